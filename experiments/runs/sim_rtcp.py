@@ -12,7 +12,7 @@ import msgspec
 from ccplane.agent.features.rtcp.acks import AckRecorder
 from ccplane.agent.features.rtcp.attached import verdict_of
 from ccplane.agent.features.rtcp.settings import options_of
-from ccplane.base.native import native_part
+from ccplane.base import native
 from experiments.runs.check import rtcp_of
 from experiments.runs.leavings import kernel_limits
 from experiments.runs.recording import Recording
@@ -59,9 +59,7 @@ def attached(
         yield None
         return
     settings, records = wanted(scenario)
-    with native_part():
-        from ccplane.base._native import RtcpSimulated
-    simulated = RtcpSimulated(datapath, options_of(settings).to_bytes(), records=records)
+    simulated = native.RtcpSimulated(datapath, options_of(settings).to_bytes(), records=records)
     recorder = AckRecorder(directory / ACKS) if records else None
     with open(kernel_limits(directory), "wb") as lines:
         rtcp = SimRtcp(simulated, lines, recorder)
