@@ -17,13 +17,13 @@ import importlib
 import importlib.util
 import pkgutil
 import re
+import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeVar
 
-import ccp_algs
 from ccp_algs import beside
 from ccp_algs.api import Algorithm, AnyAlgorithm, VectorAlgorithm
 from ccp_algs.errors import RegistryError
@@ -129,7 +129,7 @@ def _scan() -> None:
     if _scanned:
         return
     _scanned = True
-    for module in pkgutil.iter_modules(ccp_algs.__path__):
+    for module in pkgutil.iter_modules(sys.modules["ccp_algs"].__path__):
         try:
             importlib.import_module(f"ccp_algs.{module.name}")
         except Exception as error:  # whatever a module does wrong must not hide the others

@@ -22,7 +22,7 @@ SLUGS: Final[dict[str, str]] = {
     "run.nothing_to_watch": "a run that is to be watched has no flow of an agent",
     "run.no_samples": "nothing was seen of a flow's connections",
     "run.publisher": "the process that publishes in-band telemetry for a run failed",
-    "run.rtcp": "the process that has R-TCP in the kernel for a run failed",
+    "run.feature": "a process that a feature adds to a run failed",
     "run.regimes": "a process that tells regimes apart, or switches sockets, failed during a run",
     "run.wrong_congestion": "a connection did not use the congestion control that its flow asks for",
     "result.broken": "the files of a result cannot be read",

@@ -165,10 +165,9 @@ class Result:
         """What became of flows with their regimes."""
         return self._table("regime_events")
 
-    @property
-    def rate_limits(self) -> pd.DataFrame:
-        """What R-TCP found of rate limits, and what became of them; empty if nobody looked."""
-        return self._table("rate_limits")
+    def table(self, name: str) -> pd.DataFrame:
+        """Return a table by its name, such as those of features: `rate_limits`."""
+        return self._table(name)
 
     def __repr__(self) -> str:
         state = "" if self.complete else ", incomplete"
@@ -252,7 +251,7 @@ class ResultSet:
         """
         parts = []
         for result in self:
-            frame = result._table(name)
+            frame = result.table(name)
             own: dict[str, Any] = {
                 "run": result.directory.name if result.directory else "",
                 "repeat": result.repeat,

@@ -23,7 +23,7 @@ from ccplane.datapath import registry
 from experiments.errors import RunError
 from experiments.results import FORMAT, METADATA, SCENARIO, Result
 from experiments.runs import metadata, places, tables
-from experiments.runs.leavings import MADE_INTO_TABLES
+from experiments.runs.leavings import made_into_tables
 from experiments.runs.recording import Recording
 from experiments.runs.session import Progress
 from experiments.scenario import Scenario
@@ -138,7 +138,7 @@ def _write(
         scenario.save(place / SCENARIO)
         facts |= {**recording.facts, "wall_s": round(time.monotonic() - begin_s, 3)}
         (place / METADATA).write_text(json.dumps(facts, indent=1))
-        for pattern in MADE_INTO_TABLES:
+        for pattern in made_into_tables():
             for file in place.glob(pattern):
                 file.unlink()
     except OSError as error:

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ccp_algs import set_params
 from ccp_algs.params import Settings
@@ -22,7 +22,7 @@ from ccplane.agent.flow import FlowControl
 from ccplane.agent.hosts import Host, Live, SingleHost, VectorHost
 from ccplane.agent.names import duplicate_algorithm, unknown_algorithm
 from ccplane.agent.params import Setting
-from ccplane.agent.rules import Rule, parse_rule
+from ccplane.agent.rules import Rule, Which
 from ccplane.agent.source import Version
 from ccplane.agent.swap import Successor
 from ccplane.base.errors import CcpError, Collector, FlowGone, UsageError
@@ -33,32 +33,6 @@ if TYPE_CHECKING:
     from ccplane.agent.programs import Installed
 
 log = logging.getLogger("ccplane.agent")
-
-ANYTHING: Final = "-"
-"""Stands for the algorithm in a rule that chooses flows only."""
-
-
-@dataclass(frozen=True, slots=True)
-class Which:
-    """Which flows a change is for; all of them without a condition.
-
-    Attributes:
-        flow_id: This one only.
-        algorithm: Those of this algorithm only.
-        rule: Those that match these conditions only, as in rules: `dst=10.0.0.0/8 dport=5001`.
-    """
-
-    flow_id: int | None = None
-    algorithm: str | None = None
-    rule: str | None = None
-
-    def parsed(self, chosen: str = ANYTHING) -> Rule | None:
-        """Return the conditions as a rule that chooses an algorithm, None without conditions.
-
-        Raises:
-            UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
-        """
-        return None if self.rule is None else parse_rule(f"{self.rule} -> {chosen}")
 
 
 @dataclass(frozen=True, slots=True)

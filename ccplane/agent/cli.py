@@ -27,7 +27,6 @@ from ccplane.agent.commands import (
     doctor,
     flows,
     new,
-    probe,
     reload,
     run,
     serve_ccp,
@@ -187,7 +186,6 @@ app.command("reload")(reload.reload)
 app.command("canary")(canary.canary)
 app.command("rollback")(canary.rollback)
 app.command("tail")(tail.tail)
-app.command("probe")(probe.probe)
 app.command("program")(control.program)
 app.command("listen")(control.listen)
 app.command("stop")(control.stop)

@@ -19,13 +19,14 @@ from ccplane.agent import messages as ask
 from ccplane.agent.blame import is_from_outside, text_of
 from ccplane.agent.canary.canaries import SECONDS, Canaries
 from ccplane.agent.canary.lottery import Share
-from ccplane.agent.changes import Reloaded, Which
+from ccplane.agent.changes import Reloaded
 from ccplane.agent.events import Event
 from ccplane.agent.hearing import Hearing
 from ccplane.agent.hosts import Host, Live
 from ccplane.agent.inbox import Inbox
 from ccplane.agent.plane import Plane
 from ccplane.agent.reload import Loader
+from ccplane.agent.rules import Which
 from ccplane.agent.source import Source
 from ccplane.agent.streams import Streams
 from ccplane.base.errors import CcpError, Collector, UsageError

@@ -263,3 +263,30 @@ def choose(rules: Sequence[Rule], info: FlowInfo) -> str | None:
         if rule.matches(info):
             return rule.algorithm
     return None
+
+
+ANYTHING: Final = "-"
+"""Stands for the algorithm in a rule that chooses flows only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which flows a change is for; all of them without a condition.
+
+    Attributes:
+        flow_id: This one only.
+        algorithm: Those of this algorithm only.
+        rule: Those that match these conditions only, as in rules: `dst=10.0.0.0/8 dport=5001`.
+    """
+
+    flow_id: int | None = None
+    algorithm: str | None = None
+    rule: str | None = None
+
+    def parsed(self, chosen: str = ANYTHING) -> Rule | None:
+        """Return the conditions as a rule that chooses an algorithm, None without conditions.
+
+        Raises:
+            UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
+        """
+        return None if self.rule is None else parse_rule(f"{self.rule} -> {chosen}")

@@ -24,7 +24,6 @@ from experiments.bench import (
     flows,
     latency,
     reports,
-    rtcp,
     sim,
 )
 from experiments.bench.errors import BenchError
@@ -162,21 +161,6 @@ def _reports(plan: Plan) -> BenchResult:
 def _flows(plan: Plan, count: Count = 10_000) -> BenchResult:
     """Memory per flow and CPU of many concurrent flows against kernel CUBIC."""
     return flows.run(plan, count=count)
-
-
-@benchmark("rtcp")
-def _rtcp(
-    plan: Plan,
-    count: Count = 8_000,
-    load: Annotated[list[rtcp.Load] | None, typer.Option(help="Only this load.")] = None,
-    object_kb: Annotated[
-        int, typer.Option(min=1, metavar="KB", help="Length of each download behind a limit.")
-    ] = rtcp.OBJECT_BYTES >> 10,
-    observe: Annotated[bool, typer.Option("--observe", help="Find limits, and bound nothing.")] = False,
-) -> BenchResult:
-    """CPU and memory of R-TCP under many connections, against the kernel's CUBIC and BBR."""
-    loads = load or tuple(rtcp.Load)
-    return rtcp.run(plan, count, loads, object_bytes=object_kb << 10, observe=observe)
 
 
 @benchmark("bus")

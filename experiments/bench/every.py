@@ -40,7 +40,6 @@ BENCHMARKS: Final = {
     "latency": Benchmark(Plan(max_rounds=12, precision=0.1), (2, 4)),
     "reports": Benchmark(Plan(max_rounds=12), (2, 4)),
     "flows": Benchmark(Plan(max_rounds=12), (3, 7)),
-    "rtcp": Benchmark(Plan(max_rounds=6), (25, 25)),
     "bus": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
 }
 """Name -> benchmark, in the order in which all are run."""

@@ -2,13 +2,11 @@
 
 Run inside two hosts of a lab as `python -m experiments.bench.flow_load server|client ...`. The client opens
 all connections, then writes a chunk on one after the other at a fixed total rate, so that two congestion
-controls carry the same load; or, with `--active`, whole objects on some of them at a time, as fast as each
-takes them. Both tell what they have done in lines of JSON.
+controls carry the same load. Both tell what they have done in lines of JSON.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import resource
@@ -16,9 +14,7 @@ import selectors
 import socket
 import struct
 import sys
-import termios
 import time
-from collections import deque
 from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Annotated, Final
@@ -36,10 +32,6 @@ BACKLOG: Final = 16_384
 """Connections that may wait to be accepted; the host's net.core.somaxconn must allow it."""
 
 _RECEIVE_BYTES: Final = 1 << 17
-_SEND_BUFFER_BYTES: Final = 1 << 16
-"""Of connections that send objects: what is written is soon on its way."""
-_LOOK_S: Final = 0.005
-"""How often connections are asked whether all was acknowledged; nothing tells."""
 _TCP_INFO_BYTES: Final = 232  # <linux/tcp.h>, as the next
 _BYTES_ACKED: Final = struct.Struct("=120xQ")
 _BYTES_SENT_AND_RETRANS: Final = struct.Struct("=200xQQ")
@@ -128,20 +120,14 @@ def client(
     clients: Annotated[int, typer.Option(min=1, help="Addresses to connect to, from the given one on.")] = 1,
     seconds: Annotated[float, typer.Option(help="For how many seconds to send.")] = 5.0,
     bytes_per_s: Annotated[float, typer.Option(help="Bytes a second, all connections together.")] = 100e6,
-    active: Annotated[int, typer.Option(help="Connections that send objects at a time; 0: none do.")] = 0,
-    object_bytes: Annotated[int, typer.Option(min=1, help="Size of each object.")] = 1 << 18,
 ) -> None:
     """Open the connections; send after each line on stdin; keep them open until stdin ends."""
     allow_files(count)
     connections = _open(address, port, congestion, count, clients)
-    waiting = deque(connections)
     print(json.dumps({"connections": len(connections)}), flush=True)
     for _ in sys.stdin:
         before, start_s = _progress(connections), time.monotonic()
-        if active:
-            _send_objects(waiting, active, object_bytes, seconds)
-        else:
-            _send(connections, seconds, bytes_per_s)
+        _send(connections, seconds, bytes_per_s)
         took_s, after = time.monotonic() - start_s, _progress(connections)
         print(
             json.dumps({name: after[name] - before[name] for name in after} | {"seconds": took_s}), flush=True
@@ -158,47 +144,6 @@ def _progress(connections: Sequence[socket.socket]) -> dict[str, int]:
         retrans_bytes += retrans
         acked_bytes += _BYTES_ACKED.unpack_from(info)[0]
     return {"sent_bytes": sent_bytes, "retrans_bytes": retrans_bytes, "acked_bytes": acked_bytes}
-
-
-def _send_objects(waiting: deque[socket.socket], active: int, object_bytes: int, seconds: float) -> None:
-    """Let so many connections send an object each; whoever has it acknowledged makes room for the next."""
-    look_s = time.monotonic()
-    end_s = look_s + seconds
-    with selectors.EpollSelector() as selector:
-        left_bytes: dict[socket.socket, int] = {}
-        written: list[socket.socket] = []
-
-        def begin() -> None:
-            connection = waiting.popleft()
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
-            left_bytes[connection] = object_bytes
-            selector.register(connection, selectors.EVENT_WRITE)
-
-        for _ in range(min(active, len(waiting))):
-            begin()
-        while (now_s := time.monotonic()) < end_s:
-            for key, _ in selector.select(_LOOK_S):
-                connection = key.fileobj
-                assert isinstance(connection, socket.socket)
-                left_bytes[connection] -= connection.send(CHUNK[: left_bytes[connection]])
-                if not left_bytes[connection]:
-                    selector.unregister(connection)
-                    del left_bytes[connection]
-                    written.append(connection)
-            if now_s >= look_s:
-                look_s = now_s + _LOOK_S
-                done = {connection for connection in written if not unacknowledged_bytes(connection)}
-                written = [connection for connection in written if connection not in done]
-                waiting.extend(done)
-                for _ in done:
-                    begin()
-        waiting.extend(written)
-        waiting.extend(left_bytes)
-
-
-def unacknowledged_bytes(connection: socket.socket) -> int:
-    """Return how much was written to a connection and not acknowledged yet [bytes]."""
-    return int(struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))[0])
 
 
 def _send(connections: list[socket.socket], seconds: float, bytes_per_s: float) -> None:

@@ -16,7 +16,6 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -164,7 +163,6 @@ def emulated(
     pcap: Mapping[str, str | os.PathLike[str]] | None = None,
     summaries_fd: int | None = None,
     records_path: str | os.PathLike[str] | None = None,
-    more_addresses: Mapping[str, Sequence[str]] = MappingProxyType({}),
     pin_dir: str = DEFAULT_PIN_DIR,
 ) -> Iterator[EmulatedNetwork]:
     """Give a network that does to packets what a topology says.
@@ -179,7 +177,6 @@ def emulated(
             JSON each (`telemetry.schema.IntSummary`); if None, they are kept for `summaries()`. What a full
             pipe does not take is lost.
         records_path: CSV file for what sinks saw of every packet, where the telemetry keeps `records`.
-        more_addresses: Host -> addresses whose packets go to it, too; whether it takes them is its business.
         pin_dir: Directory of the agent's datapath, whose flows get echoes of the path.
 
     Yields:
@@ -200,7 +197,7 @@ def emulated(
             "records need a file, and telemetry with `records`", "records_path", "give both or none"
         )
     recording = {"sample_interval_us": sample_interval_us, "samples_path": samples and str(samples)}
-    spec = emulator_spec(graph, seed, more_addresses) | recording | {"pcap": _pcap(graph, pcap)}
+    spec = emulator_spec(graph, seed) | recording | {"pcap": _pcap(graph, pcap)}
     with Lab() as lab, contextlib.ExitStack() as around:
         summaries = None
         if graph.telemetry is not None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -22,15 +20,12 @@ def addresses(number: int) -> tuple[str, str]:
     return str(_FIRST_V4 + number), str(_FIRST_V6 + number)
 
 
-def emulator_spec(
-    graph: Graph, seed: int, more_addresses: Mapping[str, Sequence[str]] = MappingProxyType({})
-) -> dict[str, Any]:
+def emulator_spec(graph: Graph, seed: int) -> dict[str, Any]:
     """Return a network as the emulator reads it, without what to record.
 
     Args:
         graph: The network.
         seed: Of everything that is random in it.
-        more_addresses: As for `emulated`.
 
     Returns:
         Plain data: `Spec` in `native/ccp-emu/src/spec.rs`.
@@ -44,7 +39,7 @@ def emulator_spec(
         nodes.append(
             {
                 "name": name,
-                "addresses": [*addresses(i + 1), *more_addresses.get(name, ())] if is_host else [],
+                "addresses": [*addresses(i + 1)] if is_host else [],
                 "tun": i if is_host else None,
             }
         )

@@ -31,7 +31,7 @@ def beside(
     """Draw columns of reports over time, and below them a panel for each source of events.
 
     Args:
-        reports: Columns `t_s`, `flow_id` and those of `panels`, as of `ccplane.agent.beside.Recorded`.
+        reports: Columns `t_s`, `flow_id` and those of `panels`, as of `Recorded` in `features.probes.beside`.
         events: Columns `t_s`, `source` and those of `fields`, likewise.
         panels: Columns of the reports, from top to bottom.
         fields: Source -> the field that is drawn, a dot an event. The events of other sources are ticks.

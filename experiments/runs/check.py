@@ -22,13 +22,12 @@ from ccplane.base.names import close_names
 from ccplane.datapath import registry
 from experiments.errors import ScenarioError
 from experiments.events import Edit, SetLink, SetParam, SetRoute
+from experiments.features import features, offering
 from experiments.netlab import traces
 from experiments.netlab.routes import Graph, graph_of
 from experiments.netlab.spec import Direction
 from experiments.runs import reading
-from experiments.runs.rtcp_params import NAMES, RTCP, check_params
-from experiments.runs.rtcp_params import settings_of as rtcp_settings_of
-from experiments.traffic.spec import QUIC, QUINN, TCP, Dash, Quic, ShortVideo, Transport, transport_of
+from experiments.traffic.spec import QUIC, QUINN, TCP, Dash, Quic, Transport, transport_of
 from telemetry.receiver.times import times
 from telemetry.regime.errors import RegimeError
 from telemetry.regime.modes import mode_of, with_settings
@@ -49,7 +48,6 @@ HOST_IN_RULE: Final = re.compile(r"\{([^}]*)\}")
 """What stands for a host's address in rules of a switch."""
 
 _QUINNS: Final = QUINN.partition("/")[0] + "/"
-_ONCE: Final = "the kernel has R-TCP's congestion controls once"
 _LINK_FIELDS: Final = Direction.__struct_fields__
 _OUR_CC_PREFIX: Final = "ccp"
 
@@ -114,7 +112,8 @@ class _Check:
         for i, flow in enumerate(self._scenario.flows):
             self._flow(flow, f"flows[{i}]")
         self._ecn()
-        self._rtcp()
+        for feature in features():
+            self._problems.errors.extend(feature.problems(self._scenario))
         for i, name in enumerate(self._scenario.captures):
             self._known(name, [arc.name for arc in self._graph.arcs], "direction", f"captures[{i}]")
         for link in self._scenario.network.links:
@@ -157,13 +156,11 @@ class _Check:
                 self._param(algorithm, name, value, f"{at}.params.{name}")
         elif flow.algorithm.startswith((KERNEL, _QUINNS)) and flow.params:
             self._no_params(flow.algorithm, f"{at}.params")
-        elif flow.algorithm in NAMES:
-            with self._problems.check():
-                check_params(flow.algorithm, flow.params, f"{at}.params")
 
     def _algorithm(self, name: str, at: str, transport: Transport = TCP) -> AnyAlgorithm | None:
         """Return ccplane's algorithm of this name; None for those of others, and if there is none."""
-        if name.startswith((KERNEL, RTCP)) and transport == QUIC:
+        feature = offering(name)
+        if (name.startswith(KERNEL) or feature is not None) and transport == QUIC:
             why = "QUIC is not the kernel's: the program that sends has its congestion control"
             fix = f"write {QUINN}, or an algorithm of ccplane such as cubic"
             self._tell("scenario.unknown_algorithm", f"`{name}` cannot have QUIC flows", at, why, fix)
@@ -174,14 +171,10 @@ class _Check:
                 fix = f"write {QUINN}, for a flow with the traffic quic; {KERNEL}cubic is the kernel's"
                 self._tell("scenario.unknown_algorithm", f"`{name}` {has}", at, fix=fix)
             return None
-        if name.startswith(RTCP):
-            if name not in NAMES:
-                self._tell(
-                    "scenario.unknown_algorithm",
-                    f"R-TCP has no `{name}`",
-                    at,
-                    fix=f"write {' or '.join(NAMES)}",
-                )
+        if feature is not None:
+            if name not in feature.congestion:
+                message, fix = f"{feature.title} has no `{name}`", f"write {' or '.join(feature.congestion)}"
+                self._tell("scenario.unknown_algorithm", message, at, fix=fix)
             return None
         if name.startswith(KERNEL):
             kernel_name = name.removeprefix(KERNEL)
@@ -234,20 +227,6 @@ class _Check:
                         "give both the same value, or hosts of their own",
                     )
 
-    def _rtcp(self) -> None:
-        """The kernel has R-TCP's congestion controls once: all flows that have them agree on the options."""
-        flows = [(i, flow) for i, flow in enumerate(self._scenario.flows) if flow.algorithm in NAMES]
-        for i, flow in flows:
-            first = flows[0][1]
-            if rtcp_settings_of(flow.params) != rtcp_settings_of(first.params):
-                self._tell(
-                    "scenario.bad_param",
-                    f"flows `{first.name}` and `{flow.name}` have R-TCP with different parameters",
-                    f"flows[{i}].params",
-                    _ONCE,
-                    "give both the same, or each a run of its own",
-                )
-
     # Regimes
 
     def _regimes(self) -> None:
@@ -297,12 +276,12 @@ class _Check:
     def _switch(self, switch: SocketSwitch, at: str) -> None:
         for field in ("single", "shared"):
             name = getattr(switch, field)
-            if name in NAMES:
+            if (feature := offering(name)) is not None:
                 self._tell(
                     "scenario.unknown_algorithm",
                     f"sockets cannot be switched to `{name}`",
                     f"{at}.{field}",
-                    "R-TCP in the kernel is there for flows that name it",
+                    f"{feature.title} in the kernel is there for flows that name it",
                     "name an algorithm of the kernel or of ccplane",
                 )
             else:
@@ -326,7 +305,7 @@ class _Check:
             if isinstance(flow.traffic, Quic):
                 why = "a program made with quinn carries it, and the simulator has TCP only"
                 self._tell("scenario.bad_field", "QUIC cannot be simulated", f"{at}.traffic", why, sockets)
-            if isinstance(flow.traffic, Dash | ShortVideo):
+            if isinstance(flow.traffic, Dash):
                 why = "a player decides what is loaded, and the simulator has none"
                 self._tell("scenario.bad_field", "no video can be simulated", f"{at}.traffic", why, sockets)
             if flow.algorithm.startswith(KERNEL) and flow.algorithm not in SIMULATED:
@@ -379,9 +358,10 @@ class _Check:
         if name.startswith((KERNEL, _QUINNS)):
             self._no_params(name, f"{at}.param")
             return
-        if name in NAMES:
+        if (feature := offering(name)) is not None:
+            why = f"the kernel has {feature.title}'s congestion controls once"
             message, fix = f"`{name}` keeps its parameters while a run lasts", "give them to the flows"
-            self._tell("scenario.bad_param", message, f"{at}.param", _ONCE, fix)
+            self._tell("scenario.bad_param", message, f"{at}.param", why, fix)
             return
         with contextlib.suppress(CcpError):  # told where the flow names it
             self._param(find(name), event.param, event.value, f"{at}.param")
@@ -443,13 +423,8 @@ def ours_of(scenario: Scenario, transports: Sequence[Transport] = (TCP, QUIC)) -
 
 
 def is_ours(algorithm: str) -> bool:
-    """Return whether an agent of ccplane's runs an algorithm: it is neither the kernel's nor quinn's."""
-    return not algorithm.startswith((KERNEL, RTCP, _QUINNS))
-
-
-def rtcp_of(scenario: Scenario) -> frozenset[str]:
-    """Return which of R-TCP's congestion controls in the kernel flows of a scenario have."""
-    return frozenset(flow.algorithm for flow in scenario.flows if flow.algorithm in NAMES)
+    """Return whether an agent of ccplane's runs an algorithm, not the kernel, quinn or a feature."""
+    return not algorithm.startswith((KERNEL, _QUINNS)) and offering(algorithm) is None
 
 
 def peers_of(scenario: Scenario, receiver: ReceiverAgent) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from experiments.features import features
 from experiments.netlab.inband import node_ids
-from experiments.runs.check import ours_of, rtcp_of
+from experiments.runs.check import ours_of
 from experiments.runs.recording import IntFiles, RegimeFiles
 from experiments.traffic.spec import TCP
 
@@ -31,10 +32,17 @@ _REGIMES: Final = "regimes-*.jsonl"
 AGENT_REGIMES: Final = _REGIMES.replace("*", "agent")
 """What became of flows with their regimes."""
 
-_RATE_LIMITS: Final = "rate-limits-*.jsonl"
 
-MADE_INTO_TABLES: Final = (LINKS_CSV, SUMMARIES, RECORDS, DECISIONS, _REGIMES, _RATE_LIMITS)
-"""Files of a run that its tables hold as well, as patterns."""
+def made_into_tables() -> tuple[str, ...]:
+    """Return the files of a run that its tables hold as well, as patterns."""
+    return (
+        LINKS_CSV,
+        SUMMARIES,
+        RECORDS,
+        DECISIONS,
+        _REGIMES,
+        *(f"{one.name}-*.jsonl" for one in features()),
+    )
 
 
 def records_path(scenario: Scenario, directory: Path) -> Path | None:
@@ -83,17 +91,24 @@ def switch_lines(directory: Path, host: str) -> Path:
     return directory / _REGIMES.replace("*", f"switch-{host}")
 
 
-def limit_files(scenario: Scenario, directory: Path) -> tuple[Path, ...]:
-    """Return the files in which it is told what becomes of rate limits."""
-    kernel = [kernel_limits(directory)] if rtcp_of(scenario) else []
-    return (*kernel, *([agent_limits(directory)] if ours_of(scenario, (TCP,)) else []))
+def reports(scenario: Scenario, directory: Path) -> dict[str, tuple[Path, ...]]:
+    """Return the files in which features report what happens, by the name of the feature."""
+    agent = bool(ours_of(scenario, (TCP,)))
+    found = {}
+    for feature in features():
+        own = [reported(directory, feature.name)] if feature.serves(scenario) else []
+        found[feature.name] = (
+            *own,
+            *([agent_events(directory, feature.name)] if agent and feature.events else []),
+        )
+    return found
 
 
-def agent_limits(directory: Path) -> Path:
-    """Return the file in which the agent tells what becomes of its flows' rate limits."""
-    return directory / _RATE_LIMITS.replace("*", "agent")
+def agent_events(directory: Path, feature: str) -> Path:
+    """Return the file for the agent's events that a feature keeps."""
+    return directory / f"{feature}-agent.jsonl"
 
 
-def kernel_limits(directory: Path) -> Path:
-    """Return the file in which R-TCP in the kernel tells of rate limits."""
-    return directory / _RATE_LIMITS.replace("*", "kernel")
+def reported(directory: Path, feature: str) -> Path:
+    """Return the file for what a feature reports of its own congestion controls."""
+    return directory / f"{feature}-kernel.jsonl"

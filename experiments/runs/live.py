@@ -21,11 +21,11 @@ from ccplane.base import _native
 from experiments.agent_process import PIN_DIR
 from experiments.disturbance import Watch
 from experiments.events import Event
+from experiments.features import serving
 from experiments.netlab import LabError, namespace
 from experiments.netlab.emulated import EmulatedNetwork, emulated
-from experiments.runs import inband, leavings, regimes, rtcp
+from experiments.runs import inband, leavings, regimes
 from experiments.runs.bus import own_bus
-from experiments.runs.check import rtcp_of
 from experiments.runs.quic import quic_agent
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
 from experiments.runs.session import Progress, fire, flow_records
@@ -75,8 +75,8 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
     recording.links_csv = directory / leavings.LINKS_CSV
     with contextlib.ExitStack() as after:
         lock = -1
-        if variants.over(TCP) or rtcp_of(scenario):
-            waiting = "waiting for another run that has an agent, or R-TCP in the kernel"
+        if variants.over(TCP) or serving(scenario):
+            waiting = "waiting for another run that adds congestion controls to the kernel"
             lock = after.enter_context(turn(lambda: progress(waiting, 0.0)))
         progress("building the network", 0.0)
         broker = None
@@ -103,13 +103,16 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
         recording.telemetry = leavings.int_files(scenario, directory)
         recording.addresses = {name: (host.ipv4, host.ipv6) for name, host in net.hosts.items()}
         programs = after.enter_context(regimes.programs(scenario, variants, net, directory, broker, progress))
-        limiting = after.enter_context(rtcp.attached(scenario, recording, directory, progress))
-        recording.rate_limits = leavings.limit_files(scenario, directory)
+        recording.reported = leavings.reports(scenario, directory)
+        added = [
+            after.enter_context(one.live(scenario, recording, directory, progress))
+            for one in serving(scenario)
+        ]
         recording.regimes = leavings.regime_files(scenario, directory)
         inodes = [os.stat(namespace.path_of(host.namespace)).st_ino for host in net.hosts.values()]
         trace = after.enter_context(_native.TcpTrace(scenario.sample_interval_us, inodes))
         quic = after.enter_context(quic_agent(scenario, variants, directory, recording.facts, progress))
-        processes = (agent, quic.agent, outlet.publisher, limiting, *programs)
+        processes = (agent, quic.agent, outlet.publisher, *added, *programs)
         others = [one for one in processes if one is not None]
         agents: dict[Transport, Steering | None] = {TCP: agent, QUIC: quic.agent}
         session = _Session(scenario, recording, net, agents, quic.options, others, variants, trace, progress)
@@ -161,7 +164,7 @@ def _agent(
             broker=broker,
             decisions=None if scenario.network.telemetry is None else directory / leavings.DECISIONS,
             regime_events=directory / leavings.AGENT_REGIMES if leavings.tells_regimes(scenario) else None,
-            limit_events=leavings.agent_limits(directory),
+            features_in=directory,
         )
         try:
             yield agent

@@ -12,7 +12,8 @@ from typing import IO, Final
 
 from ccplane.agent.events import Event
 from ccplane.agent.plane import Plane
-from experiments.runs import limit_tables, regime_tables
+from experiments.features import features
+from experiments.runs import leavings, regime_tables
 from telemetry.schema import IntSummary, Sample
 
 DECISION_COLUMNS: Final = (
@@ -87,7 +88,7 @@ def notes(
     *,
     decisions: str | Path | None = None,
     regime_events: str | Path | None = None,
-    limit_events: str | Path | None = None,
+    features_in: str | Path | None = None,
     clock_us: Callable[[], int] = monotonic_us,
 ) -> Iterator[Notes]:
     """Open files to note in, for the length of a block.
@@ -95,7 +96,7 @@ def notes(
     Args:
         decisions: CSV file with the columns `DECISION_COLUMNS`; None for none.
         regime_events: File of JSON lines that gets what becomes of flows with their regimes; None for none.
-        limit_events: File of JSON lines that gets what becomes of rate limits; None for none.
+        features_in: Directory for the events that features keep; None if none are kept.
         clock_us: The clock of the flows [us]; events are noted by it, too.
     """
     with contextlib.ExitStack() as files:
@@ -104,11 +105,19 @@ def notes(
             _writer(files.enter_context(open(path, "wb", buffering=0)), kinds, line_of, clock_us)
             for path, kinds, line_of in (
                 (regime_events, regime_tables.EVENTS, regime_tables.line_of),
-                (limit_events, limit_tables.EVENT, limit_tables.line_of),
+                *_of_features(features_in),
             )
             if path is not None
         ]
         yield Notes(table, events, clock_us)
+
+
+def _of_features(directory: str | Path | None) -> Iterator[tuple[Path, str, Callable[[Event], bytes]]]:
+    if directory is None:
+        return
+    for feature in features():
+        if feature.events:
+            yield leavings.agent_events(Path(directory), feature.name), feature.events, feature.line_of
 
 
 def _writer(

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from experiments.runs.check import SIM, ours_of, rtcp_of
+from experiments.features import serving
+from experiments.runs.check import SIM, ours_of
 from experiments.scenario import Scenario
 from experiments.traffic.spec import TCP
 
 RUN_OVERHEAD_S: Final = 1.5
 """What a run takes beside its duration, roughly [s]."""
 AGENT_OVERHEAD_S: Final = 1.5
-"""What it takes longer with an agent, or with R-TCP in the kernel [s]."""
+"""What it takes longer with an agent, or with the congestion control of a feature, in the kernel [s]."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class PlannedRun:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether it needs ccplane's agent, or R-TCP, in the kernel, which one run at a time can have."""
+        """Whether it adds to the kernel: the agent, or a feature. One run at a time can."""
         if self.scenario.datapath == SIM:
             return False
-        return bool(ours_of(self.scenario, (TCP,)) or rtcp_of(self.scenario))
+        return bool(ours_of(self.scenario, (TCP,)) or serving(self.scenario))
 
     @property
     def estimate_s(self) -> float:

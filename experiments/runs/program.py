@@ -24,14 +24,14 @@ class Failure:
     """What is said if a program fails; parts of an error.
 
     Attributes:
-        slug: Of the error.
         message: Which program failed.
         fix: What to do.
+        slug: Of the error.
     """
 
-    slug: str
     message: str
     fix: str
+    slug: str = "run.feature"
 
 
 class Program:

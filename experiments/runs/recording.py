@@ -91,7 +91,7 @@ class Recording:
         addresses: IPv4 and IPv6 address of each host by its name.
         telemetry: What in-band telemetry leaves, if there is any.
         regimes: What is told of regimes, if anybody tells them apart.
-        rate_limits: Files in which it is told what becomes of rate limits, as lines of JSON.
+        reported: Files in which features report what happens, as lines of JSON, by the name of the feature.
         facts: What goes into the metadata besides.
     """
 
@@ -104,7 +104,7 @@ class Recording:
     addresses: dict[str, tuple[str, str]] = field(default_factory=dict)
     telemetry: IntFiles | None = None
     regimes: RegimeFiles | None = None
-    rate_limits: tuple[Path, ...] = ()
+    reported: dict[str, tuple[Path, ...]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
 
     def note(self, kind: str, t_us: int, /, **detail: Any) -> None:

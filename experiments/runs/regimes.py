@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
 _FAILED: Final = Failure(
-    "run.regimes", "a receiver agent or a switch of the run failed", "run the command by hand in the host"
+    "a receiver agent or a switch of the run failed", "run the command by hand in the host", "run.regimes"
 )
 
 

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from importlib import metadata
@@ -20,18 +20,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ccplane.agent.changes import Which
 from ccplane.agent.description import assembled, plan
 from ccplane.agent.hearing import Hearing
 from ccplane.agent.inbox import FLOW_KINDS
 from ccplane.agent.plane import POLL_MS, Plane
 from ccplane.agent.reload import Loader, T
+from ccplane.agent.rules import Which
 from ccplane.agent.source import read
 from ccplane.datapath import ebpf, sim
 from experiments.events import Event, ParamValue
+from experiments.features import serving
 from experiments.netlab.network_spec import addresses
 from experiments.netlab.routes import graph_of
-from experiments.runs import leavings, sim_rtcp, sim_traffic
+from experiments.runs import leavings, sim_traffic
 from experiments.runs.noted import notes
 from experiments.runs.recording import Recording
 from experiments.runs.session import Progress, fire, flow_records
@@ -87,7 +88,7 @@ def record(
     recording.links_csv = directory / leavings.LINKS_CSV
     recording.telemetry = leavings.int_files(scenario, directory)
     recording.regimes = leavings.regime_files(scenario, directory)
-    recording.rate_limits = leavings.limit_files(scenario, directory)
+    recording.reported = leavings.reports(scenario, directory)
     with contextlib.ExitStack() as after:
         datapath = sim.open_world(
             spec, host_mtu_bytes=graph.host_mtu_bytes, arrivals=bool(scenario.receivers)
@@ -106,9 +107,12 @@ def record(
             plane = after.enter_context(_plane(scenario, variants, datapath, bus, told, directory, clock_us))
             if beside is not None:
                 after.enter_context(beside(plane, datapath))
-        rtcp = after.enter_context(sim_rtcp.attached(scenario, recording, directory, datapath))
+        added = [
+            after.enter_context(one.simulated(scenario, recording, directory, datapath))
+            for one in serving(scenario)
+        ]
         net = SimNetwork(datapath, graph)
-        session = _Session(scenario, recording, variants, datapath, net, plane, told, rtcp)
+        session = _Session(scenario, recording, variants, datapath, net, plane, told, added)
         try:
             session.run(progress)
         finally:
@@ -140,7 +144,7 @@ def _plane(
     with notes(
         decisions=directory / leavings.DECISIONS if telemetry else None,
         regime_events=directory / leavings.AGENT_REGIMES if leavings.tells_regimes(scenario) else None,
-        limit_events=leavings.agent_limits(directory),
+        features_in=directory,
         clock_us=clock_us,
     ) as noted:
         ready = plan(described(variants.all, noted.note))
@@ -199,7 +203,7 @@ class _Session:
         net: SimNetwork,
         plane: Plane | None,
         told: Telemetry,
-        rtcp: sim_rtcp.SimRtcp | None,
+        added: Sequence[Callable[[], None]],
     ) -> None:
         self._scenario = scenario
         self._recording = recording
@@ -208,7 +212,7 @@ class _Session:
         self._net = net
         self._plane = plane
         self._told = told
-        self._rtcp = rtcp
+        self._added = added
         self._next_tell_s = 0.0
 
     def run(self, progress: Progress) -> None:
@@ -269,8 +273,8 @@ class _Session:
         else:
             self._datapath.run_until(until_us)
             self._told.feed()
-        if self._rtcp is not None:
-            self._rtcp.take()
+        for turn in self._added:
+            turn()
 
     def _fire(self, event: Event) -> None:
         agent = None if self._plane is None else _Agent(self._plane)

@@ -29,7 +29,7 @@ from experiments.runs.bus import failed
 from experiments.runs.variants import Variant
 
 LOCK: Final = Path("/run/ccplane/experiments.lock")
-"""Held by the run that has an agent, or R-TCP in the kernel: a kernel has these congestion controls once."""
+"""Held by the run that adds congestion controls to the kernel: an agent's, or a feature's."""
 
 _ROOT: Final = Path(__file__).parents[2]
 START_TIMEOUT_S: Final = 60.0
@@ -47,7 +47,7 @@ class Order(msgspec.Struct):
         broker: URL of the telemetry bus to listen to; None for none.
         decisions: CSV file with the columns `noted.DECISION_COLUMNS`, to be written; None for none.
         regime_events: File of JSON lines that gets what becomes of flows with their regimes; None for none.
-        limit_events: File of JSON lines that gets what becomes of rate limits; None for none.
+        features_in: Directory for the events that features keep; None if none are kept.
     """
 
     variants: list[Variant]
@@ -56,7 +56,7 @@ class Order(msgspec.Struct):
     broker: str | None = None
     decisions: str | None = None
     regime_events: str | None = None
-    limit_events: str | None = None
+    features_in: str | None = None
 
 
 class Answer(msgspec.Struct):
@@ -133,7 +133,7 @@ class Steering:
         broker: str | None = None,
         decisions: Path | None = None,
         regime_events: Path | None = None,
-        limit_events: Path | None = None,
+        features_in: Path | None = None,
     ) -> None:
         """Start it, and wait until flows are served.
 
@@ -147,7 +147,7 @@ class Steering:
             broker: As in `Order`.
             decisions: As in `Order`.
             regime_events: As in `Order`.
-            limit_events: As in `Order`.
+            features_in: As in `Order`.
 
         Raises:
             CcpError: What keeps it from starting.
@@ -172,7 +172,7 @@ class Steering:
         )
         self.pid = self._process.pid
         try:
-            written = (decisions, regime_events, limit_events)
+            written = (decisions, regime_events, features_in)
             files = (None if file is None else str(file) for file in written)
             order = Order(list(variants), place, datapath, broker, *files)
             self._begin(order)

@@ -80,7 +80,7 @@ def main() -> int:
     line = Line()
     order = line.order()
     with noted.notes(
-        decisions=order.decisions, regime_events=order.regime_events, limit_events=order.limit_events
+        decisions=order.decisions, regime_events=order.regime_events, features_in=order.features_in
     ) as notes:
         return _run(line, order, notes)
 

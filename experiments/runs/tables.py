@@ -17,8 +17,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from experiments import metrics
+from experiments.features import features
 from experiments.netlab.linkstats import SAMPLE_COLUMNS
-from experiments.runs import int_tables, limit_tables, regime_tables
+from experiments.runs import int_tables, regime_tables
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
 from experiments.traffic import ConnectionSample
 
@@ -46,6 +47,8 @@ _SOCKET: Final[dict[str, pa.DataType]] = {
     "delivered_ce": _I64,
     "app_limited": _BOOL,
 }
+
+_OF_FEATURES: Final = {name: dict(own) for one in features() for name, own in one.columns().items()}
 
 COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
     "flow_samples": {"t_s": _F64, "flow": _TEXT, "connections": _I64, **_SOCKET},
@@ -109,7 +112,7 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
     },
     **int_tables.COLUMNS,
     **regime_tables.COLUMNS,
-    **limit_tables.COLUMNS,
+    **_OF_FEATURES,
 }
 """Table -> its columns and their types; `docs/experiments.md` says what they mean."""
 
@@ -151,14 +154,14 @@ def _typed(frame: pd.DataFrame, name: str) -> pa.Table:
 def read(directory: Path, name: str) -> pd.DataFrame:
     """Return a table, with null in columns that an older result has not.
 
-    It is empty, if it is of video, in-band telemetry, regimes or rate limits and there were none.
+    It is empty, if it is of video, in-band telemetry, regimes or a feature and there were none.
 
     Raises:
         OSError: If there is no such file.
         pyarrow.ArrowInvalid: If it is no Parquet file.
     """
     file = directory / f"{name}.parquet"
-    added = {"playback", *int_tables.COLUMNS, *regime_tables.COLUMNS, *limit_tables.COLUMNS}
+    added = {"playback", *int_tables.COLUMNS, *regime_tables.COLUMNS, *_OF_FEATURES}
     absent = name in added and not file.exists()
     nothing = pd.DataFrame(columns=list(COLUMNS[name]))
     table = _typed(nothing, name) if absent else pyarrow.parquet.read_table(file)
@@ -183,7 +186,7 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
         "flows": _flows(recording, samples),
         **int_tables.made(recording),
         **regime_tables.made(recording),
-        **limit_tables.made(recording),
+        **{name: frame for one in features() for name, frame in one.tables(recording).items()},
     }
     return {name: frame.reindex(columns=list(COLUMNS[name])) for name, frame in frames.items()}
 

@@ -19,7 +19,7 @@ from ccp_algs.api import AnyAlgorithm, VectorAlgorithm
 from ccplane.agent.algorithms import find, name_of
 from ccplane.agent.description import Description
 from experiments.events import Edit, ParamValue, SetParam
-from experiments.runs import rtcp_params
+from experiments.features import offering
 from experiments.runs.check import KERNEL, is_ours, ours_of
 from experiments.traffic.spec import TCP, Transport, transport_of
 from telemetry.schema import Sample
@@ -124,8 +124,8 @@ def congestion_of(algorithm: str, variant: Variant | None) -> str:
     """
     if variant is not None:
         return variant.congestion
-    if algorithm in rtcp_params.NAMES:
-        return rtcp_params.congestion_of(algorithm)
+    if (feature := offering(algorithm)) is not None:
+        return feature.congestion[algorithm]
     return algorithm.removeprefix(KERNEL)
 
 

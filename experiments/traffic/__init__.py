@@ -1,6 +1,6 @@
 """Traffic of flows: real programs that send real data between hosts of the lab.
 
-Purpose: one description (`Iperf3`, `Http`, `Quic`, `OnOff`, `Dash`, `ShortVideo`: plain data, part of
+Purpose: one description (`Iperf3`, `Http`, `Quic`, `OnOff`, `Dash`: plain data, part of
 scenarios), one way to start it (`start_traffic`), one kind of result (`TrafficResult`).
 
 May import: `experiments.netlab`, `experiments.examples`, msgspec, NumPy. Never `ccplane.agent` or `ccp_algs`:
@@ -19,7 +19,7 @@ from experiments.traffic.running import (
     RunningTraffic,
     TrafficResult,
 )
-from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, Quic, ShortVideo, Traffic
+from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, Quic, Traffic
 
 if TYPE_CHECKING:
     from experiments.traffic.start import start_traffic
@@ -35,7 +35,6 @@ __all__ = [
     "Played",
     "Quic",
     "RunningTraffic",
-    "ShortVideo",
     "Traffic",
     "TrafficResult",
     "start_traffic",

@@ -77,7 +77,7 @@ class ObjectResult:
 
 @dataclass(frozen=True)
 class Played:
-    """A piece of video that was played: a segment, or one of several short videos.
+    """A piece of video that was played: a segment.
 
     Attributes:
         number: Its place in what is played, from 0.

@@ -104,27 +104,11 @@ class Dash(Plain, frozen=True, tag_field="kind", tag="dash"):
     segments: Annotated[int, Meta(ge=1, le=12)] = 12
 
 
-class ShortVideo(Plain, frozen=True, tag_field="kind", tag="short_video"):
-    """Short videos one after the other, as apps play them, by a client of our own.
-
-    Lengths of the videos, and how long each is watched, are drawn from the scenario's seed.
-
-    Attributes:
-        videos: How many.
-        view_s: How long they are watched, on average [s].
-        connections: Most connections that load at once; they stay open.
-    """
-
-    videos: PositiveInt = 60
-    view_s: PositiveFloat = 10.0
-    connections: Parallel = 3
-
-
 Transport = Literal["tcp", "quic"]
 TCP: Final = "tcp"
 QUIC: Final = "quic"
 
-Traffic = Iperf3 | Http | Quic | OnOff | Dash | ShortVideo
+Traffic = Iperf3 | Http | Quic | OnOff | Dash
 
 
 def transport_of(traffic: Traffic) -> Transport:

@@ -11,8 +11,7 @@ from experiments.traffic.dash import DashTraffic
 from experiments.traffic.on_off import OnOffTraffic
 from experiments.traffic.quic import QuicOptions, QuicTraffic
 from experiments.traffic.running import RunningTraffic
-from experiments.traffic.short_video import ShortVideoTraffic
-from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, Quic, ShortVideo, Traffic
+from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, Quic, Traffic
 from experiments.traffic.web import HttpTraffic
 
 
@@ -69,5 +68,3 @@ def start_traffic(
             return OnOffTraffic(spec, sender, receiver, seed=seed, **at)
         case Dash():
             return DashTraffic(spec, sender, receiver, **at)
-        case ShortVideo():
-            return ShortVideoTraffic(spec, sender, receiver, seed=seed, **at)

@@ -3,7 +3,7 @@
 May import: `telemetry.errors`, `ccplane.base`. The module `bcc` is imported when a probe
 is made, and nowhere else.
 
-Entry point: `BccProbe`. `ccplane.agent.beside` shows its events beside the reports of an agent.
+Entry point: `BccProbe`. `ccplane.agent.features.probes` shows its events beside an agent's reports.
 """
 
 from telemetry.bpfcc.host import why_not

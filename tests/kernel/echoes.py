@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import ipaddress
 import re
 import socket
 import struct
+import termios
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.bench.flow_load import unacknowledged_bytes
 from experiments.netlab import Host, Lab
 from telemetry.inband.node import ANYWHERE, InterfaceNode, NodeSpec, SinkOptions, SourceOptions
 from telemetry.ioam import PathEcho, decode
@@ -128,7 +129,7 @@ def transfer(client: socket.socket, server: socket.socket, total_bytes: int) -> 
     while total_bytes:
         total_bytes -= len(server.recv(1 << 16))
     sending.join()
-    wait_until(lambda: not unacknowledged_bytes(client))
+    wait_until(lambda: fcntl.ioctl(client, termios.TIOCOUTQ, bytes(4)) == bytes(4))  # all is acknowledged
 
 
 def untraced() -> int:

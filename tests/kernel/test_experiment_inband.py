@@ -11,7 +11,7 @@ import pytest
 from ccplane.agent.priority import raise_process
 from experiments.netlab.spec import Bernoulli, Direction
 from experiments.run import run
-from experiments.runs.leavings import MADE_INTO_TABLES
+from experiments.runs.leavings import made_into_tables
 from experiments.scenario import Flow, Scenario
 from telemetry.ioam import CaptureReader
 from tests.answering import answering
@@ -66,7 +66,7 @@ def test_flows_of_the_kernel_leave_their_telemetry_in_the_result(tmp_path: Path)
     assert hops.query("node == 'ap2' and not backward")["rssi_dbm"].eq(-60.5).all()
     assert result.int_decisions.empty
     assert len(list(CaptureReader(tmp_path / "result" / "far>.pcapng"))) >= data["received_pkts"].sum()
-    assert not {one.name for one in (tmp_path / "result").iterdir()} & set(MADE_INTO_TABLES)
+    assert not {one.name for one in (tmp_path / "result").iterdir()} & set(made_into_tables())
 
 
 @pytest.mark.kernel(struct_ops=False)

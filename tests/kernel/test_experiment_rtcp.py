@@ -31,7 +31,7 @@ def test_a_run_tells_of_rate_limits_in_the_kernel_and_in_the_agent(tmp_path: Pat
     found = transfers(result).set_index("flow")
     assert found["limited_ratio"].tolist() == [1, 1, 0]
     assert found.loc[[flow.name for flow in flows[:2]], "rate_error_pct"].abs().max() < 10
-    assert result.rate_limits["state"].isin(["limited", "capped", "probing", "raised", "gone"]).all()
+    assert result.table("rate_limits")["state"].isin(["limited", "capped", "probing", "raised", "gone"]).all()
     assert result.flows["congestion"].tolist()[:1] == ["rtcp_cubic"]
     acks = [*(tmp_path / "out" / "acks").rglob("*.csv.gz")]
     assert [file.parent.name for file in acks] == [RECORDED]

@@ -107,5 +107,5 @@ def test_agent_hears_less_of_hyvar_than_of_a_fixed_interval(result: Result) -> N
 
 @pytest.mark.alone
 def test_limit_is_found_under_the_learned_policy(result: Result) -> None:
-    told = result.rate_limits[result.rate_limits["receiver"] == "r0-limited"]
+    told = result.table("rate_limits")[result.table("rate_limits")["receiver"] == "r0-limited"]
     assert told.iloc[-1]["rate_bytes_per_s"] == pytest.approx(RATE_BYTES_PER_S / 5 * SHARE, rel=0.08)

@@ -15,9 +15,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from ccplane.agent.beside import record
 from ccplane.agent.client import Client
 from ccplane.agent.control import control_socket
+from ccplane.agent.features.probes.beside import record
 from experiments.agent_process import PIN_DIR, ccp, running_agent
 from experiments.netlab import IperfRun, Path, bottleneck
 from telemetry.bpfcc import BccProbe, why_not

@@ -63,7 +63,7 @@ def result() -> Result:
 def told(result: Result, flow: str) -> pd.DataFrame:
     """Return what was told of the limit of a flow's client."""
     receiver = next(one.receiver for one in result.scenario.flows if one.name == flow)
-    return result.rate_limits[result.rate_limits["receiver"] == receiver]
+    return result.table("rate_limits")[result.table("rate_limits")["receiver"] == receiver]
 
 
 def resent_ratio(result: Result, flow: str, from_s: float) -> float:

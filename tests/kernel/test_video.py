@@ -9,7 +9,7 @@ from experiments.netlab.spec import Direction
 from experiments.run import run
 from experiments.runs.shapes import PointToPoint
 from experiments.scenario import Flow, Scenario
-from experiments.traffic import Dash, ShortVideo, Traffic, media
+from experiments.traffic import Dash, Traffic, media
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 
@@ -43,13 +43,3 @@ def test_a_browser_plays_segments_and_sends_nothing_else() -> None:
     assert result.objects["size_bytes"].isin(sizes).sum() == 2
     assert result.objects["size_bytes"].sum() == flow["received_bytes"] < flow["bytes_acked"]
     assert result.metadata["emulator"]["unroutable_pkts"] == 0
-
-
-def test_short_videos_load_on_several_connections_that_stay_open() -> None:
-    result = run(scenario(ShortVideo(videos=3, view_s=0.5, connections=2), 30.0))
-    (flow,) = result.flows.to_dict("records")
-    assert flow["completion_s"] is not None
-    assert flow["connections"] == 2
-    assert list(result.playback["number"]) == [0, 1, 2]
-    assert result.objects["new_connection"].sum() == 2
-    assert result.objects["size_bytes"].sum() == flow["received_bytes"] < flow["bytes_acked"]

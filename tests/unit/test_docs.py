@@ -16,21 +16,9 @@ from ccp_algs.example_aimd import AimdFold
 from ccplane.agent import cli
 from ccplane.agent.algorithms import find
 from ccplane.agent.commands.new import for_users
-from ccplane.agent.features.regime.commands import app as regime_app
-from ccplane.agent.features.rtcp.commands import app as rtcp_app
 from ccplane.base.errors import LangError
 from ccplane.datapath import ebpf
-from experiments.bench.cli import app as bench_app
-from experiments.commands import app as experiment_app
-from experiments.demo import app as demo_app
-from experiments.learning.commands import app as train_app
-from experiments.netlab.cli import app as lab_app
-from experiments.papers.commands import app as paper_app
-from experiments.simulate import app as simulate_app
 from scripts import facts
-from telemetry.commands import app as receive_app
-from telemetry.inband.commands import app as int_app
-from telemetry.ioam.commands import app as ioam_app
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/writing-an-algorithm.md"
@@ -134,25 +122,9 @@ def test_the_readmes_algorithm_keeps_the_contract(tmp_path: Path) -> None:
 def programs() -> dict[str, Any]:
     """Every command of `ccp` as click has it; the first is `ccp` itself."""
     group: Any = typer.main.get_command(cli.app)
-    found = {name: group.commands[name] for name in group.commands}
-    groups = {
-        "bench": bench_app,
-        "demo": demo_app,
-        "experiment": experiment_app,
-        "int": int_app,
-        "ioam": ioam_app,
-        "regime": regime_app,
-        "lab": lab_app,
-        "paper": paper_app,
-        "rtcp": rtcp_app,
-        "train": train_app,
-    }
-    for name, app in groups.items():
-        inner: Any = typer.main.get_command(app)
-        found[name] = inner
-        found |= {f"{name} {one}": inner.commands[one] for one in inner.commands}
-    found["simulate"] = typer.main.get_command(simulate_app)
-    found["receive"] = typer.main.get_command(receive_app)
+    found = {name: group.get_command(None, name) for name in group.list_commands(None)}
+    for name, command in [*found.items()]:
+        found |= {f"{name} {one}": inner for one, inner in getattr(command, "commands", {}).items()}
     return {"": group, **found}
 
 

@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from ccplane.agent.changes import Which
-from ccplane.agent.rules import Rule
+from ccplane.agent.rules import Rule, Which
 from ccplane.base.errors import UsageError
 from ccplane.base.flows import FlowInfo
 

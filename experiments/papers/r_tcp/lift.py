@@ -122,7 +122,7 @@ def lifts(result: Result) -> pd.DataFrame:
     rows = []
     for number, flow in enumerate(result.scenario.flows, 1):
         at_s = ended_s[f"path{number}>"]
-        told = result.rate_limits[result.rate_limits["receiver"] == flow.receiver]
+        told = result.table("rate_limits")[result.table("rate_limits")["receiver"] == flow.receiver]
         before = told[told["t_s"] < at_s]
         gone = told[(told["t_s"] >= at_s) & (told["state"] == GONE)]
         own = result.flow_samples[result.flow_samples["flow"] == flow.name]

@@ -1,18 +1,39 @@
 """R-TCP: what it costs a server with 8,000 connections (Appendix N), in CPU time and kernel memory.
 
-The paper has 8,000 HTTP connections, says that R-TCP keeps 250 bytes for each, and that the server is as busy
-with it as without. Measured as by `ccp bench rtcp`, which says how; each connection has a client of its own.
+The paper has 8,000 HTTP connections, says that R-TCP keeps 250 bytes for each, and that the server is as
+busy with it as without. Here each connection goes to a client of its own: an address of one and the same
+host, over a bare veth pair. No client is limited, and detectors only look out for losses. All send the
+same bytes at the same rate. CPU is all of the machine's busy time while they send, without that of
+others; memory is what the kernel accounts to `ccp rtcp attach`, whose maps have all that R-TCP remembers.
+`detector`: what the detector alone takes for an ACK, compiled for this processor; it looks out for losses
+(`waiting`), estimates (`triggered`), or follows a limit (`limited`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path as FilePath
 from typing import Any, Final
 
 import pandas as pd
 
+from ccp_algs.rtcp import Options
+from ccp_algs.rtcp.limit import LIMITED_STATES
+from ccplane.agent.features.rtcp.tables import known_clients
+from ccplane.base import _native
 from experiments import plots
-from experiments.bench import rtcp
-from experiments.bench.rounds import Plan
+from experiments.bench.bpf_objects import PROGRAM_NAME_CHARACTERS, counting_runs, runs_of_programs
+from experiments.bench.flow_load import BACKLOG
+from experiments.bench.flows import open_flows
+from experiments.bench.kernel_memory import kernel_memory
+from experiments.bench.rounds import Plan, measure_rounds
+from experiments.disturbance import Watch
+from experiments.features.rtcp.live import attach
+from experiments.netlab import Path, process, two_hosts
 from experiments.papers.estimates import over_runs
 from experiments.papers.paper import Findings, Measurement, Part, Runs, Size, nothing_to_run
 from experiments.papers.tables import Check, Table
@@ -24,8 +45,68 @@ MEMORY_MB: Final = 2.0
 """Of the kernel for 8,000 connections, as the paper has it [MB]."""
 MEMORY_WITH: Final = "cubic"
 """What the claim of memory is judged with."""
-_ROUND_S: Final = 240.0
-_QUICK_ROUND_S: Final = 100.0
+_ROUND_S: Final = 120.0
+_QUICK_ROUND_S: Final = 50.0
+
+OURS: Final = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr"}
+"""Congestion controls of the kernel, and the same under R-TCP."""
+ACK_HOOK: Final = {"cubic": "cubic_in_ack_event", "bbr": "rtcp_bbr_cong_control"}
+"""Which of their functions sees every ACK; BBR's has all of BBR in it."""
+STATES: Final = ("waiting", "triggered", "limited")
+CORE_ACKS: Final = 1_000_000
+"""That a detector takes in a round."""
+FIRST_CLIENT: Final = "198.18.0.1"
+CLIENTS: Final = "198.18.0.0/15"
+"""Addresses for benchmarks (RFC 2544), enough for the most connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One load.
+
+    Attributes:
+        cpu_s_per_gb: Busy CPU time of the machine per 1e9 bytes [s].
+        goodput_bytes_per_s: What was acknowledged [bytes/s].
+        retrans_pct: Share of what was sent that was sent again [%].
+    """
+
+    cpu_s_per_gb: float
+    goodput_bytes_per_s: float
+    retrans_pct: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What R-TCP came to under a load.
+
+    Attributes:
+        memory_bytes: Kernel memory by connection, with its client [bytes].
+        ack_ns: Mean time in the function that sees every ACK [ns].
+        rtcp_share_pct: Time in all its functions, by busy time of the machine [%].
+        clients: That it knew.
+        limited: Of these, those that were limited.
+    """
+
+    memory_bytes: float
+    ack_ns: float
+    rtcp_share_pct: float
+    clients: int
+    limited: int
+
+
+# --- the measurement ---------------------------------------------------------------------------------------
+
+
+def rows(size: Size) -> list[dict[str, Any]]:
+    """Measure; a row for each round of a congestion control, a state of the detector, one client."""
+    count, times = _count(size), _rounds(size)
+    plan = Plan(times, times)
+    shared = _memory_with_one_client(plan, count)
+    return [
+        *({"what": "load", **row, "connections": count} for row in _loads(plan, count)),
+        *({"what": "detector", "state": state, "ack_ns": one} for state, one in _core_ns(plan)),
+        *({"what": "one client", "connections": count, "memory_bytes": one} for one in shared),
+    ]
 
 
 def _rounds(size: Size) -> int:
@@ -36,39 +117,140 @@ def _count(size: Size) -> int:
     return CONNECTIONS // 8 if size.quick else CONNECTIONS
 
 
-def rows(size: Size) -> list[dict[str, Any]]:
-    """Measure; a row for each round of each load, of each state of the detector, and of one client."""
-    count, times = _count(size), _rounds(size)
-    plan = Plan(times, times)
-    found: list[dict[str, Any]] = []
-    for load in rtcp.Load:
-        pairs, _ = rtcp.measure(plan, rtcp.Clients(count, load))
-        found += [{"what": "load", **row_of(pair), "connections": count} for pair in pairs]
-    for state, took_ns in rtcp.core_ns(plan).samples.items():
-        found += [{"what": "detector", "state": state, "ack_ns": one} for one in took_ns]
-    memory = rtcp.memory_with_one_client(plan, count).samples["cubic"]
-    return [*found, *({"what": "one client", "connections": count, "memory_bytes": one} for one in memory)]
+def _core_ns(plan: Plan) -> Iterator[tuple[str, float]]:
+    """Yield what the detector takes for an ACK in each of its states [ns], round by round."""
+    options = Options().to_bytes()
+
+    def work(state: str, _: int) -> float:
+        start_ns = time.thread_time_ns()
+        _native.rtcp_work(options, state, CORE_ACKS)
+        return (time.thread_time_ns() - start_ns) / CORE_ACKS
+
+    found = measure_rounds(STATES, work, plan, title="rtcp core", headlines=lambda samples: samples.values())
+    return ((state, one) for state, samples in found.samples.items() for one in samples)
 
 
-def row_of(pair: rtcp.Pair) -> dict[str, Any]:
-    """Return a pair as a row of the table."""
-    cost = pair.cost
-    return {
-        "load": str(pair.load),
-        "congestion": pair.congestion,
-        "cpu_quotient": pair.cpu_per_gb_ratio,
-        "kernel_cpu_s_per_gb": pair.kernel.cpu_s_per_gb,
-        "rtcp_cpu_s_per_gb": pair.rtcp.cpu_s_per_gb,
-        "kernel_goodput_bytes_per_s": pair.kernel.goodput_bytes_per_s,
-        "rtcp_goodput_bytes_per_s": pair.rtcp.goodput_bytes_per_s,
-        "kernel_retrans_pct": 100 * pair.kernel.retrans_ratio,
-        "rtcp_retrans_pct": 100 * pair.rtcp.retrans_ratio,
-        "ack_ns": cost.ack_ns,
-        "rtcp_share_pct": 100 * cost.cpu_share,
-        "memory_bytes": cost.memory_bytes,
-        "clients": cost.clients,
-        "limited": cost.limited,
-    }
+def _loads(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
+    """Yield a row for each round and congestion control: the load without R-TCP, and with it."""
+    kernels = {ours: kernel for kernel, ours in OURS.items()}
+    with _path() as path:
+
+        def one(way: str, _: int) -> tuple[Sample, Cost | None]:
+            if way in kernels:
+                return _with(path, kernels[way], count)
+            with _sending(path, way, count) as send:
+                return _measured(send)[0], None
+
+        found = measure_rounds(
+            [*OURS, *kernels],
+            one,
+            plan,
+            title="rtcp",
+            headlines=lambda samples: [
+                [with_it[0].cpu_s_per_gb / without[0].cpu_s_per_gb for without, with_it in pairs]
+                for name, ours in OURS.items()
+                if (pairs := list(zip(samples[name], samples[ours], strict=True)))
+            ],
+        )
+    for name, ours in OURS.items():
+        for (kernel, _), (rtcp, cost) in zip(found.samples[name], found.samples[ours], strict=True):
+            assert cost is not None
+            sides = {"kernel": kernel, "rtcp": rtcp}
+            yield {
+                "congestion": name,
+                "cpu_quotient": rtcp.cpu_s_per_gb / kernel.cpu_s_per_gb,
+                **{
+                    f"{side}_{key}": value
+                    for side, one in sides.items()
+                    for key, value in asdict(one).items()
+                },
+                **asdict(cost),
+            }
+
+
+def _memory_with_one_client(plan: Plan, count: int) -> list[float]:
+    """Return the kernel memory by connection, of connections that all go to one client [bytes]."""
+    with _path() as path:
+
+        def taken(name: str, _: int) -> float:
+            with _rtcp(count) as (_, taken_bytes), open_flows(path, OURS[name], count):
+                return taken_bytes() / count
+
+        found = measure_rounds(
+            ("cubic",), taken, plan, title="rtcp one client", headlines=lambda samples: samples.values()
+        )
+    return found.samples["cubic"]
+
+
+Send = Callable[[], dict[str, float]]
+"""As of `open_load`."""
+
+
+@contextlib.contextmanager
+def _path() -> Iterator[Path]:
+    """Give a bare link to a host that has the addresses of all clients."""
+    with two_hosts() as path:
+        path.sender.set_sysctl("net.ipv4.ip_local_port_range", "1024 65535")
+        path.sender.set_sysctl("net.ipv4.tcp_no_metrics_save", 1)  # no round is to learn from the one before
+        path.receiver.set_sysctl("net.core.somaxconn", BACKLOG)
+        path.receiver.run(["ip", "route", "add", "local", CLIENTS, "dev", "lo"])
+        path.sender.run(["ip", "route", "add", CLIENTS, "via", path.receiver.ipv4])
+        yield path
+
+
+@contextlib.contextmanager
+def _sending(path: Path, congestion: str, count: int) -> Iterator[Send]:
+    """Keep the connections open for a block, and yield what lets them send."""
+    with open_flows(path, congestion, count, "--clients", str(count), address=FIRST_CLIENT) as send:
+        yield send
+
+
+def _measured(send: Send) -> tuple[Sample, float]:
+    """Return a load, and how long the machine was busy with it [s]."""
+    with Watch() as watch:
+        told = send()
+    busy_s = watch.seen.own_busy_s
+    goodput_bytes_per_s = told["acked_bytes"] / watch.seen.elapsed_s
+    retrans_pct = 100 * told["retrans_bytes"] / told["sent_bytes"]
+    return Sample(busy_s / (told["acked_bytes"] / 1e9), goodput_bytes_per_s, retrans_pct), busy_s
+
+
+def _with(path: Path, name: str, count: int) -> tuple[Sample, Cost]:
+    """Measure a load under R-TCP: first as it is, then again while the kernel counts runs of its programs."""
+    with _rtcp(2 * count) as (pid, taken_bytes), _sending(path, OURS[name], count) as send:
+        sample, _ = _measured(send)
+        memory_bytes = taken_bytes() / count
+        with counting_runs():
+            earlier = runs_of_programs(pid)
+            _, busy_s = _measured(send)
+            later = runs_of_programs(pid)
+        spent = {program: later[program] - runs for program, runs in earlier.items()}
+        known = known_clients()
+        hook = spent[ACK_HOOK[name][:PROGRAM_NAME_CHARACTERS]]
+        return sample, Cost(
+            memory_bytes=memory_bytes,
+            ack_ns=hook.time_s / hook.count * 1e9,
+            rtcp_share_pct=100 * sum(one.time_s for one in spent.values()) / busy_s,
+            clients=len(known),
+            limited=sum(one["state"] in LIMITED_STATES for one in known),
+        )
+
+
+@contextlib.contextmanager
+def _rtcp(max_clients: int) -> Iterator[tuple[int, Callable[[], int]]]:
+    """Attach R-TCP for a block; yields its process, and what tells the memory it has taken since [bytes]."""
+    with tempfile.TemporaryDirectory() as directory, kernel_memory() as memory:
+        program = attach(FilePath(directory) / "rtcp.jsonl", "--max-clients", str(max_clients))
+        try:
+            memory.take(program.process.pid)  # long before it makes its maps
+            program.wait_ready()
+            start_bytes = memory.used_bytes
+            yield program.process.pid, lambda: memory.used_bytes - start_bytes
+        finally:
+            process.end([program.process])
+
+
+# --- what it says ------------------------------------------------------------------------------------------
 
 
 def _findings(runs: Runs) -> Findings:
@@ -76,7 +258,7 @@ def _findings(runs: Runs) -> Findings:
     loads, detector, shared = (
         table[table["what"] == what].dropna(axis="columns") for what in ("load", "detector", "one client")
     )
-    by = ["load", "congestion", "connections"]
+    by = ["congestion", "connections"]
     cpu = ["cpu_quotient", "kernel_cpu_s_per_gb", "rtcp_cpu_s_per_gb", "rtcp_share_pct", "ack_ns"]
     reached = [
         f"{side}_{value}" for value in ("goodput_bytes_per_s", "retrans_pct") for side in ("kernel", "rtcp")
@@ -84,17 +266,18 @@ def _findings(runs: Runs) -> Findings:
     figure = plots.bars(
         loads,
         "cpu_quotient",
-        group="load",
+        group="connections",
         by="congestion",
         title="CPU time for the same bytes, by that without R-TCP",
         subtitle=f"{CONNECTIONS:,} connections, each to a client of its own",
     )
+    memory = ["memory_bytes", "clients", "limited"]
     return Findings(
         [
             Table.of(loads, "CPU time with R-TCP", by, cpu),
             Table.of(loads, "What connections reach", by, reached),
-            Table.of(loads, "Kernel memory by connection with its client", by, _MEMORY),
-            Table.of(shared, "Kernel memory by connection, all to one client", ["connections"], _MEMORY[:1]),
+            Table.of(loads, "Kernel memory by connection with its client", by, memory),
+            Table.of(shared, "Kernel memory by connection, all to one client", ["connections"], memory[:1]),
             Table.of(detector, "The detector alone, for an ACK", ["state"], ["ack_ns"]),
         ],
         {"overhead": figure},
@@ -102,16 +285,8 @@ def _findings(runs: Runs) -> Findings:
     )
 
 
-_MEMORY: Final = ["memory_bytes", "clients", "limited"]
-
-
 def claims(loads: pd.DataFrame) -> list[Check]:
-    """Return what the paper says, held against measured loads: as much CPU time, and 2 MB of memory.
-
-    Args:
-        loads: Rows as of `row_of`, with `connections`.
-    """
-    free = loads[loads["load"] == rtcp.Load.FREE]
+    """Return what the paper says, held against measured loads: as much CPU time, and 2 MB of memory."""
     checks = [
         Check(
             f"{name}: CPU time for the same bytes with R-TCP, by that without",
@@ -119,9 +294,9 @@ def claims(loads: pd.DataFrame) -> list[Check]:
             high=MOST_CPU,
             name=f"cpu, {name}",
         )
-        for name, own in free.groupby("congestion", sort=False)
+        for name, own in loads.groupby("congestion", sort=False)
     ]
-    memory = free.assign(mb=free["memory_bytes"] * CONNECTIONS / 1e6)
+    memory = loads.assign(mb=loads["memory_bytes"] * CONNECTIONS / 1e6)
     return [
         *checks,
         Check(

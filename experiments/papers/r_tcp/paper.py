@@ -18,7 +18,6 @@ from experiments.papers.r_tcp.grid import GRID
 from experiments.papers.r_tcp.lift import LIFT
 from experiments.papers.r_tcp.overhead import OVERHEAD
 from experiments.papers.r_tcp.patterns import PATTERNS_PART
-from experiments.papers.r_tcp.short_video import SHORT_VIDEO
 from experiments.papers.r_tcp.traces import TRACES
 from experiments.papers.r_tcp.transfers import BDP, CONCURRENT_PART, ERRORS, MULTI_PART, STATEFUL
 from experiments.papers.r_tcp.tuning import TUNING
@@ -42,7 +41,6 @@ _PARTS: Final = (
     CLOSED_LOOP,
     OVERHEAD,
     VIDEO,
-    SHORT_VIDEO,
 )
 
 PAPER: Final = Paper.of(

@@ -98,7 +98,7 @@ def verdicts(result: Result) -> pd.DataFrame:
         several = [acks for flow in flows for acks in connections(result, flow.name)]
         detector = together(several)
         ours = float(detector.rate_bytes_per_s) if detector.limited else None
-        told = result.rate_limits
+        told = result.table("rate_limits")
         found = [(R_TCP, ours, float((told["receiver"] == receiver).any()))]
         found += [(name, judged(acks, name).rate_bytes_per_s, NAN) for acks in several for name in BASELINES]
         for name, rate_bytes_per_s, told_ratio in found:

@@ -140,7 +140,7 @@ def transfers(result: Result) -> pd.DataFrame:
         `bucket_error_pct` and `rate_error_pct` of its last estimate. NaN where that is not known.
     """
     scenario = result.scenario
-    told = result.rate_limits
+    told = result.table("rate_limits")
     summary = result.flows.set_index("flow")
     waited_s = result.objects.groupby("flow")["completion_s"].sum()
     arrived_bytes = result.objects.groupby("flow")["size_bytes"].sum()

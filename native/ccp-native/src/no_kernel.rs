@@ -9,7 +9,7 @@ use pyo3::types::PyTuple;
 use crate::errors;
 
 /// Names that only a build with the kernel part has.
-const KERNEL_PART: [&str; 16] = [
+const KERNEL_PART: &[&str] = &[
     "EbpfDatapath",
     "EbpfView",
     "IntNode",

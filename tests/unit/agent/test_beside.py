@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from ccplane.agent import cli
-from ccplane.agent.beside import HOLD_US, Beside, Recorded, Timeline, record
 from ccplane.agent.client import Client
-from ccplane.agent.commands.probe import drawn, line
+from ccplane.agent.features.probes.beside import HOLD_US, Beside, Recorded, Timeline, record
+from ccplane.agent.features.probes.commands import drawn, line
 from telemetry.bpfcc import Event, Table, why_not
 from tests.repeating import repeating
 from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeReport
@@ -230,7 +230,7 @@ class Attached(Probe):
 
 
 def test_json_is_one_row_a_line_and_tables_come_last(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ccplane.agent.commands.probe.BccProbe", Attached)
+    monkeypatch.setattr("ccplane.agent.features.probes.commands.BccProbe", Attached)
     arguments = ["probe", "-e", "text", "--json", "-n", "4", "--connect", served.address]
     done = CliRunner().invoke(cli.app, arguments)
     assert done.exit_code == 0
@@ -247,7 +247,7 @@ def test_json_is_one_row_a_line_and_tables_come_last(served: Served, monkeypatch
 
 
 def test_it_ends_after_its_seconds(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ccplane.agent.commands.probe.BccProbe", Attached)
+    monkeypatch.setattr("ccplane.agent.features.probes.commands.BccProbe", Attached)
     arguments = ["probe", "-e", "text", "--seconds", "0.4", "--json", "--connect", served.address]
     done = CliRunner().invoke(cli.app, arguments)
     assert done.exit_code == 0

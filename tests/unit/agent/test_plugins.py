@@ -70,7 +70,7 @@ def test_plugin_cannot_take_the_place_of_our_commands(monkeypatch: pytest.Monkey
 
 def test_plugins_are_those_of_features_and_of_the_entry_point_group() -> None:
     others = {one.name for one in metadata.entry_points(group="ccplane.commands")}
-    assert set(cli.plugins()) == others | {"regime", "rtcp"}
+    assert set(cli.plugins()) == others | {name for one in features() for name in one.commands}
 
 
 def test_a_command_that_the_wheel_lacks_is_not_listed_and_says_where_it_is(

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from ccplane.agent import service
 from ccplane.agent.cli import app
-from ccplane.agent.features.rtcp.tables import KEPT_IN
 from ccplane.agent.service import Service
 from ccplane.base.errors import UsageError
 
@@ -97,22 +96,6 @@ def test_what_is_removed_takes_only_its_own(tmp_path: Path) -> None:
     assert not (etc / "sysusers.d/ccplane.conf").exists()
     assert (etc / "ccplane/agent.env").exists()
     assert service.remove(BOTH, tmp_path) == []
-
-
-def test_r_tcp_has_its_pins_and_no_password(tmp_path: Path) -> None:
-    service.install((Service.RTCP, Service.AGENT), tmp_path)
-    etc = tmp_path / "etc"
-    assert (etc / "ccplane/rtcp.env").exists()
-    assert not (etc / "ccplane/rtcp.password").exists()
-    (writable,) = re.findall(
-        r"^ReadWritePaths=(.*)", (etc / "systemd/system/ccplane-rtcp.service").read_text(), re.M
-    )
-    assert writable == KEPT_IN
-    service.remove((Service.AGENT,), tmp_path)
-    assert f"d {KEPT_IN} 0700 ccplane ccplane" in (etc / "tmpfiles.d/ccplane.conf").read_text()
-    service.remove((Service.RTCP,), tmp_path)
-    assert units(tmp_path) == []
-    assert not (etc / "tmpfiles.d/ccplane.conf").exists()
 
 
 def test_mosquitto_reads_its_secrets_as_credentials(tmp_path: Path) -> None:

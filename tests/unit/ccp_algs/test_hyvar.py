@@ -11,18 +11,14 @@ import numpy as np
 import pytest
 
 from ccp_algs import Updates, check_algorithm, params_of, set_params
-from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
+from ccp_algs.check import FakeInfo, FakeReport
 from ccp_algs.cubic_control import CubicAnswers
 from ccp_algs.episodes import CUT, STARTED, UNDO
 from ccp_algs.hyvar.algorithms import HybridMtp, Hyvar, PolicyAlone
 from ccp_algs.hyvar.collector import Collector, States, View
 from ccp_algs.hyvar.fold import PPM, HyvarFold
-from ccp_algs.hyvar.limited import RTcpHyvar
 from ccp_algs.hyvar.policy import PolicyError
 from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us, priced
-from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
-from ccp_algs.rtcp import Options
-from ccp_algs.rtcp.limit import RateLimit, letter
 from ccplane.base._native import compile
 from experiments.runs.files import sources
 from tests.unit.ccp_algs.folded import MSS
@@ -63,7 +59,7 @@ START = {"event": STARTED, "now_us": 1_000_000}
 @pytest.fixture(autouse=True)
 def _defaults() -> Iterator[None]:
     yield
-    for cls in (Hyvar, HybridMtp, PolicyAlone, RTcpHyvar):
+    for cls in (Hyvar, HybridMtp, PolicyAlone):
         for param in params_of(cls).values():
             param._by_class.pop(cls, None)
 
@@ -444,33 +440,14 @@ def test_missing_policy_is_refused_aloud(tmp_path: Path) -> None:
     assert caught.value.slug == "policy.missing"
 
 
-def test_limited_hyvar_looks_for_limits_and_grows_fast_while_the_cap_is_raised(tmp_path: Path) -> None:
-    set_params(RTcpHyvar, {"policy_file": policy_of(tmp_path, 0.0)})
-    algorithm: Any = RTcpHyvar()
-    ids = (ID, ID + 1)
-    flows = {one: RecordingFlow(FakeInfo(flow_id=one), {"default": HyvarFold.source}) for one in ids}
-    algorithm.flows = flows
-    for flow_id in ids:
-        algorithm.on_create(FakeInfo(flow_id=flow_id))
-        letters = [bytes(call.values()) for kind, call in flows[flow_id].calls if kind == "rate_limits"]
-        assert letters == [letter(Options(), cwnd=True, rate=True)]
-    calls = [list(flow.calls) for flow in flows.values()]
-    algorithm.on_rate_limit(ID, RateLimit("capped", 500_000, 250_000, 0, 1, "10.0.0.2"))
-    assert [flow.calls for flow in flows.values()] == calls
-    algorithm.on_rate_limit(ID, RateLimit("raised", 500_000, 250_000, 0, 1, "10.0.0.2"))
-    assert flows[ID].calls[-1] == ("set", {"ssthresh_bytes": NO_THRESHOLD_BYTES})
-    assert flows[ID + 1].calls == calls[1]
-
-
-@pytest.mark.parametrize("cls", [Hyvar, HybridMtp, PolicyAlone, RTcpHyvar])
+@pytest.mark.parametrize("cls", [Hyvar, HybridMtp, PolicyAlone])
 @pytest.mark.parametrize("action", [-1.0, 1.0])
 def test_contract_is_kept_whatever_the_policy(tmp_path: Path, cls: Any, action: float) -> None:
     set_params(cls, {"policy_file": policy_of(tmp_path, action)})
     assert check_algorithm(cls, compile).updates > 20
 
 
-@pytest.mark.parametrize("name", ["hyvar", "r_tcp_hyvar"])
-def test_results_with_another_policy_are_others(name: str) -> None:
-    files = {path.name for path in sources(name)}
+def test_results_with_another_policy_are_others() -> None:
+    files = {path.name for path in sources("hyvar")}
     assert {"policy.safetensors", "reasoner.py", "fold.py", "cubic_core.py"} <= files
     assert "policy.safetensors" not in {path.name for path in sources("cubic")}

@@ -13,8 +13,9 @@ from ccplane.agent.events import Event
 from ccplane.base.errors import CcpError, Several
 from experiments.errors import RunError
 from experiments.events import SetParam
-from experiments.runs import limit_tables, rtcp, tables
-from experiments.runs.leavings import limit_files
+from experiments.features.rtcp import FEATURE, live
+from experiments.runs import tables
+from experiments.runs.leavings import reports
 from experiments.runs.recording import Recording
 from experiments.runs.variants import congestion_of, variants_of
 from experiments.scenario import Flow, Scenario, SocketSwitch
@@ -80,10 +81,10 @@ def test_what_cannot_be_is_told(asked: Scenario, slug: str, where: str) -> None:
 
 def test_it_is_told_the_options_and_where_acks_go(tmp_path: Path) -> None:
     plain = scenario(("kernel/cubic", {}), ("rtcp/cubic", {}))
-    assert rtcp.arguments_of(plain, tmp_path) == []
+    assert live.arguments_of(plain, tmp_path) == []
     params = {"observe": True, "probe_gain_ratio": 0.1}
     recorded = scenario(("rtcp/bbr", params), ("rtcp/bbr", {**params, "record": True}))
-    assert rtcp.arguments_of(recorded, tmp_path) == [
+    assert live.arguments_of(recorded, tmp_path) == [
         "--set",
         "observe=true",
         "--set",
@@ -94,16 +95,15 @@ def test_it_is_told_the_options_and_where_acks_go(tmp_path: Path) -> None:
 
 
 def test_nothing_is_attached_for_others(tmp_path: Path) -> None:
-    with rtcp.attached(SCENARIO, recording(), tmp_path, lambda _what, _s: None) as program:
-        assert program is None
-    assert limit_files(SCENARIO, tmp_path) == ()
+    assert not FEATURE.serves(SCENARIO)
+    assert reports(SCENARIO, tmp_path)[FEATURE.name] == ()
 
 
 def test_one_that_fails_is_told_with_its_words(tmp_path: Path) -> None:
-    program = rtcp.attach(tmp_path / "lines.jsonl", "--set", "eta=20")
+    program = live.attach(tmp_path / "lines.jsonl", "--set", "eta=20")
     with pytest.raises(RunError) as caught:
         program.wait_ready()
-    assert caught.value.slug == "run.rtcp"
+    assert caught.value.slug == "run.feature"
     assert "eta" in caught.value.why
 
 
@@ -113,7 +113,7 @@ def told(tmp_path: Path, *lines: dict[str, Any]) -> Recording:
     kept.addresses = {"sender": SENDER, "receiver": RECEIVER}
     file = tmp_path / "rate-limits-kernel.jsonl"
     file.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    kept.rate_limits = (file,)
+    kept.reported = {FEATURE.name: (file,)}
     return kept
 
 
@@ -122,7 +122,7 @@ def test_acks_are_put_with_their_flow(tmp_path: Path) -> None:
     ours, other = (f"{SENDER[0]}-{port}-{RECEIVER[0]}-5201.csv.gz" for port in (1000, 4000))
     for name in (ours, other):
         (tmp_path / name).touch()
-    rtcp.sort_acks(kept, tmp_path)
+    live.sort_acks(kept, tmp_path)
     assert (tmp_path / "flow" / ours).exists()
     assert (tmp_path / other).exists()
 
@@ -148,8 +148,8 @@ def test_the_table_has_what_became_of_clients_of_the_run(tmp_path: Path) -> None
     event = Event("rate_limit:changed", "r_tcp_bbr3", SimpleNamespace(src_addr=SENDER[0]), t_us=START_US)
     event.detail.update(verdict("raised", t_mono_us=START_US))
     agents = tmp_path / "rate-limits-agent.jsonl"
-    agents.write_bytes(limit_tables.line_of(event))
-    kept.rate_limits = (*kept.rate_limits, agents)
+    agents.write_bytes(FEATURE.line_of(event))
+    kept.reported = {FEATURE.name: (*kept.reported[FEATURE.name], agents)}
     found = tables.made(kept)["rate_limits"]
     assert found["state"].tolist() == ["raised", "gone", "capped"]
     assert found["t_s"].tolist() == [0.0, 1.0, 1.5]

@@ -20,7 +20,7 @@ def test_a_rate_limit_is_found_and_told(algorithm: str) -> None:
         rate_bytes_per_s=5e6, delay_us=10_000, token_bucket=TokenBucket(250_000, bucket_bytes=300_000)
     )
     result = run(one(algorithm, limited, traffic=Http((1_000_000,)), duration_s=4))
-    first = result.rate_limits.iloc[0]
+    first = result.table("rate_limits").iloc[0]
     assert (first["sender"], first["receiver"], first["flow"]) == ("sender", "receiver", "flow")
     assert first["state"] == "capped"
     assert first["rate_bytes_per_s"] == pytest.approx(250_000 * PAYLOAD, rel=0.06)
@@ -32,7 +32,7 @@ def test_a_rate_limit_is_found_and_told(algorithm: str) -> None:
 def test_a_rate_limit_is_found_with_one_object_of_256_kb_and_less_is_sent_again(
     plain: str, ours: str, link_mbit_per_s: float
 ) -> None:
-    # As `ccp bench rtcp` has it. A cap by an untested estimate kept flows far below the limit, where nothing
+    # A cap by an untested estimate kept flows far below the limit, where nothing
     # is lost, and nothing found; a loss shows in a timeout of 20 RTTs, when deliveries are behind.
     limited = Direction(
         rate_bytes_per_s=link_mbit_per_s * 125e3,
@@ -43,7 +43,7 @@ def test_a_rate_limit_is_found_with_one_object_of_256_kb_and_less_is_sent_again(
     results = [
         run(one(name, limited, traffic=Http((262_144,)), duration_s=4, seed=2)) for name in (plain, ours)
     ]
-    found = results[1].rate_limits.iloc[0]
+    found = results[1].table("rate_limits").iloc[0]
     assert found["state"] == "capped"
     assert found["rate_bytes_per_s"] == pytest.approx(125_000 * PAYLOAD, rel=0.06)
     sent_again = [int(result.flows["retrans_pkts"].sum()) for result in results]
@@ -62,7 +62,7 @@ def test_a_limit_that_is_gone_is_found_gone_where_random_loss_keeps_bbr3_slow(se
     )
     lift = SetLink(20.0, "link>", {"token_bucket": None})
     result = run(one("r_tcp_bbr3", limited, duration_s=40, seed=seed, events=(lift,)))
-    states = result.rate_limits.set_index("t_s")["state"]
+    states = result.table("rate_limits").set_index("t_s")["state"]
     assert "gone" not in set(states[:20])
     assert states.iloc[-1] == "gone"
 
@@ -89,7 +89,7 @@ def test_a_probe_ends_where_an_rtt_holds_less_than_a_packet(delay_us: int, mbit_
         token_bucket=TokenBucket(mbit_per_s * 125e3, bucket_bytes=200_000),
     )
     result = run(one("rtcp/cubic", limited, duration_s=60))
-    states = result.rate_limits["state"]
+    states = result.table("rate_limits")["state"]
     assert (states == "probing").sum() > 1
     samples = result.flow_samples
     late = samples[samples["t_s"] > 20]
@@ -103,8 +103,8 @@ def test_the_kernels_under_r_tcp_find_a_rate_limit_and_send_less_again(control: 
     without, under = (
         run(one(f"{by}/{control}", LIMITED, traffic=transfer, duration_s=28)) for by in ("kernel", "rtcp")
     )
-    assert without.rate_limits.empty
-    found = under.rate_limits
+    assert without.table("rate_limits").empty
+    found = under.table("rate_limits")
     assert set(found["flow"]) == {"flow"}
     assert "gone" not in set(found["state"])
     last = found.iloc[-1]
@@ -120,7 +120,7 @@ def test_recorded_acks_make_the_verdict_that_was_told(tmp_path: Path) -> None:
     result = run(scenario, tmp_path / "run")
     (acks,) = connections(result, "flow")
     finding = judged(acks, "r-tcp")
-    last = result.rate_limits.iloc[-1]
+    last = result.table("rate_limits").iloc[-1]
     assert finding.limited
     assert finding.rate_bytes_per_s == pytest.approx(last["rate_bytes_per_s"], rel=0.01)
 
@@ -133,6 +133,6 @@ def test_recorded_acks_of_several_connections_are_taken_together(tmp_path: Path)
     several = list(connections(result, "flow"))
     assert len(several) == 3
     detector = together(several)
-    told = result.rate_limits.iloc[-1]
+    told = result.table("rate_limits").iloc[-1]
     assert detector.limited
     assert detector.rate_bytes_per_s == pytest.approx(told["rate_bytes_per_s"], rel=0.01)

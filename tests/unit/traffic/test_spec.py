@@ -13,7 +13,6 @@ from experiments.traffic import (
     Iperf3,
     OnOff,
     Quic,
-    ShortVideo,
     Traffic,
     TrafficResult,
 )
@@ -33,7 +32,6 @@ def read(text: str) -> Traffic:
         Quic(objects=(1, 2), gaps_s=(0.5, 0.0), repeat=3, connections=2),
         OnOff(on_s=0.5, off_s=1.5, distribution="fixed", rate_bytes_per_s=1e6),
         Dash(abr="bola", buffer_s=12.0, segments=3),
-        ShortVideo(videos=5, view_s=4.0, connections=2),
     ],
 )
 def test_what_is_written_is_read_again(traffic: Traffic) -> None:
@@ -57,7 +55,6 @@ def test_what_is_written_is_read_again(traffic: Traffic) -> None:
         ('{"kind": "on_off", "on_s": 1, "off_s": 1, "distribution": "pareto"}', "$.distribution"),
         ('{"kind": "dash", "abr": "pensieve"}', "$.abr"),
         ('{"kind": "dash", "segments": 13}', "$.segments"),
-        ('{"kind": "short_video", "videos": 0}', "$.videos"),
         ('{"kind": "ftp"}', "$.kind"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Limits with short objects: 1 Mbit/s behind a bucket of 135 KB, 10 ms away, as `ccp bench rtcp` has them."""
+"""Limits with short objects: 1 Mbit/s behind a bucket of 135 KB, 10 ms away."""
 
 from __future__ import annotations
 

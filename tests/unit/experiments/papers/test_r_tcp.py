@@ -181,7 +181,7 @@ def result_of(scenario: Scenario, limits: pd.DataFrame | None = None, connection
     ]
     samples = without.connection_samples
     names = ["flows", "flow_samples", "events", "rate_limits"]
-    frames = {name: getattr(without, name) for name in names}
+    frames = {name: without.table(name) for name in names}
     frames["connection_samples"] = pd.concat([samples.assign(connection=i) for i in range(connections)])
     frames["objects"] = pd.DataFrame(objects)
     if limits is not None:
@@ -291,7 +291,7 @@ def test_the_end_of_a_limit_counts_from_when_it_ended() -> None:
     without = result_of(scenario, limits)
     links = [f'{{"link": "path{number}>"}}' for number in (1, 2)]
     events = pd.DataFrame({"t_s": ends_s, "kind": "set_link", "detail": links})
-    tables = {name: getattr(without, name) for name in ("flow_samples", "rate_limits")} | {"events": events}
+    tables = {name: without.table(name) for name in ("flow_samples", "rate_limits")} | {"events": events}
     found = lifts(Result(None, without.metadata, tables.__getitem__, scenario.to_yaml()))
     assert found["loss_ratio"].tolist() == [0.0, 0.02]
     assert found["limited_ratio"].tolist() == [1.0, 1.0]
@@ -339,7 +339,7 @@ def test_every_part_makes_tables_and_figures_of_its_runs(part: str) -> None:
                     "detail": links,
                 }
             )
-            tables = {name: getattr(made, name) for name in ("flow_samples", "rate_limits", "flows")}
+            tables = {name: made.table(name) for name in ("flow_samples", "rate_limits", "flows")}
             made = Result(
                 None, made.metadata, (tables | {"events": events}).__getitem__, one.scenario.to_yaml()
             )

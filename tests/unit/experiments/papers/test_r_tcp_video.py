@@ -8,7 +8,6 @@ import pytest
 from experiments.papers.paper import Part, Runs, Size, findings, table_of
 from experiments.papers.r_tcp.operators import limit_of
 from experiments.papers.r_tcp.runs import LIMITED_BY, VARIANTS, name_of
-from experiments.papers.r_tcp.short_video import SHORT_VIDEO
 from experiments.papers.r_tcp.video import VIDEO, claims, viewed
 from experiments.results import Result
 from experiments.sweep import planned
@@ -19,10 +18,9 @@ RETRANS_PCT = {"kernel/cubic": 10.0, "rtcp/cubic": 5.0, "kernel/bbr": 20.0, "rtc
 QOE = {"kernel/cubic": 2.0, "rtcp/cubic": 1.9, "kernel/bbr": -1.0, "rtcp/bbr": -1.1, "bbr3": 1.0}
 
 
-@pytest.mark.parametrize("part", [VIDEO, SHORT_VIDEO])
 @pytest.mark.parametrize("size", [QUICK, Size(repeats=2)])
-def test_all_algorithms_are_compared_side_by_side_in_the_same_network(part: Part, size: Size) -> None:
-    runs = [one for grid in part.grids(size) for one in planned(grid)]
+def test_all_algorithms_are_compared_side_by_side_in_the_same_network(size: Size) -> None:
+    runs = [one for grid in VIDEO.grids(size) for one in planned(grid)]
     assert len({one.key for one in runs}) == len(runs)
     for one in runs:
         scenario = one.scenario
@@ -102,11 +100,10 @@ def test_sessions_have_what_was_sent_again_and_what_was_seen() -> None:
     assert set(found["abr"]) == {"dynamic"}
 
 
-@pytest.mark.parametrize("part", [VIDEO, SHORT_VIDEO])
-def test_parts_have_a_table_figures_and_claims(part: Part) -> None:
-    runs = results_of(part)
+def test_the_part_has_a_table_figures_and_claims() -> None:
+    runs = results_of(VIDEO)
     assert runs.table["whole_sessions"].tolist() == [len(VARIANTS)]
-    made = findings(part, runs)
+    made = findings(VIDEO, runs)
     assert len(made.tables[0].rows) == len(VARIANTS)
     assert made.figures
     assert [check.found.value for check in made.checks[::2]] == pytest.approx([0.5, 0.25, 1.0])

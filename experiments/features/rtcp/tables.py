@@ -13,13 +13,12 @@ import pyarrow as pa
 
 from ccp_algs.rtcp.remote import Remote
 from ccplane.agent.events import Event
+from experiments.features.rtcp.names import NAME
 from experiments.runs.messages import lines_of
 from experiments.runs.recording import Recording
 
 KIND: Final = "verdict"
 """Of the lines that tell it."""
-EVENT: Final = "rate_limit:changed"
-"""The same as an event of the agent."""
 
 _F64, _I64, _TEXT = pa.float64(), pa.int64(), pa.string()
 _TOLD: Final = {
@@ -47,13 +46,14 @@ def line_of(event: Event) -> bytes:
 
 
 def made(recording: Recording) -> dict[str, pd.DataFrame]:
-    """Return the table of a recording by its name; none, if nobody told of rate limits."""
-    if not recording.rate_limits:
+    """Return the table of a recording by its name; none if it can have no rows."""
+    files = recording.reported.get(NAME)
+    if not files:
         return {}
     senders = {one.sockets.netns: one.sender for one in recording.flows if one.sockets is not None}
     hosts = {address: name for name, both in recording.addresses.items() for address in both}
     rows: list[dict[str, Any]] = []
-    for line in (line for file in recording.rate_limits for line in lines_of(file)):
+    for line in (line for file in files for line in lines_of(file)):
         if line["kind"] != KIND:
             continue
         sender = hosts.get(line["server"]) if "server" in line else senders.get(line["netns"])

@@ -1,7 +1,7 @@
 """A probe's events beside the reports of an agent: one clock, one order.
 
     from ccplane.agent import Client
-    from ccplane.agent.beside import record
+    from ccplane.agent.features.probes.beside import record
     from telemetry.bpfcc import BccProbe
 
     with BccProbe(text) as probe, Client() as client:

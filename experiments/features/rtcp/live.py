@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from experiments.events import ParamValue
+from experiments.features.rtcp.names import NAME
+from experiments.features.rtcp.params import wanted
 from experiments.netlab import process
-from experiments.runs.check import rtcp_of
-from experiments.runs.leavings import kernel_limits
+from experiments.runs.leavings import reported
 from experiments.runs.messages import Flows
 from experiments.runs.program import Failure, Program
 from experiments.runs.recording import Recording
-from experiments.runs.rtcp_params import RECORD, settings_of
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 ACKS: Final = "acks"
 """Directory of a result for the ACKs that were recorded: a directory a flow, a file a connection."""
 _FAILED: Final = Failure(
-    "run.rtcp",
     "R-TCP of the run failed",
     "run the command by hand; it needs root, and only one can be attached",
 )
@@ -41,8 +39,8 @@ def attach(lines: Path, *arguments: str) -> Program:
 @contextlib.contextmanager
 def attached(
     scenario: Scenario, recording: Recording, directory: Path, progress: Callable[[str, float], None]
-) -> Iterator[Program | None]:
-    """Have what the flows of a scenario need of R-TCP in the kernel, for the length of a block.
+) -> Iterator[Program]:
+    """Have R-TCP in the kernel for the length of a block, as the flows of a scenario ask for it.
 
     Args:
         scenario: What is run.
@@ -51,16 +49,13 @@ def attached(
         progress: Told now and then.
 
     Yields:
-        The process; None if no flow needs it.
+        The process.
 
     Raises:
-        RunError: `run.rtcp`.
+        RunError: `run.feature`.
     """
-    if not rtcp_of(scenario):
-        yield None
-        return
     progress("attaching R-TCP", 0.0)
-    program = attach(kernel_limits(directory), *arguments_of(scenario, directory))
+    program = attach(reported(directory, NAME), *arguments_of(scenario, directory))
     try:
         program.wait_ready()
         yield program
@@ -94,9 +89,3 @@ def arguments_of(scenario: Scenario, directory: Path) -> list[str]:
     if records:
         found += ["--record", str(directory / ACKS)]
     return found
-
-
-def wanted(scenario: Scenario) -> tuple[dict[str, ParamValue], bool]:
-    """Return R-TCP's options for a scenario whose flows agree, and whether ACKs are recorded."""
-    flows = [flow for flow in scenario.flows if flow.algorithm in rtcp_of(scenario)]
-    return settings_of(flows[0].params), any(flow.params.get(RECORD) for flow in flows)

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ccplane.agent.beside import Beside
 from ccplane.agent.commands.connection import PIN_DIR, AsJson, Connect, FlowId, Keys, PinDir, client
+from ccplane.agent.features.probes.beside import Beside
 from telemetry.bpfcc import BccProbe, Table
 from telemetry.bpfcc.errors import ProbeError
 from telemetry.signals import on_signals
@@ -22,6 +22,10 @@ COLUMNS = "{:>16}  {:<12}  {:>12}  {}"
 """Time [s], source, flow, what."""
 
 
+app = typer.Typer()
+
+
+@app.command()
 def probe(
     file: Annotated[Path | None, typer.Argument(help="File with C text for BCC.")] = None,
     text: Annotated[str | None, typer.Option("--text", "-e", help="The C text itself.")] = None,

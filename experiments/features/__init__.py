@@ -1,0 +1,100 @@
+"""What features add to scenarios and their results; `experiments.runs` knows them by these hooks alone.
+
+A feature is a package in this folder with a `Feature` of the name `FEATURE`. Deleting the package removes the
+feature. Each run imports all packages, so their modules are imported by the hooks.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from ccplane.agent.events import Event
+    from ccplane.base._native import SimDatapath
+    from experiments.errors import ScenarioError
+    from experiments.runs.program import Program
+    from experiments.runs.recording import Recording
+    from experiments.scenario import Scenario
+
+
+class Feature:
+    """The hooks of a feature; what it does not override adds nothing.
+
+    Attributes:
+        name: Of its files: `NAME-agent.jsonl` has the agent's events, `NAME-kernel.jsonl` its reports.
+        title: As people call it.
+        congestion: Congestion controls that it offers to flows in the kernel and in the simulator: the name
+            for sockets by the name in scenarios. All begin with the same word and `/`.
+        events: What the kinds of the agent's events begin with that are kept; empty for none.
+    """
+
+    name: str
+    title: str = ""
+    congestion: Mapping[str, str] = {}
+    events: str = ""
+
+    def offers(self, algorithm: str) -> bool:
+        """Return whether a name is one of `congestion`, or looks like one."""
+        return any(algorithm.partition("/")[:2] == name.partition("/")[:2] for name in self.congestion)
+
+    def serves(self, scenario: Scenario) -> bool:
+        """Return whether flows of a scenario have a congestion control of the feature's."""
+        return any(flow.algorithm in self.congestion for flow in scenario.flows)
+
+    def problems(self, scenario: Scenario) -> Iterator[ScenarioError]:
+        """Yield what is wrong with the parameters of such flows."""
+        yield from ()
+
+    def line_of(self, event: Event) -> bytes:
+        """Return an event of the agent as a line of JSON."""
+        raise NotImplementedError
+
+    def columns(self) -> Mapping[str, Mapping[str, pa.DataType]]:
+        """Return the columns of its tables and their types, by the name of the table."""
+        return {}
+
+    def tables(self, recording: Recording) -> Mapping[str, pd.DataFrame]:
+        """Return the tables of a recording by name; those without anything to tell may be left out."""
+        return {}
+
+    def live(
+        self,
+        scenario: Scenario,
+        recording: Recording,
+        directory: Path,
+        progress: Callable[[str, float], None],
+    ) -> AbstractContextManager[Program | None]:
+        """Add to the kernel what a scenario that it `serves` needs; yields the process to watch."""
+        return nullcontext()
+
+    def simulated(
+        self, scenario: Scenario, recording: Recording, directory: Path, datapath: SimDatapath
+    ) -> AbstractContextManager[Callable[[], None]]:
+        """The same in a simulation; yields what is called at each turn."""
+        return nullcontext(lambda: None)
+
+
+@cache
+def features() -> tuple[Feature, ...]:
+    """Return all features, in the order of their names."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
+    return tuple(import_module(f"{__name__}.{name}").FEATURE for name in names)
+
+
+def offering(algorithm: str) -> Feature | None:
+    """Return the feature that offers a congestion control of this name; None if there is none."""
+    return next((feature for feature in features() if feature.offers(algorithm)), None)
+
+
+def serving(scenario: Scenario) -> list[Feature]:
+    """Return the features whose congestion controls flows of a scenario have."""
+    return [feature for feature in features() if feature.serves(scenario)]
