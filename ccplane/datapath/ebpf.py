@@ -68,9 +68,6 @@ def observe(pin_dir: str = DEFAULT_PIN_DIR) -> DatapathView:
     Args:
         pin_dir: Directory in a bpffs.
 
-    Returns:
-        The view.
-
     Raises:
         LoadError: If nothing is loaded there, or it may not be read.
     """
@@ -117,9 +114,6 @@ def compile_program(
         name: Name of the program, for messages.
         origin: File in which the text stands.
         first_line: Line of that file in which the text begins, counted from 1.
-
-    Returns:
-        The program.
 
     Raises:
         LangError: With the line in `origin`.
