@@ -18,6 +18,8 @@ from ccplane.base.flows import FlowStats as FlowStats
 
 __all__ = [
     "KERNEL_PART",
+    "WIRE_IMPLICIT",
+    "WIRE_MAX_BYTES",
     "Batch",
     "Closed",
     "Created",
@@ -68,6 +70,9 @@ __all__ = [
     "rtcp_work",
     "try_load",
     "verify",
+    "wire_read",
+    "wire_values",
+    "wire_write",
 ]
 
 KERNEL_PART: Final[tuple[str, ...]]
