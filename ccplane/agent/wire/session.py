@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ccp_algs import Algorithm
 from ccplane.agent.flow import FlowControl, describe
 from ccplane.agent.pyportus import DatapathInfo
+from ccplane.base import native
 from ccplane.base.errors import CcpError, FlowGone
-from ccplane.base.native import native_part
 from ccplane.datapath import wire
 from ccplane.datapath.link import Link, Watch
 from ccplane.datapath.protocol import LAW_PROGRAM
@@ -161,10 +161,8 @@ class Session:
             log.warning("agents send no %s; ignored", type(message).__name__)
 
     def _install(self, message: Install) -> None:
-        with native_part():
-            from ccplane.base import _native
         name = str(message.program)
-        program = _native.Program.from_bytecode(
+        program = native.Program.from_bytecode(
             message.n_events, message.n_instrs, message.code, name, "<the agent>", with_rtt=True
         )
         self._programs.replace(name, program)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ccplane.base import native
 from ccplane.base.errors import CcpError
-from ccplane.base.native import native_part
 
 if TYPE_CHECKING:
     from ccplane.base._native import Program
@@ -37,10 +37,8 @@ class Fold:
             rate_bytes_per_s: The rate that the program before left [bytes/s]; 0: none.
             now_us: Time since the flow began [µs].
         """
-        with native_part():
-            from ccplane.base._native import Interpreter
         self.number = number
-        self._machine = Interpreter(program, now_us)
+        self._machine = native.Interpreter(program, now_us)
         self._machine.cwnd_bytes, self._machine.rate_bytes_per_s = cwnd_bytes, rate_bytes_per_s
         self._fields = program.report_fields
         self._known = WINDOW_AND_RATE.union(program.control_registers)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
+from ccplane.base import native
 from ccplane.base.errors import CcpError
-from ccplane.base.native import native_part
 from ccplane.datapath import wire
 from ccplane.datapath.link import Link, Watch
 
@@ -126,10 +126,10 @@ class Session:
 
     def _do(self, message: wire.Message) -> None:
         if isinstance(message, wire.Install):
-            with native_part():
-                from ccplane.base._native import Program
             name, head = str(message.program), (message.n_events, message.n_instrs)
-            self._programs[message.program] = Program.from_bytecode(*head, message.code, name, "<the agent>")
+            self._programs[message.program] = native.Program.from_bytecode(
+                *head, message.code, name, "<the agent>"
+            )
         elif isinstance(message, wire.ChangeProgram | wire.Update):
             with suppress(KeyError):  # it closed, and the agent will hear of it
                 flow = self.flows[message.flow]
