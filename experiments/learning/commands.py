@@ -89,7 +89,7 @@ def hyvar(
 
 @app.command("domain")
 def domain_(
-    name: Annotated[str, typer.Argument(help="hyvar, what the shipped policy met, or shared.")] = "hyvar",
+    name: Annotated[str, typer.Argument(help="hyvar: what the shipped policy met.")] = "hyvar",
 ) -> None:
     """Print a domain, the paths of a training, to begin one's own from."""
     from experiments.learning import files
@@ -100,7 +100,7 @@ def domain_(
 @app.command("reward")
 def reward_(
     name: Annotated[
-        str, typer.Argument(help="hyvar, what the shipped policy was trained with, fair, or slides.")
+        str, typer.Argument(help="hyvar, what the shipped policy was trained with, or slides.")
     ] = "hyvar",
 ) -> None:
     """Print a reward, what a training calls good, to begin one's own from."""
@@ -137,7 +137,6 @@ def evaluate_(
 
     act = load_policy(policy or SHIPPED).actions
     contenders = {
-        "hyvar": Contender(act, adaptive=True),
         "hybrid": Contender(act),
         "policy": Contender(act, heuristic=None),
         "cubic": Contender(),

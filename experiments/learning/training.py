@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
-from ccp_algs.hyvar import observation
+from ccp_algs.hyvar import collector, observation
 from ccp_algs.hyvar.policy import Policy
 from ccplane.base import _native
 from experiments.learning.domain import Domain
@@ -105,11 +105,11 @@ class Progress(Plain, frozen=True):
 
 
 def source_hash() -> str:
-    """Return the SHA-256 of what trainings depend on: sources here, the observation, the compiled part."""
+    """Return the SHA-256 of what trainings depend on: sources here, collector, observation, compiled part."""
     digest = hashlib.sha256()
     folder = Path(__file__).parent
-    files = [*sorted(folder.glob("*.py")), Path(observation.__file__), Path(_native.__file__)]
-    for file in files:
+    used = (collector, observation, _native)
+    for file in (*sorted(folder.glob("*.py")), *(Path(module.__file__ or "") for module in used)):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
@@ -274,8 +274,6 @@ class _Watch(BaseCallback):  # type: ignore[misc]  # has no types here
         self._told(Progress(self._trainer.steps, *map(float, means)))
 
     def _on_rollout_start(self) -> None:
-        if self._trainer.training.domain.peered_share > 0:
-            self.training_env.set_peers(actor(self.model.policy.state_dict()))
         if self._trainer.steps >= self._next:
             self._trainer.save()
             self._next += self._every

@@ -232,6 +232,7 @@ def state(
     return States(
         flow_ids=np.array([ID], np.uint64),
         observations=np.zeros((1, 7), np.float32),
+        seen={},
         queue_rtts=np.array([queue]),
         gradient_rtts=np.array([gradient]),
         loss_ratio=np.array([loss]),
