@@ -35,7 +35,7 @@ from ccp_algs.hyvar.policy import Policy
 from ccplane.base import _native
 from experiments.learning.domain import Domain
 from experiments.learning.errors import LearningError
-from experiments.learning.files import DOMAINS, REWARDS, RewardFile, load_domain, load_reward, named
+from experiments.learning.files import DOMAIN, RewardFile, load_domain, load_reward, named
 from experiments.learning.sb3_env import WorldsEnv
 from experiments.learning.worlds import Worlds
 from experiments.netlab.spec import Plain, PositiveFloat, PositiveInt, Ratio
@@ -45,7 +45,7 @@ VERSION: Final = 1
 CONFIG: Final = "config.json"
 REWARD: Final = "reward.py"
 SHIPPED: Final = "hyvar"
-"""Name of the domain and of the reward of the policy that comes with ccplane."""
+"""Name of the reward of the policy that comes with ccplane."""
 KEPT: Final = 3
 """So many checkpoints stay."""
 
@@ -82,7 +82,7 @@ class Training(Plain, frozen=True, omit_defaults=False):
     gae: Ratio = 0.95
     clip: Ratio = 0.2
     log_std: float = -1.0
-    domain: Domain = msgspec.field(default_factory=lambda: load_domain(named(DOMAINS, SHIPPED)))
+    domain: Domain = msgspec.field(default_factory=lambda: load_domain(DOMAIN))
     reward_sha256: str = ""
 
 
@@ -116,7 +116,7 @@ def source_hash() -> str:
 
 def shipped_reward() -> RewardFile:
     """Return what the policy that comes with ccplane was trained with."""
-    return load_reward(named(REWARDS, SHIPPED))
+    return load_reward(named(SHIPPED))
 
 
 def model_of(training: Training, reward: RewardFile) -> PPO:

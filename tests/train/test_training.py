@@ -13,7 +13,7 @@ from ccp_algs.hyvar.policy import load_policy
 from experiments.learning import export, training
 from experiments.learning.errors import LearningError
 from experiments.learning.evaluation import Contender, evaluate
-from experiments.learning.files import REWARDS, named
+from experiments.learning.files import named
 from experiments.learning.rewards import hyvar
 from experiments.learning.training import Progress, Training
 from tests.train.short import SHORT
@@ -67,7 +67,7 @@ def test_checkpoints_name_configuration_seed_and_sources(trained: Path) -> None:
     kept = training.checkpoints(trained)
     assert 1 < len(kept) <= training.KEPT
     about = training.read_about(kept[-1])
-    reward = named(REWARDS, "hyvar").read_bytes()
+    reward = named("hyvar").read_bytes()
     assert (trained / "reward.py").read_bytes() == reward
     hashed = hashlib.sha256(reward).hexdigest()
     assert msgspec.convert(about["config"], Training) == msgspec.structs.replace(SHORT, reward_sha256=hashed)

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from experiments.learning.domain import Domain, single_path, traces_ms
+from experiments.learning.domain import Domain, single_path
 from experiments.learning.errors import LearningError
 from experiments.learning.rewards import hyvar, slides
 from experiments.learning.worlds import COLUMNS, Worlds
@@ -217,11 +217,6 @@ def test_paths_differ_as_the_domain_says() -> None:
     assert 0.17 < (rows["path_cross_flows"] > 0).mean() < 0.33
     assert rows["mtp_us"].min() < 15e3
     assert rows["mtp_us"].max() > 150e3
-
-
-def test_a_domain_without_traces_draws_none() -> None:
-    assert traces_ms(Domain(traced_share=0.0)) == ()
-    assert len(traces_ms(SMALL)) == 3
 
 
 def test_other_threads_run_meanwhile() -> None:
