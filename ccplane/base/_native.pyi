@@ -609,10 +609,8 @@ class SimEnv:
         """Make n worlds.
 
         Raises:
-            CcpError: `learning.bad_domain`, as `set_peers`.
+            CcpError: `learning.bad_domain`.
         """
-    def set_peers(self, net_json: bytes) -> None:
-        """Give the connections beside the learners' a policy: layers of weights and biases, as JSON."""
     def reset(self, worlds: list[int], seeds: list[int] | None = None) -> NDArray[np.void]:
         """Begin new episodes in these worlds; all of a world's episodes follow from its seed."""
     def step(self, actions: bytes) -> NDArray[np.void]:

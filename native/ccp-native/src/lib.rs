@@ -59,7 +59,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ioam::IoamCapture>()?;
     module.add_class::<base::Datapath>()?;
     module.add_class::<sim::SimDatapath>()?;
-    module.add_class::<sim_env::SimEnv>()?;
+    sim_env::register(module)?;
     rtcp::register(module)?;
     wire::register(module)?;
     #[cfg(kernel)]
