@@ -312,63 +312,6 @@ def jain_index(values: ArrayLike) -> float:
     return float(got.sum() ** 2 / (got.size * np.square(got).sum()))
 
 
-def convergence_time_s(
-    flow_samples: pd.DataFrame,
-    flow: str,
-    fair_bytes_per_s: float,
-    *,
-    tolerance_ratio: float = 0.25,
-    hold_s: float = 5.0,
-    interval_s: float = 1.0,
-) -> float:
-    """Return how long a flow took to reach its share and to stay there.
-
-    It is the time from the flow's first sample to the beginning of the first intervals in a row, together at
-    least `hold_s` long, in all of which its goodput is within `tolerance_ratio` of `fair_bytes_per_s`.
-
-    Args:
-        flow_samples: Columns `t_s`, `flow`, `bytes_acked`.
-        flow: Which flow.
-        fair_bytes_per_s: Its share, as the capacity by the number of flows [bytes/s], > 0.
-        tolerance_ratio: Accepted deviation, as a share of `fair_bytes_per_s`, > 0.
-        hold_s: How long it must stay there [s], > 0.
-        interval_s: Over what time goodput is taken [s], > 0.
-
-    Returns:
-        Time [s]; NaN if the flow has no samples or never stays.
-
-    Raises:
-        MetricError: `metric.bad_value`, if an argument is not positive.
-
-    Source: Dong et al., "PCC: Re-architecting Congestion Control for Consistent High Performance", NSDI 2015,
-    section 4.2 ("forward-looking" convergence: within 25 % for 5 s).
-    """
-    need(flow_samples, "t_s", "flow", "bytes_acked")
-    for name, value in (
-        ("fair_bytes_per_s", fair_bytes_per_s),
-        ("tolerance_ratio", tolerance_ratio),
-        ("hold_s", hold_s),
-        ("interval_s", interval_s),
-    ):
-        _positive(value, name)
-    own = flow_samples[flow_samples["flow"] == flow]
-    rates = goodput_over_time(own, interval_s)
-    if rates.empty:
-        return NAN
-    off = (rates["goodput_bytes_per_s"] - fair_bytes_per_s).abs()
-    near = (off <= tolerance_ratio * fair_bytes_per_s).to_numpy()
-    start_s, end_s = rates["start_s"].to_numpy(), rates["end_s"].to_numpy()
-    since_s = None
-    for is_near, begin_s, finish_s in zip(near, start_s, end_s, strict=True):
-        if not is_near:
-            since_s = None
-            continue
-        since_s = begin_s if since_s is None else since_s
-        if finish_s - since_s >= hold_s - 1e-9:
-            return float(since_s - start_s[0])
-    return NAN
-
-
 # --- what they share ---------------------------------------------------------------------------------------
 
 

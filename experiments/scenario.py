@@ -87,7 +87,6 @@ class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
         events: What changes while it runs.
         seed: For everything that is random: losses, jitter, on and off times.
         datapath: Where it runs: `ebpf`, on real sockets of this machine, or `sim`, in the simulator.
-        backend: What emulates the links: ccplane's own emulator, or the kernel's netem.
         sample_interval_us: How often flows and links are sampled [us].
         captures: Directions of links (`NAME>`, `NAME<`) whose packets are kept in the result, as files
             `NAME>.pcapng`.
@@ -103,7 +102,6 @@ class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
     events: tuple[Event, ...] = ()
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 1
     datapath: str = "ebpf"
-    backend: Literal["emulator", "netem"] = "emulator"
     sample_interval_us: PositiveInt = 100_000
     captures: tuple[str, ...] = ()
     receivers: tuple[ReceiverAgent, ...] = ()

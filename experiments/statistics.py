@@ -72,33 +72,6 @@ def median_interval(values: ArrayLike, *, level: float = LEVEL) -> Estimate:
     return Estimate(float(np.median(known)), float(known[cut]), float(known[n - 1 - cut]), n)
 
 
-def quotient_interval(above: ArrayLike, below: ArrayLike, *, level: float = LEVEL) -> Estimate:
-    """Estimate the quotient of two medians of repeats that do not correspond, without assumptions as above.
-
-    Where repeats correspond, the interval of their quotients is narrower: `median_interval`.
-
-    Args:
-        above: One value for each repeat, none negative; NaN is left out.
-        below: The same for what it is divided by; they need not be as many.
-        level: Confidence level, between 0 and 1.
-
-    Returns:
-        The estimate; `n` is that of the smaller side. Its ends are quotients of the ends of both medians'
-        intervals, each of which is wrong half as often as the level allows, so that both hold together.
-        There is no interval if a side has too few values for that (7 for 95 %), nor one below that has 0.
-
-    Raises:
-        MetricError: `metric.bad_value`, as `median_interval`.
-    """
-    top, bottom = (median_interval(side, level=(1 + level) / 2) for side in (above, below))
-    n = min(top.n, bottom.n)
-    if not n or bottom.value == 0:
-        return Estimate(NAN, NAN, NAN, n)
-    if not bottom.low > 0:
-        return Estimate(top.value / bottom.value, NAN, NAN, n)
-    return Estimate(top.value / bottom.value, top.low / bottom.high, top.high / bottom.low, n)
-
-
 def share_interval(hits: int, n: int, *, level: float = LEVEL) -> Estimate:
     """Estimate a share from how often something was so, with the exact interval.
 

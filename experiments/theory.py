@@ -98,60 +98,6 @@ def throughput_bytes_per_s(window_pkts: float, mss_bytes: float, rtt_s: float) -
     return window_pkts * mss_bytes / rtt_s
 
 
-def full_queue_delay_us(buffer_bytes: float, rate_bytes_per_s: float) -> float:
-    """Return how long a packet waits behind a full drop-tail queue.
-
-    Args:
-        buffer_bytes: Size of the buffer [bytes].
-        rate_bytes_per_s: Rate of the link behind it [bytes/s].
-
-    Returns:
-        Delay [us].
-    """
-    return 1e6 * buffer_bytes / rate_bytes_per_s
-
-
-def md1_wait_s(load_ratio: float, service_s: float) -> float:
-    """Return how long customers wait on average who come at random and all take the same time.
-
-    Args:
-        load_ratio: Arrivals a second x service time, 0 <= load < 1.
-        service_s: What each takes [s].
-
-    Returns:
-        Mean time until service begins [s]: load / (2 (1 - load)) x service time.
-
-    Source: Pollaczek-Khinchine formula for M/D/1, as in Kleinrock, "Queueing Systems" I, 1975, section 5.6.
-    """
-    return load_ratio / (2 * (1 - load_ratio)) * service_s
-
-
-def sawtooth_queue_ratio(buffer_bdp: float) -> float:
-    """Return what share of a drop-tail buffer one Reno flow has in use, averaged over time.
-
-    The window grows by one packet an RTT from half of what path and buffer hold to all of it. An RTT is the
-    longer the more waits, so much of the time is spent with a full queue; with less than one BDP of buffer,
-    the queue is empty until the window fills the path.
-
-    Args:
-        buffer_bdp: The buffer, in rate x RTT without queue, > 0.
-
-    Returns:
-        Mean queue / buffer, recovery not counted.
-
-    Source: own; integral of q (1 + q) over dW from W = (1 + b) / 2 to 1 + b, with q = max(0, W - 1) in units
-    of the BDP and dt = (1 + q) dW.
-    """
-    lowest = max(0.0, (1 + buffer_bdp) / 2 - 1)
-    empty = max(0.0, 1 - (1 + buffer_bdp) / 2)  # RTTs without a queue, x BDP in packets
-
-    def up_to(q: float) -> tuple[float, float]:
-        return q + q**2 / 2, q**2 / 2 + q**3 / 3
-
-    (time_high, area_high), (time_low, area_low) = up_to(buffer_bdp), up_to(lowest)
-    return (area_high - area_low) / (empty + time_high - time_low) / buffer_bdp
-
-
 def bbr_share(
     buffer_bdp: float, bdp_pkts: float, rtt_s: float, n_bbr: int = 1, probe_every_s: float = 10.0
 ) -> float:

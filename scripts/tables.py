@@ -4,7 +4,6 @@ A table stands between two marks of its page, and a test finds manual changes. T
 results:
 
     make bench KEEP=docs/results/bench                                          docs/benchmarks.md
-    python -m scripts.panel_measure                                             docs/panel.md
     ccp bench validation --draw N --seed S --keep docs/results/validation       docs/validation.md
     ccp paper NAME --part PART --tenth-of SIMULATED --keep docs/results/papers  docs/validation.md
     ccp paper NAME --part PART --keep docs/results/papers                       docs/papers
@@ -83,49 +82,6 @@ def _without_keep(command: list[str]) -> list[str]:
     return [word for number, word in enumerate(command) if not {number, number - 1} & set(kept)]
 
 
-# --- the panel ----------------------------------------------------------------------------------------------
-
-FIGURES: Final = {
-    "updates": "updates painted a second",
-    "messages": "messages a second",
-    "sent": "arrays sent [bytes/s]",
-    "kernel_cpu": "notebook's kernel [% of a processor]",
-    "agent_cpu": "agent [% of a processor]",
-}
-"""Figure -> its row."""
-STATES: Final = {
-    "without_a_panel": "no panel",
-    "totals": "a total is drawn",
-    "reports": "a report field is drawn",
-}
-"""State -> its column."""
-
-
-def kept_panel() -> BenchResult:
-    """Return the result that is kept; raises as `kept_benchmarks`."""
-    file = RESULTS / "panel/panel.json"
-    return BenchResult.from_json(file.read_text(), str(file))
-
-
-def panel(found: BenchResult) -> str:
-    """Return what docs/panel.md has: medians over rounds, with their intervals."""
-    about, host = found.about, found.about["host"]
-    rounds = min(tally.counted for tally in found.rounds.values())
-    lines = [
-        f"{found.options['flows']} flows, {rounds} rounds of {found.options['seconds']:g} s (half of that "
-        f"without a panel), {about['date'][:10]}, Linux {host['kernel']}, {host['cpu']}, "
-        f"{host['cores']} processors; browser, flows and agent share them with other work.",
-        "",
-        f"| | {' | '.join(STATES.values())} |",
-        "| --- |" + " ---: |" * len(STATES),
-    ]
-    for name, label in FIGURES.items():
-        metrics = (found.metrics.get(f"{name}.{state}") for state in STATES)
-        cells = ["" if one is None else f"{short(one.value)} ({interval(one)})" for one in metrics]
-        lines.append(f"| {label} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 # --- papers -------------------------------------------------------------------------------------------------
 
 CLAIMS: Final = "claims"
@@ -175,7 +131,6 @@ Writer = Callable[[str], str]
 
 WRITERS: Final[dict[Path, Writer]] = {
     DOCS / "benchmarks.md": lambda text: filled(text, f"{BEGIN}\n", END, benchmarks(kept_benchmarks())),
-    DOCS / "panel.md": lambda text: filled(text, f"{BEGIN}\n", END, panel(kept_panel())),
     DOCS / "validation.md": validation_tables.written,
     **{page: lambda text, name=page.stem: paper(text, name) for page in sorted(PAGES.glob("*.md"))},
 }

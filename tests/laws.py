@@ -131,7 +131,7 @@ class Laws:
     @pytest.mark.timeout(240)
     def test_a_full_drop_tail_queue_delays_by_buffer_over_rate(self, path_run: Measured, name: str) -> None:
         """On the link, to within a packet's time; in the sockets' RTT, to within their scheduling."""
-        full_us = theory.full_queue_delay_us(SHARED_BUFFER_BYTES, SHARED_BYTES_PER_S)
+        full_us = 1e6 * SHARED_BUFFER_BYTES / SHARED_BYTES_PER_S
         link = path_run.links[path_run.links["link"] == f"{name}>"]
         assert link["dropped_queue_pkts"].iloc[-1] > link["dropped_queue_pkts"].iloc[0], "the queue was full"
         packet_us = 1e6 * 1500 / SHARED_BYTES_PER_S

@@ -167,10 +167,15 @@ class FlowControl:
         if rate_bytes_per_s is not None:
             rate_bytes_per_s = whole_number(rate_bytes_per_s, "rate_bytes_per_s", 0, MAX_AMOUNT)
         if self._letter is not None:
-            self._letter.add(cwnd_bytes, rate_bytes_per_s, self._checked(self._assumed(), registers))
+            self._letter.add(cwnd_bytes, rate_bytes_per_s, _checked(self._assumed(), registers))
             return
-        checked = self._checked(self._assumed(), registers) if registers else None
-        if not self._writes.update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, checked):
+        update = self._writes.update
+        try:
+            written = update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, registers or None)
+        except (TypeError, OverflowError, RegisterError):  # what is right need not be looked at here first
+            checked = _checked(self._installed, registers)
+            written = update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, checked)
+        if not written:
             self._gone()
 
     def set_program(
@@ -196,7 +201,7 @@ class FlowControl:
             FlowGone: If the flow closed.
         """
         installed = self._programs.named(name)
-        checked = self._checked(installed, registers)
+        checked = _checked(installed, registers)
         if cwnd_bytes is not None:
             cwnd_bytes = whole_number(cwnd_bytes, "cwnd_bytes", 1, MAX_AMOUNT)
         if rate_bytes_per_s is not None:
@@ -346,22 +351,6 @@ class FlowControl:
             return self._letter.program or self._programs.initial
         return self._installed
 
-    def _checked(self, installed: Installed | None, registers: dict[str, Number]) -> dict[str, int]:
-        if not registers:
-            return {}
-        if installed is None:
-            raise ProgramError(
-                "program.none",
-                f"cannot set {', '.join(f'`{name}`' for name in registers)}: the flow has no program",
-                why="control registers belong to a fold program",
-                fix="call flow.set_program(NAME, ...) first",
-            )
-        known = installed.registers
-        for name in registers:
-            if name not in known:
-                raise _no_register(name, installed)
-        return {name: whole_number(value, name, 0, MAX_REGISTER) for name, value in registers.items()}
-
     def _gone(self) -> None:
         if self._one_of_many:
             return
@@ -370,6 +359,21 @@ class FlowControl:
             f"flow {describe(self.info)} closed",
             fix="drop the flow; on_close is called with its last totals",
         )
+
+
+def _checked(installed: Installed | None, registers: dict[str, Number]) -> dict[str, int]:
+    """Return the registers, their values made whole numbers."""
+    if installed is None and registers:
+        raise ProgramError(
+            "program.none",
+            f"cannot set {', '.join(f'`{name}`' for name in registers)}: the flow has no program",
+            why="control registers belong to a fold program",
+            fix="call flow.set_program(NAME, ...) first",
+        )
+    for name in registers:
+        if installed is not None and name not in installed.registers:
+            raise _no_register(name, installed)
+    return {name: whole_number(value, name, 0, MAX_REGISTER) for name, value in registers.items()}
 
 
 class _Letter:

@@ -15,7 +15,6 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from ccplane.agent.algorithms import Running
@@ -31,7 +30,7 @@ from ccplane.agent.rules import Rule, choose
 from ccplane.agent.writer import Writer
 from ccplane.base.errors import FlowGone
 from ccplane.base.flows import FlowInfo, FlowStats
-from ccplane.datapath.protocol import LAW_FAILED, Batch, Datapath, Event, Told
+from ccplane.datapath.protocol import CREATED, LAW_FAILED, REPORT, TOLD, Batch, Datapath, Event, Told
 
 log = logging.getLogger("ccplane.agent")
 
@@ -339,19 +338,15 @@ class Plane:
     def _dispatch(self, batch: Batch) -> None:
         # Reports of vectorised algorithms never become Python objects, unless others need objects anyway.
         events: Iterable[Event] = batch if self._any_single else batch.events()
-        iterator = iter(events)
-        while chunk := list(islice(iterator, EVENTS_PER_HEARTBEAT)):
-            self._each(chunk)
-            self.datapath.heartbeat()
-        if self._vectorised:
-            self._arrays(batch)
-            self._finish_closes()
-
-    def _each(self, events: list[Event]) -> None:
         flow_of = self.flows.get
         reports = stale = 0
+        left = EVENTS_PER_HEARTBEAT
         for event in events:
-            if event.EVENT_KIND == "report":
+            if not left:
+                self.datapath.heartbeat()
+                left = EVENTS_PER_HEARTBEAT
+            left -= 1
+            if event.EVENT_KIND == REPORT:
                 live = flow_of(event.flow_id)
                 if live is None or event.program_handle != live.flow.handle:
                     stale += 1
@@ -367,15 +362,19 @@ class Plane:
                     continue  # its close event follows
                 except BaseException as error:
                     self.fail(live, error, "on_report")
-            elif event.EVENT_KIND == "created":
+            elif event.EVENT_KIND == CREATED:
                 if not self._is_ghost(event.info.flow_id):
                     self._create(event.info)
-            elif event.EVENT_KIND == "told":
+            elif event.EVENT_KIND == TOLD:
                 self._told(event)
             else:
                 self._close(event.flow_id, event.stats)
         self.counters.reports += reports
         self.counters.reports_stale += stale
+        self.datapath.heartbeat()
+        if self._vectorised:
+            self._arrays(batch)
+            self._finish_closes()
 
     def _arrays(self, batch: Batch) -> None:
         known = {one.handle: (host, one.name) for host in self._vectorised for one in host.programs.all()}

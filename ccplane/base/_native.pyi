@@ -6,10 +6,11 @@ CLOCK_MONOTONIC, or of virtual time in the simulator.
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final, Literal, final
+from typing import Any, ClassVar, Final, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 from ccplane.base.errors import CcpError
 from ccplane.base.flows import FlowInfo as FlowInfo
@@ -20,6 +21,7 @@ __all__ = [
     "Batch",
     "Closed",
     "Created",
+    "Datapath",
     "EbpfDatapath",
     "EbpfView",
     "FlowInfo",
@@ -27,7 +29,6 @@ __all__ = [
     "IntNode",
     "Interpreter",
     "IoamCapture",
-    "PlainCubic",
     "Portable",
     "Program",
     "Report",
@@ -167,7 +168,7 @@ class Interpreter:
 class Report:
     """One report; Report registers of the program are attributes, too."""
 
-    EVENT_KIND: ClassVar[Literal["report"]]
+    EVENT_KIND: ClassVar[Literal[0]]
 
     # facts: report_stub (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     @property
@@ -197,7 +198,7 @@ class Report:
 class Created:
     """A flow came."""
 
-    EVENT_KIND: ClassVar[Literal["created"]]
+    EVENT_KIND: ClassVar[Literal[1]]
 
     @property
     def info(self) -> FlowInfo: ...
@@ -206,7 +207,7 @@ class Created:
 class Closed:
     """A flow went."""
 
-    EVENT_KIND: ClassVar[Literal["closed"]]
+    EVENT_KIND: ClassVar[Literal[2]]
 
     @property
     def flow_id(self) -> int: ...
@@ -217,7 +218,7 @@ class Closed:
 class Told:
     """An extension of the datapath tells something of a flow."""
 
-    EVENT_KIND: ClassVar[Literal["told"]]
+    EVENT_KIND: ClassVar[Literal[3]]
 
     @property
     def flow_id(self) -> int: ...
@@ -242,34 +243,16 @@ class Batch:
     def arrays(self) -> list[tuple[int, NDArray[np.void]]]: ...
     def events(self) -> list[Created | Closed | Told]: ...
 
-@final
-class EbpfDatapath:
-    """The kernel datapath, owned by this process."""
+@disjoint_base
+class Datapath:
+    """What every datapath here has: a `ccplane.datapath.protocol.Datapath`, which says more."""
 
-    def __new__(
-        cls,
-        pin_dir: str = ...,
-        max_flows: int = ...,
-        ring_bytes: int = ...,
-        heartbeat_timeout_ms: int = ...,
-        max_cwnd_bytes: int = ...,
-        take_over: bool = ...,
-        max_flows_per_user: int | None = ...,
-        max_flows_per_cgroup: int | None = ...,
-        reap_after_ms: int = ...,
-    ) -> EbpfDatapath: ...
     @property
     def adopted(self) -> bool: ...
     def register(self, cc_name: str, needs_ecn: bool = False) -> None: ...
     def unregister(self, cc_name: str) -> None: ...
     def registered(self) -> list[str]: ...
     def extend(self, name: str, object: bytes | None = None) -> None: ...
-    def resumed(self, extension: str) -> tuple[str, int]:
-        """Return what became of what the agent before had in an extension, and of how many things.
-
-        `nothing`, `table`: it is used further; `verdicts`: the new one has what mattered; `lost`.
-        """
-
     def install(self, program: Program) -> int: ...
     def uninstall(self, handle: int) -> None: ...
     def poll(self, timeout_ms: int) -> Batch: ...
@@ -295,12 +278,35 @@ class EbpfDatapath:
     def all_stats(self) -> list[FlowStats]: ...
     def counters(self) -> dict[str, int]: ...
     def heartbeat(self) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
+@final
+class EbpfDatapath(Datapath):
+    """The kernel datapath, owned by this process."""
+
+    def __new__(
+        cls,
+        pin_dir: str = ...,
+        max_flows: int = ...,
+        ring_bytes: int = ...,
+        heartbeat_timeout_ms: int = ...,
+        max_cwnd_bytes: int = ...,
+        take_over: bool = ...,
+        max_flows_per_user: int | None = ...,
+        max_flows_per_cgroup: int | None = ...,
+        reap_after_ms: int = ...,
+    ) -> EbpfDatapath: ...
+    def resumed(self, extension: str) -> tuple[str, int]:
+        """Return what became of what the agent before had in an extension, and of how many things.
+
+        `nothing`, `table`: it is used further; `verdicts`: the new one has what mattered; `lost`.
+        """
+
     def silences(self) -> tuple[list[tuple[int, int]], int]: ...
     def has_successor(self) -> bool: ...
-    def close(self) -> None: ...
     def release(self) -> None: ...
-    def __enter__(self) -> EbpfDatapath: ...
-    def __exit__(self, *_exception: object) -> None: ...
     @staticmethod
     def unload(pin_dir: str) -> tuple[list[str], list[str], list[str]]: ...
     @staticmethod
@@ -317,8 +323,8 @@ class EbpfView:
     def memory_bytes(self) -> int: ...
 
 @final
-class SimDatapath:
-    """A network, its hosts and their connections in virtual time: a `ccplane.datapath.protocol.Datapath`.
+class SimDatapath(Datapath):
+    """A network, its hosts and their connections in virtual time.
 
     Flows come by `connect`, and are the agent's if their congestion control is a name that it has registered
     (`ccp` is one from the start). Time passes in `poll` and `run_until` only, and never passes the horizon.
@@ -403,50 +409,18 @@ class SimDatapath:
         """Return what sinks of in-band telemetry have said since the last call, each as JSON."""
     def outcomes(self) -> bytes:
         """Return what applications of each flow saw, as JSON: a list in the order of `connect`."""
-    @property
-    def adopted(self) -> bool: ...
-    def register(self, cc_name: str, needs_ecn: bool = False) -> None: ...
-    def unregister(self, cc_name: str) -> None: ...
-    def registered(self) -> list[str]: ...
-    def extend(self, name: str, object: bytes | None = None) -> None: ...
-    def install(self, program: Program) -> int: ...
-    def uninstall(self, handle: int) -> None: ...
     def poll(self, timeout_ms: int) -> Batch:
         """Let time pass until the first record, and the agent's latency more; return what came.
 
         Returns also when telemetry has something to say, at the horizon, and after `timeout_ms` of virtual
         time [ms].
         """
-    def wake(self) -> None: ...
-    def update(
-        self,
-        flow_id: int,
-        cwnd_bytes: int | None = None,
-        rate_bytes_per_s: int | None = None,
-        program: int | None = None,
-        registers: dict[str, int] | None = None,
-        letters: dict[str, bytes] | None = None,
-    ) -> bool: ...
-    def update_many(
-        self,
-        flow_ids: NDArray[np.uint64],
-        cwnd_bytes: NDArray[np.uint64],
-        rate_bytes_per_s: NDArray[np.uint64],
-        registers: dict[str, NDArray[np.uint64]] | None = None,
-    ) -> int: ...
-    def flows(self) -> list[FlowInfo]: ...
-    def stats(self, flow_id: int) -> FlowStats | None: ...
-    def all_stats(self) -> list[FlowStats]: ...
-    def counters(self) -> dict[str, int]: ...
-    def heartbeat(self) -> None: ...
     def close(self) -> None:
         """Hand all flows to the fallback law, and write files.
 
         Raises:
             CcpError: `emulator.cannot_write`.
         """
-    def __enter__(self) -> SimDatapath: ...
-    def __exit__(self, *_exception: object) -> None: ...
 
 @final
 class TcpArrivals:
@@ -579,24 +553,6 @@ class IntNode:
         """Return what happened so far, also after the end, as JSON: `telemetry.inband.node.Counters`."""
     def close(self) -> None:
         """Take the programs off the device, and write what came until then."""
-
-@final
-class PlainCubic:
-    """Offers the kernel's CUBIC as a congestion control in BPF without an agent, while it is open.
-
-    Sockets that have it keep it to their end. It is what benchmarks measure ccplane's beside.
-
-    Raises:
-        LoadError: `load.*`.
-    """
-
-    def __new__(cls) -> PlainCubic:
-        """Register it."""
-    @property
-    def name(self) -> str:
-        """What sockets choose."""
-    def close(self) -> None:
-        """Take the name away."""
 
 @final
 class RtcpAttached:
@@ -751,6 +707,12 @@ def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
 def facts() -> dict[str, list[tuple[str, str, str, str, str]]]:
     """Return what intf.h describes: name, type, unit, tag and text, by subject."""
 
+WIRE_MAX_BYTES: Final[int]
+WIRE_IMPLICIT: Final[tuple[int, int, int]]
+
+def wire_read(datagram: bytes) -> tuple[int, tuple[Any, ...], int]: ...
+def wire_write(of_type: int, said: tuple[Any, ...]) -> bytes: ...
+def wire_values(fields: Sequence[tuple[int, int, int]]) -> dict[str, int]: ...
 def int_overhead_bytes(source_spec_json: bytes) -> int:
     """Return by how many bytes a source of in-band telemetry makes packets longer.
 

@@ -7,7 +7,7 @@ in a simulator). Everything here is structural: the native classes implement it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,13 @@ STAMP_SHIFT = 16
 
 LAW_FAILED = LAW_PROGRAM | 1 << STAMP_SHIFT
 """The same, because the flow's algorithm raised."""
+
+
+REPORT: Final = 0
+CREATED: Final = 1
+CLOSED: Final = 2
+TOLD: Final = 3
+"""Values of `EVENT_KIND`."""
 
 
 def handle_of(given: int) -> int:
@@ -63,7 +70,7 @@ P_co = TypeVar("P_co", bound=Program, covariant=True)
 class Report(ReportHead, Protocol):
     """One report. The program's Report registers are attributes, too, and win over nothing listed here."""
 
-    EVENT_KIND: ClassVar[Literal["report"]]
+    EVENT_KIND: ClassVar[Literal[0]]
 
     @property
     def program_handle(self) -> int:
@@ -78,7 +85,7 @@ class Report(ReportHead, Protocol):
 class Created(Protocol):
     """A flow came."""
 
-    EVENT_KIND: ClassVar[Literal["created"]]
+    EVENT_KIND: ClassVar[Literal[1]]
 
     @property
     def info(self) -> FlowInfo:
@@ -89,7 +96,7 @@ class Created(Protocol):
 class Closed(Protocol):
     """A flow went."""
 
-    EVENT_KIND: ClassVar[Literal["closed"]]
+    EVENT_KIND: ClassVar[Literal[2]]
 
     @property
     def flow_id(self) -> int:
@@ -105,7 +112,7 @@ class Closed(Protocol):
 class Told(Protocol):
     """An extension of the datapath tells something of a flow."""
 
-    EVENT_KIND: ClassVar[Literal["told"]]
+    EVENT_KIND: ClassVar[Literal[3]]
 
     @property
     def flow_id(self) -> int:
@@ -239,6 +246,10 @@ class Datapath(Protocol):
 
         Returns:
             False if the flow is gone.
+
+        Raises:
+            RegisterError: If the program has no such register.
+            TypeError, OverflowError: If the value of a register is no integer, or has more than 64 bits.
         """
         ...
 

@@ -2,8 +2,8 @@
 
 Counting costs a program some 20 ns a run and disturbs what else is measured, so it is switched on for
 transfers of their own. The kernel counts what it calls: the hooks of `struct_ops`. What a hook calls is in
-its time: the fold program and `ccp_finish_*` (tail calls), and in `plain_cubic` the functions of the
-kernel's CUBIC. So the price of our ACK is one figure, from hook to finish.
+its time: the fold program and `ccp_finish_*` (tail calls). So the price of an ACK is one figure, from hook to
+finish.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from experiments.netlab import Path, start_iperf3
 
 OURS: Final = "ccp_"
 """What the names of ccplane's hooks begin with."""
-PLAIN: Final = "plain_"
-"""The same of the kernel's CUBIC in BPF."""
 SETTLE_S: Final = 0.6
 """How long a transfer goes on before it is looked at [s]."""
 SPANS: Final = 7

@@ -1,22 +1,18 @@
-"""`ccp bench datapath --against`: two builds in interleaved pairs, or this one beside a kept result.
+"""`ccp bench datapath --against`: two builds in interleaved pairs.
 
 A revision is built beside this one (`builds.py`). Each pair starts an agent of either build, in random order,
 side by side in one kernel (`side_by_side.py`): where programs and maps come to lie is chance, which differs
 from start to start. What is judged is throughput and CPU per GB over a bare link, in turn, and what an ACK
 costs at 1 Gbit/s, at the same time.
 `verdicts.py` has the rule and its error rate.
-
-A kept result was measured in another hour, perhaps on another machine. So only what was measured beside the
-kernel in the same rounds is compared: ratios to kernel CUBIC, and to the kernel's CUBIC in BPF.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from statistics import fmean
 from typing import Final, Literal
 
@@ -26,19 +22,16 @@ from rich.table import Table
 
 from experiments.bench import datapath
 from experiments.bench.builds import Build, build_of, this_build
-from experiments.bench.errors import BenchError
 from experiments.bench.result import BenchResult, short, told_rounds
 from experiments.bench.rounds import Plan, measure_rounds
 from experiments.bench.side_by_side import ack_ns_together, side_by_side
 from experiments.bench.transfers import Sample, transfer
 from experiments.bench.verdicts import (
-    FEWEST_APART,
     LEVEL,
     PAIRS,
     Judgement,
     Rule,
     Verdict,
-    judge_apart,
     judge_pairs,
 )
 from experiments.netlab import Path as NetPath
@@ -58,14 +51,6 @@ PAIRED: Final = {
     "ack_ns.1gbit": ACK,
 }
 """Figure of a pair -> how it is judged."""
-KEPT: Final = {
-    "throughput_ratio.unlimited": THROUGHPUT,
-    "cpu_per_gb_ratio.unlimited": CPU,
-    "cpu_per_gb_ratio.1gbit": CPU,
-    "ack_ns_ratio.unlimited": ACK,
-    "ack_ns_ratio.1gbit": ACK,
-}
-"""Figure of a result of `ccp bench datapath` -> how it is judged."""
 _COLORS: Final = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.UNDECIDED: "yellow"}
 
 
@@ -75,11 +60,9 @@ class Comparison(BenchResult):
 
     Attributes:
         judged: Figure -> what is said of it.
-        remark: What a reader of the table has to know.
     """
 
     judged: dict[str, Judgement] = field(default_factory=dict)
-    remark: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -107,8 +90,6 @@ class Comparison(BenchResult):
         console.print(table)
         for scenario, tally in self.rounds.items():
             console.print(f"{scenario}: {told_rounds(tally)}", highlight=False)
-        if self.remark:
-            console.print(self.remark, highlight=False)
 
 
 def run(plan: Plan, against: str, seconds: float | None, algorithm: str) -> Comparison:
@@ -116,18 +97,16 @@ def run(plan: Plan, against: str, seconds: float | None, algorithm: str) -> Comp
 
     Args:
         plan: How many pairs, at least; more than that are not measured, whatever comes out.
-        against: A kept result, or a revision as git reads it.
+        against: A revision as git reads it.
         seconds: Length of each transfer [s].
         algorithm: Which of ccplane's, by name.
 
     Raises:
-        BenchError: `bench.unknown_revision`, `bench.build_failed`, `bench.cannot_read`,
-            `bench.cannot_compare`, or as `measure_rounds`.
+        BenchError: `bench.unknown_revision`, `bench.build_failed`, `bench.cannot_compare`, or as
+            `measure_rounds`.
         LoadError: If the datapath does not load.
         LabError: If a transfer fails.
     """
-    if (file := Path(against)).is_file():
-        return _with_kept(plan, file, seconds, algorithm)
     with Console(stderr=True).status(f"{against}: looking") as status:
         other = build_of(against, status.update)
     return compare_builds(plan, this_build(), other, seconds or SECONDS, algorithm)
@@ -199,52 +178,3 @@ def _measure(
         },
         "ack_ns.1gbit": dict(zip(sides, ack_ns, strict=True)),
     }
-
-
-def _with_kept(plan: Plan, file: Path, seconds: float | None, algorithm: str) -> Comparison:
-    kept = BenchResult.from_json(file.read_text(), str(file))
-    figures = comparable(kept, algorithm, str(file))
-    rounds = max(plan.rounds, FEWEST_APART)
-    plan = Plan(rounds, max(rounds, plan.max_rounds), plan.precision, plan.seed)
-    seconds = seconds or float(kept.options["seconds"])
-    now = datapath.run(plan, seconds, algorithm=algorithm)
-    options = {"against": str(file), "seconds": seconds, "algorithm": algorithm}
-    result = Comparison("against", plan, options, rounds=now.rounds, metrics=now.metrics)
-    for figure in figures:
-        result.judged[figure] = judge_apart(
-            now.metrics[figure].values, kept.metrics[figure].values, KEPT[figure]
-        )
-    result.remark = (
-        "These rounds were not interleaved with the kept ones: only ratios that each run has of its own are"
-        " compared, and what changed on the machine meanwhile is in them."
-    )
-    return result
-
-
-def comparable(kept: BenchResult, algorithm: str, where: str) -> Sequence[str]:
-    """Return which figures of a kept result can be judged.
-
-    Args:
-        kept: The result.
-        algorithm: Of this run.
-        where: The file, for the error.
-
-    Raises:
-        BenchError: `bench.cannot_compare`, if it is another benchmark's or another algorithm's, or if it has
-            too few rounds.
-    """
-    found = [name for name in KEPT if name in kept.metrics]
-    rounds = min((len(kept.metrics[name].values) for name in found), default=0)
-    if kept.name != "datapath" or kept.options.get("algorithm") != algorithm:
-        why = f"it is of `ccp bench {kept.name}`, options {dict(kept.options)}"
-    elif rounds < FEWEST_APART:
-        why = f"it has {rounds} rounds, and an interval of {LEVEL:.0%} needs {FEWEST_APART}"
-    else:
-        return found
-    raise BenchError(
-        "bench.cannot_compare",
-        f"`{algorithm}` cannot be compared with this result",
-        where,
-        why,
-        f"keep one: `ccp bench datapath --algorithm {algorithm} --rounds {FEWEST_APART} --keep FOLDER`",
-    )

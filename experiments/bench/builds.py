@@ -78,10 +78,10 @@ def _sha_of(revision: str, repository: Path) -> str:
     except subprocess.CalledProcessError as error:
         raise BenchError(
             "bench.unknown_revision",
-            f"there is no revision or kept result `{revision}`",
+            f"there is no revision `{revision}`",
             str(repository),
-            error.stderr.decode().strip() or "git knows no such commit, and it is no file",
-            "give a branch, tag or commit of this repository, or the file of a kept result",
+            error.stderr.decode().strip() or "git knows no such commit",
+            "give a branch, tag or commit of this repository",
         ) from error
 
 

@@ -22,7 +22,6 @@ from experiments.bench import (
     datapath,
     every,
     flows,
-    inband,
     latency,
     reports,
     sim,
@@ -37,7 +36,6 @@ app = typer.Typer(help="Measure ccplane on this machine, side by side with the k
 PIPE_WIDTH: Final = 120
 
 Count = Annotated[int, typer.Option(min=1, max=30_000, help="Concurrent flows.")]
-Seconds = Annotated[float, typer.Option(min=1, help="Length of each transfer, in seconds.")]
 Keep = Annotated[
     Path | None, typer.Option("--keep", metavar="FOLDER", help="Keep the result there, as NAME.json.")
 ]
@@ -129,8 +127,8 @@ def _datapath(
     against: Annotated[
         str | None,
         typer.Option(
-            metavar="REVISION|FILE",
-            help="Compare this build with another revision, or with a kept result; exit code 1 if worse.",
+            metavar="REVISION",
+            help="Compare this build with another revision; exit code 1 if worse.",
         ),
     ] = None,
 ) -> BenchResult:
@@ -169,12 +167,6 @@ def _flows(plan: Plan, count: Count = 10_000) -> BenchResult:
 def _bus(plan: Plan) -> BenchResult:
     """Messages a second and latency through a broker."""
     return bus.run(plan)
-
-
-@benchmark("int")
-def _int(plan: Plan, seconds: Seconds = 4.0) -> BenchResult:
-    """Goodput and CPU per GB with in-band telemetry on every packet, on one in ten, and off."""
-    return inband.run(plan, seconds)
 
 
 @benchmark("sim")

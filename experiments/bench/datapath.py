@@ -4,8 +4,7 @@ One iperf3 flow between two network namespaces, once over a bare veth pair (the 
 through a token bucket of 1 Gbit/s. Each round measures every congestion control once; ratios are of the same
 round. CPU is all of the machine's busy time, the agent's included, without processes of others.
 
-What an ACK costs (`ack_ns`, see `ack_price.py`) is measured in rounds of their own, beside the kernel's CUBIC
-in BPF without an agent.
+What an ACK costs (`ack_ns`, see `ack_price.py`) is measured in rounds of their own.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ from typing import Final
 from ccplane.base.names import close_names
 from experiments.agent_process import running_agent
 from experiments.bench import ack_price
-from experiments.bench.ack_price import Price, priced_transfer
+from experiments.bench.ack_price import priced_transfer
 from experiments.bench.errors import BenchError
-from experiments.bench.plain_cubic import plain_cubic
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
 from experiments.bench.transfers import Sample, add_figures, cpu_ratios, throughput_ratios, transfer
@@ -92,44 +90,33 @@ def compare(result: BenchResult, scenario: str, path: Path, names: Sequence[str]
         add_figures(result, f"{scenario}.{name}", samples[name])
 
 
-def price(result: BenchResult, scenario: str, path: Path, hooks: Mapping[str, str]) -> None:
+def price(result: BenchResult, scenario: str, path: Path, ours: str) -> None:
     """Measure what an ACK costs over one path.
 
     Args:
         result: Where to add the figures.
         scenario: The path's name.
         path: The path.
-        hooks: Congestion control -> what the names of its hooks begin with: ours, the kernel's CUBIC in BPF,
-            and others.
+        ours: Congestion control of ccplane's.
 
     Raises:
         BenchError: As `measure_rounds`.
         LabError: If a transfer fails.
     """
-    ours, plain, *others = hooks
-
-    def ratios(samples: Mapping[str, list[Price]]) -> list[float]:
-        return [a.ack_ns / b.ack_ns for a, b in zip(samples[ours], samples[plain], strict=True)]
-
     title = f"{scenario}.ack"
     measured = measure_rounds(
-        list(hooks),
-        lambda name, _: priced_transfer(path, name, hooks[name]),
+        [ours],
+        lambda name, _: priced_transfer(path, name, ack_price.OURS),
         dataclasses.replace(result.plan, precision=max(result.plan.precision, PRICE_PRECISION)),
         title=title,
-        headlines=lambda samples: [ratios(samples)],
+        headlines=lambda samples: [[one.ack_ns for one in samples[ours]]],
     )
     result.rounds[title] = measured.tally
-    samples = measured.samples
+    prices = measured.samples[ours]
     goal = ACK_GOAL if (scenario, ours) == (SCENARIOS[0], f"{OURS}cubic") else None
-    result.add(f"ack_ns.{scenario}", [one.ack_ns for one in samples[ours]], "ns", goal)
-    for name in (plain, *others):
-        result.add(f"ack_ns.{scenario}.{name}", [one.ack_ns for one in samples[name]], "ns")
-    result.add(f"ack_ns_ratio.{scenario}", ratios(samples), "ratio")
-    for name in (ours, plain):
-        for hook in sorted({hook for one in samples[name] for hook in one.hook_ns}):
-            by_ack_ns = [one.hook_ns.get(hook, 0.0) for one in samples[name]]
-            result.add(f"hook_ns.{scenario}.{hook}", by_ack_ns, "ns")
+    result.add(f"ack_ns.{scenario}", [one.ack_ns for one in prices], "ns", goal)
+    for hook in sorted({hook for one in prices for hook in one.hook_ns}):
+        result.add(f"hook_ns.{scenario}.{hook}", [one.hook_ns.get(hook, 0.0) for one in prices], "ns")
 
 
 def need_congestion_controls(names: Sequence[str]) -> None:
@@ -176,11 +163,11 @@ def run(
     options = {"seconds": seconds, "peers": list(peers), "algorithm": algorithm}
     result = BenchResult("datapath", plan, options)
     ours = f"{OURS}{algorithm}"
-    with running_agent(algorithm), plain_cubic() as plain:
+    with running_agent(algorithm):
         names = [KERNEL, ours, *peers]
         need_congestion_controls(names)
         for scenario in SCENARIOS:
             with path_of(scenario) as path:
                 compare(result, scenario, path, names, seconds)
-                price(result, scenario, path, {ours: ack_price.OURS, plain: ack_price.PLAIN})
+                price(result, scenario, path, ours)
     return result

@@ -62,7 +62,7 @@ def side_by_side(builds: Mapping[str, Build], algorithm: str) -> Iterator[dict[s
                     "this kernel cannot have two builds side by side",
                     pin_dir,
                     error.strerror or str(error),
-                    "use Linux 6.11 or newer, or compare with a kept result",
+                    "use Linux 6.11 or newer",
                 ) from error
         yield sides
 

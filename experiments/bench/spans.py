@@ -46,43 +46,37 @@ class Stamp(Algorithm):
         (report)
         (:= Micros 0))
     """
-    batch: ClassVar[Any] = None
-    """The one that `on_report` is called for."""
-    made_us: ClassVar[dict[int, int]] = {}
-    """When its reports were made, by the time of their ACK [us]."""
-    answered: ClassVar[list[tuple[float, ...]]] = []
-    """Times of each report [us]: its ACK, in the ring, awake, taken, `on_report`, written; and when the
-    letter before was applied, and written, after its ACK."""
-    written_before_us: ClassVar[float] = np.nan
+    batches: ClassVar[list[Any]] = []
+    """Those that came, the last one for which `on_report` is called."""
+    answered: ClassVar[list[tuple[Any, int, int, int, int]]] = []
+    """Of each report: its batch, its ACK [us], `on_report` and its end [ns], and when the letter before was
+    applied, after its ACK [us]. All else is looked up after the round: noting it would take time."""
 
     def on_report(self, report: Any) -> None:
         """Answer, and note how long it took and how long the last answer was on its way."""
         called_ns = time.monotonic_ns()
         self.flow.set(stamp=report.now_us)
-        written_us = time.monotonic_ns() / 1000
-        batch = Stamp.batch
-        applied_us = (report.applied_us or np.nan, Stamp.written_before_us)
-        way_us = (
-            report.now_us,
-            Stamp.made_us[report.now_us],
-            batch.woken_us,
-            batch.taken_us,
-            called_ns / 1000,
-            written_us,
-        )
-        Stamp.answered.append(way_us + applied_us)
-        Stamp.written_before_us = written_us - report.now_us
+        written_ns = time.monotonic_ns()
+        noted = (Stamp.batches[-1], report.now_us, called_ns, written_ns, report.applied_us)
+        Stamp.answered.append(noted)
 
 
-def _note(batch: Any) -> None:
-    Stamp.batch, Stamp.made_us = batch, batch.made_us()
+def _times() -> Iterator[tuple[float, ...]]:
+    """Yield the times of each report [us], as `split` takes them."""
+    made_us = {ack_us: made for batch in Stamp.batches for ack_us, made in batch.made_us().items()}
+    written_before_us = np.nan
+    for batch, ack_us, called_ns, written_ns, applied_us in Stamp.answered:
+        written_us = written_ns / 1000
+        way_us = (ack_us, made_us[ack_us], batch.woken_us, batch.taken_us, called_ns / 1000, written_us)
+        yield (*way_us, applied_us or np.nan, written_before_us)
+        written_before_us = written_us - ack_us
 
 
 @contextmanager
 def stamping() -> Iterator[Plane]:
     """Load the datapath, with an agent in this process that answers at once, as `ccp run` would."""
     with agent_here(Description([Stamp]), max_flows=256) as plane:
-        plane.on_batch = _note
+        plane.on_batch = Stamp.batches.append
         raise_priority()
         yield plane
 
@@ -90,7 +84,7 @@ def stamping() -> Iterator[Plane]:
 def start() -> None:
     """Forget what was noted: a round begins."""
     Stamp.answered.clear()
-    Stamp.written_before_us = np.nan
+    Stamp.batches.clear()
 
 
 def spans() -> Spans:
@@ -101,14 +95,15 @@ def spans() -> Spans:
     """
     if len(Stamp.answered) < LEAST_UPDATES:
         raise Unfit(f"only {len(Stamp.answered)} updates were measured")
-    return split(Stamp.answered)
+    return split(list(_times()))
 
 
 def split(answered: Sequence[Sequence[float]]) -> Spans:
     """Return the spans between times.
 
     Args:
-        answered: As `Stamp.answered`.
+        answered: Of each report [us]: its ACK, in the ring, awake, taken, `on_report`, written; and when the
+            letter before was applied, and written, after its ACK.
     """
     ack_us, made_us, woken_us, taken_us, called_us, written_us, applied, written = np.array(answered).T
     # What was made while the agent was awake already waited for nobody to wake up.

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from experiments.bench.result import BenchResult
 from experiments.disturbance import Watch
 from experiments.netlab import Path, iperf3
-from experiments.netlab.spec import Family
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class Sample:
     retransmits_pkts: int
 
 
-def transfer(path: Path, congestion: str, seconds: float, family: Family = "ipv4") -> Sample:
+def transfer(path: Path, congestion: str, seconds: float) -> Sample:
     """Send for so long with a congestion control, and measure.
 
     Raises:
@@ -38,7 +37,6 @@ def transfer(path: Path, congestion: str, seconds: float, family: Family = "ipv4
             path.receiver,
             congestion=congestion,
             duration_s=max(1, round(seconds)),
-            family=family,
         )
     return Sample(
         watch.seen.own_busy_s / (result.received_bytes / 1e9),

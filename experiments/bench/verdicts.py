@@ -12,8 +12,6 @@ The interval is that of the signed-rank test. It assumes that logarithms of rati
 the true one, and nothing else about them: where noise is the same for both builds, which random order in each
 pair sees to, the difference of two noises is symmetric, however they are distributed.
 
-Two results that were measured apart have no pairs, but the interval of two medians (`quotient_interval`).
-
 Error rate: where the true ratio is within the margin, "worse" comes in at most 0.5 % of comparisons. Of
 five figures one is worse by mistake in at most 2.5 %, and that only where the truth is at the margins: with a
 build against itself it is far rarer.
@@ -30,17 +28,13 @@ from typing import Final
 
 import numpy as np
 
-from experiments.statistics import least_runs, quotient_interval
+from experiments.statistics import least_runs
 
 LEVEL: Final = 0.99
 PAIRS: Final = 10
 """Enough that one pair that is far off does not decide."""
 FEWEST_PAIRS: Final = least_runs(LEVEL)
 """With fewer the interval cannot have the level."""
-
-
-FEWEST_APART: Final = least_runs((1 + LEVEL) / 2)
-"""The same of a result that is compared with another one, whose interval has 99.5 %."""
 
 
 class Verdict(enum.StrEnum):
@@ -117,23 +111,6 @@ def _signed_rank_cut(pairs: int) -> int:
     while 2 * sum(ways[: left_out + 2]) <= (1 - LEVEL) * 2**pairs:
         left_out += 1
     return left_out
-
-
-def judge_apart(these: Sequence[float], those: Sequence[float], rule: Rule) -> Judgement:
-    """Judge a figure by values of two results that were measured apart.
-
-    Args:
-        these: Of this build, one a round, `FEWEST_APART` at least.
-        those: Of the other, likewise.
-        rule: How it is judged.
-
-    Raises:
-        ValueError: If there are too few rounds.
-    """
-    if min(len(these), len(those)) < FEWEST_APART:
-        raise ValueError(f"{len(these)} and {len(those)} rounds: {FEWEST_APART} are needed")
-    found = quotient_interval(these, those, level=LEVEL)
-    return _judged(found.value, found.low, found.high, rule)
 
 
 def _judged(value: float, low: float, high: float, rule: Rule) -> Judgement:

@@ -16,24 +16,22 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final
 
 import msgspec
 
 from ccplane.base.names import close_names
 from ccplane.base.pins import DEFAULT_PIN_DIR
-from experiments.netlab import inband, netem, tun
+from experiments.netlab import inband, tun
 from experiments.netlab.control import EmulatorProcess
 from experiments.netlab.cpu import process_cpu_s
 from experiments.netlab.errors import LabError, bad_value
 from experiments.netlab.held import readers_on
-from experiments.netlab.host import Host
 from experiments.netlab.inband import Summaries
 from experiments.netlab.lab import Lab
 from experiments.netlab.links import dropped_pkts
-from experiments.netlab.linkstats import EmulatorStats, LinkStats, Sampler
+from experiments.netlab.linkstats import EmulatorStats, LinkStats
 from experiments.netlab.network_spec import emulator_spec, plain_direction
-from experiments.netlab.qdiscs import cannot
 from experiments.netlab.routes import Graph, graph_of
 from experiments.netlab.spec import Direction, Topology
 from telemetry.schema import IntSummary
@@ -42,26 +40,6 @@ DEFAULT_SAMPLE_INTERVAL_US: Final = 100_000
 
 _DEVICE: Final = "eth0"
 _EMULATOR: Final = "network-emulator"  # longer than any name in a topology
-
-Backend = Literal["emulator", "netem"]
-
-
-class Links(Protocol):
-    """What carries packets between the hosts."""
-
-    hosts: dict[str, Host]
-
-    def update(self, old: Graph, new: Graph) -> None:
-        """Make the links and routes of `new` true that differ from `old`."""
-
-    def stats(self) -> dict[str, LinkStats]:
-        """Return the counters of every direction of a link."""
-
-    def emulator_stats(self) -> EmulatorStats | None:
-        """Return how well the emulator did; None, if there is none."""
-
-    def stop(self) -> LabError | None:
-        """End what runs; return the error if it had ended by itself."""
 
 
 class EmulatedNetwork:
@@ -72,7 +50,7 @@ class EmulatedNetwork:
         hosts: By name.
     """
 
-    def __init__(self, lab: Lab, graph: Graph, links: Links, summaries: Summaries | None = None) -> None:
+    def __init__(self, lab: Lab, graph: Graph, links: _Emulator, summaries: Summaries | None = None) -> None:
         """Describe a network that carries packets."""
         self._summaries = summaries
         self.lab = lab
@@ -88,7 +66,7 @@ class EmulatedNetwork:
             direction: What it does to packets from now on.
 
         Raises:
-            LabError: `lab.bad_value`, `lab.emulator_died`; with netem as `emulated`, too.
+            LabError: `lab.bad_value`, `lab.emulator_died`.
         """
         self._update(self._graph.set_link(link, direction))
 
@@ -149,8 +127,8 @@ class EmulatedNetwork:
         """
         return self._links.stats()
 
-    def emulator_stats(self) -> EmulatorStats | None:
-        """Return how well the emulator did; None with netem.
+    def emulator_stats(self) -> EmulatorStats:
+        """Return how well the emulator did.
 
         Raises:
             LabError: `lab.emulator_died`.
@@ -183,7 +161,6 @@ def emulated(
     samples_path: str | os.PathLike[str] | None = None,
     sample_interval_us: int = DEFAULT_SAMPLE_INTERVAL_US,
     pcap: Mapping[str, str | os.PathLike[str]] | None = None,
-    backend: Backend = "emulator",
     summaries_fd: int | None = None,
     records_path: str | os.PathLike[str] | None = None,
     pin_dir: str = DEFAULT_PIN_DIR,
@@ -196,8 +173,6 @@ def emulated(
         samples_path: CSV file for what the links do over time; none is written, if None.
         sample_interval_us: How often a row of each direction is written [us].
         pcap: Direction of a link (`NAME>`, `NAME<`) -> pcapng file of the packets at its end.
-        backend: `emulator` has everything and needs TUN devices only; `netem` uses the kernel's queueing
-            disciplines `netem` and `tbf`, where they are there.
         summaries_fd: Open file or pipe to which sinks of in-band telemetry write their summaries, a line of
             JSON each (`telemetry.schema.IntSummary`); if None, they are kept for `summaries()`. What a full
             pipe does not take is lost.
@@ -208,9 +183,8 @@ def emulated(
         The network; gone after the block.
 
     Raises:
-        LabError: `lab.bad_value`, or `Several` of them, if the topology cannot be; `lab.no_tun`,
-            `lab.no_qdisc`, `lab.netem_cannot`; `lab.emulator_died`, also at the end of the block, if the
-            emulator ended by itself; or as `Lab`.
+        LabError: `lab.bad_value`, or `Several` of them, if the topology cannot be; `lab.no_tun`;
+            `lab.emulator_died`, also at the end of the block, if the emulator ended by itself; or as `Lab`.
     """
     graph = graph_of(topology)
     if sample_interval_us <= 0:
@@ -222,31 +196,18 @@ def emulated(
         raise bad_value(
             "records need a file, and telemetry with `records`", "records_path", "give both or none"
         )
-    if backend == "emulator":
-        recording = {"sample_interval_us": sample_interval_us, "samples_path": samples and str(samples)}
-        spec = emulator_spec(graph, seed) | recording | {"pcap": _pcap(graph, pcap)}
-    elif backend == "netem":
-        if pcap:
-            raise cannot("write packets to a file", "pcap")
-        netem.check(graph)
-    else:
-        raise bad_value(f"no backend `{backend}`", "backend", "give `emulator` or `netem`")
+    recording = {"sample_interval_us": sample_interval_us, "samples_path": samples and str(samples)}
+    spec = emulator_spec(graph, seed) | recording | {"pcap": _pcap(graph, pcap)}
     with Lab() as lab, contextlib.ExitStack() as around:
-        links: Links
         summaries = None
-        if backend == "emulator":
-            if graph.telemetry is not None:
-                if summaries_fd is None:
-                    summaries = around.enter_context(contextlib.closing(Summaries()))
-                    summaries_fd = summaries.fd
-                spec["int"] = inband.plain(graph, summaries_fd, records_path)
-            links = _Emulator(lab, graph, spec, [] if summaries_fd is None else [summaries_fd])
-            if graph.telemetry is not None and graph.telemetry.echo:
-                around.enter_context(readers_on(links.hosts.values(), pin_dir))
-        else:
-            links = netem.NetemLinks(lab, graph, seed)
-            if samples is not None:
-                around.callback(Sampler(samples, sample_interval_us, links.stats).stop)
+        if graph.telemetry is not None:
+            if summaries_fd is None:
+                summaries = around.enter_context(contextlib.closing(Summaries()))
+                summaries_fd = summaries.fd
+            spec["int"] = inband.plain(graph, summaries_fd, records_path)
+        links = _Emulator(lab, graph, spec, [] if summaries_fd is None else [summaries_fd])
+        if graph.telemetry is not None and graph.telemetry.echo:
+            around.enter_context(readers_on(links.hosts.values(), pin_dir))
         try:
             yield EmulatedNetwork(lab, graph, links, summaries)
         except BaseException as error:
@@ -262,7 +223,7 @@ def emulated(
 
 
 class _Emulator:
-    """Links in the emulator's process."""
+    """Links and routers, in the emulator's process."""
 
     def __init__(self, lab: Lab, graph: Graph, spec: Mapping[str, Any], fds: Sequence[int]) -> None:
         """Build the network.
@@ -285,6 +246,7 @@ class _Emulator:
             self.process = EmulatorProcess(home, msgspec.json.encode(spec), tun_fds, fds)
 
     def update(self, old: Graph, new: Graph) -> None:
+        """Make the links and routes of `new` true that differ from `old`."""
         for arc, before, after in zip(new.arcs, old.directions, new.directions, strict=True):
             if before != after:
                 plain = plain_direction(after, arc.name)

@@ -19,7 +19,6 @@ SLUGS: Final[dict[str, str]] = {
     "lab.kernel_refused": "the kernel refused to build a part of the network",
     "lab.no_command": "a program that the lab needs is not installed",
     "lab.no_congestion_control": "the kernel knows no congestion control of this name",
-    "lab.netem_cannot": "netem and tbf have no such link, the emulator has",
     "lab.no_qdisc": "the kernel lacks a queueing discipline",
     "lab.no_tun": "the kernel or the container has no TUN devices",
     "lab.no_video": "what plays video is not installed",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -179,55 +178,6 @@ def set_routes(ns: str, routes: Sequence[tuple[Interface, Interface]]) -> None:
             ipr.route("replace", dst=f"{destination.ipv6}/128", gateway=gateway.ipv6)
 
     ask(ns, "any", "set routes", replace)
-
-
-def introduce(ns_a: str, end_a: Interface, ns_b: str, end_b: Interface) -> None:
-    """Tell both ends of a link each other's hardware address, so that nobody has to ask for it.
-
-    Questions and answers (ARP, neighbour discovery) are lost and delayed on the link as anything else, and of
-    what waits for an answer the kernel keeps some hundred packets only.
-
-    Args:
-        ns_a: Namespace of one end.
-        end_a: That end.
-        ns_b: Namespace of the other end.
-        end_b: That end.
-
-    Raises:
-        LabError: `lab.kernel_refused`.
-    """
-
-    def hardware_address(ns: str, end: Interface) -> str:
-        def read(ipr: IPRoute) -> str:
-            address: str = ipr.get_links(index_of(ipr, end.name))[0].get_attr("IFLA_ADDRESS")
-            return address
-
-        return ask(ns, end.name, "read a hardware address", read)
-
-    for ns, here, peer_ns, peer in ((ns_a, end_a, ns_b, end_b), (ns_b, end_b, ns_a, end_a)):
-        address = hardware_address(peer_ns, peer)
-
-        def tell(
-            ipr: IPRoute, here: Interface = here, peer: Interface = peer, address: str = address
-        ) -> None:
-            known = {"ifindex": index_of(ipr, here.name), "lladdr": address, "state": _NUD_PERMANENT}
-            ipr.neigh("replace", dst=peer.ipv4, family=socket.AF_INET, **known)
-            ipr.neigh("replace", dst=peer.ipv6, family=socket.AF_INET6, **known)
-
-        ask(ns, here.name, "introduce the neighbour", tell)
-
-
-def set_gso_max_segs(ns: str, interface: str, segments: int) -> None:
-    """Limit how many segments a packet has that a device is given (segmentation offload).
-
-    Raises:
-        LabError: `lab.kernel_refused`.
-    """
-
-    def limit(ipr: IPRoute) -> None:
-        ipr.link("set", index=index_of(ipr, interface), gso_max_segs=segments)
-
-    ask(ns, interface, "limit segmentation offload", limit)
 
 
 def set_tbf(

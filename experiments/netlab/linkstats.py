@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import os
-import threading
-import time
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from experiments.netlab.errors import LabError
-
 
 class LinkStats(Struct, frozen=True, kw_only=True):
-    """Counters of one direction of a link since it was made; None is what the backend does not count.
-
-    Sizes count IP packets.
+    """Counters of one direction of a link since it was made; sizes count IP packets.
 
     Attributes:
         queue_bytes: Waiting now.
@@ -37,24 +27,24 @@ class LinkStats(Struct, frozen=True, kw_only=True):
         corrupted_pkts: With a bit flipped.
     """
 
-    queue_bytes: int | None = None
-    queue_pkts: int | None = None
-    arrived_pkts: int | None = None
-    arrived_bytes: int | None = None
+    queue_bytes: int
+    queue_pkts: int
+    arrived_pkts: int
+    arrived_bytes: int
     delivered_pkts: int
     delivered_bytes: int
-    dropped_loss_pkts: int | None = None
-    dropped_queue_pkts: int | None = None
-    dropped_aqm_pkts: int | None = None
-    dropped_policer_pkts: int | None = None
-    marked_pkts: int | None = None
-    duplicated_pkts: int | None = None
-    corrupted_pkts: int | None = None
+    dropped_loss_pkts: int
+    dropped_queue_pkts: int
+    dropped_aqm_pkts: int
+    dropped_policer_pkts: int
+    marked_pkts: int
+    duplicated_pkts: int
+    corrupted_pkts: int
 
 
 SAMPLE_COLUMNS: Final = ("t_us", "link", *LinkStats.__struct_fields__, "sojourn_max_us")
 """Columns of a file of samples: time on CLOCK_MONOTONIC, direction of a link, its counters, and the longest
-time that a packet waited in the interval. What is not counted is empty."""
+time that a packet waited in the interval."""
 
 
 class Lateness(Struct, frozen=True):
@@ -120,49 +110,3 @@ class EmulatorStats(Struct, frozen=True):
     cpu_s: float
     telemetry: IntStats | None = msgspec.field(name="int", default=None)
     int_summaries_dropped: int = 0
-
-
-class Sampler:
-    """Writes counters to a file at intervals, for links that do not do so themselves."""
-
-    def __init__(
-        self, path: str | os.PathLike[str], interval_us: int, stats: Callable[[], dict[str, LinkStats]]
-    ) -> None:
-        """Begin.
-
-        Args:
-            path: CSV file, columns `SAMPLE_COLUMNS`.
-            interval_us: Time between rows of the same direction [us].
-            stats: Gives the counters.
-
-        Raises:
-            OSError: If the file cannot be written.
-        """
-        self._file = open(path, "w", newline="")  # noqa: SIM115 - open as long as the thread runs
-        self._rows = csv.writer(self._file)
-        self._rows.writerow(SAMPLE_COLUMNS)
-        self._interval_s = interval_us / 1e6
-        self._stats = stats
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="link-samples", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Write a last row and end; may be called again."""
-        self._ending.set()
-        self._thread.join()
-        self._file.close()
-
-    def _run(self) -> None:
-        with contextlib.suppress(LabError):  # the network is gone; who uses it is told
-            due_s = time.monotonic()
-            while not self._ending.is_set():
-                self._write()
-                due_s = max(due_s + self._interval_s, time.monotonic())
-                self._ending.wait(due_s - time.monotonic())
-            self._write()
-
-    def _write(self) -> None:
-        t_us = time.monotonic_ns() // 1000
-        for link, counters in self._stats().items():
-            self._rows.writerow([t_us, link, *msgspec.structs.astuple(counters), None])

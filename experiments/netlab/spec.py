@@ -1,8 +1,7 @@
 """Networks as plain data: what links do to packets, and how they hang together.
 
-The same description is built by the userspace emulator (`emulated.py`) or, where the kernel has the queueing
-disciplines, by netem and tbf (`netem.py`); scenarios contain it, and JSON of it is what the emulator process
-reads. Everything is per direction of a link. Sizes count IP packets without link-layer headers.
+The userspace emulator builds it (`emulated.py`); scenarios contain it, and JSON of it is what the emulator
+process reads. Everything is per direction of a link. Sizes count IP packets without link-layer headers.
 """
 
 from __future__ import annotations

@@ -318,10 +318,6 @@ class _Check:
         for i, name in enumerate(self._scenario.captures):
             why = "simulated packets have no bytes"
             self._tell("scenario.bad_field", f"`{name}` cannot be captured", f"captures[{i}]", why, sockets)
-        if self._scenario.backend == "netem":
-            why = "simulated links are those of ccplane's emulator"
-            fix = f"leave `backend` out, or {sockets}"
-            self._tell("scenario.bad_field", "the simulator has no netem", "backend", why, fix)
 
     # Events
 

@@ -94,7 +94,6 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
                 samples_path=recording.links_csv,
                 sample_interval_us=scenario.sample_interval_us,
                 pcap={name: directory / f"{name}.pcapng" for name in scenario.captures},
-                backend=scenario.backend,
                 summaries_fd=outlet.summaries_fd,
                 records_path=leavings.records_path(scenario, directory),
                 pin_dir=PIN_DIR,

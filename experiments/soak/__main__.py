@@ -13,7 +13,6 @@ from rich.console import Console
 from ccplane.base.errors import CcpError
 from experiments.soak import report
 from experiments.soak.network import Load
-from experiments.soak.plant import Broker
 from experiments.soak.run import Options, soak
 
 CANNOT_BEGIN = 2
@@ -25,7 +24,6 @@ app = typer.Typer(add_completion=False)
 def main(
     hours: Annotated[float, typer.Option(min=0.0, help="How long.")] = 1.0,
     seed: Annotated[int | None, typer.Option(help="Of what is drawn; else the time.")] = None,
-    broker: Annotated[Broker, typer.Option(help="Which one.")] = "embedded",
     pairs: Annotated[int, typer.Option(min=1, max=20, help="Pairs of hosts.")] = 4,
     connections: Annotated[int, typer.Option(min=1, help="At a time, of each pair.")] = 200,
     per_s: Annotated[float, typer.Option(min=0.0, help="How many end each second, and begin.")] = 20.0,
@@ -45,8 +43,8 @@ def main(
     """
     seed = time.time_ns() // 1000 % 1_000_000 if seed is None else seed
     load = Load(connections, per_s, talk_s)
-    options = Options(hours, seed, broker, pairs, load, settle_s, patience_s, step_clock)
-    typer.echo(f"soak: {hours:g} h, SEED={seed}, {broker} broker, {pairs} pairs of hosts")
+    options = Options(hours, seed, pairs, load, settle_s, patience_s, step_clock)
+    typer.echo(f"soak: {hours:g} h, SEED={seed}, {pairs} pairs of hosts")
     try:
         outcome = soak(options, lambda line: print(f"soak: {line}", flush=True))
     except CcpError as error:

@@ -60,7 +60,6 @@ class Disturber:
             "bad reload": self._bad_reload,
             "reload that raises": self._reload_that_raises,
             "disk full": self._disk_full,
-            "sender's clock steps": self._sender_steps,
             "clock steps": self._clock_steps,
             "namespaces vanish": self._vanish,
             "default changes": self._default_changes,
@@ -128,8 +127,6 @@ class Disturber:
         before = self.plant.broker_pid
         self.plant.kill_broker()
         time.sleep(what.lasts_s)
-        if self.plant.kind == "mosquitto":
-            self.plant.start_broker()
         self._wait("another broker", lambda: self.plant.broker_pid not in (None, before))
         return f"pid {before}, now {self.plant.broker_pid}"
 
@@ -142,13 +139,6 @@ class Disturber:
     def start_receiver(self) -> None:
         """Start a receiver where the first pair's traffic arrives."""
         self.plant.start_receiver(self.network.pairs[0].path.receiver.namespace)
-
-    def _sender_steps(self, what: Disturbance) -> str:
-        shift_s = SHIFTS_S[what.which % len(SHIFTS_S)]
-        self.plant.shift(shift_s)
-        time.sleep(what.lasts_s)
-        self.plant.shift(0.0)
-        return f"by {shift_s:g} s for {what.lasts_s:g} s"
 
     def _clock_steps(self, what: Disturbance) -> str:
         shift_s = SHIFTS_S[what.which % len(SHIFTS_S)]

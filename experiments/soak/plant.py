@@ -1,4 +1,4 @@
-"""What is under test: an agent, its broker, a receiver, and a sender whose clock can be shifted."""
+"""What is under test: an agent with its broker, and a receiver."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from broker.embedded import mosquitto_program
 from ccplane.agent.client import Client
 from ccplane.agent.control import control_socket
 from ccplane.datapath import ebpf
@@ -22,8 +20,6 @@ from experiments.bench.bpf_objects import invert
 from experiments.bench.flows import load_environment
 from experiments.netlab import process, sockets
 from experiments.soak import algorithms
-
-Broker = Literal["embedded", "mosquitto"]
 
 MAX_FLOWS: Final = (4096, 8192)
 BUILD_HASH, LAYOUT_HASH = 8, 16
@@ -61,7 +57,6 @@ class Plant:
     Attributes:
         folder: Where files are.
         disk: A small file system of its own, for the audit log.
-        kind: Which broker.
         version: Of the algorithm.
         max_flows: Room of the next agent's datapath.
         port: Of the broker.
@@ -69,14 +64,11 @@ class Plant:
 
     folder: Path
     disk: Path
-    kind: Broker
     version: int = 0
     max_flows: int = MAX_FLOWS[0]
     port: int = field(default_factory=sockets.free_port)
     _agent: AgentProcess | None = None
-    _broker: subprocess.Popen[bytes] | None = None
     _receiver: subprocess.Popen[bytes] | None = None
-    _sender: subprocess.Popen[str] | None = None
 
     @property
     def agent(self) -> AgentProcess:
@@ -101,8 +93,6 @@ class Plant:
     @property
     def broker_pid(self) -> int | None:
         """The broker's process; None if it does not run."""
-        if self.kind == "mosquitto":
-            return None if self._broker is None or self._broker.poll() is not None else self._broker.pid
         if self._agent is None or not self._agent.running:
             return None
         for keeper in process.children_of(self._agent.pid):
@@ -122,9 +112,8 @@ class Plant:
         """
         file = self.folder / f"{algorithms.NAME}.py"
         file.write_text(algorithms.good(self.version))
-        broker = f"embedded:{self.port}" if self.kind == "embedded" else self.url
         arguments = [str(file), "reno", "--param", f"{algorithms.NAME}.report_ms=500", "--host", "soak-agent"]
-        arguments += ["--broker", broker, "--audit", str(self.disk / "audit.jsonl")]
+        arguments += ["--broker", f"embedded:{self.port}", "--audit", str(self.disk / "audit.jsonl")]
         arguments += ["--max-flows", str(self.max_flows), *(["--take-over"] if take_over else [])]
         following = AgentProcess(arguments, patience_s=START_PATIENCE_S)
         old, self._agent = self._agent, following
@@ -148,42 +137,15 @@ class Plant:
 
     # The others
 
-    def start_broker(self) -> None:
-        """Start Mosquitto, where that is the broker."""
-        if self.kind == "mosquitto":
-            self._broker = self._popen([str(mosquitto_program()), "-p", str(self.port)], "broker")
-
     def start_receiver(self, namespace: str) -> None:
         """Start a receiver in a network namespace."""
-        command = [
-            "receive",
-            "--netns",
-            namespace,
-            "--broker",
-            self.url,
-            "--quiet",
-            "--sender",
-            "soak-receiver",
-        ]
-        self._receiver = self._popen(ccp(*command), "receiver")
-
-    def start_sender(self, peer: str, address: str) -> None:
-        """Start the sender whose clock can be shifted: it says the same of a path twice a second."""
-        self._sender = subprocess.Popen(
-            [sys.executable, "-P", "-m", "experiments.soak.shifted", self.url, peer, address],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=load_environment(),
-            start_new_session=True,
+        command = ccp(
+            "receive", "--netns", namespace, "--broker", self.url, "--quiet", "--sender", "soak-receiver"
         )
-
-    def shift(self, seconds: float) -> None:
-        """Shift its clocks."""
-        assert self._sender is not None
-        assert self._sender.stdin is not None
-        self._sender.stdin.write(f"{seconds}\n")
-        self._sender.stdin.flush()
+        with (self.folder / "receiver.log").open("ab") as log:
+            self._receiver = subprocess.Popen(
+                command, stdout=log, stderr=log, env=load_environment(), start_new_session=True
+            )
 
     def kill_receiver(self) -> None:
         """Kill the receiver (SIGKILL)."""
@@ -192,17 +154,9 @@ class Plant:
         self._receiver.wait()
 
     def kill_broker(self) -> None:
-        """Kill the broker (SIGKILL); the embedded one is started again by its agent, Mosquitto by us."""
+        """Kill the broker (SIGKILL); its agent starts another one."""
         if (pid := self.broker_pid) is not None:
             os.kill(pid, signal.SIGKILL)
-        if self._broker is not None:
-            self._broker.wait()
-
-    def _popen(self, command: list[str], name: str) -> subprocess.Popen[bytes]:
-        with (self.folder / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(
-                command, stdout=log, stderr=log, env=load_environment(), start_new_session=True
-            )
 
     def log(self, name: str) -> str:
         """Return the end of what a program wrote."""
@@ -213,19 +167,14 @@ class Plant:
 
     def close(self) -> None:
         """End all, and remove the datapath."""
-        for running in (self._sender, self._receiver):
-            if running is not None and running.poll() is None:
-                running.terminate()
-                try:
-                    running.wait(10)
-                except subprocess.TimeoutExpired:
-                    running.kill()
-                    running.wait()
+        if self._receiver is not None and self._receiver.poll() is None:
+            self._receiver.terminate()
+            try:
+                self._receiver.wait(10)
+            except subprocess.TimeoutExpired:
+                self.kill_receiver()
         if self._agent is not None:
             with contextlib.suppress(OSError):
                 os.kill(self._agent.pid, signal.SIGCONT)
             self._agent.stop()
-        if self._broker is not None and self._broker.poll() is None:
-            self._broker.kill()
-            self._broker.wait()
         ebpf.unload(PIN_DIR)

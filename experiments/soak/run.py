@@ -21,7 +21,7 @@ from experiments.soak.disturbances import BrokenError, Disturber
 from experiments.soak.draw import Disturbance, rounds
 from experiments.soak.judge import Trend, judge
 from experiments.soak.network import Ends, Load, Network, network
-from experiments.soak.plant import Broker, Plant, wait_for
+from experiments.soak.plant import Plant, wait_for
 
 LOOKS: Final = 3
 """Each sample is the median of so many looks."""
@@ -39,7 +39,6 @@ class Options:
     Attributes:
         hours: How long [h].
         seed: Of what is drawn.
-        broker: Which.
         pairs: Of hosts.
         load: Traffic of each pair.
         settle_s: Time to settle, at least [s].
@@ -49,7 +48,6 @@ class Options:
 
     hours: float
     seed: int
-    broker: Broker
     pairs: int
     load: Load
     settle_s: float
@@ -129,16 +127,13 @@ def _prepared(options: Options, say: Callable[[str], None]) -> Iterator[_Run]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ccp-soak-")))
         stack.enter_context(small(RUN_DIR, DISK_KB))
         disk = stack.enter_context(small(folder / "disk", DISK_KB))
-        plant = Plant(folder, disk, options.broker)
+        plant = Plant(folder, disk)
         stack.callback(plant.close)
-        plant.start_broker()
         plant.start_agent()
         say(f"an agent runs: {plant.agent.greeting}")
         hosts = stack.enter_context(network(options.pairs, options.load, options.seed))
         disturber = Disturber(plant, hosts)
         disturber.start_receiver()
-        first = hosts.pairs[0].path
-        plant.start_sender(first.sender.ipv4, first.receiver.ipv4)
         yield _Run(options, plant, hosts, disturber, say)
 
 

@@ -9,20 +9,19 @@ come on standard input, one line each, answers are lines of JSON: `hold` (nothin
 
 from __future__ import annotations
 
+import asyncio
 import errno
-import heapq
 import json
 import os
-import selectors
 import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Coroutine
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -34,34 +33,19 @@ HEADER: Final = struct.Struct("!II")
 """What a connection begins each turn with: bytes that follow, and bytes that it wants back."""
 
 MOST_BYTES: Final = 30_000
-CHUNK: Final = bytes(1 << 16)
+CHUNK: Final = bytes(MOST_BYTES)
 TURN_TIMEOUT_S: Final = 90.0
 """After this a connection counts as failed: longer than the backoff of some timeouts in a row [s]."""
 TOLD_FAILURES: Final = 20
+_CHURN_S: Final = 0.02
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 @dataclass(slots=True, eq=False)
 class Client:
-    """An end that asks."""
+    """An end that asks, and whether it is to end."""
 
-    sock: socket.socket
-    to_send: int = 0
-    to_get: int = 0
-    head: bytes = b""
-    began_s: float = 0.0
-    connected: bool = False
     ending: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Answering:
-    """An end that answers."""
-
-    sock: socket.socket
-    head: bytes = b""
-    to_get: int = 0
-    to_send: int = 0
 
 
 @dataclass(slots=True)
@@ -100,38 +84,36 @@ class Traffic:
             random: What decides.
         """
         self._count, self._per_s, self._talk_s, self._random = count, per_s, talk_s, random
-        self._selector = selectors.EpollSelector()
         netns.enter(hosts[1])
         self._listeners = [socket.create_server((address, 0), backlog=1024) for _ in range(2)]
         set_congestion(self._listeners[0], "ccp")  # the other one has what is its namespace's default
-        for listener in self._listeners:
-            listener.setblocking(False)
-            self._selector.register(listener, selectors.EVENT_READ, lambda _, one=listener: self._accept(one))
         netns.enter(hosts[0])
         self._clients: dict[Client, None] = {}
-        self._due: list[tuple[float, int, Client]] = []
-        self._number = 0
+        self._tasks: set[asyncio.Task[None]] = set()
         self._holding = False
+        self._done = False
         self._owed = 0.0
         self.told = Told()
-        self._done = False
-        os.set_blocking(sys.stdin.fileno(), False)
-        self._selector.register(sys.stdin, selectors.EVENT_READ, lambda _: self._order())
 
-    def run(self) -> None:
+    async def run(self) -> None:
         """Go on until standard input ends."""
+        os.set_blocking(sys.stdin.fileno(), False)
+        asyncio.get_running_loop().add_reader(sys.stdin, self._order)
+        for listener in self._listeners:
+            listener.setblocking(False)
+            self._begin(self._accept(listener))
         before_s = time.monotonic()
         while not self._done:
-            for key, events in self._selector.select(0.02):
-                key.data(events)
+            await asyncio.sleep(_CHURN_S)
             now_s = time.monotonic()
-            while self._due and self._due[0][0] <= now_s:
-                self._ask(heapq.heappop(self._due)[2])
             if not self._holding:
                 self._churn(now_s - before_s)
-            if int(now_s) != int(before_s):
-                self._look_for_stalls(now_s)
             before_s = now_s
+
+    def _begin(self, what: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(what)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _order(self) -> None:
         line = sys.stdin.readline()
@@ -152,140 +134,78 @@ class Traffic:
             if full:
                 self._random.choice(list(self._clients)).ending = True
             elif len(self._clients) < self._count:
-                self._connect()
+                client = Client()
+                self._clients[client] = None
+                self.told.made += 1
+                self._begin(self._talk(client))
 
-    def _connect(self) -> None:
+    async def _talk(self, client: Client) -> None:
+        """Connect, and take turns until this client is to end."""
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        client = Client(sock, began_s=time.monotonic())
-        self._clients[client] = None
-        self.told.made += 1
         try:
             set_congestion(sock, self._random.choice(("ccp", "ccp", "ccp.soak", "ccp.reno")))
             if self._random.random() < 0.25:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            sock.connect_ex(self._random.choice(self._listeners).getsockname())
+            address = self._random.choice(self._listeners).getsockname()
+            async with asyncio.timeout(TURN_TIMEOUT_S):
+                await asyncio.get_running_loop().sock_connect(sock, address)
+            while self._holding or not client.ending:
+                async with asyncio.timeout(TURN_TIMEOUT_S):
+                    await self._turn(sock)
+                self.told.turns += 1
+                await asyncio.sleep(self._random.uniform(0.5, 1.5) * self._talk_s)
+            self.told.ended += 1
+        except TimeoutError as error:
+            self._failed(error.strerror or f"no answer for {TURN_TIMEOUT_S:g} s")
         except Exception as error:
-            self._fail(client, f"choosing: {error}")
-            return
-        self._selector.register(sock, selectors.EVENT_WRITE, lambda _: self._go_on(client))
+            self._failed(getattr(error, "strerror", None) or f"{type(error).__name__}: {error}")
+        finally:
+            sock.close()
+            del self._clients[client]
 
-    def _ask(self, client: Client) -> None:
-        if client not in self._clients:
-            return
-        if client.ending and not self._holding:
-            self._end(client)
-            return
-        client.to_send = self._random.randrange(MOST_BYTES)
-        client.to_get = 1 + self._random.randrange(MOST_BYTES)
-        client.head = HEADER.pack(client.to_send, client.to_get)
-        client.began_s = time.monotonic()
-        self._selector.modify(client.sock, selectors.EVENT_WRITE, lambda _: self._go_on(client))
+    async def _turn(self, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        sent, wanted = self._random.randrange(MOST_BYTES), 1 + self._random.randrange(MOST_BYTES)
+        await loop.sock_sendall(sock, HEADER.pack(sent, wanted) + CHUNK[:sent])
+        while wanted:
+            got = len(await loop.sock_recv(sock, wanted + 1))
+            if not 0 < got <= wanted:
+                raise OSError(errno.EPROTO, f"{wanted} bytes were to come, {got} came")
+            wanted -= got
 
-    def _go_on(self, client: Client) -> None:
-        try:
-            if not client.connected:
-                if number := client.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                    raise OSError(number, f"connecting: {os.strerror(number)}")
-                client.connected = True
-                self._ask(client)
-            elif client.head or client.to_send:
-                self._send(client)
-            else:
-                self._get(client)
-        except BlockingIOError:
-            pass
-        except OSError as error:
-            self._fail(client, error.strerror or str(error))
-
-    def _send(self, client: Client) -> None:
-        if client.head:
-            client.head = client.head[client.sock.send(client.head) :]
-        elif client.to_send:
-            client.to_send -= client.sock.send(CHUNK[: client.to_send])
-        if not client.head and not client.to_send:
-            self._selector.modify(client.sock, selectors.EVENT_READ, lambda _: self._go_on(client))
-
-    def _get(self, client: Client) -> None:
-        got = len(client.sock.recv(client.to_get + 1))
-        if not got or got > client.to_get:
-            raise OSError(errno.EPROTO, f"{client.to_get} bytes were to come, {got} came")
-        client.to_get -= got
-        if not client.to_get:
-            self.told.turns += 1
-            self._number += 1
-            again_s = time.monotonic() + self._random.uniform(0.5, 1.5) * self._talk_s
-            heapq.heappush(self._due, (again_s, self._number, client))
-
-    def _end(self, client: Client) -> None:
-        self._selector.unregister(client.sock)
-        client.sock.close()
-        del self._clients[client]
-        self.told.ended += 1
-
-    def _fail(self, client: Client, why: str) -> None:
+    def _failed(self, why: str) -> None:
         self.told.failed += 1
         if len(self.told.failures) < TOLD_FAILURES:
             self.told.failures.append(f"{time.strftime('%H:%M:%S')} {why}")
-        if client.sock.fileno() in self._selector.get_map():
-            self._selector.unregister(client.sock)
-        client.sock.close()
-        del self._clients[client]
-
-    def _look_for_stalls(self, now_s: float) -> None:
-        waiting = [one for one in self._clients if one.to_get or not one.connected]
-        for client in waiting:
-            if now_s - client.began_s > TURN_TIMEOUT_S:
-                self._fail(client, f"no answer for {TURN_TIMEOUT_S:g} s")
 
     # Servers
 
-    def _accept(self, listener: socket.socket) -> None:
-        try:
-            sock, _ = listener.accept()
-        except OSError:  # it has gone meanwhile
-            return
-        sock.setblocking(False)
-        answering = Answering(sock)
-        self._selector.register(sock, selectors.EVENT_READ, self._answering(answering))
+    async def _accept(self, listener: socket.socket) -> None:
+        while True:
+            sock, _ = await asyncio.get_running_loop().sock_accept(listener)
+            self._begin(_answer(sock))
 
-    def _answering(self, one: Answering) -> Callable[[int], None]:
-        return lambda _: self._answer(one)
 
-    def _answer(self, one: Answering) -> None:
-        try:
-            if one.to_get:
-                one.to_get -= self._come(one, min(one.to_get, len(CHUNK)))
-            elif one.to_send and len(one.head) == HEADER.size:
-                one.to_send -= one.sock.send(CHUNK[: one.to_send])
-            else:
-                head = one.sock.recv(HEADER.size - len(one.head))
-                if not head:
-                    self._hang_up(one)
-                    return
-                one.head += head
-                if len(one.head) == HEADER.size:
-                    one.to_get, one.to_send = HEADER.unpack(one.head)
-        except BlockingIOError:
-            return
-        except OSError:  # the client counts it, or has reset a connection that it had done with
-            self._hang_up(one)
-            return
-        sends = len(one.head) == HEADER.size and not one.to_get
-        if sends and not one.to_send:
-            one.head, sends = b"", False
-        wanted = selectors.EVENT_WRITE if sends else selectors.EVENT_READ
-        if self._selector.get_key(one.sock).events != wanted:
-            self._selector.modify(one.sock, wanted, self._answering(one))
+async def _answer(sock: socket.socket) -> None:
+    """Answer until the client hangs up."""
+    loop = asyncio.get_running_loop()
+    try:
+        while head := await _received(sock, HEADER.size):
+            brought, wanted = HEADER.unpack(head)
+            await _received(sock, brought)
+            await loop.sock_sendall(sock, CHUNK[:wanted])
+    except (OSError, struct.error):  # the client counts it, or has reset a connection that it had done with
+        pass
+    finally:
+        sock.close()
 
-    def _come(self, one: Answering, most: int) -> int:
-        got = len(one.sock.recv(most))
-        if not got:
-            raise OSError(errno.EPROTO, "the client left in the middle")
-        return got
 
-    def _hang_up(self, one: Answering) -> None:
-        self._selector.unregister(one.sock)
-        one.sock.close()
+async def _received(sock: socket.socket, count: int) -> bytes:
+    """Return the next bytes; fewer only if the client hangs up."""
+    loop, whole = asyncio.get_running_loop(), b""
+    while len(whole) < count and (part := await loop.sock_recv(sock, count - len(whole))):
+        whole += part
+    return whole
 
 
 app = typer.Typer()
@@ -303,7 +223,7 @@ def main(
 ) -> None:
     """Make connections until standard input ends."""
     allow_files(3 * count)
-    Traffic((client, server), address, count, per_s, talk_s, Random(seed)).run()
+    asyncio.run(Traffic((client, server), address, count, per_s, talk_s, Random(seed)).run())
 
 
 if __name__ == "__main__":

@@ -44,9 +44,9 @@ from experiments.netlab.spec import (
     TokenBucket,
 )
 from experiments.netlab.traces import read_trace
-from experiments.scenario import Scenario
+from experiments.runs.shapes import Dumbbell
+from experiments.scenario import Flow, Scenario
 from experiments.units import MBIT
-from experiments.validation.cases import dumbbell
 
 Kind = Literal["drop-tail", "aqm", "loss", "cellular", "limiter"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -64,6 +64,10 @@ BUFFERS_BDP: Final = (0.1, 4.0)
 CELL_BUFFERS_BDP: Final = (1.0, 10.0)
 
 _LEAST_BUCKET_BYTES: Final = 15_000
+_SAMPLE_INTERVAL_US: Final = 20_000
+"""Hundreds of samples of RTT in a run: percentiles are of them."""
+_APART_S: Final = 1.0
+"""Between the starts of flows that share a bottleneck."""
 
 
 @dataclass(frozen=True)
@@ -127,10 +131,49 @@ def _drawn(number: int, seed: int, folder: Path, recorded: dict[str, list[int]])
     path = _cellular(rng, folder / f"{name}.trace", recorded) if kind == "cellular" else _wired(rng, kind)
     backward = Direction(delay_us=path.bottleneck.delay_us) if path.bottleneck.trace else None
     algorithms = _algorithms(rng, path)
-    scenario = dumbbell(
+    scenario = _dumbbell(
         name, path.bottleneck, algorithms, seconds=DURATION_S, backward=backward, ecn=path.ecn
     )
     return Drawn(scenario.replace(seed=rng.getrandbits(31)), kind, path.rate_mbit, path.told)
+
+
+def _dumbbell(
+    name: str,
+    bottleneck: Direction,
+    algorithms: Sequence[str],
+    *,
+    seconds: float,
+    backward: Direction | None = None,
+    ecn: bool = False,
+) -> Scenario:
+    """Return flows, each from a host of its own, that start one after the other.
+
+    Args:
+        name: Of the scenario.
+        bottleneck: From the senders to the receivers.
+        algorithms: One for each flow.
+        seconds: Length of the run [s].
+        backward: The bottleneck's way back; as `Link.backward`, if None.
+        ecn: Whether flows ask for ECN.
+    """
+    flows = tuple(
+        Flow(
+            f"f{number}",
+            f"s{number}",
+            f"r{number}",
+            algorithm,
+            start_s=_APART_S * (number - 1),
+            ecn=ecn,
+        )
+        for number, algorithm in enumerate(algorithms, 1)
+    )
+    return Scenario(
+        name=name,
+        topology=Dumbbell(len(algorithms), bottleneck, backward=backward),
+        flows=flows,
+        duration_s=seconds,
+        sample_interval_us=_SAMPLE_INTERVAL_US,
+    )
 
 
 def _algorithms(rng: Random, path: _Path) -> list[str]:

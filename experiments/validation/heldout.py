@@ -27,8 +27,8 @@ from experiments.metrics import NAN
 from experiments.scenario import KERNEL as OF_KERNEL
 from experiments.statistics import share_interval
 from experiments.validation import rules
-from experiments.validation.comparison import KERNEL, SIMULATOR
 from experiments.validation.drawing import Drawn
+from experiments.validation.running import KERNEL, SIMULATOR
 
 FORMAT: Final = 1
 """Of kept results."""
@@ -163,7 +163,7 @@ class Heldout:
 
     Attributes:
         cases: What was drawn.
-        rows: A row for each run, as of `comparison.row_of`.
+        rows: A row for each run, as of `running.row_of`.
         about: Command line, git revision, date and machine.
     """
 

@@ -33,7 +33,7 @@ def reason(row: pd.Series) -> str | None:
     """Return why a run does not count, one of `REASONS`; None if it does.
 
     Args:
-        row: As of `comparison.row_of`; kept ones of before may not know what others had.
+        row: As of `running.row_of`; kept ones of before may not know what others had.
     """
     if row["late_us"] > LATE_US:
         return "stalled"

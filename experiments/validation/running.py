@@ -3,91 +3,116 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pandas as pd
 
 from ccplane.base import _native
 from experiments import runs
+from experiments.left_out import idle_ratio, late_us, taken_ratio
+from experiments.papers.tables import figures_of
 from experiments.results import Result, is_complete
 from experiments.runs import reading
 from experiments.runs.reports import Report
 from experiments.scenario import Scenario
 from experiments.sweep import Grid, planned, sweep
-from experiments.validation.cases import CASES, QUICK, in_round
-from experiments.validation.comparison import KERNEL, SIMULATOR, row_of
 
+KERNEL: Final = "ebpf"
+SIMULATOR: Final = "sim"
 DATAPATHS: Final = (KERNEL, SIMULATOR)
+FIGURES: Final = ("goodput_bytes_per_s", "rtt_p50_us", "rtt_p95_us", "retrans_pkts", "jain_index")
+"""What is compared."""
+_JITTER_S: Final = 0.2
+"""How much later a flow starts at most, in a round."""
 _CASE: Final = "case"
 _BUILD_DIGITS: Final = 12
 
 
-@dataclass(frozen=True)
-class Extent:
-    """What is run.
+def row_of(result: Result) -> dict[str, Any]:
+    """Return the figures of one run.
 
-    Attributes:
-        cases: Names of scenarios.
-        rounds: How often each is run on each datapath.
-        datapaths: On which.
-        known: Name -> scenario of its first round.
+    Returns:
+        `case`, `datapath`, `round`, and `FIGURES`: goodput and retransmissions of all flows together, the
+        mean of the flows' RTT percentiles, Jain's index of their goodputs. `late_us`, `late_p99_us`: by how
+        much the emulator was late at most, and with one packet in a hundred; `untaken_pkts`: packets that it
+        did not take from hosts; `taken_ratio`: share of the machine that others had. These four are 0 in the
+        simulator. `idle_ratio`: share that nobody had, 1 there.
     """
+    figures, emulator = figures_of(result), result.metadata.get("emulator") or {}
+    return {
+        "case": result.name,
+        "datapath": result.scenario.datapath,
+        "round": result.scenario.seed,
+        **{name: float(figures[name]) for name in FIGURES},
+        "late_us": late_us(result),
+        "late_p99_us": float(emulator.get("lateness_us", {}).get("p99", 0.0)),
+        "untaken_pkts": float(emulator.get("untaken_pkts", 0.0)),
+        "taken_ratio": taken_ratio(result),
+        "idle_ratio": idle_ratio(result),
+    }
 
-    cases: Sequence[str]
-    rounds: int
-    datapaths: Sequence[str] = DATAPATHS
-    known: Mapping[str, Scenario] = field(default_factory=lambda: CASES)
 
-    @property
-    def n_runs(self) -> int:
-        """How many runs it has."""
-        return len(self.cases) * self.rounds * len(self.datapaths)
+def in_round(scenario: Scenario, number: int) -> Scenario:
+    """Return a scenario as one round has it: with a seed, and with starts of flows, that others do not have.
 
-    @classmethod
-    def of(cls, *, quick: bool, cases: Sequence[str], rounds: int | None, datapaths: Sequence[str]) -> Extent:
-        """Return what options ask for: without cases all of them, or a few if `quick`."""
-        chosen = tuple(cases) or (QUICK if quick else tuple(CASES))
-        return cls(chosen, rounds or (2 if quick else 5), tuple(datapaths) or DATAPATHS)
+    Args:
+        scenario: As its first round has it.
+        number: Of the round, from 1.
+    """
+    rng = random.Random(f"{scenario.name} {number}")
+    flows = tuple(
+        msgspec.structs.replace(flow, start_s=round(flow.start_s + rng.uniform(0, _JITTER_S), 3))
+        for flow in scenario.flows
+    )
+    return scenario.replace(seed=scenario.seed + number - 1, flows=flows)
 
 
 def collect(
-    extent: Extent, out: Path, *, jobs: int = 1, run: bool = True, report: Report | None = None
+    scenarios: Sequence[Scenario],
+    rounds: int,
+    out: Path,
+    *,
+    jobs: int = 1,
+    run: bool = True,
+    report: Report | None = None,
 ) -> pd.DataFrame:
     """Do the runs that are not done yet, and return what all come to.
 
     Args:
-        extent: What is run.
+        scenarios: What is run, as the first round has it.
+        rounds: How often each is run on each datapath.
         out: Directory of the results. Those of the simulator are kept by its build: a new one runs again.
         jobs: How many runs at once; those with ccplane's algorithms take turns.
         run: Whether to run what is missing.
         report: Told how it goes.
 
     Returns:
-        A row for each run, as of `comparison.row_of`, in the order of the scenarios. Failed runs are missing.
+        A row for each run, as of `row_of`, in the order of the scenarios. Failed runs are missing.
 
     Raises:
         SweepError: As `experiments.sweep.sweep`.
         ResultError: If results cannot be read or written.
     """
     rows: list[dict[str, Any]] = []
-    for number in range(1, extent.rounds + 1):
-        for datapath in extent.datapaths:
-            grid = _grid(extent, number, datapath)
+    for number in range(1, rounds + 1):
+        for datapath in DATAPATHS:
+            grid = _grid(scenarios, number, datapath)
             done = _results(grid, _place(out, datapath, number), jobs, run, report)
             rows += [row_of(one) | {"round": number} for one in done]
-    order = {name: place for place, name in enumerate(extent.cases)}
+    order = {name: place for place, name in enumerate(one.name for one in scenarios)}
     columns = ["case", "datapath", "round"]
     table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=[*columns, "late_us"])
     return table.sort_values(columns, key=lambda one: one.map(order) if one.name == _CASE else one)
 
 
-def _grid(extent: Extent, number: int, datapath: str) -> Grid:
+def _grid(scenarios: Sequence[Scenario], number: int, datapath: str) -> Grid:
     """Return the scenarios of one round on one datapath, as points of one axis."""
-    points = {name: _fields(in_round(extent.known[name], number)) for name in extent.cases}
-    base = extent.known[extent.cases[0]].replace(datapath=datapath)
+    points = {one.name: _fields(in_round(one, number)) for one in scenarios}
+    base = scenarios[0].replace(datapath=datapath)
     return Grid(base, {_CASE: points}, f"{datapath}, round {number}")
 
 

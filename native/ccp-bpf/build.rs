@@ -11,7 +11,6 @@ fn main() -> ccp_build::Result<()> {
     ccp_build::compile("src/bpf/holders.bpf.c", "CCP_HOLDERS_OBJECT", &include)?;
     ccp_build::compile("src/bpf/walk.bpf.c", "CCP_WALK_OBJECT", &include)?;
     ccp_build::bind("src/bpf/walk.h")?;
-    ccp_build::compile("src/bpf/plain.bpf.c", "CCP_PLAIN_OBJECT", &include)?;
 
     ccp_build::watch(SOURCES);
     let programs = ccp_build::hash_of_program("src/bpf/ccp.bpf.c")?;

@@ -23,7 +23,6 @@ TESTS = tuple(
         "inband",
         "law",
         "measurement",
-        "netem",
         "probe",
         "regime_host",
         "regime_sockets",

@@ -167,15 +167,12 @@ class Detector:
     Attributes:
         options: Its parameters.
         regime: What holds now.
-        last_switch_s: When it changed, by the observations' clock [s]; None: never yet. The start is no
-            change.
     """
 
     def __init__(self, options: DetectorOptions | None = None) -> None:
         """Start without a history."""
         self.options = options or DetectorOptions()
         self.regime: Regime = SHARED
-        self.last_switch_s: float | None = None
         self._scores: deque[int] = deque(maxlen=self.options.window)
         self._delays: deque[bool] = deque(maxlen=self.options.window)
         self._baseline = _Baseline(self.options)
@@ -221,7 +218,6 @@ class Detector:
         )
         if switched:
             self.regime = estimate
-            self.last_switch_s = t_s
             self._since_switch_s = 0.0
             self._differing = 0
         return Verdict(

@@ -11,10 +11,9 @@ import pytest
 
 from broker.embedded import SETTINGS, EmbeddedBroker
 from broker.errors import BusError
-from broker.options import BusOptions
 from broker.users import set_passwords
 from telemetry.bus import Bus
-from tests.interop.brokers import PATIENCE_S, USERS, Secrets, wait_until
+from tests.interop.brokers import USERS, Secrets, wait_until
 from tests.interop.test_brokers import raw_client
 
 
@@ -52,33 +51,6 @@ def test_receivers_speak_of_their_own_path_only(secrets: Secrets, tmp_path: Path
             assert writable(client, topics) == expected, user
             client.disconnect()
             client.loop_stop()
-
-
-def mosquitto_client(program: str, options: BusOptions, user: str, *more: str) -> str:
-    """Run one of Mosquitto's clients with its defaults, MQTT 3.1.1 among them; return what it prints."""
-    done = subprocess.run(
-        [program, "-h", options.host, "-p", str(options.port), "-u", user, "-P", USERS[user], *more],
-        capture_output=True, text=True, timeout=PATIENCE_S, check=True,
-    )  # fmt: skip
-    return done.stdout + done.stderr
-
-
-def test_clients_of_mqtt_3_1_1_and_qos_2_are_served(secrets: Secrets) -> None:
-    with EmbeddedBroker(users=secrets.users) as broker:
-        topic = ("-t", "ccp/v1/regime/recv/a")
-        assert (
-            mosquitto_client("mosquitto_pub", broker.options, "recv", "-q", "2", "-r", *topic, "-m", "kept")
-            == ""
-        )
-        heard = mosquitto_client(
-            "mosquitto_sub", broker.options, "host-a", "-q", "2", "-t", "ccp/v1/#", "-C", "1", "-W", "20",
-            "-F", "%t %q %r %p",
-        )  # fmt: skip
-        assert heard == "ccp/v1/regime/recv/a 2 1 kept\n"
-        refused = mosquitto_client(
-            "mosquitto_pub", broker.options, "ben", "-V", "5", "-q", "1", *topic, "-m", "x"
-        )
-        assert "Not authorized" in refused
 
 
 def test_users_made_without_mosquitto_are_let_in(secrets: Secrets, tmp_path: Path) -> None:

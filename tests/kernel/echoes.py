@@ -14,13 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.bench.inband import Summaries, node_on
 from experiments.netlab import Host, Lab
 from telemetry.inband.node import ANYWHERE, InterfaceNode, NodeSpec, SinkOptions, SourceOptions
 from telemetry.ioam import PathEcho, decode
 from tests.kernel.bpf_maps import opened
 from tests.kernel.driving import PIN_DIR, wait_until
-from tests.kernel.inband_hosts import WAIT_S, in_a_row
+from tests.kernel.inband_hosts import WAIT_S, Summaries, in_a_row, node_on
 
 PIN = f"{PIN_DIR}/paths/echoes_1"
 MISSING = (1 << 32) - 1

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import socket
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 from experiments.netlab import Host, Lab
+from experiments.netlab.held import held
 from experiments.netlab.topology import Shaper
+from telemetry.inband.node import InterfaceNode, NodeSpec
 
 ETH_P_ALL = 3
 SO_RCVBUFFORCE = 33  # <asm-generic/socket.h>
@@ -85,3 +90,32 @@ def datagrams(source: Host, sink: Host, port: int) -> Iterator[tuple[socket.sock
         far.settimeout(WAIT_S)
         near.connect((sink.ipv6, port))
         yield near, far
+
+
+class Summaries:
+    """A pipe for a sink's summaries, which are `lines` once it is closed."""
+
+    def __init__(self) -> None:
+        reading, self.fd = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self.fd, False)
+        self.lines: list[bytes] = []
+        self._thread = threading.Thread(target=self._read, args=(reading,))
+        self._thread.start()
+
+    def _read(self, reading: int) -> None:
+        with open(reading, "rb") as pipe:
+            self.lines = pipe.read().splitlines()
+
+    def close(self) -> None:
+        os.close(self.fd)
+        self._thread.join()
+
+
+@contextlib.contextmanager
+def node_on(
+    host: Host, interface: str, spec: NodeSpec, summaries_fd: int, records: Path | None = None
+) -> Iterator[InterfaceNode]:
+    """Run a node on an interface of a host."""
+    node = InterfaceNode(interface, spec, summaries_fd, records=records)
+    with held(host, node, node.refresh):
+        yield node

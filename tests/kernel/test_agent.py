@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import socket
 import subprocess
 import sys
 import textwrap
@@ -21,7 +19,6 @@ from ccplane.datapath.ebpf import DEFAULT_PIN_DIR
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
 from experiments.netlab import Path, bottleneck, iperf3, start_iperf3
 from tests.kernel.driving import Start, ccp
-from tests.lent import TEST
 from tests.waiting import wait_until
 
 
@@ -39,15 +36,6 @@ def test_the_verifier_takes_every_algorithm_that_is_shipped(algorithm: str) -> N
     assert programs
     for program in programs.values():
         ebpf.verify(program)
-
-
-@pytest.mark.parametrize("algorithm", ["reno", "cubic", "aimd", "aimd_vec"])
-def test_an_algorithm_fills_a_link(path_100mbit: Path, algorithm: str) -> None:
-    """portus' smallest example reached 0.6 % of its link; ours fills it."""
-    with running_agent(algorithm) as agent:
-        result = iperf3(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=5)
-        assert agent.log() == ""
-    assert result.goodput_bit_per_s > 0.85 * 100e6 * 1448 / 1514 * (1 - TEST.share)
 
 
 def test_const_holds_window_and_rate(path_100mbit: Path) -> None:
@@ -68,24 +56,6 @@ def test_dctcp_asks_for_ecn_and_others_do_not(wire: Path) -> None:
         wait_until(lambda: len(view.flows()) == 4)
         ours = [info for info in view.flows() if info.src_addr == wire.sender.ipv4]
         assert {info.cc_name: info.ecn_ok for info in ours} == {"ccp.cubic": False, "ccp.dctcp": True}
-
-
-def test_rules_choose_the_algorithm(path_100mbit: Path, start_transfer: Start, tmp_path: FilePath) -> None:
-    pinned = write(
-        tmp_path,
-        "pinned.py",
-        """
-        from ccp_algs import Algorithm
-
-        class Pinned(Algorithm):
-            program = "(def (Report (x 0))) (when true (:= Cwnd 14480))"
-        """,
-    )
-    network = path_100mbit.receiver.ipv4 + "/32"
-    with running_agent("cubic", pinned, "--rule", f"dst={network} -> pinned"):
-        transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=2)
-        result = transfer.wait()
-    assert result.intervals[-1].cwnd_bytes == 14480
 
 
 def test_an_exception_costs_one_flow_its_algorithm_and_no_other(
@@ -111,10 +81,8 @@ def test_an_exception_costs_one_flow_its_algorithm_and_no_other(
         """,
     )
     with running_agent(fragile) as agent:
-        transfers = [
+        for _ in range(2):
             start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=60)
-            for _ in range(2)
-        ]
         view = ebpf.observe(PIN_DIR)
         # one of two consecutive ports is even
         wait_until(lambda: "on purpose" in agent.log())
@@ -130,15 +98,15 @@ def test_an_exception_costs_one_flow_its_algorithm_and_no_other(
         assert re.search(r"law \(its algorithm raised for [\d.]+ s\)", shown)
         assert re.search(r"fragile\.on_report: ValueError: on purpose \(.*fragile\.py:\d+\): 1 flows", shown)
         assert re.search(r"flow \d+ .*10\.77\.", agent.log())
-        for transfer in transfers:
-            assert transfer.wait().goodput_bit_per_s > 1e6
+        acked = {one.flow_id: one.bytes_acked for one in view.all_stats() if one.flow_id in ports}
+        wait_until(lambda: all(view.stats(flow).bytes_acked > bytes_ + 1e6 for flow, bytes_ in acked.items()))
 
 
-@pytest.mark.parametrize("n_kills", [3, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_kills", [2, pytest.param(20, marks=pytest.mark.long)])
 def test_a_killed_agent_costs_no_flow_and_the_next_one_takes_over(n_kills: int) -> None:
     """kill -9 in the middle of a transfer."""
     with bottleneck(12.5e6, 250_000) as path:
-        kernel = iperf3(path.sender, path.receiver, congestion="cubic", duration_s=6)
+        kernel = iperf3(path.sender, path.receiver, congestion="cubic", duration_s=3)
         agent = AgentProcess(["cubic"])
         try:
             view = ebpf.observe(PIN_DIR)
@@ -202,23 +170,6 @@ def test_a_second_agent_is_refused_and_the_first_one_goes_on() -> None:
         assert first.running
 
 
-def test_ccp_flows_shows_live_flows(path_100mbit: Path, start_transfer: Start) -> None:
-    with running_agent("cubic"):
-        start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=60)
-        view = ebpf.observe(PIN_DIR)
-        wait_until(lambda: any(s.bytes_acked > 1e6 for s in view.all_stats()))
-        command = "from ccplane.agent.entry import main; main()"
-        out = subprocess.run(
-            [sys.executable, "-c", command, "flows", "--once", "--json", "--pin-dir", PIN_DIR],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        ).stdout
-    assert path_100mbit.receiver.ipv4 in out
-    assert json.loads(out)
-
-
 def test_pyportus_scripts_run_with_their_import_changed(path_100mbit: Path, tmp_path: FilePath) -> None:
     script = write(
         tmp_path,
@@ -280,10 +231,3 @@ def test_pyportus_scripts_run_with_their_import_changed(path_100mbit: Path, tmp_
         running.wait(timeout=10)
         ebpf.unload(DEFAULT_PIN_DIR)
     assert result.goodput_bit_per_s > 80e6
-
-
-def test_an_unprivileged_socket_may_choose_ccp(wire: Path) -> None:
-    with running_agent("cubic"):
-        sock = wire.sender.tcp_socket()
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"ccp")
-        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0") == b"ccp"

@@ -19,14 +19,13 @@ import pandas as pd
 import pytest
 from pyroute2.iwutil import IW
 
-from experiments.bench.inband import Summaries, node_on
 from experiments.mininet_wifi import radios
 from experiments.mininet_wifi.chain import join_air
 from experiments.netlab import Host, Lab
 from telemetry.inband.node import InterfaceNode, NodeSpec, SourceOptions
 from telemetry.inband.records import read_csv
 from tests.kernel.driving import wait_until
-from tests.kernel.inband_hosts import datagrams
+from tests.kernel.inband_hosts import Summaries, datagrams, node_on
 
 
 def why_not() -> str | None:

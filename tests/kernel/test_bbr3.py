@@ -10,7 +10,7 @@ from experiments import metrics
 from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from tests.kernel.star import MSS_BYTES, Measured, Star
 
-pytestmark = pytest.mark.alone  # many flows at once
+pytestmark = [pytest.mark.alone, pytest.mark.long]  # many flows at once; daily: in the simulator
 
 BYTES_PER_S: Final = 2.5e6
 RTT_US: Final = 20_000

@@ -6,13 +6,11 @@ import platform
 
 import pytest
 
-from ccplane.base.errors import LoadError
 from experiments.agent_process import running_agent
-from experiments.bench.ack_price import OURS, PLAIN, priced_transfer
+from experiments.bench.ack_price import OURS, priced_transfer
 from experiments.bench.bpf_objects import runs_of_struct_ops
 from experiments.bench.builds import this_build
 from experiments.bench.errors import BenchError
-from experiments.bench.plain_cubic import plain_cubic
 from experiments.bench.side_by_side import ack_ns_together, side_by_side
 from experiments.netlab import Path, available_congestion_controls, iperf3
 
@@ -20,19 +18,6 @@ ACK_HOOKS = {
     "ccp_cong_contro",
     "ccp_in_ack_even",
 }  # as long as the kernel keeps names; the second before 6.10
-
-
-def test_plain_cubic_carries_a_flow_and_is_gone_with_the_block(path_100mbit: Path) -> None:
-    with plain_cubic() as name:
-        price = priced_transfer(path_100mbit, name, PLAIN)
-        result = iperf3(path_100mbit.sender, path_100mbit.receiver, congestion=name, duration_s=2)
-        with pytest.raises(LoadError) as caught, plain_cubic():
-            pass
-    assert caught.value.slug == "load.register"
-    assert result.goodput_bytes_per_s > 0.8 * 12.5e6
-    assert {"plain_cong_avoi", "plain_pkts_acke"} <= set(price.hook_ns)
-    assert price.ack_ns > 0
-    assert name not in available_congestion_controls()
 
 
 def test_an_ack_has_a_price_and_counting_ends_with_the_transfer(wire: Path) -> None:

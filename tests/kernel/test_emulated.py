@@ -17,7 +17,7 @@ import pytest
 from experiments.netlab import Host, LabError, iperf3, namespace, start_iperf3, tun
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.linkstats import SAMPLE_COLUMNS
-from experiments.netlab.spec import Bernoulli, Buffer, Direction, DropTail, Family, Link, Topology
+from experiments.netlab.spec import Buffer, Direction, DropTail, Family, Link, Topology
 from experiments.netlab.topologies import dumbbell, parking_lot, point_to_point
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
@@ -101,12 +101,6 @@ def test_the_rtt_is_the_sum_of_the_delays(family: Family) -> None:
         for pair, base_us in (("1", 22_000), ("2", 20_000)):
             assert net.base_rtt_us(f"s{pair}", f"r{pair}") == base_us
             assert base_us <= rtt_us(net, f"s{pair}", f"r{pair}", family) < base_us + LATE_US
-
-
-def test_every_hop_of_a_parking_lot_delays() -> None:
-    with emulated(parking_lot(3, Direction(delay_us=2000))) as net:
-        assert 12_000 <= rtt_us(net, "sender", "receiver") < 12_000 + LATE_US
-        assert 4_000 <= rtt_us(net, "s2", "r2") < 4_000 + LATE_US
 
 
 def test_a_change_of_the_delay_holds_for_what_comes() -> None:
@@ -224,21 +218,6 @@ def test_a_change_of_the_rate_holds_for_a_running_flow() -> None:
 # --- loss and marks ----------------------------------------------------------------------------------------
 
 
-def test_packets_are_lost_with_their_probability_and_by_the_seed() -> None:
-    packets, ratio = 2000, 0.1
-    lost: list[set[int]] = []
-    for seed in (1, 1, 2):
-        with emulated(point_to_point(Direction(loss=Bernoulli(ratio))), seed=seed) as net:
-            arrived = set(Burst(net, "sender", "receiver", packets, 100).numbers)
-            counted = net.stats()["link>"]
-            assert counted.dropped_loss_pkts == packets + 1 - counted.delivered_pkts
-            lost.append(set(range(packets)) - arrived)
-    four_sigmas = 4 * (packets * ratio * (1 - ratio)) ** 0.5
-    assert [len(one) for one in lost] == [pytest.approx(packets * ratio, abs=four_sigmas)] * 3
-    assert lost[0] == lost[1]
-    assert lost[0] != lost[2]
-
-
 def ce_received(host: Host) -> int:
     """Return how many packets with a CE mark the host has received."""
     text = host.call(lambda: Path("/proc/thread-self/net/netstat").read_text())
@@ -263,21 +242,6 @@ def test_each_mark_reaches_the_receiver() -> None:
     assert len(arrived) == packets
     assert received == stats.marked_pkts
     assert received > packets / 2, "a queue of 1 ms holds eight of them"
-
-
-def test_marks_slow_tcp_down_and_nothing_is_dropped() -> None:
-    with emulated(point_to_point(MARKING)) as net:
-        sender, receiver = net.hosts["sender"], net.hosts["receiver"]
-        for host in (sender, receiver):
-            host.set_sysctl("net.ipv4.tcp_ecn", 1)
-        result = iperf3(sender, receiver, congestion="reno", duration_s=1)
-        stats = net.stats()["link>"]
-        received = ce_received(receiver)
-    # Segments that an emulator that was held up delivers as one, the kernel counts as one.
-    assert stats.marked_pkts is not None
-    assert 0 < received <= stats.marked_pkts
-    assert stats.dropped_queue_pkts == 0
-    assert result.retransmits_pkts == 0
 
 
 # --- what is recorded --------------------------------------------------------------------------------------

@@ -185,12 +185,20 @@ def devices(name: str) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_nothing(number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [
+        (signal.SIGINT, -signal.SIGINT),
+        (signal.SIGTERM, 128 + signal.SIGTERM),
+        (signal.SIGHUP, 128 + signal.SIGHUP),
+    ],
+)
+def test_a_signal_leaves_nothing(number: signal.Signals, status: int) -> None:
     victim, names, emulator = start_victim()
     with victim:
         victim.send_signal(number)
         victim.communicate(timeout=20)
+    assert victim.returncode == status
     assert not names & set(namespace.names())
     assert not process.runs(emulator)
 

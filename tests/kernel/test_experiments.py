@@ -20,7 +20,7 @@ from experiments.errors import RunError
 from experiments.events import SetLink, SetParam
 from experiments.netlab.cpu import CpuSeconds, cpu_counts
 from experiments.netlab.lab import list_namespaces
-from experiments.netlab.spec import Bernoulli, Direction
+from experiments.netlab.spec import Direction
 from experiments.processes import Process, running
 from experiments.results import Result, ResultSet
 from experiments.run import run
@@ -39,14 +39,14 @@ KERNELS_OWN = pytest.mark.kernel(struct_ops=False)
 """For experiments with the kernel's own algorithms only."""
 LINK = Direction(rate_bytes_per_s=2.5e6, delay_us=5_000)
 GRID = """
-name: a dozen
+name: a few
 base:
   name: short
   topology: {kind: point_to_point, forward: {rate_bytes_per_s: 2.5e6, delay_us: 5000}}
   flows: [{name: flow, sender: sender, receiver: receiver, algorithm: kernel/cubic}]
   duration_s: 1
 axes:
-  flows.flow.algorithm: [kernel/cubic, kernel/reno, cubic]
+  flows.flow.algorithm: [kernel/cubic, cubic]
   links.link.forward.delay_us: [5000, 10000]
 repeats: 2
 """
@@ -163,15 +163,6 @@ def test_a_link_that_changes_is_felt() -> None:
 
 
 @KERNELS_OWN
-def test_losses_are_those_of_the_seed() -> None:
-    lossy = PointToPoint(Direction(rate_bytes_per_s=2.5e6, delay_us=5_000, loss=Bernoulli(0.02)))
-    result = run(one_flow(topology=lossy))
-    last = result.link_samples.groupby("link").last()
-    assert last["dropped_loss_pkts"]["link>"] > 0
-    assert result.flows["retrans_pkts"][0] >= last["dropped_loss_pkts"]["link>"] * 0.5
-
-
-@KERNELS_OWN
 def test_downloads_have_a_row_each() -> None:
     flow = Flow("web", "sender", "receiver", "kernel/cubic", traffic=Http((20_000, 50_000), repeat=3))
     result = run(one_flow(flows=(flow,), duration_s=30))
@@ -227,35 +218,33 @@ def test_a_sweep_that_was_killed_goes_on_with_the_missing_runs(tmp_path: Path) -
     ) as first:
 
         def in_the_middle() -> bool:
-            there = (out / "sweep.json").exists() and len(
-                ResultSet.load(out)
-            ) >= 9  # an agent steers the 10th
+            there = (out / "sweep.json").exists() and len(ResultSet.load(out)) >= 5  # an agent steers the 6th
             return there and any(one.pid == first.pid for one in list_namespaces())
 
         wait_until(in_the_middle, first)
         first.kill()
         said = first.communicate()[1]
-    assert "a dozen: 12 runs; 0 are done already, 12 to do" in said
+    assert "a few: 8 runs; 0 are done already, 8 to do" in said
     there = ResultSet.load(out)
     n_done = len(there)
-    assert 9 <= n_done < 12
+    assert 5 <= n_done < 8
     written = {result.directory: (result.directory / "metadata.json").stat().st_mtime_ns for result in there}
 
     again = subprocess.run(
         command("sweep", grid, "--out", out, "--json"), capture_output=True, text=True, timeout=TIMEOUT_S
     )
     assert again.returncode == 0, again.stderr
-    assert f"12 runs; {n_done} are done already, {12 - n_done} to do" in again.stderr
+    assert f"8 runs; {n_done} are done already, {8 - n_done} to do" in again.stderr
     said = " ".join(again.stderr.split())
-    assert f"12 of 12 runs are done: {n_done} were there before, {12 - n_done} done now; 0 missing" in said
+    assert f"8 of 8 runs are done: {n_done} were there before, {8 - n_done} done now; 0 missing" in said
     document = json.loads(again.stdout)
-    assert (document["planned"], document["done"], document["failed"]) == (12, 12, [])
+    assert (document["planned"], document["done"], document["failed"]) == (8, 8, [])
     results = ResultSet.load(out)
     assert results.missing == []
     for directory, mtime_ns in written.items():
         assert (directory / "metadata.json").stat().st_mtime_ns == mtime_ns, "it was run again"
     table = results.table()
-    assert len(table) == 12
+    assert len(table) == 8
     assert (table["goodput_bytes_per_s"] > 5e5).all()
     assert table.groupby(results.axes)["seed"].nunique().eq(2).all()
     nothing_is_left_of(first.pid, out)
@@ -282,7 +271,7 @@ def test_ctrl_c_leaves_finished_runs_and_nothing_else(tmp_path: Path, jobs: int)
         said = process.communicate(timeout=TIMEOUT_S)[1]
     assert process.returncode == 130, said
     n_done = len(ResultSet.load(out))
-    assert f"{n_done} of 12 runs are done: 0 were there before, {n_done} done now" in " ".join(said.split())
+    assert f"{n_done} of 8 runs are done: 0 were there before, {n_done} done now" in " ".join(said.split())
     assert sorted(os.listdir(tmp_path)) == ["grid.yaml", "out"]
     assert len(os.listdir(out)) == n_done + 1
     nothing_is_left_of(process.pid, out)

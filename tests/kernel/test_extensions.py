@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import os
 import platform
@@ -20,6 +19,7 @@ from ccplane.agent.features.rtcp.tables import known_tables
 from ccplane.base import _native
 from ccplane.base.errors import CcpError
 from experiments import netlab
+from tests.kernel.bpf_maps import opened
 from tests.kernel.driving import EVERY_ACK, PIN_DIR, Driver, Start, loaded
 
 SOURCE = Path(__file__).parent / "extensions/ack_counter.bpf.c"
@@ -76,28 +76,11 @@ def test_an_extension_is_loaded_when_it_is_asked_for() -> None:
 
 def fill_with_clients_that_are_over(table: str, count: int) -> None:
     """Write clients into a pinned table that nobody has come back to, as after ten minutes."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    number = {"x86_64": 321, "aarch64": 280}[platform.machine()]
-    get, update = 7, 2  # BPF_OBJ_GET, BPF_MAP_UPDATE_ELEM
-
-    def bpf(command: int, attributes: bytes) -> int:
-        done = libc.syscall(number, command, attributes, len(attributes))
-        assert done >= 0, os.strerror(ctypes.get_errno())
-        return int(done)
-
-    path = ctypes.create_string_buffer(table.encode())
-    fd = bpf(get, struct.pack("=QII", ctypes.addressof(path), 0, 0))
-    try:
-        told = Path(f"/proc/self/fdinfo/{fd}").read_text(encoding="ascii")
-        sizes = dict(line.split(":\t") for line in told.splitlines())
-        born_us, over_us = 1, 1
-        value = ctypes.create_string_buffer(struct.pack("=QQ", born_us, over_us), int(sizes["value_size"]))
+    born_us, over_us = 1, 1
+    with opened(table) as clients:
         for n in range(count):
-            key = ctypes.create_string_buffer(struct.pack("=QQQ", 1, 0, n), int(sizes["key_size"]))
-            ends = ctypes.addressof(key), ctypes.addressof(value)
-            bpf(update, struct.pack("=IIQQQ", fd, 0, *ends, 0))
-    finally:
-        os.close(fd)
+            key = struct.pack("=QQQ", 1, 0, n).ljust(clients.key_size, b"\0")
+            clients[key] = struct.pack("=QQ", born_us, over_us).ljust(clients.value_size, b"\0")
 
 
 def test_flows_of_clients_that_find_no_room_say_so_until_the_table_was_swept(

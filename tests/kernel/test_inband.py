@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from experiments.bench.inband import Summaries, node_on
 from experiments.netlab import Host, Lab, iperf3
 from experiments.netlab.topology import Shaper
 from telemetry.inband.node import ANYWHERE, InterfaceNode, NodeSpec, SinkOptions, SourceOptions
@@ -25,7 +24,16 @@ from telemetry.inband.nodes import NodeInfo, NodeTable
 from telemetry.ioam import EdgeToEdge, Node, State, TcpState, Trace, arrival_ns, decode
 from telemetry.schema import IntSummary
 from tests.kernel.driving import wait_until
-from tests.kernel.inband_hosts import FRAME_BYTES, captured, datagrams, drained, in_a_row, shaped
+from tests.kernel.inband_hosts import (
+    FRAME_BYTES,
+    Summaries,
+    captured,
+    datagrams,
+    drained,
+    in_a_row,
+    node_on,
+    shaped,
+)
 
 pytestmark = [pytest.mark.kernel(struct_ops=False), pytest.mark.usefixtures("one_processor")]
 

@@ -18,7 +18,6 @@ from broker.options import PORT as BROKER_PORT
 from broker.options import BusOptions
 from ccplane.base import _native
 from ccplane.base.errors import CcpError
-from experiments.bench.inband import node_on
 from experiments.netlab import Host, Path
 from experiments.netlab.brokers import broker_on
 from telemetry.bus import Bus
@@ -28,6 +27,7 @@ from telemetry.inband.node_errors import NodeError
 from telemetry.inband.queues import Queue, read_queue
 from telemetry.schema import IntSummary, Sample
 from tests.kernel.driving import said_without_privilege, wait_until
+from tests.kernel.inband_hosts import node_on
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 

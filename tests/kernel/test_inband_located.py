@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from experiments.bench.inband import Summaries, node_on
 from experiments.netlab import Host, Lab
 from telemetry.inband.node import NodeSpec
 from telemetry.schema import IntSummary
 from tests.kernel.driving import wait_until
-from tests.kernel.inband_hosts import datagrams, in_a_row, shaped
+from tests.kernel.inband_hosts import Summaries, datagrams, in_a_row, node_on, shaped
 
 pytestmark = [pytest.mark.kernel(struct_ops=False), pytest.mark.usefixtures("one_processor")]
 

@@ -14,14 +14,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from experiments.bench.inband import Summaries, node_on
 from experiments.netlab import Host, Lab
 from telemetry.inband.node import InterfaceNode, NodeSpec, SourceOptions
 from telemetry.inband.records import read_csv
 from telemetry.ioam import EdgeToEdge, TcpState, Trace, decode
 from telemetry.schema import IntSummary
 from tests.kernel.driving import wait_until
-from tests.kernel.inband_hosts import WAIT_S, captured, in_a_row, packet_by_packet, shaped
+from tests.kernel.inband_hosts import WAIT_S, Summaries, captured, in_a_row, node_on, packet_by_packet, shaped
 
 pytestmark = [pytest.mark.kernel(struct_ops=False), pytest.mark.usefixtures("one_processor")]
 

@@ -11,15 +11,6 @@ from tests.kernel.driving import CONST, PIN_DIR, Driver, Start, loaded, wait_unt
 from tests.lent import TEST
 
 
-def test_flows_without_a_program_run_the_law(path_100mbit: Path, start_transfer: Start) -> None:
-    with loaded() as datapath:
-        driver = Driver(datapath, None)
-        transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=3)
-        driver.until(lambda: not transfer.running)
-        assert transfer.wait().goodput_bit_per_s > 80e6 * (1 - TEST.share)
-        assert not driver.seen.reports
-
-
 def test_past_the_limit_flows_run_the_law_and_are_counted(path_100mbit: Path, start_transfer: Start) -> None:
     with loaded(max_flows=4) as datapath:
         driver = Driver(datapath, datapath.install(_native.compile(CONST)))
@@ -38,7 +29,7 @@ def test_past_the_limit_flows_run_the_law_and_are_counted(path_100mbit: Path, st
 def test_a_silent_agent_loses_its_flows_and_gets_them_back(path_100mbit: Path, start_transfer: Start) -> None:
     with loaded(heartbeat_timeout_ms=100) as datapath:
         driver = Driver(datapath, datapath.install(_native.compile(CONST.replace("144800", "2896"))))
-        transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=4)
+        start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=4)
         driver.until(lambda: len(driver.seen.reports) > 20)
         flow_id = driver.seen.busiest()
         held = datapath.stats(flow_id)
@@ -60,28 +51,6 @@ def test_a_silent_agent_loses_its_flows_and_gets_them_back(path_100mbit: Path, s
         assert during.law_entered_us == after.law_entered_us < woken_us <= after.law_left_us
         assert after.cwnd_bytes == 2896
         assert after.law_entries == held.law_entries + 1
-        driver.until(lambda: not transfer.running)
-
-
-def test_the_next_agent_adopts_what_the_last_one_left(path_100mbit: Path, start_transfer: Start) -> None:
-    with loaded() as first:
-        driver = Driver(first, first.install(_native.compile(CONST)))
-        transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=4)
-        driver.until(lambda: len(driver.seen.reports) > 20)
-        flow_id = driver.seen.busiest()
-        first.close()
-        second = _native.EbpfDatapath(pin_dir=PIN_DIR, max_flows=1024)
-        assert second.adopted
-        assert flow_id in {info.flow_id for info in second.flows()}
-        handle = second.install(_native.compile(CONST.replace("144800", "28960"), name="new"))
-        second.update(flow_id, program=handle)
-        driver = Driver(second, handle)
-        driver.until(lambda: len([r for r in driver.seen.reports if r.program == "new"]) > 10)
-        stats = second.stats(flow_id)
-        assert stats is not None
-        assert stats.cwnd_bytes == 28960 // 1448 * 1448
-        driver.until(lambda: not transfer.running)
-        second.close()
 
 
 def test_a_flow_stays_in_the_law_until_the_next_agent_gives_it_a_program(
@@ -89,7 +58,7 @@ def test_a_flow_stays_in_the_law_until_the_next_agent_gives_it_a_program(
 ) -> None:
     with loaded() as first:
         driver = Driver(first, first.install(_native.compile(CONST)))
-        transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=3)
+        start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=3)
         driver.until(lambda: len(driver.seen.reports) > 20)
         flow_id = driver.seen.busiest()
         first.close()
@@ -106,7 +75,6 @@ def test_a_flow_stays_in_the_law_until_the_next_agent_gives_it_a_program(
         driver = Driver(second, None)
         driver.until(lambda: stats().acks > acks + 100)
         assert (stats().law, stats().law_entries) == (True, entries)
-        driver.until(lambda: not transfer.running)
         second.close()
 
 

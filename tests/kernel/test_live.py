@@ -118,7 +118,7 @@ def ours(path: Path) -> int:
     return found[0]
 
 
-def test_50_edits_during_one_transfer_20_of_them_broken(
+def test_20_edits_during_one_transfer_8_of_them_broken(
     path_100mbit: Path, start_transfer: Start, start_agent: Callable[..., Any]
 ) -> None:
     agent, client, file = start_agent("--reload")
@@ -129,9 +129,9 @@ def test_50_edits_during_one_transfer_20_of_them_broken(
     while not stream.ready():
         client.set({"scale": 1.0})
         time.sleep(0.005)
-    kinds = [*BROKEN] * 5
+    kinds = [*BROKEN] * 2
     good, more = 144_800, 0  # never more than the buffer of the path holds: lost packets would stall it
-    for edit in range(50):
+    for edit in range(20):
         broken = kinds.pop() if edit % 5 in (1, 3) else None
         window = 144_800 + 1448 * (edit + 1)
         before = view.stats(flow_id)
@@ -317,7 +317,7 @@ def test_algorithms_are_switched_under_load_and_new_ones_loaded(
     other.write_text(version(434_400).replace("class Edited", "class Other"))
     done = client.load(other, "other")
     assert done["algorithm"] == "other"
-    for _ in range(10):
+    for _ in range(3):
         assert client.switch("other", flow=flow_id) == 1
         wait_until(lambda: view.stats(flow_id).cwnd_bytes == 434_400)
         assert client.switch("edited", before="other") == 1

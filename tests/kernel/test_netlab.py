@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +16,6 @@ from experiments.netlab import (
     Lab,
     LabError,
     Path,
-    Shaper,
     bottleneck,
     clean_leftovers,
     congestion_of,
@@ -67,14 +64,6 @@ def test_hosts_reach_each_other_at_once(family: Family) -> None:
     assert ours() == []
 
 
-@pytest.mark.parametrize("family", ["ipv4", "ipv6"])
-def test_the_router_forwards(family: Family) -> None:
-    with bottleneck(None) as path:
-        assert path.router is not None
-        assert path.shaper is None
-        exchange(path, family)
-
-
 def test_devices_are_never_in_the_machines_own_namespace() -> None:
     before = set(os.listdir("/sys/class/net"))
     with bottleneck(RATE_BYTES_PER_S, 100_000):
@@ -115,18 +104,6 @@ def test_the_rate_changes_while_packets_flow(path_100mbit: Path) -> None:
         assert run.running
         result = run.wait()
     assert result.goodput_bytes_per_s == pytest.approx(RATE_BYTES_PER_S / 5 * GOODPUT_SHARE, rel=0.1)
-
-
-def test_a_wire_has_no_shaper_to_count(wire: Path) -> None:
-    with pytest.raises(LabError) as caught:
-        Shaper.stats(_unshaped(wire))
-    assert caught.value.slug == "lab.kernel_refused"
-
-
-def _unshaped(path: Path) -> Shaper:
-    shaper = object.__new__(Shaper)
-    shaper.host, shaper.interface = path.sender, path.sender.interfaces[0].name
-    return shaper
 
 
 def test_jumbo_frames_fit_through() -> None:
@@ -211,19 +188,6 @@ def test_a_host_is_named_once(lab: Lab) -> None:
     assert caught.value.slug == "lab.bad_value"
 
 
-@pytest.mark.alone
-def test_twenty_networks_leave_nothing_behind() -> None:
-    names, files = namespace.names(), len(os.listdir("/proc/self/fd"))
-    for _ in range(20):
-        with bottleneck(RATE_BYTES_PER_S, 100_000) as path:
-            path.receiver.popen(["sleep", "100"])
-            path.sender.tcp_socket()
-    gc.collect()
-    assert ours() == []
-    assert namespace.names() == names
-    assert len(os.listdir("/proc/self/fd")) <= files
-
-
 def test_an_exception_leaves_nothing_behind() -> None:
     def fail_inside() -> None:
         with two_hosts() as path:
@@ -261,24 +225,6 @@ def start_victim() -> tuple[subprocess.Popen[str], list[str], int]:
     return victim, names, int(inside)
 
 
-@pytest.mark.parametrize(
-    ("number", "status"),
-    [
-        (signal.SIGTERM, 128 + signal.SIGTERM),
-        (signal.SIGHUP, 128 + signal.SIGHUP),
-        (signal.SIGINT, -signal.SIGINT),
-    ],
-)
-def test_a_signal_leaves_nothing_behind(number: signal.Signals, status: int) -> None:
-    victim, names, inside = start_victim()
-    with victim:
-        victim.send_signal(number)
-        victim.communicate(timeout=20)
-    assert victim.returncode == status
-    assert not set(names) & set(namespace.names())
-    assert not process.runs(inside)
-
-
 @pytest.mark.alone
 def test_what_a_killed_run_left_is_found_and_cleaned() -> None:
     victim, names, inside = start_victim()
@@ -298,13 +244,3 @@ def test_what_a_killed_run_left_is_found_and_cleaned() -> None:
     assert not set(names) & set(namespace.names())
     assert not process.runs(inside)
     assert not set(names) & set(clean_leftovers())
-
-
-@pytest.mark.alone
-def test_the_next_lab_cleans_up_after_a_killed_run(lab: Lab) -> None:
-    victim, names, _ = start_victim()
-    with victim:
-        victim.kill()
-        victim.communicate(timeout=20)
-    with Lab():
-        assert not set(names) & set(namespace.names())

@@ -12,11 +12,10 @@ import pytest
 
 from ccplane.base import _native
 from ccplane.base.errors import LoadError
-from experiments.netlab import Path
+from experiments.netlab import Path, congestion_of
 from tests.kernel.bpf_maps import BpfMap, opened
 from tests.kernel.cgroups import cgroup, inside
 from tests.kernel.driving import EVERY_ACK, PIN_DIR, Driver, loaded
-from tests.kernel.upgrading import congestion_of
 
 CCP = b"ccp"
 REAP_AFTER_MS = 500

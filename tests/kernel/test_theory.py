@@ -14,7 +14,7 @@ import pytest
 
 from tests.laws import Laws
 
-pytestmark = pytest.mark.alone  # many flows at once
+pytestmark = [pytest.mark.alone, pytest.mark.long]  # many flows at once; daily: in the simulator
 
 
 class TestLawsOnTheKernel(Laws):

@@ -16,7 +16,7 @@ import pytest
 
 from ccplane.base._native import TcpTrace
 from ccplane.base.errors import CcpError
-from experiments.netlab import Host, IperfRun, Path, namespace, start_iperf3
+from experiments.netlab import Host, IperfRun, Path, namespace
 from experiments.netlab.spec import Family
 from tests.kernel.driving import said_without_privilege, wait_until
 
@@ -243,15 +243,3 @@ def test_a_trace_that_nobody_closed_goes_with_its_object(wire: Path) -> None:
 def test_without_privilege_it_says_so() -> None:
     said = said_without_privilege("TcpTrace", "100_000")
     assert said.startswith("trace.not_permitted run as root")
-
-
-def test_it_sees_other_programs_sockets_while_they_run(path_100mbit: Path) -> None:
-    hosts = path_100mbit.sender, path_100mbit.receiver
-    with (
-        TcpTrace(20_000, [inode(hosts[0])]) as trace,
-        start_iperf3(*hosts, congestion="cubic", duration_s=1) as run,
-    ):
-        rows = Rows(trace)
-        wait_until(lambda: len(rows.all()) > 10)
-        assert run.running
-        assert CLOSED not in rows.all()["state"]

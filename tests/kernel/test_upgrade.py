@@ -13,10 +13,10 @@ from ccplane.base import _native
 from ccplane.base.errors import CcpError
 from experiments.agent_process import AgentProcess, running_agent
 from experiments.bench.bpf_objects import programs
-from experiments.netlab import Path
+from experiments.netlab import Path, congestion_of
 from experiments.soak.plant import looks_like_another_build
 from tests.kernel.driving import CONST, EVERY_ACK, PATIENT, PIN_DIR, Driver, ccp, loaded, wait_until
-from tests.kernel.upgrading import Server, congestion_of
+from tests.kernel.upgrading import Server
 
 
 @pytest.fixture

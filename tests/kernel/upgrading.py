@@ -9,16 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from experiments.netlab import Host
+from experiments.netlab import Host, set_congestion
 
-CCP = b"ccp"
 OCTETS = 1 << 15
 """What an end sends to the other to see whether a connection lives."""
-
-
-def congestion_of(sock: socket.socket) -> str:
-    """Return the name of a socket's congestion control."""
-    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
 
 
 @dataclass
@@ -27,27 +21,18 @@ class Server:
 
     Attributes:
         host: Where it is.
-        n_listeners: Half of them choose, half leave it to the default.
         live: Connections, as (client's end, our end).
     """
 
     host: Host
-    n_listeners: int = 2
     live: list[tuple[socket.socket, socket.socket]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Set the default, and listen."""
-        self.set_default("ccp")
-        self.listeners = [self._listener() for _ in range(self.n_listeners)]
-        for listener in self.listeners[::2]:
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CCP)
-        self.chose, self.left = self.listeners[:2]
-        self.unused = self.host.call(socket.socket)
-        self.unused.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CCP)
-
-    def set_default(self, name: str) -> None:
-        """Set the namespace's default."""
-        self.host.run(["sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}"])
+        self.host.set_sysctl("net.ipv4.tcp_congestion_control", "ccp")
+        self.chose, self.left = self._listener(), self._listener()
+        set_congestion(self.chose, "ccp")
+        self.unused = self.host.tcp_socket(congestion="ccp")
 
     def default(self) -> str:
         """Return the namespace's default."""
@@ -100,5 +85,5 @@ class Server:
 
     def close(self) -> None:
         """Close everything."""
-        for sock in [*self.listeners, self.unused, *(sock for ends in self.live for sock in ends)]:
+        for sock in [self.chose, self.left, self.unused, *(sock for ends in self.live for sock in ends)]:
             sock.close()

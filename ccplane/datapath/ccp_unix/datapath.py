@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import operator
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccplane.base.errors import CcpError, LoadError, ProgramError, RegisterError
-from ccplane.base.flows import FlowInfo, FlowStats
+from ccplane.base.flows import MAX_REGISTER, FlowInfo, FlowStats
 from ccplane.base.names import close_names
 from ccplane.datapath.ccp_unix import law
 from ccplane.datapath.ccp_unix.flows import Flow, head_of, info_of
@@ -454,4 +455,7 @@ def _field(installed: Installed | None, name: str, value: int) -> Field:
             f'program "{installed.name}" has no control register `{name}`',
             fix=close_names(name, installed.controls, "control register"),
         )
+    value = operator.index(value)
+    if not 0 <= value <= MAX_REGISTER:
+        raise OverflowError(f"`{name}` cannot be {value}")
     return Field(*place, value)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ccplane.base.flows import FlowInfo, FlowStats
 from ccplane.datapath.ccp_unix.programs import Installed
-from ccplane.datapath.protocol import REPORT_HEAD, Event, Reports, handle_of
+from ccplane.datapath.protocol import CLOSED, CREATED, REPORT, REPORT_HEAD, Event, Reports, handle_of
 
 _TIMEOUT = 1
 """In `flags` of a report: a retransmission timeout happened."""
@@ -20,7 +20,7 @@ _TIMEOUT = 1
 class Created:
     """A flow came."""
 
-    EVENT_KIND: ClassVar[Literal["created"]] = "created"
+    EVENT_KIND: ClassVar[Literal[1]] = CREATED
     info: FlowInfo
 
 
@@ -28,7 +28,7 @@ class Created:
 class Closed:
     """A flow went."""
 
-    EVENT_KIND: ClassVar[Literal["closed"]] = "closed"
+    EVENT_KIND: ClassVar[Literal[2]] = CLOSED
     flow_id: int
     stats: FlowStats
 
@@ -37,7 +37,7 @@ class Closed:
 class Report:
     """One report; the Report registers of its program are attributes, too, and win."""
 
-    EVENT_KIND: ClassVar[Literal["report"]] = "report"
+    EVENT_KIND: ClassVar[Literal[0]] = REPORT
     flow_id: int
     now_us: int
     cwnd_bytes: int
@@ -94,7 +94,7 @@ class Batch:
 
     def events(self) -> Sequence[Event]:
         """Return the events in order, without the reports."""
-        return [event for event in self._events if event.EVENT_KIND != "report"]
+        return [event for event in self._events if event.EVENT_KIND != REPORT]
 
 
 def _array(reports: Sequence[Report]) -> Reports:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ccplane.agent.features.rtcp.settings import options_of
@@ -51,5 +51,5 @@ def _flows(scenario: Scenario) -> Iterator[tuple[int, Flow]]:
     return ((i, flow) for i, flow in enumerate(scenario.flows) if flow.algorithm in CONGESTION)
 
 
-def _settings_of(flow: Flow) -> Mapping[str, ParamValue]:
+def _settings_of(flow: Flow) -> dict[str, ParamValue]:
     return {name: value for name, value in flow.params.items() if name != RECORD}

@@ -1,4 +1,4 @@
-"""Flex-Cubic (Filho, Ribeiro, Martinello, Miguel): the paper's experiments, and what it left open.
+"""Flex-Cubic (Filho, Ribeiro, Martinello, Miguel): the paper's experiments.
 
 The network is that of the paper's Figure 3: two flows of the same algorithm, H1 to H2 and H3 to H4, through
 one bottleneck of 100 Mbit/s. `docs/papers/flex-cubic.md` says what is the same as there, what is not, and
@@ -17,10 +17,8 @@ from experiments.events import SetRoute
 from experiments.metrics import NAN, goodput_bytes_per_s, goodput_over_time, within
 from experiments.netlab.spec import Bernoulli, Buffer, Direction, Link, Topology
 from experiments.papers.flex_cubic.claims import BETA, CLAIM_LOSS, CLAIMS, OURS
-from experiments.papers.flex_cubic.networks import NETWORKS_PART, TRIED_PART
 from experiments.papers.flex_cubic.overlap import OVERLAP
 from experiments.papers.flex_cubic.parameters import LIVE_PART, PARAMETERS
-from experiments.papers.flex_cubic.readings import READINGS_PART
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.tables import Table, figures_of
 from experiments.papers.two_flows import (
@@ -420,9 +418,6 @@ _PARTS: Final = (
     PARAMETERS,
     LIVE_PART,
     OVERLAP,
-    READINGS_PART,
-    NETWORKS_PART,
-    TRIED_PART,
 )
 
 PAPER: Final = Paper.of(

@@ -275,7 +275,7 @@ CLAIMS: Final = (
     Claim(
         "Abstract",
         "it has low latency within a zone, and is fair on shared bottlenecks",
-        why="the paper has no figures of it; `exps` runs its script's E1 to E17 over emulated paths",
+        why="the paper has no figures of it",
     ),
     Claim("Abstract", "its overhead is minimal", why="the paper has no figures of it"),
     Claim("Section 6", "without AWS's control plane it cannot adapt", why="AWS cannot be had here"),

@@ -1,9 +1,8 @@
-"""R-Hybrid (Nguyen): the paper's figures, the experiments of its scripts, and what it left open.
+"""R-Hybrid (Nguyen): the paper's figures, and what it left open.
 
 Figures 2 to 4 have one path (`path.py`), on which only loss and the threshold of marking change.
-Figure 5 is computed (`series.py`); the experiments E1 to E17 are those of the authors' script
-(`exps.py`). Beyond the paper: how long a switch takes (`timing.py`), a host with two kinds
-of peers (`peers.py`), and what is taken for sharing that is none (`false.py`).
+Figure 5 is computed (`series.py`). Beyond the paper: how long a switch takes (`timing.py`), a host with two
+kinds of peers (`peers.py`), and what is taken for sharing that is none (`false.py`).
 `docs/papers/r-hybrid.md` says what came out.
 """
 
@@ -18,9 +17,7 @@ from ccp_algs.r_hybrid import ECN_BETA
 from experiments import plots
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.r_hybrid.claims import CLAIMS, OURS_OWN
-from experiments.papers.r_hybrid.exps import EXPS
 from experiments.papers.r_hybrid.false import FALSE_SWITCHES
-from experiments.papers.r_hybrid.own_marks import OWN_MARKS_PART
 from experiments.papers.r_hybrid.path import (
     AGGRESSIVE_US,
     BBR,
@@ -289,9 +286,7 @@ _PARTS: Final = (
     Part(
         "clean", "R-Hybrid against DCTCP where the link is its own", _clean_grids, _clean_findings, conditions
     ),
-    OWN_MARKS_PART,
     FIG5,
-    EXPS,
     TIMING,
     TWO_PEERS,
     FALSE_SWITCHES,

@@ -30,9 +30,6 @@ LINK: Final = "link>"
 RATE_BYTES_PER_S: Final = 25e6
 RTT_US: Final = 1_000
 BUFFER_PKTS: Final = 100
-MTU_BYTES: Final = 1500
-WINDOW_S: Final = 0.1
-"""Interval in which the mode `fast` counts [s]."""
 STREAMS: Final = 4
 """Connections at once, `-P 4` of the authors' script."""
 
@@ -42,7 +39,7 @@ AGGRESSIVE_US: Final = 300
 """The same of figure 3 [us]."""
 
 OWN_MARKS: Final = 650
-"""More than DCTCP alone gets in any window of 100 ms, by its share on other paths (`own_marks.py`)."""
+"""More than DCTCP alone gets in any window of 100 ms, by its share on other paths (the paper's page)."""
 PAPER_NOISE: Final = MODES["fast"].options.noise_ce_marks
 """More marks in an interval than this are congestion: of section 4.3, for the length of the interval."""
 

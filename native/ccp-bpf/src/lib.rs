@@ -22,7 +22,6 @@ mod object;
 mod options;
 mod pace;
 mod pins;
-mod plain;
 pub mod probe;
 mod reap;
 mod ring;
@@ -41,7 +40,6 @@ pub use fold::verify;
 pub use holders::Quotas;
 pub use options::Options;
 pub use pins::{Unloaded, unload};
-pub use plain::PlainCubic;
 pub use shared::Observer;
 pub use trial::{Outcome, rehearse, try_load};
 

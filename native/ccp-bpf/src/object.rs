@@ -19,7 +19,7 @@ const BEFORE_6_10: [&str; 2] = ["ccp_cong_control_6_9", "ccp_finish_on_ack_6_9"]
 static OBJECT: &[u8] = include_bytes!(env!("CCP_BPF_OBJECT"));
 const OPS: &str = "tcp_congestion_ops___ccp";
 /// `BPF_F_LINK`: a `struct_ops` map that is registered by creating a link.
-pub(crate) const BPF_F_LINK: u32 = 1 << 13;
+const BPF_F_LINK: u32 = 1 << 13;
 const TCP_CONG_NON_RESTRICTED: u32 = 1;
 const TCP_CONG_NEEDS_ECN: u32 = 2;
 

@@ -7,10 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// A hash of sources, in their order.
-///
-/// # Errors
-///
-/// One cannot be read.
+/// Errors: One cannot be read.
 pub fn hash_of_sources<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> io::Result<u64> {
     let mut code = String::new();
     for path in paths {
@@ -20,10 +17,7 @@ pub fn hash_of_sources<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> io
 }
 
 /// A hash of a program: of its source, and the headers of the same directory that it includes, directly or not.
-///
-/// # Errors
-///
-/// One cannot be read.
+/// Errors: One cannot be read.
 pub fn hash_of_program(source: impl AsRef<Path>) -> io::Result<u64> {
     let mut all = BTreeSet::new();
     let mut left = vec![source.as_ref().to_owned()];
@@ -82,14 +76,14 @@ mod tests {
         let hash = hash_of_program("src/bpf/ccp.bpf.c").unwrap();
         let comment = |text| format!("/* another\n comment */\n{text}\n// and another\n");
         let code = |text| format!("{text}\nstatic int another;\n");
-        for name in ["ccp.bpf.c", "law.h", "kernel.h", "plain.bpf.c", "walk.h"] {
+        for name in ["ccp.bpf.c", "law.h", "kernel.h", "holders.bpf.c", "walk.h"] {
             assert_eq!(hash_with(name, comment), hash, "{name}");
         }
         for (name, is_part) in [
             ("ccp.bpf.c", true),
             ("kernel.h", true),
             ("cubic.h", true),
-            ("plain.bpf.c", false),
+            ("holders.bpf.c", false),
             ("walk.h", false),
         ] {
             assert_eq!(hash_with(name, code) != hash, is_part, "{name}");

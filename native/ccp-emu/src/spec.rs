@@ -222,10 +222,7 @@ fn codel_interval_us() -> u64 {
 
 impl Spec {
     /// Reads a network from JSON.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.bad_spec` if it is no such JSON, or describes what cannot be.
+    /// Errors: `emulator.bad_spec` if it is no such JSON, or describes what cannot be.
     pub fn from_json(json: &[u8]) -> Result<Self> {
         let spec: Spec = serde_json::from_slice(json)
             .map_err(|e| bad("the description of the network cannot be read").why(e))?;
@@ -259,10 +256,7 @@ impl Spec {
     }
 
     /// Whether routes fit the nodes and links.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.bad_spec` if they do not.
+    /// Errors: `emulator.bad_spec` if they do not.
     pub fn check_routes(&self, routes: &[Vec<i64>]) -> Result<()> {
         let n = self.nodes.len();
         if routes.len() != n || routes.iter().any(|row| row.len() != n) {
@@ -283,10 +277,7 @@ impl Spec {
 
 impl Direction {
     /// Whether its values can be.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.bad_spec` if they cannot.
+    /// Errors: `emulator.bad_spec` if they cannot.
     pub fn check(&self) -> Result<()> {
         if self.rate_bytes_per_s.is_some_and(|rate| !is_rate(rate)) {
             return Err(bad("rate_bytes_per_s must be above 0"));

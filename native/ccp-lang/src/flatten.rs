@@ -10,10 +10,7 @@ use crate::ir::{Event, Implicit, Instr, MAX_INSTRS, Op, Parts, Program, Reg, Reg
 use crate::prims::PRIMITIVES;
 
 /// Returns the program that `ast` describes, which `check::check` found nothing wrong with.
-///
-/// # Errors
-///
-/// `lang.limit`, if it is too long.
+/// Errors: `lang.limit`, if it is too long.
 pub(crate) fn flatten(ast: &Ast, uid: u32, source: &Source) -> Result<Program, Problem> {
     let mut flat = Flat::new(ast, source);
     let mut events = Vec::with_capacity(ast.clauses.len());

@@ -46,6 +46,7 @@ pub mod portable;
 pub mod prims;
 mod read;
 mod suggest;
+pub mod wire;
 
 pub use codegen::{Insn, Layout, codegen, codegen_with_lines};
 pub use error::{Context, LangError, SLUGS};

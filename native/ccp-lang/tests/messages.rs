@@ -1,4 +1,4 @@
-//! The messages in `messages.txt`, which `ccplane/datapath/wire.py` is held against, are portus' own, octet by octet.
+//! The messages in `messages.txt`, which `wire.rs` and `ccplane/datapath/wire.py` are tested against, are portus' own, octet by octet.
 
 use portus::lang::{self, Reg, Type};
 use portus::serialize::{Msg, changeprog, create, install, measure, ready, serialize, update_field};

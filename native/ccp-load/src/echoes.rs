@@ -27,10 +27,7 @@ pub struct EchoPin {
 
 impl EchoPin {
     /// Begins to use the map of a pin directory, and makes the directories that are missing.
-    ///
-    /// # Errors
-    ///
-    /// They cannot be made or opened.
+    /// Errors: They cannot be made or opened.
     pub fn begin(pin_dir: &Path) -> io::Result<Self> {
         let place = pin_dir.join(DIRECTORY);
         loop {
@@ -45,20 +42,14 @@ impl EchoPin {
     }
 
     /// Has an object use the pinned map, or pin its own where there is none yet.
-    ///
-    /// # Errors
-    ///
-    /// libbpf's.
+    /// Errors: libbpf's.
     pub fn share(&self, open: &mut OpenObject) -> libbpf_rs::Result<()> {
         let pin = self.pin_dir.join(DIRECTORY).join(PIN);
         open.maps_mut().filter(|map| map.name() == MAP).try_for_each(|mut map| map.set_pin_path(&pin))
     }
 
     /// Gives directory and pin to the owner of the pin directory: the agent may run as another user than a node.
-    ///
-    /// # Errors
-    ///
-    /// The owner cannot be changed.
+    /// Errors: The owner cannot be changed.
     pub fn hand_over(&self) -> io::Result<()> {
         let owner = fs::metadata(&self.pin_dir)?;
         let place = self.pin_dir.join(DIRECTORY);
@@ -66,10 +57,7 @@ impl EchoPin {
     }
 
     /// Stops using the map, and removes pin and directories if neither an agent nor another node uses them.
-    ///
-    /// # Errors
-    ///
-    /// As [`EchoPin::remove`].
+    /// Errors: As [`EchoPin::remove`].
     pub fn end(self) -> io::Result<()> {
         let pin_dir = self.pin_dir.clone();
         drop(self);
@@ -80,10 +68,7 @@ impl EchoPin {
     }
 
     /// Removes the pin if nothing uses it. Returns whether it did; `None` where there was none.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be opened or removed.
+    /// Errors: It cannot be opened or removed.
     pub fn remove(pin_dir: &Path) -> io::Result<Option<bool>> {
         let place = pin_dir.join(DIRECTORY);
         let lock = match File::open(&place) {

@@ -20,10 +20,7 @@ fn keep_log() {
 }
 
 /// Types of the running kernel.
-///
-/// # Errors
-///
-/// `load.no_btf`.
+/// Errors: `load.no_btf`.
 pub fn kernel_types() -> Result<Btf<'static>> {
     keep_log();
     Btf::from_vmlinux().map_err(|e| {
@@ -35,20 +32,14 @@ pub fn kernel_types() -> Result<Btf<'static>> {
 }
 
 /// Opens an object; its programs are not loaded yet.
-///
-/// # Errors
-///
-/// libbpf's.
+/// Errors: libbpf's.
 pub fn open(object: &[u8]) -> libbpf_rs::Result<OpenObject> {
     keep_log();
     ObjectBuilder::default().open_memory(object)
 }
 
 /// Sets constants of programs before they are loaded: those of the object that have these names.
-///
-/// # Errors
-///
-/// `load.object`: one has another size.
+/// Errors: `load.object`: one has another size.
 pub fn set_constants(object: &mut OpenObject, constants: &[(&str, &[u8])]) -> Result<()> {
     // SAFETY: the BTF lives as long as the object, which outlives this function.
     let raw = unsafe { object.as_libbpf_object().as_ref() };
@@ -70,16 +61,12 @@ pub fn set_constants(object: &mut OpenObject, constants: &[(&str, &[u8])]) -> Re
 }
 
 /// A map of the object.
-///
-/// # Errors
-///
-/// `load.object`: it has none of that name.
+/// Errors: `load.object`: it has none of that name.
 pub fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
     object.maps().find(|m| m.name() == name).ok_or_else(|| bug(name))
 }
 
 /// The object is not what its loader expects.
-#[must_use]
 pub fn bug(what: &str) -> Error {
     Error::new("load.object", format!("the BPF object has no {what}"))
         .why("the extension and its BPF object were built from different sources")
@@ -88,7 +75,6 @@ pub fn bug(what: &str) -> Error {
 
 /// Whether a process without the rights asked. The verifier also says that something is not permitted, with EACCES,
 /// whoever asks; a process without rights gets EPERM.
-#[must_use]
 pub fn lacks_rights(e: &libbpf_rs::Error) -> bool {
     e.kind() == ErrorKind::PermissionDenied && !format!("{e:#}").contains("(os error 13)")
 }

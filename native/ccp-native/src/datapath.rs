@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use ccp_bpf::{Datapath, Error, Observer, Options, Quotas, Update};
-use pyo3::buffer::PyBuffer;
+use ccp_record::Records;
 use pyo3::prelude::*;
 
+use crate::base::{self, Kind};
 use crate::errors;
 use crate::features::{EXTENSIONS, Extension, Left};
 use crate::flows::{FlowInfo, FlowStats};
-use crate::program::Program;
-use crate::programs::{Letters, Many, Programs, given, letters_of, lock};
-use crate::report::{Batch, Names};
+use crate::programs::lock;
+use crate::report::Names;
 
 /// The object of an extension: one that is given, or one that ships with ccplane.
 pub fn extension_object<'a>(name: &str, given: Option<&'a [u8]>) -> ccp_bpf::Result<&'a [u8]> {
@@ -53,10 +53,8 @@ fn counters(shared: &Observer) -> HashMap<&'static str, u64> {
 }
 
 /// The kernel datapath, held by this process.
-#[pyclass(frozen, module = "ccplane.base._native")]
-pub struct EbpfDatapath {
+struct Kernel {
     inner: Datapath,
-    programs: Mutex<Programs>,
     names: Mutex<Arc<Names>>,
     pin_dir: PathBuf,
     /// What an agent before has left of extensions that are not loaded yet, by name.
@@ -65,7 +63,7 @@ pub struct EbpfDatapath {
     resumed: Mutex<HashMap<&'static str, (&'static str, usize)>>,
 }
 
-impl EbpfDatapath {
+impl Kernel {
     /// After an extension was loaded: resumes with what the agent before has left of it.
     fn resume(&self, name: &str) -> ccp_bpf::Result<()> {
         let Some((name, left)) = lock(&self.left).remove_entry(name) else { return Ok(()) };
@@ -75,9 +73,90 @@ impl EbpfDatapath {
     }
 }
 
+impl Kind for Kernel {
+    fn adopted(&self) -> bool {
+        self.inner.adopted()
+    }
+
+    fn register(&self, cc_name: &str, needs_ecn: bool) -> ccp_bpf::Result<()> {
+        self.inner.register(cc_name, needs_ecn)?;
+        *lock(&self.names) = names_of(&self.inner)?;
+        Ok(())
+    }
+
+    fn unregister(&self, cc_name: &str) -> ccp_bpf::Result<()> {
+        self.inner.unregister(cc_name)
+    }
+
+    fn registered(&self) -> ccp_bpf::Result<Vec<String>> {
+        Ok(self.inner.registered()?.into_iter().map(|n| n.cc_name).collect())
+    }
+
+    fn extend(&self, name: &str, object: Option<&[u8]>) -> ccp_bpf::Result<()> {
+        self.inner.extend(name, extension_object(name, object)?)?;
+        *lock(&self.names) = names_of(&self.inner)?;
+        self.resume(name)
+    }
+
+    fn install(&self, program: &ccp_lang::Program) -> ccp_bpf::Result<u32> {
+        self.inner.install(program)
+    }
+
+    fn uninstall(&self, handle: u32) -> ccp_bpf::Result<()> {
+        self.inner.uninstall(handle)
+    }
+
+    fn poll(&self, timeout_ms: u64) -> (Records, Arc<Names>) {
+        let records = self.inner.poll(timeout_ms);
+        (records, Arc::clone(&lock(&self.names)))
+    }
+
+    fn wake(&self) {
+        self.inner.wake();
+    }
+
+    fn update(&self, flow_id: u64, update: &Update<'_>) -> ccp_bpf::Result<bool> {
+        self.inner.update(flow_id, update)
+    }
+
+    fn flows(&self) -> ccp_bpf::Result<Vec<FlowInfo>> {
+        all_flows(self.inner.shared())
+    }
+
+    fn stats(&self, flow_id: u64) -> Option<FlowStats> {
+        self.inner.shared().flow(flow_id).map(|f| FlowStats::of_flow(&f))
+    }
+
+    fn all_stats(&self) -> Vec<FlowStats> {
+        all_stats(self.inner.shared())
+    }
+
+    fn counters(&self) -> HashMap<&'static str, u64> {
+        counters(self.inner.shared())
+    }
+
+    fn heartbeat(&self) {
+        self.inner.heartbeat();
+    }
+
+    fn close(&self) -> ccp_bpf::Result<()> {
+        self.inner.close();
+        Ok(())
+    }
+
+    fn leave(&self) -> ccp_bpf::Result<()> {
+        self.inner.release();
+        Ok(())
+    }
+}
+
 fn extension_folder(pin_dir: &Path, name: &str) -> PathBuf {
     pin_dir.join("extension").join(name)
 }
+
+/// The kernel datapath, held by this process.
+#[pyclass(frozen, extends = base::Datapath, module = "ccplane.base._native")]
+pub struct EbpfDatapath(Arc<Kernel>);
 
 #[pymethods]
 impl EbpfDatapath {
@@ -105,7 +184,7 @@ impl EbpfDatapath {
         max_flows_per_user: Option<u32>,
         max_flows_per_cgroup: Option<u32>,
         reap_after_ms: u64,
-    ) -> PyResult<Self> {
+    ) -> PyResult<PyClassInitializer<Self>> {
         let options = Options {
             pin_dir: pin_dir.into(),
             max_flows,
@@ -127,179 +206,34 @@ impl EbpfDatapath {
             Ok((inner, names, left))
         });
         let (inner, names, left) = opened.map_err(|e| errors::raise(py, &e))?;
-        Ok(EbpfDatapath {
+        let kernel = Arc::new(Kernel {
             inner,
-            programs: Mutex::default(),
             names: Mutex::new(names),
             pin_dir: pin_dir.into(),
             left: Mutex::new(left),
             resumed: Mutex::default(),
-        })
-    }
-
-    #[getter]
-    fn adopted(&self) -> bool {
-        self.inner.adopted()
-    }
-
-    /// Offers a congestion-control name to new sockets.
-    #[pyo3(signature = (cc_name, needs_ecn = false))]
-    fn register(&self, py: Python<'_>, cc_name: &str, needs_ecn: bool) -> PyResult<()> {
-        let registered = py.detach(|| {
-            self.inner.register(cc_name, needs_ecn)?;
-            names_of(&self.inner)
         });
-        *lock(&self.names) = registered.map_err(|e| errors::raise(py, &e))?;
-        Ok(())
-    }
-
-    fn unregister(&self, py: Python<'_>, cc_name: &str) -> PyResult<()> {
-        self.inner.unregister(cc_name).map_err(|e| errors::raise(py, &e))
-    }
-
-    fn registered(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let names = self.inner.registered().map_err(|e| errors::raise(py, &e))?;
-        Ok(names.into_iter().map(|n| n.cc_name).collect())
-    }
-
-    /// Loads an extension into the kernel, if it is not there yet: one that ships with ccplane, or an object.
-    #[pyo3(signature = (name, object = None))]
-    fn extend(&self, py: Python<'_>, name: &str, object: Option<Vec<u8>>) -> PyResult<()> {
-        let loaded = py.detach(|| {
-            self.inner.extend(name, extension_object(name, object.as_deref())?)?;
-            *lock(&self.names) = names_of(&self.inner)?;
-            self.resume(name)
-        });
-        loaded.map_err(|e| errors::raise(py, &e))
+        Ok(PyClassInitializer::from(base::Datapath::new(kernel.clone())).add_subclass(EbpfDatapath(kernel)))
     }
 
     /// What became of what the agent before had in an extension, and of how many things.
     fn resumed(&self, extension: &str) -> (&'static str, usize) {
-        lock(&self.resumed).get(extension).copied().unwrap_or(("nothing", 0))
-    }
-
-    /// Loads a program into the kernel; returns its handle.
-    fn install(&self, py: Python<'_>, program: Py<Program>) -> PyResult<u32> {
-        let compiled = program.get();
-        let handle = py.detach(|| self.inner.install(&compiled.inner)).map_err(|e| errors::raise(py, &e))?;
-        lock(&self.programs).installed(py, handle, compiled);
-        Ok(handle)
-    }
-
-    fn uninstall(&self, py: Python<'_>, handle: u32) -> PyResult<()> {
-        self.inner.uninstall(handle).map_err(|e| errors::raise(py, &e))?;
-        lock(&self.programs).uninstalled(handle);
-        Ok(())
-    }
-
-    /// Waits for reports and events, at most so long; tells the heartbeat meanwhile.
-    fn poll(&self, py: Python<'_>, timeout_ms: u64) -> Batch {
-        let records = py.detach(|| self.inner.poll(timeout_ms));
-        let mut programs = lock(&self.programs);
-        programs.forget(records.closed().collect());
-        Batch::new(records, Arc::clone(&programs.by_handle), Arc::clone(&lock(&self.names)))
-    }
-
-    /// Makes a poll that waits in another thread return at once, and else the next one.
-    fn wake(&self) {
-        self.inner.wake();
-    }
-
-    /// Writes to one flow; False when it is gone.
-    #[pyo3(signature = (flow_id, cwnd_bytes = None, rate_bytes_per_s = None, program = None, registers = None, letters = None))]
-    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
-    fn update(
-        &self,
-        py: Python<'_>,
-        flow_id: u64,
-        cwnd_bytes: Option<u64>,
-        rate_bytes_per_s: Option<u64>,
-        program: Option<u32>,
-        registers: Option<HashMap<String, u64>>,
-        letters: Letters,
-    ) -> PyResult<bool> {
-        let (program, stamp) = given(program);
-        let controls = lock(&self.programs).registers(py, flow_id, program, registers.as_ref())?;
-        let letters = letters_of(&letters);
-        let update =
-            Update { cwnd_bytes, rate_bytes_per_s, program, stamp, controls: &controls, letters: &letters };
-        let written = self.inner.update(flow_id, &update).map_err(|e| errors::raise(py, &e))?;
-        if let (true, Some(handle)) = (written, program) {
-            lock(&self.programs).gave(flow_id, handle);
-        }
-        Ok(written)
-    }
-
-    /// Writes to many flows; a window or rate of 0 leaves that flow's as it is. All of them get the control registers
-    /// that are given. Returns how many were there; with registers, those without a program do not count.
-    #[pyo3(signature = (flow_ids, cwnd_bytes, rate_bytes_per_s, registers = None))]
-    fn update_many(
-        &self,
-        py: Python<'_>,
-        flow_ids: PyBuffer<u64>,
-        cwnd_bytes: PyBuffer<u64>,
-        rate_bytes_per_s: PyBuffer<u64>,
-        registers: Option<HashMap<String, PyBuffer<u64>>>,
-    ) -> PyResult<usize> {
-        let many = Many::new(py, flow_ids, cwnd_bytes, rate_bytes_per_s, registers)?;
-        let controls = many.controls(py, &lock(&self.programs))?;
-        py.detach(|| {
-            let mut written = 0;
-            for (flow_id, update) in many.updates(&controls) {
-                written += usize::from(self.inner.update(flow_id, &update)?);
-            }
-            Ok(written)
-        })
-        .map_err(|e| errors::raise(py, &e))
-    }
-
-    fn flows(&self, py: Python<'_>) -> PyResult<Vec<FlowInfo>> {
-        all_flows(self.inner.shared()).map_err(|e| errors::raise(py, &e))
-    }
-
-    fn stats(&self, flow_id: u64) -> Option<FlowStats> {
-        self.inner.shared().flow(flow_id).map(|f| FlowStats::of_flow(&f))
-    }
-
-    fn all_stats(&self) -> Vec<FlowStats> {
-        all_stats(self.inner.shared())
-    }
-
-    fn counters(&self) -> HashMap<&'static str, u64> {
-        counters(self.inner.shared())
-    }
-
-    fn heartbeat(&self) {
-        self.inner.heartbeat();
+        lock(&self.0.resumed).get(extension).copied().unwrap_or(("nothing", 0))
     }
 
     /// Silences between two heartbeats of this agent: `[(upper bound [us], how many), ...]`, and their sum [us].
     fn silences(&self) -> (Vec<(u64, u64)>, u64) {
-        self.inner.silences()
+        self.0.inner.silences()
     }
 
     /// Whether another agent waits for this one to end.
     fn has_successor(&self) -> bool {
-        self.inner.has_successor()
-    }
-
-    /// Hands all flows to the next agent if one waits, else to the fallback law; flows and registrations stay.
-    fn close(&self) {
-        self.inner.close();
+        self.0.inner.has_successor()
     }
 
     /// Lets the next agent have the datapath.
     fn release(&self) {
-        self.inner.release();
-    }
-
-    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, pyo3::types::PyTuple>) {
-        self.release();
+        self.0.inner.release();
     }
 
     /// Removes everything that is pinned in a directory; says what was removed, moved and left, a line each.

@@ -118,7 +118,7 @@ pub struct Created {
 #[pymethods]
 impl Created {
     #[classattr]
-    const EVENT_KIND: &'static str = "created";
+    const EVENT_KIND: u8 = 1;
 }
 
 /// A flow ended, or its socket chose another congestion control.
@@ -131,7 +131,7 @@ pub struct Closed {
 #[pymethods]
 impl Closed {
     #[classattr]
-    const EVENT_KIND: &'static str = "closed";
+    const EVENT_KIND: u8 = 2;
 }
 
 /// An extension of the datapath tells something of a flow.
@@ -146,5 +146,5 @@ pub struct Told {
 #[pymethods]
 impl Told {
     #[classattr]
-    const EVENT_KIND: &'static str = "told";
+    const EVENT_KIND: u8 = 3;
 }

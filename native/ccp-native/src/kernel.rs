@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::{arrivals, datapath, emulator, errors, node, plain, program, switch, trace, trials};
+use crate::{arrivals, datapath, emulator, errors, node, program, switch, trace, trials};
 
 /// What this machine can do, in the order in which to look at it.
 #[pyfunction]
@@ -41,7 +41,6 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trace::TcpTrace>()?;
     module.add_class::<arrivals::TcpArrivals>()?;
     module.add_class::<node::IntNode>()?;
-    module.add_class::<plain::PlainCubic>()?;
     module.add_class::<switch::SocketSwitch>()?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 #[cfg(kernel)]
 mod arrivals;
+mod base;
 #[cfg(kernel)]
 mod datapath;
 #[cfg(kernel)]
@@ -16,8 +17,6 @@ mod kernel;
 mod no_kernel;
 #[cfg(kernel)]
 mod node;
-#[cfg(kernel)]
-mod plain;
 mod program;
 mod programs;
 mod report;
@@ -32,6 +31,7 @@ mod tcp_rows;
 mod trace;
 #[cfg(kernel)]
 mod trials;
+mod wire;
 
 use pyo3::prelude::*;
 
@@ -58,9 +58,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<flows::Closed>()?;
     module.add_class::<flows::Told>()?;
     module.add_class::<ioam::IoamCapture>()?;
+    module.add_class::<base::Datapath>()?;
     module.add_class::<sim::SimDatapath>()?;
     module.add_class::<sim_env::SimEnv>()?;
     rtcp::register(module)?;
+    wire::register(module)?;
     #[cfg(kernel)]
     kernel::add(module)?;
     no_kernel::add(module)

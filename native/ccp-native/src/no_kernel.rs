@@ -13,7 +13,6 @@ const KERNEL_PART: &[&str] = &[
     "EbpfDatapath",
     "EbpfView",
     "IntNode",
-    "PlainCubic",
     "RtcpAttached",
     "SocketSwitch",
     "TcpArrivals",

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ccp_record::{Letter, Update};
+use ccp_record::{Letter, Records, Update};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyString;
+use pyo3::types::{PyDict, PyString};
 
 use crate::errors;
 use crate::program::Program;
-use crate::report::{ByHandle, Installed, OWN};
+use crate::report::{ByHandle, Installed, OWN, QUICK};
 
 /// The lock, also behind a panic of another thread: what it guards is never left half done.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -46,15 +46,16 @@ pub struct Programs {
 
 impl Programs {
     /// Takes note of the flows that closed in the batch that comes now; forgets those of the one before.
-    pub fn forget(&mut self, closed: Vec<u64>) {
-        for flow_id in std::mem::replace(&mut self.closed, closed) {
+    pub fn forget(&mut self, records: &Records) {
+        for flow_id in self.closed.drain(..) {
             self.of_flow.remove(&flow_id);
         }
+        self.closed.extend(records.closed());
     }
 
     /// Takes note of a program that got this handle.
-    pub fn installed(&mut self, py: Python<'_>, handle: u32, program: &Program) {
-        Arc::make_mut(&mut self.by_handle).insert(handle, Arc::new(Installed::new(py, handle, program)));
+    pub fn installed(&mut self, program: Installed) {
+        Arc::make_mut(&mut self.by_handle).insert(program.handle, Arc::new(program));
     }
 
     /// Takes note that it is gone.
@@ -70,57 +71,24 @@ impl Programs {
         };
     }
 
-    /// Index and value of control registers of `program`, else of the flow's program.
-    pub fn registers(
-        &self,
-        py: Python<'_>,
-        flow_id: u64,
-        program: Option<u32>,
-        registers: Option<&HashMap<String, u64>>,
-    ) -> PyResult<Controls> {
-        let Some(registers) = registers.filter(|registers| !registers.is_empty()) else {
-            return Ok(Controls::new());
-        };
-        let known = match program {
-            Some(handle) => self.by_handle.get(&handle),
-            None => self.of_flow.get(&flow_id),
-        };
-        let Some(known) = known else {
-            return Err(errors::raise_new(
-                py,
-                "register.no_program",
-                "registers were set of a flow that runs no program",
-                "register names are those of the flow's program",
-                "give the flow a program first, or in the same update",
-            ));
-        };
-        registers.iter().map(|(name, value)| known.register(py, name)?.with(py, *value)).collect()
-    }
-
-    /// The same for many flows, a row each. `None` where a flow runs no program.
-    fn rows(
-        &self,
-        py: Python<'_>,
-        flow_ids: &[u64],
-        registers: &HashMap<String, Vec<u64>>,
-    ) -> PyResult<Vec<Option<Controls>>> {
-        let mut places: HashMap<u32, Vec<(Place<'_>, &Vec<u64>)>> = HashMap::new();
-        let mut rows = Vec::with_capacity(flow_ids.len());
-        for (row, flow_id) in flow_ids.iter().enumerate() {
-            let Some(known) = self.of_flow.get(flow_id) else {
-                rows.push(None);
-                continue;
-            };
-            let places = match places.entry(known.handle) {
-                Entry::Occupied(there) => there.into_mut(),
-                Entry::Vacant(free) => free.insert(known.places(py, registers)?),
-            };
-            rows.push(Some(
-                places.iter().map(|(place, column)| place.with(py, column[row])).collect::<PyResult<_>>()?,
-            ));
+    /// The program of this handle; without one, the flow's.
+    pub fn of(&self, flow_id: u64, handle: Option<u32>) -> Option<Arc<Installed>> {
+        match handle {
+            Some(handle) => self.by_handle.get(&handle).cloned(),
+            None => self.of_flow.get(&flow_id).cloned(),
         }
-        Ok(rows)
     }
+}
+
+/// Registers were given, and no program that has them.
+pub fn no_program(py: Python<'_>) -> PyErr {
+    errors::raise_new(
+        py,
+        "register.no_program",
+        "registers were set of a flow that runs no program",
+        "register names are those of the flow's program",
+        "give the flow a program first, or in the same update",
+    )
 }
 
 /// Letters to extensions as Python gives them: octets by name.
@@ -137,7 +105,7 @@ pub struct Many {
     flow_ids: Vec<u64>,
     cwnd_bytes: Vec<u64>,
     rate_bytes_per_s: Vec<u64>,
-    registers: HashMap<String, Vec<u64>>,
+    registers: Vec<(String, Vec<u64>)>,
 }
 
 impl Many {
@@ -147,7 +115,7 @@ impl Many {
         flow_ids: PyBuffer<u64>,
         cwnd_bytes: PyBuffer<u64>,
         rate_bytes_per_s: PyBuffer<u64>,
-        registers: Option<HashMap<String, PyBuffer<u64>>>,
+        registers: HashMap<String, PyBuffer<u64>>,
     ) -> PyResult<Self> {
         let n = flow_ids.item_count();
         let column = |name: &str, values: PyBuffer<u64>| {
@@ -157,7 +125,7 @@ impl Many {
             let lengths = format!("{n} flows, and {} values of {name}", values.item_count());
             Err(PyValueError::new_err(lengths))
         };
-        let registers = registers.unwrap_or_default().into_iter().map(|(name, values)| {
+        let registers = registers.into_iter().map(|(name, values)| {
             let values = column(&name, values)?;
             Ok((name, values))
         });
@@ -169,12 +137,34 @@ impl Many {
         })
     }
 
-    /// The control registers of each row.
-    pub fn controls(&self, py: Python<'_>, programs: &Programs) -> PyResult<Vec<Option<Controls>>> {
+    /// The control registers of each row; `None` where a flow runs no program.
+    pub fn controls(&self, py: Python<'_>, programs: &Mutex<Programs>) -> PyResult<Vec<Option<Controls>>> {
         if self.registers.is_empty() {
             return Ok(vec![Some(Controls::new()); self.flow_ids.len()]);
         }
-        programs.rows(py, &self.flow_ids, &self.registers)
+        let known: Vec<_> = {
+            let programs = lock(programs);
+            self.flow_ids.iter().map(|flow_id| programs.of(*flow_id, None)).collect()
+        };
+        let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
+        let mut rows = Vec::with_capacity(known.len());
+        for (row, known) in known.iter().enumerate() {
+            let Some(known) = known else {
+                rows.push(None);
+                continue;
+            };
+            let places = match places.entry(known.handle) {
+                Entry::Occupied(there) => there.into_mut(),
+                Entry::Vacant(free) => {
+                    let names = self.registers.iter().map(|(name, _)| known.named(py, name));
+                    free.insert(names.collect::<PyResult<_>>()?)
+                }
+            };
+            let values = places.iter().zip(&self.registers);
+            let controls = values.map(|(index, (_, column))| known.control(py, *index, column[row]));
+            rows.push(Some(controls.collect::<PyResult<_>>()?));
+        }
+        Ok(rows)
     }
 
     /// What to write, by flow; rows without `controls` are left out.
@@ -195,71 +185,66 @@ impl Many {
     }
 }
 
-/// A control register.
-struct Place<'a> {
-    index: usize,
-    program: &'a Installed,
-}
-
-impl Place<'_> {
-    fn with(&self, py: Python<'_>, value: u64) -> PyResult<(usize, u64)> {
-        let register = &self.program.controls[self.index];
-        if register.is_bool && value > 1 {
-            return Err(errors::raise_new(
-                py,
-                "register.not_bool",
-                &format!("`{}` of program \"{}\" cannot be {value}", register.name, self.program.name),
-                "it is declared as true or false, and conditions are computed from it",
-                "set it to 0 or 1, or declare it as a number",
-            ));
-        }
-        Ok((self.index, value))
-    }
-}
-
 impl Installed {
     /// A program that a datapath has given this handle.
     pub fn new(py: Python<'_>, handle: u32, program: &Program) -> Self {
-        // A register that is called as something that every report has gives way: no attribute is that string.
-        let interned = program.report_fields();
-        let interned = interned.iter().map(|name| {
-            if OWN.contains(&name.as_str()) {
-                PyString::new(py, name).unbind()
-            } else {
-                PyString::intern(py, name).unbind()
-            }
-        });
+        let intern = |name: &str| PyString::intern(py, name).unbind();
+        let own = OWN[..QUICK].iter().map(|name| intern(name));
+        let (report_fields, controls) = (program.report_fields(), program.control_registers());
         Installed {
             handle,
             uid: program.inner.uid,
             name: program.name().to_owned(),
-            interned: interned.collect(),
-            report_fields: program.report_fields(),
+            // A register that is called as something that every report has gives way: no attribute is that string.
+            interned: own
+                .chain(report_fields.iter().map(|name| match OWN.contains(&name.as_str()) {
+                    true => PyString::new(py, name).unbind(),
+                    false => intern(name),
+                }))
+                .collect(),
+            control_names: controls.iter().map(|name| intern(name)).collect(),
+            report_fields,
             controls: program.inner.controls.clone(),
             dtype: PyOnceLock::new(),
         }
     }
 
-    /// Where values of registers go, column by column.
-    fn places<'a>(
-        &'a self,
-        py: Python<'_>,
-        registers: &'a HashMap<String, Vec<u64>>,
-    ) -> PyResult<Vec<(Place<'a>, &'a Vec<u64>)>> {
-        registers.iter().map(|(name, column)| Ok((self.register(py, name)?, column))).collect()
+    /// Index and value of each register, as `update` was given them. Names in Python's code are the very strings that
+    /// were interned here, so that nothing is compared but their addresses.
+    pub fn controls(&self, py: Python<'_>, registers: &Bound<'_, PyDict>) -> PyResult<Controls> {
+        let one = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+            let index = self.control_names.iter().position(|known| known.as_ptr() == name.as_ptr());
+            let index = index.map_or_else(|| self.named(py, name.cast::<PyString>()?.to_str()?), Ok)?;
+            self.control(py, index, value.extract()?)
+        };
+        registers.iter().map(one).collect()
     }
 
-    fn register(&self, py: Python<'_>, name: &str) -> PyResult<Place<'_>> {
-        let Some(index) = self.controls.iter().position(|r| r.name == name) else {
-            let names: Vec<_> = self.controls.iter().map(|r| r.name.as_str()).collect();
+    /// A register's index and value.
+    fn control(&self, py: Python<'_>, index: usize, value: u64) -> PyResult<(usize, u64)> {
+        let register = &self.controls[index];
+        if register.is_bool && value > 1 {
             return Err(errors::raise_new(
+                py,
+                "register.not_bool",
+                &format!("`{}` of program \"{}\" cannot be {value}", register.name, self.name),
+                "it is declared as true or false, and conditions are computed from it",
+                "set it to 0 or 1, or declare it as a number",
+            ));
+        }
+        Ok((index, value))
+    }
+
+    fn named(&self, py: Python<'_>, name: &str) -> PyResult<usize> {
+        self.controls.iter().position(|register| register.name == name).ok_or_else(|| {
+            let names: Vec<_> = self.controls.iter().map(|r| r.name.as_str()).collect();
+            errors::raise_new(
                 py,
                 "register.unknown",
                 &format!("program \"{}\" has no control register `{name}`", self.name),
                 &format!("it has {}", names.join(", ")),
                 "declare it in (def ...), outside of Report",
-            ));
-        };
-        Ok(Place { index, program: self })
+            )
+        })
     }
 }

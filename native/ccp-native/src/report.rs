@@ -20,40 +20,81 @@ pub struct Installed {
     pub uid: u32,
     pub name: String,
     pub report_fields: Vec<String>,
-    /// The same as Python's interned strings: attribute names in its code are the same objects.
+    /// The first `QUICK` of `OWN` and then the same, as Python's interned strings: attribute names in its code are the
+    /// same objects.
     pub interned: Vec<Py<PyString>>,
+    pub control_names: Vec<Py<PyString>>,
     pub controls: Vec<ccp_lang::Register>,
     /// NumPy dtype of its reports, made when first wanted.
     pub dtype: PyOnceLock<Py<PyAny>>,
 }
 
-/// What every report has besides its registers.
+/// What every report has besides its registers; the first `QUICK` are found as quickly as registers.
 pub const OWN: [&str; 11] = [
     "EVENT_KIND",
     "flow_id",
+    "program_handle",
     "now_us",
     "cwnd_bytes",
     "rate_bytes_per_s",
     "program",
-    "program_handle",
     "missed",
     "timeout",
     "fold_error",
     "as_dict",
 ];
 
+/// How many of `OWN` stand before the registers in `Installed::interned`.
+pub const QUICK: usize = 6;
+
+/// How many registers a report has room for in itself.
+const FEW: usize = 12;
+
 /// One report. The report registers of its program are attributes, too.
 #[pyclass(frozen, module = "ccplane.base._native")]
 pub struct Report {
     head: ccp_record,
-    values: Vec<u64>,
     program: Arc<Installed>,
+    few: [u64; FEW],
+    /// All of them, where they are more.
+    many: Vec<u64>,
+}
+
+impl Report {
+    fn new(head: ccp_record, raw: &[u8], program: Arc<Installed>) -> Self {
+        let mut report = Report { head, program, few: [0; FEW], many: Vec::new() };
+        if usize::from(head.n_fields) > FEW {
+            report.many = registers(raw).collect();
+        } else {
+            report.few.iter_mut().zip(registers(raw)).for_each(|(to, value)| *to = value);
+        }
+        report
+    }
+
+    /// The registers, in the order of the program's names.
+    fn values(&self) -> &[u64] {
+        let n = usize::from(self.head.n_fields);
+        if n > FEW { &self.many } else { &self.few[..n] }
+    }
+
+    /// One of `OWN`, or a register behind them.
+    fn quick(&self, index: usize) -> Option<u64> {
+        Some(match index {
+            0 => u64::from(Self::EVENT_KIND),
+            1 => self.head.flow_id,
+            2 => u64::from(self.program_handle()),
+            3 => self.head.now_us,
+            4 => self.head.cwnd_bytes,
+            5 => self.head.rate_bytes_per_s,
+            register => *self.values().get(register - QUICK)?,
+        })
+    }
 }
 
 #[pymethods]
 impl Report {
     #[classattr]
-    const EVENT_KIND: &'static str = "report";
+    const EVENT_KIND: u8 = 0;
 
     #[getter]
     fn flow_id(&self) -> u64 {
@@ -100,7 +141,7 @@ impl Report {
         u32::from(self.head.flags) & intf::CCP_REPORT_FOLD_ERROR != 0
     }
 
-    /// Report registers first: looked up as any attribute, they would be found only after an AttributeError. What every
+    /// Report registers and the head first: looked up as any attribute, they would be found only after an AttributeError. What every
     /// report has wins over a register of the same name.
     fn __getattribute__<'py>(
         slf: &Bound<'py, Self>,
@@ -108,7 +149,7 @@ impl Report {
     ) -> PyResult<Bound<'py, PyAny>> {
         let report = slf.get();
         let index = report.program.interned.iter().position(|field| field.as_ptr() == name.as_ptr());
-        if let Some(value) = index.and_then(|i| report.values.get(i)) {
+        if let Some(value) = index.and_then(|i| report.quick(i)) {
             return Ok(value.into_pyobject(slf.py())?.into_any());
         }
         // SAFETY: both are alive, and it returns a new reference or has set an exception.
@@ -120,7 +161,7 @@ impl Report {
     /// Register names that were made at run time; and the error where there is none.
     fn __getattr__(&self, name: &str) -> PyResult<u64> {
         let index = self.program.report_fields.iter().position(|f| f == name);
-        index.and_then(|i| self.values.get(i).copied()).ok_or_else(|| {
+        index.and_then(|i| self.values().get(i).copied()).ok_or_else(|| {
             PyAttributeError::new_err(format!(
                 "program \"{}\" reports no `{name}`; it reports {}",
                 self.program.name,
@@ -131,7 +172,7 @@ impl Report {
 
     fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let fields = PyDict::new(py);
-        for (name, value) in self.program.report_fields.iter().zip(&self.values) {
+        for (name, value) in self.program.report_fields.iter().zip(self.values()) {
             fields.set_item(name, value)?;
         }
         Ok(fields)
@@ -143,7 +184,7 @@ impl Report {
 
     fn __repr__(&self) -> String {
         let fields: Vec<_> =
-            self.program.report_fields.iter().zip(&self.values).map(|(n, v)| format!("{n}={v}")).collect();
+            self.program.report_fields.iter().zip(self.values()).map(|(n, v)| format!("{n}={v}")).collect();
         format!("Report({:#x} at {} us: {})", self.head.flow_id, self.head.now_us, fields.join(", "))
     }
 }
@@ -209,8 +250,7 @@ impl Batch {
             if let Some(record) = self.records.get(index) {
                 if let Record::Report { head, raw } = &record {
                     if let Some(program) = self.program_of(head) {
-                        let values = registers(raw).collect();
-                        let report = Report { head: *head, values, program: Arc::clone(program) };
+                        let report = Report::new(*head, raw, Arc::clone(program));
                         return Ok(Some((Py::new(py, report)?.into_any(), index + 1)));
                     }
                 } else if let Some(event) = self.event(py, &record)? {

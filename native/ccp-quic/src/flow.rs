@@ -1,12 +1,13 @@
 //! What a link and a flow's controller share: letters one way, the window of the moment the other.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ccp_lang::Program;
+use ccp_lang::wire::{Create, Message};
 
-use crate::wire::{Create, Values};
+use crate::values::Values;
 
 /// A program under the number that an agent gave it.
 #[derive(Clone, Debug)]
@@ -64,16 +65,17 @@ impl Flow {
         self.is_steered.load(Ordering::Relaxed)
     }
 
-    /// Returns the message that announces the flow, as it is now.
-    pub fn create(&self) -> Vec<u8> {
-        let create = Create {
+    /// Returns the message that announces the flow, as it is now. Addresses are in network byte order, as CCP's kernel
+    /// module sends them; 0 where they are IPv6 or unknown.
+    pub fn create(&self) -> Message {
+        let [local, peer] = self.ends.map_or([[0; 2]; 2], |(local, peer)| [end(local), end(peer)]);
+        Message::Create(Create {
             flow: self.number,
-            cwnd_bytes: self.window_bytes.load(Ordering::Relaxed),
+            init_cwnd_bytes: u32::try_from(self.window_bytes.load(Ordering::Relaxed)).unwrap_or(u32::MAX),
             mss_bytes: self.mss_bytes.load(Ordering::Relaxed),
-            ends: self.ends,
-            algorithm: &self.algorithm,
-        };
-        create.octets()
+            ends: [local[0], local[1], peer[0], peer[1]],
+            algorithm: self.algorithm.clone(),
+        })
     }
 
     /// Puts in what `agent` wants. A program makes void what the letter before said; another agent, too.
@@ -96,5 +98,13 @@ impl Flow {
         self.has_letter.store(false, Ordering::Release);
         let empty = Letter { agent: letter.agent, ..Letter::default() };
         Some(std::mem::replace(&mut letter, empty))
+    }
+}
+
+/// An address and its port, in network byte order.
+fn end(address: SocketAddr) -> [u32; 2] {
+    match address.ip() {
+        IpAddr::V4(ip) => [u32::from_ne_bytes(ip.octets()), u32::from(address.port().to_be())],
+        IpAddr::V6(_) => [0; 2],
     }
 }

@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use ccp_lang::prims::{self, NOTHING, Prims};
+use ccp_lang::wire::{MAX_MEASURE_BYTES, measure};
 use ccp_lang::{Implicit, Machine};
 
 use crate::flow::{Letter, Numbered};
 use crate::link::{Link, Sent};
 use crate::rates::Rates;
-use crate::wire::{MAX_MEASURE_BYTES, Values, measure};
+use crate::values::Values;
 
 /// Packets that a window lets through at least, as with quinn's own controllers.
 pub const MIN_WINDOW_PKTS: u64 = 2;

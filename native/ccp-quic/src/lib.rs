@@ -18,7 +18,7 @@ mod fold;
 mod law;
 mod link;
 mod rates;
-mod wire;
+mod values;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

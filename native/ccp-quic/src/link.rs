@@ -1,6 +1,6 @@
 //! The socket to an agent: found, spoken to, and found again after it ended.
 //!
-//! As `ccplane/datapath/link.py` does it for the kernel's flows. An agent binds a datagram socket by name and answers to the
+//! An agent binds a datagram socket by name and answers to the
 //! name of whoever wrote. Ours is connected, so nobody else's datagrams come in, and the agent's end shows.
 
 use std::collections::{HashMap, VecDeque};
@@ -15,10 +15,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ccp_lang::bytecode::{Bytecode, decode};
+use ccp_lang::wire::{self, Message};
 use socket2::SockRef;
 
 use crate::flow::{Flow, Numbered};
-use crate::wire::{self, Message};
+use crate::values::Values;
 
 /// How often is looked whether the agent is there.
 const LOOK: Duration = Duration::from_millis(500);
@@ -121,15 +122,15 @@ impl Link {
     pub(crate) fn add(&self, flow: &Arc<Flow>) {
         let mut known = self.known();
         known.flows.insert(flow.number, Arc::clone(flow));
-        self.tell(&mut known, flow.create());
+        self.tell(&mut known, octets(&flow.create()));
     }
 
     /// Tells that a flow closed.
     pub(crate) fn remove(&self, flow: &Flow) {
         let mut known = self.known();
         known.flows.remove(&flow.number);
-        let mut buffer = [0; wire::MAX_MEASURE_BYTES];
-        self.tell(&mut known, wire::measure(&mut buffer, flow.number, 0, &[]).to_vec());
+        let end = Message::Measure { flow: flow.number, program: 0, fields: Vec::new() };
+        self.tell(&mut known, octets(&end));
     }
 
     /// Sends a report, from the path of an ACK: it does not wait.
@@ -231,13 +232,13 @@ impl Link {
 
     /// Tells an agent that knows nothing of us who is here; one that has no room for that is none yet.
     fn greet(&self, known: &mut Known, peer: Peer) {
-        if self.send(&wire::ready(std::process::id())).is_err() {
+        if self.send(&octets(&Message::Ready { datapath: std::process::id() })).is_err() {
             return;
         }
         tracing::info!(agent = %self.agent.display(), flows = known.flows.len(), "an agent is there");
         known.n_agents += 1;
         known.peer = Some(peer);
-        known.waiting = known.flows.values().map(|flow| flow.create()).collect();
+        known.waiting = known.flows.values().map(|flow| octets(&flow.create())).collect();
         self.full_since_us.store(0, Ordering::Relaxed);
         self.there.store(known.n_agents, Ordering::Release);
         self.flush(known);
@@ -264,11 +265,13 @@ impl Known {
                     self.programs.clear();
                 }
                 let name = program.to_string();
-                let code = Bytecode { n_events, n_instrs, octets, name: &name, origin: "<the agent>" };
+                let code =
+                    Bytecode { n_events, n_instrs, octets: &octets, name: &name, origin: "<the agent>" };
                 let decoded = decode(&code).map_err(|error| error.to_string())?;
                 self.programs.insert(program, Arc::new(decoded));
             }
-            Message::ChangeProgram { flow, program: number, values } => {
+            Message::ChangeProgram { flow, program: number, fields } => {
+                let values = Values::read(&fields)?;
                 let program = self.programs.get(&number);
                 let program = program
                     .ok_or_else(|| format!("flow {flow} gets program {number}, which is not installed"))?;
@@ -277,10 +280,14 @@ impl Known {
                     flow.write(agent, Some(Numbered { number, program: Arc::clone(program) }), &values);
                 }
             }
-            Message::Update { flow, values } => {
+            Message::Update { flow, fields } => {
+                let values = Values::read(&fields)?;
                 if let Some(flow) = self.flows.get(&flow) {
                     flow.write(agent, None, &values);
                 }
+            }
+            Message::Create(_) | Message::Measure { .. } | Message::Ready { .. } => {
+                return Err("it is what a datapath sends".to_string());
             }
         }
         Ok(())
@@ -291,6 +298,11 @@ impl Drop for Link {
     fn drop(&mut self) {
         _ = std::fs::remove_file(&self.own);
     }
+}
+
+/// The octets of a message of a datapath, all of which are short.
+fn octets(message: &Message) -> Vec<u8> {
+    message.octets().expect("a short message")
 }
 
 fn is_busy(error: &io::Error) -> bool {

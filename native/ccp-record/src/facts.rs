@@ -28,13 +28,11 @@ include!(concat!(env!("OUT_DIR"), "/facts.rs"));
 const _: () = assert!(PRIMITIVES.len() == intf::CCP_PRIM_COUNT as usize, "a primitive has no description");
 
 /// Why the fallback law has a flow.
-#[must_use]
 pub fn law_cause(cause: u32) -> &'static str {
     LAW_CAUSES.get(cause as usize).unwrap_or(&LAW_CAUSES[0]).name
 }
 
 /// The counters of a datapath, by name.
-#[must_use]
 pub fn counters(g: &intf::ccp_globals) -> Vec<(&'static str, u64)> {
     let mut counters: Vec<_> = COUNTED.iter().map(|(name, value)| (*name, value(g))).collect();
     counters.extend([

@@ -26,7 +26,6 @@ pub enum Control {
 
 impl Control {
     /// One without an agent; none if there is none of this name.
-    #[must_use]
     pub fn plain(name: &str) -> Option<Self> {
         Some(match name {
             "reno" => Self::Reno(Reno::default()),
@@ -48,7 +47,6 @@ impl Control {
     }
 
     /// The flow, if an agent steers it.
-    #[must_use]
     pub fn agent(&self) -> Option<&AgentFlow> {
         if let Self::Agent(flow) = self { Some(flow) } else { None }
     }

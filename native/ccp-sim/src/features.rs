@@ -35,7 +35,6 @@ pub struct Ends {
 pub const NAMES: &[&[&str]] = &[&crate::rtcp::NAMES];
 
 /// The extensions of the datapath, new for each world.
-#[must_use]
 pub fn extensions() -> Vec<Box<dyn Extension>> {
     vec![Box::new(crate::rtcp::RateLimits::default())]
 }

@@ -104,7 +104,6 @@ fn yes() -> bool {
 
 impl Plan {
     /// A flow over IPv4 that starts at once and has all the time.
-    #[must_use]
     pub fn new(sender: &str, receiver: &str, congestion: &str, app: App) -> Self {
         Plan {
             name: String::new(),
@@ -122,10 +121,7 @@ impl Plan {
     }
 
     /// Reads a plan from JSON.
-    ///
-    /// # Errors
-    ///
-    /// `sim.bad_plan` if it is no such JSON, or describes what cannot be.
+    /// Errors: `sim.bad_plan` if it is no such JSON, or describes what cannot be.
     pub fn from_json(json: &[u8]) -> Result<Self> {
         let plan: Plan =
             serde_json::from_slice(json).map_err(|e| bad("the plan of a flow cannot be read").why(e))?;

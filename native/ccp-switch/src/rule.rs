@@ -30,10 +30,7 @@ pub struct Rule {
 }
 
 /// `struct switch_table` of so many rules.
-///
-/// # Errors
-///
-/// `switch.too_many`, or `switch.bad_rule`.
+/// Errors: `switch.too_many`, or `switch.bad_rule`.
 pub(crate) fn table(rules: &[Rule], version: u32, ending: u32) -> Result<Box<switch_table>> {
     if rules.len() > SWITCH_MAX_RULES as usize {
         return Err(Error::new("switch.too_many", format!("{} rules are too many", rules.len()))

@@ -47,10 +47,7 @@ impl Debug for Switch {
 impl Switch {
     /// Loads and attaches the programs; new sockets are those of a cgroup (and those below it) in one namespace. There
     /// is no lease before [`Switch::renew`].
-    ///
-    /// # Errors
-    ///
-    /// `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or `load.no_btf`.
+    /// Errors: `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or `load.no_btf`.
     pub fn attach(cgroup: &Path, netns_cookie: u64) -> Result<Self> {
         let directory = File::open(cgroup).map_err(|e| no_cgroup(cgroup).why(e))?;
         let owner = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64);
@@ -76,20 +73,14 @@ impl Switch {
     }
 
     /// Shows the programs to the kernel, and attaches them to nothing.
-    ///
-    /// # Errors
-    ///
-    /// `switch.not_permitted`, `switch.refused` or `load.no_btf`.
+    /// Errors: `switch.not_permitted`, `switch.refused` or `load.no_btf`.
     pub fn try_load() -> Result<()> {
         opened(0, 0)?.load().map(drop).map_err(|e| refused(&e))
     }
 
     /// What holds from now on for sockets that come, and for those that are there from the next [`Switch::pass`] on.
     /// Returns the version of the table, as rows say it.
-    ///
-    /// # Errors
-    ///
-    /// `switch.too_many`, `switch.bad_rule` or `switch.refused`.
+    /// Errors: `switch.too_many`, `switch.bad_rule` or `switch.refused`.
     pub fn set_rules(&mut self, rules: &[Rule]) -> Result<u32> {
         let version = self.version.wrapping_add(1);
         self.write(&*rule::table(rules, version, SWITCH_GOING_ON)?)?;
@@ -98,10 +89,7 @@ impl Switch {
     }
 
     /// Goes over the sockets of the calling thread's namespace.
-    ///
-    /// # Errors
-    ///
-    /// `switch.refused`.
+    /// Errors: `switch.refused`.
     pub fn pass(&self) -> Result<()> {
         let mut sockets = Iter::new(&self.sockets).map_err(|e| refused(&e))?;
         let mut nothing = [0; 64]; // the program writes nothing to whoever reads
@@ -110,19 +98,13 @@ impl Switch {
     }
 
     /// Looks at no new sockets any more, and gives those of the calling thread's namespace back what they had.
-    ///
-    /// # Errors
-    ///
-    /// `switch.refused`.
+    /// Errors: `switch.refused`.
     pub fn restore(&mut self) -> Result<()> {
         self.end(SWITCH_RESTORING)
     }
 
     /// Looks at no new sockets any more; those of the calling thread's namespace stay as they are for good.
-    ///
-    /// # Errors
-    ///
-    /// `switch.refused`.
+    /// Errors: `switch.refused`.
     pub fn leave(&mut self) -> Result<()> {
         self.end(SWITCH_LEAVING)
     }
@@ -139,10 +121,7 @@ impl Switch {
     }
 
     /// Our sockets stay as they are until then [ns of CLOCK_MONOTONIC], whatever becomes of us.
-    ///
-    /// # Errors
-    ///
-    /// `switch.refused`.
+    /// Errors: `switch.refused`.
     pub fn renew(&self, until_ns: u64) -> Result<()> {
         let leases = load::map(&self.object, "leases")?;
         leases
@@ -151,19 +130,13 @@ impl Switch {
     }
 
     /// What happened to sockets since the last call, as the bytes of so many `switch_row`.
-    ///
-    /// # Errors
-    ///
-    /// `switch.refused`.
+    /// Errors: `switch.refused`.
     pub fn drain(&self) -> Result<Vec<u8>> {
         self.rows.drain()
     }
 
     /// How many rows the ring refused because nobody drained it.
-    ///
-    /// # Errors
-    ///
-    /// `switch.refused`.
+    /// Errors: `switch.refused`.
     pub fn dropped(&self) -> Result<u64> {
         ccp_trace::dropped(&self.object)
     }

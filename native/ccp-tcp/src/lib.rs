@@ -19,8 +19,6 @@ mod segment;
 mod sender;
 mod sock;
 #[cfg(test)]
-mod speed_tests;
-#[cfg(test)]
 mod test_path;
 mod tick;
 

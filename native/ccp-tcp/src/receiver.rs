@@ -99,7 +99,6 @@ pub struct Receiver {
 
 impl Receiver {
     /// The receiving end of a connection that has just been established.
-    #[must_use]
     pub fn new(config: &Config) -> Self {
         Self {
             totals: Totals::default(),
@@ -133,7 +132,6 @@ impl Receiver {
     }
 
     /// Whether all data and the FIN have arrived.
-    #[must_use]
     pub fn is_finished(&self) -> bool {
         self.fin_seq.is_some_and(|fin| self.rcv_nxt > fin)
     }
@@ -198,7 +196,6 @@ impl Receiver {
     }
 
     /// When `on_timer` has something to do.
-    #[must_use]
     pub fn due_ns(&self) -> Option<u64> {
         match (self.ack_at_ns, self.compress_at_ns) {
             (Some(ack), Some(compressed)) => Some(ack.min(compressed)),

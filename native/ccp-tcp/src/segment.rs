@@ -72,7 +72,6 @@ pub struct Data {
 
 impl Data {
     /// Behind its last sequence number.
-    #[must_use]
     pub fn end_seq(&self) -> u64 {
         self.seq + u64::from(self.len_bytes) + u64::from(self.fin)
     }

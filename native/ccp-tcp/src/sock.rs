@@ -118,7 +118,6 @@ pub struct Sock {
 
 impl Sock {
     /// A connection that has sent nothing yet.
-    #[must_use]
     pub fn new(mss_bytes: u32, init_cwnd: u32) -> Self {
         Self {
             mstamp_us: 0,
@@ -171,31 +170,26 @@ impl Sock {
     }
 
     /// Segments in the network, as the sender sees it (`tcp_packets_in_flight`).
-    #[must_use]
     pub fn packets_in_flight(&self) -> u32 {
         (self.packets_out + self.retrans_out).saturating_sub(self.sacked_out + self.lost_out)
     }
 
     /// Whether the window, not the application, limits sending, as the kernel judges it (`tcp_is_cwnd_limited`).
-    #[must_use]
     pub fn cwnd_limited(&self) -> bool {
         self.is_cwnd_limited || (self.in_slow_start() && self.snd_cwnd < 2 * self.max_packets_out)
     }
 
     /// Below the threshold.
-    #[must_use]
     pub fn in_slow_start(&self) -> bool {
         self.snd_cwnd < self.snd_ssthresh
     }
 
     /// Whether a loss or a mark lowers the window now.
-    #[must_use]
     pub fn in_reduction(&self) -> bool {
         matches!(self.ca_state, CaState::Cwr | CaState::Recovery)
     }
 
     /// Threshold to go back to: `tcp_current_ssthresh`.
-    #[must_use]
     pub fn current_ssthresh(&self) -> u32 {
         if self.in_reduction() {
             self.snd_ssthresh

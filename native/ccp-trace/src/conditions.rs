@@ -30,7 +30,6 @@ pub struct Conditions {
 
 impl Conditions {
     /// As programs have them; none if a prefix is longer than an address.
-    #[must_use]
     pub fn in_kernel(&self) -> Option<socket_conditions> {
         let (src, src_mask) = prefix(self.src)?;
         let (dst, dst_mask) = prefix(self.dst)?;

@@ -53,10 +53,7 @@ pub(crate) fn attach(object: &Object) -> Result<Vec<Link>> {
 }
 
 /// What the program counted in the only entry of the array `dropped`.
-///
-/// # Errors
-///
-/// `trace.refused`.
+/// Errors: `trace.refused`.
 pub fn dropped(object: &Object) -> Result<u64> {
     let value = map(object, "dropped")?
         .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)

@@ -24,19 +24,13 @@ impl Debug for Rows {
 
 impl Rows {
     /// Reads rows of so many bytes each.
-    ///
-    /// # Errors
-    ///
-    /// `trace.refused`: the object has no such ring buffer.
+    /// Errors: `trace.refused`: the object has no such ring buffer.
     pub fn of(object: &Object, row_bytes: usize) -> Result<Self> {
         Self::named(object, "rows", row_bytes)
     }
 
     /// The same of a ring buffer of another name.
-    ///
-    /// # Errors
-    ///
-    /// `trace.refused`: the object has no such ring buffer.
+    /// Errors: `trace.refused`: the object has no such ring buffer.
     pub fn named(object: &Object, name: &str, row_bytes: usize) -> Result<Self> {
         let taken = Bytes::default();
         let fill = Arc::clone(&taken);
@@ -54,10 +48,7 @@ impl Rows {
     }
 
     /// Rows since the last call, one behind the other.
-    ///
-    /// # Errors
-    ///
-    /// `trace.refused`.
+    /// Errors: `trace.refused`.
     pub fn drain(&self) -> Result<Vec<u8>> {
         self.ring.consume().map_err(|e| refused(&e))?;
         Ok(std::mem::take(&mut *lock(&self.taken)))

@@ -64,10 +64,7 @@ impl Debug for Windows {
 
 impl Windows {
     /// Loads and attaches the program; looks at sockets of these network namespaces, or of all.
-    ///
-    /// # Errors
-    ///
-    /// `load.no_btf`, `trace.no_tracepoint`, `trace.not_permitted` or `trace.refused`.
+    /// Errors: `load.no_btf`, `trace.no_tracepoint`, `trace.not_permitted` or `trace.refused`.
     pub fn attach(netns_inodes: Option<&[u32]>) -> Result<Self> {
         load::need_tracepoints(&ccp_load::kernel_types()?, &["net_dev_queue"])?;
         let mut open = ccp_load::open(OBJECT).map_err(|e| refused(&e))?;

@@ -5,6 +5,7 @@ It carries no packet and applies no update; what the loop does on real sockets i
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +13,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ccplane.base.errors import CcpError, VerifierError
-from ccplane.base.flows import FlowInfo, FlowStats
-from ccplane.datapath.protocol import REPORT_HEAD, STAMP_SHIFT, Datapath, handle_of
+from ccplane.base.errors import CcpError, RegisterError, VerifierError
+from ccplane.base.flows import MAX_REGISTER, FlowInfo, FlowStats
+from ccplane.datapath.protocol import (
+    CLOSED,
+    CREATED,
+    REPORT,
+    REPORT_HEAD,
+    STAMP_SHIFT,
+    TOLD,
+    Datapath,
+    handle_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +56,20 @@ class FakeStats(FlowStats):
 
 @dataclass(frozen=True, slots=True)
 class FakeCreated:
-    EVENT_KIND: ClassVar = "created"
+    EVENT_KIND: ClassVar = CREATED
     info: FakeInfo
 
 
 @dataclass(frozen=True, slots=True)
 class FakeClosed:
-    EVENT_KIND: ClassVar = "closed"
+    EVENT_KIND: ClassVar = CLOSED
     flow_id: int
     stats: FakeStats
 
 
 @dataclass(frozen=True, slots=True)
 class FakeTold:
-    EVENT_KIND: ClassVar = "told"
+    EVENT_KIND: ClassVar = TOLD
     flow_id: int
     octets: bytes
     extension: str = "counter"
@@ -72,7 +82,7 @@ def stamped(handle: int, changes: int) -> int:
 
 
 class FakeReport:
-    EVENT_KIND = "report"
+    EVENT_KIND = REPORT
     __slots__ = (
         "_registers",
         "cwnd_bytes",
@@ -171,6 +181,7 @@ class FakeDatapath:
         self.written_many: list[tuple[list[int], list[int], list[int]]] = []
         self.registers_many: list[dict[str, list[int]]] = []
         self.installed: dict[int, FakeProgram] = {}
+        self.given: dict[int, int | None] = {}
         self.names: dict[str, bool] = {}
         self.missed = {"creates_missed": 0, "closes_missed": 0}
         self.heartbeats = 0
@@ -234,6 +245,12 @@ class FakeDatapath:
     ) -> bool:
         self.written_between_heartbeats[-1] += 1
         handle = None if program is None else handle_of(program)
+        given = self.given[flow_id] = self.given.get(flow_id) if handle is None else handle
+        for name, value in (registers or {}).items():
+            if given in self.installed and name not in self.installed[given].control_registers:
+                raise RegisterError("register.unknown", f"no `{name}`", fix="none")
+            if not 0 <= operator.index(value) <= MAX_REGISTER:
+                raise OverflowError(value)
         self.written.append(Written(flow_id, cwnd_bytes, rate_bytes_per_s, handle, registers, letters))
         return flow_id in self.there
 

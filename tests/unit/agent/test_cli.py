@@ -70,17 +70,6 @@ def test_help_lists_all_commands() -> None:
         assert command in result.output
 
 
-@pytest.mark.parametrize("command", ["run", "flows", "check", "doctor", "unload", "algorithms", "new"])
-def test_every_command_has_help(command: str) -> None:
-    result = ccp(command, "--help")
-    assert result.exit_code == 0
-    assert "Usage" in result.output
-
-
-def test_unknown_command_is_a_usage_error() -> None:
-    assert ccp("nonsense").exit_code == 2
-
-
 def test_debug_shows_the_traceback() -> None:
     plain, debug = ccp("run", "nobody"), ccp("--debug", "run", "nobody")
     assert plain.exit_code == debug.exit_code == 1
@@ -131,13 +120,8 @@ def test_run_passes_options_on(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> 
     (options,) = seen
     assert (options.max_flows, options.heartbeat_timeout_ms, options.pin_dir) == (10, 500, "/sys/fs/bpf/x")
     assert (options.max_flows_per_user, options.max_flows_per_cgroup) == (3, 4)
-
-
-def test_run_has_no_quotas_unless_asked(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[ebpf.LoadOptions] = []
-    monkeypatch.setattr(ebpf, "load", lambda options: seen.append(options) or kernel)
     ccp("run", "reno", "--duration=0")
-    assert (seen[0].max_flows_per_user, seen[0].max_flows_per_cgroup) == (None, None)
+    assert (seen[1].max_flows_per_user, seen[1].max_flows_per_cgroup) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -185,11 +169,6 @@ def test_an_agent_of_portus_is_waited_for_as_algorithms_are_run(kernel: Any, tmp
     assert result.exit_code == 0, result.output
     assert f"ccp: waits for the agent at {tmp_path / 'theirs'}, 1 flow adopted; use: " in result.output
     assert "; flows run the fallback law, " in result.output
-
-
-def test_run_shows_all_problems() -> None:
-    result = ccp("run", "reno", "--rule", "nonsense", "--param", "beta")
-    assert result.output.count("  fix  ") == 2
 
 
 # check
@@ -260,12 +239,6 @@ def test_check_finds_what_is_wrong(tmp_path: Path, body: str, slug: str) -> None
     assert result.exit_code == 1
     assert slug in result.output
     assert "Traceback" not in result.output
-
-
-@pytest.mark.parametrize("name", registry.names())
-def test_check_accepts_every_shipped_algorithm(name: str) -> None:
-    result = ccp("check", name, "--json")
-    assert result.exit_code == 0, result.output
 
 
 # doctor

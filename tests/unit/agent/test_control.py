@@ -25,7 +25,7 @@ from ccplane.agent.messages import Envelope
 from ccplane.base.errors import CcpError, LoadError, UsageError
 from ccplane.datapath.ebpf import compile_program
 from tests.unit.agent.fakes import FakeBatch, FakeClosed, FakeCreated, FakeInfo, FakeReport, FakeStats
-from tests.unit.agent.live import FOLD, Edited, text
+from tests.unit.agent.live import Edited, text
 
 SOURCE = text("""
     beta = Param(0.5, min=0.1, max=0.9, unit="parts", doc="what it does")
@@ -180,17 +180,6 @@ def test_parameters_read_and_set_as_a_mapping(served: Served, client: Client) ->
         del client.params["gamma"]
 
 
-def test_text_spells_a_value_and_a_wrong_one_changes_nothing(served: Served, client: Client) -> None:
-    assert client.set({"beta": "0.7", "rounds": "4"}) == 2
-    with pytest.raises(CcpError) as caught:
-        client.set({"rounds": 5, "beta": 7.0})
-    assert caught.value.slug == "param.out_of_range"
-    assert (served.instance(1).beta, served.instance(1).rounds) == (0.7, 4)
-    with pytest.raises(CcpError) as caught:
-        client.set({"gamma": 1})
-    assert caught.value.slug == "param.nobody_has"
-
-
 def test_parameter_by_rule_holds_for_flows_that_match_now_and_later(served: Served, client: Client) -> None:
     served.feed(FakeCreated(FakeInfo(3, dst_port=80)))
     assert client.set({"beta": 0.2}, rule="dport=80") == 1
@@ -238,13 +227,6 @@ def test_source_is_checked_as_if_it_were_loaded_and_nothing_changes(served: Serv
     assert "algorithm:refused" not in [event["kind"] for event in client.events()]
 
 
-def test_source_that_was_refused_is_not_the_running_one(served: Served, client: Client) -> None:
-    running = served.file.read_text()
-    with pytest.raises(CcpError):
-        client.load(SOURCE.replace("self.n += 1", "self.m += 1"), "mine")
-    assert client.source("mine")["text"] == running
-
-
 def test_flows_are_switched_one_some_and_all(served: Served, client: Client) -> None:
     client.load(SOURCE.replace("10_000", "50_000"), "other")
     assert client.switch("other", flow=1) == 1
@@ -263,25 +245,6 @@ def test_flows_are_switched_one_some_and_all(served: Served, client: Client) -> 
     with pytest.raises(CcpError) as caught:
         client.switch("nobody")
     assert caught.value.slug == "algorithm.unknown"
-
-
-def test_fold_program_is_replaced(served: Served, client: Client) -> None:
-    assert client.install_program("mine", FOLD.replace("Ack.bytes_acked", "Ack.packets_acked")) == 2
-    with pytest.raises(CcpError) as caught:
-        client.install_program("mine", "(def (x 0)) (when true (:= x Ack.nothing))")
-    assert caught.value.slug.startswith("lang.")
-
-
-def test_telemetry_without_a_bus_is_an_error(client: Client) -> None:
-    with pytest.raises(CcpError) as caught:
-        client.subscribe("int_summary")
-    assert caught.value.slug == "telemetry.no_bus"
-
-
-def test_agent_is_stopped(served: Served, client: Client) -> None:
-    client.stop()
-    while not served.datapath.closed:
-        pass
 
 
 # Listening

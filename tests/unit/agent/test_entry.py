@@ -23,11 +23,3 @@ def test_interrupt_while_it_imports_is_no_traceback(monkeypatch: pytest.MonkeyPa
     with pytest.raises(SystemExit) as caught:
         entry.main()
     assert caught.value.code == 130
-
-
-def test_it_runs_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["ccp", "--version"])
-    with pytest.raises(SystemExit) as caught:
-        entry.main()
-    assert caught.value.code == 0
-    assert capsys.readouterr().out.startswith("ccplane ")

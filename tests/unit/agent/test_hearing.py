@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
-from ccplane.agent import bus
+from ccplane.agent import bus, hearing
 from ccplane.agent import messages as ask
 from ccplane.agent.control import _ENCODE
-from ccplane.agent.hearing import MAX_STANDING, Hearing
+from ccplane.agent.hearing import Hearing
 from ccplane.agent.management import Management
 from ccplane.agent.requests import Requests
 from ccplane.agent.streams import Streams
@@ -305,16 +306,17 @@ def test_flows_that_closed_leave_nothing_to_expire(tmp_path: Path) -> None:
 
 
 def test_decisions_are_forgotten_when_they_expire_and_the_oldest_when_there_are_too_many(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(hearing, "MAX_STANDING", 50)
     live = Heard(tmp_path, LISTENING)
-    for number in range(3 * MAX_STANDING):
+    for number in range(150):
         decision = RegimeDecision(peer=f"2001:db8::{number:x}", regime="SHARED")
-        live.say(decision, sender=f"detector-{number}", ttl_us=1000 if number < MAX_STANDING else 10**9)
-        if number < MAX_STANDING:
+        live.say(decision, sender=f"detector-{number}", ttl_us=1000 if number < 50 else 10**9)
+        if number < 50:
             live.later(1)
-    assert len(live.hearing._standing) <= MAX_STANDING
-    last = f"2001:db8::{3 * MAX_STANDING - 1:x}"
+    assert len(live.hearing._standing) <= 50
+    last = "2001:db8::95"
     live.feed(FakeCreated(FakeInfo(1, dst_addr=last)))
     live.plane.turn(0)
-    assert live.instance().heard == [("regime_decision", f"detector-{3 * MAX_STANDING - 1}")]
+    assert live.instance().heard == [("regime_decision", "detector-149")]

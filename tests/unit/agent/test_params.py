@@ -4,7 +4,7 @@ import pytest
 
 from ccp_algs import Algorithm, Param
 from ccplane.agent import params
-from ccplane.base.errors import ParamError, Several, UsageError
+from ccplane.base.errors import ParamError, UsageError
 
 
 def classes() -> dict[str, type[Algorithm]]:
@@ -50,13 +50,6 @@ def test_qualified_name_sets_it_for_one_algorithm() -> None:
     assert (algorithms["one"].beta, algorithms["two"].beta) == (0.5, 0.3)
 
 
-def test_setting_for_the_class_reaches_instances_that_live() -> None:
-    algorithms = classes()
-    flow = algorithms["one"]()
-    params.set_all({"beta": "0.6"}, algorithms)
-    assert flow.beta == 0.6
-
-
 @pytest.mark.parametrize(
     ("name", "value", "slug", "hint"),
     [
@@ -72,9 +65,3 @@ def test_wrong_setting_says_what_to_do(name: str, value: str, slug: str, hint: s
         params.set_all({name: value}, classes())
     assert caught.value.slug == slug
     assert hint in caught.value.fix
-
-
-def test_all_wrong_settings_are_told_at_once() -> None:
-    with pytest.raises(Several) as caught:
-        params.set_all({"one.beta": "7", "two.beta": "8"}, classes())
-    assert len(caught.value.errors) == 2

@@ -11,7 +11,6 @@ from ccplane.agent.algorithms import Running
 from ccplane.agent.changes import Which
 from ccplane.agent.hosts import VectorHost
 from ccplane.agent.plane import Plane
-from ccplane.base.errors import ParamError
 from tests.unit.agent.fakes import (
     FakeClosed,
     FakeCreated,
@@ -210,17 +209,6 @@ def test_lost_close_is_told_to_the_instance() -> None:
     datapath.there.clear()
     plane.resync()
     assert cls.calls == [("create", 1), ("close", 1)]
-
-
-def test_parameter_cannot_be_set_for_one_of_its_flows() -> None:
-    cls, datapath = vector(), fake_datapath(FakeInfo(1))
-    plane = plane_with(datapath, cls)
-    plane.adopt()
-    with pytest.raises(ParamError) as caught:
-        plane.changes.set_params({"beta": 0.7}, Which(1))
-    assert caught.value.slug == "param.shared"
-    plane.changes.set_params({"beta": 0.7}, Which())
-    assert cls.instances[0].beta == 0.7
 
 
 def test_it_may_do_to_one_flow_what_single_algorithms_may() -> None:

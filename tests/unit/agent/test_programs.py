@@ -20,13 +20,6 @@ def test_programs_are_installed_once_whatever_the_number_of_flows() -> None:
     assert programs.named("b").users == 0
 
 
-def test_nothing_stays_installed_when_one_program_is_refused() -> None:
-    datapath = fake_datapath(refuse=["b"])
-    with pytest.raises(VerifierError):
-        ProgramSet("alg", datapath, {"a": FakeProgram("a"), "b": FakeProgram("b")}, "a")
-    assert datapath.installed == {}
-
-
 def test_extensions_are_loaded_before_the_programs(tmp_path: Path) -> None:
     own = tmp_path / "counter.bpf.o"
     own.write_bytes(b"ELF")
@@ -65,15 +58,3 @@ def test_replaced_program_goes_at_once_when_nobody_runs_it() -> None:
     programs = ProgramSet("alg", datapath, {"a": FakeProgram("a")}, "a")
     programs.replace("a", FakeProgram("a", uid=2))
     assert sorted(datapath.installed) == [2]
-
-
-def test_old_program_stays_when_its_successor_is_refused() -> None:
-    datapath = fake_datapath()
-    programs = ProgramSet("alg", datapath, {"a": FakeProgram("a")}, "a")
-    old = programs.named("a")
-    datapath.refuse.add("a")
-    with pytest.raises(VerifierError):
-        programs.replace("a", FakeProgram("a", uid=2))
-    assert programs.named("a") is old
-    assert not old.retired
-    assert sorted(datapath.installed) == [1]

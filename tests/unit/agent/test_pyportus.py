@@ -50,6 +50,10 @@ class HalvingFlow:
         self.datapath.update_field("Cwnd", r.Cwnd // 2)
 
 
+def one_program(self: portus.AlgBase) -> dict[str, str]:
+    return {"default": PROGRAM}
+
+
 class Halving(portus.AlgBase):
     def __init__(self) -> None:
         self.flows: list[HalvingFlow] = []
@@ -95,9 +99,8 @@ def test_script_steers_flows(datapath: FakeDatapath, tmp_path: Path) -> None:
 
 
 def test_flow_that_sets_no_program_runs_the_law(datapath: FakeDatapath, tmp_path: Path) -> None:
-    class Silent(Halving):
-        def datapath_programs(self) -> dict[str, str]:
-            return {"default": PROGRAM}
+    class Silent(portus.AlgBase):
+        datapath_programs = one_program
 
         def new_flow(self, datapath: Any, datapath_info: Any) -> object:
             return object()
@@ -108,9 +111,8 @@ def test_flow_that_sets_no_program_runs_the_law(datapath: FakeDatapath, tmp_path
 
 
 def test_exception_in_a_script_costs_the_flow_only(datapath: FakeDatapath, tmp_path: Path) -> None:
-    class Broken(Halving):
-        def datapath_programs(self) -> dict[str, str]:
-            return {"default": PROGRAM}
+    class Broken(portus.AlgBase):
+        datapath_programs = one_program
 
         def new_flow(self, datapath: Any, datapath_info: Any) -> Any:
             if datapath_info.sock_id == 1:
@@ -131,38 +133,29 @@ def test_every_ipc_of_portus_is_taken(datapath: FakeDatapath, tmp_path: Path, ip
 # What start refuses
 
 
-def test_other_ipc_is_refused() -> None:
-    with pytest.raises(ValueError, match="netlink"):
-        portus.start("tcp", Halving())
+class WithoutFlows(portus.AlgBase):
+    datapath_programs = one_program
 
 
-def test_class_of_something_else_is_refused() -> None:
-    class Other:
+class OfOtherParameters(portus.AlgBase):
+    datapath_programs = one_program
+
+    def new_flow(self, control: Any, info: Any) -> None:
         pass
 
-    with pytest.raises(Exception, match="AlgBase"):
-        portus.start("netlink", Other())
 
-
-def test_missing_method_is_refused() -> None:
-    class Half(portus.AlgBase):
-        def datapath_programs(self) -> dict[str, str]:
-            return {"default": PROGRAM}
-
-    with pytest.raises(NotImplementedError, match="new_flow"):
-        portus.start("netlink", Half())
-
-
-def test_method_with_other_parameters_is_refused() -> None:
-    class Wrong(portus.AlgBase):
-        def datapath_programs(self) -> dict[str, str]:
-            return {"default": PROGRAM}
-
-        def new_flow(self, control: Any, info: Any) -> None:
-            pass
-
-    with pytest.raises(NameError, match="datapath_info"):
-        portus.start("netlink", Wrong())
+@pytest.mark.parametrize(
+    ("ipc", "alg", "error", "says"),
+    [
+        ("tcp", Halving, ValueError, "netlink"),
+        ("netlink", object, Exception, "AlgBase"),
+        ("netlink", WithoutFlows, NotImplementedError, "new_flow"),
+        ("netlink", OfOtherParameters, NameError, "datapath_info"),
+    ],
+)
+def test_what_cannot_run_is_refused(ipc: str, alg: Any, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        portus.start(ipc, alg())
 
 
 @pytest.mark.parametrize("programs", [{}, [], None, {"default": 7}, {7: PROGRAM}])
@@ -285,9 +278,8 @@ def test_fields_of_the_wrong_type_are_refused(fields: Any, error: type[Exception
 def test_unknown_names_are_refused_by_the_flow(datapath: FakeDatapath, tmp_path: Path) -> None:
     caught: list[Exception] = []
 
-    class Curious(Halving):
-        def datapath_programs(self) -> dict[str, str]:
-            return {"default": PROGRAM}
+    class Curious(portus.AlgBase):
+        datapath_programs = one_program
 
         def new_flow(self, datapath: Any, datapath_info: Any) -> Any:
             flow = HalvingFlow(datapath, datapath_info)

@@ -14,7 +14,7 @@ from ccplane.agent.candidate import check_takeover, prepare
 from ccplane.agent.changes import Which
 from ccplane.agent.reload import Loader
 from ccplane.agent.source import read, version_of
-from ccplane.base.errors import CcpError, LangError, UsageError, VerifierError
+from ccplane.base.errors import CcpError, UsageError, VerifierError
 from ccplane.datapath.ebpf import compile_program
 from tests.unit.agent.fakes import FakeClosed, FakeCreated, FakeInfo, FakeReport, FakeStats, Written
 from tests.unit.agent.live import FOLD, edited, text
@@ -161,13 +161,6 @@ def test_name_stays_whatever_the_new_version_calls_itself(file: Path) -> None:
         assert live.plane.flow_ids("mine") == [1]
 
 
-def test_saving_without_a_change_does_nothing(file: Path) -> None:
-    with edited(file, FIRST, 1) as live:
-        instance = live.instance()
-        assert live.save(FIRST).notes
-        assert live.instance() is instance
-
-
 def test_old_modules_do_not_pile_up(file: Path) -> None:
     def modules() -> int:
         return sum(name.startswith("ccp_algs_live_") and "." not in name for name in sys.modules)
@@ -296,37 +289,7 @@ def test_loop_without_end_is_interrupted(file: Path) -> None:
         assert live.save(SECOND).flows == 1
 
 
-def test_file_that_is_gone_is_told(file: Path) -> None:
-    with edited(file, FIRST, 1) as live:
-        file.unlink()
-        with pytest.raises(UsageError) as caught:
-            live.do(lambda: live.loader.reload("mine"))
-        assert caught.value.slug == "reload.not_readable"
-
-
 # Text, and other algorithms
-
-
-def test_text_of_a_running_name_is_its_next_version(file: Path) -> None:
-    with edited(file, FIRST, 1) as live:
-        live.load(SECOND, "mine")
-        live.report(1, acked=1)
-        assert live.datapath.written[-1].cwnd_bytes == 50_001
-        with pytest.raises(UsageError) as caught:
-            live.do(lambda: live.loader.reload("mine"))
-        assert caught.value.slug == "reload.no_file"
-        with pytest.raises(LangError) as lang:
-            live.load(SECOND.replace("Ack.bytes_acked", "Ack.bytes_ackd"), "mine")
-        assert lang.value.where.startswith("<cell>:")
-
-
-def test_text_of_a_new_name_runs_beside_the_others(file: Path) -> None:
-    with edited(file, FIRST, 1) as live:
-        live.load(SECOND, "second")
-        assert live.datapath.names["ccp.second"] is False
-        live.feed(FakeCreated(FakeInfo(2, cc_name="ccp.second")))
-        assert live.plane.flow_ids("second") == [2]
-        assert live.plane.flow_ids("mine") == [1]
 
 
 def test_name_that_the_kernel_refuses_runs_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

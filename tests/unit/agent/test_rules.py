@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccplane.agent.rules import CgroupTree, Rule, choose, parse_address, parse_rule, parse_rules
+from ccplane.agent.rules import CgroupTree, Rule, choose, parse_rule, parse_rules
 from ccplane.base.errors import Several, UsageError
 from tests.unit.agent.fakes import FakeInfo, outcome
 
@@ -130,8 +130,3 @@ def test_any_text_is_a_rule_or_a_usage_error(text: str) -> None:
     assert isinstance(rule, Rule) or all(
         isinstance(error, UsageError) and error.slug.startswith("rule.") and error.fix for error in errors
     )
-
-
-@given(st.ip_addresses(v=4))
-def test_mapped_address_counts_as_ipv4(address: ipaddress.IPv4Address) -> None:
-    assert parse_address(f"::ffff:{address}") == address

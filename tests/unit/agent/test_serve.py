@@ -80,13 +80,6 @@ def stop(plane: Plane) -> None:
 # Planning
 
 
-def test_plan_gives_each_algorithm_its_name_and_ecn() -> None:
-    ready = plan(Description(["cubic", "dctcp"], names={"cubic": "ccp.c"}, rules=["dport=1 -> dctcp"]))
-    assert ready.default.name == "cubic"
-    assert ready.registrations == {"ccp": False, "ccp.c": False, "ccp.dctcp": True}
-    assert [rule.text for rule in ready.without_ecn()] == ["dport=1 -> dctcp"]
-
-
 def test_plain_name_asks_for_ecn_when_the_default_needs_it() -> None:
     ready = plan(Description(["cubic", "dctcp"], default="dctcp", rules=["dport=1 -> dctcp"]))
     assert ready.registrations["ccp"] is True
@@ -254,12 +247,6 @@ def test_failed_start_takes_away_what_it_loaded_and_leaves_what_it_adopted(
     assert kernel.unloaded == unloaded
     assert kernel.datapath.names == {}
     assert running(PIN_DIR, tmp_path) is None
-
-
-def test_nothing_is_loaded_when_what_was_asked_makes_no_sense(kernel: Kernel, tmp_path: Path) -> None:
-    with pytest.raises(UsageError):
-        serve(tmp_path, "nobody")
-    assert kernel.options == []
 
 
 # The control socket

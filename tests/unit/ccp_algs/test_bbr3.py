@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ccp_algs.bbr3 import CRUISE, DOWN, DRAIN, PROBE_BW, PROBE_RTT, REFILL, STARTUP, UP, Bbr3
@@ -13,88 +13,80 @@ from ccp_algs.bbr_model import Bbr3Fold
 from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.episodes import STARTED
 from experiments.events import SetLink
+from experiments.metrics import jain_index
 from experiments.netlab.spec import Buffer, Direction
 from experiments.run import run
 from experiments.runs.shapes import PointToPoint
 from experiments.scenario import Flow, Scenario
-from tests.unit.ccp_algs.bottleneck import Link, Sender
 from tests.unit.ccp_algs.folded import INFINITY, MSS
+from tests.unit.ccp_algs.simulated import BULK, PAYLOAD_SHARE, Bottleneck
 
 RATE = 1.25e6
 RTT_US = 40_000
-BDP_PKTS = RATE * RTT_US / 1e6 / MSS  # 34.5
+BDP_PKTS = RATE * RTT_US / 1e6 / 1500
+SLOW = {"kind": "on_off", "phases_us": [(60_000_000, 0)], "rate_bytes_per_s": RATE / 2}
+"""An application that never fills the path."""
+NO_PROBE_RTT = {"probe_rtt_interval_s": 600}
 
 
-def alone(buffer_pkts: float = 1e9, **params: Any) -> tuple[Link, Sender]:
-    link = Link(RATE, RTT_US, buffer_pkts)
-    return link, Sender(link, Bbr3, **params)
+def alone(buffer_pkts: int = 10_000, rate: float = RATE, rtt_us: int = RTT_US, **more: Any) -> Bottleneck:
+    return Bottleneck(Bbr3, rate, rtt_us, buffer_pkts, **more)
 
 
-def run_until(link: Link, flow: Sender, *states: str, limit_s: float = 30) -> None:
-    """Run until the flow is in one of these states."""
-    end_us = link.now_us + 1e6 * limit_s
-    while flow.state not in states:
-        assert link.now_us < end_us, f"still in {flow.state}"
-        link.run(0.001)
+def run_until(net: Bottleneck, *states: str) -> np.ndarray:
+    """Run until the flow is in one of these states; return the sockets' samples since then."""
+    rows = net.run(30, until=lambda: net.flows and net.flows[0].state in states)
+    assert net.flows[0].state in states
+    return rows
 
 
-def share(link: Link, flow: Sender, seconds: float) -> float:
-    """Run, and return the part of the link that the flow got."""
-    before = flow.delivered
-    link.run(seconds)
-    return (flow.delivered - before) * MSS / seconds / link.bytes_per_s
-
-
-def names(flow: Sender) -> list[str]:
-    return [state for _, state in flow.states]
+def names(net: Bottleneck) -> list[str]:
+    return [state for _, state in net.flows[0].states]
 
 
 def test_startup_ends_when_the_rate_grows_no_more_and_the_queue_is_drained() -> None:
-    link, flow = alone()
-    run_until(link, flow, DRAIN)
-    assert flow.last["max_bw_bytes_per_s"] == pytest.approx(RATE, rel=0.02)
-    assert flow.algorithm.pipe.rounds == 3
-    assert flow["pacing_permille"] == 495
-    assert link.now_us - 1e6 < 15 * RTT_US, "the rate doubles each round trip"
-    filled_us = link.queue_us
-    assert filled_us > RTT_US / 2
-    run_until(link, flow, DOWN, CRUISE)
-    assert link.queue_us < 0.1 * filled_us
+    net = alone()
+    run_until(net, DRAIN)
+    flow = net.flows[0]
+    assert flow.last["max_bw_bytes_per_s"] == pytest.approx(RATE * PAYLOAD_SHARE, rel=0.02)
+    assert flow.instance.pipe.rounds == 3
+    assert net.now_us - 1e6 < 15 * RTT_US, "the rate doubles each round trip"
+    run_until(net, DOWN, CRUISE)
+    rtts_us = net.run(0.05)["rtt_us"]
+    assert rtts_us.max() > 1.5 * RTT_US
+    assert rtts_us[-1] < 1.1 * RTT_US
 
 
 def test_link_is_full_and_the_queue_is_short_most_of_the_time() -> None:
-    link, flow = alone()
-    link.run(1)
-    queues_us = []
-    before = flow.delivered
-    for _ in range(3900):  # up to the first ProbeRTT
-        link.run(0.001)
-        queues_us.append(link.queue_us)
-    assert (flow.delivered - before) * MSS / 3.9 > 0.97 * RATE
-    assert sorted(queues_us)[len(queues_us) // 2] < 0.1 * RTT_US
-    assert max(queues_us) < 1.3 * RTT_US, "the window is 2.25 BDP at most, and what aggregation asks for"
-    assert flow.lost == 0
+    net = alone()
+    net.run(1)
+    assert net.share(3.9) > 0.97  # up to the first ProbeRTT
+    rtts_us = net.run(0)["rtt_us"]
+    rtts_us = rtts_us[len(rtts_us) // 4 :]
+    assert np.median(rtts_us) < 1.1 * RTT_US
+    assert rtts_us.max() < 2.3 * RTT_US, "the window is 2.25 BDP at most, and what aggregation asks for"
+    assert net.dropped_pkts == 0
 
 
 def test_cycle_goes_down_cruise_refill_up() -> None:
-    link, flow = alone(probe_rtt_interval_s=600)
-    link.run(10)
-    cycle = names(flow)[names(flow).index(REFILL) :]
+    net = alone(**NO_PROBE_RTT)
+    net.run(10)
+    cycle = names(net)[names(net).index(REFILL) :]
     follows = {UP: DOWN, DOWN: CRUISE, CRUISE: REFILL, REFILL: UP}
     assert all(after == follows[before] for before, after in itertools.pairwise(cycle))
-    assert cycle.count(UP) >= 4, "the BDP is 34 packets: each 34 round trips, as Reno"
-    ups = [t for t, state in flow.states if state == UP]
+    assert cycle.count(UP) >= 4, "the BDP is 33 packets: each 33 round trips, as Reno"
+    ups = [t for t, state in net.flows[0].states if state == UP]
     rounds = [(after - before) / RTT_US for before, after in itertools.pairwise(ups)]
-    assert all(34 <= one <= 45 for one in rounds)
+    assert all(33 <= one <= 46 for one in rounds)
 
 
 def test_time_to_the_next_probe_is_two_to_three_seconds_on_large_paths() -> None:
-    link = Link(2 * RATE, 100_000)
-    flow = Sender(link, Bbr3, probe_rtt_interval_s=600)
-    link.run(15)
+    net = alone(rate=2 * RATE, rtt_us=100_000, **NO_PROBE_RTT)
+    net.run(15)
+    states = net.flows[0].states
     waits_s = [
         (after - before) / 1e6
-        for (before, state), (after, _) in zip(flow.states, flow.states[2:], strict=False)
+        for (before, state), (after, _) in zip(states, states[2:], strict=False)
         if state == DOWN
     ]
     assert len(waits_s) >= 3
@@ -102,175 +94,123 @@ def test_time_to_the_next_probe_is_two_to_three_seconds_on_large_paths() -> None
     assert len({round(one, 2) for one in waits_s}) > 1, "random"
 
 
-def test_shallow_buffer_bounds_what_is_in_flight_and_losses_stay_few() -> None:
-    link, flow = alone(buffer_pkts=10)
-    link.run(3)
-    assert flow.algorithm.pipe.is_full
-    assert flow["inflight_long_bytes"] < (BDP_PKTS + 16) * MSS
-    dropped, sent = link.dropped, flow.delivered
-    assert share(link, flow, 10) > 0.93
-    assert (link.dropped - dropped) / (flow.delivered - sent) < 0.01
-
-
-def test_startup_ends_because_of_losses() -> None:
-    link, flow = alone(buffer_pkts=10)
-    flow.algorithm.pipe.rounds = -100  # leaves only the losses
-    run_until(link, flow, DRAIN, limit_s=1)
-    assert flow.algorithm.pipe.rounds < 3
-    assert flow.algorithm.undo.state == STARTUP
-    assert flow["inflight_long_bytes"] < INFINITY
-
-
-def test_probe_after_one_that_went_too_high_stops_at_the_bound_and_is_repeated_at_once() -> None:
-    link, flow = alone(buffer_pkts=10, probe_rtt_interval_s=600)
-    link.run(12)
-    runs = names(flow)
+def test_shallow_buffer_bounds_what_is_in_flight_and_a_probe_that_went_too_high_is_repeated_at_once() -> None:
+    net = alone(10, **NO_PROBE_RTT)
+    net.run(3)
+    assert net.flows[0].instance.pipe.is_full
+    assert net.flows[0].last["long_bytes"] < (BDP_PKTS + 16) * MSS
+    dropped = net.dropped_pkts
+    assert net.share(10) > 0.93
+    assert (net.dropped_pkts - dropped) * 1500 / (10 * RATE) < 0.01
+    runs = names(net)
     assert (UP, DOWN, REFILL) in zip(runs, runs[1:], runs[2:], strict=False), "no cruise in between"
 
 
+def test_startup_ends_because_of_losses() -> None:
+    net = alone(10)
+    net.run(1, until=lambda: net.flows)
+    net.flows[0].instance.pipe.rounds = -100  # leaves only the losses
+    run_until(net, DRAIN)
+    assert net.now_us < 2e6
+    assert net.flows[0].instance.pipe.rounds < 3
+    assert net.flows[0].instance.undo.state == STARTUP
+    net.run(0.1)
+    assert net.flows[0].last["long_bytes"] < INFINITY
+
+
 def test_startup_goes_on_while_the_application_limits_it() -> None:
-    link, flow = alone(probe_rtt_interval_s=600)
-    flow.app_bytes_per_s = RATE / 4
-    link.run(5)
-    assert flow.state == STARTUP
-    flow.app_bytes_per_s = float("inf")
-    link.run(1)
-    assert flow.state in PROBE_BW
-    assert flow.last["max_bw_bytes_per_s"] == pytest.approx(RATE, rel=0.02)
-
-
-def test_samples_that_the_application_limits_do_not_lower_the_estimate() -> None:
-    link, flow = alone(probe_rtt_interval_s=600)
-    link.run(2)
-    flow.app_bytes_per_s = RATE / 4
-    link.run(8)
-    flow.app_bytes_per_s = float("inf")
-    assert share(link, flow, 1) > 0.95
+    net = alone(apps=((SLOW, 0),), **NO_PROBE_RTT)
+    net.run(5)
+    assert names(net) == [STARTUP]
 
 
 def test_probe_rtt_empties_the_queue_and_gives_the_window_back() -> None:
-    link, flow = alone()
-    run_until(link, flow, PROBE_RTT)
-    assert link.now_us - 1e6 == pytest.approx(5e6, abs=0.1e6)
-    before_pkts = flow.cwnd_pkts
-    began_us = link.now_us
-    link.run(0.1)
-    assert flow.cwnd_pkts == pytest.approx(BDP_PKTS / 2, abs=1)
-    assert link.queue_us < 2e6 * MSS / RATE
-    run_until(link, flow, *PROBE_BW)
-    assert 200_000 <= link.now_us - began_us <= 200_000 + 3 * RTT_US
-    assert flow.state == CRUISE
-    link.run(0.01)
-    assert flow.cwnd_pkts == before_pkts
-    link.run(4.9)
-    assert names(flow).count(PROBE_RTT) == 1
-    link.run(0.3)
-    assert names(flow).count(PROBE_RTT) == 2
+    net = alone()
+    before_bytes = run_until(net, PROBE_RTT)["cwnd_bytes"][-20]
+    assert net.now_us - 1e6 == pytest.approx(5e6, abs=0.1e6)
+    began_us = net.now_us
+    during = net.run(0.1)
+    assert during["cwnd_bytes"][-1] / MSS == pytest.approx(BDP_PKTS / 2, abs=1)
+    assert during["rtt_us"][-1] < RTT_US + 3e6 * 1500 / RATE
+    run_until(net, *PROBE_BW)
+    assert 200_000 <= net.now_us - began_us <= 200_000 + 3 * RTT_US
+    assert net.flows[0].state == CRUISE
+    assert net.run(0.01)["cwnd_bytes"][-1] == before_bytes
+    net.run(4.9)
+    assert names(net).count(PROBE_RTT) == 1
+    net.run(0.3)
+    assert names(net).count(PROBE_RTT) == 2
 
 
 def test_probe_rtt_is_not_needed_behind_a_silence() -> None:
-    link, flow = alone()
-    link.run(4)
-    flow.pause(2)
-    link.run(4)
-    assert PROBE_RTT not in names(flow)
+    phases_us = [(4_000_000, 2_000_000), (4_000_000, 1_000_000)]
+    net = alone(apps=(({"kind": "on_off", "phases_us": phases_us}, 0),))
+    net.run(10)
+    assert PROBE_RTT not in names(net)
 
 
 def test_probe_rtt_during_startup_leads_back_to_startup() -> None:
-    link, flow = alone(probe_rtt_interval_s=1)
-    flow.app_bytes_per_s = RATE / 2
-    link.run(3)
-    assert names(flow)[:3] == [STARTUP, PROBE_RTT, STARTUP]
+    net = alone(apps=((SLOW, 0),), probe_rtt_interval_s=1)
+    net.run(3)
+    assert names(net)[:3] == [STARTUP, PROBE_RTT, STARTUP]
 
 
 def test_ten_times_the_rate_is_found_in_a_probe_or_two() -> None:
-    link = Link(RATE / 5, RTT_US)
-    flow = Sender(link, Bbr3, probe_rtt_interval_s=600)
-    link.run(2)
-    link.bytes_per_s = 2 * RATE
-    link.run(6)
-    assert share(link, flow, 2) > 0.9
+    net = alone(rate=RATE / 5, **NO_PROBE_RTT)
+    net.run(2)
+    net.set_rate(2 * RATE)
+    net.run(6)
+    assert net.share(2) > 0.9
 
 
 def test_tenth_of_the_rate_is_believed_after_two_cycles() -> None:
-    link, flow = alone(buffer_pkts=30, probe_rtt_interval_s=600)
-    link.run(2)
-    link.bytes_per_s = RATE / 10
-    bounds = []
-    for _ in range(100):
-        link.run(0.01)
-        bounds.append(flow["bw_short_bytes_per_s"])
-    assert min(bounds) < 0.75 * RATE, "losses lower the bound at once"
-    link.run(15)
-    assert flow.last["max_bw_bytes_per_s"] == pytest.approx(RATE / 10, rel=0.1)
-    assert share(link, flow, 3) > 0.9
+    net = alone(30, **NO_PROBE_RTT)
+    net.run(2)
+    net.set_rate(RATE / 10)
+    net.run(16)
+    assert net.flows[0].last["max_bw_bytes_per_s"] == pytest.approx(RATE / 10 * PAYLOAD_SHARE, rel=0.1)
+    assert net.share(3) > 0.9
 
 
-def test_path_shorter_than_a_packet_keeps_four_in_flight() -> None:
-    link = Link(12_500, 10_000)
-    flow = Sender(link, Bbr3, probe_rtt_interval_s=600)
-    link.run(20)
-    assert flow.state in PROBE_BW
-    assert 4 <= flow.cwnd_pkts <= 10
-    assert share(link, flow, 10) > 0.97
-
-
-@pytest.mark.parametrize(("bytes_per_s", "rtt_us"), [(125_000, 8_000), (1_250_000, 800)])
-def test_window_stays_small_where_less_than_a_packet_fills_the_path(bytes_per_s: int, rtt_us: int) -> None:
+@pytest.mark.parametrize(
+    ("rate", "rtt_us", "most_pkts"), [(12_500, 10_000, 10), (125_000, 8_000, 16), (1_250_000, 800, 16)]
+)
+def test_window_stays_small_where_less_than_a_packet_fills_the_path(
+    rate: int, rtt_us: int, most_pkts: int
+) -> None:
     """The link never idles, so that the span over which aggregation is measured has no end."""
-    link = Link(bytes_per_s, rtt_us)
-    flow = Sender(link, Bbr3)
-    link.run(30)
-    assert 4 <= flow.cwnd_pkts <= 16
+    net = alone(rate=rate, rtt_us=rtt_us, **NO_PROBE_RTT)
+    net.run(30)
+    assert net.flows[0].state in PROBE_BW
+    assert 4 * MSS <= net.run(0.1)["cwnd_bytes"][-1] <= most_pkts * MSS
+    assert net.share(10) > 0.97
 
 
 @pytest.mark.parametrize("loss_ratio", [0.001, 0.01])
 def test_random_losses_cost_little(loss_ratio: float) -> None:
-    chance = random.Random(1)
-    link = Link(2 * RATE, RTT_US, is_lost=lambda: chance.random() < loss_ratio)
-    flow = Sender(link, Bbr3)
-    link.run(2)
+    net = alone(rate=2 * RATE, direction={"loss": {"kind": "bernoulli", "ratio": loss_ratio}})
+    net.run(2)
     # Where half of all round trips lose: section 5.3.3.8.3 has a model, which halves the rate in a cycle.
-    assert share(link, flow, 10) > (0.9 if loss_ratio < 0.01 else 0.7)
-
-
-def test_marks_count_as_losses() -> None:
-    link, flow = alone(probe_rtt_interval_s=600)
-    run_until(link, flow, CRUISE)
-    flow.prims = {"Ack.ecn_packets": 1}
-    link.run(0.2)
-    assert flow["bw_short_bytes_per_s"] < INFINITY
-    flow.prims = {}
-    run_until(link, flow, UP)
-    assert flow["bw_short_bytes_per_s"] == INFINITY, "short-term bounds end with a probe"
-    flow.prims = {"Ack.ecn_packets": 1}
-    run_until(link, flow, DOWN, limit_s=2 * RTT_US / 1e6)
-    assert flow["inflight_long_bytes"] < INFINITY
+    assert net.share(10) > (0.9 if loss_ratio < 0.01 else 0.7)
 
 
 @pytest.mark.parametrize("buffer_pkts", [35, 70, 1000])
-def test_two_flows_come_to_share_evenly(buffer_pkts: float) -> None:
-    link = Link(2 * RATE, RTT_US, buffer_pkts)
-    first = Sender(link, Bbr3, flow_id=1)
-    second = Sender(link, Bbr3, flow_id=2, start_s=2)
-    link.run(20)
-    before = first.delivered, second.delivered
-    link.run(10)
-    got = first.delivered - before[0], second.delivered - before[1]
-    assert sum(got) * MSS / 10 > 0.95 * link.bytes_per_s
-    assert sum(got) ** 2 / (2 * sum(one**2 for one in got)) > 0.97, "Jain's index"
+def test_two_flows_come_to_share_evenly(buffer_pkts: int) -> None:
+    net = alone(buffer_pkts, 2 * RATE, apps=((BULK, 0), (BULK, 2)))
+    net.run(20)
+    before, share = net.acked_bytes(), net.share(10)
+    got = [after - one for after, one in zip(net.acked_bytes(), before, strict=True)]
+    assert share > 0.95
+    assert jain_index(got) > 0.97
 
 
-def test_waits_depend_on_seed_and_flow_and_on_nothing_else() -> None:
-    def states(seed: int, flow_id: int) -> list[tuple[float, str]]:
-        link = Link(RATE, RTT_US)
-        flow = Sender(link, Bbr3, flow_id=flow_id, seed=seed)
-        link.run(8)
-        return flow.states
+def test_waits_depend_on_seed_and_on_nothing_else() -> None:
+    def states(seed: int) -> list[tuple[int, str]]:
+        net = alone(seed=seed)
+        net.run(8)
+        return net.flows[0].states
 
-    assert states(1, 1) == states(1, 1)
-    assert states(1, 1) != states(2, 1)
-    assert states(1, 1) != states(1, 2)
+    assert states(1) == states(1) != states(2)
 
 
 # The class alone.

@@ -248,12 +248,12 @@ def test_window_is_given_back_behind_a_timeout() -> None:
     assert flow.cwnd == pytest.approx(before, rel=0.02)
 
 
-def test_loss_above_the_threshold_is_too_high_only_while_a_probe_is_judged() -> None:
-    flow = filled()
-    assert flow.on(lost=3)["too_high"] == 0
+@pytest.mark.parametrize("sign", ["lost", "ecn_packets"])
+def test_signs_of_congestion_above_the_threshold_are_too_high_only_while_a_probe_is_judged(sign: str) -> None:
+    assert filled().on(**{sign: 3})["too_high"] == 0
     flow = filled(is_probe_sample=1)
-    assert flow.on(lost=2)["too_high"] == 0, "2 % is borne"
-    assert flow.on(lost=1)["too_high"] == 1
+    assert flow.on(**{sign: 2})["too_high"] == 0, "2 % is borne"
+    assert flow.on(**{sign: 3})["too_high"] == 1
 
 
 def test_round_with_a_loss_tells_what_was_delivered() -> None:

@@ -11,7 +11,6 @@ from ccp_algs.reno import RenoFold
 from tests.unit.ccp_algs.folded import (
     CWR,
     DISORDER,
-    INFINITY,
     LOSS,
     MSS,
     OPEN,
@@ -47,12 +46,6 @@ def test_start_that_calls_for_no_answer_is_not_told() -> None:
     assert events(flow) == [CUT]
 
 
-def test_infinite_threshold_of_a_new_flow_stays_infinite() -> None:
-    flow = Folded(RenoFold, 10)
-    flow.ack(1)
-    assert flow["ssthresh_bytes"] == INFINITY
-
-
 @pytest.mark.parametrize(
     ("program", "beta"),
     [(RenoFold, 0.5), (CubicFold, 0.7), (DctcpFold, 0.5)],  # RFC 5681 eq. 4, RFC 9438 4.6, RFC 8257 3.5
@@ -64,23 +57,6 @@ def test_window_is_reduced_on_the_ack_that_shows_the_loss(program: Any, beta: fl
     assert report is not None
     assert (report["event"], report["lost"], report["prior_bytes"]) == (CUT, 1, 100 * MSS)
     assert flow.cwnd == flow["ssthresh_bytes"] == int(beta * 100 * MSS)
-
-
-def test_window_is_reduced_once_an_episode() -> None:
-    flow = started(RenoFold)
-    flow.ca_state = RECOVERY
-    for _ in range(40):
-        flow.ack(1, after_us=1000, lost_pkts_sample=1)
-    assert events(flow) == [CUT]
-    assert flow.cwnd == 50 * MSS
-
-
-def test_window_does_not_grow_during_recovery() -> None:
-    flow = started(RenoFold)
-    flow.ca_state = RECOVERY
-    flow.ack(0, lost_pkts_sample=1)
-    recover(flow, 80)
-    assert flow.cwnd == 50 * MSS
 
 
 def test_next_episode_reduces_again() -> None:
@@ -226,13 +202,3 @@ def test_flow_taken_over_in_trouble_is_not_reduced_for_what_the_law_answered(ca_
     flow.ack(1, lost_pkts_sample=1)
     assert events(flow) == [STARTED]
     assert flow.cwnd >= 40 * MSS
-
-
-def test_window_never_falls_below_two_segments() -> None:
-    flow = started(RenoFold, cwnd_pkts=3, ssthresh_pkts=3)
-    for _ in range(5):
-        flow.ca_state = RECOVERY
-        flow.ack(0, lost_pkts_sample=1, bytes_in_flight=0)
-        assert flow.interpreter.cwnd_bytes >= 2 * MSS
-        flow.ca_state = OPEN
-        flow.ack(1, cwnd_limited=0)

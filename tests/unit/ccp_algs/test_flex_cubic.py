@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.cubic import Cubic, CubicFold
 from ccp_algs.cubic_core import k_us
-from ccp_algs.episodes import CUT, STARTED, TIMEOUT, UNDO
+from ccp_algs.episodes import CUT, STARTED, TIMEOUT
 from ccp_algs.flex_cubic import FlexCubic, FlexCubicFold, beta_of, c_per_s3_of
 from ccp_algs.inflation import INFLATED, NO_LOSS, SPARED_LOSS
 from tests.unit.ccp_algs.folded import (
@@ -176,20 +176,6 @@ def test_spurious_timeout_that_was_spared_is_no_undo() -> None:
     assert (flow.cwnd, flow["ssthresh_bytes"]) == (100 * MSS, 100 * MSS)
 
 
-@pytest.mark.parametrize("spurious", ["cut", "timeout"])
-def test_undone_reduction_restores_the_threshold(spurious: str) -> None:
-    flow = flex(ssthresh_pkts=80)
-    flow.ack(0, rtt_us=100_000, cwnd_limited=0)
-    if spurious == "cut":
-        lose(flow, 100_000)
-    else:
-        timeout(flow)
-    flow.ca_state, flow.cwnd = OPEN, 100 * MSS
-    flow.ack(1, cwnd_limited=0, rtt_us=60_000)
-    assert events(flow)[-1] == UNDO
-    assert (flow.cwnd, flow["ssthresh_bytes"]) == (100 * MSS, 80 * MSS)
-
-
 def test_later_loss_of_a_spared_recovery_that_shows_a_queue_reduces() -> None:
     flow = flex()
     lose(flow, 60_000)
@@ -207,17 +193,6 @@ def test_window_is_not_kept_to_what_is_delivered_while_spared_losses_are_repaire
     lose(flow, 60_000, bytes_in_flight=20 * MSS)
     flow.ack(1, rtt_us=60_000, bytes_in_flight=20 * MSS, cwnd_limited=0)
     assert flow.cwnd == 100 * MSS
-
-
-def test_window_grows_while_spared_losses_are_repaired() -> None:
-    # Else a path that loses something in every window, on which the kernel hardly ever is in Open, never got
-    # a larger window.
-    flow, open_flow = flex(), flex()
-    lose(flow, 60_000)
-    for _ in range(20):
-        flow.round_trip(rtt_us=60_000)
-        open_flow.round_trip(rtt_us=60_000)
-    assert flow.cwnd == open_flow.cwnd > 100 * MSS
 
 
 def test_reduction_in_a_recovery_that_goes_on_ends_at_its_window() -> None:
@@ -411,15 +386,6 @@ def test_scale_of_41_is_the_c_of_the_rfc() -> None:
     # The paper's program: K^3 = deficit * 2^40 / (41 * 10), in units of 1/1024 s.
     k_s = (30 * (1 << 40) / 410) ** (1 / 3) / 1024
     assert k_us(100 * MSS, 70 * MSS, MSS, c_per_s3_of(41)) / 1e6 == pytest.approx(k_s, rel=1e-5)
-
-
-def test_flow_taken_over_in_recovery_is_not_reduced_for_what_the_law_answered() -> None:
-    flow = Folded(FlexCubicFold, 40)
-    flow.ssthresh, flow.ca_state, flow.min_rtt_us = 40 * MSS, RECOVERY, MIN_RTT_US
-    flow.ack(1, lost_pkts_sample=3, rtt_us=200_000)
-    flow.ack(1, lost_pkts_sample=1, rtt_us=200_000)
-    assert events(flow) == [STARTED]
-    assert flow.cwnd >= 40 * MSS
 
 
 def test_inflated_loss_behind_a_spared_timeout_reduces() -> None:

@@ -52,12 +52,6 @@ def test_memory_is_not_renewed_by_what_counts_because_of_it() -> None:
     assert events(flow) == [CUT], "at 0.4 s; at 0.8 s the threshold is 1.6, and 1.2 s is forgotten"
 
 
-def test_there_is_no_memory_by_default() -> None:
-    flow = remembering(memory_us=0)
-    lose(flow, 99_999)
-    assert events(flow) == []
-
-
 def test_minimum_of_a_window_follows_a_longer_path() -> None:
     flow = flex(window_us=2_000_000)
     flow.ack(0, rtt_us=50_000, cwnd_limited=0)
@@ -130,12 +124,6 @@ def test_range_is_that_of_the_last_seconds() -> None:
     flow = queued([50_000, 300_000] + 90 * [50_000] + [60_000])
     lose(flow, MIN_RTT_US)
     assert events(flow) == [], "4.5 s ago it does"
-
-
-def test_range_is_not_looked_at_by_default() -> None:
-    flow = queued([50_000, 62_500], permille=0)
-    lose(flow, MIN_RTT_US)
-    assert events(flow) == []
 
 
 @given(

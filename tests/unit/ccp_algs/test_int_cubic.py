@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ccp_algs.check import FakeInfo
 from ccp_algs.cubic import CubicFold
 from ccp_algs.episodes import CUT, STARTED, TIMEOUT
-from ccp_algs.int_cubic import IntCubic, IntCubicFold
+from ccp_algs.int_cubic import IntCubicFold
 from telemetry.schema import FlowId, IntHop
 from tests.unit.ccp_algs.folded import (
     CWR,
@@ -187,24 +187,11 @@ def test_modes_change_from_loss_to_loss() -> None:
         flow.repair()
 
 
-def test_switch_to_cubic_holds_without_telemetry_too() -> None:
-    flow = Steered()
-    flow.hear("wireless")
-    flow.param(wireless_loss="cubic")
-    flow.ack(0, cwnd_limited=0, after_us=200_000)
-    flow.lose()
-    assert flow.cwnd_pkts == 70
-
-
 def test_program_that_starts_anew_gets_its_parameters_again() -> None:
     flow = Steered(wireless_loss="mild", wireless_beta=0.9, beta=0.8)
     flow.set(mild_permille=1000, cut_permille=700, episode=3)
     flow.ack(0, cwnd_limited=0)
     assert (flow["mild_permille"], flow["cut_permille"]) == (900, 800)
-
-
-def test_defaults_are_new_l1_without_additive_growth() -> None:
-    assert (IntCubic.wireless_loss, IntCubic.wireless_beta, IntCubic.increment) == ("keep", 0.95, 0)
 
 
 # Properties

@@ -12,7 +12,7 @@ from ccp_algs.check import FakeInfo
 from ccp_algs.cubic import CubicFold
 from ccp_algs.dctcp import DctcpFold
 from ccp_algs.episodes import CUT, STARTED
-from ccp_algs.r_hybrid import CubicProgram, DctcpProgram, MarksProgram, RHybrid
+from ccp_algs.r_hybrid import CubicProgram, DctcpProgram, MarksProgram
 from tests.unit.ccp_algs.folded import CWR, INFINITY, LOSS, MSS, OPEN, RECOVERY, Folded, acks
 from tests.unit.ccp_algs.steered import MIN_RTT_US, Hybrid
 
@@ -74,10 +74,6 @@ def test_flow_without_ecn_stays_with_cubic_and_says_so_once() -> None:
     ((kind, detail),) = flow.told
     assert (kind, detail["wanted"]) == ("regime:refused", "dctcp")
     assert "ECN" in detail["why"]
-
-
-def test_sockets_ask_for_ecn() -> None:
-    assert RHybrid.needs_ecn
 
 
 # What is handed over
@@ -201,13 +197,6 @@ def test_flow_is_shared_some_time_after_its_decisions_were_lost() -> None:
     assert flow.told[2][1] == {"before": "dctcp", "after": "cubic", "regime": "SHARED", "reason": why}
     flow.later(10_000)
     assert len(flow.told) == 3
-
-
-def test_flow_is_shared_at_once_if_no_time_is_given() -> None:
-    flow = Hybrid(stale_ms=0)
-    flow.hear("SINGLE_OWNER")
-    flow.lose_telemetry()
-    assert flow.program == "cubic"
 
 
 def test_idle_flow_is_shared_with_its_first_report() -> None:
@@ -349,13 +338,6 @@ def test_each_regime_has_its_pacing() -> None:
     flow.param(shared_pacing_ratio=0)
     flow.later(200)
     flow.ack(0, cwnd_limited=0)
-    assert flow.rate_bytes_per_s == 0
-
-
-def test_nothing_is_paced_by_default() -> None:
-    flow = Hybrid()
-    assert flow.rate_bytes_per_s == 0
-    flow.hear("SINGLE_OWNER")
     assert flow.rate_bytes_per_s == 0
 
 

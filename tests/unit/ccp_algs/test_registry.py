@@ -36,12 +36,6 @@ def test_shipped_algorithms_are_found_by_name() -> None:
     assert registry.failures() == {}
 
 
-def test_new_module_is_found_without_touching_another_file(fresh: Path) -> None:
-    (fresh / "extra_good.py").write_text(GOOD.format(name="extra"))
-    assert "extra" in registry.names()
-    assert registry.get("extra").name == "extra"
-
-
 def test_broken_module_is_listed_and_hides_no_other(fresh: Path) -> None:
     (fresh / "extra_bad.py").write_text("import nothing_of_that_name")
     (fresh / "extra_good.py").write_text(GOOD.format(name="extra"))
@@ -65,16 +59,6 @@ def test_unknown_name_gets_suggestions_and_says_what_is_broken(fresh: Path) -> N
 
 def test_module_and_class_name_one_algorithm() -> None:
     assert registry.get("ccp_algs.cubic:Cubic") is Cubic
-
-
-def test_file_is_loaded_afresh_and_may_use_a_taken_name(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(GOOD.format(name="cubic"))
-    first = registry.get(str(path))
-    assert (first.name, first.__name__) == ("cubic", "Mine")
-    assert registry.get("cubic") is Cubic
-    path.write_text(GOOD.format(name="other"))
-    assert registry.get(str(path)).name == "other"
 
 
 def test_file_with_several_algorithms_asks_which(tmp_path: Path) -> None:
@@ -108,16 +92,6 @@ def test_error_names_the_cause_when_an_algorithm_cannot_be_had(
         registry.get(name.format(path=path))
     assert caught.value.slug == slug
     assert caught.value.fix
-
-
-def test_broken_file_leaves_the_version_that_was_loaded(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(GOOD.format(name="one"))
-    module = registry.get(str(path)).__module__
-    path.write_text("1 / 0")
-    with pytest.raises(RegistryError):
-        registry.get(str(path))
-    assert sys.modules[module].Mine.name == "one"
 
 
 @pytest.mark.parametrize("name", ["Vegas", "two words", "twelve_chars", "", "9lives", "früh"])

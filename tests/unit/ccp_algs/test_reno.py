@@ -26,13 +26,6 @@ def test_window_grows_by_a_segment_a_round_trip(cwnd_pkts: int, pkts_per_ack: in
     assert flow.cwnd / MSS == pytest.approx(cwnd_pkts + 10, abs=1)
 
 
-def test_window_stays_when_it_is_not_used_up() -> None:
-    flow = in_avoidance(20)
-    for _ in range(100):
-        flow.ack(2, cwnd_limited=0)
-    assert flow.cwnd == 20 * MSS
-
-
 def test_parameters_reach_the_fold_program() -> None:
     algorithm = Reno()
     flow = RecordingFlow(FakeInfo(), {"default": RenoFold.source})

@@ -37,14 +37,6 @@ def test_slow_start_stops_at_the_threshold() -> None:
     assert flow.cwnd == 25 * MSS
 
 
-@pytest.mark.parametrize("program", [RenoFold, CubicFold])
-def test_window_does_not_grow_when_it_is_not_used_up(program: object) -> None:
-    flow = Folded(program, 10)
-    for _ in range(50):
-        flow.ack(10, after_us=1000, cwnd_limited=0)
-    assert flow.cwnd == 10 * MSS
-
-
 def test_constant_rtt_never_ends_slow_start() -> None:
     flow = Folded(CubicFold, 100, css_limit=5)
     rounds(flow, *[20_000] * 6)

@@ -20,7 +20,7 @@ from ccplane.datapath.ccp_unix.inherited import UNKNOWN_MSS_BYTES
 from ccplane.datapath.ccp_unix.ledger import Ledger
 from ccplane.datapath.ccp_unix.programs import CCPLANE, LIBCCP
 from ccplane.datapath.ebpf import compile_program
-from ccplane.datapath.protocol import LAW_FAILED, LAW_PROGRAM, STAMP_SHIFT
+from ccplane.datapath.protocol import CLOSED, CREATED, LAW_FAILED, LAW_PROGRAM, REPORT, STAMP_SHIFT
 from ccplane.datapath.wire import (
     CWND,
     IMPLICIT,
@@ -173,7 +173,7 @@ def test_a_report_has_registers_window_and_stamp(datapath: CcpUnixDatapath, peer
     peer.send(measure(datapath, 3, handle, [1448], **head))
     batch = datapath.poll(POLL_MS)
     (report,) = batch
-    assert report.EVENT_KIND == "report"
+    assert report.EVENT_KIND == REPORT
     assert (report.acked, report.as_dict()) == (1448, {"acked": 1448})  # type: ignore[attr-defined]
     assert (report.program_handle, report.program) == (handle | 9 << STAMP_SHIFT, "default")
     assert (report.cwnd_bytes, report.timeout, report.now_us) == (20_000, True, 100_000_000)
@@ -197,7 +197,7 @@ def test_a_flow_closes_when_a_report_is_empty_and_when_its_datapath_ends(
     first, second = flow_of(datapath, peer, 3), flow_of(datapath, peer, 4)
     peer.send(Measure(3, 0))
     (closed,) = datapath.poll(POLL_MS).events()
-    assert (closed.EVENT_KIND, closed.flow_id) == ("closed", first.flow_id)  # type: ignore[union-attr]
+    assert (closed.EVENT_KIND, closed.flow_id) == (CLOSED, first.flow_id)  # type: ignore[union-attr]
     assert not datapath.update(first.flow_id, 20_000)
     peer.close()
     clock.now_s += 1
@@ -224,7 +224,7 @@ def test_a_datapath_that_is_ready_again_has_none_of_its_flows(datapath: CcpUnixD
     peer.send(Ready(1))
     peer.create(3)
     closed, created = datapath.poll(POLL_MS).events()
-    assert (closed.flow_id, created.EVENT_KIND) == (before.flow_id, "created")  # type: ignore[union-attr]
+    assert (closed.flow_id, created.EVENT_KIND) == (before.flow_id, CREATED)  # type: ignore[union-attr]
     assert created.info.flow_id != before.flow_id  # type: ignore[union-attr]
 
 

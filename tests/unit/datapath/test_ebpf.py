@@ -53,16 +53,6 @@ def test_native_classes_have_what_the_protocols_ask_for() -> None:
         assert not {name for name in names if not hasattr(cls, name)}, cls
 
 
-def test_event_classes_are_told_apart_by_their_attributes() -> None:
-    # ccplane.agent.plane decides so; a field called alike in another event class would break it
-    assert hasattr(_native.Report, "as_dict")
-    assert not hasattr(_native.Report, "stats")
-    assert hasattr(_native.Closed, "stats")
-    assert not hasattr(_native.Closed, "as_dict")
-    assert not hasattr(_native.Created, "as_dict")
-    assert not hasattr(_native.Created, "stats")
-
-
 def test_program_tells_its_registers() -> None:
     program = ebpf.compile_program(GOOD, "mine")
     assert program.name == "mine"
@@ -126,11 +116,3 @@ def test_what_does_not_load_is_told_with_its_cause(monkeypatch: pytest.MonkeyPat
             fix="use less",
         ),
     ]
-
-
-@pytest.mark.kernel_part
-def test_observing_says_what_to_do_when_nothing_is_loaded(tmp_path: Path) -> None:
-    with pytest.raises(LoadError) as caught:
-        ebpf.observe(str(tmp_path))
-    assert caught.value.slug == "load.not_loaded"
-    assert caught.value.fix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from ccplane.base import _native
 from ccplane.base.errors import CcpError, LoadError
 from ccplane.base.flows import FlowInfo
 from ccplane.datapath import ebpf, protocol, sim
+from ccplane.datapath.protocol import CLOSED, CREATED
 
 PROGRAM = """
 (def (cap 0) (Report (volatile acked 0) (cap 0)))
@@ -62,7 +64,7 @@ def world(**more: Any) -> _native.SimDatapath:
 def begun(datapath: _native.SimDatapath) -> FlowInfo:
     """Let the first flow begin."""
     (created,) = datapath.poll(10_000)
-    assert created.EVENT_KIND == "created"
+    assert created.EVENT_KIND == CREATED
     return created.info
 
 
@@ -110,7 +112,7 @@ def test_a_flow_of_a_registered_name_is_created_steered_and_closed() -> None:
     assert sum(report.acked for report in reports[2:12]) == pytest.approx(
         WINDOW_BYTES * (reports[11].now_us - reports[1].now_us) / 24_000, rel=0.05
     )
-    assert closed.EVENT_KIND == "closed"
+    assert closed.EVENT_KIND == CLOSED
     assert closed.stats.bytes_acked > 2e6
     assert datapath.flows() == []
     assert datapath.stats(info.flow_id) is None
@@ -422,3 +424,37 @@ def test_every_function_says_so_when_the_native_part_is_missing(
     with pytest.raises(LoadError) as caught:
         call()
     assert caught.value.slug == "load.no_native_module"
+
+
+def test_an_error_is_raised_after_the_world_is_unlocked() -> None:
+    script = """
+import ccplane.base.errors as errors
+from tests.unit.datapath.test_sim import plan, world
+datapath = world()
+
+class Looks(errors.CcpError):
+    def __init__(self, *arguments):
+        datapath.now_us
+        super().__init__(*arguments)
+
+errors.CcpError = errors.RegisterError = errors.ProgramError = errors.LoadError = Looks
+for call in (
+    lambda: datapath.set_link("none", b'{"rate_bytes_per_s": 1}'),
+    lambda: datapath.set_routes(b"[[7, 7, 7]]"),
+    lambda: datapath.probe("none", "none", 1),
+    lambda: datapath.connect(plan(sender="none")),
+    lambda: datapath.register("", False),
+    lambda: datapath.unregister("none"),
+    lambda: datapath.extend("none"),
+    lambda: datapath.uninstall(77),
+    lambda: datapath.update(1, letters={"none": b"x"}),
+):
+    try:
+        call()
+    except Looks:
+        print("raised")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["raised"] * 9

@@ -1,6 +1,6 @@
 """How often intervals of few repeats are right: simulated, for repeats whose distribution is known.
 
-The rule for claims is `statistics.median_interval` and `statistics.quotient_interval`.
+The rule for claims is `statistics.median_interval`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from experiments.statistics import median_interval, quotient_interval
+from experiments.statistics import median_interval
 
 Interval = tuple[float, float]
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -68,19 +68,6 @@ OF_ONE: Final[Mapping[str, Callable[[np.ndarray], Interval]]] = MappingProxyType
 )
 """Intervals of a median."""
 
-OF_TWO: Final[Mapping[str, Callable[[np.ndarray, np.ndarray], Interval]]] = MappingProxyType(
-    {
-        "order statistics of both": lambda above, below: _ends(quotient_interval(above, below)),
-        "order statistics of pairs": lambda above, below: _ends(median_interval(above / below)),
-    }
-)
-"""Intervals of a quotient."""
-
-APART: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
-    {**{name: (name, name) for name in SHAPES}, "normal by exponential": ("normal", "exponential")}
-)
-"""What is divided by what."""
-
 
 def of_one(method: str, shape: str, n: int, times: int, seed: int = 1) -> float:
     """Return which part of the intervals of so many repeats cover the true median; NaN if there is none.
@@ -96,22 +83,16 @@ def of_one(method: str, shape: str, n: int, times: int, seed: int = 1) -> float:
     return _covered([OF_ONE[method](one.draw(rng, n)) for _ in range(times)], one.median)
 
 
-def of_two(method: str, shapes: str, n: int, times: int, seed: int = 1) -> float:
-    """Return which part of the intervals cover the true quotient, as `of_one`; repeats of both sides as many.
+def of_pairs(shape: str, n: int, times: int, seed: int = 1) -> float:
+    """Return which part of the intervals of a quotient of pairs cover the true one, as `of_one`.
 
-    Args:
-        method: Of `OF_TWO`. For that of pairs both sides of a pair have a random factor in common.
-        shapes: Of `APART`.
-        n: Repeats.
-        times: Intervals.
-        seed: Of the repeats.
+    Both sides of a pair have a random factor in common.
     """
-    rng, (top, bottom) = np.random.default_rng([seed, n]), (SHAPES[name] for name in APART[shapes])
-    found = []
+    rng, one, found = np.random.default_rng([seed, n]), SHAPES[shape], []
     for _ in range(times):
-        above, below = top.draw(rng, n) * QUOTIENT / top.median, bottom.draw(rng, n) / bottom.median
-        common = np.exp(rng.normal(0, 1, n)) if method.endswith("pairs") else np.ones(n)
-        found.append(OF_TWO[method](above * common, below * common))
+        above, below = one.draw(rng, n) * QUOTIENT, one.draw(rng, n)
+        common = np.exp(rng.normal(0, 1, n))
+        found.append(_ends(median_interval((above * common) / (below * common))))
     return _covered(found, QUOTIENT)
 
 

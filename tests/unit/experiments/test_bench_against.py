@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
 import subprocess
 from collections.abc import Sequence
@@ -12,22 +14,19 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from experiments.bench import against, builds
-from experiments.bench.against import Comparison, comparable
+from experiments.bench import builds, side_by_side
+from experiments.bench.against import Comparison
 from experiments.bench.builds import build_of
 from experiments.bench.cli import app
 from experiments.bench.errors import BenchError
-from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan
 from experiments.bench.verdicts import (
-    FEWEST_APART,
     FEWEST_PAIRS,
     PAIRS,
     Judgement,
     Rule,
     Verdict,
     judge,
-    judge_apart,
     judge_pairs,
 )
 
@@ -70,18 +69,9 @@ def test_one_pair_of_ten_that_is_far_off_does_not_decide() -> None:
     assert judge_pairs(less_far.tolist(), COST).verdict is Verdict.WORSE
 
 
-def test_results_that_were_measured_apart_are_judged_by_both_intervals() -> None:
-    these, those = np.linspace(1.18, 1.22, FEWEST_APART), np.linspace(0.98, 1.02, FEWEST_APART)
-    found = judge_apart(these.tolist(), those.tolist(), COST)
-    assert (found.low, found.high) == (pytest.approx(1.18 / 1.02), pytest.approx(1.22 / 0.98))
-    assert found.verdict is Verdict.WORSE
-
-
 def test_too_few_values_have_no_verdict() -> None:
     with pytest.raises(ValueError, match="7 pairs"):
         judge_pairs([1.0] * (FEWEST_PAIRS - 1), COST)
-    with pytest.raises(ValueError, match="9 and 8 rounds"):
-        judge_apart([1.0] * FEWEST_APART, [1.0] * (FEWEST_APART - 1), COST)
 
 
 def noisy(rng: np.random.Generator, median: float, size: int) -> np.ndarray:
@@ -94,65 +84,21 @@ def rates(verdicts: Sequence[Verdict], which: Verdict) -> float:
     return sum(one is which for one in verdicts) / len(verdicts)
 
 
-def compared(true_ratio: float, times: int, apart: bool = False) -> list[Verdict]:
+def compared(true_ratio: float, times: int) -> list[Verdict]:
     rng = np.random.default_rng(7)
-    size = FEWEST_APART if apart else PAIRS
-    found = []
-    for _ in range(times):
-        these, those = noisy(rng, true_ratio, size), noisy(rng, 1.0, size)
-        if apart:
-            found.append(judge_apart(these.tolist(), those.tolist(), COST).verdict)
-        else:
-            found.append(judge_pairs((these / those).tolist(), COST).verdict)
-    return found
+    ratios = [noisy(rng, true_ratio, PAIRS) / noisy(rng, 1.0, PAIRS) for _ in range(times)]
+    return [judge_pairs(one.tolist(), COST).verdict for one in ratios]
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_mistakes_are_as_rare_as_the_rule_says(apart: bool) -> None:
+def test_mistakes_are_as_rare_as_the_rule_says() -> None:
     # Of 4,000, 0.5 % are 20, and 4 standard deviations more are 38.
-    assert rates(compared(1.05, 4000, apart), Verdict.WORSE) <= 38 / 4000
-    assert rates(compared(1.0, 4000, apart), Verdict.WORSE) <= 4 / 4000
-    assert rates(compared(1 / 1.05, 4000, apart), Verdict.BETTER) <= 38 / 4000
+    assert rates(compared(1.05, 4000), Verdict.WORSE) <= 38 / 4000
+    assert rates(compared(1.0, 4000), Verdict.WORSE) <= 4 / 4000
+    assert rates(compared(1 / 1.05, 4000), Verdict.BETTER) <= 38 / 4000
 
 
 def test_300_ns_more_are_found_where_an_ack_costs_300() -> None:
     assert rates(compared(2.0, 500), Verdict.WORSE) > 0.95
-
-
-# --- kept results -------------------------------------------------------------------------------------------
-
-
-def kept(rounds: int = FEWEST_APART, name: str = "datapath", algorithm: str = "cubic") -> BenchResult:
-    result = BenchResult(name, Plan(), {"algorithm": algorithm, "seconds": 4.0}, about=ABOUT)
-    result.add("throughput_ratio.unlimited", [1.0] * rounds, "ratio")
-    result.add("goodput_mbit_per_s.unlimited.cubic", [25_000.0] * rounds, "Mbit/s")
-    return result
-
-
-def test_of_a_kept_result_its_own_ratios_are_compared() -> None:
-    assert comparable(kept(), "cubic", "kept.json") == ["throughput_ratio.unlimited"]
-
-
-@pytest.mark.parametrize(
-    ("result", "why"),
-    [
-        (kept(name="flows"), "ccp bench flows"),
-        (kept(algorithm="reno"), "'algorithm': 'reno'"),
-        (kept(rounds=FEWEST_APART - 1), "it has 8 rounds"),
-    ],
-)
-def test_a_kept_result_of_something_else_is_refused(result: BenchResult, why: str) -> None:
-    with pytest.raises(BenchError) as caught:
-        comparable(result, "cubic", "kept.json")
-    assert (caught.value.slug, caught.value.where) == ("bench.cannot_compare", "kept.json")
-    assert why in caught.value.why
-
-
-def test_a_file_that_is_no_result_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_text("{}")
-    with pytest.raises(BenchError) as caught:
-        against.run(Plan(), str(tmp_path / "x.json"), None, "cubic")
-    assert caught.value.slug == "bench.cannot_read"
 
 
 def test_what_is_worse_is_said_in_the_table_in_json_and_by_the_exit_code() -> None:
@@ -172,6 +118,18 @@ def test_builds_are_compared_as_users_have_them() -> None:
     done = CliRunner().invoke(app, ["datapath", "--against", "main", "--peer", "bbr"])
     assert isinstance(done.exception, BenchError)
     assert done.exception.slug == "bench.bad_options"
+
+
+def test_a_kernel_that_cannot_have_two_builds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_link: Path) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(side_by_side, "running_agent", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(side_by_side, "programs", frozenset)
+    monkeypatch.setattr(side_by_side, "detach_link", refuse)
+    with pytest.raises(BenchError) as caught, side_by_side.side_by_side({"a": builds.this_build()}, "cubic"):
+        pass
+    assert caught.value.slug == "bench.cannot_compare"
 
 
 # --- other revisions ----------------------------------------------------------------------------------------

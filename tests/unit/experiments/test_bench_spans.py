@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,11 +43,15 @@ def test_the_next_ack_is_counted_from_the_letter_that_it_applied() -> None:
 
 def test_a_round_without_updates_does_not_count() -> None:
     start()
-    Stamp.answered.extend([(100, 103, 140, 142, 150, 155, *NONE)] * (LEAST_UPDATES - 1))
+    batch = SimpleNamespace(made_us=lambda: {100: 103}, woken_us=140, taken_us=142)
+    Stamp.batches.append(batch)
+    Stamp.answered.extend([(batch, 100, 150_000, 155_000, 0)] * (LEAST_UPDATES - 1))
     with pytest.raises(Unfit, match="only 99 updates"):
         spans()
-    Stamp.answered.append((100, 103, 140, 142, 150, 155, *NONE))
-    assert len(spans()["written"]) == LEAST_UPDATES
+    Stamp.answered.append((batch, 100, 150_000, 155_000, 60))
+    found = spans()
+    assert found["written"].tolist() == [55] * LEAST_UPDATES
+    assert (found["applied"].tolist(), found["next_ack"].tolist()) == ([60], [5])
     start()
     with pytest.raises(Unfit, match="only 0"):
         spans()

@@ -21,13 +21,9 @@ from scripts.tables import (
     BEGIN,
     DOCS,
     END,
-    FIGURES,
-    STATES,
     WRITERS,
     benchmarks,
     kept_benchmarks,
-    kept_panel,
-    panel,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -49,15 +45,8 @@ def kept(name: str = "flows") -> BenchResult:
 def test_pages_have_the_tables_of_the_kept_results(page: Path) -> None:
     text = page.read_text()
     assert WRITERS[page](text) == text, "run `make docs-tables`"
-    if page.name in {"benchmarks.md", "panel.md"}:
+    if page.name == "benchmarks.md":
         assert text.count(BEGIN) == text.count(END) == 1
-
-
-def test_each_figure_of_the_panel_has_a_row_and_what_was_not_measured_is_empty() -> None:
-    rows = panel(kept_panel()).splitlines()[-len(FIGURES) :]
-    assert [row.split("|")[1].strip() for row in rows] == list(FIGURES.values())
-    assert all(row.count("|") == len(STATES) + 2 for row in rows)
-    assert rows[0].split("|")[2].strip() == ""
 
 
 def test_a_table_says_what_was_measured_where_and_how_sure_it_is() -> None:

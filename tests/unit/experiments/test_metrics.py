@@ -237,44 +237,6 @@ def test_k_of_n_with_the_same_make_k_by_n(value: float, k: int, others: int) -> 
     assert jain_index([value] * k + [0] * others) == pytest.approx(k / (k + others))
 
 
-# --- convergence ---
-
-
-def grown(rates_bytes_per_s: list[float]) -> pd.DataFrame:
-    """A flow with these rates, a second each, from t = 10 s on."""
-    acked = np.concatenate([[0], np.cumsum(rates_bytes_per_s)])
-    return flow_samples(t_s=10.0 + np.arange(len(acked)), bytes_acked=acked)
-
-
-@pytest.mark.parametrize(
-    ("rates", "converged_s"),
-    [
-        ([100] * 5, 0),
-        ([0, 40, 80, 100, 120, 90, 110], 2),
-        ([100, 100, 100, 100, 0, 100, 100, 100, 100, 100], 5),  # four seconds are not five
-        ([126] * 10, math.nan),
-        ([125, 75, 125, 75, 125], 0),  # the bound itself is within
-        ([100] * 4, math.nan),
-        ([], math.nan),
-    ],
-)
-def test_convergence_is_the_first_moment_from_which_it_stays(rates: list[float], converged_s: float) -> None:
-    found = metrics.convergence_time_s(grown(rates), "a", 100.0)
-    assert found == pytest.approx(converged_s, nan_ok=True)
-
-
-def test_a_flow_that_is_not_there_never_converges() -> None:
-    assert math.isnan(metrics.convergence_time_s(grown([100] * 9), "b", 100.0))
-
-
-@pytest.mark.parametrize("name", ["tolerance_ratio", "hold_s", "interval_s"])
-def test_convergence_within_nothing_is_refused(name: str) -> None:
-    with pytest.raises(MetricError) as caught:
-        metrics.convergence_time_s(grown([1.0]), "a", 100.0, **{name: 0.0})
-    assert caught.value.slug == "metric.bad_value"
-    assert name in caught.value.where
-
-
 def hops(**columns: list[object]) -> pd.DataFrame:
     """Intervals of one node on the way of one flow."""
     rows = len(next(iter(columns.values())))

@@ -45,9 +45,7 @@ def test_all_that_cannot_be_simulated_is_told_in_one_report() -> None:
             ]
         )
     )
-    scenario = SCENARIO.replace(
-        flows=flows, switches=(SocketSwitch("sender"),), captures=("link>",), backend="netem"
-    )
+    scenario = SCENARIO.replace(flows=flows, switches=(SocketSwitch("sender"),), captures=("link>",))
     assert problems(scenario) == [
         ("scenario.unknown_algorithm", "flows[0].algorithm"),
         ("scenario.unknown_algorithm", "flows[1].algorithm"),
@@ -55,7 +53,6 @@ def test_all_that_cannot_be_simulated_is_told_in_one_report() -> None:
         ("scenario.bad_field", "flows[4].traffic"),
         ("scenario.bad_field", "switches[0]"),
         ("scenario.bad_field", "captures[0]"),
-        ("scenario.bad_field", "backend"),
     ]
     scenario.replace(datapath="ebpf").validate()
 

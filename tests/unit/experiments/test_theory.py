@@ -77,33 +77,3 @@ def test_cubics_mean_is_that_of_its_curve() -> None:
     mean_pkts = float(np.mean(theory.CUBIC_C * (t_s - k_s) ** 3 + w_max_pkts))
     loss_ratio = rtt_s / (mean_pkts * k_s)
     assert theory.cubic_pkts(loss_ratio, rtt_s) == pytest.approx(mean_pkts, rel=1e-4)
-
-
-def test_a_full_buffer_takes_its_size_by_the_rate() -> None:
-    assert theory.full_queue_delay_us(250_000, 12.5e6) == 20_000
-
-
-def test_an_m_d_1_queue_by_hand() -> None:
-    assert theory.md1_wait_s(0.5, 0.001) == pytest.approx(0.0005)
-    assert theory.md1_wait_s(0.8, 0.001) == pytest.approx(0.002)
-
-
-def test_customers_of_a_fixed_service_time_wait_as_the_formula_says() -> None:
-    rng = np.random.default_rng(1)
-    free, waits = 0.0, []
-    for at in np.cumsum(rng.exponential(1 / 0.7, 200_000)):
-        waits.append(max(0.0, free - at))
-        free = max(free, at) + 1.0
-    assert np.mean(waits) == pytest.approx(theory.md1_wait_s(0.7, 1.0), rel=0.03)
-
-
-@pytest.mark.parametrize("buffer_bdp", [0.25, 1.0, 3.0])
-def test_the_sawtooth_of_a_queue_is_that_of_a_window_stepped_rtt_by_rtt(buffer_bdp: float) -> None:
-    bdp_pkts = 2000
-    window, time, area = bdp_pkts * (1 + buffer_bdp) / 2, 0.0, 0.0
-    while window < bdp_pkts * (1 + buffer_bdp):
-        queue = max(0.0, window - bdp_pkts)
-        rtt = 1 + queue / bdp_pkts
-        time, area, window = time + rtt, area + queue * rtt, window + 1
-    expected = area / time / (buffer_bdp * bdp_pkts)
-    assert theory.sawtooth_queue_ratio(buffer_bdp) == pytest.approx(expected, rel=0.01)

@@ -291,23 +291,29 @@ def test_the_command_draws_runs_keeps_and_goes_on(both: list[str], tmp_path: Pat
     assert both == [], "what is there is not run again"
 
 
+def test_a_new_simulator_runs_again_and_the_kernel_does_not(
+    both: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invoke(tmp_path)
+    both.clear()
+    monkeypatch.setattr(running, "_build", lambda: "another")
+    invoke(tmp_path)
+    assert set(both) == {"sim s5-001", "sim s5-002"}
+
+
+def test_rounds_differ_in_seed_and_starts(many: list[Drawn]) -> None:
+    first, again, second = (running.in_round(many[0].scenario, number) for number in (1, 1, 2))
+    assert first == again
+    assert first.seed != second.seed
+    assert all(a.start_s != b.start_s for a, b in zip(first.flows, second.flows, strict=True))
+
+
 def test_one_case_of_a_draw_can_be_repeated(both: list[str], tmp_path: Path) -> None:
-    result = invoke(tmp_path, "--case", "s5-002", "--datapath", "sim", "--rounds", "1")
+    result = invoke(tmp_path, "--case", "s5-002", "--rounds", "1")
     assert result.exit_code == 0, result.output
-    assert both == ["sim s5-002"]
+    assert both == ["ebpf s5-002", "sim s5-002"]
     assert invoke(tmp_path, "--no-run").exit_code == 1, "runs are missing"
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--draw", "2", "--quick"],
-        ["--draw", "2", "--case", "s5-009"],
-        ["--seed", "2"],
-        ["--keep", "folder"],
-        ["--trace", "file"],
-    ],
-)
-def test_options_that_do_not_fit_are_refused(options: list[str]) -> None:
-    result = CliRunner().invoke(app, ["validation", *options])
-    assert result.exit_code == 2
+def test_the_command_knows_its_scenarios(tmp_path: Path) -> None:
+    assert invoke(tmp_path, "--case", "s5-009").exit_code == 2

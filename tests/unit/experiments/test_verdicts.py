@@ -7,9 +7,9 @@ import math
 import pytest
 
 from experiments.metrics import NAN
-from experiments.statistics import Estimate, least_runs, median_interval, quotient_interval
+from experiments.statistics import Estimate, least_runs, median_interval
 from experiments.verdicts import MOST_RUNS, runs_needed, verdict
-from tests.unit.experiments.coverage import APART, SHAPES, of_one, of_two
+from tests.unit.experiments.coverage import SHAPES, of_one, of_pairs
 
 TIMES = 1000
 SLACK = 3 * math.sqrt(0.95 * 0.05 / TIMES)
@@ -32,27 +32,10 @@ def test_five_runs_have_no_interval_because_none_is_honest_for_all() -> None:
     assert of_one("least to greatest", "normal", 5, 4000) == pytest.approx(0.9375, abs=0.012)
 
 
-@pytest.mark.parametrize("shapes", [one for one in APART if " by " not in one])
+@pytest.mark.parametrize("shapes", SHAPES)
 @pytest.mark.parametrize("n", [6, 10, 20])
 def test_pairs_cover_the_quotient(shapes: str, n: int) -> None:
-    assert of_two("order statistics of pairs", shapes, n, TIMES) > 0.95 - SLACK
-
-
-@pytest.mark.parametrize("shapes", APART)
-@pytest.mark.parametrize("n", [7, 10, 20])
-def test_repeats_that_do_not_correspond_cover_the_quotient(shapes: str, n: int) -> None:
-    assert of_two("order statistics of both", shapes, n, TIMES) > 0.95 - SLACK
-
-
-def test_a_quotient_needs_seven_of_each_and_nothing_at_zero_below() -> None:
-    six = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    assert math.isnan(quotient_interval(six, six).low)
-    assert quotient_interval(six, six).value == 1
-    assert math.isnan(quotient_interval([*six, 7.0], [0.0, *six]).low)
-    assert math.isnan(quotient_interval(six, [0.0] * 7).value)
-    assert math.isnan(quotient_interval([], six).value)
-    found = quotient_interval([2.0] * 7, [1.0] * 7)
-    assert (found.low, found.value, found.high, found.n) == (2, 2, 2, 7)
+    assert of_pairs(shapes, n, TIMES) > 0.95 - SLACK
 
 
 # --- verdicts ----------------------------------------------------------------------------------------------

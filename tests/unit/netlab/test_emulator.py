@@ -85,8 +85,6 @@ def test_a_trace_goes_as_its_times(tmp_path: Path) -> None:
         ({"pcap": {"link": "x.pcapng"}}, "pcap"),
         ({"sample_interval_us": 0}, "sample_interval_us"),
         ({"samples_path": "/nowhere/links.csv"}, "samples_path"),
-        ({"backend": "ns3"}, "backend"),
-        ({"backend": "netem", "pcap": {"link>": "x.pcapng"}}, "pcap"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_built(options: dict[str, object], where: str) -> None:

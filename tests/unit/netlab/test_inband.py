@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from ccplane.base.errors import CcpError, Several
-from experiments.netlab import LabError, inband, netem
+from experiments.netlab import LabError, inband
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.inband import Summaries
 from experiments.netlab.network_spec import emulator_spec
@@ -149,12 +149,6 @@ def test_the_emulator_reads_what_is_meant() -> None:
     }
     assert (plain["summaries_fd"], plain["records_path"]) == (9, None)
     assert inband.plain(graph, 9, "records.csv")["records_path"] == os.path.abspath("records.csv")
-
-
-def test_netem_adds_no_headers() -> None:
-    with pytest.raises(LabError) as caught:
-        netem.check(graph_of(with_telemetry()))
-    assert (caught.value.slug, caught.value.where) == ("lab.netem_cannot", "telemetry")
 
 
 @pytest.mark.parametrize(

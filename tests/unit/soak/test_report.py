@@ -17,9 +17,7 @@ from experiments.soak.samples import Series, limit_of
 
 
 def outcome(*series: list[float], violations: tuple[str, ...] = ()) -> Outcome:
-    made = Outcome(
-        Options(1.0, 7, "embedded", 1, Load(1, 1.0, 1.0), 1.0, 1.0, False), violations=[*violations]
-    )
+    made = Outcome(Options(1.0, 7, 1, Load(1, 1.0, 1.0), 1.0, 1.0, False), violations=[*violations])
     for number, values in enumerate(series):
         for at, value in enumerate(values):
             made.series.add(60.0 * at, f"agent{number}", "1", {"fds": value})

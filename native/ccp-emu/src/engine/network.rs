@@ -250,10 +250,7 @@ impl<P: Packet> Network<P> {
     }
 
     /// Changes a link direction under the packets in it, after what is due by now has happened.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.no_link` or `emulator.bad_spec`; nothing has changed then.
+    /// Errors: `emulator.no_link` or `emulator.bad_spec`; nothing has changed then.
     pub fn set_link(
         &mut self,
         now_ns: u64,
@@ -272,10 +269,7 @@ impl<P: Packet> Network<P> {
     }
 
     /// Changes routes; packets that are in a link stay there.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.bad_spec`; nothing has changed then.
+    /// Errors: `emulator.bad_spec`; nothing has changed then.
     pub fn set_routes(&mut self, routes: Vec<Vec<i64>>) -> Result<()> {
         self.spec.check_routes(&routes)?;
         self.spec.routes = routes;
@@ -283,10 +277,7 @@ impl<P: Packet> Network<P> {
     }
 
     /// Listens to a link: its packets are in `take_tapped` from now on.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.no_link`.
+    /// Errors: `emulator.no_link`.
     pub fn tap(&mut self, name: &str) -> Result<usize> {
         let link = self.link(name)?;
         self.places[link].tapped = true;

@@ -37,10 +37,7 @@ impl Capture {
 
 impl Captures {
     /// Listens to a link.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.cannot_write` or `emulator.no_link`.
+    /// Errors: `emulator.cannot_write` or `emulator.no_link`.
     pub fn add(&mut self, network: &mut Network<IpPacket>, name: &str, path: &Path) -> Result<()> {
         let link = network.tap(name)?;
         let options = vec![
@@ -86,10 +83,7 @@ impl Captures {
     }
 
     /// Writes the files.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.cannot_write`.
+    /// Errors: `emulator.cannot_write`.
     pub fn close(self) -> Result<()> {
         self.0.into_values().try_for_each(|capture| capture.writer.close())
     }

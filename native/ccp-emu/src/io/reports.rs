@@ -20,10 +20,7 @@ pub struct Reports {
 
 impl Reports {
     /// To these files.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.cannot_write`.
+    /// Errors: `emulator.cannot_write`.
     pub fn new(int: &Int, summaries: Option<BorrowedFd<'_>>) -> Result<Self> {
         let lines = summaries.map(lines).transpose()?;
         Ok(Reports { lines, records: IntRecords::new(int)?, summaries: Vec::new() })
@@ -49,10 +46,7 @@ impl Reports {
     }
 
     /// Writes what is left to say, and the files.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.cannot_write`.
+    /// Errors: `emulator.cannot_write`.
     pub fn close(mut self, telemetry: &mut Telemetry) -> Result<()> {
         self.take(u64::MAX, telemetry);
         if let Some(lines) = &mut self.lines {

@@ -46,10 +46,7 @@ pub struct Files<'a> {
 ///
 /// `windows` tells sources of telemetry what the TCP of senders has in mind. `interrupted` is asked now and then,
 /// and after every signal, whether to end.
-///
-/// # Errors
-///
-/// `emulator.bad_spec`, `emulator.bad_tun`, `emulator.cannot_write`, or `emulator.kernel_refused`.
+/// Errors: `emulator.bad_spec`, `emulator.bad_tun`, `emulator.cannot_write`, or `emulator.kernel_refused`.
 pub fn emulate(
     spec: Spec,
     files: Files<'_>,

@@ -43,10 +43,7 @@ pub enum Read {
 
 impl<'a> Tun<'a> {
     /// Takes a device over: it hands out super-packets from now on, and reads do not wait.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.bad_tun` if it is no TUN device with vnet headers.
+    /// Errors: `emulator.bad_tun` if it is no TUN device with vnet headers.
     pub fn new(fd: BorrowedFd<'a>) -> Result<Self> {
         let place = format!("descriptor {}", fd.as_raw_fd());
         let bad = |message: &str, why: String| Error::new("emulator.bad_tun", message).at(&place).why(why);

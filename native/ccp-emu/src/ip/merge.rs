@@ -49,7 +49,6 @@ impl Group {
     }
 
     /// Takes a packet in, or gives it back.
-    #[must_use]
     pub fn add(&mut self, packet: IpPacket) -> Option<IpPacket> {
         let first = &self.packets[0];
         let fits = self.packets.len() < MAX_SEGMENTS && self.bytes + packet.tail().len() <= MAX_BYTES;

@@ -12,10 +12,7 @@ pub struct IntRecords(Option<FileWriter>);
 
 impl IntRecords {
     /// Creates the file that the description names.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.cannot_write`.
+    /// Errors: `emulator.cannot_write`.
     pub fn new(int: &Int) -> Result<Self> {
         let writer = int.records_path.as_deref().map(FileWriter::create).transpose()?;
         if let Some(writer) = &writer {
@@ -34,10 +31,7 @@ impl IntRecords {
     }
 
     /// Writes the file.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.cannot_write`.
+    /// Errors: `emulator.cannot_write`.
     pub fn close(self) -> Result<()> {
         self.0.map_or(Ok(()), FileWriter::close)
     }

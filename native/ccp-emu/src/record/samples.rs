@@ -23,10 +23,7 @@ pub struct Samples {
 
 impl Samples {
     /// Creates the file.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.cannot_write`.
+    /// Errors: `emulator.cannot_write`.
     pub fn create(path: &Path, names: Vec<String>, interval_us: u64, now_ns: u64) -> Result<Self> {
         let writer = FileWriter::create(path)?;
         writer.append(HEADER.as_bytes().to_vec());
@@ -55,10 +52,7 @@ impl Samples {
     }
 
     /// Writes a last row, and the file.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.cannot_write`.
+    /// Errors: `emulator.cannot_write`.
     pub fn close<P: Packet>(mut self, now_ns: u64, network: &mut Network<P>) -> Result<()> {
         if now_ns / 1000 > self.last_ns / 1000 {
             self.row(now_ns, network);

@@ -19,10 +19,7 @@ pub struct FileWriter {
 
 impl FileWriter {
     /// Creates the file.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.cannot_write`.
+    /// Errors: `emulator.cannot_write`.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).map_err(|e| cannot_write(path, &e))?;
         let (sender, receiver) = channel::<Vec<u8>>();
@@ -53,10 +50,7 @@ impl FileWriter {
     }
 
     /// Writes everything.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.cannot_write`.
+    /// Errors: `emulator.cannot_write`.
     pub fn close(mut self) -> Result<()> {
         self.finish().map_err(|e| cannot_write(&self.path, &e))
     }

@@ -13,10 +13,7 @@ pub trait Extension: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Refuses a message that it cannot read; an empty one has it leave the flow.
-    ///
-    /// # Errors
-    ///
-    /// `update.extension`.
+    /// Errors: `update.extension`.
     fn check(&self, octets: &[u8]) -> Result<(), Error>;
 
     /// Begins with a flow, at a message that `check` has accepted; none if the message asks for nothing.

@@ -51,7 +51,6 @@ pub struct AgentFlow {
 
 impl AgentFlow {
     /// A flow of an id that no other has: generation << 32 | slot. `needs_ecn`: of its congestion control's name.
-    #[must_use]
     pub fn new(shared: &Shared, flow_id: u64, info: ccp_flow_info, needs_ecn: bool) -> Self {
         Self {
             shared: shared.clone(),
@@ -78,13 +77,11 @@ impl AgentFlow {
     }
 
     /// Addresses and settings.
-    #[must_use]
     pub fn info(&self) -> &ccp_flow_info {
         &self.info
     }
 
     /// Its id.
-    #[must_use]
     pub fn flow_id(&self) -> u64 {
         self.flow_id
     }
@@ -118,7 +115,6 @@ impl AgentFlow {
     }
 
     /// What the agent sees of the flow in shared memory: what is not in its registers.
-    #[must_use]
     pub fn snapshot(&self) -> ccp_flow {
         ccp_flow {
             flow_id: self.flow_id,

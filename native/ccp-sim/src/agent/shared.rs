@@ -55,7 +55,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     /// Nothing is installed, and the agent is there.
-    #[must_use]
     pub fn new(max_cwnd_bytes: u64) -> Self {
         Self(Arc::new(Inner {
             max_cwnd_bytes,
@@ -72,10 +71,7 @@ impl Shared {
     }
 
     /// Makes a program available to flows. Returns its handle.
-    ///
-    /// # Errors
-    ///
-    /// `program.table_full`.
+    /// Errors: `program.table_full`.
     pub fn install(&self, program: Program) -> Result<u32, Error> {
         let table = &mut *lock(&self.0.table);
         // The longest unused first: reports of an old program must not be taken for another one's.
@@ -93,10 +89,7 @@ impl Shared {
     }
 
     /// Takes a program away. A flow that still runs it goes to the fallback law.
-    ///
-    /// # Errors
-    ///
-    /// `program.unknown`.
+    /// Errors: `program.unknown`.
     pub fn uninstall(&self, handle: u32) -> Result<(), Error> {
         let gone = lock(&self.0.table).programs.get_mut(handle as usize).and_then(Option::take);
         let installed = gone.ok_or_else(|| {
@@ -108,7 +101,6 @@ impl Shared {
     }
 
     /// Whether a program has this handle.
-    #[must_use]
     pub fn is_installed(&self, handle: u32) -> bool {
         self.installed(handle).is_some()
     }
@@ -136,13 +128,11 @@ impl Shared {
     }
 
     /// Names of the extensions, by index.
-    #[must_use]
     pub fn extension_names(&self) -> Vec<&'static str> {
         self.0.extensions.iter().map(|one| one.name()).collect()
     }
 
     /// The error where an extension is asked for that only the kernel has.
-    #[must_use]
     pub fn no_extension(&self, name: &str) -> Error {
         Error::new("load.extension", format!("the simulator has no extension `{name}`"))
             .fix(format!("there is {}", self.extension_names().join(", ")))
@@ -153,10 +143,7 @@ impl Shared {
     }
 
     /// Index of the extension that a message is to.
-    ///
-    /// # Errors
-    ///
-    /// `load.extension`, if there is none and the message is not empty; `update.extension`: it cannot read the message.
+    /// Errors: `load.extension`, if there is none and the message is not empty; `update.extension`: it cannot read the message.
     pub fn extension_of(&self, message: &Letter<'_>) -> Result<Option<usize>, Error> {
         let Some(index) = self.0.extensions.iter().position(|one| one.name() == message.extension) else {
             return if message.octets.is_empty() {
@@ -182,13 +169,11 @@ impl Shared {
     }
 
     /// Whether records wait for the agent.
-    #[must_use]
     pub fn has_records(&self) -> bool {
         self.0.n_records.load(Relaxed) > 0
     }
 
     /// What flows have told since the last time, in order.
-    #[must_use]
     pub fn take_records(&self) -> Records {
         self.0.n_records.store(0, Relaxed);
         std::mem::take(&mut lock(&self.0.records))
@@ -205,7 +190,6 @@ impl Shared {
     }
 
     /// What was counted so far. Records are never refused, and there is a slot for every flow.
-    #[must_use]
     pub fn counters(&self) -> intf::ccp_globals {
         let of = |counter: &AtomicU64| counter.load(Relaxed);
         intf::ccp_globals {

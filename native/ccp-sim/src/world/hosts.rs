@@ -68,10 +68,7 @@ impl Hosts {
     }
 
     /// The host of this name, if it has such an address.
-    ///
-    /// # Errors
-    ///
-    /// `sim.no_host`.
+    /// Errors: `sim.no_host`.
     pub fn find(&self, name: &str, place: &str, v6: bool) -> Result<usize> {
         let found = self.hosts.iter().position(|host| host.name == name);
         let has_address = |node: &usize| self.address(*node, v6).is_some();

@@ -124,10 +124,7 @@ struct Sampled {
 
 impl World {
     /// A world in which nothing has happened yet.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.cannot_write`, or what is wrong with the headers that sources of telemetry are to make.
+    /// Errors: `emulator.cannot_write`, or what is wrong with the headers that sources of telemetry are to make.
     pub fn new(spec: Spec, options: &Options) -> Result<Self> {
         let now_ns = options.start_us.saturating_mul(1000);
         let hosts = Hosts::new(&spec, options.host_mtu_bytes);
@@ -163,16 +160,12 @@ impl World {
     }
 
     /// The time.
-    #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
     /// Adds a flow; returns its index.
-    ///
-    /// # Errors
-    ///
-    /// `sim.bad_plan`, `sim.no_host`, or `sim.no_congestion_control`; nothing has changed then.
+    /// Errors: `sim.bad_plan`, `sim.no_host`, or `sim.no_congestion_control`; nothing has changed then.
     pub fn add(&mut self, plan: Plan) -> Result<usize> {
         plan.check()?;
         if !self.offers(&plan.congestion) {
@@ -243,19 +236,16 @@ impl World {
     }
 
     /// Packets that came to the ends of transmissions and links, and to links, since the start: each a packet event.
-    #[must_use]
     pub fn packet_events(&self) -> u64 {
         (0..self.hosts.links()).map(|link| self.network.sample(link).packet_events()).sum()
     }
 
     /// What became of packets at hosts.
-    #[must_use]
     pub fn counters(&self) -> HostCounters {
         self.counters
     }
 
     /// The network.
-    #[must_use]
     pub fn network(&self) -> &Network<SimPacket> {
         &self.network
     }
@@ -265,16 +255,12 @@ impl World {
     /// # Panics
     ///
     /// If there is no link with this index.
-    #[must_use]
     pub fn link(&self, index: usize) -> Sample {
         self.network.sample(index)
     }
 
     /// Changes a link direction under the packets in it.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.no_link` or `emulator.bad_spec`; nothing has changed then.
+    /// Errors: `emulator.no_link` or `emulator.bad_spec`; nothing has changed then.
     pub fn set_link(&mut self, name: &str, direction: Direction) -> Result<()> {
         self.network.set_link(self.now_ns, name, direction, &mut self.deliveries)?;
         self.deliver();
@@ -282,17 +268,13 @@ impl World {
     }
 
     /// Changes routes; packets that are in a link stay there.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.bad_spec`; nothing has changed then.
+    /// Errors: `emulator.bad_spec`; nothing has changed then.
     pub fn set_routes(&mut self, routes: Vec<Vec<i64>>) -> Result<()> {
         self.network.set_routes(routes)
     }
 
     /// The sender of a flow's connection, by the order in which they were opened; `None` while it is not established,
     /// and when it is over.
-    #[must_use]
     pub fn sender(&self, plan: usize, nth: usize) -> Option<&Sender<Control>> {
         let connection = *self.flows.get(plan)?.connections.get(nth)?;
         self.connections[connection].data.sender.as_ref()
@@ -312,25 +294,18 @@ impl World {
     }
 
     /// What agents and flows of this world share.
-    #[must_use]
     pub fn shared(&self) -> &Shared {
         &self.shared
     }
 
     /// Offers a congestion-control name to flows. A name that is offered already stays as it is.
-    ///
-    /// # Errors
-    ///
-    /// `register.bad_name` or `register.full`.
+    /// Errors: `register.bad_name` or `register.full`.
     pub fn register(&mut self, cc_name: &str, needs_ecn: bool) -> Result<()> {
         self.names.register(cc_name, needs_ecn)
     }
 
     /// Offers a name no longer; flows that have it keep it.
-    ///
-    /// # Errors
-    ///
-    /// `register.unknown`.
+    /// Errors: `register.unknown`.
     pub fn unregister(&mut self, cc_name: &str) -> Result<()> {
         self.names.unregister(cc_name)
     }
@@ -354,7 +329,6 @@ impl World {
     }
 
     /// One of them, by its id.
-    #[must_use]
     pub fn agent_flow(&self, flow_id: u64) -> Option<&AgentFlow> {
         let connection = self.connections.get(flow_id as u32 as usize)?;
         connection.data.sender.as_ref()?.congestion.agent().filter(|flow| flow.flow_id() == flow_id)
@@ -386,16 +360,12 @@ impl World {
     }
 
     /// Whether all flows have come to their ends.
-    #[must_use]
     pub fn is_finished(&self) -> bool {
         self.flows.iter().all(|flow| flow.state == flow::State::Over)
     }
 
     /// Writes last samples and files.
-    ///
-    /// # Errors
-    ///
-    /// `emulator.cannot_write`.
+    /// Errors: `emulator.cannot_write`.
     pub fn close(&mut self) -> Result<()> {
         if let Some(samples) = self.samples.take() {
             samples.close(self.now_ns, &mut self.network)?;

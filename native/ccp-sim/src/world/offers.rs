@@ -14,7 +14,6 @@ impl World {
     }
 
     /// Whether a feature offers a congestion control of this name.
-    #[must_use]
     pub fn offers(&self, congestion: &str) -> bool {
         self.offers.iter().any(|offer| offer.control(congestion, Ends::default()).is_some())
     }

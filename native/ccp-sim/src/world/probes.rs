@@ -47,10 +47,7 @@ impl Probes {
 
 impl World {
     /// From now on a host asks another one for an echo, so often.
-    ///
-    /// # Errors
-    ///
-    /// `sim.no_host`.
+    /// Errors: `sim.no_host`.
     pub fn probe(&mut self, host: &str, peer: &str, every_us: u64, family: Family) -> Result<()> {
         let v6 = family == Family::Ipv6;
         let host = self.hosts.find(host, "host", v6)?;

@@ -5,7 +5,6 @@ use crate::Sock;
 /// A gain over cwnd/srtt [bytes/s]: it paces, or bounds bursts where nothing is paced (`tcp_update_pacing_rate`).
 ///
 /// `ratios_percent`: in slow start, well below the threshold; and else.
-#[must_use]
 pub fn pacing_rate_bytes_per_s(sock: &Sock, ratios_percent: (u32, u32)) -> u64 {
     let (slow_start, avoidance) = ratios_percent;
     let ratio = if sock.snd_cwnd < sock.snd_ssthresh / 2 { slow_start } else { avoidance };

@@ -6,7 +6,6 @@ use crate::Sock;
 ///
 /// RFC 6937, section 3, with the bounds of RFC 9937 as Linux applies them. `progress`: the ACK advances, and nothing new
 /// is taken for lost.
-#[must_use]
 pub fn reduced_cwnd(sock: &Sock, prr_delivered: u32, acked: u32, progress: bool) -> u32 {
     let (in_flight, ssthresh) = (i64::from(sock.packets_in_flight()), i64::from(sock.snd_ssthresh));
     let (delivered, sent) = (i64::from(prr_delivered), i64::from(sock.prr_out));

@@ -196,20 +196,17 @@ impl<C: Congestion> Sender<C> {
     }
 
     /// Whether everything, with the FIN, is acknowledged.
-    #[must_use]
     pub fn is_done(&self) -> bool {
         self.source.fin_seq.is_some() && self.sock.snd_una == self.sock.write_seq
     }
 
     /// Written, and never sent. Of an endless source: what is in the send buffer.
-    #[must_use]
     pub fn unsent_bytes(&self) -> u64 {
         let sent = self.sock.snd_nxt.min(self.data_end());
         self.data_end() - sent + self.source.waiting_bytes
     }
 
     /// Written, and not acknowledged. Of an endless source: what is in the send buffer.
-    #[must_use]
     pub fn unacked_bytes(&self) -> u64 {
         let acked = self.sock.snd_una.min(self.data_end());
         self.data_end() - acked + self.source.waiting_bytes

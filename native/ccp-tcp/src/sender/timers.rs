@@ -30,7 +30,6 @@ pub(super) struct Timers {
 
 impl<C: Congestion> Sender<C> {
     /// When `on_timer` has something to do.
-    #[must_use]
     pub fn due_ns(&self) -> Option<u64> {
         let timer = (self.timers.pending != Pending::Nothing).then_some(self.timers.at_ns);
         let pacing = self.timers.is_paced_out.then_some(self.sock.wstamp_ns);

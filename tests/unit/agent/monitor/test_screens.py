@@ -3,10 +3,12 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.text import Text
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from ccplane.agent.monitor.app import Monitor, about_flow
 from ccplane.agent.monitor.detail import DetailScreen
@@ -22,7 +24,6 @@ from tests.unit.agent.monitor.screens import assert_golden, on_screen, press, te
 NO_AGENT = LoadError(
     "control.no_agent", "no agent runs", where="/sys/fs/bpf/x", fix="start one with `ccp run`"
 )
-SIZES = [(150, 32), (80, 24)]
 
 
 @pytest.fixture(autouse=True)
@@ -43,49 +44,26 @@ def line_with(app: Monitor, words: str) -> str:
 # --- golden screens ---
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-def test_table(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("screens", "size"),
+    [
+        ({"table-150": ()}, (150, 32)),
+        ({"table-80": ()}, (80, 24)),
+        ({"detail-150": ("down", "enter")}, (150, 32)),
+        ({"detail-80": ("down", "enter")}, (80, 24)),
+        ({"detail-paced": ("down", "down", "enter")}, (150, 32)),
+        ({"help": ("question_mark",), "set": ("escape", "down", "s"), "switch": ("escape", "w")}, (150, 32)),
+    ],
+)
+def test_screen_is_the_one_that_was_accepted(
+    screens: dict[str, tuple[str, ...]], size: tuple[int, int]
+) -> None:
     async def steps(app: Monitor, pilot: Pilot[None]) -> None:
-        assert_golden(app, f"table-{size[0]}")
+        for name, keys in screens.items():
+            await press(app, pilot, *keys)
+            assert_golden(app, name)
 
     on_screen(fake_source(), steps, size=size, looks=40)
-
-
-@pytest.mark.parametrize("size", SIZES, ids=str)
-def test_detail(size: tuple[int, int]) -> None:
-    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "down", "enter")
-        assert_golden(app, f"detail-{size[0]}")
-
-    on_screen(fake_source(), steps, size=size, looks=40)
-
-
-def test_detail_of_a_paced_flow_has_a_chart_of_its_rate() -> None:
-    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "down", "down", "enter")
-        assert_golden(app, "detail-paced")
-
-    on_screen(fake_source(), steps, looks=40)
-
-
-def test_help() -> None:
-    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "question_mark")
-        assert_golden(app, "help")
-        await press(app, pilot, "escape")
-        assert isinstance(app.screen, Overview)
-
-    on_screen(fake_source(), steps, looks=40)
-
-
-def test_prompts() -> None:
-    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "down", "s")
-        assert_golden(app, "set")
-        await press(app, pilot, "escape", "w")
-        assert_golden(app, "switch")
-
-    on_screen(fake_source(), steps, looks=40)
 
 
 def test_without_agent_the_numbers_are_still_there() -> None:
@@ -372,40 +350,42 @@ def test_events_are_those_of_the_flow_and_of_its_algorithm() -> None:
 # --- changes ---
 
 
-def test_parameter_is_set_for_all_flows_from_the_table() -> None:
+BETA = ("s", *"beta", "equals_sign", "1", "enter")
+
+
+@pytest.mark.parametrize(
+    ("keys", "asked", "said", "screen"),
+    [
+        (("down", *BETA), ("set", "beta", "1", "cubic", None), "cubic.beta = 1: 3 flows", Overview),
+        (("down", "enter", *BETA), ("set", "beta", "1", "cubic", 1), "cubic.beta = 1: 1 flow", DetailScreen),
+        (
+            ("down", *BETA[:-1], "tab", "space", "shift+tab", "enter"),
+            ("set", "beta", "1", "cubic", 1),
+            "cubic.beta = 1: 1 flow",
+            Overview,
+        ),
+        # The first that is another is chosen already: r_tcp, then reno.
+        (
+            ("down", "w", "down", "enter"),
+            ("switch", "reno", None, "cubic"),
+            "3 flows went from cubic to reno",
+            Overview,
+        ),
+    ],
+    ids=["parameter of all", "of one, from its view", "of one, from the table", "algorithm"],
+)
+def test_what_is_chosen_is_changed(
+    keys: tuple[str, ...], asked: tuple[Any, ...], said: str, screen: type[Screen[Any]]
+) -> None:
     source = fake_source()
 
     async def steps(app: Monitor, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "down", "s", *"beta", "equals_sign", *"0.8", "enter")
-        assert isinstance(app.screen, Overview)
-        assert "cubic.beta = 0.8: 3 flows" in text_of(app)
+        await press(app, pilot, *keys)
+        assert isinstance(app.screen, screen)
+        assert said in text_of(app)
 
     on_screen(source, steps)
-    assert source.asked == [("set", "beta", "0.8", "cubic", None)]
-
-
-def test_parameter_is_set_for_one_flow_from_the_detail_view() -> None:
-    source = fake_source()
-
-    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "down", "enter", "s", *"beta", "equals_sign", "1", "enter")
-        assert isinstance(app.screen, DetailScreen)
-        assert "cubic.beta = 1: 1 flow" in text_of(app)
-
-    on_screen(source, steps)
-    assert source.asked == [("set", "beta", "1", "cubic", 1)]
-
-
-def test_scope_of_a_change_can_be_chosen() -> None:
-    source = fake_source()
-
-    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
-        await press(
-            app, pilot, "down", "s", *"beta", "equals_sign", "1", "tab", "space", "shift+tab", "enter"
-        )
-
-    on_screen(source, steps)
-    assert source.asked == [("set", "beta", "1", "cubic", 1)]
+    assert source.asked == [asked]
 
 
 def test_refused_parameter_leaves_the_window_open_with_the_reason() -> None:
@@ -434,21 +414,6 @@ def test_setting_without_a_value_is_not_asked_for() -> None:
 
     on_screen(source, steps)
     assert source.asked == []
-
-
-def test_algorithm_is_switched_for_all_flows_of_the_one_before() -> None:
-    source = fake_source()
-
-    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "down", "w")
-        assert isinstance(app.screen, AlgorithmPrompt)
-        await press(
-            app, pilot, "down", "enter"
-        )  # the first that is another is chosen already: r_tcp, then reno
-        assert "3 flows went from cubic to reno" in text_of(app)
-
-    on_screen(source, steps)
-    assert source.asked == [("switch", "reno", None, "cubic")]
 
 
 def test_refused_algorithm_leaves_the_window_open_with_the_reason() -> None:

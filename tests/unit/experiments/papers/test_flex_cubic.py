@@ -285,15 +285,3 @@ def test_fairness_without_its_clean_runs_draws_nothing() -> None:
     row = PAPER.parts["fairness"].row(result_of(run.scenario, {"h1-h2": 1e6, "h3-h4": 1e6}))
     found = PAPER.parts["fairness"].findings(Runs([], pd.DataFrame([{"seed": 1, **run.axes, **row}]), 1))
     assert found.figures == {}
-
-
-def test_readings_are_all_combinations_and_one_is_the_default() -> None:
-    runs = runs_of("readings", QUICK)
-    variants = {run.axes["variant"]: run.scenario.flows[0].params for run in runs}
-    assert len(variants) == 1 + 3 * 2 * 2
-    assert variants["grows, at once, minRTT of all times"] == {
-        "spared_window": 0,
-        "persist_rounds": 0,
-        "min_rtt_window_ms": 0.0,
-    }
-    assert {run.scenario.topology.bottleneck.buffer.bdp for run in runs} >= {0.025, 0.05, 0.1, 1.0}

@@ -8,14 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.netlab.spec import Bernoulli, CoDel, DropTail
-from experiments.papers.claims import KEPT
-from experiments.papers.kept import Kept
+from experiments.netlab.spec import DropTail
 from experiments.papers.paper import Runs, Size, findings, table_of
 from experiments.papers.r_hybrid import series as r_hybrid_series
 from experiments.papers.r_hybrid.claims import OURS_OWN
-from experiments.papers.r_hybrid.exps import EXPERIMENTS, FOLLOWED, wrong_of_exp
-from experiments.papers.r_hybrid.own_marks import drawn, threshold
 from experiments.papers.r_hybrid.paper import AGGRESSIVE, BASELINE, CASES, CLAIMED, PAPER, STRICT
 from experiments.papers.r_hybrid.path import (
     AGGRESSIVE_US,
@@ -26,28 +22,23 @@ from experiments.papers.r_hybrid.path import (
     OURS,
     OWN_MARKS,
     PAPER_NOISE,
-    RATE_BYTES_PER_S,
     conditions,
     path,
 )
-from experiments.papers.r_hybrid.path import (
-    RTT_US as PATH_RTT_US,
-)
-from experiments.papers.r_hybrid.wrong import wrong_ratios
 from experiments.papers.tables import Check
 from experiments.papers.variants import KERNEL
 from experiments.results import Result
 from experiments.runs.shapes import PointToPoint
 from experiments.scenario import Flow, Scenario
 from experiments.sweep import PlannedRun, planned
-from experiments.traffic.spec import Http, Iperf3
+from experiments.traffic.spec import Iperf3
 from telemetry.regime import DetectorOptions
 from tests.unit.experiments.papers import fakes
 
 FULL, QUICK = Size(repeats=1), Size(quick=True)
 RTT_US = 21_000
 """Of all samples; without queue it would be 20 ms."""
-OWN_PARTS = ("fig2", "fig3", "clean", "exps")
+OWN_PARTS = ("fig2", "fig3", "clean")
 
 EVENTS = pd.DataFrame(
     [
@@ -83,8 +74,7 @@ def result_of(scenario: Scenario, goodput_bytes_per_s: float = 1e6, decisions: b
             "regime": np.where(np.arange(len(times_s)) % 2, "SHARED", "SINGLE_OWNER"),
         }
     )
-    objects = pd.DataFrame({"flow": ["data", "data"], "first_byte_s": [0.1, 0.3], "completion_s": [1.0, 3.0]})
-    tables = {"regimes": regimes, "objects": objects, "regime_events": EVENTS}
+    tables = {"regimes": regimes, "regime_events": EVENTS}
     tables |= {"flows": without.flows, "flow_samples": without.flow_samples}
     tables["connection_samples"] = without.connection_samples.assign(rtt_us=RTT_US)
     return Result(None, metadata, tables.__getitem__, scenario.to_yaml())
@@ -133,53 +123,7 @@ def test_the_clean_link_marks_as_dctcp_needs_it_and_its_own_marks_do_not_count()
         assert receiver.mode == ("own" if variant == OURS_OWN else "fast")
 
 
-def test_there_are_the_scripts_seventeen_experiments() -> None:
-    runs = {str(run.axes["exp"]): run.scenario for run in runs_of("exps", FULL)}
-    assert list(EXPERIMENTS) == [f"E{number}" for number in range(1, 18)]
-    assert list(runs) == [*EXPERIMENTS, *(f"{exp}, mode own" for exp in FOLLOWED)]
-    assert [runs[exp].receivers[0].mode for exp in ("E9", "E9, mode own")] == ["fast", "own"]
-    for exp, one in EXPERIMENTS.items():
-        scenario = runs[exp]
-        flow = scenario.flows[0]
-        forward = scenario.network.links[0].forward
-        assert (flow.algorithm, flow.ecn) == (one.algorithm, one.ecn)
-        assert one.ecn or one.algorithm not in (DCTCP, OURS)
-        assert (forward.loss == Bernoulli(0.01)) == one.loses
-        assert isinstance(forward.queue, CoDel) == (one.bottleneck == "CoDel")
-        assert len(scenario.flows) == (1 if one.path == "T1" else 3)
-    ecn = [exp for exp, one in EXPERIMENTS.items() if one.bottleneck.startswith("ECN")]
-    assert ecn == ["E14", "E15", "E17"]
-    assert {runs[exp].network.links[0].forward.queue for exp in ecn} == {DropTail(ce_threshold_us=300)}
-    assert [exp for exp, one in EXPERIMENTS.items() if isinstance(one.traffic, Http)] == ["E7", "E8"]
-
-
 # --- what is made of it ------------------------------------------------------------------------------------
-
-
-def some_results(part: str, *beginnings: str) -> dict[str, Result]:
-    """Runs of a part whose first axis begins so, by that."""
-    found = {}
-    for run in runs_of(part, QUICK):
-        name = str(next(iter(run.axes.values())))
-        if name.startswith(beginnings):
-            found[name] = result_of(run.scenario)
-            found[name].axes = run.axes
-    return found
-
-
-def test_a_flow_that_follows_a_mode_tells_only_of_that() -> None:
-    rows = {name: wrong_of_exp(one) for name, one in some_results("exps", "E3", "E7", "E9").items()}
-    modes = {name: row["mode"].tolist() for name, row in rows.items()}
-    assert modes == {"E3": ["fast", "own"], "E7": ["fast", "own"], "E9": ["fast"], "E9, mode own": ["own"]}
-    assert {name for name, row in rows.items() if row["false_shared_ratio"].isna().all()} == {"E3"}
-
-
-def test_what_is_wrong_before_runs_have_settled_counts_where_that_is_asked_for() -> None:
-    result = result_of(path("x", 4))
-    early = pd.Series(np.where(result.regimes["t_s"] < 1, "SHARED", "SINGLE_OWNER"))
-    assert wrong_ratios(result, early)["false_shared_ratio"] == 0
-    assert wrong_ratios(result, early, 0.0)["false_shared_ratio"] == 0.25
-    assert np.isnan(wrong_ratios(result, early)["false_single_owner_ratio"])
 
 
 def test_a_run_counts_from_when_it_has_settled() -> None:
@@ -243,18 +187,6 @@ def test_the_clean_case_must_show_both_throughput_and_delay() -> None:
     assert own == ["fails", "holds"]
 
 
-def test_nothing_is_judged_on_the_runs_that_it_was_tuned_on() -> None:
-    kept = Kept.read(KEPT / PAPER.name / "own-marks-sim.json")
-    assert kept.tables[0].rows["path"].tolist() == list(drawn())
-    (share_pct,) = kept.tables[1].rows["own_marks_ratio.high"]
-    assert threshold(share_pct, RATE_BYTES_PER_S) == OWN_MARKS
-    for sets in drawn().values():
-        rate_bytes_per_s, rtt_us = (
-            sets[f"topology.forward.{one}"] for one in ("rate_bytes_per_s", "delay_us")
-        )
-        assert abs(rate_bytes_per_s / RATE_BYTES_PER_S - 1) > 0.1 or abs(2 * rtt_us / PATH_RTT_US - 1) > 0.1
-
-
 def test_the_papers_threshold_is_what_figure_3_has() -> None:
     scenario = runs_of("fig3", QUICK)[0].scenario
     assert scenario.receivers[0].detector["noise_ce_marks"] == PAPER_NOISE
@@ -282,8 +214,7 @@ def test_every_part_has_tables_and_figures(part: str) -> None:
         results.append(result)
     rows = table_of(results, PAPER.parts[part].row)
     found = findings(PAPER.parts[part], Runs(results, rows, len(rows)))
-    of_runs = [table for table in found.tables if "mode" not in table.by]
-    assert sum(table.rows["n"].sum() for table in of_runs) == len(rows)
+    assert sum(table.rows["n"].sum() for table in found.tables) == len(rows)
     assert found.figures
     for figure in found.figures.values():
         assert any(axes.lines or axes.patches for axes in figure.axes)

@@ -51,35 +51,36 @@ def test_people_read_a_table(lossy: Path) -> None:
     assert lines[-2].split() == ["45", "1", "1.00", "SHARED", "SHARED", "<-", "changed"]
 
 
-def test_every_parameter_is_an_option(lossy: Path, tmp_path: Path) -> None:
+def test_every_parameter_can_be_set(lossy: Path, tmp_path: Path) -> None:
     def regimes(*options: str, of: Path = lossy) -> list[str]:
-        return [json.loads(line)["regime"] for line in replay(of, "--json", *options).stdout.splitlines()]
+        given = [word for one in options for word in (["--set", one] if "=" in one else [one])]
+        return [json.loads(line)["regime"] for line in replay(of, "--json", *given).stdout.splitlines()]
 
-    known = ("--baseline-ms", "1")
+    known = ("baseline_ms=1",)
     assert regimes(*known)[0] == "SINGLE_OWNER"
-    assert set(regimes(*known, "--start", "shared", "--persistence", "99")) == {"SHARED"}
-    assert regimes(*known, "--window", "1", "--persistence", "1").index("SHARED") == 5
-    assert regimes(*known, "--majority", "0.2", "--persistence", "1").index("SHARED") == 5
-    assert set(regimes(*known, "--noise-retransmits", "3")) == {"SINGLE_OWNER"}
+    assert set(regimes(*known, "start=shared", "persistence=99")) == {"SHARED"}
+    assert regimes(*known, "window=1", "persistence=1").index("SHARED") == 5
+    assert regimes(*known, "majority=0.2", "persistence=1").index("SHARED") == 5
+    assert set(regimes(*known, "noise_retransmits=3")) == {"SINGLE_OWNER"}
     lost = trace(tmp_path / "lost.csv", [f"{5 * i},1.0,0,1" for i in range(9)])
     assert set(regimes(*known, of=lost)) == {"SINGLE_OWNER"}
     assert "SHARED" in regimes(*known, "--mode", "fast", of=lost)  # one is much for a tenth of a second
     slow = trace(tmp_path / "slow.csv", [f"{5 * i},9,2," for i in range(9)])
-    assert "SHARED" in regimes("--baseline-ms", "1", "--noise-ce-marks", "2", of=slow)
-    assert "SHARED" not in regimes("--baseline-ms", "1", "--noise-ce-marks", "2", "--delta-ms", "8", of=slow)
-    assert regimes("--noise-ce-marks", "2", of=slow)[-1] == "SINGLE_OWNER"  # 9 ms are the baseline
+    assert "SHARED" in regimes("baseline_ms=1", "noise_ce_marks=2", of=slow)
+    assert "SHARED" not in regimes("baseline_ms=1", "noise_ce_marks=2", "delta_ms=8", of=slow)
+    assert regimes("noise_ce_marks=2", of=slow)[-1] == "SINGLE_OWNER"  # 9 ms are the baseline
     late = trace(tmp_path / "late.csv", [f"{5 * i},{9 if i else 1},," for i in range(9)])
-    assert regimes("--baseline-samples", "1", of=late)[0] == "SINGLE_OWNER"
-    assert regimes("--baseline-samples", "1", of=late)[-1] == "SHARED"
-    assert regimes("--baseline-horizon-s", "4", of=late)[-1] == "SINGLE_OWNER"
+    assert regimes("baseline_samples=1", of=late)[0] == "SINGLE_OWNER"
+    assert regimes("baseline_samples=1", of=late)[-1] == "SHARED"
+    assert regimes("baseline_horizon_s=4", of=late)[-1] == "SINGLE_OWNER"
     header = "t_s,rtt_min_ms,rtt_tail_ms,ce_marks,retransmits\n"
     busy = trace(tmp_path / "busy.csv", [f"{5 * i},1,9,," for i in range(9)], header)
     assert regimes(of=busy)[-1] == "SHARED"
-    assert regimes("--baseline-of", "tail", of=busy)[-1] == "SINGLE_OWNER"
+    assert regimes("baseline_of=tail", of=busy)[-1] == "SINGLE_OWNER"
     back = trace(tmp_path / "back.csv", [f"{i},1,,{9 if 0 < i < 4 else 0}" for i in range(9)])
-    quick = (*known, "--window", "1", "--persistence", "1", "--cooldown-s")
-    assert regimes(*quick, "2", of=back)[:5] == ["SINGLE_OWNER", *3 * ["SHARED"], "SINGLE_OWNER"]
-    assert set(regimes(*quick, "60", of=back)[1:]) == {"SHARED"}
+    quick = (*known, "window=1", "persistence=1")
+    assert regimes(*quick, "cooldown_s=2", of=back)[:5] == ["SINGLE_OWNER", *3 * ["SHARED"], "SINGLE_OWNER"]
+    assert set(regimes(*quick, "cooldown_s=60", of=back)[1:]) == {"SHARED"}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_what_is_no_text_or_not_there(tmp_path: Path) -> None:
         result = replay(path)
         assert result.exit_code == 1
         assert "regime.cannot_read" in result.stderr
-    assert "regime.bad_option" in replay(binary, "--start", "ours").stderr
+    assert "regime.bad_option" in replay(binary, "--set", "start=ours").stderr
 
 
 def test_other_columns_and_orders_are_fine(tmp_path: Path) -> None:
