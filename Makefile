@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 BIN := $(CURDIR)/.venv/bin
 PYTHON_PACKAGES := broker ccp_algs ccplane experiments telemetry
-BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-node/src/bpf/*.[ch] native/ccp-rtcp/src/*/*.[ch] native/ccp-rtcp-core/src/*/*.[ch] native/ccp-switch/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch] tests/kernel/extensions/*.c)
+BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-node/src/bpf/*.[ch] native/ccp-int/src/host/*.[ch] native/ccp-rtcp/src/*/*.[ch] native/ccp-rtcp-core/src/*/*.[ch] native/ccp-switch/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch] tests/kernel/extensions/*.c)
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -print)
 EXTENSION := ccplane/base/_native.abi3.so
 CARGO := scripts/cargo.sh
@@ -94,6 +94,11 @@ wheel: build .venv/.dev ## what is released, in dist: a wheel for this architect
 test-wheel: ## install dist/*.whl in a bare Debian 12 and run the demo there (needs root); ARCH=aarch64: emulated, simulated
 	$(if $(ARCH),scripts/try-wheel-cross.sh $(ARCH),$(SUDO) scripts/try-wheel.sh)
 
+.PHONY: test-wheel-kernels
+test-wheel-kernels: build .venv/.dev ## the same on Debian's 6.1, 6.12 and 7.x, in virtual machines (KEEP=--keep: docs/releases.md)
+	scripts/setup-vm.sh
+	$(BIN)/python -m scripts.vm.wheel $(KEEP)
+
 # --- run ---------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
@@ -141,13 +146,13 @@ no-outcomes:
 test-all: MEANWHILE := lint-rust
 test-all: lint-python types lint-bpf docs test-kernel test-computing
 
-# One test, and how often.
+# One test, and how often; or nothing, and the whole suite is repeated for a night.
 TEST ?=
 N ?= 50
 
 .PHONY: flaky
-flaky: build examples .venv/.dev ## repeat TEST=FILE::NAME N=50 times
-	$(SUDO) $(FLAKY) repeat '$(TEST)' --times $(N)
+flaky: build examples .venv/.dev ## repeat TEST=FILE::NAME N=50 times; without TEST the whole suite, for HOURS=8: what ever failed?
+	$(SUDO) $(FLAKY) $(if $(TEST),repeat '$(TEST)' --times $(N),night --hours $(HOURS))
 
 # Notebooks mostly wait; what computes has the processors meanwhile.
 .PHONY: test-computing
@@ -284,6 +289,7 @@ test-compose: build .venv/.dev ## all services of docker-compose.yml, by podman 
 	$(SUDO) $(BIN)/python -m scripts.vm.compose $(KEEP)
 
 soak soak-vm: HOURS ?= 1
+flaky: HOURS ?= 8
 SEED ?=
 # More options of `python -m experiments.soak`, such as --pairs 2.
 SOAK ?=

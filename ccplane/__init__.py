@@ -115,9 +115,11 @@ def __dir__() -> list[str]:
 
 
 def _register_environments() -> None:
-    from experiments.learning.registration import register_envs
+    from importlib.metadata import entry_points
 
-    register_envs()
+    for entry in entry_points(group="gymnasium.envs"):
+        if entry.dist is not None and entry.dist.name == "ccplane":
+            entry.load()()
 
 
 guard.install(_register_environments)

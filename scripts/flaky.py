@@ -2,7 +2,7 @@
 
 A flaky test is a defect, but not of the change that meets it. So a test that fails in `make test` runs again,
 alone, up to twice. If it passes, the run is green and its last lines name the test. A test that also fails
-alone fails the run. `make flaky TEST=... N=50` repeats one test.
+alone fails the run. `make flaky TEST=... N=50` repeats one test, `make flaky` the whole suite for a night.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -203,6 +204,34 @@ def _summary(output: str) -> str:
     return next((line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))), "no summary")
 
 
+def night(hours: float) -> int:
+    """Run the suite over and over for a number of hours, and list the tests that ever failed."""
+    until = time.monotonic() + hours * 3600
+    ever: Counter[str] = Counter()
+    last: dict[str, Failure] = {}
+    rounds = 0
+    while not rounds or time.monotonic() < until:
+        folder = OUTCOMES / f"night-{rounds}"
+        for name in (FAILED, SLOW):
+            (folder / name).unlink(missing_ok=True)
+        seed = str(random.randrange(2**32))
+        settings = {"CCPLANE_OUTCOMES": str(folder), "PYTHONHASHSEED": seed, "PROPTEST_RNG_SEED": seed}
+        run = subprocess.run(
+            ["make", "--no-print-directory", "test-all"], cwd=ROOT, env={**os.environ, **settings}
+        )
+        rounds += 1
+        for failure in failures(folder):
+            ever[failure.test] += 1
+            last[failure.test] = failure
+        print(f"== round {rounds}: {sum(ever.values())} failures so far, of {len(ever)} tests", flush=True)
+        if run.returncode:
+            print("this round ended early: what make printed says why")
+            break
+    for test, count in ever.most_common():
+        print(f"flaky: {count} of {rounds} rounds: {_line(last[test])}")
+    return 1 if ever or run.returncode else 0
+
+
 def main() -> int:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(prog="python -m scripts.flaky", description=__doc__)
@@ -214,6 +243,8 @@ def main() -> int:
     repeating = commands.add_parser("repeat", help="repeat one test")
     repeating.add_argument("test")
     repeating.add_argument("-n", "--times", type=int, default=50, metavar="N")
+    nights = commands.add_parser("night", help="repeat the suite")
+    nights.add_argument("--hours", type=float, default=8.0)
     given = parser.parse_args()
     folder = Path(os.environ.get("CCPLANE_OUTCOMES", OUTCOMES))
     match given.command:
@@ -221,8 +252,10 @@ def main() -> int:
             return settle(folder, given.tries)
         case "cargo":
             return cargo(folder, given.arguments)
-        case _:
+        case "repeat":
             return repeat(given.test, given.times)
+        case _:
+            return night(given.hours)
 
 
 if __name__ == "__main__":

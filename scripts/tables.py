@@ -5,8 +5,9 @@ results:
 
     make bench KEEP=docs/results/bench                                          docs/benchmarks.md
     ccp bench validation --draw N --seed S --keep docs/results/validation       docs/validation.md
-    ccp paper NAME --part PART --tenth-of SIMULATED --keep docs/results/papers  docs/validation.md
     ccp paper NAME --part PART --keep docs/results/papers                       docs/papers
+    make test-kernels KEEP=--keep                                               docs/kernels.md
+    make test-compose KEEP=--keep                                               docs/operations.md
 
 A page of a paper has a block for each part, and its claims with their verdicts where the block's name is
 `claims`; a part does not repeat what those say.
@@ -14,11 +15,12 @@ A page of a paper has a block for each part, and its claims with their verdicts 
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult, interval, short, told_rounds, told_verdict
@@ -26,6 +28,7 @@ from experiments.papers import claims
 from experiments.papers.kept import Kept
 from scripts import validation_tables
 from scripts.marks import filled
+from scripts.vm import compose, results
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
@@ -129,9 +132,17 @@ def shown(text: str) -> list[str]:
 
 Writer = Callable[[str], str]
 
+
+def of_machines(kept: Path, table: Callable[[Any], str]) -> Writer:
+    """Return what writes the table of what virtual machines left."""
+    return lambda text: filled(text, f"{BEGIN}\n", END, table(json.loads(kept.read_text())))
+
+
 WRITERS: Final[dict[Path, Writer]] = {
     DOCS / "benchmarks.md": lambda text: filled(text, f"{BEGIN}\n", END, benchmarks(kept_benchmarks())),
     DOCS / "validation.md": validation_tables.written,
+    DOCS / "kernels.md": of_machines(results.KEPT, results.table),
+    DOCS / "operations.md": of_machines(compose.KEPT, compose.table),
     **{page: lambda text, name=page.stem: paper(text, name) for page in sorted(PAGES.glob("*.md"))},
 }
 """Page -> what returns it with its tables between their marks."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from experiments.bench.result import told_about
-from experiments.papers.agreement import TENTH
 from experiments.papers.kept import Kept
 from experiments.validation.heldout import HEADINGS, Heldout
 from scripts.marks import filled
@@ -17,6 +16,8 @@ DOCUMENT: Final = ROOT / "docs/validation.md"
 END: Final = "<!-- end -->"
 RESULTS: Final = ROOT / "docs/results/validation"
 PAPERS: Final = ROOT / "docs/results/papers"
+TENTH: Final = "-tenth"
+"""What the names of these parts end with."""
 
 
 def begin(name: str) -> str:

@@ -12,7 +12,7 @@ cd "$copy"
 # Its folders and files.
 rm -r native/ccp-rtcp native/ccp-rtcp-core native/ccp-sim/src/rtcp native/ccp-native/src/rtcp
 rm -r ccplane/agent/features/rtcp experiments/features/rtcp experiments/papers/r_tcp
-rm -r ccp_algs/rtcp ccp_algs/r_tcp_bbr3.py ccp_algs/r_tcp_cubic.py ccp_algs/hyvar/limited.py
+rm -r ccp_algs/rtcp ccp_algs/r_tcp_bbr3.py ccp_algs/r_tcp_cubic.py ccp_algs/r_tcp_hyvar.py
 rm -r tests/unit/ccp_algs/rtcp $(git -C "$here" ls-files 'tests/unit/*/test_*rtcp*.py' 'tests/unit/*/test_r_tcp_*.py')
 
 # Its registrations: a word or a line each.
@@ -23,8 +23,12 @@ sed -i -e 's/&crate::rtcp::NAMES//' -e 's/Box::new(crate::rtcp::RateLimits::defa
 sed -i 's/crate::rtcp::attached::EXTENSION//' native/ccp-native/src/features.rs
 sed -i '/"[Rr]tcp/d' native/ccp-native/src/no_kernel.rs
 # Its classes and functions in the description of the native module: each goes to the next line that is not indented.
-sed -i -e '/^    "[Rr]tcp/d' -e ':gone; /^\(class Rtcp\|def rtcp\)/ { :more; N; s/.*\n//; /^\([ )]\|$\)/ b more; b gone }' \
-    ccplane/base/_native.pyi
+"$here/.venv/bin/python" - ccplane/base/_native.pyi <<'EOT'
+import pathlib, re, sys
+stub = pathlib.Path(sys.argv[1])
+text = re.sub(r'(?m)^    "rtcp.*\n', "", stub.read_text(), flags=re.I)
+stub.write_text(re.sub(r"(?m)^(@final\n)?(class Rtcp|def rtcp).*\n(?:(?:[ )].*)?\n)*", "", text))
+EOT
 
 # Crates of others are taken from the build of the tree, where they are compiled already.
 export CARGO_TARGET_DIR="$here/native/target" PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON="$here/.venv/bin/python"

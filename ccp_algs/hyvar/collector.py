@@ -1,5 +1,7 @@
 """Hyvar's state collector: intervals of flows, out of totals that the fold program reports.
 
+The learning environment (`experiments/learning/worlds.py`) collects with the same code.
+
 What a flow was like in its last interval is kept in arrays, a row for each slot of the datapath; all flows
 of a batch are collected at once.
 
@@ -72,6 +74,7 @@ class States:
     Attributes:
         flow_ids: The flows, each once.
         observations: What the policy sees, (n, 7) float32.
+        seen: What they were made of: the arguments of `observation.observe`.
         queue_rtts: Queueing delay in minimum RTTs, RTT / RTT_min - 1, >= 0.
         gradient_rtts: What that grew by since the interval before.
         loss_ratio: Lost, as part of what was sent.
@@ -84,6 +87,7 @@ class States:
 
     flow_ids: NDArray[np.uint64]
     observations: NDArray[np.float32]
+    seen: dict[str, Floats]
     queue_rtts: Floats
     gradient_rtts: Floats
     loss_ratio: Floats
@@ -184,18 +188,20 @@ class Collector:
         loss_ratio = loss_bytes_per_s / np.maximum(thr_bytes_per_s + loss_bytes_per_s, 1.0)
         kept["smoothed_loss_ratio"] += _LATEST * (loss_ratio - kept["smoothed_loss_ratio"])
         self._kept[slots] = kept
+        seen = {
+            "thr_bytes_per_s": thr_bytes_per_s,
+            "thr_max_bytes_per_s": thr_max_bytes_per_s,
+            "rtt_us": rtt_us,
+            "rtt_min_us": rtt_min_us,
+            "loss_bytes_per_s": loss_bytes_per_s,
+            "cwnd_bytes": reports["cwnd_bytes"],
+            "srtt_us": reports["srtt_us"],
+            "mss_bytes": mss_bytes,
+        }
         return States(
             flow_ids=np.ascontiguousarray(reports["flow_id"]),
-            observations=observe(
-                thr_bytes_per_s=thr_bytes_per_s,
-                thr_max_bytes_per_s=thr_max_bytes_per_s,
-                rtt_us=rtt_us,
-                rtt_min_us=rtt_min_us,
-                loss_bytes_per_s=loss_bytes_per_s,
-                cwnd_bytes=reports["cwnd_bytes"],
-                srtt_us=reports["srtt_us"],
-                mss_bytes=mss_bytes,
-            ),
+            observations=observe(**seen),
+            seen=seen,
             queue_rtts=queue_rtts,
             gradient_rtts=gradient_rtts,
             loss_ratio=loss_ratio,

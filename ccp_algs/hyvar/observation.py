@@ -8,8 +8,8 @@
     5  log2(cwnd / bdp) / 4           window against the path
     6  rtt_min / srtt                 as 2, over a longer time
 
-The learning environment computes the same in Rust; a test holds the two against each other. A change of
-meaning needs another name, so that no policy is fed what it was not trained on.
+Training and run time share this code. A change of meaning needs another name, so that no policy is fed what
+it was not trained on.
 
 Source: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.), table of
 the state: thr, thr_max, RTT, RTT_min, loss, cwnd, sRTT. Deviation: how they are normalised is not said

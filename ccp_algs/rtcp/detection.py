@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ccp_algs.rtcp.options import Options
-from ccplane.base.native import native_part
+from ccplane.base import native
 
 if TYPE_CHECKING:
     from ccplane.base._native import RtcpDetector
@@ -47,6 +47,4 @@ def new_detector(options: Options | None = None, *, mss_bytes: int = 1448) -> Rt
     Raises:
         LoadError: `load.no_native_module`.
     """
-    with native_part():
-        from ccplane.base import _native
-    return _native.RtcpDetector((options or Options()).to_bytes(), mss_bytes)
+    return native.RtcpDetector((options or Options()).to_bytes(), mss_bytes)

@@ -61,9 +61,6 @@ def find(name: str) -> AnyAlgorithm:
     Args:
         name: A registered name, a `.py` file, `FILE.py:Class` or `module:Class`.
 
-    Returns:
-        The class.
-
     Raises:
         UsageError: If there is none; with the line if its module does not import.
     """

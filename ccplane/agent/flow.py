@@ -42,9 +42,6 @@ def whole_number(value: Number, name: str, low: int, high: int) -> int:
         low: Smallest value allowed.
         high: Largest value allowed.
 
-    Returns:
-        The integer.
-
     Raises:
         ParamError: `update.not_a_number` or `update.out_of_range`.
     """

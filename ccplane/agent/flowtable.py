@@ -82,9 +82,6 @@ def rows(before: Look, now: Look, agent: RunInfo | None) -> list[FlowRow]:
         before: An earlier look; empty at the first.
         now: This look.
         agent: What the agent runs; None if there is none or it cannot be asked.
-
-    Returns:
-        The rows.
     """
     made = [
         _row(info, stats, before[flow_id][1] if flow_id in before else None, agent)

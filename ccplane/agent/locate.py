@@ -33,9 +33,6 @@ def locate(owner: type, text: str) -> Origin:
     Args:
         owner: The algorithm's class.
         text: The program's source text.
-
-    Returns:
-        The origin.
     """
     nowhere = Origin(f"<{owner.__module__}.{owner.__qualname__}>", 1)
     try:

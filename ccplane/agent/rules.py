@@ -235,9 +235,6 @@ def parse_rules(texts: Sequence[str], algorithms: Sequence[str]) -> list[Rule]:
         texts: The rules in order of precedence.
         algorithms: Names of the running algorithms.
 
-    Returns:
-        The rules.
-
     Raises:
         UsageError: If one of them is wrong.
         Several: If more are.

@@ -1,8 +1,8 @@
 """The ground floor: what every package of ccplane needs, and nothing that knows of another package.
 
 Purpose: one family of errors (`ccplane.base.errors`), what to say of unknown names (`ccplane.base.names`),
-and the compiled part (`ccplane.base._native`: datapaths, IOAM, probes), which is imported in a block of
-`ccplane.base.native.native_part`.
+and the compiled part (`ccplane.base._native`: datapaths, IOAM, probes), which `ccplane.base.native` imports
+when it is first needed.
 
 May import: the standard library. Never another package of ours: all others import this one.
 

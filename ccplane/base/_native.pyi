@@ -18,6 +18,8 @@ from ccplane.base.flows import FlowStats as FlowStats
 
 __all__ = [
     "KERNEL_PART",
+    "WIRE_IMPLICIT",
+    "WIRE_MAX_BYTES",
     "Batch",
     "Closed",
     "Created",
@@ -60,7 +62,6 @@ __all__ = [
     "ioam_fill",
     "ioam_insert",
     "ioam_remove",
-    "ioam_work",
     "portable",
     "probe",
     "rehearse",
@@ -100,8 +101,6 @@ class Program:
     def primitives(self) -> list[str]: ...
     @property
     def n_instructions(self) -> int: ...
-    def disassemble(self) -> str:
-        """Return the instructions as text for people."""
 
 @final
 class Interpreter:
@@ -304,10 +303,9 @@ class SimDatapath(Datapath):
         samples: bool = True,
         arrivals: bool = False,
     ) -> SimDatapath:
-        """Make a world in which nothing has happened yet; arguments: `ccplane.datapath.sim.open_world`."""
+        """Make a world: `ccplane.datapath.sim.open_world`."""
     @staticmethod
-    def bin_bounds_us() -> list[int]:
-        """Return the least delay of each bin of `arrivals()` [us]; a bin ends where the next begins."""
+    def bin_bounds_us() -> list[int]: ...
     def connect(self, plan_json: bytes) -> int:
         """Add a flow; return its index.
 
@@ -374,11 +372,7 @@ class SimDatapath(Datapath):
         time [ms].
         """
     def close(self) -> None:
-        """Hand all flows to the fallback law, and write files.
-
-        Raises:
-            CcpError: `emulator.cannot_write`.
-        """
+        """Hand all flows to the fallback law, and write files."""
 
 @final
 class TcpArrivals:
@@ -409,18 +403,10 @@ class TcpArrivals:
     def bin_bounds_us() -> list[int]:
         """Return the least delay of each bin [us]; a bin ends where the next begins, the last nowhere."""
     def drain(self) -> NDArray[np.void]:
-        """Return what came since the last call, read only.
-
-        Raises:
-            CcpError: `trace.closed`.
-        """
+        """Return what came since the last call, read only."""
     @property
     def dropped(self) -> int:
-        """How many segments belonged to flows for which there was no room.
-
-        Raises:
-            CcpError: `trace.closed`.
-        """
+        """How many segments belonged to flows for which there was no room."""
     def close(self) -> None:
         """Stop counting; may be called again."""
     def __enter__(self) -> TcpArrivals: ...
@@ -457,11 +443,7 @@ class TcpTrace:
             ring_bytes: How much is kept between two calls of `drain` [bytes]; a row has 184.
         """
     def drain(self) -> NDArray[np.void]:
-        """Return the rows since the last call, read only; in order of time for each socket.
-
-        Raises:
-            CcpError: `trace.closed`.
-        """
+        """Return the rows since the last call, read only; in order of time for each socket."""
     @property
     def dropped(self) -> int:
         """How many rows were lost because nobody drained in time."""
@@ -531,15 +513,7 @@ class RtcpAttached:
         rules_json: bytes = ...,
         keep_in: str | os.PathLike[str] | None = None,
     ) -> RtcpAttached:
-        """Register.
-
-        Args:
-            options: `Options.to_bytes()`.
-            max_clients: Sockets of further clients are not bounded.
-            records: Whether each ACK makes a row for `drain_acks`.
-            rules_json: Which sockets are bounded; an empty array: all.
-            keep_in: Folder in a BPF file system for the table of clients; one that is there is taken over.
-        """
+        """Register: `ccplane.agent.features.rtcp.native.attached`."""
     @property
     def names(self) -> list[str]:
         """The congestion controls: those which the kernel has itself."""
@@ -592,12 +566,6 @@ class SimEnv:
 
     def __new__(cls, settings_json: bytes, n: int) -> SimEnv:
         """Make n worlds.
-
-        Raises:
-            CcpError: `learning.bad_domain`.
-        """
-    def set_peers(self, net_json: bytes) -> None:
-        """Give the connections beside the learners' a policy: layers of weights and biases, as JSON.
 
         Raises:
             CcpError: `learning.bad_domain`.
@@ -795,23 +763,14 @@ def rtcp_forget(kept_in: str | os.PathLike[str]) -> bool: ...
 def rtcp_tables(
     now_us: int, pin_dir: str, kept_in: str | os.PathLike[str]
 ) -> list[tuple[str, int, int, list[dict[str, Any]] | None]]:
-    """Return the tables of clients: of the congestion controls attached, those before, an agent's extension.
+    """Return what `ccplane.agent.features.rtcp.native.client_tables` does.
 
-    Whose it is (`attach`, `earlier`, `agent`), for how many clients there is room, how many connections it
-    had none for, and (None: another version's, not readable) of each client `netns` (inode),
+    Of each client: `netns` (inode),
     `netns_cookie`, `remote` (24 bytes, `struct rtcp_remote` of `native/ccp-rtcp`), `verdict` (`enum
     rtcp_verdict`), `bucket_bytes`, `rate_bytes_per_s`, `tokens_bytes`, `open_flows`, `active_flows`,
     `delivered_bytes`, `lost_bytes`,
     `last_us` (of the latest ACK), `triggered` (heavy loss set an estimation off in its latest transfer),
     `found` (a limit, at some time), `end` (how that was found to be gone: `bytes`, `rate` or None).
-
-    Args:
-        now_us: The time, of CLOCK_MONOTONIC [us].
-        pin_dir: Directory of the agent's datapath.
-        kept_in: Folder of the table that is kept.
-
-    Raises:
-        CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
     """
 
 def rtcp_try_load(options: bytes) -> CcpError | None:
@@ -825,9 +784,6 @@ def rtcp_work(options: bytes, state: str, acks: int) -> None:
         state: What it is busy with: `waiting`, `triggered` or `limited`.
         acks: How many.
     """
-
-def ioam_work(what: str, packets: int) -> None:
-    """Do `source`, `fill`, `read`, `sink` or `remove` for so many packets, to measure how long it takes."""
 
 def ioam_decode(packet: bytes) -> bytes:
     """Return what an IPv6 packet carries, as JSON; `telemetry.ioam` has the classes.

@@ -1,26 +1,29 @@
-"""The compiled part of the package, `ccplane.base._native`, and what is said where it is missing."""
+"""The compiled part of the package, `ccplane.base._native`, and what is said where it is missing.
+
+Its names are here too, looked up at each use: asking for one raises LoadError `load.no_native_module` where
+the compiled part cannot be imported.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from ccplane.base.errors import LoadError
 
+if TYPE_CHECKING:
+    from ccplane.base._native import *  # noqa: F403
+else:
 
-@contextmanager
-def native_part() -> Iterator[None]:
-    """Turn a failed import of the compiled part into a LoadError.
-
-    Raises:
-        LoadError: `load.no_native_module`.
-    """
-    try:
-        yield
-    except ImportError as error:
-        raise LoadError(
-            "load.no_native_module",
-            "the compiled part of ccplane (ccplane.base._native) cannot be imported",
-            why=str(error),
-            fix="install the package with `pip install .` (needs Rust and clang), not by setting PYTHONPATH",
-        ) from error
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            from ccplane.base import _native
+        except ImportError as error:
+            raise LoadError(
+                "load.no_native_module",
+                "the compiled part of ccplane (ccplane.base._native) cannot be imported",
+                why=str(error),
+                fix="install the package with `pip install .` (needs Rust and clang), not by PYTHONPATH",
+            ) from error
+        return getattr(_native, name)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from ccplane.base.native import native_part
+from ccplane.base import native
 from ccplane.base.pins import DEFAULT_PIN_DIR as DEFAULT_PIN_DIR
 
 if TYPE_CHECKING:
-    from ccplane.base import _native
     from ccplane.base.errors import CcpError
     from ccplane.datapath.protocol import DatapathView
 
@@ -48,7 +47,7 @@ class LoadOptions:
     reap_after_ms: int = 300_000
 
 
-def load(options: LoadOptions) -> _native.EbpfDatapath:
+def load(options: LoadOptions) -> native.EbpfDatapath:
     """Load the kernel datapath, or adopt the one that is pinned already, of whatever version.
 
     Args:
@@ -60,19 +59,7 @@ def load(options: LoadOptions) -> _native.EbpfDatapath:
     Raises:
         LoadError: If something is missing; it says what.
     """
-    with native_part():
-        from ccplane.base import _native
-    return _native.EbpfDatapath(
-        pin_dir=options.pin_dir,
-        max_flows=options.max_flows,
-        ring_bytes=options.ring_bytes,
-        heartbeat_timeout_ms=options.heartbeat_timeout_ms,
-        max_cwnd_bytes=options.max_cwnd_bytes,
-        take_over=options.take_over,
-        max_flows_per_user=options.max_flows_per_user,
-        max_flows_per_cgroup=options.max_flows_per_cgroup,
-        reap_after_ms=options.reap_after_ms,
-    )
+    return native.EbpfDatapath(**asdict(options))
 
 
 def observe(pin_dir: str = DEFAULT_PIN_DIR) -> DatapathView:
@@ -81,15 +68,10 @@ def observe(pin_dir: str = DEFAULT_PIN_DIR) -> DatapathView:
     Args:
         pin_dir: Directory in a bpffs.
 
-    Returns:
-        The view.
-
     Raises:
         LoadError: If nothing is loaded there, or it may not be read.
     """
-    with native_part():
-        from ccplane.base import _native
-    return _native.EbpfDatapath.observe(pin_dir)
+    return native.EbpfDatapath.observe(pin_dir)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +101,12 @@ def unload(pin_dir: str = DEFAULT_PIN_DIR) -> Unloaded:
     Raises:
         LoadError: If it may not be removed.
     """
-    with native_part():
-        from ccplane.base import _native
-    return Unloaded(*_native.EbpfDatapath.unload(pin_dir))
+    return Unloaded(*native.EbpfDatapath.unload(pin_dir))
 
 
 def compile_program(
     source: str, name: str = "default", origin: str = "<source>", first_line: int = 1
-) -> _native.Program:
+) -> native.Program:
     """Compile a fold program; needs no privilege.
 
     Args:
@@ -135,18 +115,13 @@ def compile_program(
         origin: File in which the text stands.
         first_line: Line of that file in which the text begins, counted from 1.
 
-    Returns:
-        The program.
-
     Raises:
         LangError: With the line in `origin`.
     """
-    with native_part():
-        from ccplane.base import _native
-    return _native.compile(source, name=name, origin=origin, first_line=first_line)
+    return native.compile(source, name=name, origin=origin, first_line=first_line)
 
 
-def verify(program: _native.Program) -> None:
+def verify(program: native.Program) -> None:
     """Show a program to the kernel's verifier without installing it.
 
     Args:
@@ -156,9 +131,7 @@ def verify(program: _native.Program) -> None:
         VerifierError: If the kernel refuses it.
         LoadError: If this process may not load BPF programs.
     """
-    with native_part():
-        from ccplane.base import _native
-    _native.verify(program)
+    native.verify(program)
 
 
 def rehearse(pin_dir: str, cc_names: Sequence[str], extensions: Sequence[tuple[str, bytes | None]]) -> None:
@@ -172,9 +145,7 @@ def rehearse(pin_dir: str, cc_names: Sequence[str], extensions: Sequence[tuple[s
     Raises:
         LoadError: What would be refused, as `Datapath.register` and `Datapath.extend` do.
     """
-    with native_part():
-        from ccplane.base import _native
-    _native.rehearse(pin_dir, cc_names, extensions)
+    native.rehearse(pin_dir, cc_names, extensions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +173,6 @@ def probe() -> list[Capability]:
     Raises:
         LoadError: If the compiled part is missing.
     """
-    with native_part():
-        from ccplane.base import _native
     return [
         Capability(
             name=name,
@@ -212,7 +181,7 @@ def probe() -> list[Capability]:
             detail=str(found["detail"]),
             fix=str(found["fix"]),
         )
-        for name, found in _native.probe().items()
+        for name, found in native.probe().items()
     ]
 
 
@@ -227,9 +196,7 @@ def try_load() -> list[Capability]:
     Raises:
         LoadError: `load.no_native_module`.
     """
-    with native_part():
-        from ccplane.base import _native
-    return [tried(name, error) for name, error in _native.try_load()]
+    return [tried(name, error) for name, error in native.try_load()]
 
 
 def tried(name: str, error: CcpError | None) -> Capability:
@@ -250,12 +217,10 @@ def drop_capabilities(keep: list[str] | None = None) -> list[str]:
     Returns:
         The names of those that are left.
     """
-    with native_part():
-        from ccplane.base import _native
-    return _native.drop_capabilities(keep)
+    return native.drop_capabilities(keep)
 
 
-def socket_switch(cgroup: str | os.PathLike[str], netns_cookie: int) -> _native.SocketSwitch:
+def socket_switch(cgroup: str | os.PathLike[str], netns_cookie: int) -> native.SocketSwitch:
     """Attach the programs that give ordinary sockets other congestion controls.
 
     Args:
@@ -267,6 +232,4 @@ def socket_switch(cgroup: str | os.PathLike[str], netns_cookie: int) -> _native.
         CcpError: `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or
             `load.no_btf`.
     """
-    with native_part():
-        from ccplane.base import _native
-    return _native.SocketSwitch(cgroup, netns_cookie)
+    return native.SocketSwitch(cgroup, netns_cookie)

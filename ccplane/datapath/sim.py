@@ -10,12 +10,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ccplane.base.native import native_part
-
-if TYPE_CHECKING:
-    from ccplane.base import _native
+from ccplane.base import native
 
 START_US = 1_000_000
 """When a world begins, unless told otherwise [us]: 0 means "never" to some."""
@@ -33,7 +30,7 @@ def open_world(
     max_cwnd_bytes: int = 1 << 30,
     samples: bool = True,
     arrivals: bool = False,
-) -> _native.SimDatapath:
+) -> native.SimDatapath:
     """Make a world in which nothing has happened yet.
 
     Args:
@@ -53,9 +50,7 @@ def open_world(
         LoadError: `load.no_native_module`.
         CcpError: `emulator.bad_spec` or `emulator.cannot_write`.
     """
-    with native_part():
-        from ccplane.base import _native
-    return _native.SimDatapath(
+    return native.SimDatapath(
         json.dumps(spec, default=os.fspath).encode(),
         start_us=start_us,
         latency_us=latency_us,
@@ -72,6 +67,4 @@ def arrival_bins_us() -> list[int]:
     Raises:
         LoadError: `load.no_native_module`.
     """
-    with native_part():
-        from ccplane.base import _native
-    return _native.SimDatapath.bin_bounds_us()
+    return native.SimDatapath.bin_bounds_us()

@@ -12,13 +12,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ccplane.base.errors import UsageError
-from ccplane.base.native import native_part
+from ccplane.base.native import Message, WireLink, from_bytecode, portable, to_bytecode
+from ccplane.base.native import wire_messages as messages
+from ccplane.base.native import wire_values as values
 from ccplane.datapath.kinds.interop import SOCKET
-
-with native_part():
-    from ccplane.base._native import Message, WireLink, from_bytecode, portable, to_bytecode
-    from ccplane.base._native import wire_messages as messages
-    from ccplane.base._native import wire_values as values
 
 __all__ = ["SOCKET", "Message", "from_bytecode", "messages", "portable", "to_bytecode", "values"]
 

@@ -77,7 +77,7 @@ def hyvar(
         trainer, directory = training.resume(resume), resume
     else:
         directory = out or OUT / f"hyvar-{datetime.datetime.now():%Y%m%d-%H%M%S}"
-        paths = files.load_domain(domain or files.named(files.DOMAINS, training.SHIPPED))
+        paths = files.load_domain(domain or files.DOMAIN)
         begun = training.Training(seed=seed, worlds=worlds, domain=paths)
         trainer = training.start(begun, directory, None if reward is None else files.load_reward(reward))
     _run(trainer, steps)
@@ -88,25 +88,23 @@ def hyvar(
 
 
 @app.command("domain")
-def domain_(
-    name: Annotated[str, typer.Argument(help="hyvar, what the shipped policy met, or shared.")] = "hyvar",
-) -> None:
-    """Print a domain, the paths of a training, to begin one's own from."""
+def domain_() -> None:
+    """Print the domain that the shipped policy met, the paths of its training, to begin one's own from."""
     from experiments.learning import files
 
-    typer.echo(files.text_of(files.named(files.DOMAINS, name)), nl=False)
+    typer.echo(files.text_of(files.DOMAIN), nl=False)
 
 
 @app.command("reward")
 def reward_(
     name: Annotated[
-        str, typer.Argument(help="hyvar, what the shipped policy was trained with, fair, or slides.")
+        str, typer.Argument(help="hyvar, what the shipped policy was trained with, or slides.")
     ] = "hyvar",
 ) -> None:
     """Print a reward, what a training calls good, to begin one's own from."""
     from experiments.learning import files
 
-    typer.echo(files.text_of(files.named(files.REWARDS, name)), nl=False)
+    typer.echo(files.text_of(files.named(name)), nl=False)
 
 
 @app.command("export")
@@ -137,7 +135,6 @@ def evaluate_(
 
     act = load_policy(policy or SHIPPED).actions
     contenders = {
-        "hyvar": Contender(act, adaptive=True),
         "hybrid": Contender(act),
         "policy": Contender(act, heuristic=None),
         "cubic": Contender(),

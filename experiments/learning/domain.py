@@ -27,29 +27,6 @@ CELLULAR_MAX_BYTES_PER_S: Final = 48 * MBIT
 """No trace is faster on average, unless all paths of the domain are: cells of one operator are not."""
 
 
-class Hyvar(Plain, frozen=True, omit_defaults=False):
-    """What `hyvar` does at run time, without trains and price of losses: parameters of `Adaptive` there.
-
-    Attributes:
-        alpha_rtts: Queueing delay above which a queue is long [minimum RTTs].
-        delta_ratio: Share of lost packets from which losses count.
-        mtp_min_ms: The MTP is not shorter [ms].
-        mtp_max_ms: The MTP is not longer [ms], but for the next.
-        mtp_min_rtts: The MTP is not shorter than so many minimum RTTs.
-        case4_alone: The policy has the window alone in case 4 at the shortest MTP.
-        thr_window_rtts: The best throughput that a flow is held against is that of so many minimum RTTs;
-            holds on all paths.
-    """
-
-    alpha_rtts: PositiveFloat = 0.2
-    delta_ratio: Ratio = 0.01
-    mtp_min_ms: PositiveFloat = 10.0
-    mtp_max_ms: PositiveFloat = 200.0
-    mtp_min_rtts: Annotated[float, Meta(ge=0)] = 1.0
-    case4_alone: bool = False
-    thr_window_rtts: PositiveFloat = 3000.0
-
-
 class Domain(Plain, frozen=True, omit_defaults=False):
     """What paths there are.
 
@@ -62,16 +39,8 @@ class Domain(Plain, frozen=True, omit_defaults=False):
             than 8 packets.
         loss_ratio: Probability that the bottleneck loses a packet, on lossy paths.
         lossy_share: Share of the paths that are lossy.
-        cross_flows_max: Most connections beside the learner's that have no policy: CUBIC's or BBR's. Half of
-            them pause now and then.
+        cross_flows_max: Most connections next to the learner's, of CUBIC. Half of them pause now and then.
         crossed_share: Share of the paths that have any.
-        cross_bbr_share: Share of these connections that are BBR's (version 1).
-        peers_max: Most connections beside the learner's that have the policy as it is at that time
-            (self-play): 7 for 2 to 8 learners on a path.
-        peered_share: Share of the paths that have any.
-        late_share: Share of the paths on which the learner begins after all others; on the rest it begins
-            first, and the others in the first half of the episode.
-        late_us: How much later.
         aqm_share: Share of the paths whose queue is managed: CoDel's (RFC 8289) or RED's, half of them each.
         aqm_target_us: Queueing delay that is accepted there: CoDel's target, RED's lower threshold. RED's
             upper one is three times as long.
@@ -83,10 +52,7 @@ class Domain(Plain, frozen=True, omit_defaults=False):
         traces: From how many traces one is drawn.
         steered_share: Share of the paths on which nothing but the learner moves the window (the policy
             alone); on the others CUBIC does between its actions (the hybrid).
-        adaptive_share: Share of those others on which MTP and who has the window follow the network, as at
-            run time; CUBIC is the heuristic then.
-        hyvar: By which parameters.
-        mtp_us: Monitoring time period: an action every so often; the first one where it follows the network.
+        mtp_us: Monitoring time period: the time from one action to the next.
         episode_us: How long an episode lasts, in virtual time.
     """
 
@@ -97,11 +63,6 @@ class Domain(Plain, frozen=True, omit_defaults=False):
     lossy_share: Ratio = 0.2
     cross_flows_max: Annotated[int, Meta(ge=0, le=16)] = 2
     crossed_share: Ratio = 0.25
-    cross_bbr_share: Ratio = 0.0
-    peers_max: Annotated[int, Meta(ge=0, le=31)] = 0
-    peered_share: Ratio = 0.0
-    late_share: Ratio = 0.0
-    late_us: Range = (500e3, 5e6)
     aqm_share: Ratio = 0.0
     aqm_target_us: Range = (2e3, 20e3)
     policed_share: Ratio = 0.0
@@ -110,8 +71,6 @@ class Domain(Plain, frozen=True, omit_defaults=False):
     traced_share: Ratio = 0.2
     traces: PositiveInt = 24
     steered_share: Ratio = 0.0
-    adaptive_share: Ratio = 0.0
-    hyvar: Hyvar = Hyvar()
     mtp_us: Range = (10e3, 200e3)
     episode_us: PositiveInt = 10_000_000
 

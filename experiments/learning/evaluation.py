@@ -35,13 +35,10 @@ class Contender:
     Attributes:
         act: The policy; None: there is none.
         heuristic: What moves the window between its actions; None: nothing, the policy is alone.
-        adaptive: MTP and who has the window follow the network, as `hyvar` does at run time; it has no trains
-            here, and losses no price.
     """
 
     act: Act | None = None
     heuristic: Heuristic | None = "cubic"
-    adaptive: bool = False
 
 
 def evaluate(
@@ -86,11 +83,7 @@ def _on_paths(
 
 def _play(contender: Contender, domain: Domain, reward: Reward, n_paths: int, seed: int) -> NDArray[np.void]:
     """Return all intervals, (n_intervals, n_paths); those behind the end of an episode have length 0."""
-    domain = msgspec.structs.replace(
-        domain,
-        steered_share=float(contender.heuristic is None),
-        adaptive_share=float(contender.adaptive),
-    )
+    domain = msgspec.structs.replace(domain, steered_share=float(contender.heuristic is None))
     worlds = Worlds(n_paths, domain, reward, contender.heuristic or "cubic")
     rows = worlds.reset(seed)
     over = np.zeros(n_paths, bool)

@@ -23,7 +23,8 @@ from experiments.learning.errors import LearningError
 from experiments.learning.worlds import Worlds
 from experiments.runs import reading
 
-DOMAINS: Final = Path(__file__).parent / "domains"
+DOMAIN: Final = Path(__file__).parent / "domains/hyvar.yaml"
+"""What the policy that comes with ccplane met."""
 REWARDS: Final = Path(__file__).parent / "rewards"
 
 _TRIED: Final = Domain(traced_share=0.0, lossy_share=1.0, episode_us=2_000_000)
@@ -32,22 +33,22 @@ _TRIED_STEPS: Final = 4
 _FUNCTION: Final = "give it `def reward(rows):`, as `ccp train reward hyvar` shows"
 
 
-def shipped(folder: Path) -> dict[str, Path]:
-    """Return the files of a folder that come with ccplane, by name."""
-    return {file.stem: file for file in sorted(folder.glob("[a-z]*.*")) if file.suffix in (".yaml", ".py")}
+def shipped() -> dict[str, Path]:
+    """Return the rewards that come with ccplane, by name."""
+    return {file.stem: file for file in sorted(REWARDS.glob("[a-z]*.py"))}
 
 
-def named(folder: Path, name: str) -> Path:
-    """Return a file that comes with ccplane.
+def named(name: str) -> Path:
+    """Return the file of a reward that comes with ccplane.
 
     Raises:
         LearningError: `learning.no_file`.
     """
-    found = shipped(folder)
+    found = shipped()
     if name not in found:
         raise LearningError(
             "learning.no_file",
-            f"there is no `{name}` among the {folder.name} that come with ccplane",
+            f"there is no `{name}` among the rewards that come with ccplane",
             name,
             fix=close_names(name, list(found), "name"),
         )

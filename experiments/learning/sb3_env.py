@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
-from ccp_algs.hyvar.policy import Policy
 from experiments.learning.gym_env import ACTIONS, OBSERVATIONS
 from experiments.learning.worlds import Worlds
 
@@ -30,10 +29,6 @@ class WorldsEnv(VecEnv):  # type: ignore[misc]  # has no types here
         self._worlds = worlds
         self._actions: NDArray[np.float32] = np.zeros(worlds.n, np.float32)
         self.rows: NDArray[np.void] = np.empty(0, np.void)
-
-    def set_peers(self, policy: Policy) -> None:
-        """Give the learners' peers a policy, as `Worlds.set_peers`."""
-        self._worlds.set_peers(policy)
 
     def reset(self) -> NDArray[np.float32]:
         """Begin new episodes in all."""

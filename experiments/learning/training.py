@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
-from ccp_algs.hyvar import observation
+from ccp_algs.hyvar import collector, observation
 from ccp_algs.hyvar.policy import Policy
 from ccplane.base import _native
 from experiments.learning.domain import Domain
 from experiments.learning.errors import LearningError
-from experiments.learning.files import DOMAINS, REWARDS, RewardFile, load_domain, load_reward, named
+from experiments.learning.files import DOMAIN, RewardFile, load_domain, load_reward, named
 from experiments.learning.sb3_env import WorldsEnv
 from experiments.learning.worlds import Worlds
 from experiments.netlab.spec import Plain, PositiveFloat, PositiveInt, Ratio
@@ -45,7 +45,7 @@ VERSION: Final = 1
 CONFIG: Final = "config.json"
 REWARD: Final = "reward.py"
 SHIPPED: Final = "hyvar"
-"""Name of the domain and of the reward of the policy that comes with ccplane."""
+"""Name of the reward of the policy that comes with ccplane."""
 KEPT: Final = 3
 """So many checkpoints stay."""
 
@@ -82,7 +82,7 @@ class Training(Plain, frozen=True, omit_defaults=False):
     gae: Ratio = 0.95
     clip: Ratio = 0.2
     log_std: float = -1.0
-    domain: Domain = msgspec.field(default_factory=lambda: load_domain(named(DOMAINS, SHIPPED)))
+    domain: Domain = msgspec.field(default_factory=lambda: load_domain(DOMAIN))
     reward_sha256: str = ""
 
 
@@ -105,18 +105,18 @@ class Progress(Plain, frozen=True):
 
 
 def source_hash() -> str:
-    """Return the SHA-256 of what trainings depend on: sources here, the observation, the compiled part."""
+    """Return the SHA-256 of what trainings depend on: sources here, collector, observation, compiled part."""
     digest = hashlib.sha256()
     folder = Path(__file__).parent
-    files = [*sorted(folder.glob("*.py")), Path(observation.__file__), Path(_native.__file__)]
-    for file in files:
+    used = (collector, observation, _native)
+    for file in (*sorted(folder.glob("*.py")), *(Path(module.__file__ or "") for module in used)):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
 def shipped_reward() -> RewardFile:
     """Return what the policy that comes with ccplane was trained with."""
-    return load_reward(named(REWARDS, SHIPPED))
+    return load_reward(named(SHIPPED))
 
 
 def model_of(training: Training, reward: RewardFile) -> PPO:
@@ -274,8 +274,6 @@ class _Watch(BaseCallback):  # type: ignore[misc]  # has no types here
         self._told(Progress(self._trainer.steps, *map(float, means)))
 
     def _on_rollout_start(self) -> None:
-        if self._trainer.training.domain.peered_share > 0:
-            self.training_env.set_peers(actor(self.model.policy.state_dict()))
         if self._trainer.steps >= self._next:
             self._trainer.save()
             self._next += self._every

@@ -18,7 +18,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ccp_algs.hyvar.policy import Policy
+from ccp_algs.hyvar.collector import Collector
+from ccp_algs.hyvar.observation import N_FEATURES
 from ccplane.base import _native
 from ccplane.base.errors import CcpError
 from experiments.learning.domain import Domain, Heuristic, traces_ms
@@ -35,7 +36,7 @@ COLUMNS: Final[dict[str, str]] = {
     "interval_us": "how long it was [us of virtual time]",
     "now_us": "its end, since the start of the episode [us of virtual time]",
     "thr_bytes_per_s": "delivered [bytes/s of payload]",
-    "thr_max_bytes_per_s": "largest of those of the episode so far, or of `Hyvar.thr_window_rtts` [bytes/s]",
+    "thr_max_bytes_per_s": "largest of those of the episode so far [bytes/s]",
     "loss_bytes_per_s": "taken for lost [bytes/s]",
     "rtt_us": "mean of the RTT samples; 0: there was none [us]",
     "rtt_min_us": "least RTT of the episode so far [us]",
@@ -46,17 +47,15 @@ COLUMNS: Final[dict[str, str]] = {
     "path_rtt_us": "RTT of the path without a queue [us]",
     "path_buffer_bytes": "what waits in front of the bottleneck at most [bytes]",
     "path_loss_ratio": "probability that the path loses a packet",
-    "fair_bytes_per_s": "an equal part of that for each connection that sends now [bytes/s]",
-    "path_cross_flows": "connections beside the learner's without a policy",
-    "path_peers": "connections beside the learner's that have its policy",
-    "path_flows": "connections that send now, the learner's among them",
+    "path_cross_flows": "connections next to the learner's",
     "path_traced": "whether the rate follows a trace (1) or not (0)",
     "steered": "whether the policy is alone (1) or CUBIC moves the window between actions (0)",
-    "case": "case of Hyvar's reasoner that the interval was, 1 to 4; 0 where the MTP stays",
-    "alone": "whether the policy is alone in the interval that begins (1) or not (0)",
-    "mtp_us": "monitoring time period: of the interval that begins [us]",
+    "mtp_us": "monitoring time period [us]",
 }
 """What a step tells of each world; `Worlds.step` returns an array with these fields."""
+_ROW: Final = np.dtype(
+    [("observation", "f4", (N_FEATURES,)), ("reward", "f4"), *((name, "f8") for name in list(COLUMNS)[2:])]
+)
 
 
 class Worlds:
@@ -82,6 +81,7 @@ class Worlds:
         """
         self.domain = Domain() if domain is None else domain
         self._reward = reward
+        self._collector = Collector()
         self.n = n
         if n < 1:
             raise LearningError("learning.bad_domain", f"{n} worlds", "n", fix="ask for 1 or more")
@@ -101,15 +101,6 @@ class Worlds:
             raise LearningError(
                 "learning.bad_domain", error.message, error.where, error.why, error.fix
             ) from error
-
-    def set_peers(self, policy: Policy) -> None:
-        """Give the connections beside the learners' that have a policy (`Domain.peers_max`) this one.
-
-        From now on, in episodes that are under way, too. Until then nobody acts for them: where windows are
-        not steered, they are the heuristic's.
-        """
-        layers = [{"weight": weight.tolist(), "bias": bias.tolist()} for weight, bias in policy.layers]
-        self._native.set_peers(msgspec.json.encode(layers))
 
     def reset(self, seed: int | None = None, which: Sequence[int] | None = None) -> NDArray[np.void]:
         """Begin new episodes.
@@ -148,10 +139,18 @@ class Worlds:
         return self._judged(self._native.step(given.tobytes()))
 
     def _judged(self, told: NDArray[np.void]) -> NDArray[np.void]:
-        """Return what the worlds told, with rewards where an action led to it."""
-        acted = told["reward"] > 0
-        rows = told.copy()
-        rows["reward"] = 0
+        """Return rows of what the worlds told, with rewards where an action led to the interval."""
+        rows = np.zeros(len(told), _ROW)
+        for name in told.dtype.names or ():
+            if name in COLUMNS:
+                rows[name] = told[name]
+        passed = np.flatnonzero(told["interval_us"] > 0)
+        self._begin(told[passed])
+        states = self._collector.end(told[passed])
+        if states is not None:
+            for name, values in {"observation": states.observations, **states.seen}.items():
+                rows[name][passed] = values
+        acted = told["acted"] > 0
         if acted.any():
             rewards = np.asarray(self._reward(rows[acted]))
             if rewards.shape != (acted.sum(),) or not np.isfinite(rewards).all():
@@ -165,6 +164,16 @@ class Worlds:
                 )
             rows["reward"][acted] = rewards
         return rows
+
+    def _begin(self, told: NDArray[np.void]) -> None:
+        """Begin to collect where an episode begins; its totals count from the beginning of this interval."""
+        begun = told[told["acted"] == 0]
+        for world, mtp_us in zip(begun["flow_id"].tolist(), begun["mtp_us"].tolist(), strict=True):
+            self._collector.add(world, mtp_us)
+        first = np.zeros_like(begun)
+        first["flow_id"] = begun["flow_id"]
+        first["now_us"] = begun["now_us"] - begun["interval_us"]
+        self._collector.begin(first)
 
 
 def info_of(rows: NDArray[np.void]) -> dict[str, Any]:

@@ -21,12 +21,10 @@ from typing import Any, Final
 import msgspec
 
 from ccplane.base.names import close_names
-from ccplane.base.pins import DEFAULT_PIN_DIR
 from experiments.netlab import inband, tun
 from experiments.netlab.control import EmulatorProcess
 from experiments.netlab.cpu import process_cpu_s
 from experiments.netlab.errors import LabError, bad_value
-from experiments.netlab.held import readers_on
 from experiments.netlab.inband import Summaries
 from experiments.netlab.lab import Lab
 from experiments.netlab.links import dropped_pkts
@@ -163,7 +161,6 @@ def emulated(
     pcap: Mapping[str, str | os.PathLike[str]] | None = None,
     summaries_fd: int | None = None,
     records_path: str | os.PathLike[str] | None = None,
-    pin_dir: str = DEFAULT_PIN_DIR,
 ) -> Iterator[EmulatedNetwork]:
     """Give a network that does to packets what a topology says.
 
@@ -177,7 +174,6 @@ def emulated(
             JSON each (`telemetry.schema.IntSummary`); if None, they are kept for `summaries()`. What a full
             pipe does not take is lost.
         records_path: CSV file for what sinks saw of every packet, where the telemetry keeps `records`.
-        pin_dir: Directory of the agent's datapath, whose flows get echoes of the path.
 
     Yields:
         The network; gone after the block.
@@ -206,8 +202,6 @@ def emulated(
                 summaries_fd = summaries.fd
             spec["int"] = inband.plain(graph, summaries_fd, records_path)
         links = _Emulator(lab, graph, spec, [] if summaries_fd is None else [summaries_fd])
-        if graph.telemetry is not None and graph.telemetry.echo:
-            around.enter_context(readers_on(links.hosts.values(), pin_dir))
         try:
             yield EmulatedNetwork(lab, graph, links, summaries)
         except BaseException as error:

@@ -1,15 +1,17 @@
-"""Contexts that hold as long as a host needs them, and nodes of in-band telemetry that are such."""
+"""Contexts that hold as long as a host needs them."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from experiments.netlab.host import Host
-from telemetry.inband.node import REFRESH_S, InterfaceNode, NodeSpec
+
+_WAIT_S: Final = 0.1
+"""Until what is to be called is called first [s]."""
 
 
 @contextlib.contextmanager
@@ -32,7 +34,7 @@ def held(
             with context:
                 entered.set()
                 ready.set()
-                wait_s = REFRESH_S
+                wait_s = _WAIT_S
                 while not ended.wait(wait_s):
                     if meanwhile is not None:
                         wait_s = meanwhile()
@@ -48,22 +50,3 @@ def held(
         finally:
             ended.set()
             running.result()
-
-
-@contextlib.contextmanager
-def readers_on(hosts: Iterable[Host], pin_dir: str) -> Iterator[None]:
-    """Take echoes of the path out of ACKs that come to hosts, for their sockets.
-
-    Args:
-        hosts: The hosts.
-        pin_dir: Directory of the datapath of the agent that has their flows.
-
-    Raises:
-        NodeError: As `InterfaceNode`.
-    """
-    with contextlib.ExitStack() as stack, open(os.devnull, "wb") as nowhere:
-        for host in hosts:
-            spec = NodeSpec(roles=("reader",), pin_dir=pin_dir)
-            reader = InterfaceNode(host.interfaces[0].name, spec, nowhere.fileno())
-            stack.enter_context(held(host, reader))
-        yield

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -65,13 +64,6 @@ _Kept = Annotated[
         " judge by that; by default by docs/results/papers, with --out by what is in that directory."
     ),
 ]
-_TenthOf = Annotated[
-    Path | None,
-    typer.Option(
-        help="Directory of the same parts, simulated: run only what claims are about and a random tenth of"
-        " the other points, and say by how much the simulator is off."
-    ),
-]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 
@@ -120,7 +112,6 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
         on: On = None,
         claims: _Claims = False,
         kept: _Kept = None,
-        tenth_of: _TenthOf = None,
         video: bool = with_video,
         traces: list[str] | None = with_traces,
     ) -> None:
@@ -143,7 +134,7 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
         chosen = _parts(paper, part, video)
         if not part and size.datapath == SIM:
             chosen = _that_can_be_simulated(chosen, size)
-        _do(paper, chosen, size, out, jobs, on, dry_run, no_run, formats or ["png"], as_json, keep, tenth_of)
+        _do(paper, chosen, size, out, jobs, on, dry_run, no_run, formats or ["png"], as_json, keep)
 
 
 _add(
@@ -240,21 +231,15 @@ def _do(
     formats: list[str],
     as_json: bool,
     keep: Path | None,
-    tenth_of: Path | None,
 ) -> None:
     """Run parts of a paper, and report what they come to."""
-    from experiments.papers.agreement import TENTH, agreement, tenth
     from experiments.papers.kept import Kept
-    from experiments.papers.paper import Findings, draw, findings, read_part, run_part
+    from experiments.papers.paper import draw, findings, read_part, run_part
     from experiments.runs.reports import Screen
 
     out = out or OUT / (paper.name if size.datapath == "ebpf" else f"{paper.name}-{size.datapath}")
-    sizes = {
-        part.name: size if tenth_of is None else replace(size, only=tenth(part, size, tenth_of))
-        for part in parts
-    }
     if dry_run or not no_run:
-        extents = _say_how_long(parts, sizes, out, jobs, as_json and dry_run)
+        extents = _say_how_long(parts, size, out, jobs, as_json and dry_run)
     if dry_run:
         if as_json:
             typer.echo(json.dumps(extents, indent=2))
@@ -263,14 +248,9 @@ def _do(
     complete = True
     for part in parts:
         if not no_run:
-            run_part(part, sizes[part.name], out, jobs=jobs, on=on, report=Screen())
-        runs = read_part(part, sizes[part.name], out)
+            run_part(part, size, out, jobs=jobs, on=on, report=Screen())
+        runs = read_part(part, size, out)
         found = findings(part, runs)
-        to_keep, behind = found, "" if tenth_of is None else TENTH
-        if tenth_of is not None and runs.results:
-            beside = agreement(part, size, runs, tenth_of)
-            found = replace(found, tables=[beside, *found.tables])
-            to_keep = Findings(tables=[beside])  # a claim is judged by whole parts
         complete = complete and runs.done == runs.planned
         files = [str(one) for one in draw(found, out, formats)]
         document["parts"][part.name] = {
@@ -283,7 +263,7 @@ def _do(
             "figures": files,
         }
         if keep is not None and (runs.done or not runs.planned):
-            Kept.of(paper, part, runs, to_keep, behind).keep(keep)
+            Kept.of(paper, part, runs, found).keep(keep)
         if not as_json:
             _show(part, found, runs, files)
     if as_json:
@@ -357,13 +337,13 @@ def _that_can_be_simulated(parts: list[Part], size: Size) -> list[Part]:
 
 
 def _say_how_long(
-    parts: list[Part], sizes: Mapping[str, Size], out: Path, jobs: int, quietly: bool
+    parts: list[Part], size: Size, out: Path, jobs: int, quietly: bool
 ) -> dict[str, dict[str, float | None]]:
     """Print for each part how much there is to do; returns the same as plain data."""
     from experiments.papers.paper import extent
     from experiments.runs.reports import duration
 
-    extents = {part.name: extent(part, sizes[part.name], out, jobs) for part in parts}
+    extents = {part.name: extent(part, size, out, jobs) for part in parts}
     if not quietly:
         for part in parts:
             one = extents[part.name]

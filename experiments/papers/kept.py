@@ -36,8 +36,7 @@ class Kept:
 
     Attributes:
         paper: Name of the paper.
-        part: Name of the part; with `-sim` behind it, if it was run in the simulator; with `-tenth`, if it
-            is what `--tenth-of` came to.
+        part: Name of the part; with `-sim` behind it, if it was run in the simulator.
         planned: How many runs there were to be.
         done: How many of them are done.
         left_out: Why runs that are done do not count -> how many.
@@ -56,7 +55,7 @@ class Kept:
     about: dict[str, Any]
 
     @classmethod
-    def of(cls, paper: Paper, part: Part, runs: Runs, found: Findings, behind: str = "") -> Kept:
+    def of(cls, paper: Paper, part: Part, runs: Runs, found: Findings) -> Kept:
         """Return what a part comes to, now.
 
         Args:
@@ -64,7 +63,6 @@ class Kept:
             part: Its part.
             runs: The runs.
             found: What they come to.
-            behind: What is to be behind the part's name, where the runs are not all of the part.
         """
         about = describe_run()
         if runs.results:
@@ -72,7 +70,7 @@ class Kept:
             about |= {"date": newest["started"], "git": newest["ccplane"]["git"]}
         about["command"] = _command(about["command"], part.name)
         simulated = "-sim" if runs.results and runs.results[0].metadata["datapath"] == SIM else ""
-        name = f"{part.name}{simulated}{behind}"
+        name = f"{part.name}{simulated}"
         tables, checks = tuple(found.tables), tuple(found.checks)
         return cls(paper.name, name, runs.planned, runs.done, runs.left_out, tables, checks, about)
 

@@ -44,7 +44,6 @@ class Size:
         duration_s: How long each run sends [s]; as the paper says, if None.
         datapath: Where it is run, as in scenarios.
         traces: Files of recorded Mahimahi traces, for papers with cellular paths.
-        only: Keys of the points that are run (`experiments.runs.grid.point_key`); all, if None.
     """
 
     quick: bool = False
@@ -52,7 +51,6 @@ class Size:
     duration_s: float | None = None
     datapath: str = "ebpf"
     traces: tuple[str, ...] = ()
-    only: frozenset[str] | None = None
 
     @property
     def name(self) -> str:
@@ -226,16 +224,10 @@ def grids_of(part: Part, size: Size) -> list[Grid]:
             "it measures this machine, without a scenario",
             "choose other parts with --part",
         )
-    grids = [
-        replace(
-            grid,
-            base=grid.base.replace(datapath=size.datapath),
-            own_networks=part.own_networks,
-            only=size.only,
-        )
+    return [
+        replace(grid, base=grid.base.replace(datapath=size.datapath), own_networks=part.own_networks)
         for grid in part.grids(size)
     ]
-    return [grid for grid in grids if size.only is None or grid.points()]
 
 
 def nothing_to_run(_size: Size) -> Sequence[Grid]:

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
@@ -74,7 +73,6 @@ class Grid:
         repeats: How often each point is run, each time with another seed.
         directory: What paths of files in the axes are relative to.
         own_networks: Whether each repeat has a network of its own (`experiments.runs.own_network`).
-        only: Keys of the points that there are (`point_key`); all, if None.
     """
 
     base: Scenario
@@ -83,7 +81,6 @@ class Grid:
     repeats: int = 1
     directory: Path = field(default_factory=Path)
     own_networks: bool = False
-    only: Collection[str] | None = None
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -119,8 +116,6 @@ class Grid:
         told: set[tuple[str, str, str]] = set()
         for combination in itertools.product(*(_points(name, axis) for name, axis in self.axes.items())):
             axes = {name: shown for name, (shown, _) in zip(self.axes, combination, strict=True)}
-            if self.only is not None and point_key(axes) not in self.only:
-                continue
             changes = {path: value for _, values in combination for path, value in values.items()}
             try:
                 found.append(Point(axes, changed(self.base, changes, self.directory)))
@@ -133,11 +128,6 @@ class Grid:
                         problems.errors.append(ScenarioError(one.slug, one.message, where, one.why, one.fix))
         problems.finish()
         return found
-
-
-def point_key(axes: Mapping[str, Any]) -> str:
-    """Return what tells a point from others, whatever the grid around it."""
-    return json.dumps(dict(axes), sort_keys=True)
 
 
 def _points(

@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +22,11 @@ from typing import TYPE_CHECKING, Any, Final
 from ccplane.agent.priority import raise_process
 from experiments.errors import RunError
 from experiments.netlab import process
+from experiments.netlab.held import held
+from experiments.netlab.host import Host
 from experiments.runs.bus import failed
 from experiments.runs.leavings import SUMMARIES
+from telemetry.inband.node import InterfaceNode, NodeSpec
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
@@ -83,6 +86,25 @@ def outlet(
             finally:
                 written.close()  # the publisher ends when nobody can write any more
                 facts["telemetry"] = publisher.stop()
+
+
+@contextlib.contextmanager
+def readers_on(hosts: Iterable[Host], pin_dir: str) -> Iterator[None]:
+    """Take echoes of the path out of ACKs that come to hosts, for their sockets.
+
+    Args:
+        hosts: The hosts.
+        pin_dir: Directory of the datapath of the agent that has their flows.
+
+    Raises:
+        NodeError: As `InterfaceNode`.
+    """
+    with contextlib.ExitStack() as stack, open(os.devnull, "wb") as nowhere:
+        for host in hosts:
+            spec = NodeSpec(roles=("reader",), pin_dir=pin_dir)
+            reader = InterfaceNode(host.interfaces[0].name, spec, nowhere.fileno())
+            stack.enter_context(held(host, reader))
+        yield
 
 
 class Publisher:

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -44,7 +45,6 @@ class MustRun(Protocol):
 
     def must_run(self) -> None:
         """Find out whether it lives; raises a `RunError` if it does not."""
-        ...
 
 
 _LOOK_S: Final = 0.02
@@ -96,9 +96,10 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
                 pcap={name: directory / f"{name}.pcapng" for name in scenario.captures},
                 summaries_fd=outlet.summaries_fd,
                 records_path=leavings.records_path(scenario, directory),
-                pin_dir=PIN_DIR,
             )
         )
+        if scenario.network.telemetry is not None and scenario.network.telemetry.echo:
+            after.enter_context(inband.readers_on(net.hosts.values(), PIN_DIR))
         agent = after.enter_context(_agent(scenario, variants, directory, lock, recording, broker, progress))
         recording.telemetry = leavings.int_files(scenario, directory)
         recording.addresses = {name: (host.ipv4, host.ipv6) for name, host in net.hosts.items()}
@@ -173,36 +174,25 @@ def _agent(
             recording.facts["agent"] = agent.counters
 
 
+@dataclass
 class _Session:
     """The time in which flows are sending."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        recording: Recording,
-        net: EmulatedNetwork,
-        agents: Mapping[Transport, Steering | None],
-        quic: QuicOptions,
-        others: Sequence[MustRun],
-        variants: Variants,
-        trace: _native.TcpTrace,
-        progress: Progress,
-    ) -> None:
-        self._scenario = scenario
-        self._recording = recording
-        self._net = net
-        self._agents = agents
-        self._quic = quic
-        self._others = others
-        self._variants = variants
-        self._trace = trace
-        self._progress = progress
-        self._over = threading.Event()
-        self._starting = threading.Lock()
-        self._failed: list[BaseException] = []
-        self._rows: list[np.ndarray] = []
-        self._threads: list[threading.Thread] = []
-        self._next_health_s = 0.0
+    _scenario: Scenario
+    _recording: Recording
+    _net: EmulatedNetwork
+    _agents: Mapping[Transport, Steering | None]
+    _quic: QuicOptions
+    _others: Sequence[MustRun]
+    _variants: Variants
+    _trace: _native.TcpTrace
+    _progress: Progress
+    _over: threading.Event = field(default_factory=threading.Event)
+    _starting: threading.Lock = field(default_factory=threading.Lock)
+    _failed: list[BaseException] = field(default_factory=list)
+    _rows: list[np.ndarray] = field(default_factory=list)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _next_health_s: float = 0.0
 
     def run(self) -> None:
         """Let all flows send, and what shall happen happen, to the end."""

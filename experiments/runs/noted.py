@@ -27,11 +27,8 @@ DECISION_COLUMNS: Final = (
     "end_mono_us",
 )
 """Of the file in which the agent notes when algorithms had answered to a summary of in-band telemetry: when,
-for which connection, whether the summary is of the packets that come back to it, and of which time. With
-interval 0: that an algorithm has told `JUDGED`."""
-
-JUDGED: Final = "int:judged"
-"""Kind of the event by which an algorithm tells how old what it judged a loss by was: `age_us`."""
+for which connection, whether the summary is of the packets that come back to it, and of which
+time."""
 
 
 class Notes:
@@ -60,14 +57,6 @@ class Notes:
         self._plane = plane
         for write in self._events:
             plane.events.listen(write)
-        if self.note is not None:
-            plane.events.listen(self._judged)
-
-    def _judged(self, event: Event) -> None:
-        if event.kind == JUDGED and event.flow is not None:
-            info, now_us = event.flow, self._clock_us()
-            ends = (info.src_addr, info.src_port, info.dst_addr, info.dst_port)
-            self._rows.writerow((now_us, *ends, False, 0, now_us - event.detail["age_us"]))
 
     def _note(self, flow_id: int, sample: Sample) -> None:
         if self._plane is None or not isinstance(summary := sample.body, IntSummary):

@@ -23,11 +23,9 @@ class Network(Protocol):
 
     def change(self, link: str, **fields: Any) -> None:
         """Change some fields of a link."""
-        ...
 
     def set_route(self, path: Sequence[str], *, both: bool = True) -> None:
         """Send packets another way."""
-        ...
 
 
 class Agent(Protocol):
@@ -35,11 +33,9 @@ class Agent(Protocol):
 
     def set_param(self, variant: Variant, param: str, value: ParamValue) -> None:
         """Change a parameter of a variant for all its flows."""
-        ...
 
     def edit(self, variant: Variant, file: Path) -> None:
         """Let the flows of a variant go on with what is in a file."""
-        ...
 
 
 def may_become(scenario: Scenario, flow: Flow, variants: Variants) -> frozenset[str]:

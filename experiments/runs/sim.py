@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -191,29 +191,19 @@ class _Here(Loader):
         return what()
 
 
+@dataclass
 class _Session:
     """The virtual time in which flows are sending."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        recording: Recording,
-        variants: Variants,
-        datapath: SimDatapath,
-        net: SimNetwork,
-        plane: Plane | None,
-        told: Telemetry,
-        added: Sequence[Callable[[], None]],
-    ) -> None:
-        self._scenario = scenario
-        self._recording = recording
-        self._variants = variants
-        self._datapath = datapath
-        self._net = net
-        self._plane = plane
-        self._told = told
-        self._added = added
-        self._next_tell_s = 0.0
+    _scenario: Scenario
+    _recording: Recording
+    _variants: Variants
+    _datapath: SimDatapath
+    _net: SimNetwork
+    _plane: Plane | None
+    _told: Telemetry
+    _added: Sequence[Callable[[], None]]
+    _next_tell_s: float = 0.0
 
     def run(self, progress: Progress) -> None:
         """Let all flows send, and what shall happen happen, to the end."""

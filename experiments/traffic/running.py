@@ -197,17 +197,14 @@ class RunningTraffic(Protocol):
     @property
     def sockets(self) -> FlowSockets:
         """Which sockets carry it."""
-        ...
 
     @property
     def started_us(self) -> int:
         """When it started, CLOCK_MONOTONIC [us]."""
-        ...
 
     @property
     def running(self) -> bool:
         """Whether it still runs; a program that failed does not, and `wait()` says why."""
-        ...
 
     def wait(self) -> TrafficResult:
         """Return the result when the traffic has ended, or its time is over. Nothing of it runs then.
@@ -215,7 +212,6 @@ class RunningTraffic(Protocol):
         Raises:
             LabError: `lab.command_failed` or another of the lab's, if a program failed.
         """
-        ...
 
     def stop(self) -> None:
         """End it now, and remove its files. May be called again; `wait()` returns what there is of a result.
@@ -225,4 +221,3 @@ class RunningTraffic(Protocol):
         Raises:
             LabError: If a program had failed before, as `wait()`.
         """
-        ...

@@ -17,43 +17,34 @@ class Client(Protocol):
     @property
     def where(self) -> str:
         """The host and the program, for errors."""
-        ...
 
     @property
     def running(self) -> bool:
         """Whether it is still at it."""
-        ...
 
     @property
     def failure(self) -> str | None:
         """What became of it, as a sentence, if it failed."""
-        ...
 
     @property
     def complaints(self) -> Sequence[str]:
         """What it complained of."""
-        ...
 
     @property
     def hint(self) -> str:
         """What to do if it failed."""
-        ...
 
     def objects(self) -> Sequence[ObjectResult]:
         """Return what it downloaded."""
-        ...
 
     def playback(self) -> Sequence[Played]:
         """Return what was played of that."""
-        ...
 
     def join(self, timeout_s: float) -> None:
         """Return when it has ended and all it reported is read, or after the time."""
-        ...
 
     def stop(self) -> None:
         """End it."""
-        ...
 
 
 class Server(Protocol):
@@ -62,20 +53,16 @@ class Server(Protocol):
     @property
     def port(self) -> int:
         """Where it listens."""
-        ...
 
     @property
     def url(self) -> str:
         """Where clients find it."""
-        ...
 
     def log(self) -> str:
         """Return the end of what it complained of."""
-        ...
 
     def stop(self) -> None:
         """End it and remove its files; may be called again."""
-        ...
 
 
 class ServedTraffic:

@@ -11,7 +11,6 @@ from rich.table import Table
 from scripts.vm import kernels, machine, results
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT
-from scripts.vm.problem import VmError
 
 TESTS = tuple(
     f"tests/kernel/test_{name}.py"
@@ -42,20 +41,15 @@ SLOWER = 10
 def main() -> int:
     """Run what the command line asks for; return the exit status."""
     arguments = _arguments()
-    try:
-        parts = gather(arguments, PACKAGES, needs_headers=True)
-        tested = results.revision()
-        names = arguments.kernel or list(kernels.KERNELS)
-        runs = []
-        for name in names:
-            ended = parts.run(name, _command(arguments.pytest), OUT / f"out-{name}")
-            runs.append(ended)
-            if arguments.keep:
-                results.keep(name, ended.kernel.version, ended.out / REPORT, ended.wall_s, tested)
-                results.write_page()
-    except VmError as problem:
-        print(f"vm: {problem}", file=sys.stderr)
-        return 1
+    parts = gather(arguments, PACKAGES, needs_headers=True)
+    tested = results.revision()
+    names = arguments.kernel or list(kernels.KERNELS)
+    runs = []
+    for name in names:
+        ended = parts.run(name, _command(arguments.pytest), OUT / f"out-{name}")
+        runs.append(ended)
+        if arguments.keep:
+            results.keep(name, ended.kernel.version, ended.out / REPORT, ended.wall_s, tested)
     parts.console.print(_table(runs))
     return 0 if all(run.status == 0 for run in runs) else 1
 
@@ -66,7 +60,7 @@ def _arguments() -> argparse.Namespace:
         "--kernel", action="append", choices=kernels.KERNELS, help="only this one; may be repeated"
     )
     add_options(parser, timeout_s=2700)
-    parser.add_argument("--keep", action="store_true", help="keep the results in docs/kernels.json and .md")
+    parser.add_argument("--keep", action="store_true", help="keep the results, for the page's table")
     parser.add_argument(
         "pytest", nargs="*", help="arguments for pytest, after --; default: those of the datapath"
     )

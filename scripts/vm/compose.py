@@ -1,7 +1,7 @@
 """`python -m scripts.vm.compose`: all services of docker-compose.yml, brought up by podman in a machine.
 
 The images are built here from the wheel in dist; the machine has no network. `compose_inside` runs in it.
-What came out is kept in docs/results, and shown in docs/operations.md; `--write` only writes that table anew.
+What came out is kept in docs/results; `scripts.tables` shows it in docs/operations.md.
 """
 
 from __future__ import annotations
@@ -10,27 +10,22 @@ import argparse
 import json
 import sys
 import time
-from pathlib import Path
 from typing import Any, Final
 
 from experiments import records
-from scripts.marks import filled
 from scripts.vm import kernels, userland
 from scripts.vm.compose_inside import RESULT
 from scripts.vm.images import make_images
 from scripts.vm.machine import Run
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
-from scripts.vm.problem import VmError, need_programs
+from scripts.vm.problem import need_programs
 from scripts.vm.results import revision
 
 PACKAGES: Final = ["crun", "dbus", "netavark", "podman", "systemd-sysv"]
 PODMAN_COMPOSE: Final = "podman-compose>=1.6,<2"
 """Debian 12's, 1.0.3, gives a service with `network_mode: host` a network of the project, too."""
 KEPT: Final = ROOT / "docs/results" / RESULT
-PAGE: Final = ROOT / "docs/operations.md"
-BEGIN: Final = "<!-- python -m scripts.vm.compose --write writes what follows -->\n"
-END: Final = "<!-- until here -->\n"
 TIMEOUT_S: Final = 3000
 MEMORY_MB: Final = 8192
 """Images and volumes are in memory, too."""
@@ -48,40 +43,31 @@ def main() -> int:
     """Run what the command line asks for; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.vm.compose", description=__doc__)
     parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="on this one")
-    parser.add_argument("--keep", action="store_true", help="keep the result, and show it in the page")
-    parser.add_argument("--write", action="store_true", help="only write the page's table anew")
+    parser.add_argument("--keep", action="store_true", help="keep the result, for the page's table")
     add_options(parser, timeout_s=TIMEOUT_S)
     parser.set_defaults(memory=MEMORY_MB)
     arguments = parser.parse_args()
-    if arguments.write:
-        write_page()
-        return 0
-    try:
-        need_programs(["podman"], "scripts/setup-vm.sh podman")
-        tested = revision()
-        parts = gather(arguments, PACKAGES)
-        release = userland.choose_userland()
-        containers = OUT / "containers"
-        containers.mkdir(parents=True, exist_ok=True)
-        with parts.console.status("images"):
-            make_images(release, parts.mirrors, containers, update=arguments.update)
-            userland.install(release, [PODMAN_COMPOSE], containers / "python")
-        ended = parts.run(
-            arguments.kernel,
-            COMMAND,
-            OUT / f"out-compose-{arguments.kernel}",
-            shares={"containers": containers},
-            init="systemd-init.sh",
-        )
-    except VmError as problem:
-        print(f"vm: {problem}", file=sys.stderr)
-        return 1
+    need_programs(["podman"], "scripts/setup-vm.sh podman")
+    tested = revision()
+    parts = gather(arguments, PACKAGES)
+    release = userland.choose_userland()
+    containers = OUT / "containers"
+    containers.mkdir(parents=True, exist_ok=True)
+    with parts.console.status("images"):
+        make_images(release, parts.mirrors, containers, update=arguments.update)
+        userland.install(release, [PODMAN_COMPOSE], containers / "python")
+    ended = parts.run(
+        arguments.kernel,
+        COMMAND,
+        OUT / f"out-compose-{arguments.kernel}",
+        shares={"containers": containers},
+        init="systemd-init.sh",
+    )
     result = ended.out / RESULT
     if result.exists():
         parts.console.print_json(result.read_text())
         if arguments.keep and ended.status == 0:
             keep(ended, tested)
-            write_page()
     return 0 if ended.status == 0 else 1
 
 
@@ -114,16 +100,6 @@ def table(found: Result) -> str:
     for step in found["steps"].values():
         lines.append(f"| {step['what']} | {step['came_out']} | {step['seconds']} |")
     return "\n".join(lines)
-
-
-def page(text: str, found: Result) -> str:
-    """Return a page with the table of a result between its marks."""
-    return filled(text, BEGIN, END, table(found))
-
-
-def write_page(kept: Path = KEPT) -> None:
-    """Write the table of what is kept into the page."""
-    PAGE.write_text(page(PAGE.read_text(), json.loads(kept.read_text())))
 
 
 if __name__ == "__main__":

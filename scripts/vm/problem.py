@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-class VmError(Exception):
-    """Something is missing or went wrong; the text is for people."""
+class VmError(SystemExit):
+    """Something is missing or went wrong: a command ends with this text and status 1."""
 
     def __init__(self, what: str, why: str, fix: str) -> None:
         """Make the error from its three parts."""
-        super().__init__(f"{what}\n  why  {why}\n  fix  {fix}")
+        super().__init__(f"vm: {what}\n  why  {why}\n  fix  {fix}")
 
 
 def need_programs(names: Sequence[str], script: str = "scripts/setup-vm.sh") -> None:

@@ -1,7 +1,4 @@
-"""What became of the tests on each kernel: kept in docs/kernels.json, and shown in docs/kernels.md.
-
-`python -m scripts.vm.results` writes the table anew.
-"""
+"""What became of the tests on each kernel: kept in docs/kernels.json, and shown in docs/kernels.md."""
 
 from __future__ import annotations
 
@@ -18,9 +15,6 @@ from scripts.vm.places import ROOT
 from scripts.vm.problem import VmError
 
 KEPT: Final = ROOT / "docs/kernels.json"
-PAGE: Final = ROOT / "docs/kernels.md"
-BEGIN: Final = "<!-- python -m scripts.vm.results writes what follows -->\n"
-END: Final = "<!-- until here -->\n"
 
 Result = dict[str, Any]
 """One kernel's: kernel, passed, failed (names), skipped (count by reason), seconds, revision, date."""
@@ -79,20 +73,8 @@ def keep(name: str, version: str, report: Path, wall_s: float, tested: str, kept
     kept.write_text(records.dumped({one: results[one] for one in order}))
 
 
-def page(text: str, results: dict[str, Result]) -> str:
-    """Return the page with the table of these results.
-
-    Raises:
-        VmError: If the page has no place for it.
-    """
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise VmError("no place for the table", f"{PAGE} lacks its two marks", "put BEGIN and END back")
-    return "".join([head, begin, "\n", _table(results), "\n", end, tail])
-
-
-def _table(results: dict[str, Result]) -> str:
+def table(results: dict[str, Result]) -> str:
+    """Return results as the page has them."""
     lines = ["| Linux | passed | failed | skipped | minutes | revision | date |", "| --- " * 7 + "|"]
     for one in results.values():
         counts = one["passed"], len(one["failed"]), sum(one["skipped"].values())
@@ -106,17 +88,8 @@ def _table(results: dict[str, Result]) -> str:
         lines += ["", _row(["skipped, because", *results]), "| --- " * (1 + len(results)) + "|"]
         for reason in sorted(reasons):
             lines.append(_row([reason, *(one["skipped"].get(reason, 0) for one in results.values())]))
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _row(cells: list[Any]) -> str:
     return f"| {' | '.join(str(cell) for cell in cells)} |"
-
-
-def write_page() -> None:
-    """Write the table of what is kept into the page."""
-    PAGE.write_text(page(PAGE.read_text(), json.loads(KEPT.read_text())))
-
-
-if __name__ == "__main__":
-    write_page()

@@ -10,7 +10,6 @@ from experiments import records
 from scripts.vm import kernels
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
-from scripts.vm.problem import VmError
 
 PACKAGES = ["dbus", "mosquitto", "openssl", "systemd-sysv"]
 RESULT = "services.json"
@@ -26,14 +25,10 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep the result, for docs/operations.md")
     add_options(parser, timeout_s=TIMEOUT_S)
     arguments = parser.parse_args()
-    try:
-        parts = gather(arguments, PACKAGES)
-        ended = parts.run(
-            arguments.kernel, COMMAND, OUT / f"out-services-{arguments.kernel}", init="systemd-init.sh"
-        )
-    except VmError as problem:
-        print(f"vm: {problem}", file=sys.stderr)
-        return 1
+    parts = gather(arguments, PACKAGES)
+    ended = parts.run(
+        arguments.kernel, COMMAND, OUT / f"out-services-{arguments.kernel}", init="systemd-init.sh"
+    )
     result = ended.out / RESULT
     if result.exists():
         parts.console.print_json(json.dumps(json.loads(result.read_text())))

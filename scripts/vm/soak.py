@@ -9,7 +9,6 @@ from experiments.soak.report import publish
 from scripts.vm import kernels
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
-from scripts.vm.problem import VmError
 
 RESULT = "soak.json"
 KEPT = ROOT / "docs/results" / RESULT
@@ -34,11 +33,7 @@ def main() -> int:
     soak = (
         f"{COMMAND.format(result=RESULT)} --hours {arguments.hours} --seed {arguments.seed} {arguments.load}"
     )
-    try:
-        ended = gather(arguments, []).run(arguments.kernel, soak, OUT / f"out-soak-{arguments.kernel}")
-    except VmError as problem:
-        print(f"vm: {problem}", file=sys.stderr)
-        return 1
+    ended = gather(arguments, []).run(arguments.kernel, soak, OUT / f"out-soak-{arguments.kernel}")
     result = ended.out / RESULT
     if result.exists() and arguments.keep:
         publish(result, KEPT)

@@ -125,6 +125,20 @@ def make_venv(userland: Userland) -> Path:
     return venv
 
 
+def download(userland: Userland, wanted: str, into: Path) -> None:
+    """Fetch a package, and all that it needs, as wheels for the userland's Python.
+
+    Args:
+        userland: Which release.
+        wanted: What pip is to fetch.
+        into: Folder for the wheels.
+
+    Raises:
+        VmError: If a package has no wheel for that Python.
+    """
+    run([*PIP, "download", "--dest", str(into), *_fitting(userland), wanted])
+
+
 def install(userland: Userland, wanted: Sequence[str], into: Path) -> None:
     """Install packages, and all that they need, for the userland's Python, into a folder that is made anew.
 

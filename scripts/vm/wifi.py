@@ -36,25 +36,21 @@ TIMEOUT_S = 900
 def main() -> int:
     """Run what the command line asks for; return the exit status."""
     arguments = _arguments()
-    try:
-        _check_mininet(arguments.mininet_wifi)
-        packages = [*PACKAGES, *(MININET_PACKAGES if arguments.mininet_wifi else [])]
-        parts = gather(arguments, packages)
-        shares = {"mininet": arguments.mininet_wifi} if arguments.mininet_wifi else {}
-        judged = "python -m experiments.mininet_wifi.hwsim_demo --out /mnt/out"
-        figures = [demo(number) for number in arguments.figure or [USUAL]]
-        commands = figures if arguments.figure else [TESTED, judged, *figures]
-        runs = [_run(parts, "wifi", " && ".join(commands), shares)]
-        if not arguments.mininet_wifi:
-            parts.console.print("Mininet-WiFi: left out, no --mininet-wifi FOLDER (docs/mininet-wifi.md)")
-        elif not arguments.command:
-            judged = "python -m experiments.mininet_wifi.int_demo --out /mnt/out"
-            figures = [demo(number, "--mininet-wifi") for number in arguments.figure or []]
-            inside = shlex.join(figures or [judged])
-            runs.append(_run(parts, "mininet-wifi", f"sh scripts/vm/mininet-wifi.sh {inside}", shares))
-    except VmError as problem:
-        print(f"vm: {problem}", file=sys.stderr)
-        return 1
+    _check_mininet(arguments.mininet_wifi)
+    packages = [*PACKAGES, *(MININET_PACKAGES if arguments.mininet_wifi else [])]
+    parts = gather(arguments, packages)
+    shares = {"mininet": arguments.mininet_wifi} if arguments.mininet_wifi else {}
+    judged = "python -m experiments.mininet_wifi.hwsim_demo --out /mnt/out"
+    figures = [demo(number) for number in arguments.figure or [USUAL]]
+    commands = figures if arguments.figure else [TESTED, judged, *figures]
+    runs = [_run(parts, "wifi", " && ".join(commands), shares)]
+    if not arguments.mininet_wifi:
+        parts.console.print("Mininet-WiFi: left out, no --mininet-wifi FOLDER (docs/mininet-wifi.md)")
+    elif not arguments.command:
+        judged = "python -m experiments.mininet_wifi.int_demo --out /mnt/out"
+        figures = [demo(number, "--mininet-wifi") for number in arguments.figure or []]
+        inside = shlex.join(figures or [judged])
+        runs.append(_run(parts, "mininet-wifi", f"sh scripts/vm/mininet-wifi.sh {inside}", shares))
     return 0 if all(run.status == 0 for run in runs) else 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from typing import Any
 
 from ccplane.base import _native
 from experiments import agent_process
-from experiments.netlab import IperfRun
+from experiments.netlab import Host, IperfRun, namespace
 from tests.waiting import wait_until as wait_until
 
 PIN_DIR = "/sys/fs/bpf/ccplane-test"
@@ -126,6 +127,11 @@ class Driver:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.turn()
+
+
+def inode(host: Host) -> int:
+    """Return the number of a host's network namespace."""
+    return os.stat(namespace.path_of(host.namespace)).st_ino
 
 
 def said_without_privilege(name: str, arguments: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import socket
 import struct
 import threading
@@ -18,19 +17,15 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from ccplane.base._native import TcpArrivals
 from ccplane.base.errors import CcpError
-from experiments.netlab import Host, Path, namespace
+from experiments.netlab import Host, Path
 from experiments.netlab.spec import Family
 from telemetry.receiver import echo
-from tests.kernel.driving import said_without_privilege
+from tests.kernel.driving import inode, said_without_privilege
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 
 SEGS_IN = 140  # offset of tcpi_segs_in in struct tcp_info of <linux/tcp.h>
 RTAX_FEATURE_TCP_USEC_TS = 1 << 4  # <linux/rtnetlink.h>
-
-
-def inode(host: Host) -> int:
-    return os.stat(namespace.path_of(host.namespace)).st_ino
 
 
 def tcp_info(sock: socket.socket, offset: int) -> int:

@@ -26,7 +26,7 @@ from telemetry.inband.node import NodeSpec, SourceOptions
 from telemetry.inband.node_errors import NodeError
 from telemetry.inband.queues import Queue, read_queue
 from telemetry.schema import IntSummary, Sample
-from tests.kernel.driving import said_without_privilege, wait_until
+from tests.kernel.driving import PIN_DIR, said_without_privilege, wait_until
 from tests.kernel.inband_hosts import node_on
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
@@ -138,6 +138,9 @@ def test_what_cannot_be_a_node_is_told(wire: Path) -> None:
     assert slug("eth0", NodeSpec(roles=("source",), source=roomy)) == "int.mtu_too_small"
     wire.sender.run(["ip", "link", "add", "down0", "type", "veth", "peer", "down1"])
     assert slug("down0", transit) == "int.no_route"
+    pins = FilePath(f"{PIN_DIR}-refused")
+    assert slug("down0", NodeSpec(roles=("reader",), pin_dir=str(pins))) == "int.no_route"
+    assert not pins.exists()
     assert settings(wire.sender) == before
 
 

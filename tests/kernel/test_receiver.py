@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import socket
 import struct
@@ -16,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from ccplane.base._native import TcpArrivals
-from experiments.netlab import Host, iperf3, namespace
+from experiments.netlab import Host, iperf3
 from experiments.netlab.brokers import add_broker_host, broker_on
 from experiments.netlab.emulated import emulated
 from experiments.netlab.spec import Buffer, Direction, DropTail, Family, Pattern
 from experiments.netlab.topologies import point_to_point
+from tests.kernel.driving import inode
 from tests.kernel.receiving import CCP, Receiving, Signal, receiving, summed
 from tests.repeating import repeating
 
@@ -277,11 +277,10 @@ def test_the_least_delay_is_that_of_a_window_that_moves_on() -> None:
     bounds_us = TcpArrivals.bin_bounds_us()
     with emulated(point_to_point(Direction(delay_us=near_us))) as net:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
-        inode = os.stat(namespace.path_of(receiver.namespace)).st_ino
         with (
             listening(receiver) as listener,
             contextlib.closing(Connection(sender, listener)) as connection,
-            TcpArrivals(inode, window_us) as arrivals,
+            TcpArrivals(inode(receiver), window_us) as arrivals,
             trickling(connection.near),
         ):
 

@@ -157,43 +157,6 @@ def test_one_user_has_no_more_slots_than_its_quota(ends: Ends) -> None:
         assert holders() == {}
 
 
-def test_sockets_belong_to_the_user_who_makes_them(ends: Ends) -> None:
-    """A process of another user, without any privilege, makes them."""
-    address = (ends.path.receiver.ipv4, ends.server.getsockname()[1])
-    (told, tells), (waits, ends_it) = os.pipe(), os.pipe()
-
-    def of_nobody() -> int:
-        child = os.fork()
-        if child:
-            return child
-        try:
-            os.close(ends_it)
-            os.setgroups([])
-            os.setresgid(65534, 65534, 65534)
-            os.setresuid(65534, 65534, 65534)
-            made = [socket.socket() for _ in range(3)]
-            for one in made:
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CCP)
-                one.connect(address)
-            os.write(tells, b"connected")
-            os.read(waits, 1)
-        finally:
-            os._exit(0)
-
-    with loaded(max_flows_per_user=2) as datapath:
-        child = ends.path.sender.call(of_nobody)
-        os.close(tells)
-        assert os.read(told, 100) == b"connected"
-        assert counted(datapath, "flows_active", "flows_over_quota") == (2, 1)
-        assert holders() == {("user", 65534): 2}
-        os.close(ends_it)
-        os.waitpid(child, 0)
-        Driver(datapath, None).until(lambda: counted(datapath, "flows_active") == (0,))
-        assert holders() == {}
-    os.close(told)
-    os.close(waits)
-
-
 def test_one_cgroup_has_no_more_slots_than_its_quota(ends: Ends) -> None:
     with cgroup("a") as group, loaded(max_flows_per_user=5, max_flows_per_cgroup=2) as datapath:
         driver = Driver(datapath, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from textual.pilot import Pilot
 from textual.widgets import Static
 
 from ccplane.agent.client import Client
@@ -16,6 +15,7 @@ from ccplane.agent.monitor.plane_source import open_source
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.netlab import Path
 from tests.kernel.driving import Start
+from tests.unit.agent.monitor.screens import press
 
 
 async def look_until(app: Monitor, seen: Callable[[], object], looks: int = 600) -> None:
@@ -26,13 +26,6 @@ async def look_until(app: Monitor, seen: Callable[[], object], looks: int = 600)
             return
         await asyncio.sleep(0.05)
     raise AssertionError(f"not seen in {looks} looks")
-
-
-async def press(app: Monitor, pilot: Pilot[None], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await app.workers.wait_for_complete()
-        await pilot.pause()
 
 
 def told(app: Monitor, part: str) -> str:

@@ -16,9 +16,9 @@ import pytest
 
 from ccplane.base._native import TcpTrace
 from ccplane.base.errors import CcpError
-from experiments.netlab import Host, IperfRun, Path, namespace
+from experiments.netlab import IperfRun, Path
 from experiments.netlab.spec import Family
-from tests.kernel.driving import said_without_privilege, wait_until
+from tests.kernel.driving import inode, said_without_privilege, wait_until
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 
@@ -41,10 +41,6 @@ TCP_INFO: dict[str, tuple[str, int]] = {  # type and offset in struct tcp_info o
 def tcp_info(sock: socket.socket) -> dict[str, int]:
     raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     return {name: struct.unpack_from(kind, raw, at)[0] for name, (kind, at) in TCP_INFO.items()}
-
-
-def inode(host: Host) -> int:
-    return os.stat(namespace.path_of(host.namespace)).st_ino
 
 
 def ends(path: Path) -> list[int]:

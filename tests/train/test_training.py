@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from ccp_algs.hyvar.policy import Policy, load_policy
+from ccp_algs.hyvar.policy import load_policy
 from experiments.learning import export, training
 from experiments.learning.errors import LearningError
 from experiments.learning.evaluation import Contender, evaluate
-from experiments.learning.files import REWARDS, named
+from experiments.learning.files import named
 from experiments.learning.rewards import hyvar
 from experiments.learning.training import Progress, Training
-from experiments.learning.worlds import Worlds
 from tests.train.short import SHORT
 
 STEPS = 16_384
@@ -68,7 +67,7 @@ def test_checkpoints_name_configuration_seed_and_sources(trained: Path) -> None:
     kept = training.checkpoints(trained)
     assert 1 < len(kept) <= training.KEPT
     about = training.read_about(kept[-1])
-    reward = named(REWARDS, "hyvar").read_bytes()
+    reward = named("hyvar").read_bytes()
     assert (trained / "reward.py").read_bytes() == reward
     hashed = hashlib.sha256(reward).hexdigest()
     assert msgspec.convert(about["config"], Training) == msgspec.structs.replace(SHORT, reward_sha256=hashed)
@@ -112,18 +111,6 @@ def test_the_same_seed_trains_the_same_weights(tmp_path: Path) -> None:
         trainer.run(128, checkpoint_every=10_000)
         found.append(trainer.model.policy.state_dict())
     assert all(torch.equal(value, found[1][name]) for name, value in found[0].items())
-
-
-def test_peers_have_the_weights_of_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Policy] = []
-    monkeypatch.setattr(Worlds, "set_peers", lambda self, policy: given.append(policy))
-    shared = msgspec.structs.replace(TINY.domain, peers_max=3, peered_share=0.5)
-    trainer = training.start(msgspec.structs.replace(TINY, domain=shared), tmp_path)
-    first = training.actor(trainer.model.policy.state_dict()).layers[0][0].copy()
-    trainer.run(128, checkpoint_every=10_000)
-    assert len(given) == 2
-    np.testing.assert_array_equal(given[0].layers[0][0], first)
-    assert (given[1].layers[0][0] != first).any()
 
 
 def test_going_on_with_another_reward_is_refused(tmp_path: Path) -> None:

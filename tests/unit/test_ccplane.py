@@ -11,6 +11,7 @@ import pytest
 from mypy import api
 
 import ccplane
+from ccplane.agent.commands.new import text_for
 from experiments.learning.registration import ENV_ID
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +71,8 @@ def test_every_name_is_there_and_nothing_else() -> None:
 
 
 def test_types_are_the_real_ones(tmp_path: Path) -> None:
-    file = tmp_path / "user.py"
+    file, wrong = tmp_path / "user.py", tmp_path / "yours.py"
+    wrong.write_text(text_for("yours").replace("min(report.acked,", "min(report.ackd,"))
     file.write_text(
         "import ccplane\n"
         "from ccplane.fold import FoldProgram, every, totl\n"
@@ -80,9 +82,16 @@ def test_types_are_the_real_ones(tmp_path: Path) -> None:
         "ccplane.connect(pin='x')\n"
         "portus.start(1, None)\n"
     )
-    out, complaints, _ = api.run(["--strict", f"--cache-dir={ROOT / '.mypy_cache/users'}", str(file)])
-    errors = [line.partition(":")[2].split(":")[0] for line in out.splitlines() if ": error: " in line]
-    assert (errors, complaints) == (["2", "4", "5", "6", "7"], ""), out
+    out, complaints, _ = api.run(
+        ["--strict", f"--cache-dir={ROOT / '.mypy_cache/users'}", str(file), str(wrong)]
+    )
+    errors = [line for line in out.splitlines() if ": error: " in line]
+    (misspelt,) = [line for line in errors if wrong.name in line]
+    assert '"YoursFold" has no attribute "ackd"; maybe "acked"?' in misspelt, (
+        "a report has its program's fields"
+    )
+    of_file = [line.partition(":")[2].split(":")[0] for line in errors if line is not misspelt]
+    assert (of_file, complaints) == (["2", "4", "5", "6", "7"], ""), out
 
 
 @pytest.mark.parametrize("order", ["ccplane, gymnasium", "gymnasium, ccplane"])

@@ -96,11 +96,6 @@ def test_without_root_it_goes_on_when_only_the_kernels_part_and_networks_are_mis
     assert "this is not root" in done.stdout
 
 
-def test_nothing_is_said_of_the_kernel_part_when_it_is_not_wanted(machine: Path) -> None:
-    give(machine, ANY_BUILD | USER)
-    assert "kernel part" not in packages(machine, KERNEL_PART="no").stdout
-
-
 def test_without_root_it_ends_when_nothing_can_be_built(machine: Path) -> None:
     give(machine, USER)
     done = packages(machine)

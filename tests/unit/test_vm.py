@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from scripts.vm import machine, places, results
+from scripts.vm import machine, results
 from scripts.vm.cpio import archive
 from scripts.vm.debian import Mirrors
 from scripts.vm.kernels import KERNELS, Kernel, _closure
 from scripts.vm.machine import boot
-from scripts.vm.problem import VmError, need_programs, run
-from scripts.vm.userland import _name
-from scripts.vm.wifi import _check_mininet, demo
+from scripts.vm.problem import VmError, need_programs
+from scripts.vm.wifi import _check_mininet
 
 MODULES_DEP = """\
 kernel/fs/ext4/ext4.ko.xz: kernel/fs/jbd2/jbd2.ko.xz kernel/lib/crc16.ko.xz
@@ -89,25 +88,10 @@ def test_results_are_kept_by_kernel_with_what_failed_and_why_tests_were_skipped(
     one = found["6.12"]
     assert (one["passed"], one["failed"], one["skipped"]) == (2, ["a::bad", "a::broken"], {"needs time": 2})
     assert (one["kernel"], one["seconds"]) == ("6.12.0-1", 90)
-    shown = results.page(f"above\n{results.BEGIN}old\n{results.END}below\n", found)
-    assert shown.startswith("above\n")
-    assert shown.endswith("below\n")
-    assert "old" not in shown
+    shown = results.table(found)
     assert f"| 6.12.0-1 | 2 | 2 | 2 | 1.5 | {one['revision']} | {one['date']} |" in shown
     assert "| needs time | 2 | 2 | 2 |" in shown
     assert "Failed on 7:\n\n- `a::bad`" in shown
-
-
-def test_the_page_shows_what_is_kept() -> None:
-    text = results.PAGE.read_text()
-    assert results.page(text, json.loads(results.KEPT.read_text())) == text, "python -m scripts.vm.results"
-
-
-@pytest.mark.parametrize(
-    "line", ["numpy>=1.26", "numpy", "numpy[x]>=1", "numpy ~= 2", "numpy; python_version>'3'"]
-)
-def test_a_requirement_has_a_name(line: str) -> None:
-    assert _name(line) == "numpy"
 
 
 def test_security_suites_have_their_own_mirror() -> None:
@@ -122,25 +106,6 @@ def test_missing_programs_are_all_named() -> None:
         need_programs(["sh", "no-such-a", "no-such-b"])
     assert "missing programs: no-such-a, no-such-b" in str(caught.value)
     assert "scripts/setup-vm.sh" in str(caught.value)
-
-
-def test_what_is_fetched_is_shared_by_checkouts_and_may_be_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("CCPLANE_VM_CACHE", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache/somebody")
-    assert places._cache() == Path("/var/cache/somebody/ccplane/vm")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", "/home/somebody")
-    assert places._cache() == Path("/home/somebody/.cache/ccplane/vm")
-    monkeypatch.setenv("CCPLANE_VM_CACHE", str(tmp_path))
-    assert places._cache() == tmp_path
-
-
-def test_a_failing_program_is_quoted() -> None:
-    with pytest.raises(VmError) as caught:
-        run(["sh", "-c", "echo it broke >&2; exit 1"])
-    assert "it broke" in str(caught.value)
 
 
 def test_a_machine_gets_its_command_and_folders_that_it_cannot_change(
@@ -182,9 +147,3 @@ def test_a_folder_without_mininet_wifi_is_refused_with_what_it_lacks(tmp_path: P
     for name in ("python/mininet", "bin/mnexec", "bin/hwsim_mgmt"):
         (tmp_path / name).mkdir(parents=True)
     _check_mininet(tmp_path)
-
-
-def test_a_machine_leaves_picture_and_account_of_a_figure() -> None:
-    command = demo(6, "--mininet-wifi")
-    assert command.startswith("ccp demo wifi --figure 6 --mininet-wifi ")
-    assert command.endswith("--output /mnt/out/figure-6.png --json > /mnt/out/figure-6.json")

@@ -1,4 +1,4 @@
-"""All services together, in a machine: the page shows what is kept."""
+"""All services together, in a machine."""
 
 from __future__ import annotations
 
@@ -24,22 +24,12 @@ LEFT = {
 }
 
 
-def test_the_page_shows_what_is_kept() -> None:
-    text = compose.PAGE.read_text()
-    assert compose.page(text, json.loads(compose.KEPT.read_text())) == text, (
-        "python -m scripts.vm.compose --write"
-    )
-
-
 def test_what_a_machine_leaves_is_kept_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compose, "KEPT", tmp_path / "kept.json")
     (tmp_path / RESULT).write_text(json.dumps(LEFT))
     compose.keep(Run(Kernel("6.12", "6.12.0-1", tmp_path, tmp_path), 0, 9.0, tmp_path), "0123456")
     found = json.loads(compose.KEPT.read_text())
-    shown = compose.page(f"above\n{compose.BEGIN}old\n{compose.END}below\n", found)
-    assert shown.startswith("above\n")
-    assert shown.endswith("below\n")
-    assert "old" not in shown
+    shown = compose.table(found)
     assert "at 0123456: Linux 6.12.0-1, podman 4.3.1, podman-compose 1.6.0." in shown
     assert "| Services up | 5 services run | 12.5 |" in shown
 

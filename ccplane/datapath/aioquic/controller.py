@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Final
 from aioquic.quic.congestion.base import QuicCongestionControl, create_congestion_control
 from aioquic.quic.packet_builder import QuicSentPacket
 
-from ccplane.base.native import native_part
-
-with native_part():
-    from ccplane.base._native import WireFlow
+from ccplane.base.native import WireFlow
 
 if TYPE_CHECKING:
     from ccplane.datapath.aioquic.session import Session

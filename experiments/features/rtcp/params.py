@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ccplane.agent.features.rtcp.settings import options_of
@@ -44,7 +44,7 @@ def problems(scenario: Scenario) -> Iterator[ScenarioError]:
 def wanted(scenario: Scenario) -> tuple[dict[str, ParamValue], bool]:
     """Return R-TCP's options for a scenario without `problems`, and whether ACKs are recorded."""
     flows = [flow for _, flow in _flows(scenario)]
-    return _settings_of(flows[0]), any(flow.params.get(RECORD) for flow in flows)
+    return dict(_settings_of(flows[0])), any(flow.params.get(RECORD) for flow in flows)
 
 
 def _flows(scenario: Scenario) -> Iterator[tuple[int, Flow]]:

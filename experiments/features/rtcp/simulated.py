@@ -12,7 +12,7 @@ import msgspec
 from ccplane.agent.features.rtcp.acks import AckRecorder
 from ccplane.agent.features.rtcp.attached import verdict_of
 from ccplane.agent.features.rtcp.settings import options_of
-from ccplane.base.native import native_part
+from ccplane.base import native
 from experiments.features.rtcp.live import ACKS, sort_acks
 from experiments.features.rtcp.names import NAME
 from experiments.features.rtcp.params import wanted
@@ -40,9 +40,7 @@ def attached(
         What writes down what was reported since the last time.
     """
     settings, records = wanted(scenario)
-    with native_part():
-        from ccplane.base._native import RtcpSimulated
-    simulated = RtcpSimulated(datapath, options_of(settings).to_bytes(), records=records)
+    simulated = native.RtcpSimulated(datapath, options_of(settings).to_bytes(), records=records)
     recorder = AckRecorder(directory / ACKS) if records else None
     with open(reported(directory, NAME), "wb") as lines:
 

@@ -3,7 +3,6 @@
     def reward(rows):       # (n,) with the fields of `experiments.learning.worlds.COLUMNS`
         return ...          # n finite numbers
 
-`slides` is the default of the environment, `hyvar` what the shipped policy was trained with, `fair` a
-yardstick that knows how many share a path. `ccp train reward NAME` prints one, `ccp train hyvar --reward
-FILE` takes one.
+`slides` is the default of the environment, `hyvar` what the shipped policy was trained with. `ccp train
+reward NAME` prints one, `ccp train hyvar --reward FILE` takes one.
 """

@@ -16,10 +16,12 @@ from experiments.papers.hyvar.claims import (
     CPU,
     CPU_OVER_IDLE,
     DELAY,
+    HYBRID,
+    HYVAR,
     MTPS_MS,
     THROUGHPUT,
 )
-from experiments.papers.hyvar.runs import CLAIMED, HYBRID, HYVAR, VALUES, came_to, one_flow
+from experiments.papers.hyvar.runs import CLAIMED, VALUES, came_to, one_flow
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Check, Table
 from experiments.papers.variants import rounds, steered

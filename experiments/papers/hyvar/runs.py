@@ -16,6 +16,7 @@ import pandas as pd
 from experiments.metrics import NAN, within
 from experiments.netlab.cellular import Cellular
 from experiments.netlab.spec import Buffer, Direction
+from experiments.papers.hyvar.claims import BBR, HYBRID, HYVAR, POLICY
 from experiments.papers.kept_traces import trace_file
 from experiments.papers.tables import figures_of
 from experiments.papers.variants import KERNEL
@@ -23,10 +24,6 @@ from experiments.results import Result
 from experiments.runs.shapes import Dumbbell
 from experiments.scenario import Flow, Scenario
 
-HYVAR: Final = "hyvar"
-HYBRID: Final = "hybrid_mtp"
-POLICY: Final = "policy"
-BBR: Final = "kernel/bbr"
 ALGORITHMS: Final = (HYVAR, HYBRID, POLICY, KERNEL, BBR)
 
 VALUES: Final = ("throughput_bytes_per_s", "delay_us", "rtt_p95_us", "retrans_pct")

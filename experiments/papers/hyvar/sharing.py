@@ -15,7 +15,8 @@ from experiments.events import ParamValue
 from experiments.metrics import NAN, goodput_bytes_per_s, jain_index, within
 from experiments.netlab.spec import Buffer
 from experiments.papers.estimates import over_runs
-from experiments.papers.hyvar.runs import CLAIMED, HYVAR, came_to
+from experiments.papers.hyvar.claims import HYVAR
+from experiments.papers.hyvar.runs import CLAIMED, came_to
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Check, Table
 from experiments.papers.two_flows import BUFFER_BDP

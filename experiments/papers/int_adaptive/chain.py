@@ -155,21 +155,6 @@ def seen(result: Result, node: str) -> pd.DataFrame:
     return summaries.merge(own[new], on=key).sort_values("t_s", kind="stable")
 
 
-def sampled(result: Result, link: str) -> pd.DataFrame:
-    """Return the emulator's own samples of a direction of a link, in order of time."""
-    samples = result.link_samples
-    return samples[samples["link"] == link].sort_values("t_s", kind="stable")
-
-
-def way_us(result: Result, node: str) -> float:
-    """Return how long a full packet takes from the moment its transmission by a node begins to sta2 [us]."""
-    ahead = {BOTTLENECK_NODE: (BOTTLENECK, LOSSY), LOSSY_NODE: (LOSSY,)}
-    directions = _directions(result)
-    links = [directions[name] for name in ahead[node]]
-    mtu_bytes = result.scenario.network.mtu_bytes
-    return sum(one.delay_us + 1e6 * mtu_bytes / (one.rate_bytes_per_s or float("inf")) for one in links)
-
-
 def _directions(result: Result) -> dict[str, Direction]:
     links = result.scenario.network.links
     return {f"{link.name}>": link.forward for link in links} | {f"{link.name}<": link.back for link in links}

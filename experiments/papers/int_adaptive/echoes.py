@@ -1,4 +1,4 @@
-"""Telemetry in the ACKs beside summaries: Figures 6 and 7 by both, a silent queue, age, and another law.
+"""Telemetry in the ACKs beside summaries: Figures 6 and 7 by both, and a silent queue.
 
 Nothing of this is in the paper. Parts of `paper.py`; `docs/papers/int-adaptive.md` says what came out.
 """
@@ -8,22 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-import pandas as pd
-
 from experiments import plots
 from experiments.netlab.spec import CoDel, DropTail, Int, IntNode
 from experiments.papers.int_adaptive.chain import (
-    BOTTLENECK,
     LOSSY_NODE,
     OURS,
     RADIO,
-    TELEMETRY,
     chain,
     conditions,
-    losing,
     losses,
-    sampled,
 )
 from experiments.papers.int_adaptive.claims import ECHO_LOSSES, L1, L2, QUEUE_NAMES, by_echo
 from experiments.papers.int_adaptive.growth import INCREMENTS, figure_7, progression, progression_row
@@ -31,7 +24,6 @@ from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL, steered
 from experiments.results import Result
-from experiments.runs.grid import changed
 from experiments.sweep import Grid
 
 ECHO: Final[Mapping[str, Any]] = {"topology.telemetry.echo": True}
@@ -130,104 +122,8 @@ def _silent_findings(runs: Runs) -> Findings:
     )
 
 
-# --- age ---------------------------------------------------------------------------------------------------
-
-AGE_LOSS: Final = 0.05
-AGED: Final = "experiments.papers.int_adaptive.aged:AgedIntCubic"
-
-
-def _age_grids(size: Size) -> list[Grid]:
-    base = changed(chain("age of telemetry", size.seconds(6, 15)), losing(AGE_LOSS))
-    variants = both({L1: steered(AGED, wireless_loss="keep")})
-    del variants[KERNEL]
-    return [Grid(base, {"variant": variants}, size.name, size.times(2, 10))]
-
-
-def ages_us(result: Result) -> pd.Series:
-    """Return how long before a loss was judged the newest packet had left that it was judged by [us]."""
-    judged = result.int_decisions["interval_us"] == 0
-    return result.int_decisions.loc[judged, "age_us"].astype(float)
-
-
-def _age_row(result: Result) -> dict[str, Any]:
-    ages = ages_us(result)
-    return {
-        **conditions(result),
-        **{f"age_p{q}_us": ages.quantile(q / 100) for q in (50, 99)},
-        "decisions": len(ages),
-    }
-
-
-def _age_findings(runs: Runs) -> Findings:
-    values = ["age_p50_us", "age_p99_us", "decisions", "rtt_p50_us", "goodput_bytes_per_s"]
-    title = "Age of the telemetry that losses are judged by, since its newest packet left the sender"
-    every = pd.concat(
-        [pd.DataFrame({"age_us": ages_us(one), "variant": one.axes["variant"]}) for one in runs.results],
-        ignore_index=True,
-    )
-    return Findings(
-        [Table.of(runs.table, title, ["variant"], values)],
-        {"age": plots.cdf(every, "age_us", by="variant", log=True, title=title, subtitle="5 % loss")},
-    )
-
-
-# --- a law of today ----------------------------------------------------------------------------------------
-
-LAW_FLOWS: Final = (1, 2, 8)
-LAW_DELAY_US: Final = 20_000
-LAW_QUEUE_PKTS: Final = 100
-_LAW_ECHO: Final = msgspec.structs.replace(TELEMETRY, echo=True)
-
-
-def _law_grids(size: Size) -> list[Grid]:
-    fields = {"delay_us": LAW_DELAY_US, "buffer": {"packets": LAW_QUEUE_PKTS}}
-    far = {f"links.wired.{way}.{name}": fields[name] for way in ("forward", "backward") for name in fields}
-    variants = {KERNEL: steered(KERNEL), "cubic": steered("cubic"), "hpcc": steered("hpcc")}
-    return [
-        Grid(
-            changed(
-                chain(f"HPCC, {flows} flows", size.seconds(10, 30), flows=flows, telemetry=_LAW_ECHO), far
-            ),
-            {"variant": variants},
-            f"{size.name}-{flows}",
-            size.times(2, 10),
-        )
-        for flows in LAW_FLOWS
-    ]
-
-
-def _law_row(result: Result) -> dict[str, Any]:
-    link = sampled(result, BOTTLENECK)
-    settled = link.loc[link["t_s"] >= result.scenario.duration_s / 3, "queue_pkts"].astype(float)
-    return {
-        **conditions(result),
-        "queue_mean_pkts": settled.mean(),
-        "queue_p95_pkts": settled.quantile(0.95),
-    }
-
-
-def _law_findings(runs: Runs) -> Findings:
-    values = ["queue_mean_pkts", "queue_p95_pkts", "goodput_bytes_per_s", "jain_index", "rtt_p95_us"]
-    title = "HPCC by echoes, and CUBIC"
-    return Findings(
-        [Table.of(runs.table, title, ["flows", "variant"], [*values, "dropped_queue_pkts"])],
-        {
-            "hpcc": plots.bars(
-                runs.table,
-                "queue_mean_pkts",
-                group="flows",
-                by="variant",
-                title="Queue at the bottleneck",
-                subtitle="20 Mbit/s, RTT 44 ms, room for 100 packets",
-            )
-        },
-    )
-
-
 ECHOED: Final = (
     Part("echo-loss", "Figure 6 by echoes in the ACKs", _loss_grids, _loss_findings, conditions),
     Part("echo-growth", "Figure 7 by echoes in the ACKs", _growth_grids, _growth_findings, progression_row),
     Part("silent", "a bottleneck that tells nothing", _silent_grids, _silent_findings, _silent_row),
-    Part("age", "age of telemetry: echoes, summaries", _age_grids, _age_findings, _age_row),
-    Part("hpcc", "HPCC by echoes, beside CUBIC", _law_grids, _law_findings, _law_row),
 )

@@ -1,7 +1,7 @@
 """Adaptive transport by in-band telemetry and eBPF (Bhat, Haxhibeqiri, Moerman, Hoebeke): its experiments.
 
 The network is the chain of the paper's Figure 3 (`chain.py`). The paper shows what telemetry sees of a
-flow (Figures 4 and 5) and what algorithms make of it (6 and 7). Beyond it: whether telemetry is right
+flow (Figures 4 and 5) and what algorithms make of it (6 and 7). Beyond it: whether causes of losses are right
 (`truth.py`), what it costs, and how old it is when an algorithm has it (`quality.py`).
 `docs/papers/int-adaptive.md` says what came out.
 """
@@ -26,7 +26,7 @@ from experiments.papers.int_adaptive.chain import (
 from experiments.papers.int_adaptive.claims import CLAIMS, L1, L2
 from experiments.papers.int_adaptive.echoes import ECHOED
 from experiments.papers.int_adaptive.growth import FIG7, FINE_US
-from experiments.papers.int_adaptive.quality import ACCURACY, CAUSE, CHAIN, OVERHEAD
+from experiments.papers.int_adaptive.quality import CAUSE, CHAIN, OVERHEAD
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL, steered
@@ -215,7 +215,6 @@ _PARTS: Final = (
     Part("fig6", "Figure 6: throughput over a lossy hop", _fig6_grids, _fig6_findings, conditions),
     FIG7,
     *ECHOED,
-    ACCURACY,
     CAUSE,
     OVERHEAD,
     CHAIN,

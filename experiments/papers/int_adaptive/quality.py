@@ -1,4 +1,4 @@
-"""Whether telemetry is right, what it costs, how old it is: parts of `paper.py` beyond the paper."""
+"""Whether telemetry tells causes, what it costs, how old it is: parts of `paper.py` beyond the paper."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pandas as pd
 
 from experiments import plots
 from experiments.metrics import NAN
-from experiments.papers.estimates import over_runs
 from experiments.papers.int_adaptive.chain import (
     BOTTLENECK,
     OURS,
@@ -23,68 +22,17 @@ from experiments.papers.int_adaptive.chain import (
 )
 from experiments.papers.int_adaptive.truth import (
     CAUSES,
-    QUANTITIES,
-    WINDOW_S,
-    accuracy,
     gaps,
     matrix,
-    told_and_true,
 )
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.tables import Check, Table
+from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL, rounds, steered
 from experiments.results import Result
 from experiments.runs.grid import changed
 from experiments.sweep import Grid
 
-# --- accuracy ----------------------------------------------------------------------------------------------
-
-MOST_ERROR: Final = 0.02
 MANY_FLOWS: Final = 8
-_TRUTH_US: Final = 1_000
-"""How often the emulator's own figures are taken [us]."""
-
-
-def _accuracy_grids(size: Size) -> list[Grid]:
-    length_s, times = size.seconds(12, 30), size.times(6, 10)
-    alone = chain("accuracy, one flow", length_s, sample_interval_us=_TRUTH_US)
-    many = chain("accuracy, many flows", length_s, flows=MANY_FLOWS, sample_interval_us=_TRUTH_US)
-    later = range(MANY_FLOWS // 2 + 1, MANY_FLOWS + 1)
-    many = changed(many, {f"flows.flow{number}.start_s": round(0.4 * length_s, 3) for number in later})
-    return [
-        Grid(alone, {"loss": losses([0.001])}, f"{size.name}-one", times),
-        Grid(many, {"loss": losses([0.005])}, f"{size.name}-many", times),
-    ]
-
-
-def _accuracy_row(result: Result) -> dict[str, Any]:
-    return {**conditions(result), **accuracy(result)}
-
-
-def _accuracy_findings(runs: Runs) -> Findings:
-    table = runs.table
-    title = f"Error of telemetry over {WINDOW_S:g} s, by the emulator's own figures"
-    values = [f"{one}_error_p{q}_ratio" for one in QUANTITIES for q in (50, 95)]
-    checks = [
-        Check(
-            f"{one.replace('_', ' ')} over {WINDOW_S:g} s, flows: {flows}: 95 % of errors are at most 2 %",
-            over_runs(own, f"{one}_error_p95_ratio"),
-            high=MOST_ERROR,
-        )
-        for one in QUANTITIES
-        for flows, own in table.groupby("flows", sort=False)
-    ]
-    last = runs.results[-1]
-    figure = plots.time_series(
-        told_and_true(last, last.scenario.flows[0].name),
-        pd.DataFrame({"flow": ["emulator", "telemetry"], "algorithm": ["emulator", "telemetry"]}),
-        panels=("queue_depth_pkts", "arrival_pkts_per_s"),
-        title="The bottleneck as telemetry and emulator see it",
-        subtitle=f"telemetry of one of {len(last.scenario.flows)} flows; means of 100 ms",
-        note=f"one run, seed {last.scenario.seed}",
-    )
-    return Findings([Table.of(table, title, ["flows", "loss_ratio"], values)], {"accuracy": figure}, checks)
-
 
 # --- causes of losses --------------------------------------------------------------------------------------
 
@@ -283,9 +231,6 @@ def _chain_findings(runs: Runs) -> Findings:
     )
 
 
-ACCURACY: Final = Part(
-    "accuracy", "telemetry against the emulator", _accuracy_grids, _accuracy_findings, _accuracy_row
-)
 CAUSE: Final = Part("cause", "causes of losses", _cause_grids, _cause_findings, _cause_row)
 OVERHEAD: Final = Part(
     "overhead", "what telemetry costs the emulator", _overhead_grids, _overhead_findings, _overhead_row

@@ -203,7 +203,6 @@ impl Datapath {
         names::write(pins, cc_id as u32, &name)
     }
 
-    /// The registered names.
     pub fn registered(&self) -> Result<Vec<Name>> {
         Ok(names::read(self.shared.pins())?.into_iter().flatten().filter(|n| n.registered).collect())
     }

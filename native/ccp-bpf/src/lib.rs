@@ -43,5 +43,4 @@ pub use pins::{Unloaded, unload};
 pub use shared::Observer;
 pub use trial::{Outcome, rehearse, try_load};
 
-/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

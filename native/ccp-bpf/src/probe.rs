@@ -8,16 +8,12 @@ use caps::{CapSet, Capability};
 use crate::kernel::{Kernel, release, release_at_least};
 use crate::{Error, Result};
 
-/// One check.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What is checked.
     pub name: &'static str,
-    /// Whether it is there.
     pub ok: bool,
     /// Whether the datapath cannot load without it.
     pub required: bool,
-    /// What was found.
     pub detail: String,
     /// What to do when it is not there.
     pub fix: &'static str,
@@ -39,7 +35,6 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).map(|s| s.trim().to_owned()).unwrap_or_default()
 }
 
-/// Runs all checks.
 pub fn probe() -> Vec<Check> {
     let check = |name, ok, required, detail: String, fix| Check { name, ok, required, detail, fix };
     let missing: Vec<String> = KEPT.iter().filter(|c| !has(**c)).map(ToString::to_string).collect();

@@ -10,7 +10,6 @@ use std::process::Command;
 
 pub use sources::{hash_of_program, hash_of_sources};
 
-/// Result of a build script.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Has the script run again when a directory changes.
@@ -21,7 +20,7 @@ pub fn watch(directory: &str) {
 /// Compiles a program; `variable` tells the crate where the object is.
 ///
 /// The crate has to depend on libbpf-sys itself: only then cargo tells its build script where libbpf's headers are.
-/// Errors: It does not compile, or there is no clang.
+/// Errors: it does not compile, or there is no clang.
 pub fn compile(source: &str, variable: &str, clang_args: &[&str]) -> Result<()> {
     let name = Path::new(source).with_extension("o");
     let object = out()?.join(name.file_name().unwrap_or_default());
@@ -65,13 +64,13 @@ fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Makes Rust types of a header, in a file of its name.
-/// Errors: It cannot be read, or there is no libclang.
+/// Errors: it cannot be read, or there is no libclang.
 pub fn bind(header: &str) -> Result<()> {
     bind_with(header, &[])
 }
 
 /// The same with arguments for clang.
-/// Errors: As [`bind`].
+/// Errors: as [`bind`].
 pub fn bind_with(header: &str, clang_args: &[&str]) -> Result<()> {
     let name = Path::new(header).with_extension("rs");
     bindgen::Builder::default()
@@ -109,7 +108,6 @@ impl Described {
         self.doc.split_once('[').and_then(|(_, after)| after.split_once(']')).map_or("", |(unit, _)| unit)
     }
 
-    /// Its type in Rust.
     pub fn rust_type(&self) -> &str {
         match (self.tag.as_str(), self.kind.as_str()) {
             ("flag", _) => "bool",
@@ -122,7 +120,7 @@ impl Described {
 }
 
 /// The members of `struct NAME` or `enum NAME` of a header that a comment with two stars describes, in order.
-/// Errors: The header cannot be read, or has no such type.
+/// Errors: the header cannot be read, or has no such type.
 pub fn described(header: &str, of: &str) -> Result<Vec<Described>> {
     members(&fs::read_to_string(header)?, of).ok_or_else(|| format!("{header} has no {of}").into())
 }

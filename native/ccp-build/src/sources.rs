@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// A hash of sources, in their order.
-/// Errors: One cannot be read.
+/// Errors: one cannot be read.
 pub fn hash_of_sources<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> io::Result<u64> {
     let mut code = String::new();
     for path in paths {
@@ -17,7 +17,7 @@ pub fn hash_of_sources<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> io
 }
 
 /// A hash of a program: of its source, and the headers of the same directory that it includes, directly or not.
-/// Errors: One cannot be read.
+/// Errors: one cannot be read.
 pub fn hash_of_program(source: impl AsRef<Path>) -> io::Result<u64> {
     let mut all = BTreeSet::new();
     let mut left = vec![source.as_ref().to_owned()];

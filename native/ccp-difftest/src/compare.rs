@@ -55,7 +55,7 @@ pub fn try_seed(seed: u64, kernel: Option<&Kernel>, tally: &mut Tally) -> Result
     };
     let temper = Temper::random(&mut rng);
     let (text, program) = sized_program(&mut rng, &size, temper, for_libccp)?;
-    let mut account = format!("seed {seed}\n{text}\n{program}");
+    let mut account = format!("seed {seed}\n{text}\n{program:?}");
     let mut trial = Trial { rng, program: &program, temper, for_libccp };
     trial.run(kernel, tally, &mut account).map_err(|difference| {
         format!("{account}\n{difference}\nto repeat: CCP_DIFF_SEED={seed} CCP_DIFF_PROGRAMS=1")
@@ -86,7 +86,7 @@ pub fn try_sent(
     let code = Bytecode { n_events, n_instrs, octets: &octets, name: "sent", origin: "<generated>" };
     let program = bytecode::decode(&code).map_err(|error| format!("seed {seed}\n{text}\n{error}"))?;
     let machines = Machines::beside(&program, kernel, Some(Reference::given(&code)))?;
-    let mut account = format!("seed {seed}\n{text}\n{program}");
+    let mut account = format!("seed {seed}\n{text}\n{program:?}");
     let mut trial = Trial { rng, program: &program, temper, for_libccp: true };
     trial.run_on(machines, tally, &mut account).map_err(|difference| format!("{account}\n{difference}"))
 }

@@ -27,5 +27,4 @@ pub use packet::{Ecn, Packet};
 pub use record::{IntRecords, Samples, link_stats};
 pub use rng::Stream;
 
-/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -34,7 +34,6 @@ pub trait Packet: Clone {
     /// Size of the IP packet.
     fn len_bytes(&self) -> u32;
 
-    /// Its ECN field.
     fn ecn(&self) -> Ecn;
 
     /// Sets the ECN field to CE. Called for packets of ECN-capable transports only.

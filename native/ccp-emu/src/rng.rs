@@ -7,7 +7,6 @@ use rand::RngExt;
 use rand_seeder::Seeder;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// One stream.
 #[derive(Clone, Debug)]
 pub struct Stream(Xoshiro256PlusPlus);
 

@@ -25,7 +25,6 @@ pub struct Spec {
     pub links: Vec<Link>,
     /// For each node and each destination the index of the link to take; -1 for none.
     pub routes: Vec<Vec<i64>>,
-    /// Interval of the samples.
     pub sample_interval_us: u64,
     /// The file to which samples are written.
     #[serde(default)]
@@ -42,7 +41,6 @@ pub struct Spec {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
-    /// Its name.
     pub name: String,
     /// Its addresses; routers have none.
     pub addresses: Vec<IpAddr>,
@@ -95,9 +93,7 @@ pub struct Direction {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Buffer {
-    /// So many packets.
     Packets(u64),
-    /// So many bytes.
     Bytes(u64),
 }
 
@@ -106,10 +102,7 @@ pub enum Buffer {
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Loss {
     /// Each with the same probability.
-    Bernoulli {
-        /// That probability.
-        ratio: f64,
-    },
+    Bernoulli { ratio: f64 },
     /// In bursts: a good and a bad state.
     GilbertElliott {
         /// Probability to enter the bad state, a packet.
@@ -183,7 +176,6 @@ impl Default for Queue {
     }
 }
 
-/// A rate limiter.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct TokenBucket {

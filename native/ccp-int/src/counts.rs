@@ -3,8 +3,8 @@
 use ccp_ioam::Numbers;
 
 use crate::FlowKey;
-use crate::gaps::Gaps;
 use crate::recent::Recent;
+use crate::rules::Count;
 
 /// A flow is forgotten so long after its last packet.
 const KEEP_NS: u64 = 60_000_000_000;
@@ -18,12 +18,10 @@ pub struct FlowCount {
     pub dropped_pkts: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Counted {
-    gaps: Gaps,
-    /// Dropped when they came, or while they waited.
-    dropped_pkts: u64,
-    /// Of those, dropped while they waited.
+    count: Count,
+    /// Of the packets that the queue dropped, those that were dropped while they waited.
     dropped_late_pkts: u64,
 }
 
@@ -43,28 +41,22 @@ impl FlowCounts {
     /// A packet with these numbers comes to the queue. What it is to tell if nothing that waits is dropped before it
     /// leaves.
     pub fn came(&mut self, mono_ns: u64, flow: &FlowKey, numbers: Numbers) -> FlowCount {
-        let mut is_new = false;
-        let counted = self.flows.seen(flow, mono_ns, || {
-            is_new = true;
-            Counted { gaps: Gaps::new(numbers), dropped_pkts: 0, dropped_late_pkts: 0 }
-        });
-        if !is_new {
-            counted.gaps.came(numbers);
-        }
-        FlowCount { missing_pkts: counted.gaps.missing(), dropped_pkts: counted.dropped_pkts }
+        let Counted { count, .. } = self.flows.seen(flow, mono_ns, Counted::default);
+        count.came(numbers);
+        FlowCount { missing_pkts: count.missing as i64, dropped_pkts: count.dropped }
     }
 
     /// A packet without a number comes to the queue.
-    pub fn plain(&mut self, mono_ns: u64, flow: &FlowKey, pkts: u64) {
+    pub fn plain(&mut self, mono_ns: u64, flow: &FlowKey, pkts: u32) {
         if let Some(counted) = self.flows.seen_again(flow, mono_ns) {
-            counted.gaps.plain(pkts);
+            counted.count.plain(pkts);
         }
     }
 
     /// The queue drops a packet: one that came last, or, if `waited`, one from its head.
     pub fn dropped(&mut self, mono_ns: u64, flow: &FlowKey, waited: bool) {
         if let Some(counted) = self.flows.seen_again(flow, mono_ns) {
-            counted.dropped_pkts += 1;
+            counted.count.dropped += 1;
             counted.dropped_late_pkts += u64::from(waited);
         }
     }

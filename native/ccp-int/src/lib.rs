@@ -4,7 +4,7 @@
 //! Times come in as numbers, packets as octets: there are no clocks, and nothing is opened here. The format is that of
 //! `ccp-ioam`; what is measured how is told in `docs/inband.md`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod counts;
 mod flow;
@@ -13,10 +13,10 @@ mod lines;
 mod meter;
 mod nodes;
 mod recent;
+mod rules;
 mod sink;
 mod source;
 mod spec;
-mod work;
 
 pub use counts::{FlowCount, FlowCounts};
 pub use flow::{FlowKey, Protocol};
@@ -26,7 +26,6 @@ pub use nodes::{NodeInfo, NodeTable, Unit};
 pub use sink::{Came, FlowId, Hop, LossCause, RecordRow, Sink, SinkSpec, Summary};
 pub use source::Source;
 pub use spec::SourceSpec;
-pub use work::{WORK, work};
 
 pub use ccp_ioam::{Error, Result};
 

@@ -96,7 +96,6 @@ pub(crate) struct Clause {
 pub(crate) struct Ast {
     /// The fields of `(Report ...)`.
     pub fields: Vec<Decl>,
-    /// The other declarations.
     pub decls: Vec<Decl>,
     pub clauses: Vec<Clause>,
 }

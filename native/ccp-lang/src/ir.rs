@@ -1,7 +1,5 @@
 //! The compiled program: registers with their initial values, instructions and events.
 
-use std::fmt;
-
 use crate::Source;
 use crate::code::Code;
 use ccp_record::intf;
@@ -49,7 +47,6 @@ impl Implicit {
     ];
 }
 
-/// An operand or a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reg {
     Report(u8),
@@ -209,60 +206,5 @@ impl Program {
     pub fn primitives(&self) -> Vec<&'static str> {
         let used = |i: &usize| self.prims_used >> i & 1 == 1;
         (0..PRIMITIVES.len()).filter(used).map(|i| PRIMITIVES[i].name).collect()
-    }
-
-    /// Returns the program as text for people: registers, then one line an instruction.
-    pub fn disassemble(&self) -> String {
-        self.to_string()
-    }
-
-    fn reg_name(&self, reg: Reg) -> String {
-        match reg {
-            Reg::Report(i) => format!("Report.{}", self.reports[i as usize].name),
-            Reg::Control(i) => self.controls[i as usize].name.clone(),
-            Reg::Local(i) => self.locals[i as usize].clone(),
-            Reg::Implicit(i) => format!("{i:?}"),
-            Reg::Prim(i) => PRIMITIVES[i as usize].name.to_string(),
-            Reg::Tmp(i) => format!("t{i}"),
-            Reg::Imm(u64::MAX) => "+infinity".to_string(),
-            Reg::Imm(n) => n.to_string(),
-        }
-    }
-
-    fn write_instrs(&self, f: &mut fmt::Formatter, start: usize, n: usize) -> fmt::Result {
-        for (i, instr) in self.instrs[start..start + n].iter().enumerate() {
-            let (res, left, right) =
-                (self.reg_name(instr.res), self.reg_name(instr.left), self.reg_name(instr.right));
-            write!(f, "  {:4}  line {:<4} ", start + i, instr.line)?;
-            match instr.op {
-                Op::Bind => writeln!(f, "{res} := {right}")?,
-                Op::If => writeln!(f, "{res} := {right} if {left}")?,
-                Op::NotIf => writeln!(f, "{res} := {right} unless {left}")?,
-                op => writeln!(f, "{res} := {op:?} {left}, {right}")?,
-            }
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Program {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        writeln!(f, "program {:?}, uid {:08x}, {} instructions", self.name, self.uid, self.instrs.len())?;
-        for (kind, registers) in [("report", &self.reports), ("control", &self.controls)] {
-            for (i, r) in registers.iter().enumerate() {
-                let volatile = if r.volatile { ", volatile" } else { "" };
-                writeln!(f, "{kind} {i}: {} = {}{volatile}", r.name, self.reg_name(Reg::Imm(r.init)))?;
-            }
-        }
-        for (i, name) in self.locals.iter().enumerate() {
-            writeln!(f, "local {i}: {name}")?;
-        }
-        for (i, event) in self.events.iter().enumerate() {
-            writeln!(f, "event {i}, line {}, when", event.line)?;
-            self.write_instrs(f, event.flag_start, event.n_flag)?;
-            writeln!(f, "do")?;
-            self.write_instrs(f, event.body_start, event.n_body)?;
-        }
-        Ok(())
     }
 }

@@ -204,7 +204,6 @@ proptest! {
             let mut machine = Machine::new();
             machine.reset(&program, 1);
             let _ = machine.invoke(&program, &NOTHING, 20);
-            let _ = program.disassemble();
         }
     }
 }

@@ -332,25 +332,3 @@ fn instructions_know_their_line() {
     assert_eq!(program.instrs.iter().map(|i| i.line).collect::<Vec<_>>(), [43, 44, 44, 46]);
     assert_eq!(program.events[0].line, 42);
 }
-
-#[test]
-fn the_listing_names_registers() {
-    let program = program(
-        "(def (Report (volatile acked 0)))
-         (when (> Micros 9) (:= Report.acked (if Flow.was_timeout 1)) (:= x Ack.now) (report))",
-    );
-    let listing = program.disassemble();
-    for line in [
-        "report 0: acked = 0, volatile",
-        "local 0: x",
-        "   0  line 2    EventFlag := Gt Micros, 9",
-        "   1  line 2    Report.acked := 1 if Flow.was_timeout",
-        "   2  line 2    x := Ack.now",
-        "   3  line 2    ShouldReport := 1",
-    ] {
-        assert!(
-            listing.lines().any(|l| l.trim_end() == format!("  {line}").trim_end() || l == line),
-            "{line}\n{listing}"
-        );
-    }
-}

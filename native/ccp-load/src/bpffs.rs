@@ -11,7 +11,7 @@ pub const ROOT: &str = "/sys/fs/bpf";
 const MAGIC: i64 = 0xcafe_4a11;
 
 /// Makes a directory of pins, for its owner alone, and mounts the BPF file system at [`ROOT`] where it is missing.
-/// Errors: It cannot be made, or is not in a BPF file system.
+/// Errors: it cannot be made, or is not in a BPF file system.
 pub fn make(dir: &Path) -> io::Result<()> {
     let root = Path::new(ROOT);
     if dir.starts_with(root) && !is_mounted(root) {
@@ -34,7 +34,7 @@ pub fn is_mounted(path: &Path) -> bool {
 }
 
 /// Mounts a BPF file system.
-/// Errors: The kernel refuses.
+/// Errors: the kernel refuses.
 pub fn mount(place: &Path) -> io::Result<()> {
     let place = CString::new(place.as_os_str().as_encoded_bytes())?;
     // SAFETY: C strings, which live as long as the call.

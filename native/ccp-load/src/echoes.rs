@@ -27,7 +27,7 @@ pub struct EchoPin {
 
 impl EchoPin {
     /// Begins to use the map of a pin directory, and makes the directories that are missing.
-    /// Errors: They cannot be made or opened.
+    /// Errors: they cannot be made or opened.
     pub fn begin(pin_dir: &Path) -> io::Result<Self> {
         let place = pin_dir.join(DIRECTORY);
         loop {
@@ -49,7 +49,7 @@ impl EchoPin {
     }
 
     /// Gives directory and pin to the owner of the pin directory: the agent may run as another user than a node.
-    /// Errors: The owner cannot be changed.
+    /// Errors: the owner cannot be changed.
     pub fn hand_over(&self) -> io::Result<()> {
         let owner = fs::metadata(&self.pin_dir)?;
         let place = self.pin_dir.join(DIRECTORY);
@@ -57,7 +57,7 @@ impl EchoPin {
     }
 
     /// Stops using the map, and removes pin and directories if neither an agent nor another node uses them.
-    /// Errors: As [`EchoPin::remove`].
+    /// Errors: as [`EchoPin::remove`].
     pub fn end(self) -> io::Result<()> {
         let pin_dir = self.pin_dir.clone();
         drop(self);
@@ -68,7 +68,7 @@ impl EchoPin {
     }
 
     /// Removes the pin if nothing uses it. Returns whether it did; `None` where there was none.
-    /// Errors: It cannot be opened or removed.
+    /// Errors: it cannot be opened or removed.
     pub fn remove(pin_dir: &Path) -> io::Result<Option<bool>> {
         let place = pin_dir.join(DIRECTORY);
         let lock = match File::open(&place) {

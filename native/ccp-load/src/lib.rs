@@ -8,5 +8,4 @@ pub use ccp_error::Error;
 pub use echoes::EchoPin;
 pub use object::{bug, kernel_types, lacks_rights, map, open, set_constants};
 
-/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

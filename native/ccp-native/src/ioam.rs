@@ -99,19 +99,6 @@ pub fn int_overhead_bytes(py: Python<'_>, source_spec_json: &[u8]) -> PyResult<u
     spec.and_then(|spec| spec.overhead_bytes()).map_err(|e| errors::raise(py, &e))
 }
 
-/// Does what a node of in-band telemetry does, for so many packets; the time that takes is what is of interest.
-#[pyfunction]
-pub fn ioam_work(py: Python<'_>, what: &str, packets: u32) -> PyResult<()> {
-    let done = py.detach(|| ccp_int::work(what, packets)).map_err(|e| errors::raise(py, &e))?;
-    if done {
-        return Ok(());
-    }
-    Err(pyo3::exceptions::PyValueError::new_err(format!(
-        "no work `{what}`, but {}",
-        ccp_int::WORK.join(", ")
-    )))
-}
-
 /// A file of captured packets.
 #[pyclass(frozen, module = "ccplane.base._native")]
 pub struct IoamCapture(Mutex<Capture>);

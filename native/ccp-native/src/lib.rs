@@ -46,7 +46,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ioam::ioam_remove, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::ioam_fill, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::int_overhead_bytes, module)?)?;
-    module.add_function(wrap_pyfunction!(ioam::ioam_work, module)?)?;
     module.add_class::<program::Program>()?;
     module.add_class::<program::Interpreter>()?;
     module.add_class::<report::Report>()?;
@@ -59,7 +58,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ioam::IoamCapture>()?;
     module.add_class::<base::Datapath>()?;
     module.add_class::<sim::SimDatapath>()?;
-    module.add_class::<sim_env::SimEnv>()?;
+    sim_env::register(module)?;
     interop::register(module)?;
     rtcp::register(module)?;
     #[cfg(kernel)]

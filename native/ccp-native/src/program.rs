@@ -49,11 +49,6 @@ impl Program {
         self.inner.instrs.len()
     }
 
-    /// The instructions as text for people.
-    fn disassemble(&self) -> String {
-        self.inner.disassemble()
-    }
-
     fn __repr__(&self) -> String {
         format!("Program({:?}, {} instructions)", self.inner.name, self.inner.instrs.len())
     }

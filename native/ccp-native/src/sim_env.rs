@@ -1,46 +1,53 @@
 //! Worlds for learning, for Python.
 
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 use std::sync::{Mutex, PoisonError};
 
-use ccp_sim::env::{Step, Vector};
+use ccp_sim::env::{Step, Totals, Vector};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::errors;
 use crate::rows::{self, Column, column};
 
-const COLUMNS: &[Column] = &[
-    column!(Step, observation, "(7,)f4"),
-    column!(Step, reward, "f4"),
-    column!(Step, interval_us, "f8"),
-    column!(Step, now_us, "f8"),
-    column!(Step, thr_bytes_per_s, "f8"),
-    column!(Step, thr_max_bytes_per_s, "f8"),
-    column!(Step, loss_bytes_per_s, "f8"),
-    column!(Step, rtt_us, "f8"),
-    column!(Step, rtt_min_us, "f8"),
-    column!(Step, srtt_us, "f8"),
-    column!(Step, cwnd_bytes, "f8"),
-    column!(Step, mss_bytes, "f8"),
-    column!(Step, path_bytes_per_s, "f8"),
-    column!(Step, path_rtt_us, "f8"),
-    column!(Step, path_buffer_bytes, "f8"),
-    column!(Step, path_loss_ratio, "f8"),
-    column!(Step, fair_bytes_per_s, "f8"),
-    column!(Step, mtp_us, "f8"),
-    column!(Step, path_cross_flows, "u4"),
-    column!(Step, path_peers, "u4"),
-    column!(Step, path_flows, "u4"),
-    column!(Step, path_traced, "u4"),
-    column!(Step, steered, "u4"),
-    column!(Step, case, "u4"),
-    column!(Step, alone, "u4"),
-    column!(Step, over, "u4"),
-];
+fn columns() -> Vec<Column> {
+    let totals = [
+        column!(Totals, delivered_pkts, "f8"),
+        column!(Totals, lost_pkts, "f8"),
+        column!(Totals, rtt_sum_us, "f8"),
+        column!(Totals, rtt_samples, "f8"),
+        column!(Totals, rtt_min_us, "f8"),
+        column!(Totals, srtt_us, "f8"),
+        column!(Totals, cwnd_bytes, "f8"),
+        column!(Totals, mss_bytes, "f8"),
+        column!(Totals, in_slow_start, "f8"),
+    ];
+    let own = [
+        column!(Step, interval_us, "f8"),
+        column!(Step, now_us, "f8"),
+        column!(Step, path_bytes_per_s, "f8"),
+        column!(Step, path_rtt_us, "f8"),
+        column!(Step, path_buffer_bytes, "f8"),
+        column!(Step, path_loss_ratio, "f8"),
+        column!(Step, mtp_us, "f8"),
+        column!(Step, flow_id, "u4"),
+        column!(Step, path_cross_flows, "u4"),
+        column!(Step, path_traced, "u4"),
+        column!(Step, steered, "u4"),
+        column!(Step, acted, "u4"),
+        column!(Step, over, "u4"),
+    ];
+    let offset = offset_of!(Step, totals);
+    own.into_iter().chain(totals.map(|(name, format, at)| (name, format, at + offset))).collect()
+}
 
-// 8 and 8 numbers of 4 bytes, 16 of 8: no byte of a step is padding.
-const _: () = assert!(size_of::<Step>() == 16 * 4 + 16 * 8);
+// 16 numbers of 8 bytes, 6 of 4: no byte of a step is padding.
+const _: () = assert!(size_of::<Step>() == 16 * 8 + 6 * 4);
+
+/// Adds what the learning environment needs to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<SimEnv>()
+}
 
 /// Worlds that have nothing to do with each other, stepped together.
 #[pyclass]
@@ -55,13 +62,7 @@ impl SimEnv {
     #[new]
     fn new(py: Python<'_>, settings_json: &[u8], n: usize) -> PyResult<Self> {
         let vector = Vector::new(settings_json, n).map_err(|e| errors::raise(py, &e))?;
-        Ok(SimEnv { vector: Mutex::new(vector), dtype: rows::dtype(py, COLUMNS, size_of::<Step>())? })
-    }
-
-    /// Gives the connections beside the learners' a policy: layers of weights and biases, as JSON.
-    fn set_peers(&mut self, py: Python<'_>, net_json: &[u8]) -> PyResult<()> {
-        let vector = self.vector.get_mut().unwrap_or_else(PoisonError::into_inner);
-        vector.set_peers(net_json).map_err(|e| errors::raise(py, &e))
+        Ok(SimEnv { vector: Mutex::new(vector), dtype: rows::dtype(py, &columns(), size_of::<Step>())? })
     }
 
     /// Begins new episodes in some worlds; with seeds, all their episodes follow from these.

@@ -34,39 +34,29 @@ pub(crate) const ONLY: [u8; 4] = [0; 4];
 const ON_DROP: [&str; 2] = ["on_drop", "on_drop_again"];
 const ON_RADIO_DROP: &str = "on_radio_drop";
 
-/// What happened so far [packets].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counters {
-    /// Got headers.
-    pub inserted: u64,
-    /// Would not have fitted into the MTU with headers, and went without.
-    pub too_long: u64,
-    /// Belonged to super-packets that take no headers.
-    pub merged: u64,
-    /// Have this node's data.
-    pub filled: u64,
-    /// Had no room for another node.
-    pub overflowed: u64,
-    /// Had a malformed trace, or one that asks for what this node does not know.
-    pub not_filled: u64,
-    /// Had their headers taken out.
-    pub removed: u64,
-    /// Kept their headers, since others' options are among them.
-    pub not_removed: u64,
-    /// Had telemetry of senders that are not trusted.
-    pub foreign: u64,
-    /// ACKs that got an echo of the path.
-    pub reflected: u64,
-    /// ACKs whose echo was kept for their socket.
-    pub heard: u64,
-    /// Came while the reader had no room, and are missing in summaries.
-    pub ring_full: u64,
-    /// Summaries that nobody took in time [lines].
-    pub summaries_dropped: u64,
-    /// Packets with options that the sink could not read.
-    pub unreadable: u64,
-    /// Rows of the file for records that the disk did not take, those that waited in memory not counted.
-    pub records_lost: u64,
+macro_rules! counters {
+    ($($counted:ident)*) => {
+        /// What happened so far [packets]: `node_counters` of `node.h`, and what the reader counts.
+        /// `telemetry.inband.node.Counters` says what is what.
+        #[allow(missing_docs)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+        pub struct Counters {
+            $(pub $counted: u64,)*
+            pub summaries_dropped: u64,
+            pub unreadable: u64,
+            pub records_lost: u64,
+        }
+
+        impl Counters {
+            fn add(&mut self, counted: &node_counters) {
+                $(self.$counted += counted.$counted;)*
+            }
+        }
+    };
+}
+
+counters! {
+    inserted too_long merged filled overflowed not_filled removed not_removed foreign reflected heard ring_full
 }
 
 /// What the programs are told, and where.
@@ -88,6 +78,17 @@ impl Told {
     }
 }
 
+/// A use of the map of echoes, which ends when it is dropped: also where the node cannot be attached after all.
+struct Echoes(Option<EchoPin>);
+
+impl Drop for Echoes {
+    fn drop(&mut self) {
+        if let Some(pin) = self.0.take() {
+            let _ = pin.end(); // `ccp unload` says what could not be removed
+        }
+    }
+}
+
 /// The programs, attached to their device. Dropping it takes them off.
 pub struct Node {
     /// Programs that are filters: before Linux 6.6.
@@ -103,7 +104,7 @@ pub struct Node {
     drops: Vec<Link>,
     radio_drops: Option<Link>,
     /// Of a reader, while it is open.
-    echoes: Option<EchoPin>,
+    echoes: Echoes,
     object: Object,
 }
 
@@ -126,12 +127,12 @@ impl Node {
         let records = records.map(Records::create).transpose()?;
         let mut open = opened(spec)?;
         let echoes = spec.roles.contains(&Role::Reader).then(|| EchoPin::begin(&spec.pin_dir)).transpose();
-        let echoes = echoes.map_err(|e| not_shared(&spec.pin_dir, e))?;
-        if let Some(echoes) = &echoes {
+        let echoes = Echoes(echoes.map_err(|e| not_shared(&spec.pin_dir, e))?);
+        if let Some(echoes) = &echoes.0 {
             echoes.share(&mut open).map_err(|e| refused(&e))?;
         }
         let object = open.load().map_err(|e| refused(&e))?;
-        if let Some(echoes) = &echoes {
+        if let Some(echoes) = &echoes.0 {
             echoes.hand_over().map_err(|e| not_shared(&spec.pin_dir, e))?;
         }
         find_device(&object)?;
@@ -251,20 +252,7 @@ impl Node {
             records_lost: self.reader.records_lost(),
             ..Counters::default()
         };
-        for counted in each.iter().filter_map(|bytes| parse::<node_counters>(bytes)) {
-            sum.inserted += counted.inserted;
-            sum.too_long += counted.too_long;
-            sum.merged += counted.merged;
-            sum.filled += counted.filled;
-            sum.overflowed += counted.overflowed;
-            sum.not_filled += counted.not_filled;
-            sum.removed += counted.removed;
-            sum.not_removed += counted.not_removed;
-            sum.foreign += counted.foreign;
-            sum.reflected += counted.reflected;
-            sum.heard += counted.heard;
-            sum.ring_full += counted.ring_full;
-        }
+        each.iter().filter_map(|bytes| parse::<node_counters>(bytes)).for_each(|counted| sum.add(&counted));
         Ok(sum)
     }
 
@@ -280,9 +268,7 @@ impl Node {
         }
         self.drops.clear();
         self.radio_drops = None;
-        if let Some(echoes) = self.echoes.take() {
-            let _ = echoes.end(); // `ccp unload` says what could not be removed
-        }
+        self.echoes = Echoes(None);
         self.reader.close()
     }
 }

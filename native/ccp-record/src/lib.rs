@@ -48,7 +48,6 @@ pub struct Records {
     pub taken_us: u64,
 }
 
-/// One record of the ring.
 #[derive(Debug)]
 pub enum Record<'a> {
     /// Report registers of a flow.
@@ -72,12 +71,10 @@ pub enum Record<'a> {
 }
 
 impl Records {
-    /// How many records there are.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }

@@ -4,7 +4,6 @@ use ccp_tcp::{Bbr, CaState, Congestion, Cubic, RateSample, Reno, Sock, Steered};
 
 use crate::agent::AgentFlow;
 use crate::features::Offered;
-use crate::hybrid::Hybrid;
 
 /// The congestion control of a connection.
 pub enum Control {
@@ -16,8 +15,6 @@ pub enum Control {
     Bbr(Box<Bbr>),
     /// Window and rate come from outside.
     Steered(Steered),
-    /// CUBIC, or window and rate come from outside.
-    Hybrid(Box<Hybrid>),
     /// One of a feature's.
     Offered(Box<dyn Offered>),
     /// An agent steers.
@@ -32,7 +29,6 @@ impl Control {
             "cubic" => Self::Cubic(Cubic::default()),
             "bbr" => Self::Bbr(Box::default()),
             "steered" => Self::Steered(Steered),
-            "hybrid" => Self::Hybrid(Box::default()),
             _ => return None,
         })
     }
@@ -65,7 +61,6 @@ macro_rules! each {
             Control::Cubic($inner) => $call,
             Control::Bbr($inner) => $call,
             Control::Steered($inner) => $call,
-            Control::Hybrid($inner) => $call,
             Control::Offered($inner) => $call,
             Control::Agent($inner) => $call,
         }

@@ -119,7 +119,7 @@ fn a_steered_window_bounds_what_is_on_the_way() {
 
 #[test]
 fn each_name_is_that_of_its_control() {
-    for name in ["reno", "cubic", "bbr", "steered", "hybrid"] {
+    for name in ["reno", "cubic", "bbr", "steered"] {
         assert!(Control::plain(name).is_some_and(|control| control.agent().is_none()), "{name}");
     }
     assert!(Control::plain("ccp").is_none());

@@ -8,7 +8,6 @@ mod app;
 pub mod control;
 pub mod env;
 pub mod features;
-mod hybrid;
 mod packet;
 mod plan;
 pub mod rtcp;
@@ -16,10 +15,8 @@ mod world;
 
 pub use app::ObjectResult;
 pub use ccp_emu::Error;
-pub use hybrid::Hybrid;
 pub use packet::SimPacket;
 pub use plan::{App, Family, Plan};
 pub use world::{Arrived, Echo, HostCounters, Options, Outcome, Stop, World};
 
-/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -17,5 +17,4 @@ pub mod shared {
     include!(concat!(env!("OUT_DIR"), "/switch.rs"));
 }
 
-/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -14,7 +14,6 @@ use crate::{Error, Result, shared};
 /// Which sockets, and what they get.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Rule {
-    /// Which.
     #[serde(flatten)]
     pub conditions: Conditions,
     /// Congestion control that they get.

@@ -1,6 +1,5 @@
 //! The programs, attached.
 
-use std::fmt::Debug;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::AsRawFd;
@@ -36,12 +35,6 @@ pub struct Switch {
     object: Object,
     version: u32,
     owner: u64,
-}
-
-impl Debug for Switch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Switch").finish_non_exhaustive()
-    }
 }
 
 impl Switch {

@@ -10,7 +10,6 @@ pub(crate) const NIL: u64 = u64::MAX;
 
 /// The receiver has it out of order.
 pub(crate) const SACKED: u8 = 1;
-/// It is taken for lost.
 pub(crate) const LOST: u8 = 2;
 /// It has been sent again, and that is neither acknowledged nor taken for lost.
 pub(crate) const RETRANS: u8 = 4;

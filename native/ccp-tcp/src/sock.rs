@@ -6,7 +6,6 @@ pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 /// `enum tcp_ca_state`, include/uapi/linux/tcp.h.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub enum CaState {
-    /// Nothing is wrong.
     #[default]
     Open,
     /// Segments arrive out of order.

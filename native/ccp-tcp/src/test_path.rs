@@ -5,7 +5,6 @@ use std::collections::BinaryHeap;
 
 use crate::{Ack, Config, Congestion, Data, Receiver, Sender};
 
-/// What happens to a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fate {
     Passes,

@@ -1,7 +1,6 @@
 //! Loading the program that looks at arriving segments, and reading what it counted.
 
 use std::collections::HashMap;
-use std::fmt::Debug;
 
 use ccp_record::{bytes_of, copy_out, growth};
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
@@ -33,12 +32,6 @@ pub struct Arrivals {
     object: Object,
     /// Flows by cookie, as they were when they were last read.
     before: HashMap<u64, tcp_arrivals>,
-}
-
-impl Debug for Arrivals {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Arrivals").finish_non_exhaustive()
-    }
 }
 
 impl Arrivals {

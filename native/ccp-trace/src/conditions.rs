@@ -20,7 +20,6 @@ pub struct Conditions {
     pub src: (Ipv6Addr, u8),
     /// Addresses of the other end.
     pub dst: (Ipv6Addr, u8),
-    /// Own ports, from and to.
     pub sport: (u16, u16),
     /// Ports of the other end.
     pub dport: (u16, u16),

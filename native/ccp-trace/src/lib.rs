@@ -28,5 +28,4 @@ mod remembered {
     include!(concat!(env!("OUT_DIR"), "/windows.rs"));
 }
 
-/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,6 +1,5 @@
 //! What a program writes into its ring buffer, as bytes.
 
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::{Object, RingBuffer, RingBufferBuilder};
@@ -14,12 +13,6 @@ type Bytes = Arc<Mutex<Vec<u8>>>;
 pub struct Rows {
     ring: RingBuffer<'static>,
     taken: Bytes,
-}
-
-impl Debug for Rows {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rows").finish_non_exhaustive()
-    }
 }
 
 impl Rows {

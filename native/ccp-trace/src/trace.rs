@@ -1,7 +1,5 @@
 //! Loading the tracing program, and reading what it writes.
 
-use std::fmt::Debug;
-
 use libbpf_rs::{Link, Object};
 
 use crate::load::{self, refused};
@@ -41,12 +39,6 @@ pub struct Trace {
     _links: Vec<Link>,
     rows: Rows,
     object: Object,
-}
-
-impl Debug for Trace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Trace").finish_non_exhaustive()
-    }
 }
 
 impl Trace {

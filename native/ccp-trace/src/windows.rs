@@ -1,6 +1,5 @@
 //! The congestion window of each connection, kept in the kernel, for whoever handles the packets behind it.
 
-use std::fmt::Debug;
 use std::net::Ipv6Addr;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object};
@@ -17,13 +16,9 @@ const MAX_CONNECTIONS: u32 = 16_384;
 /// A direction of a TCP connection, as its packets have it; IPv4 addresses are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// Address of the sender.
     pub src: Ipv6Addr,
-    /// Address of the receiver.
     pub dst: Ipv6Addr,
-    /// Port of the sender.
     pub src_port: u16,
-    /// Port of the receiver.
     pub dst_port: u16,
 }
 
@@ -54,12 +49,6 @@ pub struct Windows {
     _links: Vec<Link>,
     windows: MapHandle,
     _object: Object,
-}
-
-impl Debug for Windows {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Windows").finish_non_exhaustive()
-    }
 }
 
 impl Windows {

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ccplane.agent import cli
-from tests.unit.ccp_algs.rtcp.network import MBIT, MSS, Cubic, Sender
-from tests.unit.ccp_algs.rtcp.network import Path as NetworkPath
+from tests.unit.ccp_algs.rtcp import network
+from tests.unit.ccp_algs.rtcp.network import MBIT, MSS
 
 HEADER = "ev,time_us,acked_bytes,delivered,lost,min_rtt_us,app_limited,prior_delivered,srtt_us,inflight"
 FIELDS = ["detected", "detected_at_us", "undetected_at_us", "bucket_bytes", "rate_bytes_per_s"]
@@ -28,9 +28,10 @@ def told(*arguments: object) -> Any:
     return json.loads(result.stdout)
 
 
-def rows(path: NetworkPath, until_s: float, objects: list[tuple[float, float]] | None = None) -> str:
+def rows(acks: list[network.Ack]) -> str:
     lines = [HEADER]
-    for kind, now in Sender(path, Cubic()).run(until_s, objects):
+    first_us = acks[0].time_us
+    for kind, now in network.events([one._replace(time_us=one.time_us - first_us) for one in acks]):
         lines.append(
             f"{kind},{now.time_us + 2**32},{now.delivered_pkts * MSS},{now.delivered_pkts},{now.lost_pkts},"
             f"{now.min_rtt_us},0,0,{now.min_rtt_us},0"
@@ -41,8 +42,8 @@ def rows(path: NetworkPath, until_s: float, objects: list[tuple[float, float]] |
 @pytest.fixture(scope="module")
 def limited() -> str:
     """Two objects through 1 Mbit/s with 220 KB: the second is limited after some 30 packets, too."""
-    path = NetworkPath(rtt_s=0.02, bucket_bytes=220_000, limit=MBIT)
-    return rows(path, 40, [(0.0, 1.2e6), (1.0, 1.2e6)])
+    path = network.path(MBIT, 220_000, rtt_s=0.02)
+    return rows(network.recorded(path, "cubic", 40, (1.2e6, 1.2e6), 1.0))
 
 
 def test_json_has_the_flow_and_its_transfers(limited: str, tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_compressed_traces_and_columns_in_any_order_say_the_same(limited: str, t
 
 
 def test_what_has_not_happened_is_null(tmp_path: Path) -> None:
-    (tmp_path / "trace.csv").write_text(rows(NetworkPath(link=2 * MBIT), 2))
+    (tmp_path / "trace.csv").write_text(rows(network.recorded(network.path(link=2 * MBIT), "cubic", 2)))
     verdict = told(tmp_path / "trace.csv")
     nothing = {"triggered_at_us": None, **dict.fromkeys(FIELDS), "detected": False}
     assert verdict == nothing | {"transfers": [{"started_at_us": 2**32, **nothing}]}

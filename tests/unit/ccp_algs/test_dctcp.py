@@ -1,7 +1,11 @@
+from pathlib import Path
+
 import pytest
 
 from ccp_algs.check import FakeInfo, RecordingFlow
 from ccp_algs.dctcp import Dctcp, DctcpFold
+from experiments.run import run
+from experiments.scenario import Scenario
 from tests.unit.ccp_algs.folded import CWR, INFINITY, MSS, Folded
 
 
@@ -88,3 +92,37 @@ def test_sockets_ask_for_ecn_and_parameters_reach_the_fold_program() -> None:
     algorithm.beta, algorithm.report_ms = 0.7, 20.0
     algorithm.on_params(frozenset({"beta", "report_ms"}))
     assert flow.calls[-1][1] == {"g_inverse": 4, "cut_permille": 700, "configured": 1, "report_us": 20_000}
+
+
+# Over a queue that marks
+
+RATE_BYTES_PER_S = 6.25e6
+BASE_RTT_US = 20_000
+THRESHOLD_US = 5_000  # a quarter of the RTT; RFC 8257 section 4 wants more than a seventh
+DESCRIPTION = f"""
+name: dctcp
+datapath: sim
+topology:
+  kind: point_to_point
+  forward:
+    rate_bytes_per_s: {RATE_BYTES_PER_S}
+    delay_us: {BASE_RTT_US // 2}
+    buffer: {{packets: 500}}
+    queue: {{kind: drop_tail, ce_threshold_us: {THRESHOLD_US}}}
+flows:
+  - {{name: flow, sender: sender, receiver: receiver, algorithm: dctcp, ecn: true}}
+duration_s: 5
+"""
+
+
+def test_dctcp_fills_a_link_and_keeps_its_queue_at_the_marking_threshold(tmp_path: Path) -> None:
+    file = tmp_path / "dctcp.yaml"
+    file.write_text(DESCRIPTION)
+    result = run(Scenario.load(file))
+    samples = result.flow_samples
+    steady = samples[samples.t_s > 2]
+    assert steady.goodput_bytes_per_s.mean() > 0.9 * RATE_BYTES_PER_S * 1448 / 1500
+    assert result.flows.delivered_ce[0] > 100, "marks came back"
+    assert result.flows.lost_pkts[0] == 0, "and nothing had to be dropped"
+    queueing_us = steady.srtt_us.median() - BASE_RTT_US
+    assert 0 < queueing_us < 2 * THRESHOLD_US, "a buffer of 500 packets would hold 120 ms"

@@ -122,11 +122,6 @@ def test_interval_is_what_grew() -> None:
     assert states.observations[0].tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def test_best_throughput_is_remembered() -> None:
-    slower = interval(2) | {"delivered_pkts": 50}
-    assert collected(interval(1), slower).observations[0][0] == pytest.approx(0.25)
-
-
 def test_best_throughput_is_forgotten_after_the_window() -> None:
     collector = Collector()
     collector.add(ID, 10_000.0)
@@ -172,12 +167,6 @@ def test_losses_are_smoothed_over_intervals() -> None:
     # 10 of 50 sent, twice; then none.
     states = [collected(*(interval(n, lost=min(10 * n, 20)) for n in range(1, last))) for last in (2, 3, 4)]
     assert [float(one.smoothed_loss_ratio[0]) for one in states] == pytest.approx([0.04, 0.072, 0.0576])
-
-
-def test_part_of_the_path_is_what_the_policy_is_shown() -> None:
-    states = collected(interval(1), interval(2) | {"delivered_pkts": 50})
-    assert states.part_ratio[0] == pytest.approx(0.25)
-    assert states.part_ratio[0] == pytest.approx(states.observations[0][0], abs=1e-6)
 
 
 def test_several_reports_of_a_flow_are_one_interval() -> None:
@@ -228,6 +217,7 @@ def state(
     return States(
         flow_ids=np.array([ID], np.uint64),
         observations=np.zeros((1, 7), np.float32),
+        seen={},
         queue_rtts=np.array([queue]),
         gradient_rtts=np.array([gradient]),
         loss_ratio=np.array([loss]),

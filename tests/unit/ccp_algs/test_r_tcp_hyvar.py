@@ -11,8 +11,8 @@ import pytest
 from ccp_algs import check_algorithm, params_of, set_params
 from ccp_algs.check import FakeInfo, RecordingFlow
 from ccp_algs.hyvar.fold import HyvarFold
-from ccp_algs.hyvar.limited import RTcpHyvar
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
+from ccp_algs.r_tcp_hyvar import RTcpHyvar
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import RateLimit, letter
 from ccplane.base._native import compile

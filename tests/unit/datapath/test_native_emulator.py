@@ -18,7 +18,7 @@ import pytest
 
 from ccplane.base import _native
 from ccplane.base.errors import CcpError
-from experiments.netlab.linkstats import SAMPLE_COLUMNS, EmulatorStats, LinkStats
+from experiments.netlab.linkstats import EmulatorStats, LinkStats
 from experiments.netlab.network_spec import emulator_spec
 from experiments.netlab.routes import graph_of
 from experiments.netlab.spec import (
@@ -163,17 +163,6 @@ def test_it_ends_when_nobody_holds_the_other_end() -> None:
         assert emulator.join() is None
 
 
-def test_samples_are_complete_when_it_has_ended(tmp_path: Path) -> None:
-    path = tmp_path / "samples.csv"
-    with running(network(samples_path=str(path))) as emulator:
-        emulator.ask(id=1, do="stop")
-        emulator.join()
-    header, *rows = [line.split(",") for line in path.read_text().splitlines()]
-    assert tuple(header) == SAMPLE_COLUMNS
-    assert [row[1] for row in rows[-2:]] == ["link>", "link<"]
-    assert {len(row) for row in rows} == {len(header)}
-
-
 def test_a_file_that_cannot_be_written_is_an_error() -> None:
     for recording in ({"samples_path": "/nowhere/samples.csv"}, {"pcap": {"link>": "/nowhere/link.pcapng"}}):
         error = refused(msgspec.json.encode(network(**recording)))
@@ -208,11 +197,6 @@ def test_a_file_that_is_no_tun_device_is_refused(tmp_path: Path) -> None:
         error = refused(msgspec.json.encode(bad), [file.fileno()])
     assert error.slug == "emulator.bad_tun"
     assert error.where == "node sender"
-
-
-def test_minus_one_is_no_file() -> None:
-    with pytest.raises(ValueError, match="-1 is no descriptor"):
-        _native.emulate(msgspec.json.encode(network()), [], -1)
 
 
 def test_a_signal_reaches_its_python_handler() -> None:

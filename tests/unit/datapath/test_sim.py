@@ -198,23 +198,6 @@ def test_a_program_that_is_gone_cannot_be_given() -> None:
     assert caught.value.slug == "register.no_program"
 
 
-def test_the_same_world_says_the_same_bytes() -> None:
-    said = []
-    for _ in range(2):
-        given = spec()
-        given["links"][0]["direction"]["loss"] = {"kind": "bernoulli", "ratio": 0.01}
-        datapath = sim.open_world(given, arrivals=True)
-        handle = datapath.install(ebpf.compile_program(PROGRAM))
-        datapath.connect(plan())
-        datapath.connect(plan(congestion="cubic", app={"kind": "http", "objects": [50_000], "repeat": 5}))
-        datapath.update(begun(datapath).flow_id, program=handle, cwnd_bytes=WINDOW_BYTES)
-        datapath.run_until(START_US + 5 * SECOND_US)
-        reports = datapath.poll(0).arrays()[0][1]
-        arrays = (reports, datapath.rows(), datapath.arrivals())
-        said.append((*(array.tobytes() for array in arrays), datapath.links(), datapath.outcomes()))
-    assert said[0] == said[1]
-
-
 def test_applications_tell_what_they_saw() -> None:
     datapath = world()
     objects = [10_000, 20_000]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -213,32 +211,6 @@ def test_a_flow_of_which_nothing_arrives_is_no_endless_wait(monkeypatch: pytest.
     with pytest.raises(WifiError) as caught:
         transfers._watch(nothing, nothing, 2)
     assert caught.value.slug == "wifi.no_data"
-
-
-def test_a_flow_is_watched_for_as_long_as_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Steady:
-        running = True
-
-        def __init__(self) -> None:
-            self.looks = iter([None, *(look(0.5 * i, 20_000 + i) for i in range(100))])
-
-        def read(self) -> TcpInfo | None:
-            return next(self.looks)
-
-    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
-    steady: Any = Steady()
-    looks = transfers._watch(steady, steady, 2)
-    assert [one.time_s for one in looks] == [100, 100.5, 101, 101.5, 102]
-
-
-def test_late_summaries_are_waited_for_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    heard = [summary(0.1), summary(0.2, flow=msgspec.structs.replace(FLOW, src_port=40_001))]
-    late = iter([summary(0.9), summary(1.1), summary(1.2)])
-    monkeypatch.setattr(time, "sleep", lambda _seconds: heard.append(next(late)))
-    own = transfers._heard_until(heard, 40_000, 101.0)
-    assert [one.end_mono_us for one in own] == [100_100_000, 100_900_000, 101_100_000]
-    monkeypatch.setattr(transfers, "LATE_S", 0.0)
-    assert transfers._heard_until(heard, 40_000, 200.0) == own
 
 
 # --- what is said ---

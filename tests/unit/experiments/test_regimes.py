@@ -168,7 +168,7 @@ def test_a_switch_is_told_names_of_the_kernel_and_addresses() -> None:
 
 
 def test_one_that_ends_too_early_is_told_with_its_words(tmp_path: Path) -> None:
-    failure = Failure("run.regimes", "it failed", "run it by hand")
+    failure = Failure("it failed", "run it by hand", "run.regimes")
     program = Program(["no-such-command"], tmp_path / "lines.jsonl", failure, tells=True)
     with pytest.raises(RunError) as caught:
         program.wait_ready()

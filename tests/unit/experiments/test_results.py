@@ -64,7 +64,7 @@ def test_a_table_that_cannot_be_read_is_told_when_it_is_asked_for(stored: Path) 
     result = Result.load(stored)
     for name in ("flows", "events"):
         with pytest.raises(ResultError) as caught:
-            getattr(result, name)
+            result.table(name)
         assert caught.value.slug == "result.broken"
     assert len(result.flow_samples) == 21
 
@@ -84,7 +84,7 @@ def test_results_of_every_format_so_far_can_be_read(kept: Path) -> None:
     (goodput,) = result.flows["goodput_bytes_per_s"]
     assert goodput == pytest.approx(1e6)
     for name, columns in tables.COLUMNS.items():
-        assert list(getattr(result, name).columns) == list(columns)
+        assert list(result.table(name).columns) == list(columns)
 
 
 def test_a_sample_of_every_format_is_kept() -> None:

@@ -20,9 +20,11 @@ from experiments.runs.recording import Recording
 from experiments.runs.variants import congestion_of, variants_of
 from experiments.scenario import Flow, Scenario, SocketSwitch
 from experiments.sweep import PlannedRun
+from experiments.traffic.spec import Quic
 from tests.unit.experiments.recorded import NETNS, START_US, flow_record, recording
 from tests.unit.experiments.test_run import SCENARIO
 
+OVER_QUIC = Flow("f0", "sender", "receiver", "rtcp/cubic", traffic=Quic((1000,)))
 SENDER, RECEIVER = ("10.78.0.1", "fd78::1"), ("10.78.0.2", "fd78::2")
 
 
@@ -48,6 +50,7 @@ def test_flows_name_the_kernels_under_r_tcp_with_its_options() -> None:
     ("asked", "slug", "where"),
     [
         (scenario(("rtcp/reno", {})), "unknown_algorithm", "flows[0].algorithm"),
+        (SCENARIO.replace(flows=(OVER_QUIC,)), "unknown_algorithm", "flows[0].algorithm"),
         (scenario(("rtcp/bbr", {"eta": 20})), "bad_param", "flows[0].params.eta"),
         (scenario(("rtcp/bbr", {"floor_pkts": "many"})), "bad_param", "flows[0].params.floor_pkts"),
         (scenario(("rtcp/bbr", {"loss_ratio": 2})), "bad_param", "flows[0].params.loss_ratio"),

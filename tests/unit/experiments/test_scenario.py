@@ -143,7 +143,6 @@ def test_the_examples_of_the_documents_can_be_run(tmp_path: Path) -> None:
         ("0.8", "8.0", "bad_param", "flows[1].params.beta", "0.3 <= beta <= 0.95"),
         ("algorithm: cubic", "algorithm: kernel/reno", "bad_param", "flows[1].params", "the kernel's"),
         ("kernel/cubic", f"kernel/cubic, {QUIC}", "unknown_algorithm", "flows[0].algorithm", "quinn/cubic"),
-        ("kernel/cubic", f"rtcp/cubic, {QUIC}", "unknown_algorithm", "flows[0].algorithm", "quinn/cubic"),
         ("kernel/cubic", f"quinn/bbr, {QUIC}", "unknown_algorithm", "flows[0].algorithm", "quinn/cubic"),
         ("kernel/cubic", "quinn/cubic", "unknown_algorithm", "flows[0].algorithm", "the traffic quic"),
         ("kernel/cubic", f"quinn/cubic, params: {{beta: 0.8}}, {QUIC}", "bad_param", "flows[0].params",

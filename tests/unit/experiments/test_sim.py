@@ -65,7 +65,7 @@ def two(*algorithms: tuple[str, dict[str, object]], **changes: object) -> Scenar
 
 
 def tables(result: Result) -> dict[str, pd.DataFrame]:
-    return {name: getattr(result, name) for name in COLUMNS}
+    return {name: result.table(name) for name in COLUMNS}
 
 
 def cwnds(result: Result, flow: str, after_s: float, until_s: float) -> set[int]:

@@ -90,14 +90,3 @@ def test_many_are_made_at_once() -> None:
     assert after_end
     assert set(after_end) == {0.0}
     envs.close()
-
-
-def test_one_of_many_is_like_one_alone() -> None:
-    envs = CongestionControlVector(3, SMALL)
-    env = CongestionControl(SMALL)
-    observations, _ = envs.reset(seed=8)
-    observation, _ = env.reset(seed=8)
-    for _ in range(10):
-        np.testing.assert_array_equal(observation, observations[0])
-        observations, *_ = envs.step(np.full((3, 1), 0.2, np.float32))
-        observation, *_ = env.step(np.array([0.2], np.float32))

@@ -12,7 +12,7 @@ from ccplane.base.errors import CcpError, Several
 from experiments.learning.commands import app
 from experiments.learning.domain import Domain
 from experiments.learning.errors import LearningError
-from experiments.learning.files import DOMAINS, REWARDS, load_domain, load_reward, named, shipped
+from experiments.learning.files import DOMAIN, load_domain, load_reward, named, shipped
 from experiments.learning.rewards import hyvar
 from experiments.learning.worlds import Worlds
 from tests.unit.learning.small import SMALL
@@ -26,30 +26,18 @@ def printed(*arguments: str) -> str:
 
 def test_the_shipped_domain_is_what_the_shipped_policy_met() -> None:
     # As in its card and in the metadata of its file.
-    assert load_domain(named(DOMAINS, "hyvar")) == Domain(steered_share=0.4)
+    assert load_domain(DOMAIN) == Domain(steered_share=0.4)
 
 
-def test_the_shared_domain_has_what_is_shared() -> None:
-    domain = load_domain(named(DOMAINS, "shared"))
-    assert domain.peers_max == 7
-    shares = ("peered", "crossed", "late", "aqm", "policed", "traced", "lossy", "adaptive", "steered")
-    assert all(getattr(domain, f"{share}_share") > 0 for share in shares)
-    assert domain.cross_bbr_share > 0
-
-
-@pytest.mark.parametrize("what", ["domain", "reward"])
-def test_what_is_printed_is_a_file_to_begin_from(what: str, tmp_path: Path) -> None:
-    folder = DOMAINS if what == "domain" else REWARDS
-    for name, file in shipped(folder).items():
-        text = printed(what, name)
-        assert text == file.read_text()
-        mine = tmp_path / f"mine{file.suffix}"
-        mine.write_text(text)
-        if what == "domain":
-            assert load_domain(mine) == load_domain(file)
-        else:
-            assert load_reward(mine).sha256 == load_reward(file).sha256
-    assert printed(what) == printed(what, "hyvar")
+def test_what_is_printed_is_a_file_to_begin_from(tmp_path: Path) -> None:
+    domain = tmp_path / "mine.yaml"
+    domain.write_text(printed("domain"))
+    assert load_domain(domain) == load_domain(DOMAIN)
+    for name, file in shipped().items():
+        mine = tmp_path / "mine.py"
+        mine.write_text(printed("reward", name))
+        assert load_reward(mine).sha256 == load_reward(file).sha256
+    assert printed("reward") == printed("reward", "hyvar")
 
 
 def test_a_reward_of_a_file_is_that_of_its_function() -> None:
@@ -58,15 +46,15 @@ def test_a_reward_of_a_file_is_that_of_its_function() -> None:
         worlds.reset(1)
         return np.stack([worlds.step(np.full(4, 0.1)) for _ in range(20)])
 
-    found = played(load_reward(named(REWARDS, "hyvar")))
+    found = played(load_reward(named("hyvar")))
     assert found.tobytes() == played(hyvar.reward).tobytes()
 
 
 def test_an_unknown_name_is_answered_with_those_that_there_are() -> None:
     with pytest.raises(LearningError) as caught:
-        named(DOMAINS, "shred")
+        named("slide")
     assert caught.value.slug == "learning.no_file"
-    assert "shared" in caught.value.fix
+    assert "slides" in caught.value.fix
 
 
 @pytest.mark.parametrize("load", [load_domain, load_reward])
@@ -88,12 +76,12 @@ def refused_domain(tmp_path: Path, text: str) -> CcpError:
 
 def test_what_is_wrong_with_a_domain_is_said_with_its_field(tmp_path: Path) -> None:
     assert refused_domain(tmp_path, "rtt_us: [1").slug == "scenario.syntax"
-    unknown = refused_domain(tmp_path, "peer_max: 3")
-    assert "peer_max" in unknown.where
-    assert "peers_max" in unknown.fix
-    both = refused_domain(tmp_path, "rtt_us: 10\nhyvar: {alpha_rtts: no}")
+    unknown = refused_domain(tmp_path, "trace: 3")
+    assert "trace" in unknown.where
+    assert "traces" in unknown.fix
+    both = refused_domain(tmp_path, "rtt_us: 10\ntraces: no")
     assert isinstance(both, Several)
-    assert ["rtt_us" in both.errors[0].where, "alpha_rtts" in both.errors[1].where] == [True, True]
+    assert ["rtt_us" in both.errors[0].where, "traces" in both.errors[1].where] == [True, True]
     backwards = refused_domain(tmp_path, "rtt_us: [2e4, 1e4]")
     assert backwards.slug == "learning.bad_domain"
     assert backwards.where.endswith("mine.yaml: rtt_us")

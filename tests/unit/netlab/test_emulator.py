@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from ccplane.base.errors import CcpError
-from experiments.netlab import LabError, emulator
+from experiments.netlab import LabError
 from experiments.netlab.emulated import emulated
 from experiments.netlab.network_spec import emulator_spec
 from experiments.netlab.routes import graph_of
 from experiments.netlab.spec import Buffer, Direction, DropTail, GilbertElliott
 from experiments.netlab.topologies import dumbbell, point_to_point
-
-
-@pytest.mark.kernel_part
-def test_the_network_goes_from_standard_input_to_the_native_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[object] = []
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b'{"seed": 1}')))
-    monkeypatch.setattr(emulator._native, "emulate", lambda *arguments: given.extend(arguments))
-    assert emulator.main(["7", "8", "9"]) == 0
-    assert given == [b'{"seed": 1}', [8, 9], 7]
-
-
-@pytest.mark.kernel_part
-def test_an_error_is_printed_as_people_read_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*_: object) -> None:
-        raise CcpError("emulator.bad_spec", "two links have the same name", "links[1]")
-
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"")))
-    monkeypatch.setattr(emulator._native, "emulate", refuse)
-    assert emulator.main(["7"]) == 1
-    assert capsys.readouterr().err.splitlines()[0] == "emulator.bad_spec: two links have the same name"
 
 
 def test_a_network_is_written_with_indices_for_names() -> None:

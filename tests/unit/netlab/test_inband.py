@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from ccplane.base.errors import CcpError, Several
 from experiments.netlab import LabError, inband
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.inband import Summaries
@@ -18,6 +17,7 @@ from experiments.netlab.routes import graph_of
 from experiments.netlab.spec import Direction, Int, IntNode, Link, Radio, Topology
 from experiments.netlab.topologies import check, dumbbell, point_to_point
 from telemetry.schema import FlowId, IntSummary
+from tests.unit.netlab.test_topologies import problems
 
 ENDS = ("source", "transit", "sink")
 CHAIN = Topology(
@@ -43,20 +43,6 @@ def with_telemetry(telemetry: Int = ALL, topology: Topology = CHAIN, **changes: 
     return msgspec.structs.replace(topology, telemetry=telemetry, **changes)
 
 
-def problems(topology: Topology) -> dict[str, str]:
-    """Return what is wrong: field -> message."""
-    with pytest.raises(CcpError) as caught:
-        check(topology)
-    errors = caught.value.errors if isinstance(caught.value, Several) else (caught.value,)
-    assert {error.slug for error in errors} == {"lab.bad_value"}
-    assert all(error.fix for error in errors)
-    return {error.where: error.message for error in errors}
-
-
-def test_a_good_one_passes() -> None:
-    check(with_telemetry())
-
-
 @pytest.mark.parametrize(
     ("nodes", "where", "message"),
     [
@@ -79,12 +65,6 @@ def test_a_good_one_passes() -> None:
 def test_what_cannot_be_names_its_field(nodes: tuple[IntNode, ...], where: str, message: str) -> None:
     found = problems(with_telemetry(Int(nodes=nodes)))
     assert message in found[where]
-
-
-def test_a_close_name_is_suggested() -> None:
-    with pytest.raises(LabError) as caught:
-        check(with_telemetry(Int(nodes=(IntNode("sta", ("sink",)),))))
-    assert "`sta1`" in caught.value.fix
 
 
 def test_headers_leave_ipv6_its_least_packet() -> None:

@@ -97,15 +97,6 @@ def test_a_way_that_is_none_is_refused(path: list[str], where: str, message: str
     assert message in caught.value.message
 
 
-def test_a_graph_stays_what_it_is() -> None:
-    graph = with_detour()
-    table, directions = graph.table, graph.directions
-    graph.set_route(["a", "x", "up", "y", "z", "b"])
-    graph.change("in", {"delay_us": 5})
-    assert graph.table == table
-    assert graph.directions == directions
-
-
 # --- buffers -----------------------------------------------------------------------------------------------
 
 

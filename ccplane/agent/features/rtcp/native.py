@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ccp_algs.rtcp.options import Options
-from ccplane.base.native import native_part
+from ccplane.base import native
 from ccplane.datapath import ebpf
-
-if TYPE_CHECKING:
-    from ccplane.base import _native
 
 
 def trials() -> list[ebpf.Capability]:
@@ -20,9 +17,7 @@ def trials() -> list[ebpf.Capability]:
     Raises:
         LoadError: `load.no_native_module`.
     """
-    with native_part():
-        from ccplane.base import _native
-    return [ebpf.tried("rtcp for sockets", _native.rtcp_try_load(Options().to_bytes()))]
+    return [ebpf.tried("rtcp for sockets", native.rtcp_try_load(Options().to_bytes()))]
 
 
 def attached(
@@ -32,7 +27,7 @@ def attached(
     records: bool,
     rules_json: bytes = b"[]",
     keep_in: str | os.PathLike[str] | None = None,
-) -> _native.RtcpAttached:
+) -> native.RtcpAttached:
     """Register the kernel's CUBIC and BBR, bounded by R-TCP, as congestion controls of their own.
 
     Args:
@@ -49,9 +44,7 @@ def attached(
         CcpError: `rtcp.not_permitted`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original`,
             `rtcp.too_many_rules`, `rtcp.refused` or `trace.no_btf`.
     """
-    with native_part():
-        from ccplane.base import _native
-    return _native.RtcpAttached(
+    return native.RtcpAttached(
         options, max_clients=max_clients, records=records, rules_json=rules_json, keep_in=keep_in
     )
 
@@ -66,9 +59,7 @@ def forget(kept_in: str | os.PathLike[str]) -> bool:
         LoadError: `load.no_native_module`.
         CcpError: `rtcp.refused`.
     """
-    with native_part():
-        from ccplane.base import _native
-    return _native.rtcp_forget(kept_in)
+    return native.rtcp_forget(kept_in)
 
 
 def agent_summary(
@@ -87,9 +78,7 @@ def agent_summary(
         LoadError: `load.no_native_module`.
         CcpError: `rtcp.not_permitted` or `rtcp.refused`.
     """
-    with native_part():
-        from ccplane.base import _native
-    return _native.rtcp_agent_summary(pin_dir, list(bounds_bytes_per_s))
+    return native.rtcp_agent_summary(pin_dir, list(bounds_bytes_per_s))
 
 
 def client_tables(
@@ -110,6 +99,4 @@ def client_tables(
         LoadError: `load.no_native_module`.
         CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
     """
-    with native_part():
-        from ccplane.base import _native
-    return _native.rtcp_tables(now_us, pin_dir, kept_in)
+    return native.rtcp_tables(now_us, pin_dir, kept_in)

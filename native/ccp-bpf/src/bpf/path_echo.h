@@ -8,17 +8,11 @@
 #define CCP_PATH_ECHO_H
 
 #include "kernel.h"
+#include "path_loss.h"
 #include <bpf/bpf_helpers.h>
 
 #define ECHO_MISSING 0xffffffffU
 #define ECHO_UNLIMITED 0xfffffffeU
-
-enum path_loss {
-	LOST_BY_CONGESTION,
-	LOST_BY_LINK,
-	LOST_UNKNOWN,
-	PATH_LOSSES,
-};
 
 /* Words as on the wire (docs/ioam.md), in host order. */
 struct path_echo {

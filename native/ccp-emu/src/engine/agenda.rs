@@ -55,7 +55,6 @@ impl Agenda {
         self.entered += 1;
     }
 
-    /// The earliest.
     pub fn first(&self) -> Option<(u64, usize)> {
         let first = self.heap.first().filter(|entry| entry.at_ns != NEVER)?;
         Some((first.at_ns, first.link as usize))

@@ -9,11 +9,9 @@ use serde::Serialize;
 pub struct Counters {
     /// Packets that came to the link.
     pub arrived_pkts: u64,
-    /// Their bytes.
     pub arrived_bytes: u64,
     /// Packets that reached its end.
     pub delivered_pkts: u64,
-    /// Their bytes.
     pub delivered_bytes: u64,
     /// Lost at random or by number.
     pub dropped_loss_pkts: u64,
@@ -23,16 +21,13 @@ pub struct Counters {
     pub dropped_aqm_pkts: u64,
     /// The token bucket had no tokens.
     pub dropped_policer_pkts: u64,
-    /// Marked CE.
     pub marked_pkts: u64,
-    /// Copies made.
     pub duplicated_pkts: u64,
     /// Packets with a flipped bit.
     pub corrupted_pkts: u64,
 }
 
 impl Counters {
-    /// All packets that were dropped.
     pub fn dropped_pkts(&self) -> u64 {
         self.dropped_loss_pkts + self.dropped_queue_pkts + self.dropped_aqm_pkts + self.dropped_policer_pkts
     }

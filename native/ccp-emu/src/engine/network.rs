@@ -63,22 +63,16 @@ impl<P: Packet> Packet for Addressed<P> {
 /// A packet that reached its host.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Delivery<P> {
-    /// The host.
     pub node: usize,
-    /// When.
     pub at_ns: u64,
-    /// The packet.
     pub packet: P,
 }
 
 /// A packet that reached the end of a link that is listened to.
 #[derive(Clone, Debug)]
 pub struct Tapped<P> {
-    /// The link.
     pub link: usize,
-    /// When.
     pub at_ns: u64,
-    /// The packet.
     pub packet: P,
 }
 

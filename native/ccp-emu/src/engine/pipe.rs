@@ -294,7 +294,6 @@ impl<P: Packet> Pipe<P> {
         self.queue.len() as u64 + u64::from(self.held.is_some())
     }
 
-    /// Their bytes.
     pub fn queue_bytes(&self) -> u64 {
         self.queue.bytes() + self.held.as_ref().map_or(0, |p| u64::from(p.len_bytes()))
     }

@@ -8,9 +8,7 @@ const OPPORTUNITY_BYTES: u32 = 1500;
 pub enum Transmitter {
     /// Nothing.
     Unlimited,
-    /// A constant rate.
     Rate(Constant),
-    /// A trace.
     Trace(Trace),
 }
 

@@ -167,7 +167,13 @@ proptest! {
         let (first, last) = (watched.summaries[0].0, watched.came_ns.len());
         let lost = |seen: usize| watched.at(watched.came_ns[seen - 1]).counters.dropped_loss_pkts;
         prop_assert_eq!(by_node, lost(last) - lost(first));
-        let told: u64 = watched.summaries.iter().map(|(_, told)| told.received_pkts + told.lost_pkts.unwrap()).sum();
+        let sum = |of: fn(&Summary) -> Option<u64>| -> u64 {
+            watched.summaries.iter().map(|(_, told)| of(told).unwrap()).sum()
+        };
+        let lost_pkts = sum(|told| told.lost_pkts);
+        // All nodes count, so that each loss has a cause in the end: the queue's drops and those of the link.
+        prop_assert_eq!(sum(|told| told.lost_congestion_pkts) + sum(|told| told.lost_link_pkts), lost_pkts);
+        let told = sum(|told| Some(told.received_pkts)) + lost_pkts;
         // Behind the last packet with telemetry, some came without.
         let (first_sequence, last_sequence) = watched.sequences.unwrap();
         let behind = told - (last_sequence + 1 - first_sequence);

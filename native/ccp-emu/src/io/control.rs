@@ -13,18 +13,25 @@ use crate::spec::Direction;
 const MAX_LINE_BYTES: usize = 64 << 20;
 const READ_BYTES: usize = 65_536;
 
-/// What is asked for.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     /// Another description of a link direction.
-    SetLink { id: Value, link: String, direction: Box<Direction> },
-    /// Other routes.
-    SetRoutes { id: Value, routes: Vec<Vec<i64>> },
-    /// Totals.
-    Stats { id: Value },
-    /// The end.
-    Stop { id: Value },
+    SetLink {
+        id: Value,
+        link: String,
+        direction: Box<Direction>,
+    },
+    SetRoutes {
+        id: Value,
+        routes: Vec<Vec<i64>>,
+    },
+    Stats {
+        id: Value,
+    },
+    Stop {
+        id: Value,
+    },
 }
 
 impl Request {
@@ -38,7 +45,6 @@ impl Request {
     }
 }
 
-/// The channel.
 #[derive(Debug)]
 pub struct Control<'a> {
     fd: BorrowedFd<'a>,

@@ -30,7 +30,6 @@ impl Lateness {
         }
     }
 
-    /// In microseconds.
     pub fn summary(&self) -> Summary {
         let Some(histogram) = &self.0 else { return Summary::default() };
         let us = |ns: u64| ns as f64 / 1000.0;

@@ -10,7 +10,6 @@ use crate::int::{Int, Telemetry};
 use crate::record::IntRecords;
 use crate::{Error, Result};
 
-/// Where it goes.
 #[derive(Debug)]
 pub struct Reports {
     lines: Option<Lines<File>>,

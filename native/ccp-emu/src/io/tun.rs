@@ -33,11 +33,8 @@ pub struct Tun<'a> {
 /// What a read brought.
 #[derive(Debug)]
 pub enum Read {
-    /// A frame.
     Frame(VnetHeader, Bytes),
-    /// Nothing is there.
     Empty,
-    /// The device is gone.
     Gone,
 }
 

@@ -128,7 +128,6 @@ impl IpPacket {
         }
     }
 
-    /// Where it goes.
     pub fn destination(&self) -> IpAddr {
         self.address(16, 24)
     }

@@ -44,7 +44,6 @@ pub struct Later {
 /// Packets in front of this one that a queue dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Dropped {
-    /// Where the sum is written.
     pub at: usize,
     /// Those that never waited.
     pub early_pkts: u64,

@@ -36,14 +36,12 @@ pub struct Group {
 }
 
 impl Group {
-    /// Of one packet.
     pub fn new(packet: IpPacket) -> Self {
         let bytes = packet.len_bytes() as usize;
         let next = following(&packet);
         Group { packets: vec![packet], bytes, next }
     }
 
-    /// The packets in it.
     pub fn packets(&self) -> &[IpPacket] {
         &self.packets
     }

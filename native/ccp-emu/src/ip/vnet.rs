@@ -37,10 +37,8 @@ impl Partial {
     }
 }
 
-/// The header, read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct VnetHeader {
-    /// What the packet is.
     pub gso: Gso,
     /// Payload of each packed segment.
     pub gso_bytes: u16,
@@ -53,7 +51,6 @@ pub struct VnetHeader {
 }
 
 impl VnetHeader {
-    /// Of one packet.
     pub fn plain(partial: Option<Partial>) -> Self {
         VnetHeader { gso: Gso::None, gso_bytes: 0, header_bytes: 0, partial, cwr: false }
     }
@@ -74,7 +71,6 @@ impl VnetHeader {
         Some(VnetHeader { gso, gso_bytes: half(4), header_bytes: half(2), partial, cwr })
     }
 
-    /// As bytes.
     pub fn write(&self) -> [u8; VNET_BYTES] {
         let mut header = [0; VNET_BYTES];
         let kind = match self.gso {

@@ -1,10 +1,10 @@
 //! Echoes of the path: what a packet found on its way, for its sender (`docs/ioam.md`).
 
-use ccp_ioam::{IoamOption, Node, PathEcho, State, build};
+use ccp_ioam::{IoamOption, Node, Numbers, PathEcho, State, build};
 
 use super::Carried;
-use super::ledger::Losses;
 use crate::nodes;
+use crate::rules::{Cause, Found, Known, LOST_BY_CONGESTION, LOST_BY_LINK, LOST_UNKNOWN, MISSING, Told};
 
 /// Number of TCP, which follows the header.
 const TCP: u8 = 6;
@@ -14,24 +14,29 @@ const TCP: u8 = 6;
 pub struct Echo {
     /// What no ACK has brought yet.
     news: Option<PathEcho>,
-    /// Packets lost so far. It never falls: what comes late is taken off those that are lost then.
-    lost: Losses,
+    known: Known,
 }
 
 impl Echo {
-    /// A packet came, and so much of the flow is lost.
-    pub fn packet(&mut self, carried: &Carried, lost: Losses) {
-        self.lost = self.lost.most(lost);
+    /// A packet came with these numbers and this hop limit, and the sink lacks so many of its flow.
+    pub fn packet(&mut self, carried: &Carried, numbers: Numbers, missing: i64, hop_limit: Option<u8>) {
         let sent = carried.edge.and_then(|edge| edge.timestamp_s.zip(edge.timestamp_fraction));
         let wanted = carried.tcp.is_some_and(|tcp| tcp.wants_echo);
         let Some((sent_s, sent_us)) = sent.filter(|_| wanted) else { return };
+        let path: Vec<_> = carried.nodes.iter().rev().map(told).collect();
+        let hop_limit = hop_limit.map(u32::from).or(path.first().map(|last| last.hop_limit));
+        let missing = missing.rem_euclid(State::FLOW_MODULUS as i64) as u16;
+        let Some(found) = self.known.packet(numbers, missing, hop_limit.unwrap_or(MISSING), &path) else {
+            return;
+        };
+        let lost = |cause: Cause| self.known.told[cause as usize];
         self.news = Some(PathEcho {
-            losses_congestion: self.lost.congestion as u32,
-            losses_link: self.lost.link as u32,
-            losses_unknown: self.lost.unknown as u32,
+            losses_congestion: lost(LOST_BY_CONGESTION),
+            losses_link: lost(LOST_BY_LINK),
+            losses_unknown: lost(LOST_UNKNOWN),
             sent_s,
             sent_us,
-            ..of_path(&carried.nodes, carried.overflow)
+            ..of_path(&carried.nodes, carried.overflow, found)
         });
     }
 
@@ -42,62 +47,44 @@ impl Echo {
     }
 }
 
-/// What a node says of its queue, and of the link behind it.
-struct Queue<'a> {
-    pkts: u32,
-    rate_bytes_per_s: Option<u32>,
-    state: &'a State,
-}
-
-impl<'a> Queue<'a> {
-    fn of(node: &'a Node) -> Option<Self> {
-        let state = nodes::state(node)?;
-        let rate_bytes_per_s = state.link_rate_bytes_per_s.filter(|rate| *rate > 0);
-        Some(Queue { pkts: node.queue_depth?, rate_bytes_per_s, state })
-    }
-
-    /// How long the next packet waits until it is sent, in no unit.
-    fn wait(&self) -> Option<u64> {
-        self.rate_bytes_per_s.map(|rate| ((u64::from(self.pkts) + 1) << 31) / u64::from(rate))
+/// What a node wrote, as the rules want it.
+fn told(node: &Node) -> Told {
+    let state = nodes::state(node);
+    let half = |pkts: Option<u64>| pkts.map_or(0xffff, |pkts| pkts as u32);
+    let word = |of: fn(&State) -> Option<u32>| state.and_then(of).unwrap_or(MISSING);
+    Told {
+        id: nodes::node_id(node).map_or(MISSING, |id| id as u32),
+        hop_limit: nodes::hop_limit(node).map_or(MISSING, u32::from),
+        counts: half(state.and_then(|state| state.flow_missing_pkts)) << 16
+            | half(state.and_then(|state| state.flow_dropped_pkts)),
+        queue_pkts: state.and(node.queue_depth).unwrap_or(MISSING),
+        free_pkts: word(|state| state.queue_free_pkts),
+        rate_bytes_per_s: word(|state| state.link_rate_bytes_per_s),
     }
 }
 
 /// What nodes wrote, in the order of the path. `overflow`: a node found no room.
-///
-/// Where all nodes that tell their queue tell the rate of their link, too, the bottleneck is where the next packet waits
-/// longest, else where the queue is deepest, and of equal ones the first.
-fn of_path(path: &[Node], overflow: bool) -> PathEcho {
-    let queues: Vec<_> =
-        path.iter().enumerate().filter_map(|(at, node)| Some((at, Queue::of(node)?))).collect();
-    let rates_known = queues.iter().all(|(_, queue)| queue.rate_bytes_per_s.is_some());
-    let wait = |queue: &Queue<'_>| queue.wait().filter(|_| rates_known).unwrap_or(queue.pkts.into());
-    // The last of equal ones is the greatest.
-    let longest = queues.iter().rev().max_by_key(|(_, queue)| wait(queue));
-    let told = queues.len() == path.len()
-        && queues.iter().all(|(_, queue)| queue.state.queue_free_pkts.is_some())
-        && path.is_sorted_by(is_next);
-    let mut echo = PathEcho {
+fn of_path(path: &[Node], overflow: bool, found: Found) -> PathEcho {
+    let echo = PathEcho {
         hops: u8::try_from(path.len()).unwrap_or(u8::MAX),
-        all_known: told && !overflow,
+        all_known: found.all_known != 0 && !overflow,
         ..PathEcho::default()
     };
-    if let Some((at, queue)) = longest {
-        echo.hop = u8::try_from(at + 1).ok();
-        echo.node_id = nodes::node_id(&path[*at]).and_then(|id| u32::try_from(id).ok());
-        echo.queue_pkts = Some(queue.pkts);
-        echo.free_pkts = queue.state.queue_free_pkts;
-        echo.arrival_pkts_per_s = queue.state.arrival_pkts_per_s;
-        echo.link_rate_bytes_per_s = queue.state.link_rate_bytes_per_s;
-        echo.flow_count = queue.state.flow_count;
+    let Some(at) = path.len().checked_sub(1 + found.from_end as usize).filter(|_| found.is_known != 0) else {
+        return echo;
+    };
+    let node = &path[at];
+    let state = nodes::state(node);
+    PathEcho {
+        hop: u8::try_from(at + 1).ok(),
+        node_id: nodes::node_id(node).and_then(|id| u32::try_from(id).ok()),
+        queue_pkts: node.queue_depth,
+        free_pkts: state.and_then(|state| state.queue_free_pkts),
+        arrival_pkts_per_s: state.and_then(|state| state.arrival_pkts_per_s),
+        link_rate_bytes_per_s: state.and_then(|state| state.link_rate_bytes_per_s),
+        flow_count: state.and_then(|state| state.flow_count),
+        ..echo
     }
-    echo
-}
-
-/// Whether nobody is between two nodes who takes from the hop limit, and does not tell of a queue.
-fn is_next(node: &Node, next: &Node) -> bool {
-    nodes::hop_limit(node)
-        .zip(nodes::hop_limit(next))
-        .is_some_and(|(here, there)| here == there.saturating_add(1))
 }
 
 #[cfg(test)]
@@ -105,6 +92,13 @@ mod tests {
     use ccp_ioam::Snapshot;
 
     use super::*;
+
+    fn of_path(path: &[Node], overflow: bool) -> PathEcho {
+        let path_told: Vec<_> = path.iter().rev().map(told).collect();
+        let end = path_told.first().map_or(MISSING, |last| last.hop_limit);
+        let found = Known::default().packet(Numbers { first: 1, pkts: 1 }, 0, end, &path_told).unwrap();
+        super::of_path(path, overflow, found)
+    }
 
     fn node(id: u32, hop_limit: u8, depth: Option<u32>, rate: Option<u32>) -> Node {
         let state = State {

@@ -109,6 +109,14 @@ impl FlowState {
         }
     }
 
+    /// Notes what came for the sender.
+    pub fn echo(&mut self, came: &Came<'_>, carried: &Carried) {
+        let numbers = Numbers::of(carried.edge, carried.tcp, came.tcp_sequence, came.pkts);
+        if let Some((numbers, gaps)) = numbers.zip(self.gaps.as_ref()) {
+            self.echo.packet(carried, numbers, gaps.missing(), came.hop_limit);
+        }
+    }
+
     /// What was lost so far.
     pub fn losses(&self) -> Losses {
         self.ledger.losses()

@@ -172,8 +172,7 @@ impl Sink {
         }
         state.packet(wall_ns, came, &self.carried, &self.spec.nodes);
         if self.spec.echo {
-            let losses = state.losses();
-            state.echo.packet(&self.carried, losses);
+            state.echo(came, &self.carried);
         }
         if self.spec.records {
             RecordRow::gather(&mut self.records, mono_ns, wall_ns, came, state.losses(), &self.carried);

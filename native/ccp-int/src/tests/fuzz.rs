@@ -4,8 +4,8 @@ use ccp_ioam::{Node, Snapshot, State, fill_headers};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::MS;
 use super::meter::flow;
-use super::network::MS;
 use crate::{Sink, SinkSpec, Source, SourceSpec};
 
 const INPUTS: u64 = 300_000;

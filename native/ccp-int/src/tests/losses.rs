@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
+use super::MS;
 use super::meter::flow;
-use super::network::MS;
 use crate::{Sink, SinkSpec, Source, SourceSpec};
 
 const WALL_NS: u64 = 1_700_000_000_000_000_000;

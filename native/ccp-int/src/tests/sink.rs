@@ -3,7 +3,7 @@
 use ccp_ioam::{IoamOption, Node, Snapshot, State, TcpState, TraceOption, TraceType, build, fill_headers};
 
 use super::meter::flow;
-use super::network::{MS, S};
+use super::{MS, S};
 use crate::recent::MAX_FLOWS;
 use crate::{
     Came, FlowKey, LossCause, NodeInfo, NodeTable, RecordRow, Sink, SinkSpec, Source, SourceSpec, Summary,

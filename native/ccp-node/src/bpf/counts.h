@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the node counts of each flow, as ccp_int::FlowCounts does: gaps in its numbers, and what its own queue dropped. */
+/* What the node counts of each flow, gaps in its numbers, and what its own queue dropped. */
 #ifndef CCP_NODE_COUNTS_H
 #define CCP_NODE_COUNTS_H
 
@@ -7,14 +7,6 @@
 #include "queue.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
-
-/* Counters of the wire start again here; all bits set mean that one is missing. */
-#define FLOW_MODULUS 0xffffU
-#define HALF_MISSING 0xffffU
-/* After so many packets in a row with numbers that were there before, the source has started anew. */
-#define OLD_PKTS 64
-/* Packets of a flow that processors count at once. */
-#define MAX_TRIES 4
 
 /* Packets of a flow that the queue dropped are found by these, whatever number the kernel gives them. */
 enum skb_drop_reason {
@@ -65,12 +57,6 @@ static __always_inline bool drops_are_known(const struct node_now *told, const s
 	return told->drops == NODE_DROPS_EARLY;
 }
 
-/* Packets without a number that come late make it less than none for a while: not on the wire, which has no sign. */
-static __always_inline u32 on_wire(u64 pkts)
-{
-	return (pkts + ((u64)FLOW_MODULUS << 32)) % FLOW_MODULUS;
-}
-
 static __always_inline struct node_count *count_of(const struct node_flow *flow)
 {
 	/* Nobody writes it. On the stack of whoever calls this, Linux 6.1 has no room for it. */
@@ -83,34 +69,6 @@ static __always_inline struct node_count *count_of(const struct node_flow *flow)
 	return bpf_map_lookup_elem(&counts, flow);
 }
 
-static __always_inline void count_old(struct node_count *count, const struct numbers *numbers, u64 last)
-{
-	__sync_fetch_and_add(&count->missing, -(u64)numbers->pkts);
-	if (__sync_fetch_and_add(&count->old_pkts, numbers->pkts) + numbers->pkts < OLD_PKTS)
-		return;
-	/* None of them was missing. */
-	__sync_fetch_and_add(&count->missing, count->old_pkts);
-	count->old_pkts = 0;
-	count->highest = last;
-}
-
-static __always_inline void count_numbers(struct node_count *count, const struct numbers *numbers)
-{
-	u64 last = numbers->first + numbers->pkts - 1, highest;
-
-	for (int i = 0; i < MAX_TRIES; i++) {
-		highest = count->highest;
-		if (numbers->first <= highest)
-			break;
-		if (__sync_val_compare_and_swap(&count->highest, highest, last) == highest) {
-			count->old_pkts = 0;
-			__sync_fetch_and_add(&count->missing, numbers->first - highest - 1);
-			return;
-		}
-	}
-	count_old(count, numbers, last);
-}
-
 /*
  * Counts a packet, with its numbers, that comes to the queue; returns how many of its flow had not come then, and how
  * many the queue has dropped of those, as the wire has it.
@@ -119,20 +77,15 @@ static __always_inline u32 count_numbered(struct node_count *count, struct packe
 					  const struct numbers *numbers, bool drops_known)
 {
 	if (!numbers->pkts) {
-		if (count && count->counts)
-			__sync_fetch_and_add(&count->missing, -(u64)packet->pkts);
+		if (count)
+			count_plain(count, packet->pkts);
 		return NODE_MISSING;
 	}
 	if (!count)
 		count = count_of(&packet->flow);
 	if (!count)
 		return NODE_MISSING;
-	if (!count->counts) {
-		count->highest = numbers->first + numbers->pkts - 1;
-		count->counts = true;
-	} else {
-		count_numbers(count, numbers);
-	}
+	count_numbers(count, numbers);
 	return on_wire(count->missing) << 16 | (drops_known ? on_wire(count->dropped) : HALF_MISSING);
 }
 

@@ -45,10 +45,7 @@ _Static_assert(sizeof(struct echo_header) == 56, "docs/ioam.md");
 struct node_path {
 	u32 busy;
 	u32 is_news; /* bool: no ACK has brought it yet */
-	u64 next; /* number behind the highest that came */
-	u32 old_pkts; /* in a row with numbers that were there before */
-	u32 told[PATH_LOSSES];
-	struct path_losses losses;
+	struct path_known known;
 	struct echo_header header;
 };
 
@@ -100,55 +97,28 @@ static __always_inline struct node_path *path_of(const struct node_flow *flow)
 
 _Static_assert(sizeof(struct node_path) <= NODE_TEMPLATE_BYTES, "a new one is made in the scratch");
 
-/* Whether no packet behind it has come yet: what one that was overtaken found is old. */
-static __always_inline bool is_newest(struct node_path *known, const struct numbers *numbers)
-{
-	if (numbers->first < known->next && known->old_pkts < OLD_PKTS) {
-		known->old_pkts += numbers->pkts;
-		return false;
-	}
-	known->old_pkts = 0;
-	known->next = numbers->first + numbers->pkts;
-	return true;
-}
-
-/* What was counted as lost and comes late after all is taken off the next losses: what is told never becomes less. */
-static __always_inline void tell_more(struct node_path *known, u32 cause, s32 pkts)
-{
-	if ((s32)(pkts - known->told[cause]) > 0)
-		known->told[cause] = pkts;
-}
-
 /* The sink: a packet of a flow whose source wants echoes. */
 static __noinline int note_path(struct __sk_buff *skb, struct packet *packet, struct options *options)
 {
-	struct counted sink = {.id = NODE_MISSING, .dropped = HALF_MISSING};
 	struct path path = {.hop_limit = packet ? packet->hop_limit : 0};
 	struct numbers numbers = {};
-	struct path_losses *losses;
 	struct node_path *known;
 	__be32 left[2];
-	s32 more;
+	u32 missing;
 
 	if (!packet || !options || !options->trace_at || !options->edge_at ||
 	    bpf_skb_load_bytes(skb, options->edge_at + EDGE_TIMESTAMP_AT, left, sizeof(left)))
 		return 0;
 	read_numbers(skb, packet, &numbers);
-	sink.missing =
-		count_numbered(bpf_map_lookup_elem(&counts, &packet->flow), packet, &numbers, false) >> 16;
+	missing = count_numbered(bpf_map_lookup_elem(&counts, &packet->flow), packet, &numbers, false) >> 16;
 	known = path_of(&packet->flow);
 	if (!known || !numbers.pkts || !take_turn(&known->busy))
 		return 0;
-	if (is_newest(known, &numbers)) {
-		losses = &known->losses;
-		if (losses->sink.id == sink.id && find_more(sink.missing, losses->sink.missing, &more))
-			losses->all += more;
-		losses->sink = sink;
-		read_path(skb, options, &path, losses);
-		tell_more(known, LOST_BY_CONGESTION, losses->congestion);
-		tell_more(known, LOST_BY_LINK, losses->link);
-		tell_more(known, LOST_UNKNOWN, losses->all - losses->congestion - losses->link);
-		put_echo(&known->header, &path, known->told, left);
+	if (is_newest(&known->known, &numbers)) {
+		note_sink(&known->known.losses, missing);
+		read_path(skb, options, &path, &known->known.losses);
+		tell_losses(&known->known);
+		put_echo(&known->header, &path, known->known.told, left);
 		known->is_news = 1;
 	}
 	end_turn(&known->busy);

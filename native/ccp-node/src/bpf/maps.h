@@ -5,6 +5,7 @@
 
 #include "kernel.h"
 #include "node.h"
+#include "rules.h"
 #include <bpf/bpf_helpers.h>
 
 struct ipv6_header {
@@ -61,16 +62,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct node_seen);
 } last_seen SEC(".maps");
-
-struct node_count {
-	u64 sent_pkts; /* by the source, on the wire: the number of the next one */
-	u64 sent_packets; /* a super-packet is one */
-	u64 counts; /* bool: the transit node counts the flow, as packets with numbers came */
-	u64 highest; /* number that came */
-	u64 missing; /* packets that did not come */
-	u64 dropped; /* packets that the queue dropped */
-	u64 old_pkts; /* in a row, whose numbers were not higher than all before */
-};
 
 /* What the source has sent of each flow, and what the transit node counts of those with numbers. */
 struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Arrival rate and number of flows: what ccp_int::Meter does, without floating point. */
+/* Arrival rate and number of flows: what ccp_int::Meter does, but BPF has no floating point. */
 #ifndef CCP_NODE_METER_H
 #define CCP_NODE_METER_H
 

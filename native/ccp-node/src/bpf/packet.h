@@ -340,12 +340,6 @@ __noinline int read_usual(struct __sk_buff *skb, const struct packet *packet, st
 	return 1;
 }
 
-/* The numbers of a packet: one, or as many as it has segments. */
-struct numbers {
-	u64 first;
-	u32 pkts; /* 0: it has none */
-};
-
 /*
  * Reads them from Destination Options. A super-packet's header has the number of its first segment, and all segments
  * have the same header: which one a packet begins with is told by its own TCP sequence number.

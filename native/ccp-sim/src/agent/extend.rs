@@ -26,7 +26,6 @@ pub struct Subject<'a> {
     pub shared: &'a Shared,
     /// Index of the extension.
     pub index: usize,
-    /// Id of the flow.
     pub flow_id: u64,
     /// Addresses and settings.
     pub info: &'a ccp_flow_info,

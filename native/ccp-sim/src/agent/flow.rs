@@ -81,7 +81,6 @@ impl AgentFlow {
         &self.info
     }
 
-    /// Its id.
     pub fn flow_id(&self) -> u64 {
         self.flow_id
     }

@@ -3,7 +3,6 @@
 use ccp_record::intf;
 use ccp_tcp::{Congestion, Cubic, Sock, pacing_rate_bytes_per_s};
 
-/// No cap.
 pub const NO_CWND_CAP: u64 = u64::MAX;
 const MIN_CWND_PKTS: u64 = intf::CCP_MIN_CWND_PKTS as u64;
 

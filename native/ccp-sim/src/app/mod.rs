@@ -103,7 +103,6 @@ impl App {
     }
 }
 
-/// From microseconds.
 fn ns(us: u64) -> u64 {
     us.saturating_mul(1000)
 }

@@ -13,7 +13,6 @@ const CHUNK_BYTES: u64 = 1 << 16;
 /// (`tcp_stream_memory_free`).
 const NOTSENT_BYTES: u64 = 1 << 17;
 
-/// The pulse under way.
 #[derive(Clone, Copy, Debug)]
 struct Pulse {
     start_ns: u64,

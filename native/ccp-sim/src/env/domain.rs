@@ -6,7 +6,6 @@ use serde::Deserialize;
 
 use crate::Result;
 use crate::env::bad;
-use crate::env::reasoner::Hyvar;
 
 /// IP packet of a full segment on every path.
 pub const MTU_BYTES: u32 = 1500;
@@ -46,20 +45,10 @@ pub struct Domain {
     pub traces_ms: Vec<Vec<u64>>,
     /// On which share of the paths CUBIC does nothing between actions.
     pub steered_share: f64,
-    /// Monitoring time period; where it follows the network, the first one.
+    /// Monitoring time period.
     pub mtp_us: Range,
     /// Length of an episode.
     pub episode_us: u64,
-    /// Share of the connections beside the learner's that are BBR's, the others are CUBIC's.
-    pub cross_bbr_share: f64,
-    /// Most connections beside the learner's that have its policy, too.
-    pub peers_max: u64,
-    /// On which share of the paths there are some.
-    pub peered_share: f64,
-    /// On which share of the paths the learner begins after all others.
-    pub late_share: f64,
-    /// How much later.
-    pub late_us: Range,
     /// On which share of the paths the queue is managed.
     pub aqm_share: f64,
     /// Queueing delay that is accepted there.
@@ -70,21 +59,6 @@ pub struct Domain {
     pub policed_ratio: Range,
     /// Its bucket, in time at its rate.
     pub policer_us: Range,
-    /// On which share of the paths that are not steered MTP and who has the window follow the network.
-    pub adaptive_share: f64,
-    /// What they follow it by, and how the policy is shown the path.
-    pub hyvar: Hyvar,
-}
-
-/// What moves the window between actions.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Mode {
-    /// CUBIC, or what else the heuristic is; the MTP stays.
-    Hybrid,
-    /// Nothing; the MTP stays.
-    Steered,
-    /// CUBIC or nothing, as Hyvar's reasoner says, which also sets the MTP.
-    Adaptive,
 }
 
 /// What the bottleneck sends at.
@@ -103,23 +77,6 @@ pub struct Cross {
     pub start_us: u64,
     /// How long it sends and pauses, in turn; empty: it always sends.
     pub phases_us: Vec<(u64, u64)>,
-    /// It is BBR's, not CUBIC's.
-    pub bbr: bool,
-}
-
-impl Cross {
-    /// Whether it sends at a time, since the start.
-    #[must_use]
-    pub fn sends(&self, at_us: u64) -> bool {
-        let Some(mut rest_us) = at_us.checked_sub(self.start_us) else { return false };
-        for (on_us, off_us) in &self.phases_us {
-            if rest_us < on_us + off_us {
-                return rest_us < *on_us;
-            }
-            rest_us -= on_us + off_us;
-        }
-        self.phases_us.is_empty()
-    }
 }
 
 /// One path.
@@ -141,12 +98,8 @@ pub struct Path {
     pub policer: Option<TokenBucket>,
     /// Connections beside the learner's.
     pub cross: Vec<Cross>,
-    /// When the connections beside the learner's begin that have its policy, since the start.
-    pub peers_us: Vec<u64>,
-    /// When the learner begins, since the start.
-    pub start_us: u64,
-    /// What moves windows between actions.
-    pub mode: Mode,
+    /// Nothing moves the window between actions.
+    pub steered: bool,
     /// Monitoring time period.
     pub mtp_us: u64,
     /// All random numbers of the episode follow from it.
@@ -158,13 +111,6 @@ impl Path {
     #[must_use]
     pub fn limit_bytes_per_s(&self) -> f64 {
         self.policer.map_or(self.rate_bytes_per_s, |policer| policer.rate_bytes_per_s)
-    }
-
-    /// How many connections send at a time, since the start, the learner's among them.
-    #[must_use]
-    pub fn flows(&self, at_us: u64) -> u32 {
-        let peers = self.peers_us.iter().filter(|start_us| **start_us <= at_us).count();
-        1 + (peers + self.cross.iter().filter(|cross| cross.sends(at_us)).count()) as u32
     }
 
     /// What the path lets through on average from one time to another, since the start; IP packets.
@@ -199,7 +145,6 @@ impl Domain {
             ("buffer_bdp", self.buffer_bdp),
             ("loss_ratio", self.loss_ratio),
             ("mtp_us", self.mtp_us),
-            ("late_us", self.late_us),
             ("aqm_target_us", self.aqm_target_us),
             ("policed_ratio", self.policed_ratio),
             ("policer_us", self.policer_us),
@@ -214,12 +159,8 @@ impl Domain {
             ("crossed_share", self.crossed_share),
             ("traced_share", self.traced_share),
             ("steered_share", self.steered_share),
-            ("cross_bbr_share", self.cross_bbr_share),
-            ("peered_share", self.peered_share),
-            ("late_share", self.late_share),
             ("aqm_share", self.aqm_share),
             ("policed_share", self.policed_share),
-            ("adaptive_share", self.adaptive_share),
         ];
         if let Some((name, share)) = shares.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
             return Err(bad(format!("{share} is no share of 1")).at(name));
@@ -239,7 +180,7 @@ impl Domain {
         if (self.episode_us as f64) < self.mtp_us[1] {
             return Err(bad("an episode is shorter than one interval").at("episode_us"));
         }
-        self.hyvar.check()
+        Ok(())
     }
 
     /// The next path. The same stream gives the same paths; each property has a stream of its own, so that another range
@@ -252,13 +193,6 @@ impl Domain {
         let bdp_bytes = rate_bytes_per_s * rtt_us / 1e6;
         let buffer_bytes = (within(self.buffer_bdp, &mut of("buffer")) * bdp_bytes).max(BUFFER_MIN_BYTES);
         let lossy = &mut of("lossy");
-        let late = &mut of("late");
-        let start_us = if late.happens(self.late_share) { within(self.late_us, late) as u64 } else { 0 };
-        let mode = match () {
-            () if of("steered").happens(self.steered_share) => Mode::Steered,
-            () if of("adaptive").happens(self.adaptive_share) => Mode::Adaptive,
-            () => Mode::Hybrid,
-        };
         Path {
             capacity,
             rate_bytes_per_s,
@@ -267,10 +201,8 @@ impl Domain {
             loss_ratio: if lossy.happens(self.lossy_share) { within(self.loss_ratio, lossy) } else { 0.0 },
             queue: self.queue(rate_bytes_per_s, &mut of("aqm")),
             policer: self.policer(rate_bytes_per_s, &mut of("policer")),
-            cross: self.cross(start_us, &mut of("cross"), &mut of("bbr")),
-            peers_us: self.peers_us(start_us, &mut of("peers")),
-            start_us,
-            mode,
+            cross: self.cross(&mut of("cross")),
+            steered: of("steered").happens(self.steered_share),
             mtp_us: within(self.mtp_us, &mut of("mtp")) as u64,
             seed,
         }
@@ -314,41 +246,28 @@ impl Domain {
         Some(TokenBucket { rate_bytes_per_s, bucket_bytes: bucket_bytes as u64, shaper: false })
     }
 
-    fn peers_us(&self, late_us: u64, stream: &mut Stream) -> Vec<u64> {
-        if self.peers_max == 0 || !stream.happens(self.peered_share) {
-            return Vec::new();
-        }
-        let most_us = self.last_start_us(late_us);
-        (0..=stream.up_to(self.peers_max - 1)).map(|_| stream.up_to(most_us)).collect()
-    }
-
-    /// When others begin at the latest: before a learner that is late, else in the first half of the episode.
-    fn last_start_us(&self, late_us: u64) -> u64 {
-        if late_us > 0 { late_us } else { self.episode_us / 2 }
-    }
-
-    fn cross(&self, late_us: u64, stream: &mut Stream, kinds: &mut Stream) -> Vec<Cross> {
+    fn cross(&self, stream: &mut Stream) -> Vec<Cross> {
         if self.cross_flows_max == 0 || !stream.happens(self.crossed_share) {
             return Vec::new();
         }
         let n = stream.up_to(self.cross_flows_max - 1);
-        (0..=n).map(|_| self.cross_flow(late_us, kinds.happens(self.cross_bbr_share), stream)).collect()
+        (0..=n).map(|_| self.cross_flow(stream)).collect()
     }
 
-    fn cross_flow(&self, late_us: u64, bbr: bool, stream: &mut Stream) -> Cross {
-        let start_us = stream.up_to(self.last_start_us(late_us));
+    fn cross_flow(&self, stream: &mut Stream) -> Cross {
+        let start_us = stream.up_to(self.episode_us / 2);
         if stream.happens(0.5) {
-            return Cross { start_us, phases_us: Vec::new(), bbr };
+            return Cross { start_us, phases_us: Vec::new() };
         }
         let mean_us = PHASE_SHARE.map(|share| share * self.episode_us as f64);
         let (on_us, off_us) = (within(mean_us, stream), within(mean_us, stream));
         let (mut phases_us, mut end_us) = (Vec::new(), start_us);
-        while end_us < self.episode_us + late_us {
+        while end_us < self.episode_us {
             let phase_us = (exponential_us(on_us, stream), exponential_us(off_us, stream));
             end_us += phase_us.0 + phase_us.1;
             phases_us.push(phase_us);
         }
-        Cross { start_us, phases_us, bbr }
+        Cross { start_us, phases_us }
     }
 }
 

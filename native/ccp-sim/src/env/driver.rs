@@ -1,50 +1,89 @@
-//! A connection whose window a policy moves, once an interval.
+//! A connection whose window a learner moves, once an interval.
 
 use ccp_tcp::CaState::{Cwr, Loss as Timeout, Recovery};
 use ccp_tcp::{Sender, Sock};
 
 use crate::World;
 use crate::control::Control;
-use crate::env::domain::Mode;
-use crate::env::interval::{Interval, Monitor};
-use crate::env::reasoner::{Hyvar, Next, State};
 
 /// A window is not smaller [segments]: Linux sets none that is.
 pub const CWND_MIN_PKTS: u32 = 2;
 /// Silence is listened to in such parts of an interval.
-const LISTEN_SHARE: f64 = 8.0;
+const LISTEN_SHARE: u64 = 8;
+
+/// What Hyvar's fold program reports at the end of an interval (`ccp_algs/hyvar/fold.py`); totals count from the
+/// beginning of the first interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+pub struct Totals {
+    /// Delivered, in order or not.
+    pub delivered_pkts: f64,
+    /// Taken for lost.
+    pub lost_pkts: f64,
+    /// Sum of the RTT samples.
+    pub rtt_sum_us: f64,
+    /// How many there were.
+    pub rtt_samples: f64,
+    /// Minimum RTT of the connection.
+    pub rtt_min_us: f64,
+    /// Smoothed RTT.
+    pub srtt_us: f64,
+    /// Window.
+    pub cwnd_bytes: f64,
+    /// Payload of a full segment.
+    pub mss_bytes: f64,
+    /// 1 in slow start.
+    pub in_slow_start: f64,
+}
+
+impl Totals {
+    fn of(sock: &Sock) -> Self {
+        let mss_bytes = f64::from(sock.mss_bytes);
+        Totals {
+            delivered_pkts: f64::from(sock.delivered),
+            lost_pkts: f64::from(sock.lost),
+            rtt_sum_us: sock.rtt_sum_us as f64,
+            rtt_samples: sock.rtt_samples as f64,
+            rtt_min_us: if sock.min_rtt_us == u32::MAX { 0.0 } else { f64::from(sock.min_rtt_us) },
+            srtt_us: f64::from(sock.srtt_us),
+            cwnd_bytes: f64::from(sock.snd_cwnd) * mss_bytes,
+            mss_bytes,
+            in_slow_start: f64::from(u8::from(sock.in_slow_start())),
+        }
+    }
+
+    fn since(self, begin: &Totals) -> Self {
+        Totals {
+            delivered_pkts: self.delivered_pkts - begin.delivered_pkts,
+            lost_pkts: self.lost_pkts - begin.lost_pkts,
+            rtt_sum_us: self.rtt_sum_us - begin.rtt_sum_us,
+            rtt_samples: self.rtt_samples - begin.rtt_samples,
+            ..self
+        }
+    }
+}
 
 /// The connection, and what is known of its interval.
 pub struct Driver {
     plan: usize,
-    mode: Mode,
-    hyvar: Hyvar,
-    monitor: Monitor,
+    mtp_ns: u64,
+    /// At the beginning of the first interval, and of the one that is under way.
+    first: Totals,
+    latest: Totals,
     /// Window behind the last action [segments], which is no whole number.
     window_pkts: f64,
-    queue_rtts: f64,
     due_ns: u64,
-    /// What the interval is to be like that is under way.
-    pub next: Next,
 }
 
 impl Driver {
     /// Drives a connection that delivers; its first interval begins now.
-    pub fn new(
-        world: &mut World,
-        plan: usize,
-        mode: Mode,
-        hyvar: Hyvar,
-        mtp_us: u64,
-        most_pkts: u32,
-    ) -> Self {
-        let now_ns = world.now_ns();
+    pub fn new(world: &mut World, plan: usize, mtp_us: u64, most_pkts: u32) -> Self {
+        let mtp_ns = 1000 * mtp_us;
+        let due_ns = world.now_ns() + mtp_ns;
         let sock = &mut sender_of(world, plan).sock;
         sock.snd_cwnd_clamp = most_pkts;
-        let monitor = Monitor::new(sock, now_ns, hyvar.thr_window_rtts);
-        let next = Next { case: 0, mtp_us: mtp_us as f64, alone: mode == Mode::Steered, heeded: true };
-        let due_ns = now_ns + 1000 * mtp_us;
-        Driver { plan, mode, hyvar, monitor, window_pkts: 0.0, queue_rtts: 0.0, due_ns, next }
+        let first = Totals::of(sock);
+        Driver { plan, mtp_ns, first, latest: first, window_pkts: 0.0, due_ns }
     }
 
     /// When the interval is over, or to be looked at again.
@@ -53,61 +92,38 @@ impl Driver {
         self.due_ns
     }
 
-    /// Ends the interval, if anything was heard in it; else it is longer. `at_once`: however that is.
-    pub fn end(&mut self, world: &mut World, at_once: bool) -> Option<Interval> {
+    /// Ends the interval, if anything was heard in it, or a timeout happened; else it is longer. `at_once`: however that
+    /// is.
+    pub fn end(&mut self, world: &mut World, at_once: bool) -> Option<Totals> {
         let now_ns = world.now_ns();
-        let sock = &sender_of(world, self.plan).sock;
-        if !at_once && !self.monitor.heard(sock) {
-            self.due_ns = now_ns + (1e3 * self.next.mtp_us / LISTEN_SHARE) as u64;
+        let now = Totals::of(&sender_of(world, self.plan).sock);
+        let heard =
+            now.delivered_pkts != self.latest.delivered_pkts || now.lost_pkts != self.latest.lost_pkts;
+        if !at_once && !heard {
+            self.due_ns = now_ns + self.mtp_ns / LISTEN_SHARE;
             return None;
         }
-        let interval = self.monitor.end(sock, now_ns);
-        if self.mode == Mode::Adaptive {
-            self.next = self.reason(&interval, sock);
-        }
-        self.due_ns = now_ns + (1e3 * self.next.mtp_us) as u64;
-        Some(interval)
-    }
-
-    /// As `States` of `ccp_algs/hyvar/collector.py`.
-    fn reason(&mut self, interval: &Interval, sock: &Sock) -> Next {
-        let before_rtts = self.queue_rtts;
-        if interval.rtt_us > 0.0 {
-            self.queue_rtts = (interval.rtt_us / interval.rtt_min_us.max(1.0) - 1.0).max(0.0);
-        }
-        let sent_bytes_per_s = interval.thr_bytes_per_s + interval.loss_bytes_per_s;
-        self.hyvar.next(&State {
-            queue_rtts: self.queue_rtts,
-            gradient_rtts: self.queue_rtts - before_rtts,
-            loss_ratio: interval.loss_bytes_per_s / sent_bytes_per_s.max(1.0),
-            rtt_min_us: interval.rtt_min_us,
-            mtp_us: self.next.mtp_us,
-            in_slow_start: sock.in_slow_start(),
-        })
+        self.latest = now;
+        self.due_ns = now_ns + self.mtp_ns;
+        Some(now.since(&self.first))
     }
 
     /// Multiplies the window by 2 to the power of the action. As in Hyvar's fold program, CUBIC repairs losses
     /// undisturbed, and a window that is not used up does not grow.
     pub fn act(&mut self, world: &mut World, action: f64) {
-        let sender = sender_of(world, self.plan);
-        if let Control::Hybrid(hybrid) = &mut sender.congestion {
-            hybrid.alone = self.next.alone;
-        }
         // CUBIC alone is what it is compared with: it must not notice.
-        if action == 0.0 || !self.next.heeded {
+        if action == 0.0 {
             return;
         }
+        let sender = sender_of(world, self.plan);
         let sock = &mut sender.sock;
-        // What an action adds may be less than a segment; the next one adds to it, as long as nobody else moved the
+        // What an action adds may be less than a segment; the next one adds to it, as long as nothing else moved the
         // window meanwhile.
         let is_own = self.window_pkts.floor() == f64::from(sock.snd_cwnd);
         let before_pkts = if is_own { self.window_pkts } else { f64::from(sock.snd_cwnd) };
         let (lowers, in_slow_start) = (action < 0.0, sock.in_slow_start());
-        let repairs = match &sender.congestion {
-            Control::Steered(_) => false,
-            Control::Hybrid(hybrid) => hybrid.repairs(),
-            _ => matches!(sock.ca_state, Recovery | Cwr | Timeout),
-        };
+        let repairs = !matches!(sender.congestion, Control::Steered(_))
+            && matches!(sock.ca_state, Recovery | Cwr | Timeout);
         if repairs || !(lowers || sock.cwnd_limited()) {
             return;
         }
@@ -118,10 +134,8 @@ impl Driver {
             // A smaller window ends slow start, and never begins one.
             sock.snd_ssthresh = sock.snd_cwnd;
         }
-        match &mut sender.congestion {
-            Control::Cubic(cubic) => cubic.restart(sock.snd_cwnd, lowers),
-            Control::Hybrid(hybrid) => hybrid.cubic.restart(sock.snd_cwnd, lowers),
-            _ => {}
+        if let Control::Cubic(cubic) = &mut sender.congestion {
+            cubic.restart(sock.snd_cwnd, lowers);
         }
         world.kick(self.plan, 0);
     }

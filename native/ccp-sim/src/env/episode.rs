@@ -5,11 +5,8 @@ use serde::Deserialize;
 
 use crate::Result;
 use crate::env::bad;
-use crate::env::domain::{Capacity, Cross, MTU_BYTES, Mode, Path};
-use crate::env::driver::{CWND_MIN_PKTS, Driver, delivers};
-use crate::env::interval::{Best, FEATURES, Interval};
-use crate::env::net::Net;
-use crate::env::reasoner::Hyvar;
+use crate::env::domain::{Capacity, Cross, MTU_BYTES, Path};
+use crate::env::driver::{CWND_MIN_PKTS, Driver, Totals, delivers};
 use crate::{App, Plan};
 use crate::{Options, World};
 
@@ -43,31 +40,12 @@ pub enum Heuristic {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct Step {
-    /// Of the interval.
-    pub observation: [f32; FEATURES],
-    /// 1: an action led to the interval, and its reward is said elsewhere (`experiments/learning/worlds.py`); 0: an
-    /// episode begins with it.
-    pub reward: f32,
     /// Length of the interval.
     pub interval_us: f64,
     /// Its end, since the start.
     pub now_us: f64,
-    /// See [`Interval`].
-    pub thr_bytes_per_s: f64,
-    /// See [`Interval`].
-    pub thr_max_bytes_per_s: f64,
-    /// See [`Interval`].
-    pub loss_bytes_per_s: f64,
-    /// See [`Interval`].
-    pub rtt_us: f64,
-    /// See [`Interval`].
-    pub rtt_min_us: f64,
-    /// See [`Interval`].
-    pub srtt_us: f64,
-    /// See [`Interval`].
-    pub cwnd_bytes: f64,
-    /// See [`Interval`].
-    pub mss_bytes: f64,
+    /// What was counted until then.
+    pub totals: Totals,
     /// Payload that the path could carry lately.
     pub path_bytes_per_s: f64,
     /// RTT without a queue.
@@ -76,24 +54,18 @@ pub struct Step {
     pub path_buffer_bytes: f64,
     /// Loss at random.
     pub path_loss_ratio: f64,
-    /// An equal part of that, of all connections that send now.
-    pub fair_bytes_per_s: f64,
-    /// Monitoring time period: of the interval that begins.
+    /// Monitoring time period.
     pub mtp_us: f64,
-    /// Connections beside the learner's that have no policy.
+    /// The world.
+    pub flow_id: u32,
+    /// Other connections.
     pub path_cross_flows: u32,
-    /// Connections beside the learner's that have its policy.
-    pub path_peers: u32,
-    /// Connections that send now.
-    pub path_flows: u32,
     /// The rate follows a trace.
     pub path_traced: u32,
-    /// CUBIC does nothing between actions.
+    /// Nothing moves the window between actions.
     pub steered: u32,
-    /// Case of Hyvar's reasoner that the interval was; 0 where the MTP stays.
-    pub case: u32,
-    /// The policy has the window alone in the interval that begins.
-    pub alone: u32,
+    /// An action led to the interval; 0: an episode begins with it.
+    pub acted: u32,
     /// The episode ended.
     pub over: u32,
 }
@@ -102,10 +74,9 @@ pub struct Step {
 pub struct Episode {
     world: World,
     path: Path,
-    hyvar: Hyvar,
     learner: Driver,
-    peers: Peers,
     start_ns: u64,
+    began_ns: u64,
     end_ns: u64,
 }
 
@@ -115,50 +86,37 @@ impl Episode {
     /// # Errors
     ///
     /// `learning.bad_domain` if nothing arrives on the path.
-    pub fn new(
-        path: Path,
-        heuristic: Heuristic,
-        hyvar: Hyvar,
-        net: Option<&Net>,
-        episode_us: u64,
-    ) -> Result<(Self, Step)> {
+    pub fn new(path: Path, heuristic: Heuristic, episode_us: u64) -> Result<(Self, Step)> {
         let options = Options::default();
         let start_ns = 1000 * options.start_us;
         let mut world = World::new(spec(&path), &options)?;
-        let congestion = match (path.mode, heuristic) {
-            (Mode::Steered, _) => "steered",
-            (Mode::Adaptive, _) => "hybrid",
-            (Mode::Hybrid, Heuristic::Cubic) => "cubic",
-            (Mode::Hybrid, Heuristic::Reno) => "reno",
-            (Mode::Hybrid, Heuristic::Bbr) => "bbr",
+        let congestion = match (path.steered, heuristic) {
+            (true, _) => "steered",
+            (false, Heuristic::Cubic) => "cubic",
+            (false, Heuristic::Reno) => "reno",
+            (false, Heuristic::Bbr) => "bbr",
         };
-        let learner = world.add(plan(congestion, options.start_us + path.start_us, endless()))?;
-        for Cross { start_us, phases_us, bbr } in &path.cross {
+        let learner = world.add(plan(congestion, options.start_us, endless()))?;
+        for Cross { start_us, phases_us } in &path.cross {
             let app = if phases_us.is_empty() {
                 endless()
             } else {
                 App::OnOff { phases_us: phases_us.clone(), rate_bytes_per_s: None }
             };
-            let congestion = if *bbr { "bbr" } else { "cubic" };
-            world.add(plan(congestion, options.start_us + start_us, app))?;
-        }
-        let mut peers = Peers::default();
-        for start_us in &path.peers_us {
-            peers.waiting.push(world.add(plan(congestion, options.start_us + start_us, endless()))?);
+            world.add(plan("cubic", options.start_us + start_us, app))?;
         }
         let slice_ns = 1000 * path.rtt_us.div_ceil(ASKED_PER_RTT);
         while !delivers(&world, learner) {
-            if world.now_ns() > start_ns + 1000 * path.start_us + SILENCE_NS {
+            if world.now_ns() > start_ns + SILENCE_NS {
                 return Err(bad("nothing arrives at the other end of the path").at(format!("{path:?}")));
             }
-            let until_ns = world.now_ns() + slice_ns;
-            peers.run_until(&mut world, until_ns, &path, hyvar, net);
+            world.run_until(world.now_ns() + slice_ns);
         }
-        let end_ns = world.now_ns() + 1000 * episode_us;
-        let learner = Driver::new(&mut world, learner, path.mode, hyvar, path.mtp_us, most_pkts(&path));
-        let mut episode = Episode { world, path, hyvar, learner, peers, start_ns, end_ns };
-        let interval = episode.interval(net);
-        let step = episode.told(&interval, 0.0);
+        let began_ns = world.now_ns();
+        let end_ns = began_ns + 1000 * episode_us;
+        let learner = Driver::new(&mut world, learner, path.mtp_us, most_pkts(&path));
+        let mut episode = Episode { world, path, learner, start_ns, began_ns, end_ns };
+        let step = episode.interval(false);
         Ok((episode, step))
     }
 
@@ -168,107 +126,50 @@ impl Episode {
         self.world.now_ns() >= self.end_ns
     }
 
-    /// Multiplies the window by 2 to the power of the action and lets an interval pass; `net` has the peers.
-    pub fn step(&mut self, action: f32, net: Option<&Net>) -> Step {
+    /// Multiplies the window by 2 to the power of the action and lets an interval pass.
+    pub fn step(&mut self, action: f32) -> Step {
         self.learner.act(&mut self.world, f64::from(action.clamp(-1.0, 1.0)));
-        let interval = self.interval(net);
-        self.told(&interval, 1.0)
+        self.interval(true)
     }
 
-    fn interval(&mut self, net: Option<&Net>) -> Interval {
+    fn interval(&mut self, acted: bool) -> Step {
         loop {
-            let until_ns = self.learner.due_ns().min(self.end_ns);
-            self.peers.run_until(&mut self.world, until_ns, &self.path, self.hyvar, net);
+            self.world.run_until(self.learner.due_ns().min(self.end_ns));
             let over = self.is_over();
-            if let Some(interval) = self.learner.end(&mut self.world, over) {
-                return interval;
+            if let Some(totals) = self.learner.end(&mut self.world, over) {
+                return self.told(totals, acted);
             }
         }
     }
 
-    /// What the path allowed in the interval and shortly before: what it then sent is acknowledged now.
-    fn best(&self, interval: &Interval) -> Best {
+    /// Payload that the path allowed in the interval and shortly before: what it then sent is acknowledged now.
+    fn path_bytes_per_s(&self, interval_us: f64) -> f64 {
         let now_us = (self.world.now_ns() - self.start_ns) / 1000;
-        let from_us = now_us.saturating_sub((interval.length_us as u64).max(LATELY_US));
+        let from_us = now_us.saturating_sub((interval_us as u64).max(LATELY_US));
         let bytes_per_s = self.path.mean_bytes_per_s(from_us, now_us);
         let sent_bytes_per_s = bytes_per_s.max(OUTAGE_SHARE * self.path.limit_bytes_per_s());
-        Best {
-            thr_bytes_per_s: sent_bytes_per_s * MSS_BYTES / f64::from(MTU_BYTES),
-            rtt_us: self.path.rtt_us as f64,
-        }
+        sent_bytes_per_s * MSS_BYTES / f64::from(MTU_BYTES)
     }
 
-    fn told(&self, interval: &Interval, reward: f32) -> Step {
-        let best = self.best(interval);
-        let flows = self.path.flows((self.world.now_ns() - self.start_ns) / 1000);
-        let next = &self.learner.next;
+    fn told(&mut self, totals: Totals, acted: bool) -> Step {
+        let now_ns = self.world.now_ns();
+        let interval_us = (now_ns - self.began_ns) as f64 / 1e3;
+        self.began_ns = now_ns;
         Step {
-            observation: interval.observation(),
-            reward,
-            interval_us: interval.length_us,
-            now_us: (self.world.now_ns() - self.start_ns) as f64 / 1e3,
-            thr_bytes_per_s: interval.thr_bytes_per_s,
-            thr_max_bytes_per_s: interval.thr_max_bytes_per_s,
-            loss_bytes_per_s: interval.loss_bytes_per_s,
-            rtt_us: interval.rtt_us,
-            rtt_min_us: interval.rtt_min_us,
-            srtt_us: interval.srtt_us,
-            cwnd_bytes: interval.cwnd_bytes,
-            mss_bytes: interval.mss_bytes,
-            path_bytes_per_s: best.thr_bytes_per_s,
-            path_rtt_us: best.rtt_us,
+            flow_id: 0,
+            interval_us,
+            now_us: (now_ns - self.start_ns) as f64 / 1e3,
+            totals,
+            path_bytes_per_s: self.path_bytes_per_s(interval_us),
+            path_rtt_us: self.path.rtt_us as f64,
             path_buffer_bytes: self.path.buffer_bytes as f64,
             path_loss_ratio: self.path.loss_ratio,
-            fair_bytes_per_s: best.thr_bytes_per_s / f64::from(flows),
-            mtp_us: next.mtp_us,
+            mtp_us: self.path.mtp_us as f64,
             path_cross_flows: self.path.cross.len() as u32,
-            path_peers: self.path.peers_us.len() as u32,
-            path_flows: flows,
             path_traced: u32::from(matches!(self.path.capacity, Capacity::Trace(_))),
-            steered: u32::from(self.path.mode == Mode::Steered),
-            case: next.case,
-            alone: u32::from(next.alone),
+            steered: u32::from(self.path.steered),
+            acted: u32::from(acted),
             over: u32::from(self.is_over()),
-        }
-    }
-}
-
-/// Connections that have the learner's policy.
-#[derive(Default)]
-struct Peers {
-    /// Those that have delivered nothing yet.
-    waiting: Vec<usize>,
-    drivers: Vec<Driver>,
-}
-
-impl Peers {
-    /// Lets time pass; the policy acts for each of them at the end of its intervals. Without one they are left alone.
-    fn run_until(&mut self, world: &mut World, until_ns: u64, path: &Path, hyvar: Hyvar, net: Option<&Net>) {
-        let slice_ns = 1000 * path.rtt_us.div_ceil(ASKED_PER_RTT);
-        loop {
-            let asked_ns = if self.waiting.is_empty() { u64::MAX } else { world.now_ns() + slice_ns };
-            let due_ns = self.drivers.iter().map(Driver::due_ns).min().unwrap_or(u64::MAX);
-            let next_ns = due_ns.min(asked_ns).min(until_ns);
-            world.run_until(next_ns);
-            let (begun, waiting) = std::mem::take(&mut self.waiting)
-                .into_iter()
-                .partition::<Vec<_>, _>(|plan| net.is_some() && delivers(world, *plan));
-            self.waiting = waiting;
-            for plan in begun {
-                let most_pkts = most_pkts(path);
-                self.drivers.push(Driver::new(world, plan, path.mode, hyvar, path.mtp_us, most_pkts));
-            }
-            if let Some(net) = net {
-                for driver in self.drivers.iter_mut().filter(|driver| driver.due_ns() <= next_ns) {
-                    if let Some(interval) = driver.end(world, false) {
-                        let action = net.action(&interval.observation());
-                        driver.act(world, action);
-                    }
-                }
-            }
-            if next_ns >= until_ns {
-                return;
-            }
         }
     }
 }
@@ -321,7 +222,3 @@ fn spec(path: &Path) -> Spec {
         int: None,
     }
 }
-
-#[cfg(test)]
-#[path = "episode_tests.rs"]
-mod tests;

@@ -7,7 +7,6 @@ use crate::Result;
 use crate::env::bad;
 use crate::env::domain::Domain;
 use crate::env::episode::{Episode, Heuristic, Step};
-use crate::env::net::Net;
 
 /// What episodes there are.
 #[derive(Clone, Debug, Deserialize)]
@@ -28,7 +27,6 @@ struct Place {
 /// Worlds that have nothing to do with each other.
 pub struct Vector {
     settings: Settings,
-    peers: Option<Net>,
     places: Vec<Place>,
 }
 
@@ -43,7 +41,7 @@ impl Vector {
             .map_err(|e| bad("the description of the paths cannot be read").why(e))?;
         settings.domain.check()?;
         let place = |index| Place { episodes: episodes(index as u64), episode: None };
-        Ok(Vector { settings, peers: None, places: (0..n).map(place).collect() })
+        Ok(Vector { settings, places: (0..n).map(place).collect() })
     }
 
     /// How many worlds there are.
@@ -58,16 +56,6 @@ impl Vector {
         self.places.is_empty()
     }
 
-    /// Gives the connections beside the learners' a policy, from now on.
-    ///
-    /// # Errors
-    ///
-    /// As [`Net::from_json`].
-    pub fn set_peers(&mut self, net_json: &[u8]) -> Result<()> {
-        self.peers = Some(Net::from_json(net_json)?);
-        Ok(())
-    }
-
     /// Begins a new episode in one world; with a seed, all its episodes follow from that from now on.
     ///
     /// # Errors
@@ -79,7 +67,7 @@ impl Vector {
         if let Some(seed) = seed {
             place.episodes = episodes(seed);
         }
-        place.begin(&self.settings, self.peers.as_ref())
+        place.begin(&self.settings).map(|step| of(index, step))
     }
 
     /// Acts in every world and lets an interval pass; where the episode was over, or none was begun, a new one begins
@@ -92,39 +80,36 @@ impl Vector {
         if actions.len() != self.len() {
             return Err(bad(format!("{} actions for {} worlds", actions.len(), self.len())));
         }
-        let (settings, peers) = (&self.settings, self.peers.as_ref());
-        self.places
-            .iter_mut()
-            .zip(actions)
-            .map(|(place, action)| place.step(*action, settings, peers))
+        let worlds = self.places.iter_mut().zip(actions).enumerate();
+        worlds
+            .map(|(index, (place, action))| place.step(*action, &self.settings).map(|step| of(index, step)))
             .collect()
     }
 }
 
 impl Place {
-    fn step(&mut self, action: f32, settings: &Settings, peers: Option<&Net>) -> Result<Step> {
+    fn step(&mut self, action: f32, settings: &Settings) -> Result<Step> {
         if action.is_nan() {
             return Ok(Step::default());
         }
         match &mut self.episode {
-            Some(episode) if !episode.is_over() => Ok(episode.step(action, peers)),
-            _ => self.begin(settings, peers),
+            Some(episode) if !episode.is_over() => Ok(episode.step(action)),
+            _ => self.begin(settings),
         }
     }
 
-    fn begin(&mut self, settings: &Settings, peers: Option<&Net>) -> Result<Step> {
+    fn begin(&mut self, settings: &Settings) -> Result<Step> {
         let path = settings.domain.draw(&mut self.episodes);
-        let Settings { domain, heuristic } = settings;
-        let (episode, step) = Episode::new(path, *heuristic, domain.hyvar, peers, domain.episode_us)?;
+        let (episode, step) = Episode::new(path, settings.heuristic, settings.domain.episode_us)?;
         self.episode = Some(episode);
         Ok(step)
     }
 }
 
+fn of(index: usize, step: Step) -> Step {
+    Step { flow_id: index as u32, ..step }
+}
+
 fn episodes(seed: u64) -> Stream {
     Stream::new(seed, "path", "episodes")
 }
-
-#[cfg(test)]
-#[path = "vector_tests.rs"]
-mod tests;

@@ -60,7 +60,6 @@ pub(super) enum Accepting {
 }
 
 pub(super) struct Connection {
-    /// Whose it is.
     pub flow: usize,
     /// Which of its flow's clients or streams.
     pub nth: usize,

@@ -9,9 +9,7 @@ use crate::plan::Plan;
 /// How far a flow is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum State {
-    /// It has not started.
     Waiting,
-    /// It runs.
     Running,
     /// It came to its end, or was stopped.
     Over,
@@ -23,7 +21,6 @@ pub(super) struct Flow {
     pub app: App,
     pub state: State,
     pub v6: bool,
-    /// Hosts.
     pub sender: usize,
     pub receiver: usize,
     /// Ports of its first connection.
@@ -39,7 +36,6 @@ pub(super) struct Flow {
 /// What the applications of a flow saw.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Name of the plan.
     pub name: String,
     /// Application bytes that arrived in order; of downloads, those of whole objects.
     pub received_bytes: u64,

@@ -83,7 +83,6 @@ impl Hosts {
         })
     }
 
-    /// Its name.
     pub fn name(&self, node: usize) -> &str {
         &self.hosts[node].name
     }

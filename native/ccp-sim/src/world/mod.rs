@@ -159,7 +159,6 @@ impl World {
         })
     }
 
-    /// The time.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
@@ -216,7 +215,6 @@ impl World {
         due_ns
     }
 
-    /// What is due now.
     fn happen(&mut self) {
         self.network.advance(self.now_ns, &mut self.deliveries);
         self.deliver();
@@ -245,7 +243,6 @@ impl World {
         self.counters
     }
 
-    /// The network.
     pub fn network(&self) -> &Network<SimPacket> {
         &self.network
     }
@@ -328,7 +325,6 @@ impl World {
             .filter_map(|sender| sender.congestion.agent())
     }
 
-    /// One of them, by its id.
     pub fn agent_flow(&self, flow_id: u64) -> Option<&AgentFlow> {
         let connection = self.connections.get(flow_id as u32 as usize)?;
         connection.data.sender.as_ref()?.congestion.agent().filter(|flow| flow.flow_id() == flow_id)

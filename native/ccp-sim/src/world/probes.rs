@@ -24,9 +24,7 @@ pub struct Echo {
     pub host: String,
     /// Address of the one that answered.
     pub peer: IpAddr,
-    /// When the answer came.
     pub at_us: u64,
-    /// How long it took.
     pub rtt_us: u64,
 }
 

@@ -24,7 +24,6 @@ pub(super) struct Inband {
 }
 
 impl Inband {
-    /// Of a network that has it.
     pub fn new(spec: &Spec, network: &mut Network<SimPacket>) -> Result<Option<Self>> {
         let Some(int) = &spec.int else { return Ok(None) };
         let has_source = int.nodes.iter().any(|node| node.roles.contains(&Role::Source));

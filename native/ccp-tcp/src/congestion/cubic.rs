@@ -32,7 +32,6 @@ const HYSTART_DELAY_US: (u32, u32) = (4000, 16000);
 /// Largest burst of one segmentation offload; its serialisation may delay ACKs.
 const GSO_MAX_BYTES: u64 = 65_215;
 
-/// CUBIC's state.
 #[derive(Clone, Debug, Default)]
 pub struct Cubic {
     credit: Credit,
@@ -45,7 +44,6 @@ pub struct Cubic {
 struct Curve {
     /// So many acknowledged segments make the window one larger.
     per: u32,
-    /// W_max.
     last_max_cwnd: u32,
     /// The window when `per` was computed.
     last_cwnd: u32,

@@ -29,7 +29,6 @@ const REORDERING: u32 = 3;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Resend {
     Nothing,
-    /// What is lost.
     Lost,
     /// New data first: they show whether a timeout was spurious (F-RTO).
     NewFirst,
@@ -51,7 +50,6 @@ struct Source {
 pub struct Sender<C> {
     /// What congestion controls see and set.
     pub sock: Sock,
-    /// The congestion control.
     pub congestion: C,
     buffer: SendBuffer,
     nagle: bool,

@@ -36,7 +36,6 @@ def result_of(scenario: Scenario, directory: Path | None = None, **changed: pd.D
     given = {
         "flows": _flows(scenario),
         "flow_samples": _flow_samples(scenario, times_s),
-        "link_samples": _link_samples(times_s),
         "int_records": records({}),
         **_telemetry(scenario, times_s),
         **changed,
@@ -105,18 +104,6 @@ def _flow_samples(scenario: Scenario, times_s: np.ndarray) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _link_samples(times_s: np.ndarray) -> pd.DataFrame:
-    columns = {
-        "queue_pkts": QUEUE_PKTS,
-        "arrived_pkts": ARRIVAL_PKTS_PER_S * times_s,
-        "dropped_loss_pkts": LOST_PKTS * np.floor(times_s / 0.1 + 1e-9),
-    }
-    return pd.concat(
-        [pd.DataFrame({"t_s": times_s, "link": link, **columns}) for link in (BOTTLENECK, LOSSY)],
-        ignore_index=True,
-    )
-
-
 def _telemetry(scenario: Scenario, times_s: np.ndarray) -> dict[str, pd.DataFrame]:
     """All flows have the same: it is made once, as making tables takes long."""
     lost = np.where(np.arange(1, len(times_s) + 1) % 10 == 0, LOST_PKTS, 0)
@@ -141,7 +128,6 @@ def _telemetry(scenario: Scenario, times_s: np.ndarray) -> dict[str, pd.DataFram
             "queue_depth_pkts": QUEUE_PKTS + (100 * times_s) % 3 - 1,
             "queue_free_pkts": 50 - QUEUE_PKTS,
             "arrival_pkts_per_s": ARRIVAL_PKTS_PER_S,
-            "flow_count": _active(scenario, times_s),
             "transit_delay_us": 600 * QUEUE_PKTS if node == "ap1" else 0,
             "lost_pkts": lost if node == "ap2" else 0,
         }
@@ -157,8 +143,3 @@ def _for_each(names: list[str], key: dict[str, Any], parts: Sequence[dict[str, A
     rows = pd.concat([pd.DataFrame(key | columns) for columns in parts], ignore_index=True)
     every = pd.concat([rows] * len(names), ignore_index=True)
     return every.assign(flow=np.repeat(names, len(rows)))
-
-
-def _active(scenario: Scenario, times_s: np.ndarray) -> np.ndarray:
-    starts_s = np.array([flow.start_s for flow in scenario.flows])
-    return (starts_s[:, None] <= times_s[None, :]).sum(axis=0)

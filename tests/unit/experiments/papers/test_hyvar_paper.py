@@ -21,9 +21,9 @@ from experiments.papers import kept_traces
 from experiments.papers.commands import app
 from experiments.papers.estimates import computed
 from experiments.papers.hyvar import runs as hyvar_runs
-from experiments.papers.hyvar.mtp import IDLE, MTPS_MS, checks
+from experiments.papers.hyvar.mtp import HYBRID, HYVAR, IDLE, MTPS_MS, checks
 from experiments.papers.hyvar.paper import PAPER
-from experiments.papers.hyvar.runs import ALGORITHMS, CELLS, HYBRID, HYVAR
+from experiments.papers.hyvar.runs import ALGORITHMS, CELLS
 from experiments.papers.hyvar.sharing import OTHER, alike, beside_cubic, shares
 from experiments.papers.paper import Measurement, Size, findings, grids_of, read_part, run_part
 from experiments.plots import style
@@ -31,9 +31,6 @@ from experiments.run import run
 from experiments.scenario import Scenario
 from experiments.sweep import planned
 from experiments.verdicts import verdict
-
-RECORDED = Path(__file__).parents[5] / "shared/traces"
-"""Recorded Mahimahi traces, where they are kept beside the repository."""
 
 
 @pytest.fixture(autouse=True)
@@ -90,15 +87,6 @@ def test_rates_that_change_from_one_tenth_of_a_second_to_the_next_fluctuate() ->
     assert of([5e6] * 10) == pytest.approx(0, abs=1e-9)
     assert of([4e6, 6e6] * 5) == pytest.approx(0.4)
     assert math.isnan(of([5e6]))
-
-
-def test_trace_that_is_there_is_not_written_again() -> None:
-    file = hyvar_runs.drawn("cellular-1")
-    before = file.stat()
-    assert hyvar_runs.drawn("cellular-1").stat().st_mtime_ns == before.st_mtime_ns
-    whole = file.read_text()
-    file.write_text("1\n")
-    assert hyvar_runs.drawn("cellular-1").read_text() == whole
 
 
 def table(hyvar: dict[str, float], hybrid: dict[str, float], idle_pct: float = 0.2) -> pd.DataFrame:
@@ -186,19 +174,6 @@ def test_trains_give_a_late_flow_its_part_beside_cubic_in_the_simulator() -> Non
     )
     assert 0.7 < with_trains < 1.3
     assert without < 0.6
-
-
-@pytest.mark.skipif(not RECORDED.is_dir(), reason="no recorded traces beside the repository")
-def test_recorded_paths_are_not_better_for_others_in_the_simulator(tmp_path: Path) -> None:
-    traces = tuple(str(file) for file in sorted(RECORDED.glob("*.down")))
-    size = Size(quick=True, repeats=1, duration_s=10.0, datapath="sim", traces=traces)
-    run_part(PAPER.parts["paths"], size, tmp_path)
-    table = read_part(PAPER.parts["paths"], size, tmp_path).table
-    for trace in traces:
-        own = table[table["path"] == Path(trace).name].set_index("algorithm")
-        assert len(own) == len(ALGORITHMS)
-        assert own["delay_us"][HYVAR] < 0.5 * own["delay_us"]["kernel/cubic"]
-        assert own["throughput_bytes_per_s"][HYVAR] > 0.5 * own["throughput_bytes_per_s"]["kernel/cubic"]
 
 
 # --- the command -------------------------------------------------------------------------------------------

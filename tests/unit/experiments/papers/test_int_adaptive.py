@@ -10,7 +10,6 @@ import pytest
 
 from experiments.papers.int_adaptive import paper as int_adaptive
 from experiments.papers.int_adaptive.chain import OURS
-from experiments.papers.int_adaptive.echoes import ages_us
 from experiments.papers.int_adaptive.growth import path_full_s
 from experiments.papers.int_adaptive.paper import KERNEL, L1, L2, LOSSES, PAPER, loss_events
 from experiments.papers.int_adaptive.quality import TELEMETRIES, paired
@@ -164,13 +163,8 @@ def test_overhead_is_by_the_run_of_the_same_round() -> None:
     assert row["cpu_quotient"] == 3
 
 
-def test_age_is_that_of_judged_losses() -> None:
-    (run, *_) = runs_of("age", Size(repeats=1))
-    assert set(ages_us(result_of(run.scenario))) == {20_000}
-
-
 def test_what_echoes_are_for_is_run_with_and_without_them() -> None:
-    for part in ("echo-loss", "echo-growth", "silent", "age"):
+    for part in ("echo-loss", "echo-growth", "silent"):
         for run in runs_of(part, QUICK):
             telemetry = run.scenario.network.telemetry
             assert telemetry is not None

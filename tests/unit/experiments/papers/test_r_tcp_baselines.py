@@ -11,7 +11,7 @@ from experiments.papers.r_tcp.baselines import BASELINES, Ack, Finding
 from experiments.papers.r_tcp.baselines.long_term import bbr_lt, mbbr_like
 from experiments.papers.r_tcp.baselines.p_modrl import p_modrl_like
 from experiments.papers.r_tcp.baselines.pd import pd, pd_by_transfer
-from tests.unit.ccp_algs.rtcp.network import MBIT, MSS, Bbr, Cubic, Path, Sender
+from tests.unit.ccp_algs.rtcp.network import CONTROLS, MBIT, MSS, path, recorded
 
 RTT_US = 20_000
 START = Ack(True, 0, 0, 0, RTT_US, RTT_US, False, 0)
@@ -202,28 +202,18 @@ def test_no_abrupt_reduction_is_no_limit() -> None:
 # --- over simulated paths ---
 
 
-def recorded(path: Path, until_s: float, objects: list[tuple[float, float]] | None = None) -> list[Ack]:
-    acks: list[Ack] = []
-    sender = Sender(path, Cubic() if path.seed % 2 else Bbr())
-    for kind, now in sender.run(until_s, objects):
-        anew = bool(acks) and acks[-1].start and kind == "A"
-        acks.append(Ack(kind == "S", *now, round(sender.srtt_s * 1e6), anew, 0))
-    return acks
+LIMITED = path(2.07 * MBIT, 733_000, rtt_s=0.036)
 
 
 @pytest.mark.parametrize("name", ["bbr-lt", "mbbr-like", "p-modrl-like"])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_policer_is_found_in_a_long_transfer(name: str, seed: int) -> None:
-    path = Path(rtt_s=0.036, bucket_bytes=733_000, limit=2.07 * MBIT, seed=seed)
-    finding = BASELINES[name](recorded(path, 20))
+def test_a_policer_is_found_in_a_long_transfer(name: str) -> None:
+    finding = BASELINES[name](recorded(LIMITED, "cubic", 20))
     assert finding.limited
     assert finding.rate_bytes_per_s == pytest.approx(2.07 * MBIT, rel=0.15)
 
 
 @pytest.mark.parametrize("name", ["pd", "mbbr-like", "p-modrl-like"])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_short_objects_with_idle_times_hide_it(name: str, seed: int) -> None:
-    path = Path(rtt_s=0.036, bucket_bytes=733_000, limit=2.07 * MBIT, seed=seed)
-    objects = [(0.0, 700e3), *[(8.0, 900e3)] * 4]
-    finding = BASELINES[name](recorded(path, 60, objects))
+@pytest.mark.parametrize("control", CONTROLS)
+def test_short_objects_with_idle_times_hide_it(name: str, control: str) -> None:
+    finding = BASELINES[name](recorded(LIMITED, control, 60, (700e3, *[900e3] * 4), 8.0))
     assert not finding.limited

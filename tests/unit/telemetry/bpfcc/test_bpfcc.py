@@ -19,7 +19,7 @@ import pytest
 from telemetry.bpfcc import BccProbe, errors, explain, host, why_not
 from telemetry.bpfcc.errors import ProbeError
 from telemetry.bpfcc.explain import explained, overheard
-from telemetry.bpfcc.values import clock_of, fields_of, plain
+from telemetry.bpfcc.values import clock_of, fields_of
 
 KPROBE = "int kprobe__tcp_retransmit_skb(void *ctx) { return 0; }"
 
@@ -60,12 +60,6 @@ def test_structs_become_plain_values() -> None:
         "inner": {"one": 4},
         "far": -5,
     }
-
-
-def test_keys_and_values_of_tables_become_plain_values() -> None:
-    assert plain(ctypes.c_uint(3)) == 3
-    assert plain((ctypes.c_ulonglong * 2)(1, 2)) == [1, 2]
-    assert plain(Inner(9)) == {"one": 9}
 
 
 def test_the_clock_of_an_event_is_found_by_its_name() -> None:

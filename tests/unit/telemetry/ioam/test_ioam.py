@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,13 +18,11 @@ from telemetry.ioam import (
     OtherOption,
     OtherState,
     State,
-    TcpState,
     Trace,
     TraceField,
     arrival_ns,
     build,
     decode,
-    decode_header,
     errors,
     fill,
     insert,
@@ -106,41 +103,6 @@ def test_packets_carry_options_and_lose_them_again() -> None:
     assert remove(with_options) == udp()
     assert with_options[40:-16] == b"".join(build(OPTIONS, next_header=17))
     assert build([TCP_STATE])[0] == b""
-
-
-def test_headers_alone_are_read() -> None:
-    hop_by_hop, destination = build(OPTIONS)
-    found = [
-        *decode_header(hop_by_hop, "hop_by_hop").options,
-        *decode_header(destination, "destination").options,
-    ]
-    assert tuple(placed.option for placed in found) == OPTIONS
-    assert [(placed.header, placed.offset) for placed in found][:2] == [("hop_by_hop", 4), ("destination", 4)]
-    assert refused(decode_header, hop_by_hop[:-1], "hop_by_hop").slug == "ioam.bad_length"
-
-
-def test_missing_is_none_and_all_ones_on_the_wire() -> None:
-    trace = Trace(trace_type=TraceField.NODE | TraceField.QUEUE_DEPTH, nodes=(Node(),))
-    with_trace = insert(udp(), [trace, TcpState()])
-    assert b"\xff" * 8 in with_trace
-    state, read = TcpState(), Node()
-    assert [placed.option for placed in decode(with_trace).options] == [trace, state]
-    assert set(msgspec.structs.astuple(read)) == {None}
-
-
-def test_nodes_come_in_the_order_of_the_path() -> None:
-    on_the_way = insert(udp(), [Trace(trace_type=TraceField.NODE, remaining_words=2, namespace_id=5)])
-    outcomes = []
-    for number in (1, 2, 3):
-        filled = fill(on_the_way, Node(node_id=number), namespace_id=5)
-        outcomes.append((filled.filled, filled.overflowed))
-        on_the_way = filled.packet
-    assert outcomes == [(1, 0), (1, 0), (0, 1)]
-    (found,) = decode(on_the_way).options
-    assert isinstance(found.option, Trace)
-    assert [node.node_id for node in found.option.nodes] == [1, 2]
-    assert found.option.overflow
-    assert fill(on_the_way, Node(node_id=4)).filled == 0  # of another namespace
 
 
 @pytest.mark.parametrize(

@@ -38,17 +38,6 @@ def test_a_window_of_several_intervals_slides() -> None:
     assert [growth.elapsed_us for growth in growths] == [1, 2, 3, 3]
 
 
-@given(st.lists(st.integers(0, 1000), min_size=1))
-def test_with_one_interval_a_window_every_event_is_in_exactly_one(steps: list[int]) -> None:
-    series = Series(0, {"ce": 5}, intervals=1)
-    value = 5
-    found = []
-    for t_us, step in enumerate(steps, 1):
-        value += step
-        found.append(series.close(t_us, {"ce": value}).values["ce"])
-    assert found == steps
-
-
 def test_what_is_missing_or_was_set_back_is_none_and_not_zero() -> None:
     assert difference(None, 3) is None
     assert difference(3, None) is None

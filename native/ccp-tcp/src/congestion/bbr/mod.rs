@@ -50,7 +50,6 @@ enum Mode {
     ProbeRtt,
 }
 
-/// BBR's state.
 #[derive(Clone, Debug)]
 pub struct Bbr {
     mode: Mode,

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* Where packets of a path were lost. */
+#ifndef CCP_PATH_LOSS_H
+#define CCP_PATH_LOSS_H
+
+enum path_loss {
+	LOST_BY_CONGESTION,
+	LOST_BY_LINK,
+	LOST_UNKNOWN,
+	PATH_LOSSES,
+};
+
+#endif

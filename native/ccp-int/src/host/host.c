@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT
+/* The rules of nodes as functions to link with. */
+#include "types.h"
+
+void node_host_numbers(struct node_count *count, const struct numbers *numbers)
+{
+	count_numbers(count, numbers);
+}
+
+void node_host_plain(struct node_count *count, __u32 pkts)
+{
+	count_plain(count, pkts);
+}
+
+/* A packet came over these nodes, the last of the path first; false if one that was sent later came before. */
+bool node_host_path(struct path_known *known, const struct numbers *numbers, __u16 missing, __u32 hop_limit,
+		    const struct node_told *nodes, __u32 count, struct path_found *found)
+{
+	struct path_reading reading = {.hop_limit = hop_limit};
+	struct bottleneck longest;
+
+	if (!is_newest(known, numbers))
+		return false;
+	note_sink(&known->losses, missing);
+	reading.next = known->losses.sink;
+	for (__u32 i = 0; i < PATH_NODES && i < count; i++)
+		read_node(&reading, &known->losses, i, i + 1, &nodes[i]);
+	tell_losses(known);
+	longest = longest_wait(&reading);
+	found->from_end = longest.from_end;
+	found->is_known = longest.at != 0;
+	found->all_known = count <= PATH_NODES && !reading.has_silent_queue;
+	return true;
+}

@@ -1,0 +1,74 @@
+//! The rules of nodes, which are those of the BPF programs: C that both compile (`ccp-node/src/bpf/rules.h`).
+#![allow(unsafe_code)]
+
+use ccp_ioam::Numbers;
+
+#[allow(non_camel_case_types, non_upper_case_globals, dead_code, missing_docs, unreachable_pub)]
+#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
+mod types {
+    include!(concat!(env!("OUT_DIR"), "/types.rs"));
+}
+
+pub use types::{LOST_BY_CONGESTION, LOST_BY_LINK, LOST_UNKNOWN, NODE_MISSING as MISSING};
+pub use types::{
+    node_count as Count, node_told as Told, path_found as Found, path_known as Known, path_loss as Cause,
+};
+
+unsafe extern "C" {
+    fn node_host_numbers(count: *mut Count, numbers: *const types::numbers);
+    fn node_host_plain(count: *mut Count, pkts: u32);
+    fn node_host_path(
+        known: *mut Known,
+        numbers: *const types::numbers,
+        missing: u16,
+        hop_limit: u32,
+        nodes: *const Told,
+        count: u32,
+        found: *mut Found,
+    ) -> bool;
+}
+
+fn shared(numbers: Numbers) -> types::numbers {
+    types::numbers { first: numbers.first, pkts: numbers.pkts }
+}
+
+impl Count {
+    /// Packets come with these numbers.
+    pub fn came(&mut self, numbers: Numbers) {
+        // SAFETY: both live as long as the call.
+        unsafe { node_host_numbers(self, &shared(numbers)) }
+    }
+
+    /// Packets come without a number.
+    pub fn plain(&mut self, pkts: u32) {
+        // SAFETY: it lives as long as the call.
+        unsafe { node_host_plain(self, pkts) }
+    }
+}
+
+impl Known {
+    /// A packet came over these nodes, the last of the path first, and the sink lacks so many of its flow; `None` if one
+    /// that was sent later came before.
+    pub fn packet(
+        &mut self,
+        numbers: Numbers,
+        missing: u16,
+        hop_limit: u32,
+        nodes: &[Told],
+    ) -> Option<Found> {
+        let mut found = Found::default();
+        // SAFETY: all of it lives as long as the call, and there are as many nodes.
+        let is_newest = unsafe {
+            node_host_path(
+                self,
+                &shared(numbers),
+                missing,
+                hop_limit,
+                nodes.as_ptr(),
+                nodes.len() as u32,
+                &mut found,
+            )
+        };
+        is_newest.then_some(found)
+    }
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/*
+ * What a node counts and concludes, without maps and packets: the BPF programs include this file, and ccp-int
+ * compiles it for the host.
+ */
+#ifndef CCP_NODE_RULES_H
+#define CCP_NODE_RULES_H
+
+#include "node.h"
+#include "path_loss.h"
+
+#ifdef __VMLINUX_H__
+#include <bpf/bpf_helpers.h>
+#else
+#include <stdbool.h>
+typedef int __s32;
+#define __always_inline inline
+#endif
+
+/* Counters of the wire start again here; all bits set mean that one is missing. */
+#define FLOW_MODULUS 0xffffU
+#define HALF_MISSING 0xffffU
+/* After so many packets in a row with numbers that were there before, the source has restarted. */
+#define OLD_PKTS 64
+/* Packets of a flow that processors count at once. */
+#define MAX_TRIES 4
+
+struct node_count {
+	__u64 sent_pkts; /* by the source, on the wire: the number of the next one */
+	__u64 sent_packets; /* a super-packet is one */
+	__u64 counts; /* bool: the transit node counts the flow, as packets with numbers came */
+	__u64 highest; /* number that came */
+	__u64 missing; /* packets that did not come */
+	__u64 dropped; /* packets that the queue dropped */
+	__u64 old_pkts; /* in a row, whose numbers were not higher than all before */
+};
+
+/* The numbers of a packet: one, or as many as it has segments. */
+struct numbers {
+	__u64 first;
+	__u32 pkts; /* 0: it has none */
+};
+
+/* Packets without a number that come late make it less than none for a while: not on the wire, which has no sign. */
+static __always_inline __u32 on_wire(__u64 pkts)
+{
+	return (pkts + ((__u64)FLOW_MODULUS << 32)) % FLOW_MODULUS;
+}
+
+static __always_inline void count_old(struct node_count *count, const struct numbers *numbers, __u64 last)
+{
+	__sync_fetch_and_add(&count->missing, -(__u64)numbers->pkts);
+	if (__sync_fetch_and_add(&count->old_pkts, numbers->pkts) + numbers->pkts < OLD_PKTS)
+		return;
+	/* None of them was missing. */
+	__sync_fetch_and_add(&count->missing, count->old_pkts);
+	count->old_pkts = 0;
+	count->highest = last;
+}
+
+/* Packets with these numbers come to the queue. */
+static __always_inline void count_numbers(struct node_count *count, const struct numbers *numbers)
+{
+	__u64 last = numbers->first + numbers->pkts - 1, highest;
+
+	if (!count->counts) {
+		count->highest = last;
+		count->counts = true;
+		return;
+	}
+	for (int i = 0; i < MAX_TRIES; i++) {
+		highest = count->highest;
+		if (numbers->first <= highest)
+			break;
+		if (__sync_val_compare_and_swap(&count->highest, highest, last) == highest) {
+			count->old_pkts = 0;
+			__sync_fetch_and_add(&count->missing, numbers->first - highest - 1);
+			return;
+		}
+	}
+	count_old(count, numbers, last);
+}
+
+/* Packets without a number come. */
+static __always_inline void count_plain(struct node_count *count, __u32 pkts)
+{
+	if (count->counts)
+		__sync_fetch_and_add(&count->missing, -(__u64)pkts);
+}
+
+/* More than a trace of ours has room for. */
+#define PATH_NODES 8
+
+/* What a node wrote into a packet; all ones where it told nothing. */
+struct node_told {
+	__u32 id;
+	__u32 hop_limit;
+	__u32 counts; /* packets missing and dropped, as the wire has them */
+	__u32 queue_pkts;
+	__u32 free_pkts;
+	__u32 rate_bytes_per_s; /* of its link; 0: not known */
+};
+
+/* The node where a packet waits longest. */
+struct bottleneck {
+	__u64 wait;
+	__u32 at; /* of its data in the packet; 0: there is none */
+	__u32 from_end; /* of the path */
+};
+
+/* Counters of a flow at a node, or at the sink, as the wire has them: HALF_MISSING where it does not count. */
+struct counted {
+	__u32 id;
+	__u16 missing;
+	__u16 dropped;
+};
+
+/* What counters were when a node's queue and the link after it were looked at last. */
+struct looked_at {
+	struct counted node; /* for its queue alone */
+	struct counted near, far; /* the node and whoever is next, for the link between them */
+};
+
+/* What was lost where, of one flow. */
+struct path_losses {
+	__s32 all;
+	__s32 congestion; /* dropped by the queues of nodes */
+	__s32 link; /* between neighbours that both count */
+	struct counted sink;
+	struct looked_at last[PATH_NODES]; /* from the end of the path */
+};
+
+/* What a sink keeps of a flow's path to tell its losses. */
+struct path_known {
+	__u64 next; /* number after the highest that came */
+	__u32 old_pkts; /* in a row with numbers that were there before */
+	__u32 told[PATH_LOSSES];
+	struct path_losses losses;
+};
+
+/* A path that is being read, from its end. */
+struct path_reading {
+	struct bottleneck by_rate, by_depth;
+	struct counted next; /* node read before, or the sink */
+	__u32 hop_limit; /* that the packet had when it left the node, if it is the neighbour of `next` */
+	bool has_silent_queue;
+	bool has_silent_rate;
+};
+
+/* Of nodes where a packet waits equally long, it is the first of the path, which is read last. */
+static __always_inline void note_wait(struct bottleneck *longest, __u64 wait, __u32 at, __u32 from_end)
+{
+	if (longest->at && wait < longest->wait)
+		return;
+	longest->wait = wait;
+	longest->at = at;
+	longest->from_end = from_end;
+}
+
+/* Where a counter is known now and was before, of the same node: how much more it is. */
+static __always_inline bool find_more(__u32 now, __u32 before, __s32 *difference)
+{
+	__s32 more = now - before;
+
+	if (now == HALF_MISSING || before == HALF_MISSING)
+		return false;
+	if (more > (__s32)FLOW_MODULUS / 2)
+		more -= FLOW_MODULUS;
+	else if (more < -(__s32)FLOW_MODULUS / 2)
+		more += FLOW_MODULUS;
+	*difference = more;
+	return true;
+}
+
+/*
+ * Adds what a node's queue dropped since that was last known, and what the link after it lost since all was known that
+ * tells: a node does not always know what its queue dropped.
+ */
+static __always_inline void add_losses_at(struct path_losses *losses, __u32 i, const struct counted *node,
+					  const struct counted *next)
+{
+	struct looked_at *last = &losses->last[i & (PATH_NODES - 1)];
+	__s32 dropped, near, far;
+
+	if (node->dropped == HALF_MISSING)
+		return;
+	if (last->node.id == node->id && find_more(node->dropped, last->node.dropped, &dropped))
+		losses->congestion += dropped;
+	last->node = *node;
+	if (node->missing == HALF_MISSING || next->missing == HALF_MISSING)
+		return;
+	if (last->near.id == node->id && last->far.id == next->id &&
+	    find_more(node->dropped, last->near.dropped, &dropped) &&
+	    find_more(node->missing, last->near.missing, &near) &&
+	    find_more(next->missing, last->far.missing, &far))
+		losses->link += far - near - dropped;
+	last->near = *node;
+	last->far = *next;
+}
+
+/* Reads what the next node wrote, the i-th from the end of the path, whose data lie at `at`, which is not 0. */
+static __always_inline void read_node(struct path_reading *path, struct path_losses *losses, __u32 i,
+				      __u32 at, const struct node_told *told)
+{
+	struct counted node = {
+		.id = told->id, .missing = told->counts >> 16, .dropped = told->counts & 0xffff};
+
+	/* Between neighbours the hop limit falls by one, and on the last link by none. */
+	if (told->hop_limit != path->hop_limit) {
+		path->next.missing = HALF_MISSING;
+		path->has_silent_queue = true;
+	}
+	path->hop_limit = told->hop_limit + 1;
+	add_losses_at(losses, i, &node, &path->next);
+	path->next = node;
+	if (told->queue_pkts == NODE_MISSING || told->free_pkts == NODE_MISSING)
+		path->has_silent_queue = true;
+	if (told->queue_pkts == NODE_MISSING)
+		return;
+	if (!told->rate_bytes_per_s || told->rate_bytes_per_s == NODE_MISSING)
+		path->has_silent_rate = true;
+	else
+		note_wait(&path->by_rate, (((__u64)told->queue_pkts + 1) << 31) / told->rate_bytes_per_s, at,
+			  i);
+	note_wait(&path->by_depth, told->queue_pkts, at, i);
+}
+
+/*
+ * Where all nodes that tell their queue tell the rate of their link, too, the bottleneck is where the next packet waits
+ * longest, else where the queue is deepest.
+ */
+static __always_inline struct bottleneck longest_wait(const struct path_reading *path)
+{
+	return path->has_silent_rate ? path->by_depth : path->by_rate;
+}
+
+/* Whether no packet after it has come yet: what an overtaken one found is old. */
+static __always_inline bool is_newest(struct path_known *known, const struct numbers *numbers)
+{
+	if (numbers->first < known->next && known->old_pkts < OLD_PKTS) {
+		known->old_pkts += numbers->pkts;
+		return false;
+	}
+	known->old_pkts = 0;
+	known->next = numbers->first + numbers->pkts;
+	return true;
+}
+
+/* The sink lacks so many packets of the flow, as the wire has it. */
+static __always_inline void note_sink(struct path_losses *losses, __u16 missing)
+{
+	struct counted sink = {.id = NODE_MISSING, .missing = missing, .dropped = HALF_MISSING};
+	__s32 more;
+
+	if (losses->sink.id == sink.id && find_more(sink.missing, losses->sink.missing, &more))
+		losses->all += more;
+	losses->sink = sink;
+}
+
+/* What was counted as lost and comes late after all is taken off the next losses: what is told never becomes less. */
+static __always_inline void tell_more(struct path_known *known, __u32 cause, __s32 pkts)
+{
+	if ((__s32)(pkts - known->told[cause]) > 0)
+		known->told[cause] = pkts;
+}
+
+static __always_inline void tell_losses(struct path_known *known)
+{
+	const struct path_losses *losses = &known->losses;
+
+	tell_more(known, LOST_BY_CONGESTION, losses->congestion);
+	tell_more(known, LOST_BY_LINK, losses->link);
+	tell_more(known, LOST_UNKNOWN, losses->all - losses->congestion - losses->link);
+}
+
+#endif
