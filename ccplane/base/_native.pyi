@@ -18,8 +18,6 @@ from ccplane.base.flows import FlowStats as FlowStats
 
 __all__ = [
     "KERNEL_PART",
-    "WIRE_IMPLICIT",
-    "WIRE_MAX_BYTES",
     "Batch",
     "Closed",
     "Created",
@@ -872,6 +870,7 @@ def wire_values(fields: Sequence[tuple[int, int, int]]) -> dict[str, int]:
         CcpError: `wire.read_only`.
     """
 
+@disjoint_base
 class Message:
     """A message of portus' wire protocol; addresses and ports are numbers in network byte order."""
 
@@ -881,6 +880,7 @@ class Message:
     class Create(Message):
         """A flow began; an empty `algorithm` asks for the agent's default."""
 
+        __match_args__: ClassVar[tuple[str, ...]]
         def __new__(
             cls,
             flow: int,
@@ -913,6 +913,7 @@ class Message:
     class Measure(Message):
         """A report of a program, or the end of a flow if there are no fields."""
 
+        __match_args__: ClassVar[tuple[str, ...]]
         def __new__(cls, flow: int, program: int, fields: Sequence[int]) -> Message.Measure: ...
         @property
         def flow(self) -> int: ...
@@ -925,6 +926,7 @@ class Message:
     class Install(Message):
         """A program for all flows."""
 
+        __match_args__: ClassVar[tuple[str, ...]]
         def __new__(cls, program: int, n_events: int, n_instrs: int, code: bytes) -> Message.Install: ...
         @property
         def program(self) -> int: ...
@@ -939,6 +941,7 @@ class Message:
     class Update(Message):
         """New values of registers of a flow."""
 
+        __match_args__: ClassVar[tuple[str, ...]]
         def __new__(cls, flow: int, fields: Sequence[tuple[int, int, int]]) -> Message.Update: ...
         @property
         def flow(self) -> int: ...
@@ -949,6 +952,7 @@ class Message:
     class ChangeProgram(Message):
         """Another program for a flow, and the registers that begin otherwise than it says."""
 
+        __match_args__: ClassVar[tuple[str, ...]]
         def __new__(
             cls, flow: int, program: int, fields: Sequence[tuple[int, int, int]]
         ) -> Message.ChangeProgram: ...
@@ -963,6 +967,7 @@ class Message:
     class Ready(Message):
         """A datapath is there."""
 
+        __match_args__: ClassVar[tuple[str, ...]]
         def __new__(cls, datapath: int) -> Message.Ready: ...
         @property
         def datapath(self) -> int: ...

@@ -47,7 +47,7 @@ def run(
     bind: Annotated[
         Path | None,
         typer.Option(
-            help="The agent's socket, where datapaths other than ebpf look for it [default: theirs]."
+            help="The agent's socket, where datapaths other than ebpf look for it; else each has its own."
         ),
     ] = None,
     take_over: Annotated[
