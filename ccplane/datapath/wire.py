@@ -26,7 +26,7 @@ class Field(NamedTuple):
     """A register and its new value, 64 bits."""
 
     kind: int
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     value: int
 
 
