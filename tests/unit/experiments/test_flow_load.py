@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import resource
-import select
 import socket
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,47 +64,6 @@ def test_all_connections_carry_the_load_at_its_rate(port: int, server: subproces
         sender.stdin.close()
         assert sender.wait(10) == 0
     assert server.wait(10) == 0, "the server ends when all connections have"
-
-
-def test_objects_are_sent_whole_by_some_at_a_time_to_each_address(port: int) -> None:
-    object_bytes = 100_000
-    with start("server", "0.0.0.0", port, "--count", COUNT) as server:
-        said(server)
-        objects = ["--active", 3, "--object-bytes", object_bytes, "--seconds", 0.3]
-        with client(port, "--clients", 5, *objects) as sender:
-            said(sender)
-            rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-            accepted = Counter(row[1] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01")
-            assert accepted == {f"0{number}00007F:{port:04X}": COUNT // 5 for number in range(1, 6)}
-            for _ in range(2):  # each line on stdin lets it send again
-                sender.stdin.write("\n")
-                sender.stdin.flush()
-                done = said(sender)
-                assert done["acked_bytes"] >= 10 * object_bytes, "whoever is done makes room for the next"
-                assert done["sent_bytes"] > 0.9 * done["acked_bytes"]
-                assert done["retrans_bytes"] < 0.1 * done["sent_bytes"]
-            sender.stdin.close()
-            assert sender.wait(10) == 0
-        assert server.wait(10) == 0
-
-
-def test_an_object_is_done_when_all_of_it_was_acknowledged() -> None:
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # takes less than an object
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(COUNT)
-        objects = ["--active", 3, "--object-bytes", 40_000, "--seconds", 0.2]
-        with client(listener.getsockname()[1], *objects) as sender:
-            said(sender)
-            receivers = [listener.accept()[0] for _ in range(COUNT)]
-            sender.stdin.write("\n")
-            sender.stdin.flush()
-            assert said(sender)["acked_bytes"] > 0
-            assert len(select.select(receivers, [], [], 0)[0]) == 3
-            sender.stdin.close()
-            for receiver in receivers:
-                receiver.close()
-            sender.wait(10)
 
 
 def test_a_connection_that_is_refused_is_an_error(port: int) -> None:

@@ -150,8 +150,8 @@ def test_another_datapath_is_refused_with_the_names_of_those_there_are() -> None
 
 
 def test_a_datapath_that_is_added_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds = (*registry.KINDS, replace(registry.KINDS[1], name="ns3"))
-    monkeypatch.setattr(registry, "KINDS", kinds)
+    kinds = (*registry.kinds(), replace(registry.kind_of(registry.SIM), name="ns3"))
+    monkeypatch.setattr(registry, "kinds", lambda: kinds)
     monkeypatch.setitem(runs.DATAPATHS, "ns3", record)
     result = run(SCENARIO, datapath="ns3")
     assert result.metadata["datapath"] == "ns3"
