@@ -15,7 +15,7 @@ tests="tests/unit/agent tests/unit/datapath tests/unit/ccp_algs"
 case $feature in
 rtcp)
     rm -r native/ccp-rtcp native/ccp-rtcp-core native/ccp-sim/src/rtcp native/ccp-native/src/rtcp
-    rm -r ccplane/agent/features/rtcp experiments/features/rtcp experiments/papers/r_tcp
+    rm -r ccplane/agent/features/rtcp experiments/features/rtcp experiments/papers/r_tcp docs/papers/r-tcp.md
     rm -r ccp_algs/rtcp ccp_algs/r_tcp_bbr3.py ccp_algs/r_tcp_cubic.py ccp_algs/r_tcp_hyvar.py
     rm -r tests/unit/ccp_algs/rtcp $(git -C "$here" ls-files 'tests/unit/*/test_*rtcp*.py' 'tests/unit/*/test_r_tcp_*.py')
     sed -i 's/ "ccp-rtcp", "ccp-rtcp-core",//' native/Cargo.toml

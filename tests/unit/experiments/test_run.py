@@ -20,6 +20,7 @@ from experiments.netlab.spec import Direction
 from experiments.results import Result
 from experiments.run import judge, run
 from experiments.runs import places
+from experiments.runs.program import Failure, Program
 from experiments.runs.recording import Recording
 from experiments.scenario import Flow, PointToPoint, Scenario
 from tests.unit.experiments.recorded import flow_record, of_quic, quic_sample, record, recording, steady
@@ -217,3 +218,12 @@ def test_an_error_of_another_kind_is_kept_too(tmp_path: Path, monkeypatch: pytes
     stored = json.loads((tmp_path / "here.incomplete" / "metadata.json").read_text())
     assert stored["complete"] is False
     assert stored["error"]["message"] == "no agent"
+
+
+def test_a_program_of_a_feature_that_fails_is_named_with_its_words(tmp_path: Path) -> None:
+    program = Program(["no-such-command"], tmp_path / "lines", Failure("the feature failed", "mend it"))
+    program.process.wait(30)
+    with pytest.raises(RunError) as caught:
+        program.must_run()
+    assert (caught.value.slug, caught.value.fix) == ("run.feature", "mend it")
+    assert "no-such-command" in caught.value.why

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from ccplane.agent.events import Event
-from ccplane.base.errors import CcpError, Several
+from ccplane.base.errors import CcpError, LoadError, Several
 from experiments.errors import RunError
 from experiments.events import SetParam
 from experiments.features.rtcp import FEATURE, live
-from experiments.runs import tables
+from experiments.runs import steering, tables
 from experiments.runs.leavings import reports
 from experiments.runs.recording import Recording
-from experiments.runs.variants import congestion_of, variants_of
+from experiments.runs.variants import Variant, congestion_of, variants_of
 from experiments.scenario import Flow, Scenario, SocketSwitch
 from experiments.sweep import PlannedRun
 from experiments.traffic.spec import Quic
@@ -172,3 +172,11 @@ def test_a_run_without_r_tcp_has_an_empty_table(tmp_path: Path) -> None:
     tables.write(kept, tmp_path)
     assert not (tmp_path / "rate_limits.parquet").exists()
     assert tables.read(tmp_path, "rate_limits").empty
+
+
+def test_an_algorithm_that_is_the_kernels_only_is_refused_for_quic_flows(tmp_path: Path) -> None:
+    variant = Variant("r_tcp_cubic", "r_tcp_cubic", {}, "quic")
+    with open(tmp_path / "log", "wb") as log, pytest.raises(LoadError) as caught:
+        steering.Steering([variant], log, None, str(tmp_path / "agent"), datapath="quic")
+    assert caught.value.slug == "load.extension"
+    assert "kernel datapath" in caught.value.fix

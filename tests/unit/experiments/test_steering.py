@@ -124,14 +124,6 @@ def test_the_agent_of_quic_flows_is_at_its_socket_and_takes_changes(tmp_path: Pa
     assert not socket.exists()
 
 
-def test_an_algorithm_that_is_the_kernels_only_is_refused_for_quic_flows(tmp_path: Path) -> None:
-    variant = Variant("r_tcp_cubic", "r_tcp_cubic", {}, "quic")
-    with open(tmp_path / "log", "wb") as log, pytest.raises(LoadError) as caught:
-        steering.Steering([variant], log, None, str(tmp_path / "agent"), datapath="quic")
-    assert caught.value.slug == "load.extension"
-    assert "kernel datapath" in caught.value.fix
-
-
 def test_names_fit_into_the_kernel(tmp_path: Path) -> None:
     file = tmp_path / "My-Very-Long-Name.py"
     file.write_text("from ccp_algs.cubic import Cubic\n\n\nclass Mine(Cubic):\n    name = ''\n")
