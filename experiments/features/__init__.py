@@ -55,7 +55,7 @@ class Feature:
         yield from ()
 
     def line_of(self, event: Event) -> bytes:
-        """Return an event of the agent as a line of JSON."""
+        """Return an event of the agent as a line of JSON; a feature with `events` overrides this."""
         raise NotImplementedError
 
     def columns(self) -> Mapping[str, Mapping[str, pa.DataType]]:
@@ -63,7 +63,7 @@ class Feature:
         return {}
 
     def tables(self, recording: Recording) -> Mapping[str, pd.DataFrame]:
-        """Return the tables of a recording by name; those without anything to tell may be left out."""
+        """Return the tables of a recording by name; empty ones may be left out."""
         return {}
 
     def live(
