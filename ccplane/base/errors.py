@@ -26,6 +26,8 @@ SLUGS: Final[dict[str, str]] = {
     "load.no_extra": "a package that an extra of ccplane brings is not installed",
     "load.no_native_module": "the package was installed without its compiled part",
     "load.shadowed": "a file or folder of the user's has the name of a package of ccplane",
+    "option.bad_quantity": "a duration, rate or size cannot be parsed",
+    "option.out_of_range": "a duration, rate or size is outside the option's range",
 }
 """Slug of this package -> what it means."""
 
