@@ -170,14 +170,27 @@ def _completion(kind: Kind) -> Callable[[str], list[str]]:
 # --- one name, one meaning ---------------------------------------------------------------------------------
 
 
-def seconds(help: str = "Time to run", *, min: float | None = None, panel: str | None = None) -> Any:
+def seconds(
+    help: str = "Time to run",
+    *,
+    min: float | None = None,
+    max: float | None = None,
+    whole: bool = False,
+    panel: str | None = None,
+    show_default: bool | str = True,
+) -> Any:
     """Return `-t/--seconds`: how long something runs, in s."""
-    return duration("--seconds", "-t", unit="s", help=help, min=min, panel=panel)
+    names = ("--seconds", "-t")
+    return _quantity("duration", names, "s", help, min, max, whole, panel, "DURATION", show_default)
 
 
-def out(help: str, *, metavar: str = "PATH", panel: str | None = None) -> Any:
+def out(
+    help: str, *, metavar: str = "PATH", panel: str | None = None, show_default: bool | str = True
+) -> Any:
     """Return `-o/--out`: the file or directory that results are written to."""
-    return typer.Option("--out", "-o", metavar=metavar, help=help, rich_help_panel=panel)
+    return typer.Option(
+        "--out", "-o", metavar=metavar, help=help, rich_help_panel=panel, show_default=show_default
+    )
 
 
 def param(
@@ -190,9 +203,16 @@ def param(
     return typer.Option("--param", "-p", metavar=metavar, help=help, rich_help_panel=panel)
 
 
-def algorithm(help: str = "Algorithm.", *, panel: str | None = None) -> Any:
+def algorithm(help: str = "Algorithm.", *, panel: str | None = None, show_default: bool | str = True) -> Any:
     """Return `-a/--algorithm`: an algorithm by name, or the algorithm whose flows are meant."""
-    return typer.Option("--algorithm", "-a", metavar="ALGORITHM", help=help, rich_help_panel=panel)
+    return typer.Option(
+        "--algorithm",
+        "-a",
+        metavar="ALGORITHM",
+        help=help,
+        rich_help_panel=panel,
+        show_default=show_default,
+    )
 
 
 def sender(default: str, *, panel: str | None = None) -> Any:
