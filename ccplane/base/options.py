@@ -33,6 +33,7 @@ __all__ = [
     "out",
     "param",
     "rate",
+    "ratio",
     "seconds",
     "sender",
     "size",
@@ -106,6 +107,38 @@ def size(
 ) -> Any:
     """Return an option for a size, such as `64kb`: as `duration`; unit b, kb, mb or gb (powers of 1024)."""
     return _quantity("size", names, unit, help, min, max, whole, panel, metavar, show_default)
+
+
+def ratio(
+    *names: str,
+    help: str,
+    max: float = 1.0,
+    panel: str | None = None,
+    metavar: str = "RATIO",
+    show_default: bool | str = True,
+) -> Any:
+    """Return an option for a fraction from 0 to `max`, written as `0.005` or as `0.5%`."""
+
+    def parsed(text: Any) -> float:
+        number, percent = str(text).strip(), 1.0
+        if number.endswith("%"):
+            number, percent = number[:-1], 0.01
+        try:
+            value = float(number) * percent
+        except ValueError:
+            raise _refused(names[0], text, "it is not a number such as 0.005 or 0.5%") from None
+        if not 0 <= value <= max:
+            raise _refused(names[0], text, f"it must be at least 0 and at most {max:g}")
+        return value
+
+    return typer.Option(
+        *names,
+        parser=parsed,
+        metavar=metavar,
+        help=f"{help.rstrip('.')}, such as 0.01 or 1%.",
+        rich_help_panel=panel,
+        show_default=show_default,
+    )
 
 
 def _quantity(

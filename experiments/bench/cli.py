@@ -32,7 +32,9 @@ from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import LEAST_ROUNDS, Plan
 
-app = typer.Typer(help="Benchmark ccplane against the kernel on this machine.", no_args_is_help=True)
+app = typer.Typer(
+    help="Benchmark ccplane against the kernel on this machine.", no_args_is_help=True, add_completion=False
+)
 
 PIPE_WIDTH: Final = 120
 

@@ -32,7 +32,7 @@ _PIPE_WIDTH: Final = 120
 
 _ABOUT: Final = "Train, evaluate and export the policies of learned algorithms, in simulated networks."
 
-app = typer.Typer(help=_ABOUT, no_args_is_help=True)
+app = typer.Typer(help=_ABOUT, no_args_is_help=True, add_completion=False)
 
 
 @app.callback()

@@ -33,7 +33,7 @@ Examples:
     ccp paper {name} --quick --dry-run
     {sudo}ccp paper {name} --quick --part {part}{simulated}"""
 
-app = typer.Typer(help=_ABOUT, no_args_is_help=True)
+app = typer.Typer(help=_ABOUT, no_args_is_help=True, add_completion=False)
 
 _Quick = Annotated[bool, typer.Option("--quick", help="Run fewer points, for a shorter time each.")]
 _Part = Annotated[list[str] | None, typer.Option("--part", help="Run only this part; repeatable.")]
