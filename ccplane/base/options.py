@@ -36,6 +36,7 @@ __all__ = [
     "out",
     "param",
     "rate",
+    "ratio",
     "seconds",
     "sender",
     "size",
@@ -116,6 +117,38 @@ def size(
     return _quantity("size", names, unit, help, min, max, whole, panel, metavar, show_default)
 
 
+def ratio(
+    *names: str,
+    help: str,
+    max: float = 1.0,
+    panel: str | None = None,
+    metavar: str = "RATIO",
+    show_default: bool | str = True,
+) -> Any:
+    """Return an option for a fraction from 0 to `max`, written as `0.005` or as `0.5%`."""
+
+    def parsed(text: Any) -> float:
+        number, percent = str(text).strip(), 1.0
+        if number.endswith("%"):
+            number, percent = number[:-1], 0.01
+        try:
+            value = float(number) * percent
+        except ValueError:
+            raise _refused(names[0], text, "it is not a number such as 0.005 or 0.5%") from None
+        if not 0 <= value <= max:
+            raise _refused(names[0], text, f"it must be at least 0 and at most {max:g}")
+        return value
+
+    return typer.Option(
+        *names,
+        parser=parsed,
+        metavar=metavar,
+        help=f"{help.rstrip('.')}, such as 0.01 or 1%.",
+        rich_help_panel=panel,
+        show_default=show_default,
+    )
+
+
 def _quantity(
     kind: Kind,
     names: tuple[str, ...],
@@ -178,14 +211,27 @@ def _completion(kind: Kind) -> Callable[[str], list[str]]:
 # --- one name, one meaning ---------------------------------------------------------------------------------
 
 
-def seconds(help: str = "Time to run", *, min: float | None = None, panel: str | None = None) -> Any:
+def seconds(
+    help: str = "Time to run",
+    *,
+    min: float | None = None,
+    max: float | None = None,
+    whole: bool = False,
+    panel: str | None = None,
+    show_default: bool | str = True,
+) -> Any:
     """Return `-t/--seconds`: how long something runs, in s."""
-    return duration("--seconds", "-t", unit="s", help=help, min=min, panel=panel)
+    names = ("--seconds", "-t")
+    return _quantity("duration", names, "s", help, min, max, whole, panel, "DURATION", show_default)
 
 
-def out(help: str, *, metavar: str = "PATH", panel: str | None = None) -> Any:
+def out(
+    help: str, *, metavar: str = "PATH", panel: str | None = None, show_default: bool | str = True
+) -> Any:
     """Return `-o/--out`: the file or directory that results are written to."""
-    return typer.Option("--out", "-o", metavar=metavar, help=help, rich_help_panel=panel)
+    return typer.Option(
+        "--out", "-o", metavar=metavar, help=help, rich_help_panel=panel, show_default=show_default
+    )
 
 
 def param(
@@ -198,9 +244,16 @@ def param(
     return typer.Option("--param", "-p", metavar=metavar, help=help, rich_help_panel=panel)
 
 
-def algorithm(help: str = "Algorithm.", *, panel: str | None = None) -> Any:
+def algorithm(help: str = "Algorithm.", *, panel: str | None = None, show_default: bool | str = True) -> Any:
     """Return `-a/--algorithm`: an algorithm by name, or the algorithm whose flows are meant."""
-    return typer.Option("--algorithm", "-a", metavar="ALGORITHM", help=help, rich_help_panel=panel)
+    return typer.Option(
+        "--algorithm",
+        "-a",
+        metavar="ALGORITHM",
+        help=help,
+        rich_help_panel=panel,
+        show_default=show_default,
+    )
 
 
 def sender(default: str, *, panel: str | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""Which benchmarks there are, how long each takes, and all of them in turn."""
+"""All benchmarks, how long each takes, and a function that runs them in turn."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Benchmark:
     """One benchmark.
 
     Attributes:
-        plan: How long it measures, unless told otherwise.
-        minutes: About how long that takes on two cores: if the least number of rounds does, and if none is
-            disturbed and none too many.
+        plan: The default plan.
+        minutes: Approximate time on two cores with the minimum and the maximum number of rounds, if none of
+            them is disturbed [min].
     """
 
     plan: Plan
@@ -29,7 +29,7 @@ class Benchmark:
 
     @property
     def told_minutes(self) -> str:
-        """How long it takes, for people."""
+        """The time as text."""
         least, most = self.minutes
         return f"{least:g} to {most:g} minutes" if least != most else f"{least:g} minutes"
 
@@ -42,22 +42,22 @@ BENCHMARKS: Final = {
     "flows": Benchmark(Plan(max_rounds=12), (3, 7)),
     "bus": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
 }
-"""Name -> benchmark, in the order in which all are run."""
+"""Name -> benchmark, in the order in which `run` runs them."""
 
 
 def run(console: Console, keep: Path | None = None) -> list[str]:
-    """Run all benchmarks, each in a process of its own, and say beforehand how long that takes.
+    """Run all benchmarks, each in its own process; first print how long each takes.
 
     Args:
-        console: Where to say it.
+        console: Console to print to.
         keep: Folder for the results.
 
     Returns:
-        Those that failed.
+        Names of the benchmarks that failed.
     """
     console.print(*(f"{name}: {benchmark.told_minutes}" for name, benchmark in BENCHMARKS.items()), sep="\n")
     least, most = (sum(benchmark.minutes[end] for benchmark in BENCHMARKS.values()) for end in (0, 1))
-    console.print(f"all: {least:.0f} to {most:.0f} minutes; longer where rounds are disturbed and repeated")
+    console.print(f"all: {least:.0f} to {most:.0f} minutes; longer if rounds are disturbed and repeated")
     failed = []
     for name in BENCHMARKS:
         begun_s = time.monotonic()
