@@ -5,6 +5,8 @@ Use them in annotations:
     seconds: Annotated[float, options.seconds("Time to send")] = options.in_unit(10, "s")
     window_ms: Annotated[float, options.duration("--window", unit="ms", help="Length of a window")] = 100
 
+and `app.command(epilog=options.examples("ccp simulate cubic -t 2min"))` for the examples below the help.
+
 The value that a command gets is in the unit that its parameter's name ends with. A bare number on the command
 line is also in this unit.
 """
@@ -29,6 +31,7 @@ __all__ = [
     "algorithm",
     "broker",
     "duration",
+    "examples",
     "in_unit",
     "out",
     "param",
@@ -47,6 +50,11 @@ _COMPLETED: Final[dict[Kind, tuple[str, ...]]] = {
     "rate": ("kbit", "mbit", "gbit"),
     "size": ("kb", "mb", "gb"),
 }
+
+
+def examples(*commands: str) -> str:
+    """Return commands as the `epilog` of a command's help, each on a line of its own, to be pasted."""
+    return "\n\n".join(("Examples:", *(command.replace("[", "\\[") for command in commands)))
 
 
 # --- durations, rates, sizes -------------------------------------------------------------------------------
