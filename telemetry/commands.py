@@ -40,7 +40,11 @@ def _lifetime(unit: str) -> str:
     return f"{TTL_INTERVALS} {unit}, at least {LEAST_TTL_MS}ms"
 
 
-@app.command()
+@app.command(
+    epilog=options.examples(
+        "ccp receive --peer 10.0.0.1", "ccp receive --peer 10.0.0.1 --interval 100ms --broker mqtt://10.0.0.1"
+    )
+)
 def receive(
     peer: Annotated[
         list[str] | None,
@@ -127,7 +131,10 @@ def receive(
         ),
     ] = "paper",
     detector: Annotated[
-        list[str] | None, options.param("Set a parameter of the regime detector; repeatable.")
+        list[str] | None,
+        options.param(
+            "Set a parameter of the regime detector (names: `ccp regime replay --help`); repeatable."
+        ),
     ] = None,
     regime_ttl_ms: Annotated[
         int | None,
@@ -168,10 +175,6 @@ def receive(
 
     The signals are printed, and published on the telemetry bus if --broker is given.
     Ctrl-C stops.
-
-    Examples:
-        ccp receive --peer 10.0.0.1
-        ccp receive --peer 10.0.0.1 --interval 100ms --broker mqtt://10.0.0.1
     """
     try:
         if respond:

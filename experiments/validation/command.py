@@ -58,12 +58,8 @@ def validation_command(
 ) -> None:
     """Run randomly drawn scenarios on the kernel and in the simulator, and print the simulator's errors.
 
-    A scenario takes about half a minute. Ctrl-C interrupts; the same command resumes. Exit code 1: runs are
-    missing.
-
-    Examples:
-        sudo ccp bench validation
-        sudo ccp bench validation --draw 25 --seed 1 --case s1-007
+    A scenario takes about half a minute. Ctrl-C interrupts; the same command resumes.
+    Exit code 1: runs are missing.
     """
     place = out / f"draw-{seed}"
     drawn = drawing.draw_scenarios(draw, seed, place / "traces", trace or ())
