@@ -1,4 +1,4 @@
-"""`ccp receive`: the receiver agent, and the responder to UDP probes."""
+"""`ccp telemetry receive`: the receiver agent, and the responder to UDP probes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def _lifetime(unit: str) -> str:
 
 @app.command(
     epilog=options.examples(
-        "ccp receive --peer 10.0.0.1", "ccp receive --peer 10.0.0.1 --interval 100ms --broker mqtt://10.0.0.1"
+        "ccp telemetry receive --peer 10.0.0.1",
+        "ccp telemetry receive --peer 10.0.0.1 --interval 100ms --broker mqtt://10.0.0.1",
     )
 )
 def receive(
