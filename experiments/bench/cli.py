@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
@@ -202,19 +201,8 @@ def _sim(plan: Plan) -> BenchResult:
 def all_command(keep: Keep = None) -> None:
     """Run all benchmarks in turn, and print how long each took.
 
-    `ccp bench validation` is not included. Exit code 1: a benchmark failed; the others still ran.
+    Exit code 1: a benchmark failed; the others still ran.
     """
     if failed := every.run(Console(), keep):
         typer.echo(f"failed: {', '.join(failed)}", err=True)
         raise typer.Exit(1)
-
-
-if importlib.util.find_spec("experiments.validation"):  # wheels do not contain it
-    from experiments.validation.command import validation_command
-
-    app.command(
-        "validation",
-        epilog=options.examples(
-            "sudo ccp bench validation", "sudo ccp bench validation --seed 1 --case s1-007"
-        ),
-    )(validation_command)

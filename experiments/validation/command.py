@@ -1,4 +1,4 @@
-"""`ccp bench validation`: compare the simulator with this kernel."""
+"""`ccp validate`: compare the simulator with this kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ OUT: Final = Path("out/validation")
 _PIPE_WIDTH: Final = 160
 
 
-def validation_command(
+app = typer.Typer(add_completion=False)
+
+
+@app.command(epilog=options.examples("sudo ccp validate", "sudo ccp validate --seed 1 --case s1-007"))
+def validate(
     draw: Annotated[int, typer.Option(min=1, metavar="N", help="Number of scenarios to draw.")] = 25,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the draw.")] = 1,
     case: Annotated[

@@ -21,7 +21,7 @@ CONNECT_S: Final = 10.0
 """Time limit for the connection [s]."""
 FLUSH_S: Final = 5.0
 """Time limit for the acknowledgement [s]."""
-PREFIX: Final = "tell-"
+PREFIX: Final = "publish-"
 """Precedes the receiver's address in the sender name: the broker retains the last decision of each sender."""
 
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
