@@ -26,7 +26,7 @@ class ReceiverAgent(Plain, frozen=True):
         peers: Hosts that it watches; those that send flows to it, if none are named.
         mode: The paper's constants, those for faster networks, or the latter with an eye on own queues; see
             docs/regime.md.
-        detector: Parameters of the detector that are not the mode's, as for `ccp receive --regime-set`.
+        detector: Parameters of the detector that are not the mode's, as for `ccp receive --param`.
         window_ms: What an observation covers [ms]; the mode's, if None.
         interval_ms: Time between two signals [ms]; the mode's, if None.
         probe_ms: Time between two probes of a peer's RTT [ms]; the mode's, if None.

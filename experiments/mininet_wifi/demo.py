@@ -101,9 +101,9 @@ def running_nodes(chain: Chain) -> Iterator[None]:
     Raises:
         WifiError: `wifi.no_node`.
     """
-    source = ["source", "--wireless", "--max-nodes", "2", "--to", f"{chain.sink.host.ipv6}/128"]
+    source = ["source", "--wireless", "--max-nodes", "2", "--to-prefix", f"{chain.sink.host.ipv6}/128"]
     broker = f"mqtt://{chain.broker_for_sink}:{PORT}"
-    sink = ["sink", "--interval-ms", str(INTERVAL_MS), "--broker", broker, "--sender", "sta2"]
+    sink = ["sink", "--interval", str(INTERVAL_MS), "--broker", broker, "--sender", "sta2"]
     roles = [
         (chain.source, source),
         (chain.wire, ["transit", "--node-id", str(WIRE_ID)]),

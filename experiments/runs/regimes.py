@@ -83,12 +83,12 @@ def receive_arguments(
         families: Iterable[Family] = dict.fromkeys(flow.family for flow in flows if flow.sender == peer)
         for family in families or ("ipv4",):
             arguments += ["--peer", hosts[peer].address(family)]
-    arguments += _given("--window-ms", receiver.window_ms)
-    arguments += _given("--interval-ms", receiver.interval_ms)
-    arguments += _given("--probe-ms", receiver.probe_ms)
-    arguments += _given("--regime-ttl-ms", receiver.ttl_ms)
+    arguments += _given("--window", receiver.window_ms)
+    arguments += _given("--interval", receiver.interval_ms)
+    arguments += _given("--probe-interval", receiver.probe_ms)
+    arguments += _given("--regime-ttl", receiver.ttl_ms)
     for setting in settings_of(receiver):
-        arguments += ["--regime-set", setting]
+        arguments += ["--param", setting]
     return [*arguments, "--sender", f"{receiver.host}-receiver"]
 
 

@@ -256,7 +256,7 @@ def test_ctrl_c_leaves_finished_runs_and_nothing_else(tmp_path: Path, jobs: int)
     grid, out = tmp_path / "grid.yaml", tmp_path / "out"
     grid.write_text(GRID)
     with subprocess.Popen(
-        command("sweep", grid, "--out", out, "--jobs", jobs, "--set", "flows.flow.params={}"),
+        command("sweep", grid, "--out", out, "--jobs", jobs, "--param", "flows.flow.params={}"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -143,8 +143,8 @@ def scene(
         brokers.enter_context(broker_on(host))
         plane = stack.enter_context(agent_here(Description([algorithm]), max_flows=64))
         stack.enter_context(listening(plane, sender, for_sender))
-        options = ["--peer", sender.ipv4, "--interval-ms", "100", "--probe-ms", "10", "--sender", SENDER]
-        options += ["--broker", f"mqtt://{for_receiver}", "--ttl-ms", str(ttl_ms)]
+        options = ["--peer", sender.ipv4, "--interval", "100", "--probe-interval", "10", "--sender", SENDER]
+        options += ["--broker", f"mqtt://{for_receiver}", "--ttl", str(ttl_ms)]
         watch = stack.enter_context(TcpWatch(sender))
         for number, port in enumerate(client_ports):
             bound: IperfOptions = {"client_port": port} if port else {}

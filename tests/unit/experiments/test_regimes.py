@@ -148,11 +148,11 @@ def test_a_receiver_agent_watches_the_addresses_that_send_to_it() -> None:
     assert arguments[:2] == ["receive", "--regime"]
     assert option(arguments, "--peer") == [SENDER[1], SENDER[0]]
     assert option(arguments, "--regime-mode") == ["paper"]
-    assert option(arguments, "--regime-set") == ["delta_ms=2.5"]
-    assert option(arguments, "--probe-ms") == ["20"]
+    assert option(arguments, "--param") == ["delta_ms=2.5"]
+    assert option(arguments, "--probe-interval") == ["20"]
     assert option(arguments, "--netns") == ["/var/run/netns/ccplab-receiver"]
     assert option(arguments, "--broker") == [BROKER]
-    assert "--interval-ms" not in arguments
+    assert "--interval" not in arguments
 
 
 def test_a_switch_is_told_names_of_the_kernel_and_addresses() -> None:
