@@ -17,6 +17,7 @@ SLUGS: Final[dict[str, str]] = {
     "bus.port_taken": "the port of the embedded broker cannot be listened on",
     "bus.tls_files": "a certificate or key for TLS cannot be used",
     "bus.unknown_kind": "there is no topic for such a message",
+    "bus.unknown_user": "a password file has no such user",
     "bus.users_required": "a broker that others reach would let everybody in",
 }
 """Slug -> what it means; each has a test that names it."""

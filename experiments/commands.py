@@ -62,7 +62,13 @@ On = Annotated[
 _MAX_ROWS: Final = 40
 
 
-@app.command("run")
+@app.command(
+    "run",
+    epilog=options.examples(
+        "ccp experiment run experiments/scenarios/two-flows.yaml --datapath sim",
+        "sudo ccp experiment run experiments/scenarios/two-flows.yaml -p duration_s=5 -o out/two-flows",
+    ),
+)
 def run_(
     file: Annotated[Path, typer.Argument(help="Scenario, a YAML file.")],
     out: Annotated[Path | None, options.out("Folder for the result.", show_default="out/NAME-TIME")] = None,
@@ -74,10 +80,6 @@ def run_(
 
     With in-band telemetry, the summary shows the nodes' queues and the causes of
     losses; with regime detection, how long each regime lasted.
-
-    Examples:
-        ccp experiment run experiments/scenarios/two-flows.yaml --datapath sim
-        sudo ccp experiment run experiments/scenarios/two-flows.yaml -p duration_s=5 -o out/two-flows
     """
     from experiments.run import run
 
@@ -94,7 +96,13 @@ def run_(
     typer.echo(f"result: {out}")
 
 
-@app.command("sweep")
+@app.command(
+    "sweep",
+    epilog=options.examples(
+        "ccp experiment sweep experiments/scenarios/buffers.yaml --dry-run",
+        "sudo ccp experiment sweep experiments/scenarios/buffers.yaml --repeats 10",
+    ),
+)
 def sweep_(
     file: Annotated[Path, typer.Argument(help="Grid, a YAML file.")],
     out: Annotated[
@@ -121,10 +129,6 @@ def sweep_(
     """Run all points of a grid that are still missing, and print a summary. Real sockets need root.
 
     Ctrl-C interrupts; the same command resumes. Exit code 1: runs are missing.
-
-    Examples:
-        ccp experiment sweep experiments/scenarios/buffers.yaml --dry-run
-        sudo ccp experiment sweep experiments/scenarios/buffers.yaml --repeats 10
     """
     from dataclasses import replace
 
@@ -157,18 +161,14 @@ def sweep_(
         raise typer.Exit(1)
 
 
-@app.command("list")
+@app.command("list", epilog=options.examples("ccp experiment list out"))
 def list_(
     directory: Annotated[
         Path, typer.Argument(metavar="[FOLDER]", help="Folder, searched recursively.")
     ] = OUT,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the results of runs and sweeps in a folder.
-
-    Example:
-        ccp experiment list out
-    """
+    """List the results of runs and sweeps in a folder."""
     found = list(_found(directory))
     if as_json:
         print_json(found)
@@ -182,7 +182,7 @@ def list_(
     _console().print(table)
 
 
-@app.command()
+@app.command(epilog=options.examples("ccp experiment plot out/two-flows --format svg"))
 def plot(
     result: Annotated[Path, typer.Argument(help="Folder of a run or a sweep.")],
     out: Annotated[Path | None, options.out("Folder for the figures.", show_default="RESULT/plots")] = None,
@@ -192,11 +192,7 @@ def plot(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Draw the figures of a run or a sweep.
-
-    Example:
-        ccp experiment plot out/two-flows --format svg
-    """
+    """Draw the figures of a run or a sweep."""
     from experiments import plots
 
     opened = _open(result)

@@ -29,7 +29,12 @@ app = typer.Typer(add_completion=False)
 USUAL: Final = SimOrder(())
 
 
-@app.command()
+@app.command(
+    epilog=options.examples(
+        "ccp simulate cubic kernel/cubic",
+        "ccp simulate mine.py -p beta=0.8 --rate 50mbit --rtt 20ms --loss 0.5% -t 30",
+    )
+)
 def simulate(
     context: typer.Context,
     algorithm: Annotated[
@@ -75,12 +80,7 @@ def simulate(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Simulate flows over one path, and print their goodput, retransmissions and RTT. Needs no root.
-
-    Examples:
-        ccp simulate cubic kernel/cubic
-        ccp simulate mine.py -p beta=0.8 --rate 50mbit --rtt 20ms --loss 0.5% -t 30
-    """
+    """Simulate flows over one path, and print their goodput, retransmissions and RTT. Needs no root."""
     from experiments.runs.sim_command import run
 
     if scenario:

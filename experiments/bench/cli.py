@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
@@ -110,8 +109,11 @@ def benchmark(name: str) -> Callable[[_Run], _Run]:
         own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
         take(command, [*own, *common.values()])
         sudo = "" if name in _WITHOUT_ROOT else "sudo "
-        example = f"Example:\n    {sudo}ccp bench {name} --keep out/bench"
-        app.command(name, help=f"{run.__doc__}\n\nThis takes {about.told_minutes}.\n\n{example}")(command)
+        app.command(
+            name,
+            help=f"{run.__doc__}\n\nThis takes {about.told_minutes}.",
+            epilog=options.examples(f"{sudo}ccp bench {name} --keep out/bench"),
+        )(command)
         return run
 
     return decorate
@@ -195,21 +197,12 @@ def _sim(plan: Plan) -> BenchResult:
     return sim.run(plan)
 
 
-@app.command("all")
+@app.command("all", epilog=options.examples("sudo ccp bench all --keep out/bench"))
 def all_command(keep: Keep = None) -> None:
     """Run all benchmarks in turn, and print how long each took.
 
-    `ccp bench validation` is not included. Exit code 1: a benchmark failed; the others still ran.
-
-    Example:
-        sudo ccp bench all --keep out/bench
+    Exit code 1: a benchmark failed; the others still ran.
     """
     if failed := every.run(Console(), keep):
         typer.echo(f"failed: {', '.join(failed)}", err=True)
         raise typer.Exit(1)
-
-
-if importlib.util.find_spec("experiments.validation"):  # wheels do not contain it
-    from experiments.validation.command import validation_command
-
-    app.command("validation")(validation_command)

@@ -39,10 +39,15 @@ app = typer.Typer(add_completion=False)
 if importlib.util.find_spec("experiments.mininet_wifi"):  # wheels do not contain it
     from experiments.demo.wifi import wifi
 
-    app.command()(wifi)
+    app.command(
+        epilog=options.examples("sudo ccp demo wifi", "sudo ccp demo wifi --figure 6 -o figure6.svg")
+    )(wifi)
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(
+    invoke_without_command=True,
+    epilog=options.examples("ccp demo", "sudo ccp demo --datapath ebpf -o demo.svg"),
+)
 def demo(
     context: typer.Context,
     seconds: Annotated[
@@ -60,12 +65,7 @@ def demo(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show ccplane in about a minute: five flows, one of them edited while it sends; a table and a picture.
-
-    Examples:
-        ccp demo
-        sudo ccp demo --datapath ebpf -o demo.svg
-    """
+    """Show ccplane in a minute: five flows, one of them edited while it sends; a table and a picture."""
     if context.invoked_subcommand is not None:
         _no_options(context)
         return

@@ -96,10 +96,6 @@ def wifi(
 
     Needs root, hostapd, iw, Mosquitto, iperf3, and a kernel with mac80211_hwsim.
     `make test-wifi` builds a virtual machine that has them.
-
-    Examples:
-        sudo ccp demo wifi
-        sudo ccp demo wifi --figure 6 -o figure6.svg
     """
     with extra_part():
         from experiments.demo.wifi_picture import draw

@@ -40,7 +40,10 @@ def _train() -> None:
     """Train, evaluate and export the policies of learned algorithms, in simulated networks."""
 
 
-@app.command("hyvar")
+@app.command(
+    "hyvar",
+    epilog=options.examples("ccp train hyvar -o out/mine", "ccp train export out/mine -o mine.safetensors"),
+)
 def hyvar(
     out: Annotated[
         Path | None, options.out("Folder for checkpoints.", show_default="out/training/hyvar-TIME")
@@ -77,10 +80,6 @@ def hyvar(
     """Train Hyvar's policy with PPO. Ctrl-C stops and saves a checkpoint; `--resume` continues from it.
 
     Training needs ccplane's extra `train` (docs/learning.md); running a policy does not.
-
-    Examples:
-        ccp train hyvar -o out/mine
-        ccp train export out/mine -o mine.safetensors
     """
     from experiments.learning import files, training
 
@@ -103,19 +102,15 @@ def hyvar(
     typer.echo(f"{checkpoint}: {trainer.steps} steps")
 
 
-@app.command("domain")
+@app.command("domain", epilog=options.examples("ccp train domain > mine.yaml"))
 def domain_() -> None:
-    """Print the distribution of network paths that the shipped policy was trained on.
-
-    Example:
-        ccp train domain > mine.yaml
-    """
+    """Print the distribution of network paths that the shipped policy was trained on."""
     from experiments.learning import files
 
     typer.echo(files.text_of(files.DOMAIN), nl=False)
 
 
-@app.command("reward")
+@app.command("reward", epilog=options.examples("ccp train reward hyvar > mine.py"))
 def reward_(
     name: Annotated[
         str,
@@ -124,17 +119,13 @@ def reward_(
         ),
     ] = "hyvar",
 ) -> None:
-    """Print the Python file of a reward function.
-
-    Example:
-        ccp train reward hyvar > mine.py
-    """
+    """Print the Python file of a reward function."""
     from experiments.learning import files
 
     typer.echo(files.text_of(files.named(name)), nl=False)
 
 
-@app.command("export")
+@app.command("export", epilog=options.examples("ccp train export out/mine -o mine.safetensors"))
 def export_(
     directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a training.")],
     out: Annotated[
@@ -145,17 +136,13 @@ def export_(
         ),
     ],
 ) -> None:
-    """Write the policy of a training's last checkpoint to a file that Hyvar can load.
-
-    Example:
-        ccp train export out/mine -o mine.safetensors
-    """
+    """Write the policy of a training's last checkpoint to a file that Hyvar can load."""
     from experiments.learning import export, training
 
     typer.echo(f"{out}: sha256 {export.export(training.last_checkpoint(directory), out)}")
 
 
-@app.command("evaluate")
+@app.command("evaluate", epilog=options.examples("ccp train evaluate mine.safetensors"))
 def evaluate_(
     policy: Annotated[
         Path | None,
@@ -174,11 +161,7 @@ def evaluate_(
         bool, typer.Option("--json", help="Print JSON, one object for each path and algorithm.")
     ] = False,
 ) -> None:
-    """Compare a policy with CUBIC, Reno and BBR on a fixed set of simulated paths.
-
-    Example:
-        ccp train evaluate mine.safetensors
-    """
+    """Compare a policy with CUBIC, Reno and BBR on a fixed set of simulated paths."""
     from ccp_algs.hyvar.policy import SHIPPED, load_policy
     from experiments.learning.evaluation import Contender, evaluate
 

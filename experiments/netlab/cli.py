@@ -25,13 +25,9 @@ app = typer.Typer(
 _DEFAULT: Final = Cellular()
 
 
-@app.command("list")
+@app.command("list", epilog=options.examples("sudo ccp lab list"))
 def list_(as_json: options.AsJson = False) -> None:
-    """List the network namespaces of experiments, their owners, and whether the experiment still runs.
-
-    Example:
-        sudo ccp lab list
-    """
+    """List the network namespaces of experiments, their owners, and whether the experiment still runs."""
     found = lab.list_namespaces()
     if as_json:
         print(json.dumps([asdict(leftover) for leftover in found]))
@@ -48,13 +44,9 @@ def list_(as_json: options.AsJson = False) -> None:
     Console().print(table)
 
 
-@app.command()
+@app.command(epilog=options.examples("sudo ccp lab clean"))
 def clean(as_json: options.AsJson = False) -> None:
-    """Remove the networks of experiments that were killed; networks in use stay.
-
-    Example:
-        sudo ccp lab clean
-    """
+    """Remove the networks of experiments that were killed; networks in use stay."""
     removed = lab.clean_leftovers()
     if as_json:
         print(json.dumps({"removed": removed}))
@@ -65,7 +57,7 @@ def clean(as_json: options.AsJson = False) -> None:
         print("nothing to remove")
 
 
-@app.command()
+@app.command(epilog=options.examples("ccp lab trace -o cell.trace --rate 12mbit -t 2min"))
 def trace(
     out: Annotated[Path, options.out("File for the trace.", metavar="FILE")],
     seconds: Annotated[
@@ -90,11 +82,7 @@ def trace(
     ] = options.in_unit(_DEFAULT.outage_s, "s"),
     as_json: options.AsJson = False,
 ) -> None:
-    """Generate a random trace of a cellular link, in Mahimahi's format, for the field `trace` of links.
-
-    Example:
-        ccp lab trace -o cell.trace --rate 12mbit -t 2min
-    """
+    """Generate a random trace of a cellular link, in Mahimahi's format, for the field `trace` of links."""
     link = Cellular(
         mean_bytes_per_s=rate_mbit * MBIT,
         variation_ratio=variation,

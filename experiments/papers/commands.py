@@ -27,11 +27,7 @@ _PIPE_WIDTH: Final = 160
 
 _ABOUT: Final = "Repeat the experiments of papers: tables, figures and claims."
 _HOW: Final = """--dry-run lists the parts, what each part shows, and how long it takes.
-Ctrl-C interrupts; the same command resumes.
-
-Examples:
-    ccp paper {name} --quick --dry-run
-    {sudo}ccp paper {name} --quick --part {part}{simulated}"""
+Ctrl-C interrupts; the same command resumes."""
 
 app = typer.Typer(help=_ABOUT, no_args_is_help=True, add_completion=False)
 
@@ -134,14 +130,11 @@ def _add(
         hidden=not video,
         help="Include the parts with video; `make setup-video` installs what they need.",
     )
-    how = _HOW.format(
-        name=name,
-        part=part,
-        sudo="" if simulated else "sudo ",
-        simulated=" --datapath sim" if simulated else "",
-    )
+    one_part = f"ccp paper {name} --quick --part {part}"
+    one_part = f"{one_part} --datapath sim" if simulated else f"sudo {one_part}"
+    epilog = options.examples(f"ccp paper {name} --quick --dry-run", one_part)
 
-    @app.command(name, help=f"{text}\n\n{how}")
+    @app.command(name, help=f"{text}\n\n{_HOW}", epilog=epilog)
     def command(
         quick: _Quick = False,
         part: _Part = None,
@@ -215,7 +208,7 @@ _add(
 )
 
 
-@app.command("claims")
+@app.command("claims", epilog=options.examples("ccp paper claims", "ccp paper claims hyvar r-tcp --json"))
 def claims_(
     papers: Annotated[
         list[str] | None, typer.Argument(metavar="[PAPER]...", help="Papers.", show_default="all five")
@@ -223,12 +216,7 @@ def claims_(
     results: _Results = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print every claim of papers with its verdict by saved results; run nothing.
-
-    Examples:
-        ccp paper claims
-        ccp paper claims hyvar r-tcp --json
-    """
+    """Print every claim of papers with its verdict by saved results; run nothing."""
     from experiments.papers import claims
 
     console = _console()
@@ -246,7 +234,7 @@ def claims_(
         console.print(claims.told_count(every), style="bold", highlight=False)
 
 
-@app.command()
+@app.command(epilog=options.examples("ccp paper show r-tcp --part download"))
 def show(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help="Name of the paper.")],
     part: Annotated[
@@ -255,11 +243,7 @@ def show(
     ] = None,
     results: _Results = None,
 ) -> None:
-    """Print the tables and checks of saved results; run nothing.
-
-    Example:
-        ccp paper show r-tcp --part download
-    """
+    """Print the tables and checks of saved results; run nothing."""
     from experiments.papers.claims import KEPT
     from experiments.papers.kept import Kept
 

@@ -1,4 +1,4 @@
-"""`ccp bench validation`: compare the simulator with this kernel."""
+"""`ccp validate`: compare the simulator with this kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ OUT: Final = Path("out/validation")
 _PIPE_WIDTH: Final = 160
 
 
-def validation_command(
+app = typer.Typer(add_completion=False)
+
+
+@app.command(epilog=options.examples("sudo ccp validate", "sudo ccp validate --seed 1 --case s1-007"))
+def validate(
     draw: Annotated[int, typer.Option(min=1, metavar="N", help="Number of scenarios to draw.")] = 25,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the draw.")] = 1,
     case: Annotated[
@@ -58,12 +62,8 @@ def validation_command(
 ) -> None:
     """Run randomly drawn scenarios on the kernel and in the simulator, and print the simulator's errors.
 
-    A scenario takes about half a minute. Ctrl-C interrupts; the same command resumes. Exit code 1: runs are
-    missing.
-
-    Examples:
-        sudo ccp bench validation
-        sudo ccp bench validation --draw 25 --seed 1 --case s1-007
+    A scenario takes about half a minute. Ctrl-C interrupts; the same command resumes.
+    Exit code 1: runs are missing.
     """
     place = out / f"draw-{seed}"
     drawn = drawing.draw_scenarios(draw, seed, place / "traces", trace or ())

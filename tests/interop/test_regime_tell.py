@@ -63,7 +63,7 @@ def test_the_broker_keeps_the_last_word_on_each_receiver() -> None:
             wait_until(lambda: heard.extend(inbox.drain()) or len(heard) == 3, "all decisions")
         finally:
             inbox.stop()
-    assert {sample.sender for sample in heard} == {"tell-10.0.0.2", "tell-fd00--2", "tell-host"}
+    assert {sample.sender for sample in heard} == {"publish-10.0.0.2", "publish-fd00--2", "publish-host"}
 
 
 def test_a_broker_that_refuses_is_an_error(broker: TestBroker) -> None:
