@@ -12,6 +12,7 @@ import ast
 import importlib.util
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, Final
@@ -99,6 +100,7 @@ class Entry:
         return self.shipped and _source(self.module) is None
 
 
+@cache
 def own() -> dict[str, Entry]:
     """Return the commands of `ccplane.agent` by path."""
     return {
@@ -108,15 +110,15 @@ def own() -> dict[str, Entry]:
     }
 
 
+@cache
 def plugins() -> dict[str, Entry]:
     """Return the commands of features and of other packages by path."""
     found = {}
-    for entry in metadata.entry_points():
-        group, _, panel = entry.group.partition(f"{GROUP}.")
-        if entry.group != GROUP and (group or panel not in PANELS):
-            continue
-        shipped = entry.dist is not None and entry.dist.name == "ccplane"
-        found[entry.name] = Entry(entry.name, entry.value, panel, shipped)
+    installed = metadata.entry_points()
+    for panel in PANELS:
+        for entry in installed.select(group=f"{GROUP}.{panel}" if panel else GROUP):
+            shipped = entry.dist is not None and entry.dist.name == "ccplane"
+            found[entry.name] = Entry(entry.name, entry.value, panel, shipped)
     for feature in features():
         for panel, commands in feature.commands.items():
             found |= {path: Entry(path, value, panel) for path, value in commands.items()}
@@ -150,20 +152,19 @@ def _help_in(source: str, app: str, command: str) -> str | None:
         functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
         return next((ast.get_docstring(one) for one in functions if one.name == command), None)
     docstrings: dict[str, str] = {}
+    is_here = False
     for node in ast.parse(source).body:
-        if (
-            isinstance(node, ast.Assign)
-            and ast.unparse(node.targets[0]) == app
-            and isinstance(node.value, ast.Call)
-        ):
-            for keyword in node.value.keywords:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            is_here = is_here or ast.unparse(node.targets[0]) == app
+            for keyword in node.value.keywords if ast.unparse(node.targets[0]) == app else ():
                 if keyword.arg == "help" and isinstance(keyword.value, ast.Constant):
                     return str(keyword.value.value)
         elif isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:
                 called = decorator.func if isinstance(decorator, ast.Call) else decorator
                 docstrings.setdefault(ast.unparse(called), ast.get_docstring(node) or "")
-    return docstrings.get(f"{app}.callback", docstrings.get(f"{app}.command"))
+    found = docstrings.get(f"{app}.callback", docstrings.get(f"{app}.command"))
+    return found if is_here else None
 
 
 # --- commands -----------------------------------------------------------------------------------------------
