@@ -1,4 +1,4 @@
-"""The command `ccp`: options of all commands, and errors as messages with exit codes; `front` has the tree."""
+"""The command `ccp`: its own options, and errors as messages with exit codes; `front` has the tree."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def help_(
         list[str] | None, typer.Argument(metavar="COMMAND", help="Command to explain, such as `run`.")
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="List all commands, also those for research and for work on ccplane.")
+        bool,
+        typer.Option("--all", help="List all commands, also those for research and for work on ccplane."),
     ] = False,
 ) -> None:
     """Show the help of a command, or the list of commands."""

@@ -1,8 +1,9 @@
 """The tree of `ccp`: which commands there are, in which panel of the help, and what each does in one line.
 
-No command is imported before it is run: `ccp --help` and shell completion read the first line of its docstring from
-its source. Packages above `ccplane.agent` add commands through entry points: the group `ccplane.commands.PANEL` is
-the panel, the name is the path below `ccp` (`telemetry.receive`), the value is `module:typer_app`.
+No command is imported before it is run: `ccp --help` and shell completion read the first line of its
+docstring from its source. Packages above `ccplane.agent` add commands through entry points: the group
+`ccplane.commands.PANEL` is the panel, the name is the path below `ccp` (`telemetry.receive`), the value is
+`module:typer_app`, or `module:typer_app.command` for one command of an app.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import ast
 import importlib.util
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, Final
@@ -57,6 +59,13 @@ _OWN: Final = {
     "telemetry": ("telemetry.subscribe",),
 }
 
+_ELSEWHERE: Final = {
+    "get": "parameters:get_app",
+    "set": "parameters:set_app",
+    "telemetry.subscribe": "subscribe:app",
+}
+"""Commands that are not in a module of their name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -64,7 +73,7 @@ class Entry:
 
     Attributes:
         path: Its words below `ccp`, with dots between: `telemetry.receive`.
-        value: `module:typer_app`.
+        value: `module:typer_app` or `module:typer_app.command`.
         panel: A key of `PANELS`; empty for packages other than ccplane's.
         shipped: Whether it belongs to ccplane, so that a wheel may lack it.
     """
@@ -80,44 +89,50 @@ class Entry:
         return self.value.partition(":")[0]
 
     @property
+    def target(self) -> tuple[str, str]:
+        """The Typer app in the module, and which of its commands is meant; the latter may be empty."""
+        app, _, command = self.value.partition(":")[2].partition(".")
+        return app, command
+
+    @property
     def is_left_out(self) -> bool:
         """Whether it is a command for work on ccplane itself that this wheel lacks."""
         return self.shipped and _source(self.module) is None
 
 
+@cache
 def own() -> dict[str, Entry]:
     """Return the commands of `ccplane.agent` by path."""
-    special = {"telemetry.subscribe": "subscribe"}
     return {
-        path: Entry(path, f"ccplane.agent.commands.{special.get(path, path)}:app", panel)
+        path: Entry(path, f"ccplane.agent.commands.{_ELSEWHERE.get(path, f'{path}:app')}", panel)
         for panel, paths in _OWN.items()
         for path in paths
     }
 
 
+@cache
 def plugins() -> dict[str, Entry]:
     """Return the commands of features and of other packages by path."""
     found = {}
-    for entry in metadata.entry_points():
-        group, _, panel = entry.group.partition(f"{GROUP}.")
-        if entry.group != GROUP and (group or panel not in PANELS):
-            continue
-        shipped = entry.dist is not None and entry.dist.name == "ccplane"
-        found[entry.name] = Entry(entry.name, entry.value, panel, shipped)
+    installed = metadata.entry_points()
+    for panel in PANELS:
+        for entry in installed.select(group=f"{GROUP}.{panel}" if panel else GROUP):
+            shipped = entry.dist is not None and entry.dist.name == "ccplane"
+            found[entry.name] = Entry(entry.name, entry.value, panel, shipped)
     for feature in features():
         for panel, commands in feature.commands.items():
             found |= {path: Entry(path, value, panel) for path, value in commands.items()}
     return dict(sorted(found.items()))
 
 
-# --- one line of help, without an import ---------------------------------------------------------------------
+# --- one line of help, without an import --------------------------------------------------------------------
 
 
 def summary(entry: Entry) -> str:
-    """Return the help of a command, or why it cannot be loaded; imports it only if its source does not say."""
+    """Return the help of a command, or why it cannot be loaded; imports it only if its source lacks it."""
     path = _source(entry.module)
     try:
-        text = None if path is None else _help_in(path.read_text(encoding="utf-8"), entry.value.partition(":")[2])
+        text = None if path is None else _help_in(path.read_text(encoding="utf-8"), *entry.target)
     except (OSError, SyntaxError, ValueError):
         text = None
     return loaded(entry).help or "" if text is None else text
@@ -131,31 +146,40 @@ def _source(module: str) -> Path | None:
     return Path(spec.origin) if spec is not None and spec.origin and spec.origin.endswith(".py") else None
 
 
-def _help_in(source: str, app: str) -> str | None:
-    """Return the help of a Typer app from its source: `help=`, or the docstring of its callback or command."""
+def _help_in(source: str, app: str, command: str) -> str | None:
+    """Return a Typer app's help from its source: `help=`, or the docstring of its callback or command."""
+    if command:
+        functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
+        return next((ast.get_docstring(one) for one in functions if one.name == command), None)
     docstrings: dict[str, str] = {}
+    is_here = False
     for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == app and isinstance(node.value, ast.Call):
-            for keyword in node.value.keywords:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            is_here = is_here or ast.unparse(node.targets[0]) == app
+            for keyword in node.value.keywords if ast.unparse(node.targets[0]) == app else ():
                 if keyword.arg == "help" and isinstance(keyword.value, ast.Constant):
                     return str(keyword.value.value)
         elif isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:
                 called = decorator.func if isinstance(decorator, ast.Call) else decorator
                 docstrings.setdefault(ast.unparse(called), ast.get_docstring(node) or "")
-    return docstrings.get(f"{app}.callback", docstrings.get(f"{app}.command"))
+    found = docstrings.get(f"{app}.callback", docstrings.get(f"{app}.command"))
+    return found if is_here else None
 
 
-# --- commands ------------------------------------------------------------------------------------------------
+# --- commands -----------------------------------------------------------------------------------------------
 
 
 def loaded(entry: Entry) -> Any:
     """Import a command; returns one that says why, if that fails."""
     try:
-        app = getattr(import_module(entry.module), entry.value.partition(":")[2])
+        name, below = entry.target
+        app = getattr(import_module(entry.module), name)
         if not isinstance(app, typer.Typer):
             raise TypeError(f"{entry.value} is a {type(app).__name__}, not a typer.Typer")
-        command = typer.main.get_command(app)
+        command: Any = typer.main.get_command(app)
+        if below:
+            command = command.commands[below]
     except Exception as error:  # whatever a plug-in does wrong must not break `ccp`
         command = _broken(entry, error)
     command.name = entry.path.rpartition(".")[2]
@@ -239,7 +263,8 @@ class Branch(typer.core.TyperGroup):
         below = {
             name: entries[0]
             for name, entries in self._below().items()
-            if not all(one.is_left_out for one in entries) and not (self.first_screen and entries[0].panel in SECOND)
+            if not all(one.is_left_out for one in entries)
+            and not (self.first_screen and entries[0].panel in SECOND)
         }
         panels = list(PANELS)
         return sorted(below, key=lambda name: panels.index(below[name].panel))

@@ -38,7 +38,7 @@ class Feature:
     """The hooks of a feature; what it does not set is not called.
 
     Attributes:
-        commands: Commands of `ccp`: `module:typer_app` by name.
+        commands: Commands of `ccp`: panel -> path -> `module:typer_app`, as in `ccplane.agent.front`.
         loaded: Called once the kernel datapath is loaded and has the extensions of all algorithms.
         metrics: Returns what collects metrics of an agent while it runs. It is called with the rights of the
             start, for the pin directory of the kernel datapath; scrapes have no rights.
@@ -47,7 +47,7 @@ class Feature:
             congestion controls.
     """
 
-    commands: Mapping[str, str] = field(default_factory=dict)
+    commands: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     loaded: Callable[[Any], None] | None = None
     metrics: Callable[[str], AbstractContextManager[Collects]] | None = None
     unload: Callable[[], Sequence[str]] | None = None

@@ -1,13 +1,13 @@
 """Which sockets follow whose decisions, and the kernel's table that comes of it.
 
-A rule is `CONDITION...` or `CONDITION... -> RECEIVER`, with the conditions of `ccplane.agent.rules`:
+A rule has the syntax of `ccplane.agent.rules`, with `destination` or a receiver's address on the right:
 
-    dst=10.0.0.0/8 dport=5001-5010
+    dst=10.0.0.0/8 dport=5001-5010 -> destination
     cgroup=/sys/fs/cgroup/web.slice -> 192.0.2.7
 
-Sockets of the first rule follow the decisions about their own paths, those of the second the ones that the
-receiver 192.0.2.7 makes, whatever their own destination is. Where nothing was decided they are SHARED. All
-sockets that no rule matches are left alone; without a rule, those of paths that nothing was decided of.
+Sockets of the first rule follow the decisions about their own paths; those of the second follow the decisions
+of the receiver 192.0.2.7, whatever their own destination is. Paths without a decision are SHARED. Sockets
+that no rule matches are not changed; without any rule, neither are sockets whose path has no decision.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ from msgspec import Struct
 from ccplane.agent.conditions import Conditions, conditions_by_key, fields_of
 from ccplane.agent.features.regime.actuator import Regimes
 from ccplane.agent.names import PREFIX
-from ccplane.agent.rules import Network, Value, parse_address
+from ccplane.agent.rules import Network, Value, parse_address, split_rule
 from ccplane.base.errors import UsageError
 from telemetry.regime.detector import SHARED, Regime
 from telemetry.regime.follow import Path, Standing
 
 MAX_ENTRIES: Final = 4096
 """Entries of the kernel's table: SWITCH_MAX_RULES of native/ccp-switch."""
+
+DESTINATION: Final = "destination"
+"""Outcome of a rule whose sockets follow the decisions about their own paths."""
 
 MAX_RATE_BYTES_PER_S: Final = 2**32 - 2
 """fq and sockets keep 32 bits of the rate, and the greatest number means no limit."""
@@ -84,30 +87,23 @@ def parse_socket_rule(text: str) -> SocketRule:
     """Read one rule.
 
     Args:
-        text: `CONDITION...` or `CONDITION... -> RECEIVER`, conditions separated by blanks or commas.
+        text: `CONDITIONS -> destination` or `CONDITIONS -> ADDRESS`.
 
     Raises:
         UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
         Several: If several conditions are wrong.
     """
-    left, arrow, right = (part.strip() for part in text.partition("->"))
-    if not left or (arrow and not right):
-        raise UsageError(
-            "rule.syntax",
-            f"`{text}` is no rule",
-            where=f"rule `{text}`",
-            fix="write CONDITION... or CONDITION... -> RECEIVER'S ADDRESS, such as --rule 'dst=10.0.0.0/8'",
-        )
+    left, right = split_rule(text, "dst=10.0.0.0/8 -> destination")
     values = conditions_by_key(left, text)
     try:
-        return SocketRule(values, str(parse_address(right)) if right else None)
+        return SocketRule(values, None if right == DESTINATION else str(parse_address(right)))
     except ValueError as error:
         raise UsageError(
             "rule.bad_value",
-            f"`{right}` is no address of a receiver",
+            f"`{right}` is neither `{DESTINATION}` nor the address of a receiver",
             where=f"rule `{text}`",
             why=str(error),
-            fix="write the address as the receiver publishes it: `ccp receive` shows it",
+            fix="write the address as the receiver publishes it: `ccp telemetry receive` shows it",
         ) from error
 
 
