@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from ccplane.base.errors import CcpError, LoadError, VerifierError
 from ccplane.datapath import ebpf
-from experiments.demo import app, command, where
+from experiments.demo import command, where
+from experiments.demo.command import app
 from experiments.demo.runs import LOSS_RATIO, RTT_US, RUNS, Transfer, scenario
 from experiments.demo.where import Where, choose
 from experiments.metrics import MetricError

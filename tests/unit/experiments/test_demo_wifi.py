@@ -14,7 +14,8 @@ from typer.testing import CliRunner, Result
 
 from ccp_algs.errors import RegistryError
 from ccplane.base.errors import CcpError, ParamError, Several, UsageError
-from experiments.demo import app, wifi
+from experiments.demo import wifi
+from experiments.demo.command import app
 from experiments.metrics import MetricError
 from experiments.mininet_wifi import ready, transfers
 from experiments.mininet_wifi.chain import Chain, Port

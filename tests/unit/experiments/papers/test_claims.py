@@ -181,19 +181,8 @@ def test_all_claims_of_all_papers_are_printed() -> None:
 
 
 def test_claims_of_one_paper_are_judged_by_a_folder(tmp_path: Path) -> None:
-    few = [
-        "hyvar",
-        "--datapath",
-        "sim",
-        "--quick",
-        "--repeats",
-        "1",
-        "-t",
-        "1s",
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    done = CliRunner().invoke(app, [*few, "--part", "mtp", "--keep", str(tmp_path / "kept")])
+    few = ["hyvar", "--datapath", "sim", "--quick", "--repeats", "1", "-t", "1s", "--part", "mtp"]
+    done = CliRunner().invoke(app, [*few, "-o", str(tmp_path / "out"), "--keep", str(tmp_path / "kept")])
     assert done.exit_code == 0, done.output
     printed = json.loads(
         CliRunner().invoke(app, ["claims", "hyvar", "--results", str(tmp_path / "kept"), "--json"]).stdout
