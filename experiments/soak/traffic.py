@@ -1,9 +1,10 @@
-"""Connections between two hosts that open, exchange data, close and are replaced; failures are reported.
+"""Connections that come and go between two hosts, all of which talk; those that fail are told.
 
-Run next to a pair of hosts as `python -m experiments.soak.traffic CLIENT SERVER ADDRESS ...`, with the files
-of their network namespaces. Of a fixed number of connections some close each second, and new ones replace
-them. From time to time each connection sends some bytes and receives some; both ends count them. Commands
-are lines on standard input, answers are JSON lines: `hold` (open and close nothing), `churn`, `tell`.
+Run beside a pair of hosts as `python -m experiments.soak.traffic CLIENT SERVER ADDRESS ...`, with the files
+of their network namespaces. Of a fixed number of connections some end each second, and others take their
+place. Each one asks now and then: it sends so many bytes and gets so many back, and both ends count. Orders
+come on standard input, one line each, answers are lines of JSON: `hold` (nothing begins or ends any more),
+`churn`, `tell`.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from experiments.netlab import set_congestion
 from telemetry import netns
 
 HEADER: Final = struct.Struct("!II")
-"""Header of a turn: bytes that follow, and bytes wanted in return."""
+"""What a connection begins each turn with: bytes that follow, and bytes that it wants back."""
 
 MOST_BYTES: Final = 30_000
 CHUNK: Final = bytes(MOST_BYTES)
 TURN_TIMEOUT_S: Final = 90.0
-"""Time limit of a turn [s]; longer than several consecutive retransmission timeouts with backoff."""
+"""After this a connection counts as failed: longer than the backoff of some timeouts in a row [s]."""
 TOLD_FAILURES: Final = 20
 _CHURN_S: Final = 0.02
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
@@ -42,21 +43,21 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 @dataclass(slots=True, eq=False)
 class Client:
-    """The client end of a connection, and whether it has to close."""
+    """An end that asks, and whether it is to end."""
 
     ending: bool = False
 
 
 @dataclass(slots=True)
 class Told:
-    """Counters of the connections.
+    """What became of the connections.
 
     Attributes:
-        made: Connections opened.
-        ended: Connections closed without errors.
-        turns: Complete exchanges.
-        failed: Connections that failed.
-        failures: Reasons of the first failures.
+        made: Connections that were made.
+        ended: Those that ended as they should.
+        turns: Times that one asked and got everything.
+        failed: Those that did not.
+        failures: What happened to the first ones of them.
     """
 
     made: int = 0
@@ -67,7 +68,7 @@ class Told:
 
 
 class Traffic:
-    """All connections between a pair of hosts."""
+    """The connections of a pair of hosts."""
 
     def __init__(
         self, hosts: tuple[Path, Path], address: str, count: int, per_s: float, talk_s: float, random: Random
@@ -76,16 +77,16 @@ class Traffic:
 
         Args:
             hosts: Namespaces of the client and of the server.
-            address: Address of the server.
-            count: Concurrent connections.
-            per_s: Connections that close, and open, per second.
-            talk_s: Mean time between turns of a connection [s].
-            random: Random number generator.
+            address: Of the server.
+            count: Connections at a time.
+            per_s: How many end each second, and begin.
+            talk_s: Mean time between two turns of a connection [s].
+            random: What decides.
         """
         self._count, self._per_s, self._talk_s, self._random = count, per_s, talk_s, random
         netns.enter(hosts[1])
         self._listeners = [socket.create_server((address, 0), backlog=1024) for _ in range(2)]
-        set_congestion(self._listeners[0], "ccp")  # the other listener keeps its namespace's default
+        set_congestion(self._listeners[0], "ccp")  # the other one has what is its namespace's default
         netns.enter(hosts[0])
         self._clients: dict[Client, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -95,7 +96,7 @@ class Traffic:
         self.told = Told()
 
     async def run(self) -> None:
-        """Run until standard input ends."""
+        """Go on until standard input ends."""
         os.set_blocking(sys.stdin.fileno(), False)
         asyncio.get_running_loop().add_reader(sys.stdin, self._order)
         for listener in self._listeners:
@@ -139,7 +140,7 @@ class Traffic:
                 self._begin(self._talk(client))
 
     async def _talk(self, client: Client) -> None:
-        """Connect, and exchange data until this client has to close."""
+        """Connect, and take turns until this client is to end."""
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             set_congestion(sock, self._random.choice(("ccp", "ccp", "ccp.soak", "ccp.reno")))
@@ -169,7 +170,7 @@ class Traffic:
         while wanted:
             got = len(await loop.sock_recv(sock, wanted + 1))
             if not 0 < got <= wanted:
-                raise OSError(errno.EPROTO, f"expected at most {wanted} bytes, received {got}")
+                raise OSError(errno.EPROTO, f"{wanted} bytes were to come, {got} came")
             wanted -= got
 
     def _failed(self, why: str) -> None:
@@ -186,21 +187,21 @@ class Traffic:
 
 
 async def _answer(sock: socket.socket) -> None:
-    """Answer until the client closes."""
+    """Answer until the client hangs up."""
     loop = asyncio.get_running_loop()
     try:
         while head := await _received(sock, HEADER.size):
             brought, wanted = HEADER.unpack(head)
             await _received(sock, brought)
             await loop.sock_sendall(sock, CHUNK[:wanted])
-    except (OSError, struct.error):  # the client counts failures, and may reset a finished connection
+    except (OSError, struct.error):  # the client counts it, or has reset a connection that it had done with
         pass
     finally:
         sock.close()
 
 
 async def _received(sock: socket.socket, count: int) -> bytes:
-    """Return the next `count` bytes; fewer only if the client closes."""
+    """Return the next bytes; fewer only if the client hangs up."""
     loop, whole = asyncio.get_running_loop(), b""
     while len(whole) < count and (part := await loop.sock_recv(sock, count - len(whole))):
         whole += part
@@ -220,7 +221,7 @@ def main(
     talk_s: Annotated[float, typer.Option(min=0.1)] = 2.0,
     seed: int = 0,
 ) -> None:
-    """Run connections until standard input ends."""
+    """Make connections until standard input ends."""
     allow_files(3 * count)
     asyncio.run(Traffic((client, server), address, count, per_s, talk_s, Random(seed)).run())
 
