@@ -93,7 +93,10 @@ def remove(file: _File, users: _Users) -> None:
         lines = _lines(file)
         if unknown := [user for user in users if user not in map(_user, lines)]:
             raise BusError(
-                "bus.unknown_user", f"no user `{unknown[0]}`", str(file), fix="ccp bus user list FILE"
+                "bus.unknown_user",
+                f"no user `{unknown[0]}`",
+                str(file),
+                fix=f"list the users with `ccp bus user list {file}`",
             )
         _write(file, [line for line in lines if _user(line) not in users])
 
