@@ -58,5 +58,5 @@ def save(figure: plots.Plot, output: Path) -> None:
             "demo.cannot_write",
             f"the plot cannot be written to {output}",
             why=error.strerror or str(error),
-            fix="choose another file with --output",
+            fix="choose another file with --out",
         ) from error

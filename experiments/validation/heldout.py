@@ -324,7 +324,7 @@ class Heldout:
                 "this is no result of drawn scenarios",
                 where,
                 f"{type(error).__name__}: {error}",
-                "make it anew with `ccp bench validation --draw N --seed S --keep FOLDER`",
+                "make it anew with `ccp validate --draw N --seed S --keep FOLDER`",
             ) from error
 
     def keep(self, file: Path) -> None:

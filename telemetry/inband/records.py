@@ -93,7 +93,7 @@ def _unreadable(path: Path, why: object) -> InbandError:
         "this is no file of records",
         str(path),
         str(why),
-        "give a file that a sink wrote with --records",
+        "give a file that a sink wrote with --out",
     )
 
 

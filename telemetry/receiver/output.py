@@ -1,4 +1,4 @@
-"""What `ccp receive` prints: a table, lines of JSON, or nothing."""
+"""What `ccp telemetry receive` prints: a table, lines of JSON, or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ccp regime tell` through a broker."""
+"""`ccp regime publish` through a broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATH = ("--peer", "10.0.0.1", "--address", "10.0.0.2")
 
 
 def tell(*words: str) -> Result:
-    return CliRunner().invoke(app, ["tell", *words])
+    return CliRunner().invoke(app, ["publish", *words])
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_decision_reaches_who_listens_and_who_comes_later(broker: TestBroker) 
     way = broker.options("recv")
     url = f"mqtt://{way.user}:{way.password}@{way.host}:{way.port}"
     heard: list[Sample] = []
-    result = tell("single_owner", *PATH, "--broker", url, "--ttl-ms", "30000", "--reason", "it is quiet")
+    result = tell("single_owner", *PATH, "--broker", url, "--ttl", "30000", "--reason", "it is quiet")
     assert result.exit_code == 0, result.output
     inbox = Inbox(broker.options("host-a"), sender="host-a", kinds=("regime_decision",))
     inbox.start()

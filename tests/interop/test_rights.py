@@ -57,7 +57,7 @@ def test_users_made_without_mosquitto_are_let_in(secrets: Secrets, tmp_path: Pat
     users = tmp_path / "passwords"
     users.write_text("# kept\n" + secrets.users.read_text())
     done = subprocess.run(
-        [sys.executable, "-m", "broker.users", str(users), "recv", "new"],
+        [sys.executable, "-m", "broker.users", "add", str(users), "recv", "new"],
         input="chan:ged $\nä\n", text=True, capture_output=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

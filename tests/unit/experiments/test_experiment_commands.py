@@ -41,7 +41,7 @@ def call(*arguments: str, status: int = 0) -> str:
 
 
 def test_a_run_prints_a_summary_and_keeps_its_result() -> None:
-    said = call("run", "scenario.yaml", "--out", "there", "--set", "seed=2")
+    said = call("run", "scenario.yaml", "--out", "there", "--param", "seed=2")
     assert "kernel/cubic" in said
     assert "16.00" in said  # 2e6 bytes/s in Mbit/s
     assert "result: there" in said
@@ -144,14 +144,14 @@ def test_figures_are_drawn() -> None:
 def test_what_is_wrong_is_told_without_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, slug in (
         (["run", "none.yaml"], "scenario.no_file"),
-        (["run", "scenario.yaml", "--set", "seed"], "scenario.bad_field"),
-        (["run", "scenario.yaml", "--set", "sed=1"], "`seed`"),
+        (["run", "scenario.yaml", "--param", "seed"], "scenario.bad_field"),
+        (["run", "scenario.yaml", "--param", "sed=1"], "`seed`"),
         (["plot", "none"], "result.not_found"),
         (["plot", "scenario.yaml"], "result.broken"),
     ):
-        from importlib.metadata import EntryPoint
+        from ccplane.agent.front import Entry
 
-        entry = EntryPoint("experiment", "experiments.commands:app", cli.COMMANDS)
+        entry = Entry("experiment", "experiments.commands:app")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cli, "plugins", lambda entry=entry: {"experiment": entry})
             result = CliRunner().invoke(cli.app, ["experiment", *arguments])

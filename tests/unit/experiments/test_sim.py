@@ -392,7 +392,7 @@ def call(app: object, *arguments: str, status: int = 0) -> str:
 
 def test_a_newcomer_runs_an_algorithm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    path = ("--rate-mbit", "10", "--rtt-ms", "20", "--seconds", "2")
+    path = ("--rate", "10", "--rtt", "20", "--seconds", "2")
     said = call(cli.app, "simulate", "cubic", "kernel/cubic", *path)
     assert "10 Mbit/s, 20 ms, a buffer of 1 BDP (simulated)" in said
     assert os.listdir(tmp_path) == []

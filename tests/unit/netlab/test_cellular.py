@@ -135,7 +135,7 @@ def test_the_command_writes_what_is_read_again(tmp_path: Path) -> None:
 
 
 def test_the_command_tells_the_figures_and_takes_all_parameters(tmp_path: Path) -> None:
-    options = "--mean-bytes-per-s 1.5e6 --variation 0.2 --coherence-s 2 --outage-every-s 0 --outage-s 3"
+    options = "--rate 1.5e6 --variation 0.2 --coherence 2 --outage-interval 0 --outage 3"
     done = CliRunner().invoke(app, ["trace", str(tmp_path / "t"), *options.split()])
     assert done.exit_code == 0, done.output
     assert "60 s, mean 12.00 Mbit/s" in done.output

@@ -91,7 +91,7 @@ def test_a_document_says_how_to_see_a_long_table(tmp_path: Path) -> None:
     )
     text = many.markdown()
     assert (
-        f"many: {MOST_ROWS + 1} rows; `ccp paper hyvar --kept docs/results/papers --part paths-sim`" in text
+        f"many: {MOST_ROWS + 1} rows; `ccp paper show hyvar --part paths-sim`" in text
     )
     assert "\n| " not in text
     many.keep(tmp_path)

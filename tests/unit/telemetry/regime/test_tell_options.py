@@ -1,4 +1,4 @@
-"""`ccp regime tell`: decisions that no receiver would take are not sent."""
+"""`ccp regime publish`: decisions that no receiver would take are not sent."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ GOOD = {"REGIME": "SHARED", "--peer": "10.0.0.1", "--address": "10.0.0.2", "--br
 def test_a_decision_that_cannot_be_is_refused(change: dict[str, str], says: str) -> None:
     options = GOOD | change
     words = [options.pop("REGIME"), *(word for option in options.items() for word in option)]
-    result = CliRunner().invoke(app, ["tell", *words])
+    result = CliRunner().invoke(app, ["publish", *words])
     assert result.exit_code == 1
     assert "regime.bad_option" in result.output
     assert says in result.output
 
 
 def test_a_time_to_live_that_cannot_be_is_refused() -> None:
-    options = {**GOOD, "--ttl-ms": str(8 * 24 * 3600 * 1000)}
+    options = {**GOOD, "--ttl": str(8 * 24 * 3600 * 1000)}
     words = [options.pop("REGIME"), *(word for option in options.items() for word in option)]
-    result = CliRunner().invoke(app, ["tell", *words])
+    result = CliRunner().invoke(app, ["publish", *words])
     assert result.exit_code == 2
-    assert "--ttl-ms" in result.output
+    assert "--ttl" in result.output
