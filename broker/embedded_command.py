@@ -15,7 +15,6 @@ from broker.errors import BusError
 from broker.options import PORT
 from ccplane.base import options
 
-
 app = typer.Typer(add_completion=False)
 
 

@@ -102,5 +102,6 @@ def check(name: str, where: str) -> None:
         f"`{name}` cannot be a congestion-control name",
         where=where,
         why=why,
-        fix=f"write {PREFIX}NAME with at most {MAX_LENGTH} characters, such as --cc-name example_aimd=ccp.aimd",
+        fix=f"write {PREFIX}NAME with at most {MAX_LENGTH} characters, such as --cc-name "
+        f"example_aimd=ccp.aimd",
     )

@@ -1,8 +1,8 @@
 """Two builds of ccplane in one kernel, each with an agent and a congestion control of its own.
 
-Every agent registers `ccp`, of which a machine has one. The other name is its own (`ccp run --cc-name`), so the
-first agent's `ccp` is taken back before the second one starts. Measured at the same time, both meet the same
-machine: what a neighbour does to caches is in both.
+Every agent registers `ccp`, of which a machine has one. The other name is its own (`ccp run --cc-name`), so
+the first agent's `ccp` is taken back before the second one starts. Measured at the same time, both meet the
+same machine: what a neighbour does to caches is in both.
 """
 
 from __future__ import annotations

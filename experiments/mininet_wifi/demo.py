@@ -117,7 +117,9 @@ def running_nodes(chain: Chain) -> Iterator[None]:
         sink += ["--nodes", str(nodes)]
         started = []
         for port, role in roles:  # together: on an emulated processor each needs some seconds
-            node = port.host.popen([ccp, "telemetry", "node", port.device, "--role", *role], stderr=subprocess.PIPE)
+            node = port.host.popen(
+                [ccp, "telemetry", "node", port.device, "--role", *role], stderr=subprocess.PIPE
+            )
             stack.callback(process.end, [node])
             started.append((port, node))
         for port, node in started:

@@ -139,7 +139,9 @@ def test_udp_probes_measure_where_icmp_is_closed(family: Family) -> None:
     with emulated(point_to_point(Direction(delay_us=10_000))) as net:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         sender.set_sysctl("net.ipv4.icmp_echo_ignore_all", 1)
-        responder = sender.popen([CCP, "telemetry", "receive", "--respond", "--port", "7000"], stderr=subprocess.PIPE)
+        responder = sender.popen(
+            [CCP, "telemetry", "receive", "--respond", "--port", "7000"], stderr=subprocess.PIPE
+        )
         assert responder.stderr is not None
         assert "UDP port 7000" in responder.stderr.readline()
         options = [

@@ -15,8 +15,8 @@ from ccplane.agent import cli
 from ccplane.agent.changes import Which
 from ccplane.agent.client import Client
 from ccplane.agent.commands import serving
-from ccplane.agent.commands.tail import line
 from ccplane.agent.commands.outcome import sentence
+from ccplane.agent.commands.tail import line
 from ccplane.base.errors import UsageError
 from tests.repeating import repeating
 from tests.unit.agent.live import FOLD

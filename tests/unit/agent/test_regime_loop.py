@@ -207,7 +207,16 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 def test_options_reach_the_sockets(run: Callable[..., Any]) -> None:
-    done = run("--rule", "dport=80 -> destination", "--rule", f"sport=1 -> {NEAR}", "--single-rate", "5", "--netns", "red")
+    done = run(
+        "--rule",
+        "dport=80 -> destination",
+        "--rule",
+        f"sport=1 -> {NEAR}",
+        "--single-rate",
+        "5",
+        "--netns",
+        "red",
+    )
     assert done.exit_code == 0, done.output
     treatments, rules = Recorded.made
     assert treatments[SINGLE_OWNER].rate_bytes_per_s == 5

@@ -84,7 +84,11 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
             "switches[0].shared",
         ),
         (
-            {"switches": (SocketSwitch("sender", rules=("dport=1", "dst={nobody}")),)},
+            {
+                "switches": (
+                    SocketSwitch("sender", rules=("dport=1 -> destination", "dst={nobody} -> destination")),
+                )
+            },
             "unknown_name",
             "switches[0].rules[1]",
         ),

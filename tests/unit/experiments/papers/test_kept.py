@@ -90,9 +90,7 @@ def test_a_document_says_how_to_see_a_long_table(tmp_path: Path) -> None:
         kept(), part="paths-sim", tables=(Table.of(rows, "many", ["seed"], ["goodput_bytes_per_s"]),)
     )
     text = many.markdown()
-    assert (
-        f"many: {MOST_ROWS + 1} rows; `ccp paper show hyvar --part paths-sim`" in text
-    )
+    assert f"many: {MOST_ROWS + 1} rows; `ccp paper show hyvar --part paths-sim`" in text
     assert "\n| " not in text
     many.keep(tmp_path)
     kept().keep(tmp_path)
