@@ -279,7 +279,7 @@ test-kernels-smoke: build .venv/.dev ## what a kernel has to be able to do, on D
 	$(BIN)/python -m scripts.vm.smoke
 
 .PHONY: test-services
-test-services: build .venv/.dev ## the units of ccp install-service under systemd, in a virtual machine (KEEP=--keep: docs/results)
+test-services: build .venv/.dev ## the units of ccp service install under systemd, in a virtual machine (KEEP=--keep: docs/results)
 	scripts/setup-vm.sh
 	$(BIN)/python -m scripts.vm.services $(KEEP)
 

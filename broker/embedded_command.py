@@ -57,5 +57,5 @@ def main(
 
 
 def run() -> None:
-    """Run the command, for `python -m broker.embedded`."""
+    """Run the command, for `ccp bus serve`."""
     app()

@@ -66,7 +66,7 @@ class SetParam(Plain, frozen=True, tag_field="kind", tag="set_param"):
 
 
 class Edit(Plain, frozen=True, tag_field="kind", tag="edit"):
-    """An algorithm is edited: its flows go on with another version, as after `ccp reload`.
+    """An algorithm is edited: its flows go on with another version, as after `ccp load`.
 
     Attributes:
         at_s: When, since the start of the run [s].

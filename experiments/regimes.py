@@ -19,18 +19,18 @@ Milliseconds = Annotated[int, Meta(gt=0, le=3_600_000)]
 
 
 class ReceiverAgent(Plain, frozen=True):
-    """A receiver agent, `ccp receive --regime`, in a host for the whole run.
+    """A receiver agent, `ccp telemetry receive --regime`, in a host for the whole run.
 
     Attributes:
         host: Where it is. A host has one at most.
         peers: Hosts that it watches; those that send flows to it, if none are named.
         mode: The paper's constants, those for faster networks, or the latter with an eye on own queues; see
             docs/regime.md.
-        detector: Parameters of the detector that are not the mode's, as for `ccp receive --param`.
+        detector: Parameters of the detector that are not the mode's, as for `ccp telemetry receive --param`.
         window_ms: What an observation covers [ms]; the mode's, if None.
         interval_ms: Time between two signals [ms]; the mode's, if None.
         probe_ms: Time between two probes of a peer's RTT [ms]; the mode's, if None.
-        ttl_ms: How long a decision is true [ms]; as `ccp receive` chooses, if None.
+        ttl_ms: How long a decision is true [ms]; as `ccp telemetry receive` chooses, if None.
     """
 
     host: str

@@ -126,7 +126,7 @@ class KnownGood:
         except CcpError as error:
             why = str(error)
         log.warning(
-            "%s is not fit: %s\nThe version known to be good starts instead, %s; `ccp reload` loads the file",
+            "%s is not fit: %s\nThe version known to be good starts instead, %s; `ccp load` loads the file",
             shown(file),
             why,
             record.sha256[:12],

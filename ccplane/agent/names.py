@@ -38,19 +38,19 @@ def cc_names(algorithms: Sequence[str], explicit: Mapping[str, str]) -> dict[str
     for algorithm in explicit:
         with problems.check():
             if algorithm not in algorithms:
-                raise unknown_algorithm(algorithm, algorithms, "--name")
+                raise unknown_algorithm(algorithm, algorithms, "--cc-name")
     names: dict[str, str] = {}
     owner: dict[str, str] = {}
     for algorithm in algorithms:
         name = explicit.get(algorithm) or derived(algorithm)
         with problems.check():
-            check(name, f"--name {algorithm}={name}")
+            check(name, f"--cc-name {algorithm}={name}")
             if name in owner:
                 raise UsageError(
                     "name.duplicate",
                     f"`{owner[name]}` and `{algorithm}` would both be registered as `{name}`",
                     why=f"the kernel keeps {MAX_LENGTH} characters of a name",
-                    fix=f"choose one of them yourself, such as --name {algorithm}={name[: MAX_LENGTH - 1]}2",
+                    fix=f"choose one of them yourself, such as --cc-name {algorithm}={name[: MAX_LENGTH - 1]}2",
                 )
         owner.setdefault(name, algorithm)
         names[algorithm] = name
@@ -102,5 +102,6 @@ def check(name: str, where: str) -> None:
         f"`{name}` cannot be a congestion-control name",
         where=where,
         why=why,
-        fix=f"write {PREFIX}NAME with at most {MAX_LENGTH} characters, such as --name example_aimd=ccp.aimd",
+        fix=f"write {PREFIX}NAME with at most {MAX_LENGTH} characters, such as --cc-name "
+        f"example_aimd=ccp.aimd",
     )

@@ -244,7 +244,7 @@ class Loader:
                 "canary.runs",
                 f"a new version of `{name}` is on trial",
                 why="one is tried at a time",
-                fix=f"wait for its end, or end it: ccp canary {name} --take-back, or --widen",
+                fix=f"wait for its end, or end it: ccp canary abort {name}, or ccp canary promote {name}",
             )
 
     def rollback(self, name: str) -> Reloaded:

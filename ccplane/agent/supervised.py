@@ -1,4 +1,4 @@
-"""A service manager watches the agent: `ccp install-service` has the units.
+"""A service manager watches the agent: `ccp service install` has the units.
 
 What it hears of is the event loop itself, the same turns and breaths that tell the datapath's heartbeat. If
 the loop hangs, it ends the agent with SIGABRT, and the log says where each thread was.

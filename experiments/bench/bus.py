@@ -1,8 +1,9 @@
 """`ccp bench bus`: what a broker does with this client, from `publish` to the agent's inbox.
 
-The publisher is a process of its own, the agent's inbox is here: the same code as in `ccp receive` and in
-`ccp run`. Latency is from the making of a message to its arrival on the agent's thread, checked and decoded,
-at 200 messages a second; the rate is of messages that arrive when they are published as fast as they go.
+The publisher is a process of its own, the agent's inbox is here: the same code as in `ccp telemetry receive`
+and in `ccp run`. Latency is from the making of a message to its arrival on the agent's thread, checked and
+decoded, at 200 messages a second; the rate is of messages that arrive when they are published as fast as they
+go.
 """
 
 from __future__ import annotations

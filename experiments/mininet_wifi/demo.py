@@ -31,7 +31,7 @@ from experiments.netlab.brokers import broker_on
 
 ALGORITHM: Final = "int_cubic"
 PHASES: Final[tuple[Phase, ...]] = ("cubic", "keep")
-PATIENT: Final = ("--heartbeat-timeout-ms", "2000", "--no-realtime")
+PATIENT: Final = ("--heartbeat-timeout", "2000", "--no-realtime")
 """Options of the agent for a slow, busy processor: nothing here is about fractions of a millisecond."""
 INTERVAL_MS: Final = 100
 """Between summaries, half a round trip; an emulated processor has not the time for more of them [ms]."""
@@ -86,7 +86,7 @@ def agent_at_source(chain: Chain, algorithms: Sequence[str]) -> Iterator[Client]
         LoadError: `load.agent`.
     """
     url = f"mqtt://{chain.broker_for_source}:{PORT}"
-    options = [*PATIENT, "--broker", url, "--host", "sta1"]
+    options = [*PATIENT, "--broker", url, "--sender", "sta1"]
     with (
         running_agent(*algorithms, *options, enter=chain.source.host.enter),
         Client(control_socket(PIN_DIR)) as client,
@@ -96,7 +96,7 @@ def agent_at_source(chain: Chain, algorithms: Sequence[str]) -> Iterator[Client]
 
 @contextlib.contextmanager
 def running_nodes(chain: Chain) -> Iterator[None]:
-    """Run `ccp int node` on the devices of a chain for the length of a block.
+    """Run `ccp telemetry node` on the devices of a chain for the length of a block.
 
     Raises:
         WifiError: `wifi.no_node`.
@@ -117,7 +117,9 @@ def running_nodes(chain: Chain) -> Iterator[None]:
         sink += ["--nodes", str(nodes)]
         started = []
         for port, role in roles:  # together: on an emulated processor each needs some seconds
-            node = port.host.popen([ccp, "int", "node", port.device, "--role", *role], stderr=subprocess.PIPE)
+            node = port.host.popen(
+                [ccp, "telemetry", "node", port.device, "--role", *role], stderr=subprocess.PIPE
+            )
             stack.callback(process.end, [node])
             started.append((port, node))
         for port, node in started:

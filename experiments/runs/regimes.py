@@ -77,7 +77,7 @@ def receive_arguments(
     It probes its peers at the addresses from which their flows come.
     """
     flows = [flow for flow in scenario.flows if flow.receiver == receiver.host]
-    arguments = ["receive", "--regime", "--regime-mode", receiver.mode, "--json"]
+    arguments = ["telemetry", "receive", "--regime", "--regime-mode", receiver.mode, "--json"]
     arguments += _place(hosts[receiver.host], broker)
     for peer in peers_of(scenario, receiver):
         families: Iterable[Family] = dict.fromkeys(flow.family for flow in flows if flow.sender == peer)
@@ -102,7 +102,7 @@ def apply_arguments(
         arguments += [option, congestion_of(name, variants.by_switched.get(name))]
     arguments += _given("--single-rate", switch.single_rate_bytes_per_s)
     arguments += _given("--shared-rate", switch.shared_rate_bytes_per_s)
-    arguments += _given("--stale-ms", switch.stale_ms)
+    arguments += _given("--stale", switch.stale_ms)
     for rule in switch.rules:
         arguments += ["--rule", HOST_IN_RULE.sub(lambda found: hosts[found[1]].ipv4, rule)]
     return arguments

@@ -1,4 +1,4 @@
-"""A receiver agent in a simulation: what `ccp receive --regime` is on a host.
+"""A receiver agent in a simulation: what `ccp telemetry receive --regime` is on a host.
 
 Windows, signals and detector are those of the receiver agent; only what it reads comes from the simulator:
 what its probes measured, what its sockets counted, and what arrived on them.

@@ -205,7 +205,7 @@ class Steering:
             client.set({f"{variant.name}.{param}": value})
 
     def edit(self, variant: Variant, file: Path) -> None:
-        """Let the flows of a variant go on with what is in a file, as `ccp reload` does.
+        """Let the flows of a variant go on with what is in a file, as `ccp load` does.
 
         Raises:
             CcpError: If it refuses the new version.

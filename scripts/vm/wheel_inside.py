@@ -109,7 +109,7 @@ def _on_sockets(found: dict[str, Any]) -> None:
         client = ("iperf3", "-c", "127.0.0.1", "-t", str(FLOW_S), "-C", "ccp.mine", "--json")
         flow = subprocess.Popen(client, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
         time.sleep(2)
-        if "mine" not in _run("ccp", "flows", "--once"):
+        if "mine" not in _run("ccp", "flows"):
             raise StepError("the flow is not steered by mine.py")
         told, _ = flow.communicate()
         server.wait()
@@ -121,7 +121,7 @@ def _on_sockets(found: dict[str, Any]) -> None:
 
 
 def _wait_for_agent(agent: subprocess.Popen[bytes]) -> None:
-    command = ["ccp", "flows", "--once"]
+    command = ["ccp", "flows"]
     while subprocess.run(command, capture_output=True, env=ENVIRONMENT, check=False).returncode:
         if agent.poll() is not None:
             raise StepError(f"`ccp run` ended with {agent.returncode}")

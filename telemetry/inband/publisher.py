@@ -3,7 +3,7 @@
 Sinks (`native/ccp-int`) write one JSON line per summary, usually into a pipe. `Publisher` reads and publishes
 them; as a process:
 
-    python -m telemetry.inband.publisher --fd 5 --broker mqtt://127.0.0.1 --sender sink
+    ccp telemetry publish --fd 5 --broker mqtt://127.0.0.1 --sender sink
 
 The process prints `{"connected": true}` when the broker is connected. At the end of its input it prints its
 counters and exits.

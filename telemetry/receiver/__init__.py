@@ -1,7 +1,7 @@
 """The receiver agent: what the receiving end of a path can see, told to the sending end.
 
 Entry points: `telemetry.receiver.receiver.Receiver` (measures), `telemetry.receiver.probing.Responder`
-(answers UDP probes); the command `ccp receive` is `telemetry.commands`.
+(answers UDP probes); the command `ccp telemetry receive` is `telemetry.commands`.
 
 Pure, with the clock coming in: `windows` (everything of all peers), `flows` (the same of single connections),
 `series` (counters over windows), `rtt` (percentiles), `tcp` (sockets' counters), `arrivals` (segments: marks

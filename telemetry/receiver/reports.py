@@ -1,7 +1,7 @@
 """What peers report of themselves: segments that they sent us again. Pure: no clock, no I/O.
 
-A receiver cannot see what was lost, only gaps. The sender knows: where it runs `ccp receive`, too, its
-signals about us carry `loss_pkts`, and we pass them on as `retrans_pkts` of our signal about it.
+A receiver cannot see what was lost, only gaps. The sender knows: where it runs `ccp telemetry receive`, too,
+its signals about us carry `loss_pkts`, and we pass them on as `retrans_pkts` of our signal about it.
 """
 
 from __future__ import annotations

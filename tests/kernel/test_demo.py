@@ -20,9 +20,9 @@ from experiments.netlab.lab import list_namespaces
 
 # As the installed command `ccp`, which finds `demo` by its entry point.
 CCP = """
-from importlib.metadata import EntryPoint
 from ccplane.agent import cli
-cli.plugins = lambda: {"demo": EntryPoint("demo", "experiments.demo:app", cli.COMMANDS)}
+from ccplane.agent.front import Entry
+cli.plugins = lambda: {"demo": Entry("demo", "experiments.demo.command:app")}
 cli.main()
 """
 SECONDS = 2

@@ -29,9 +29,9 @@ from experiments.traffic import Http, Iperf3
 
 # As the installed command `ccp`, which finds `experiment` by its entry point.
 CCP = """
-from importlib.metadata import EntryPoint
 from ccplane.agent import cli
-cli.plugins = lambda: {"experiment": EntryPoint("experiment", "experiments.commands:app", cli.COMMANDS)}
+from ccplane.agent.front import Entry
+cli.plugins = lambda: {"experiment": Entry("experiment", "experiments.commands:app")}
 cli.main()
 """
 TIMEOUT_S = 300

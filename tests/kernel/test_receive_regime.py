@@ -1,4 +1,4 @@
-"""`ccp receive --regime` on real paths, and retransmissions as the receiver infers them."""
+"""`ccp telemetry receive --regime` on real paths, and retransmissions as the receiver infers them."""
 
 from __future__ import annotations
 

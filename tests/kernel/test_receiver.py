@@ -1,4 +1,4 @@
-"""`ccp receive` on real sockets: what it says is what the network did and what others measured."""
+"""`ccp telemetry receive` on real sockets: what it says is what the network did and what others measured."""
 
 from __future__ import annotations
 
@@ -139,7 +139,9 @@ def test_udp_probes_measure_where_icmp_is_closed(family: Family) -> None:
     with emulated(point_to_point(Direction(delay_us=10_000))) as net:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         sender.set_sysctl("net.ipv4.icmp_echo_ignore_all", 1)
-        responder = sender.popen([CCP, "receive", "--respond", "--port", "7000"], stderr=subprocess.PIPE)
+        responder = sender.popen(
+            [CCP, "telemetry", "receive", "--respond", "--port", "7000"], stderr=subprocess.PIPE
+        )
         assert responder.stderr is not None
         assert "UDP port 7000" in responder.stderr.readline()
         options = [
@@ -171,7 +173,7 @@ def test_unprivileged_users_measure_what_they_may_and_are_told_how_to_do_the_res
     )
     with emulated(point_to_point(Direction(delay_us=1000))) as net:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
-        command = [CCP, "receive", "--json", "--interval", "200", "--peer", sender.ipv4]
+        command = [CCP, "telemetry", "receive", "--json", "--interval", "200", "--peer", sender.ipv4]
         with (
             listening(receiver) as listener,
             contextlib.closing(Connection(sender, listener)) as connection,

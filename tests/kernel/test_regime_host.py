@@ -231,7 +231,7 @@ def test_the_command_follows_what_is_told_until_it_expires(wire: Path, single: s
     way = ["--peer", wire.sender.ipv4, "--address", wire.receiver.ipv4]
     with EmbeddedBroker() as broker:
         url = ["--broker", str(broker.options)]
-        options = ["--how", "host", "--netns", wire.sender.namespace, "--stale-ms", "0", "--json"]
+        options = ["--how", "host", "--netns", wire.sender.namespace, "--stale", "0", "--json"]
         names = ["--single", single, "--shared", "reno"]
         with subprocess.Popen(
             [*CCP, "regime", "apply", *url, *options, *names], stdout=subprocess.PIPE, text=True

@@ -397,7 +397,7 @@ def test_the_command_follows_the_bus_falls_back_and_puts_everything_back(peers: 
             "cubic",
             "--shared",
             "reno",
-            "--stale-ms",
+            "--stale",
             "100",
         ]
         command = subprocess.Popen(

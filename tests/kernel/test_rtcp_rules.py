@@ -124,6 +124,6 @@ def test_more_rules_than_there_is_room_for_are_refused() -> None:
     with pytest.raises(CcpError) as caught, attached(*["sport=80"] * 257):
         pytest.fail("attached")
     assert caught.value.slug == "rtcp.too_many_rules"
-    rules = (word for _ in range(257) for word in ("--rule", "sport=80"))
+    rules = (word for _ in range(257) for word in ("--rule", "sport=80 -> limit"))
     said = subprocess.run(ccp("rtcp", "attach", *rules), capture_output=True, text=True, check=False)
     assert (said.returncode, "name shorter prefixes" in said.stderr) == (1, True)

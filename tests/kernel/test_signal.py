@@ -30,9 +30,9 @@ from telemetry.schema import ReceiverSignal, Sample
 
 @contextmanager
 def receiving(host: Host, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """Run `ccp receive` on a host, without output."""
+    """Run `ccp telemetry receive` on a host, without output."""
     ccp = str(Path(sys.executable).with_name("ccp"))
-    running = host.popen([ccp, "receive", "--quiet", *options])
+    running = host.popen([ccp, "telemetry", "receive", "--quiet", *options])
     try:
         yield running
     finally:

@@ -156,7 +156,7 @@ class Canaries:
             raise UsageError(
                 "canary.none",
                 f"no version of `{name}` is on trial",
-                fix=f"begin a trial: ccp reload {name} --canary 5%",
+                fix=f"begin a trial: ccp canary start {name} --share 5%",
             ) from None
 
     def _begin(self, trial: Trial, running: Running, candidate: Candidate) -> Row:

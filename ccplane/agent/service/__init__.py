@@ -1,4 +1,4 @@
-"""What makes services of systemd's: units, their user, their settings; `ccp install-service` puts them there.
+"""What makes services of systemd's: units, their user, their settings; `ccp service install` puts them there.
 
 The files beside this one are what is installed; `@CCP@` and the like are filled in here.
 """
@@ -27,12 +27,12 @@ _HERE: Final = Path(__file__).parent
 _PACKAGES: Final = _HERE.parents[2]
 _BUS: Final = _PACKAGES / "broker" / "mosquitto"
 _BUS_CREDENTIALS: Final = "/run/credentials/ccplane-mosquitto.service/"
-_BUS_HEAD: Final = "# Written by `ccp install-service mosquitto` where there was none; yours from now on.\n\n"
+_BUS_HEAD: Final = "# Written by `ccp service install mosquitto` where there was none; yours from now on.\n\n"
 _INSTALL: Final = (
     "install ccplane: python3 -m venv /opt/ccplane; /opt/ccplane/bin/pip install ccplane; "
-    "/opt/ccplane/bin/ccp install-service"
+    "/opt/ccplane/bin/ccp service install"
 )
-_AS_ROOT: Final = "run as root; --print shows the files, --root DIR writes them elsewhere"
+_AS_ROOT: Final = "run as root; --dry-run shows the files, --root DIR writes them elsewhere"
 _HOMES: Final = tuple(map(Path, ("/home", "/root", "/run/user")))
 
 

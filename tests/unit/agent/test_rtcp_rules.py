@@ -41,7 +41,9 @@ def test_a_rule_that_is_wrong_says_how_to_write_it(text: str, slug: str, fix: st
 
 
 def test_all_rules_that_are_wrong_are_told_before_anything_is_loaded() -> None:
-    done = CliRunner().invoke(cli.app, ["rtcp", "attach", "--rule", "dst=x", "--rule", "sport=80 -> no"])
+    done = CliRunner().invoke(
+        cli.app, ["rtcp", "attach", "--rule", "dst=x -> limit", "--rule", "sport=80 -> no"]
+    )
     assert isinstance(done.exception, Several) or done.exit_code == 1
     assert "rule.bad_value" in done.stderr
     assert "rule.bad_outcome" in done.stderr

@@ -149,9 +149,9 @@ def test_what_is_wrong_is_told_without_traceback(capsys: pytest.CaptureFixture[s
         (["plot", "none"], "result.not_found"),
         (["plot", "scenario.yaml"], "result.broken"),
     ):
-        from importlib.metadata import EntryPoint
+        from ccplane.agent.front import Entry
 
-        entry = EntryPoint("experiment", "experiments.commands:app", cli.COMMANDS)
+        entry = Entry("experiment", "experiments.commands:app")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cli, "plugins", lambda entry=entry: {"experiment": entry})
             result = CliRunner().invoke(cli.app, ["experiment", *arguments])

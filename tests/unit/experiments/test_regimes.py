@@ -84,7 +84,11 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
             "switches[0].shared",
         ),
         (
-            {"switches": (SocketSwitch("sender", rules=("dport=1", "dst={nobody}")),)},
+            {
+                "switches": (
+                    SocketSwitch("sender", rules=("dport=1 -> destination", "dst={nobody} -> destination")),
+                )
+            },
             "unknown_name",
             "switches[0].rules[1]",
         ),
@@ -145,7 +149,7 @@ def test_a_receiver_agent_watches_the_addresses_that_send_to_it() -> None:
     )
     receiver = ReceiverAgent("receiver", mode="paper", detector={"delta_ms": 2.5}, probe_ms=20)
     arguments = regimes.receive_arguments(with_regimes(flows=flows), receiver, hosts(), BROKER)
-    assert arguments[:2] == ["receive", "--regime"]
+    assert arguments[:3] == ["telemetry", "receive", "--regime"]
     assert option(arguments, "--peer") == [SENDER[1], SENDER[0]]
     assert option(arguments, "--regime-mode") == ["paper"]
     assert option(arguments, "--param") == ["delta_ms=2.5"]
@@ -162,7 +166,7 @@ def test_a_switch_is_told_names_of_the_kernel_and_addresses() -> None:
     assert arguments[:2] == ["regime", "apply"]
     assert option(arguments, "--single") == ["ccp.dctcp"]
     assert option(arguments, "--shared") == ["cubic"]
-    assert option(arguments, "--stale-ms") == ["300"]
+    assert option(arguments, "--stale") == ["300"]
     assert option(arguments, "--rule") == [f"dst={RECEIVER[0]} dport=5201 -> {RECEIVER[0]}"]
     assert "--single-rate" not in arguments
 

@@ -1,4 +1,4 @@
-"""`ccp receive` under a service manager: the real command, a real socket."""
+"""`ccp telemetry receive` under a service manager: the real command, a real socket."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ def test_a_receiver_tells_its_manager_how_it_is(tmp_path: Path) -> None:
     with ServiceManager(tmp_path / "notify", watchdog_s=WATCHDOG_S) as systemd:
         receiver = subprocess.Popen(
             [
-                *(sys.executable, "-c", "from ccplane.agent.entry import main; main()", "receive"),
+                *(
+                    sys.executable,
+                    "-c",
+                    "from ccplane.agent.entry import main; main()",
+                    "telemetry",
+                    "receive",
+                ),
                 *("--quiet", "--no-kernel-probe", "--interval", "60000"),
             ],
             stderr=subprocess.DEVNULL,

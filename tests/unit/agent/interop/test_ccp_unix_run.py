@@ -56,7 +56,7 @@ def test_others_see_and_change_what_it_runs(agent: Path, tmp_path: Path) -> None
         wait_until(lambda: len(view.flows()) == 1)
         (stats,) = view.all_stats()
         assert (stats.cwnd_bytes, stats.law) == (14_480, False)
-        said = invoked("flows", "--once", "--json", "--interval", "0.01", "--pin-dir", str(agent))
+        said = invoked("flows", "--json", "--interval", "0.01", "--pin-dir", str(agent))
         (row,) = json.loads(said.stdout)["flows"]
         assert (row["src"], row["dst"], row["steered_by"]) == (
             "10.0.0.1:40000",

@@ -1,4 +1,4 @@
-"""`ccp ioam decode`: what people and programs read."""
+"""`ccp telemetry decode`: what people and programs read."""
 
 from __future__ import annotations
 
