@@ -1,4 +1,4 @@
-"""`ccp telemetry node`: settings of interfaces, the way to the bus, refusals, and what kernels say of queues."""
+"""`ccp telemetry node`: settings of interfaces, the bus, refusals, and what kernels say of queues."""
 
 from __future__ import annotations
 
