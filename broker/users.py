@@ -88,12 +88,15 @@ def add(file: _File, users: _Users) -> None:
 
 @app.command(epilog=options.examples("ccp bus user remove users recv-b"))
 def remove(file: _File, users: _Users) -> None:
-    """Remove users. A running broker lets them stay until it restarts."""
+    """Remove users. A running broker accepts them until it is restarted."""
     with _reported():
         lines = _lines(file)
         if unknown := [user for user in users if user not in map(_user, lines)]:
             raise BusError(
-                "bus.unknown_user", f"no user `{unknown[0]}`", str(file), fix="ccp bus user list FILE"
+                "bus.unknown_user",
+                f"no user `{unknown[0]}`",
+                str(file),
+                fix=f"list the users with `ccp bus user list {file}`",
             )
         _write(file, [line for line in lines if _user(line) not in users])
 

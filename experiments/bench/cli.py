@@ -137,6 +137,7 @@ def _datapath(
     peer: Annotated[
         list[str] | None,
         typer.Option(
+            "--congestion-control",
             metavar="NAME",
             help="Also measure this congestion control of the kernel, such as bbr; repeatable.",
         ),
@@ -156,10 +157,10 @@ def _datapath(
     if peer:
         raise BenchError(
             "bench.bad_options",
-            "--peer cannot be combined with --against",
-            "--against, --peer",
+            "--congestion-control cannot be combined with --against",
+            "--against, --congestion-control",
             "--against compares two builds of ccplane alone",
-            "leave out --peer",
+            "leave out --congestion-control",
         )
     return guard.run(plan, against, seconds, algorithm)
 

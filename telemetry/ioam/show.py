@@ -151,7 +151,7 @@ def summary(one: Summary) -> str:
     counts = structs.asdict(one)
     told = [
         f"{counts['packets']} packets",
-        f"{counts['ipv6']} of IPv6",
+        f"{counts['ipv6']} IPv6",
         f"{counts['with_options']} with telemetry",
         f"{counts['malformed']} malformed",
     ]

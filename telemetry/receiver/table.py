@@ -1,4 +1,4 @@
-"""Signals as a table, for people."""
+"""Signals as a table."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _COLUMNS: Final = (
     ("p99", "rtt_p99_us"),
     ("max", "rtt_max_us"),
     ("jitter", "jitter_us"),
-    ("one way +", "owd_variation_us"),
+    ("one-way var.", "owd_variation_us"),
     ("CE", "ce_marks"),
     ("lost", "loss_pkts"),
-    ("out of order", "reordered_pkts"),
-    ("twice", "duplicate_pkts"),
-    ("sent again", "resent_pkts"),
-    ("as peer says", "retrans_pkts"),
+    ("reordered", "reordered_pkts"),
+    ("duplicates", "duplicate_pkts"),
+    ("retransmitted", "resent_pkts"),
+    ("(by peer)", "retrans_pkts"),
     ("flows", "flows"),
 )
 
@@ -33,12 +33,12 @@ def render(
     note: str = "",
     decisions: Mapping[str, RegimeDecision] | None = None,
 ) -> Table:
-    """Return a table of one signal a peer, and below it those of its flows; `-` where nothing was measured.
+    """Return a table with the signal of each peer, followed by those of its flows; `-` for missing values.
 
     Args:
-        signals: Of one interval.
-        note: A line below, such as the state of the broker.
-        decisions: Peer -> the regime of its path; None without a detector, and then without such columns.
+        signals: The signals of one interval.
+        note: Line below the table, such as the state of the broker.
+        decisions: Peer -> regime of its path; None without a detector: the table has no such columns.
     """
     table = Table(box=SIMPLE, caption=note or None, caption_justify="left")
     table.add_column("peer", no_wrap=True)
@@ -58,7 +58,7 @@ def render(
 
 
 def _place(signal: ReceiverSignal) -> tuple[str, bool]:
-    """Sort a peer's signal before those of its flows, and these as they came."""
+    """Sort key: a peer's signal, then those of its flows."""
     return signal.peer, signal.flow is not None
 
 

@@ -68,7 +68,9 @@ def mode_of(name: str) -> Mode:
         RegimeError: `regime.bad_option`.
     """
     if name not in MODES:
-        raise RegimeError("regime.bad_option", f"no mode `{name}`", "mode", fix=" or ".join(MODES))
+        raise RegimeError(
+            "regime.bad_option", f"no mode `{name}`", "mode", fix=f"choose {' or '.join(MODES)}"
+        )
     return MODES[name]
 
 
@@ -80,7 +82,7 @@ def start_of(name: str) -> Regime:
     """
     if name not in STARTS:
         raise RegimeError(
-            "regime.bad_option", f"no regime `{name}` to start in", "start", fix=" or ".join(STARTS)
+            "regime.bad_option", f"no regime `{name}`", "start", fix=f"choose {' or '.join(STARTS)}"
         )
     return STARTS[name]
 
@@ -101,11 +103,11 @@ def with_settings(options: DetectorOptions, settings: Sequence[str]) -> Detector
         if not equals or name not in values:
             raise RegimeError(
                 "regime.bad_option",
-                f"`{setting}` sets nothing",
-                fix="NAME=VALUE with one of " + ", ".join(values),
+                f"cannot set `{setting}`",
+                fix="write NAME=VALUE, where NAME is one of " + ", ".join(values),
             )
         values[name] = start_of(text) if name == "start" else text
     try:
         return msgspec.convert(values, DetectorOptions, strict=False)
     except msgspec.ValidationError as error:
-        raise RegimeError("regime.bad_option", f"the detector cannot be so: {error}") from None
+        raise RegimeError("regime.bad_option", f"invalid parameter of the detector: {error}") from None

@@ -72,7 +72,7 @@ def test_a_broker_that_refuses_is_an_error(broker: TestBroker) -> None:
             broker.options("recv"), "another", RegimeDecision(regime="SHARED", peer="10.0.0.1"), None
         )
     assert caught.value.slug == "regime.not_told"
-    assert "does not let `another` publish" in str(caught.value)
+    assert "does not allow `another` to publish" in str(caught.value)
 
 
 def test_no_broker_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

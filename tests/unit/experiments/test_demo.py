@@ -57,7 +57,7 @@ def test_the_table_has_every_figure_with_its_unit(ccp_demo: Callable[..., Result
         ["0.5%", "flex_cubic", "71.2", "3.50", "54.0", "60.0"],
         ["0.5%", "mine.py", "8.0, then 8.0", "4.50", "55.0", "60.0"],
     ]
-    for heading in ("goodput", "Mbit/s", "sent again", "%", "median RTT", "p95 RTT", "ms"):
+    for heading in ("goodput", "Mbit/s", "retransmitted", "%", "median RTT", "p95 RTT", "ms"):
         assert heading in result.stdout
     assert f"picture: {tmp_path}" in result.stdout
 

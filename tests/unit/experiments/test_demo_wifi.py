@@ -279,7 +279,7 @@ def test_each_figure_is_drawn(
     assert result.exit_code == 0, result.output
     text = (tmp_path / "wifi.svg").read_text()  # each text is a comment, too
     assert [word for word in words if word not in text] == []
-    assert "one run each, in turn; mac80211_hwsim and hostapd" in text
+    assert "one run of each, in turn; mac80211_hwsim and hostapd" in text
 
 
 def test_figures_are_shown_when_the_plot_cannot_be_written(
@@ -302,7 +302,9 @@ def test_the_plot_has_no_other_format_than_figures_have(
 
 @pytest.mark.parametrize("words", [["--loss", "5"], ["--rate", "0"], ["--seconds", "0"]])
 def test_what_is_out_of_range_is_refused(ccp_demo_wifi: Callable[..., Result], words: list[str]) -> None:
-    assert ccp_demo_wifi(*words).exit_code == 2
+    refused = ccp_demo_wifi(*words).exception
+    assert isinstance(refused, UsageError)
+    assert refused.slug == "option.out_of_range"
 
 
 def test_options_of_the_other_demonstration_are_not_ignored() -> None:

@@ -64,7 +64,7 @@ def test_a_run_with_telemetry_tells_of_the_nodes(monkeypatch: pytest.MonkeyPatch
     assert "2.5" in row
     assert "1 congestion, 2 link, 3 unknown" in said
     assert "p50 2.5 ms" in said
-    assert warnings(Result.load("there")) == ["7 summaries of in-band telemetry were lost"]
+    assert warnings(Result.load("there")) == ["7 in-band telemetry summaries were lost"]
 
 
 def test_a_run_with_receivers_tells_of_the_regimes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,7 +193,7 @@ def test_an_algorithm_that_raises_costs_its_flow_only(tmp_path: Path) -> None:
     result = run(two((f"{tmp_path}/bad.py", {}), ("cubic", {})), tmp_path / "result")
     assert result.metadata["agent"]["flows_failed"] == 1
     (warning,) = warnings(result)
-    assert "1 connections raised" in warning
+    assert "raised an exception on 1 connections" in warning
     log = (tmp_path / "result/agent.log").read_text()
     assert "ZeroDivisionError" in log
     assert (result.flows["goodput_bytes_per_s"] > 0.2 * RATE_BYTES_PER_S).all()  # the fallback law went on

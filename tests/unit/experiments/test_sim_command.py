@@ -83,7 +83,7 @@ def test_a_scenario_leaves_no_room_for_a_path(monkeypatch: pytest.MonkeyPatch) -
         cli.app, ["simulate", "cubic", "--scenario", "x.yaml", "--loss", "0.1", "--rtt", "9"]
     )
     told = [line for line in refused.stderr.splitlines() if line.startswith("scenario.two_paths")]
-    assert [line.split("`")[1] for line in told] == ["--rtt", "--loss"]
+    assert [line.split()[1] for line in told] == ["--rtt", "--loss"]
     assert orders == []
     done = CliRunner().invoke(
         cli.app, ["simulate", "cubic", "--loss", "0.1", "-p", "beta=0.5", "--flows", "2"]

@@ -147,8 +147,8 @@ def test_the_command_says_what_happened_without_what_did_not() -> None:
     ("arguments", "said"),
     [
         (["--role", "source,spy"], "no role `spy`"),
-        (["--to-prefix", "10.0.0.0/8"], "`10.0.0.0/8` is no IPv6 prefix"),
-        (["--from-prefix", "fd00::1/8"], "`fd00::1/8` is no IPv6 prefix"),
+        (["--to-prefix", "10.0.0.0/8"], "`10.0.0.0/8` is not an IPv6 prefix"),
+        (["--from-prefix", "fd00::1/8"], "`fd00::1/8` is not an IPv6 prefix"),
     ],
 )
 def test_what_the_command_does_not_know_is_refused(arguments: list[str], said: str) -> None:

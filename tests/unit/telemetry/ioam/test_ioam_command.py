@@ -48,7 +48,7 @@ def test_people_read_a_line_an_option_and_a_node(tmp_path: Path) -> None:
         "  hop-by-hop at 44: trace, namespace 0, type 0x020002, overflow, room for 1 words",
         "    node 1: queue depth 1514, schema 0x5: 0badcafe",
     ]
-    assert result.stderr == "4 packets, 4 of IPv6, 2 with telemetry, 1 malformed\n"
+    assert result.stderr == "4 packets, 4 IPv6, 2 with telemetry, 1 malformed\n"
 
 
 def test_programs_read_an_object_a_packet(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_the_domain_says_what_its_timestamps_are(tmp_path: Path) -> None:
     refused = decode(path, "--timestamps", "swatch")
     assert refused.exit_code == 1
     assert refused.stderr.partition(":")[0] == "ioam.bad_option"
-    assert "no timestamps `swatch`" in refused.stderr
+    assert "no timestamp format `swatch`" in refused.stderr
 
 
 def test_a_file_that_was_cut_off_fails_behind_what_could_be_read(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
 def test_help_says_what_it_does(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0
-    assert "captured packets" in result.output or "telemetry of a capture" in result.output
+    assert "captured packets" in result.output or "telemetry in a capture" in result.output
 
 
 def test_times_beyond_the_calendar_are_numbers() -> None:
