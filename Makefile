@@ -121,6 +121,10 @@ docs: build .venv/.dev ## the documents as a site in out/site; a broken link or 
 facts: build ## what intf.h describes of primitives, totals, reports and counters, into Python and the documents
 	$(BIN)/python -m scripts.facts
 
+.PHONY: commands
+commands: build ## docs/cli.md, ccp.1 and shell completion, from the commands of ccp
+	$(BIN)/python -m scripts.commands
+
 .PHONY: docs-tables
 docs-tables: build ## the tables in the documents, from docs/results
 	$(BIN)/python -m scripts.tables

@@ -59,6 +59,19 @@ On = Annotated[
     ),
 ]
 
+Jobs = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Simultaneous runs. Runs with ccplane's algorithms on real sockets take turns.",
+        rich_help_panel=options.ADVANCED,
+    ),
+]
+
+NoRun = Annotated[
+    bool, typer.Option("--no-run", help="Report the runs in --out; run nothing (needs no root).")
+]
+
 _MAX_ROWS: Final = 40
 
 
@@ -109,14 +122,7 @@ def sweep_(
         Path | None,
         options.out("Folder for the results; runs already there are not repeated.", show_default="out/NAME"),
     ] = None,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Simultaneous runs. Runs with ccplane's algorithms on real sockets take turns.",
-            rich_help_panel=options.ADVANCED,
-        ),
-    ] = 1,
+    jobs: Jobs = 1,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Runs of each point.", show_default="as the grid says")
     ] = None,

@@ -50,7 +50,7 @@ def cc_names(algorithms: Sequence[str], explicit: Mapping[str, str]) -> dict[str
                     "name.duplicate",
                     f"`{owner[name]}` and `{algorithm}` would both be registered as `{name}`",
                     why=f"the kernel keeps {MAX_LENGTH} characters of a name",
-                    fix=f"choose one of them yourself, such as --cc-name {algorithm}={name[: MAX_LENGTH - 1]}2",
+                    fix=f"choose another name, such as --cc-name {algorithm}={name[: MAX_LENGTH - 1]}2",
                 )
         owner.setdefault(name, algorithm)
         names[algorithm] = name

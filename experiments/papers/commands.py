@@ -14,7 +14,7 @@ from rich.console import Console
 from ccplane.base import options
 from ccplane.base.errors import CcpError, UsageError
 from ccplane.base.names import close_names
-from experiments.commands import On
+from experiments.commands import Jobs, NoRun, On
 
 if TYPE_CHECKING:
     from experiments.papers.paper import Findings, Paper, Part, Runs, Size
@@ -39,23 +39,12 @@ _Out = Annotated[
         "Folder for runs and figures; runs already there are not repeated.", show_default="out/papers/NAME"
     ),
 ]
-_Jobs = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        help="Simultaneous runs. Runs with ccplane's algorithms on real sockets take turns.",
-        rich_help_panel=options.ADVANCED,
-    ),
-]
 _Repeats = Annotated[
     int | None, typer.Option(min=1, help="Runs of each point.", show_default="as in the paper")
 ]
 _Seconds = Annotated[
     int | None,
     options.seconds("Duration of each run", min=1, whole=True, show_default="as in the paper"),
-]
-_NoRun = Annotated[
-    bool, typer.Option("--no-run", help="Report the runs in --out; run nothing (needs no root).")
 ]
 _Datapath = Annotated[
     str,
@@ -139,11 +128,11 @@ def _add(
         quick: _Quick = False,
         part: _Part = None,
         out: _Out = None,
-        jobs: _Jobs = 1,
+        jobs: Jobs = 1,
         repeats: _Repeats = None,
         seconds: _Seconds = None,
         dry_run: options.DryRun = False,
-        no_run: _NoRun = False,
+        no_run: NoRun = False,
         formats: _Format = None,
         as_json: options.AsJson = False,
         keep: _Keep = None,

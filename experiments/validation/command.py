@@ -10,6 +10,7 @@ from rich.console import Console
 
 from ccplane.base import options
 from ccplane.base.names import close_names
+from experiments.commands import Jobs, NoRun
 from experiments.runs.reports import Screen
 from experiments.validation import drawing, running
 from experiments.validation.heldout import Heldout
@@ -38,17 +39,8 @@ def validate(
         ),
     ] = None,
     out: Annotated[Path, options.out("Folder for the runs; runs already there are not repeated.")] = OUT,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Simultaneous runs. Runs with ccplane's algorithms on real sockets take turns.",
-            rich_help_panel=options.ADVANCED,
-        ),
-    ] = 1,
-    no_run: Annotated[
-        bool, typer.Option("--no-run", help="Report the runs in --out; run nothing (needs no root).")
-    ] = False,
+    jobs: Jobs = 1,
+    no_run: NoRun = False,
     as_json: options.AsJson = False,
     keep: Annotated[
         Path | None,

@@ -35,7 +35,9 @@ def new(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name: at most 11 lower-case letters, digits and _.")
     ],
-    out: Annotated[Path, options.out("Directory of the file.", metavar="DIRECTORY")] = Path(),
+    out: Annotated[
+        Path, options.out("Directory of the file.", metavar="DIRECTORY", show_default="current directory")
+    ] = Path(),
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Write NAME.py, a working algorithm to edit."""

@@ -89,7 +89,7 @@ def test_run_says_what_is_loaded_and_how_to_use_it(kernel: Any, mine: Path) -> N
         "ccp: reno (ccp, ccp.reno), mine (ccp.m) loaded, 1 flow adopted; use: iperf3 -C ccp"
     )
     assert last.startswith("ccp: stopped; 1 flows, 0 reports; ")
-    assert last.endswith("flows run the fallback law, ccp stays registered until `ccp unload`")
+    assert last.endswith("flows run the fallback; ccp stays registered until `ccp unload`")
     assert kernel.closed
 
 
@@ -186,7 +186,7 @@ def test_check_notes_that_it_may_not_ask_the_verifier(mine: Path, monkeypatch: p
     found = json.loads(result.output)
     assert found["ok"]
     assert found["programs"][0]["verified"] is None
-    assert found["notes"] == ["not shown to the kernel's verifier: needs CAP_BPF"]
+    assert found["notes"] == ["not verified by the kernel: needs CAP_BPF"]
 
 
 def test_check_fails_when_the_verifier_refuses(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +331,7 @@ def test_flows_goes_on_until_interrupted(view: View, monkeypatch: pytest.MonkeyP
             raise KeyboardInterrupt
 
     monkeypatch.setattr("ccplane.agent.commands.flows.time.sleep", sleep)
-    result = ccp("flows")
+    result = ccp("flows", "--watch")
     assert result.exit_code == 0
     assert view.looks == 3
 

@@ -31,7 +31,7 @@ def agent(tmp_path: Path) -> Iterator[Path]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         greeting = process.stdout.readline()
-        assert "reno loaded; waits for datapaths at" in greeting, greeting
+        assert "reno loaded, waiting for datapaths at" in greeting, greeting
         try:
             yield path
         finally:
@@ -82,7 +82,7 @@ def test_others_see_and_change_what_it_runs(agent: Path, tmp_path: Path) -> None
             "datapath.option",
             "--max-flows, --unload",
         ),
-        (["--bind", "x"], "datapath.option", "--bind means nothing on the datapath `ebpf`"),
+        (["--bind", "x"], "datapath.option", "the datapath `ebpf` does not have the option --bind"),
     ],
 )
 def test_what_means_nothing_is_refused(arguments: list[str], slug: str, says: str) -> None:
