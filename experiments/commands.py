@@ -46,7 +46,9 @@ _Param = Annotated[
 _Datapath = Annotated[
     str | None,
     typer.Option(
-        help="ebpf: real sockets (needs root); sim: the simulator.", show_default="as the scenario says"
+        metavar="ebpf|sim",
+        help="ebpf: real sockets (needs root); sim: the simulator.",
+        show_default="as the scenario says",
     ),
 ]
 
@@ -169,9 +171,7 @@ def sweep_(
 
 @app.command("list", epilog=options.examples("ccp experiment list out"))
 def list_(
-    directory: Annotated[
-        Path, typer.Argument(metavar="[FOLDER]", help="Folder, searched recursively.")
-    ] = OUT,
+    directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder, searched recursively.")] = OUT,
     as_json: options.AsJson = False,
 ) -> None:
     """List the results of runs and sweeps in a folder."""
@@ -194,7 +194,9 @@ def plot(
     out: Annotated[Path | None, options.out("Folder for the figures.", show_default="RESULT/plots")] = None,
     format_: Annotated[
         list[str] | None,
-        typer.Option("--format", help="File format: png, svg or pdf; repeatable.", show_default="png"),
+        typer.Option(
+            "--format", metavar="FORMAT", help="File format: png, svg or pdf; repeatable.", show_default="png"
+        ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:

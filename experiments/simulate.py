@@ -54,7 +54,7 @@ def simulate(
         float, typer.Option(min=0.001, help="Buffer of the path, in bandwidth-delay products.")
     ] = USUAL.buffer_bdp,
     loss: Annotated[float, options.ratio("--loss", help="Random packet loss")] = USUAL.loss,
-    seconds: Annotated[float, options.seconds("Time that flows send", min=0.1)] = options.in_unit(
+    seconds: Annotated[float, options.seconds("Duration of the flows", min=0.1)] = options.in_unit(
         USUAL.seconds, "s"
     ),
     flows: Annotated[int, typer.Option(min=1, max=100, help="Flows of each algorithm.")] = USUAL.flows,
@@ -62,7 +62,7 @@ def simulate(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Simulate this scenario instead, its ccplane flows with the algorithms in turn; repeatable.",
+            help="Simulate this scenario instead; its ccplane flows use the algorithms in turn. Repeatable.",
             rich_help_panel=options.ADVANCED,
         ),
     ] = None,

@@ -37,7 +37,7 @@ FAILED: Final = 1
 
 
 def _lifetime(unit: str) -> str:
-    return f"{TTL_INTERVALS} {unit}, at least {LEAST_TTL_MS}ms"
+    return f"{TTL_INTERVALS} {unit}, at least {LEAST_TTL_MS / 1000:g}s"
 
 
 @app.command(
@@ -74,10 +74,12 @@ def receive(
             help="Time between signals",
             min=1,
             whole=True,
-            show_default=f"{INTERVAL_MS}ms",
+            show_default=f"{INTERVAL_MS / 1000:g}s",
         ),
     ] = None,
-    probe: Annotated[str, typer.Option(help="RTT probes: icmp, udp or none.")] = "icmp",
+    probe: Annotated[
+        str, typer.Option(metavar="icmp|udp|none", help="How to probe the RTT to peers.")
+    ] = "icmp",
     probe_ms: Annotated[
         int | None,
         options.duration(

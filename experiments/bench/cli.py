@@ -66,7 +66,7 @@ Precision = Annotated[
 Seed = Annotated[
     int,
     typer.Option(
-        help="Random seed of the order of measurements in a round.", rich_help_panel=options.ADVANCED
+        help="Seed of the random order of measurements in a round.", rich_help_panel=options.ADVANCED
     ),
 ]
 

@@ -59,6 +59,7 @@ def demo(
     datapath: Annotated[
         str | None,
         typer.Option(
+            metavar="ebpf|sim",
             help="ebpf: real sockets of this kernel (needs root); sim: the simulator.",
             show_default="ebpf if it works here, else sim",
         ),

@@ -146,7 +146,7 @@ def export_(
 def evaluate_(
     policy: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="Policy, *.safetensors.", show_default="the shipped policy"),
+        typer.Argument(metavar="FILE", help="Policy, *.safetensors.", show_default="the shipped policy"),
     ] = None,
     training_directory: Annotated[
         Path | None,

@@ -27,7 +27,7 @@ _DEFAULT: Final = Cellular()
 
 @app.command("list", epilog=options.examples("sudo ccp lab list"))
 def list_(as_json: options.AsJson = False) -> None:
-    """List the network namespaces of experiments, their owners, and whether the experiment still runs."""
+    """List the network namespaces of experiments, the process that made each, and its state."""
     found = lab.list_namespaces()
     if as_json:
         print(json.dumps([asdict(leftover) for leftover in found]))
@@ -35,7 +35,7 @@ def list_(as_json: options.AsJson = False) -> None:
     if not found:
         print("no networks of experiments on this machine")
         return
-    table = Table("host", "owner (PID)", "state", "processes inside")
+    table = Table("host", "made by (PID)", "state", "processes inside")
     table.add_column("namespace", overflow="fold")  # never cut: users copy it
     for leftover in found:
         state = "in use" if leftover.in_use else "stale: `ccp lab clean` removes it"
@@ -82,7 +82,7 @@ def trace(
     ] = options.in_unit(_DEFAULT.outage_s, "s"),
     as_json: options.AsJson = False,
 ) -> None:
-    """Generate a random trace of a cellular link, in Mahimahi's format, for the field `trace` of links."""
+    """Generate a random trace of a cellular link, in Mahimahi's format, for `trace` of a scenario's links."""
     link = Cellular(
         mean_bytes_per_s=rate_mbit * MBIT,
         variation_ratio=variation,

@@ -32,7 +32,9 @@ Ctrl-C interrupts; the same command resumes."""
 app = typer.Typer(help=_ABOUT, no_args_is_help=True, add_completion=False)
 
 _Quick = Annotated[bool, typer.Option("--quick", help="Run fewer points, for a shorter time each.")]
-_Part = Annotated[list[str] | None, typer.Option("--part", help="Run only this part; repeatable.")]
+_Part = Annotated[
+    list[str] | None, typer.Option("--part", metavar="PART", help="Run only this part; repeatable.")
+]
 _Out = Annotated[
     Path | None,
     options.out(
@@ -48,12 +50,15 @@ _Seconds = Annotated[
 ]
 _Datapath = Annotated[
     str,
-    typer.Option("--datapath", help="ebpf: real sockets (needs root); sim: the simulator."),
+    typer.Option(
+        "--datapath", metavar="ebpf|sim", help="ebpf: real sockets (needs root); sim: the simulator."
+    ),
 ]
 _Format = Annotated[
     list[str] | None,
     typer.Option(
         "--format",
+        metavar="FORMAT",
         help="File format of figures: png, svg or pdf; repeatable.",
         show_default="png",
         rich_help_panel=options.ADVANCED,
@@ -200,12 +205,12 @@ _add(
 @app.command("claims", epilog=options.examples("ccp paper claims", "ccp paper claims hyvar r-tcp --json"))
 def claims_(
     papers: Annotated[
-        list[str] | None, typer.Argument(metavar="[PAPER]...", help="Papers.", show_default="all five")
+        list[str] | None, typer.Argument(metavar="PAPER", help="Papers.", show_default="all five")
     ] = None,
     results: _Results = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print every claim of papers with its verdict by saved results; run nothing."""
+    """Print every claim of papers with the verdict from saved results; run nothing."""
     from experiments.papers import claims
 
     console = _console()
@@ -228,7 +233,7 @@ def show(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help="Name of the paper.")],
     part: Annotated[
         list[str] | None,
-        typer.Option(help="Print only this part; repeatable. Simulated runs of a part are PART-sim."),
+        typer.Option(metavar="PART", help="Print only this part; repeatable. PART-sim: its simulated runs."),
     ] = None,
     results: _Results = None,
 ) -> None:

@@ -57,11 +57,13 @@ def node(
     every: Annotated[
         int,
         typer.Option(
-            min=1, metavar="N", help="Source: add telemetry to one in N packets (GSO packets) of a flow."
+            min=1,
+            metavar="N",
+            help="Source: add telemetry to one in N packets of a flow; a GSO packet counts once.",
         ),
     ] = 1,
     max_nodes: Annotated[
-        int, typer.Option(min=1, help="Source: maximum number of nodes on the path; reserves their space.")
+        int, typer.Option(min=1, help="Source: number of nodes on the path to reserve space for.")
     ] = 3,
     wireless: Annotated[
         bool, typer.Option("--wireless", help="Source: reserve space for the data of wireless nodes.")

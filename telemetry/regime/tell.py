@@ -48,7 +48,7 @@ def tell(
             show_default="60s",
         ),
     ] = None,
-    reason: Annotated[str, typer.Option(help="Human-readable reason.")] = "manual",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Human-readable reason.")] = "manual",
     sender: Annotated[
         str | None, options.sender(f"the broker's user, or {PREFIX}ADDRESS", panel=options.ADVANCED)
     ] = None,
