@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -76,17 +75,12 @@ def commands() -> list[Command]:
     """Return all commands, panel by panel."""
     root: Any = typer.main.get_command(cli.app)
     context = root.make_context("ccp", [], resilient_parsing=True)
-    return list(_below(root, (), context, ""))
-
-
-def _below(command: Any, path: tuple[str, ...], context: Any, panel: str) -> Iterator[Command]:
-    whole = front.whole(command)
-    if path and (not hasattr(whole, "list_commands") or whole.invoke_without_command):
-        yield _command(whole, " ".join(path), panel)
-    if hasattr(whole, "list_commands"):
-        for name in whole.list_commands(context):
-            below = whole.get_command(context, name)
-            yield from _below(below, (*path, name), context, panel or below.rich_help_panel or "")
+    panels = {name: root.get_command(context, name).rich_help_panel for name in root.list_commands(context)}
+    return [
+        _command(command, path, panels[path.split()[0]])
+        for path, command in front.tree(root, context)
+        if path and (not hasattr(command, "list_commands") or command.invoke_without_command)
+    ]
 
 
 def _command(whole: Any, path: str, panel: str) -> Command:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
@@ -316,3 +316,18 @@ class Twig(Branch):
 def whole(command: Any) -> Any:
     """Return the command that another one stands for; imports it."""
     return loaded(command.entry) if isinstance(command, Listed) else command
+
+
+def tree(command: Any, context: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield a group and all commands and groups below it, imported, each with its path.
+
+    Args:
+        command: A group or a command.
+        context: A context of the group.
+        path: Words that lead to it, after `ccp`.
+    """
+    found = whole(command)
+    yield path, found
+    if hasattr(found, "list_commands"):
+        for name in found.list_commands(context):
+            yield from tree(found.get_command(context, name), context, f"{path} {name}".strip())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,24 +15,13 @@ from ccplane.agent import cli, front
 ROOT: Any = typer.main.get_command(cli.app)
 
 
-def leaves() -> Iterator[tuple[str, Any]]:
-    """Yield all commands that run something, with their path, imported."""
-    context = ROOT.make_context("ccp", [], resilient_parsing=True)
-    yield from _below(ROOT, (), context)
-
-
-def _below(command: Any, path: tuple[str, ...], context: Any) -> Iterator[tuple[str, Any]]:
-    whole = front.whole(command)
-    if not hasattr(whole, "list_commands"):
-        yield " ".join(path), whole
-        return
-    if whole.invoke_without_command:
-        yield " ".join(path), whole
-    for name in whole.list_commands(context):
-        yield from _below(whole.get_command(context, name), (*path, name), context)
-
-
-COMMANDS = dict(leaves())
+CONTEXT = ROOT.make_context("ccp", [], resilient_parsing=True)
+COMMANDS = {
+    path: command
+    for path, command in front.tree(ROOT, CONTEXT)
+    if path and (not hasattr(command, "list_commands") or command.invoke_without_command)
+}
+"""All commands that run something, by their path."""
 
 
 def ccp(*arguments: str) -> str:
