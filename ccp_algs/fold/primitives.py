@@ -1,6 +1,6 @@
-"""What a datapath measures: `Ack.<name>` of an ACK, `Flow.<name>` of its flow, `Int.<name>` of its path.
+"""The primitives that a datapath measures: `Ack.<name>`, `Flow.<name>`, and `Int.<name>` of the path.
 
-They are those of `enum ccp_prim` in native/ccp-bpf/src/bpf/intf.h, which describes them.
+They are the entries of `enum ccp_prim` in native/ccp-bpf/src/bpf/intf.h, which documents them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ccplane.base.names import close_names
 
 
 class AckPrimitives:
-    """What one ACK tells. In fold programs as `Ack.<name>`."""
+    """Values of one ACK. In fold programs as `Ack.<name>`."""
 
     # facts: ack (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     bytes_acked = Primitive("Ack.bytes_acked")
@@ -35,7 +35,7 @@ class AckPrimitives:
     # end of facts
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say which primitives there are.
+        """Raise an error that lists the primitives.
 
         Raises:
             UnknownPrimitiveError: `fold.unknown_primitive`.
@@ -44,7 +44,7 @@ class AckPrimitives:
 
 
 class FlowPrimitives:
-    """What the datapath knows of the flow at this ACK. In fold programs as `Flow.<name>`."""
+    """Values of the flow at this ACK. In fold programs as `Flow.<name>`."""
 
     # facts: flow (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     bytes_in_flight = Primitive("Flow.bytes_in_flight")
@@ -92,7 +92,7 @@ class FlowPrimitives:
     # end of facts
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say which primitives there are.
+        """Raise an error that lists the primitives.
 
         Raises:
             UnknownPrimitiveError: `fold.unknown_primitive`.
@@ -101,10 +101,10 @@ class FlowPrimitives:
 
 
 class IntPrimitives:
-    """What the last echo of in-band telemetry said (docs/inband.md). In fold programs as `Int.<name>`.
+    """Values of the last echo of in-band telemetry (docs/inband.md). In fold programs as `Int.<name>`.
 
-    The echo is of one hop, that with the longest wait, but for counts of losses. All but `age_us` are 0 while
-    nobody echoes.
+    An echo describes one hop, that with the longest queueing delay, except for the counts of losses. Without
+    echoes all values but `age_us` are 0.
     """
 
     # facts: int (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
@@ -139,7 +139,7 @@ class IntPrimitives:
     # end of facts
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say which primitives there are.
+        """Raise an error that lists the primitives.
 
         Raises:
             UnknownPrimitiveError: `fold.unknown_primitive`.
@@ -151,9 +151,9 @@ def _unknown(prefix: str, name: str, kind: type) -> UnknownPrimitiveError:
     known = [key for key in vars(kind) if not key.startswith("_")]
     return UnknownPrimitiveError(
         "fold.unknown_primitive",
-        f"no primitive `{prefix}.{name}`",
+        f"there is no primitive `{prefix}.{name}`",
         where=caller(),
-        why="a datapath measures only what is listed in ccp_algs/fold/primitives.py",
+        why="datapaths measure only the primitives listed in ccp_algs/fold/primitives.py",
         fix=close_names(name, known, "primitive").replace("`", f"`{prefix}.", 1),
     )
 

@@ -42,8 +42,8 @@ OWN_PARTS = ("fig2", "fig3", "clean")
 
 EVENTS = pd.DataFrame(
     [
-        (2.5, "regime:probed", "", "share of the queue 0.93, by a probe"),
-        (2.5, "regime:switched", "dctcp", "share of the queue 0.93, by a probe"),
+        (2.5, "regime:probed", "", "probe: share of the queue 0.93"),
+        (2.5, "regime:switched", "dctcp", "probe: share of the queue 0.93"),
         (3.25, "regime:switched", "cubic", "decision of receiver"),
     ],
     columns=["t_s", "event", "after", "reason"],
