@@ -57,15 +57,15 @@ class FlowStats:
 
     # facts: totals (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     flow_id: int
-    """Id of the flow: generation << 32 | slot, never used twice."""
+    """Id of the flow: generation << 32 | slot, never reused."""
     law: bool = True
-    """The fallback law steers the flow."""
+    """The fallback controls the flow."""
     program: int = 0
-    """Handle of the program that it runs, 0 if none."""
+    """Handle of the program that it runs; 0 if none."""
     rate_bytes_per_s: int = 0
-    """Pacing rate set by the algorithm [bytes/s], 0 if none."""
+    """Pacing rate set by the algorithm [bytes/s]; 0 if none."""
     now_us: int = 0
-    """When the totals were last brought up to date: at an ACK [us]."""
+    """Time of the ACK at which the totals were last updated [us]."""
     cwnd_bytes: int = 0
     """Window [bytes]."""
     bytes_acked: int = 0
@@ -73,9 +73,9 @@ class FlowStats:
     bytes_retrans: int = 0
     """Bytes retransmitted."""
     pacing_rate_bytes_per_s: int = 0
-    """Pacing rate of the socket, also where the kernel sets it [bytes/s]."""
+    """Pacing rate of the socket, even if the kernel sets it [bytes/s]."""
     acks: int = 0
-    """ACKs that the datapath saw."""
+    """ACKs that the datapath processed."""
     mss_bytes: int = 0
     """Maximum segment size [bytes]."""
     srtt_us: int = 0
@@ -91,34 +91,34 @@ class FlowStats:
     packets_in_flight: int = 0
     """Segments sent and neither delivered nor marked lost."""
     ca_state: int = 0
-    """State of loss recovery: Open 0, Disorder 1, CWR 2, Recovery 3, Loss 4."""
+    """State of loss recovery: 0 Open, 1 Disorder, 2 CWR, 3 Recovery, 4 Loss."""
     snd_ssthresh_pkts: int = 0
     """Slow-start threshold of the socket [packets]."""
     reports: int = 0
-    """Reports made."""
+    """Reports sent."""
     reports_missed: int = 0
     """Reports that found no room and were summed up in later ones."""
     mail_applied_us: int = 0
-    """When the last update was applied [us], 0 if none was."""
+    """Time at which the last update was applied [us]; 0 if none was."""
     law_entered_us: int = 0
-    """When the fallback law got the flow last [us]."""
+    """Time at which the fallback last took over the flow [us]."""
     law_left_us: int = 0
-    """When it gave the flow back after that [us]; 0 while it has it."""
+    """Time at which it returned the flow after that [us]; 0 while it has the flow."""
     mail_applied: int = 0
     """Updates applied; several written before an ACK count once."""
     fold_errors: int = 0
-    """Folds that stopped with an arithmetic error."""
+    """Folds aborted by an arithmetic error."""
     last_fold_error: int = 0
     """The last of these errors, of enum ccp_fold_error; 0 if there was none."""
     law_entries: int = 0
-    """Times the fallback law took over."""
+    """Number of times that the fallback took over."""
     law_cause: str = "new"
-    """Why the fallback law has the flow, or had it last. `new`: no agent has given it a program. `silent`:
-    the agent's heartbeat was too old. `uninstalled`: its program was removed. `no_program`: its algorithm
-    gave it none. `failed`: its algorithm raised an exception.
+    """Why the fallback has the flow, or had it last. `new`: no agent has set its program yet. `silent`: the
+    agent's heartbeat was too old. `uninstalled`: its program was removed. `no_program`: its algorithm set
+    no program. `failed`: its algorithm raised an exception.
     """
     local_congestion: int = 0
-    """Times a queue of this host refused a packet."""
+    """Times that a queue of this host refused a packet."""
     timeouts: int = 0
     """Retransmission timeouts."""
     # end of facts
@@ -130,12 +130,12 @@ class ReportHead(Protocol):
     # facts: report_head (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     @property
     def flow_id(self) -> int:
-        """The flow."""
+        """Id of the flow."""
         ...
 
     @property
     def now_us(self) -> int:
-        """When the fold program made it [us]."""
+        """Time at which the fold program made it [us]."""
         ...
 
     @property
@@ -145,12 +145,12 @@ class ReportHead(Protocol):
 
     @property
     def rate_bytes_per_s(self) -> int:
-        """Pacing rate then [bytes/s], 0 if the algorithm does not pace."""
+        """Pacing rate after the fold [bytes/s]; 0 if the algorithm does not pace."""
         ...
 
     @property
     def missed(self) -> int:
-        """Reports that found no room and are summed up in this one."""
+        """Number of earlier reports that found no room and are summed up in this one."""
         ...
 
     @property
@@ -165,7 +165,7 @@ class ReportHead(Protocol):
 
     @property
     def fold_error(self) -> bool:
-        """An arithmetic error stopped the fold program since the last report."""
+        """An arithmetic error aborted the fold program since the last report."""
         ...
 
     # end of facts
@@ -185,13 +185,13 @@ REPORT_HEAD: Final[tuple[tuple[str, str], ...]] = (
 
 COUNTERS: Final = {
     # facts: counters (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
-    "flows_over_limit": "Sockets that found no slot, and got the fallback law.",
-    "flows_over_quota": "Sockets over the quota of their user or cgroup, that got the law.",
-    "flows_reaped": "Silent flows whose slots were taken away because slots were scarce.",
+    "flows_over_limit": "Sockets that found no free slot and use the fallback.",
+    "flows_over_quota": "Sockets over the quota of their user or cgroup, which use the fallback.",
+    "flows_reaped": "Silent flows whose slots were reclaimed because slots were scarce.",
     "reports_missed": "Reports that found no room, and were summed up in later ones.",
-    "creates_missed": "Events of new flows that found no room.",
-    "closes_missed": "Events of closed flows that found no room.",
-    "fold_errors": "Folds that stopped with an arithmetic error.",
+    "creates_missed": "Events of new flows lost for lack of room.",
+    "closes_missed": "Events of closed flows lost for lack of room.",
+    "fold_errors": "Folds aborted by an arithmetic error.",
     # end of facts
 }
 """Counters that every datapath has, and what they count."""
