@@ -1,4 +1,4 @@
-//! `Datapath`: what Python sees alike of every datapath here, whatever carries the packets.
+//! `Datapath`: the Python interface common to all datapaths.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,8 @@ use crate::program::Program;
 use crate::programs::{Letters, Many, Programs, given, letters_of, lock, no_program};
 use crate::report::{Batch, Installed, Names};
 
-/// Carries packets. Errors become Python's only after a method has returned, and with it every lock: to make them
-/// runs Python code, which may wait for another thread.
+/// A datapath implementation. Errors become Python exceptions only after a method has returned and released
+/// its locks: creating them runs Python code, which may wait for another thread.
 pub trait Kind: Send + Sync {
     fn adopted(&self) -> bool;
     fn register(&self, cc_name: &str, needs_ecn: bool) -> Result<(), Error>;
@@ -34,11 +34,10 @@ pub trait Kind: Send + Sync {
     fn counters(&self) -> HashMap<&'static str, u64>;
     fn heartbeat(&self);
     fn close(&self) -> Result<(), Error>;
-    /// At the end of a `with`.
     fn leave(&self) -> Result<(), Error>;
 }
 
-/// A datapath, owned by this process: `ccplane.datapath.protocol.Datapath`.
+/// A datapath owned by this process: `ccplane.datapath.protocol.Datapath`.
 #[pyclass(frozen, subclass, module = "ccplane.base._native")]
 pub struct Datapath {
     kind: Arc<dyn Kind>,
@@ -50,7 +49,7 @@ impl Datapath {
         Datapath { kind, programs: Mutex::default() }
     }
 
-    /// Does what may take long, without the GIL.
+    /// Runs something without the GIL.
     fn call<T: Send>(
         &self,
         py: Python<'_>,

@@ -1,4 +1,4 @@
-//! `EbpfDatapath` (the agent's) and `EbpfView` (everybody's).
+//! `EbpfDatapath` (for the agent) and `EbpfView` (for observers).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::flows::{FlowInfo, FlowStats};
 use crate::programs::lock;
 use crate::report::Names;
 
-/// The object of an extension: one that is given, or one that ships with ccplane.
+/// The object of an extension: the given one, or one shipped with ccplane.
 pub fn extension_object<'a>(name: &str, given: Option<&'a [u8]>) -> ccp_bpf::Result<&'a [u8]> {
     let shipped = || EXTENSIONS.iter().find(|known| known.name == name).map(|known| known.object);
     given.or_else(shipped).ok_or_else(|| unknown_extension(name))
@@ -24,15 +24,15 @@ pub fn extension_object<'a>(name: &str, given: Option<&'a [u8]>) -> ccp_bpf::Res
 fn unknown_extension(name: &str) -> Error {
     let known = EXTENSIONS.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
     Error::new("load.extension", format!("the datapath has no extension `{name}`"))
-        .fix(format!("there is {known}; one of your own is named by the path of its object file"))
+        .fix(format!("shipped extensions: {known}; name your own by the path of its object file"))
 }
 
-/// Names by `cc_id`; an empty one where there is none.
+/// Names by `cc_id`; empty for free ones.
 fn name_table(shared: &Observer) -> ccp_bpf::Result<Vec<String>> {
     Ok(shared.names()?.into_iter().map(|n| n.map_or_else(String::new, |n| n.cc_name)).collect())
 }
 
-/// The names that records have numbers for.
+/// The names that records refer to by number.
 fn names_of(datapath: &Datapath) -> ccp_bpf::Result<Arc<Names>> {
     Ok(Arc::new(Names { cc: name_table(datapath.shared())?, extensions: datapath.extensions() }))
 }
@@ -52,19 +52,19 @@ fn counters(shared: &Observer) -> HashMap<&'static str, u64> {
     shared.counters().into_iter().collect()
 }
 
-/// The kernel datapath, held by this process.
+/// The kernel datapath owned by this process.
 struct Kernel {
     inner: Datapath,
     names: Mutex<Arc<Names>>,
     pin_dir: PathBuf,
-    /// What an agent before has left of extensions that are not loaded yet, by name.
+    /// State that the previous agent left of extensions not loaded yet, by name.
     left: Mutex<HashMap<&'static str, Box<dyn Left>>>,
-    /// What became of it.
+    /// The outcome of resuming it.
     resumed: Mutex<HashMap<&'static str, (&'static str, usize)>>,
 }
 
 impl Kernel {
-    /// After an extension was loaded: resumes with what the agent before has left of it.
+    /// After loading an extension: resumes with the previous agent's state.
     fn resume(&self, name: &str) -> ccp_bpf::Result<()> {
         let Some((name, left)) = lock(&self.left).remove_entry(name) else { return Ok(()) };
         let outcome = left.resume(&extension_folder(&self.pin_dir, name))?;
@@ -196,7 +196,7 @@ impl EbpfDatapath {
             reap_after_ms,
         };
         let opened = py.detach(|| {
-            // Before: another layout of the datapath takes it away.
+            // First, because another layout of the datapath removes it.
             let open = |one: &Extension| {
                 Ok((one.name, (one.open)(&extension_folder(Path::new(pin_dir), one.name))?))
             };

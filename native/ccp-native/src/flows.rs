@@ -28,7 +28,7 @@ pub struct FlowInfo {
     ecn_ok: bool,
 }
 
-/// Text of an address; a mapped one as IPv4.
+/// Text of an address; IPv4-mapped ones as IPv4.
 fn address(bytes: [u8; 16]) -> String {
     let v6 = Ipv6Addr::from(bytes);
     v6.to_ipv4_mapped().map_or_else(|| v6.to_string(), |v4| v4.to_string())

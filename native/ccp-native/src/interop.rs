@@ -1,4 +1,5 @@
-//! Interop for Python: programs and messages of portus' wire protocol, links to agents, and flows that agents steer.
+//! Interop for Python: programs and messages of portus' wire protocol, links to agents, and flows that agents
+//! control.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,6 @@ use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 use crate::errors;
 use crate::program::Program;
 
-/// Adds what is here to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Message>()?;
     module.add_class::<Portable>()?;
@@ -89,8 +89,8 @@ fn from_bytecode(
 #[pyfunction]
 fn wire_messages(py: Python<'_>, datagram: &[u8]) -> PyResult<Vec<Message>> {
     wire::messages(datagram).collect::<Result<_, _>>().map_err(|what: String| {
-        let why = "it is not what portus sends, or of a version of it that ccplane does not know";
-        let fix = "use an agent made with portus 0.9, whose messages ccplane is tested with";
+        let why = "it is not a message of portus, or of an unsupported version";
+        let fix = "use an agent built with portus 0.9, whose messages ccplane is tested with";
         errors::raise_new(py, "wire.message", &what, why, fix)
     })
 }
@@ -99,7 +99,7 @@ fn wire_messages(py: Python<'_>, datagram: &[u8]) -> PyResult<Vec<Message>> {
 #[pyfunction]
 fn wire_values<'py>(py: Python<'py>, fields: Vec<Field>) -> PyResult<Bound<'py, PyDict>> {
     let values = Values::of(&fields).map_err(|what| {
-        let why = "agents set control registers, window and rate";
+        let why = "agents can set only control registers, window and rate";
         errors::raise_new(py, "wire.read_only", &what, why, "declare a control register in the program")
     })?;
     values.named().into_py_dict(py)

@@ -13,7 +13,7 @@ use crate::errors;
 
 fn from_json<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(json)
-        .map_err(|e| Error::new("ioam.cannot_write", "this is no telemetry that can be written").why(e))
+        .map_err(|e| Error::new("ioam.cannot_write", "this telemetry cannot be written").why(e))
 }
 
 fn to_json<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyBytes>> {

@@ -1,4 +1,4 @@
-//! The kernel part: what loads programs into this machine's kernel, and looks at it.
+//! The kernel part: loads programs into this machine's kernel, and observes it.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -28,7 +28,6 @@ fn drop_capabilities(py: Python<'_>, keep: Option<Vec<String>>) -> PyResult<Vec<
     ccp_bpf::probe::drop_capabilities(keep.as_deref()).map_err(|e| errors::raise(py, &e))
 }
 
-/// Adds all of it to the module.
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::verify, module)?)?;
     module.add_function(wrap_pyfunction!(probe, module)?)?;

@@ -1,4 +1,3 @@
-//! Tests over all modules.
 
 mod captures;
 mod errors;
