@@ -57,8 +57,9 @@ pub(crate) fn load_error(e: &libbpf_rs::Error) -> Error {
         libbpf_rs::ErrorKind::PermissionDenied => {
             error.fix("run as root or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (see ccp doctor)")
         }
-        _ => error
-            .fix("run with CCP_LIBBPF_LOG=1 to see the verifier's log, and ccp doctor for missing requirements"),
+        _ => error.fix(
+            "run with CCP_LIBBPF_LOG=1 to see the verifier's log, and ccp doctor for missing requirements",
+        ),
     }
 }
 

@@ -44,7 +44,10 @@ impl Options {
             }
         }
         if !self.ring_bytes.is_power_of_two() || self.ring_bytes < 4096 {
-            return bad(format!("ring_bytes is out of range: {}", self.ring_bytes), "choose a power of two of at least 4096");
+            return bad(
+                format!("ring_bytes is out of range: {}", self.ring_bytes),
+                "choose a power of two of at least 4096",
+            );
         }
         if self.heartbeat_timeout_ms < MIN_HEARTBEAT_TIMEOUT_MS {
             return bad(

@@ -140,7 +140,10 @@ fn large_programs_load_and_agree() {
             Machines::new(&program, Some(&kernel), false).unwrap_or_else(|e| panic!("{name}: {e}"));
         let (insns, verified) = (machines.n_insns(), machines.verified_insns());
         println!("{name}: {} instructions, eBPF {insns}, verified {verified}", program.instrs.len());
-        assert!(verified < 8 * insns as u32, "{name}: the verifier processed {verified} for {insns} instructions");
+        assert!(
+            verified < 8 * insns as u32,
+            "{name}: the verifier processed {verified} for {insns} instructions"
+        );
         for i in 0..20 {
             let updates =
                 (0..64).map(|j| (Reg::Control(j), u64::from(j) * i % 7 * u64::from(j % 4 != 3))).collect();

@@ -279,7 +279,9 @@ impl Direction {
             Some(Loss::Pattern { drop, repeat_every_pkts }) => {
                 let end = repeat_every_pkts.unwrap_or(u64::MAX);
                 if !drop.is_sorted_by(|a, b| a < b) || drop.last().is_some_and(|last| *last >= end) {
-                    return Err(bad("the numbers of a loss pattern must ascend and be below repeat_every_pkts"));
+                    return Err(bad(
+                        "the numbers of a loss pattern must ascend and be below repeat_every_pkts",
+                    ));
                 }
             }
             None => (),

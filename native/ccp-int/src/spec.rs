@@ -78,9 +78,12 @@ impl SourceSpec {
                 .fix("give at least 1 for both"));
         }
         if self.echo && self.per_packet && !self.tcp_state {
-            return Err(Error::new("ioam.cannot_write", "a source cannot request echoes without the TCP state")
-                .at("echo, tcp_state")
-                .fix("enable tcp_state: it has the flag that requests echoes"));
+            return Err(Error::new(
+                "ioam.cannot_write",
+                "a source cannot request echoes without the TCP state",
+            )
+            .at("echo, tcp_state")
+            .fix("enable tcp_state: it has the flag that requests echoes"));
         }
         // A node with all optional data; the values do not matter.
         let rssi_dbm = self.wireless_nodes.then_some(0.0);

@@ -119,5 +119,7 @@ fn wrap(next_header: u8, before: &[u8], options: &[&IoamOption]) -> Result<Vec<u
 }
 
 fn cannot_insert(why: &str) -> Error {
-    Error::new("ioam.cannot_insert", "options cannot be inserted into this packet").why(why).fix("send it as it is")
+    Error::new("ioam.cannot_insert", "options cannot be inserted into this packet")
+        .why(why)
+        .fix("send it as it is")
 }

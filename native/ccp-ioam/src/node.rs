@@ -191,7 +191,9 @@ fn short(field: &str, value: Option<u32>, all_ones: u32) -> Result<u32> {
 
 fn wide(field: &str, value: Option<u64>, all_ones: u64) -> Result<u64> {
     match value {
-        Some(value) if value == all_ones => Err(cannot_write(field, "the value with all bits set means unknown")),
+        Some(value) if value == all_ones => {
+            Err(cannot_write(field, "the value with all bits set means unknown"))
+        }
         Some(value) if value > all_ones => Err(cannot_write(field, format!("{value} has too many bits"))),
         value => Ok(value.unwrap_or(all_ones)),
     }

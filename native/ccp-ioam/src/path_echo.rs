@@ -102,7 +102,10 @@ impl PathEcho {
             self.flow_count,
         ];
         if maybe.contains(&Some(u32::MAX)) {
-            return Err(cannot_write("a number of the bottleneck", "the value with all bits set means unknown"));
+            return Err(cannot_write(
+                "a number of the bottleneck",
+                "the value with all bits set means unknown",
+            ));
         }
         let certain =
             [self.losses_congestion, self.losses_link, self.losses_unknown, self.sent_s, self.sent_us];

@@ -70,7 +70,10 @@ impl Snapshot {
                     return Err(cannot_write("schema_id", why));
                 }
                 if data.len() % 4 != 0 || data.len() > 255 * 4 {
-                    return Err(cannot_write("data", format!("its length is {} bytes, not 0, 4, .. 1020", data.len())));
+                    return Err(cannot_write(
+                        "data",
+                        format!("its length is {} bytes, not 0, 4, .. 1020", data.len()),
+                    ));
                 }
                 out.copy_from_slice(data);
                 *schema_id

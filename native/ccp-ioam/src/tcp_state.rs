@@ -45,7 +45,11 @@ impl TcpState {
         let ([version, flags, m0, m1, c0, c1, c2, c3], first) =
             rest.split_first_chunk::<8>().ok_or_else(bad_size)?;
         if *version != VERSION {
-            return Err(bad_value("TCP state version", at + 2, format!("{version}; this program supports 1")));
+            return Err(bad_value(
+                "TCP state version",
+                at + 2,
+                format!("{version}; this program supports 1"),
+            ));
         }
         let first_sequence = match first {
             [] => None,

@@ -256,9 +256,7 @@ impl Checker {
             return;
         }
         let (needed, fix) = match wanted {
-            Some(Type::Num) => {
-                ("two numbers", "convert the flag: `(:= N 0)`, then `(:= N (if FLAG 1))`")
-            }
+            Some(Type::Num) => ("two numbers", "convert the flag: `(:= N 0)`, then `(:= N (if FLAG 1))`"),
             Some(_) => ("two flags", "compare it with something, for example `(> X 0)`"),
             None => return,
         };

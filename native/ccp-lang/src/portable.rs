@@ -216,11 +216,7 @@ fn too_large(work: &Work, target: &Target) -> Vec<Problem> {
         + work.controls.iter().filter(|register| target.declares || register.volatile).count();
     let n_instrs = declared + work.n_instrs();
     let counts = [
-        (
-            n_instrs,
-            target.max_instrs,
-            "instructions, including declarations and additions for this datapath",
-        ),
+        (n_instrs, target.max_instrs, "instructions, including declarations and additions for this datapath"),
         (work.clauses.len(), target.max_events, "`when` clauses"),
         (work.reports.len(), target.max_registers, "Report registers, including the agent's"),
         (work.controls.len(), target.max_registers, "control registers, including the agent's"),

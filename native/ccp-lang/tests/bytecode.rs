@@ -109,11 +109,7 @@ fn what_no_compiler_makes_is_refused_with_its_place() {
         ("a result of kind 5, number 9", &[(INSTRS + 33, 5), (INSTRS + 34, 9)], 6),
         ("an operand of kind 4, number 15", &[(INSTRS + 16 + 11, 4), (INSTRS + 16 + 12, 15)], 5),
         ("an operand of kind 2, number 0", &[(INSTRS + 16 + 11, 2), (INSTRS + 16 + 12, 0)], 5),
-        (
-            "an intermediate result that was never written",
-            &[(INSTRS + 16 + 11, 7), (INSTRS + 16 + 12, 9)],
-            5,
-        ),
+        ("an intermediate result that was never written", &[(INSTRS + 16 + 11, 7), (INSTRS + 16 + 12, 9)], 5),
         ("a condition without a value", &[(INSTRS + 1, 7), (INSTRS + 2, 0)], 4),
         ("an event of instructions 3 + 255", &[(EVENTS + 4, 255)], 1),
         ("EventFlag is written here", &[(INSTRS + 16 + 1, 2), (INSTRS + 16 + 2, 0)], 5),

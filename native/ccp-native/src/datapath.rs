@@ -154,7 +154,7 @@ fn extension_folder(pin_dir: &Path, name: &str) -> PathBuf {
     pin_dir.join("extension").join(name)
 }
 
-/// The kernel datapath, held by this process.
+/// The kernel datapath owned by this process.
 #[pyclass(frozen, extends = base::Datapath, module = "ccplane.base._native")]
 pub struct EbpfDatapath(Arc<Kernel>);
 
@@ -216,12 +216,12 @@ impl EbpfDatapath {
         Ok(PyClassInitializer::from(base::Datapath::new(kernel.clone())).add_subclass(EbpfDatapath(kernel)))
     }
 
-    /// What became of what the agent before had in an extension, and of how many things.
+    /// The outcome of resuming an extension's state of the previous agent, and the number of objects.
     fn resumed(&self, extension: &str) -> (&'static str, usize) {
         lock(&self.0.resumed).get(extension).copied().unwrap_or(("nothing", 0))
     }
 
-    /// Silences between two heartbeats of this agent: `[(upper bound [us], how many), ...]`, and their sum [us].
+    /// Silences between two heartbeats of this agent: `[(upper bound [us], count), ...]`, and their sum [us].
     fn silences(&self) -> (Vec<(u64, u64)>, u64) {
         self.0.inner.silences()
     }
@@ -231,19 +231,19 @@ impl EbpfDatapath {
         self.0.inner.has_successor()
     }
 
-    /// Lets the next agent have the datapath.
+    /// Releases the datapath to the next agent.
     fn release(&self) {
         self.0.inner.release();
     }
 
-    /// Removes everything that is pinned in a directory; says what was removed, moved and left, a line each.
+    /// Removes everything pinned in a directory; returns what was removed, moved and left, one line each.
     #[staticmethod]
     fn unload(py: Python<'_>, pin_dir: &str) -> PyResult<(Vec<String>, Vec<String>, Vec<String>)> {
         let unloaded = py.detach(|| ccp_bpf::unload(pin_dir)).map_err(|e| errors::raise(py, &e))?;
         Ok((unloaded.removed, unloaded.moved, unloaded.left))
     }
 
-    /// Looks on the datapath of another process.
+    /// Opens the datapath of another process for reading.
     #[staticmethod]
     fn observe(py: Python<'_>, pin_dir: &str) -> PyResult<EbpfView> {
         let shared = Observer::open(Path::new(pin_dir)).map_err(|e| errors::raise(py, &e))?;
@@ -251,7 +251,7 @@ impl EbpfDatapath {
     }
 }
 
-/// The kernel datapath of another process, to look at.
+/// The kernel datapath of another process, read-only.
 #[pyclass(frozen, module = "ccplane.base._native")]
 pub struct EbpfView {
     shared: Observer,
@@ -259,7 +259,7 @@ pub struct EbpfView {
 
 #[pymethods]
 impl EbpfView {
-    /// What the kernel charges for the datapath's maps [bytes].
+    /// Memory that the kernel charges for the datapath's maps [bytes].
     fn memory_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         self.shared.memory_bytes().map_err(|e| errors::raise(py, &e))
     }

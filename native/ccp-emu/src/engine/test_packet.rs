@@ -1,4 +1,3 @@
-
 use crate::packet::{Ecn, Packet};
 
 /// A packet without bytes, for tests of the engine.

@@ -76,7 +76,9 @@ impl Int {
             if self.nodes[..index].iter().any(|other| other.node == node.node) {
                 return Err(bad("two entries are for the same node").at(place));
             }
-            Egress::new(node, 0).check().map_err(|e| bad("a node cannot write these values").at(place).why(e))?;
+            Egress::new(node, 0)
+                .check()
+                .map_err(|e| bad("a node cannot write these values").at(place).why(e))?;
         }
         Ok(())
     }

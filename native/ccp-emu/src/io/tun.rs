@@ -65,7 +65,10 @@ impl<'a> Tun<'a> {
             unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(value)) }
         };
         if offloads.into_iter().all(|value| set(value) < 0) {
-            return Err(bad("the device does not support offloads", std::io::Error::last_os_error().to_string()));
+            return Err(bad(
+                "the device does not support offloads",
+                std::io::Error::last_os_error().to_string(),
+            ));
         }
         set_nonblocking(fd).map_err(|e| bad("cannot make the device non-blocking", e.to_string()))?;
         Ok(Tun { fd })

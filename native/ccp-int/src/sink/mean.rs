@@ -1,4 +1,3 @@
-
 /// Mean over packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mean {

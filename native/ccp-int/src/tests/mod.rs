@@ -1,4 +1,3 @@
-
 mod fuzz;
 mod json;
 mod losses;

@@ -28,11 +28,7 @@ fn malformed_options_are_named() {
         ("3b 00 0100 31 01 00 00", "ioam.truncated", "IOAM-Opt-Type, byte 47"),
         ("3b 01 0100 31 06 00 00 0000 0800 0102 0000", "ioam.truncated", "IOAM trace header, byte 48"),
         ("3b 01 0100 11 04 00 03 0000 0104 00000000", "ioam.truncated", "IOAM edge-to-edge option, byte 48"),
-        (
-            "3b 01 0100 11 06 00 03 0000 8000 0102 0000",
-            "ioam.truncated",
-            "IOAM edge-to-edge option, byte 48",
-        ),
+        ("3b 01 0100 11 06 00 03 0000 8000 0102 0000", "ioam.truncated", "IOAM edge-to-edge option, byte 48"),
         ("3b 01 0100 1e 0a 6363 02 00 0000 00000000", "ioam.bad_length", "path echo, byte 46"),
         (
             "3b 06 0100 1e 32 6363 02 01 0304 \

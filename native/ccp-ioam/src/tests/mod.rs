@@ -1,4 +1,3 @@
-
 mod captures;
 mod errors;
 mod formats;

@@ -165,7 +165,11 @@ impl Decoder {
                 ));
             } else if let Some(gap) = (0..).zip(registers.keys()).find(|(i, index)| i != *index) {
                 let message = format!("`{letter}{}` is declared and `{letter}{}` is not", gap.1, gap.0);
-                self.problems.push(malformed(at(0), message, "registers must be numbered from 0 without gaps"));
+                self.problems.push(malformed(
+                    at(0),
+                    message,
+                    "registers must be numbered from 0 without gaps",
+                ));
             }
         }
     }
@@ -176,7 +180,11 @@ impl Decoder {
                 DEF => "a declaration among instructions".to_string(),
                 other => format!("operator {other}"),
             };
-            self.problems.push(malformed(at, message, "declarations must come first, and operators are 0 to 14"));
+            self.problems.push(malformed(
+                at,
+                message,
+                "declarations must come first, and operators are 0 to 14",
+            ));
             return None;
         };
         let res = self.target(at, op, operand(octets, 1));
@@ -274,11 +282,7 @@ impl Decoder {
             let read = if instr.op == Op::Bind { [instr.right; 2] } else { [instr.left, instr.right] };
             if read.iter().any(|reg| matches!(reg, Reg::Tmp(_)) && !written.contains(reg)) {
                 let why = "an expression must compute it first";
-                self.problems.push(malformed(
-                    here,
-                    "an intermediate result that was never written",
-                    why,
-                ));
+                self.problems.push(malformed(here, "an intermediate result that was never written", why));
             }
             written.insert(instr.res);
             let Reg::Implicit(implicit) = instr.res else { continue };
