@@ -219,7 +219,7 @@ impl Extension {
         if !octets.is_empty() && octets.len() != takes {
             return Err(Error::new(
                 "update.extension",
-                format!("the extension `{}` accepts no message of {} bytes", octets.len(), self.name),
+                format!("the extension `{}` accepts no message of {} bytes", self.name, octets.len()),
             )
             .why(format!("it accepts {takes}"))
             .fix("send a message as documented by the extension, or nothing to detach the flow"));

@@ -13,16 +13,16 @@ pub enum Control {
     Cubic(Cubic),
     /// BBR, version 1. Boxed: it is larger than the others.
     Bbr(Box<Bbr>),
-    /// Window and rate come from outside.
+    /// Window and rate are set from outside.
     Steered(Steered),
-    /// One of a feature's.
+    /// Offered by a feature.
     Offered(Box<dyn Offered>),
-    /// An agent steers.
+    /// Controlled by an agent.
     Agent(Box<AgentFlow>),
 }
 
 impl Control {
-    /// One without an agent; none if there is none of this name.
+    /// A congestion control without an agent; none if the name is unknown.
     pub fn plain(name: &str) -> Option<Self> {
         Some(match name {
             "reno" => Self::Reno(Reno::default()),
@@ -42,18 +42,17 @@ impl Control {
         }
     }
 
-    /// The flow, if an agent steers it.
+    /// The flow, if an agent controls it.
     pub fn agent(&self) -> Option<&AgentFlow> {
         if let Self::Agent(flow) = self { Some(flow) } else { None }
     }
 
-    /// The same, to be written to.
     pub fn agent_mut(&mut self) -> Option<&mut AgentFlow> {
         if let Self::Agent(flow) = self { Some(flow) } else { None }
     }
 }
 
-/// Calls the same of whichever it is.
+/// Calls the same method of any of them.
 macro_rules! each {
     ($control:expr, $inner:ident => $call:expr) => {
         match $control {
