@@ -14,7 +14,6 @@ pub(crate) struct Beats {
 }
 
 impl Beats {
-    /// Records a heartbeat.
     pub fn beat(&self, now_us: u64) {
         let last_us = self.last_us.swap(now_us, Relaxed);
         if last_us != 0 {

@@ -23,8 +23,7 @@ impl Bell {
 
     pub fn ring(&self) {
         let one = 1u64;
-        // SAFETY: eight readable bytes, as an event counter requires. It fails only when full, and then it is
-        // set.
+        // SAFETY: eight readable bytes, as an event counter requires. It fails only when full, and then it is set.
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
     }
 

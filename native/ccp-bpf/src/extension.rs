@@ -26,7 +26,6 @@ const HOOKS: [(&str, &str, &str); 5] = [
     ("extension", "release", "extensions_on_release"),
 ];
 
-/// A loaded extension.
 pub(crate) struct Extension {
     pub name: String,
     /// Its index in the core's tables.
@@ -179,8 +178,7 @@ fn place_maps(open: &mut OpenObject, pins: &Pins, sizes: Sizes, extension: &str)
     Ok(())
 }
 
-/// Fits the extension's `struct_ops` maps to the kernel. Returns the program for each table; others are not
-/// loaded.
+/// Fits the extension's `struct_ops` maps to the kernel. Returns the program for each table; others are not loaded.
 fn hooks_of(open: &mut OpenObject, kernel: &Kernel) -> Result<Vec<(&'static str, String)>> {
     let maps = open.maps().filter(|map| map.map_type() == MapType::StructOps);
     let maps: Vec<_> = maps.map(|map| map.name().to_string_lossy().into_owned()).collect();

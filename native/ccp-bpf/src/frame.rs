@@ -1,5 +1,4 @@
-//! The program around a fold (`bpf/fold.bpf.c`), fitted to the running kernel by libbpf, and the insertion of
-//! the fold.
+//! The program around a fold (`bpf/fold.bpf.c`), fitted to the running kernel by libbpf, and the insertion of the fold.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,5 +1,4 @@
-//! The head of a datapath's globals, which agents of any version read and write, also to replace the
-//! datapath.
+//! The head of a datapath's globals, which agents of any version read and write, also to replace the datapath.
 
 use std::mem::offset_of;
 use std::ptr;
@@ -41,7 +40,6 @@ const fn parse(text: &str) -> u64 {
 /// What another build shares with this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kin {
-    /// The same build.
     Same,
     /// Other programs, the same map layout.
     Layout,
@@ -72,7 +70,6 @@ impl Head {
         }
     }
 
-    /// The limit of concurrent flows.
     pub fn max_flows(&self) -> u32 {
         // SAFETY: as above; the place of this word has never changed.
         unsafe { ptr::read_volatile(&raw const (*self.globals()).max_flows) }

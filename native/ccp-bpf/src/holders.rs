@@ -21,7 +21,6 @@ pub struct Quotas {
     pub per_cgroup: Option<u32>,
 }
 
-/// Changes the counts.
 pub(crate) struct Holders {
     pins: Pins,
     sizes: Sizes,

@@ -44,12 +44,10 @@ impl Letters {
         (slot < self.max_flows).then(|| unsafe { self.mail.as_mut_ptr().add(at).cast() })
     }
 
-    /// Writes a message, which has the fixed length or is empty. The extension reads it at its next call for
-    /// the flow.
+    /// Writes a message, which has the fixed length or is empty. The extension reads it at its next call for the flow.
     pub fn write(&self, flow_id: u64, octets: &[u8]) {
         let Some(mail) = self.of(flow_id as u32) else { return };
-        // SAFETY: the message is in the mapping, after its head; between claim and release it is exclusively
-        // ours.
+        // SAFETY: the message is in the mapping, after its head; between claim and release it is exclusively ours.
         unsafe {
             let owner = AtomicU32::from_ptr(&raw mut (*mail).owner);
             claim(owner);

@@ -8,7 +8,6 @@ use crate::{Error, Result, object};
 /// All congestion controls of the kernel.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// A registered name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     /// The argument of `setsockopt(TCP_CONGESTION)`.

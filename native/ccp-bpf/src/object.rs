@@ -171,8 +171,7 @@ pub(crate) fn load(
     Ok(Loaded { object: open.load().map_err(|e| load_error(&e))? })
 }
 
-/// Fits a `struct_ops` map: members that this kernel lacks stay empty, others get a program, none, or a
-/// value.
+/// Fits a `struct_ops` map: members that this kernel lacks stay empty, others get a program, none, or a value.
 pub(crate) fn fit_members(
     object: &mut OpenObject,
     kernel: &Kernel,

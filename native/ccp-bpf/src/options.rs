@@ -12,7 +12,6 @@ const MIN_HEARTBEAT_TIMEOUT_MS: u64 = 40;
 pub struct Options {
     /// Directory in a BPF file system.
     pub pin_dir: PathBuf,
-    /// Limit of concurrent flows.
     pub max_flows: u32,
     /// Size of the ring buffer of reports [bytes]: a power of two, a multiple of the page size.
     pub ring_bytes: u32,

@@ -19,8 +19,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 pub(crate) struct Pins {
     dir: PathBuf,
-    /// Directory of the map shared with nodes of in-band telemetry: a stage uses that of the place it will
-    /// take.
+    /// Directory of the map shared with nodes of in-band telemetry: a stage uses that of the place it will take.
     shared: PathBuf,
 }
 
@@ -247,7 +246,6 @@ fn entries(place: &Path) -> Vec<String> {
     names
 }
 
-/// Removes a directory and the pins in it.
 fn clear(place: &Path) -> io::Result<()> {
     for name in entries(place) {
         fs::remove_file(place.join(name))?;
@@ -277,7 +275,6 @@ pub fn unload(dir: impl Into<PathBuf>) -> Result<Unloaded> {
     remove(&pins)
 }
 
-/// Removes a datapath that this process owns.
 pub(crate) fn remove(pins: &Pins) -> Result<Unloaded> {
     let mut came = Unloaded::default();
     let names: Vec<_> =

@@ -15,7 +15,6 @@ pub struct Check {
     /// Whether the datapath cannot load without it.
     pub required: bool,
     pub detail: String,
-    /// How to fix it.
     pub fix: &'static str,
 }
 

@@ -99,8 +99,7 @@ impl Reaper {
         closes
     }
 
-    /// Flows silent for long enough. Flows with extensions are excluded: extensions must learn of a flow's
-    /// end.
+    /// Flows silent for long enough. Flows with extensions are excluded: extensions must learn of a flow's end.
     fn scan(&mut self, shared: &Observer, g: &ccp_globals, now_us: u64) -> Vec<Silent> {
         let mut numbers = HashMap::<(u32, u64), u32>::new();
         let mut silent = Vec::new();
@@ -147,8 +146,7 @@ impl Reaper {
     fn take(&mut self, shared: &Observer, flow_id: u64, now_us: u64) -> Option<ccp_close> {
         let slot = flow_id as u32;
         let flow = shared.slot(slot)?;
-        // SAFETY: aligned words in the mapping. Whoever clears the id owns the slot; the kernel side does the
-        // same.
+        // SAFETY: aligned words in the mapping. Whoever clears the id owns the slot; the kernel side does the same.
         let (ended, info) = unsafe {
             let id = AtomicU64::from_ptr(&raw mut (*flow).flow_id);
             id.compare_exchange(flow_id, 0, Ordering::AcqRel, Ordering::Relaxed).ok()?;

@@ -69,7 +69,6 @@ impl Observer {
         &self.pins
     }
 
-    /// The limit of concurrent flows.
     pub fn max_flows(&self) -> u32 {
         self.max_flows
     }
@@ -162,9 +161,8 @@ impl Observer {
         names::read(&self.pins)
     }
 
-    /// Puts an update into the flow's mailbox, with bits of extensions for the flow. Returns false if the
-    /// flow is gone. Needs no system call, and waits only for the nanoseconds in which the kernel side reads
-    /// an update.
+    /// Puts an update into the flow's mailbox, with bits of extensions for the flow. Returns false if the flow is gone.
+    /// Needs no system call, and waits only for the nanoseconds in which the kernel side reads an update.
     pub(crate) fn write(&self, flow_id: u64, update: &Update<'_>, extensions: u32) -> bool {
         let Some(flow) = self.slot(flow_id as u32) else {
             return false;

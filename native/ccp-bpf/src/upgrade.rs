@@ -44,7 +44,6 @@ impl Beating {
     }
 }
 
-/// A datapath that this process now owns.
 pub(crate) struct Taken {
     pub held: OwnedFd,
     /// Flows and registrations were taken over.
@@ -53,7 +52,6 @@ pub(crate) struct Taken {
     pub live: Option<Beating>,
     /// The replaced datapath, whose flows move here.
     pub moving: Option<Moving>,
-    /// The frames of its folds.
     pub frames: Frames,
 }
 
@@ -261,8 +259,7 @@ fn begin(pins: &Pins, options: &Options, load: u32) -> Result<()> {
     put(&pins.open_map("globals")?, 0, &globals)
 }
 
-/// A replaced datapath. Its sockets move to the new one in portions, because an agent has to adopt each of
-/// them.
+/// A replaced datapath. Its sockets move to the new one in portions, because an agent has to adopt each of them.
 pub(crate) struct Moving {
     pub head: Arc<Head>,
     at: u32,

@@ -22,7 +22,6 @@ mod walk {
     include!(concat!(env!("OUT_DIR"), "/walk.rs"));
 }
 
-/// Result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
     /// What was changed, one line each.
@@ -31,7 +30,6 @@ pub(crate) struct Walked {
     pub left: Vec<String>,
 }
 
-/// A walk over the sockets of all namespaces.
 pub(crate) struct Walk {
     link: Link,
     /// Dropped after the link, which is detached first.

@@ -62,8 +62,7 @@ fn run(command: &mut Command) -> Result<()> {
     Err(format!("{} {}: {why}", Path::new(&program).display(), said.status).into())
 }
 
-/// Generates Rust types from a header, in a file of the same name. Errors: it cannot be read, or there is no
-/// libclang.
+/// Generates Rust types from a header, in a file of the same name. Errors: it cannot be read, or there is no libclang.
 pub fn bind(header: &str) -> Result<()> {
     bind_with(header, &[])
 }

@@ -12,7 +12,6 @@ use crate::machines::{Inputs, Machines};
 use crate::reference::{self, Reference};
 use crate::rng::Rng;
 
-/// Statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub programs: usize,
@@ -21,7 +20,6 @@ pub struct Tally {
     pub invocations: usize,
     pub reports: usize,
     pub fold_errors: usize,
-    /// Instructions of the kernel's machine.
     pub insns: usize,
     /// Instructions of the largest program.
     pub most_instrs: usize,
@@ -61,7 +59,6 @@ pub fn try_seed(seed: u64, kernel: Option<&Kernel>, tally: &mut Tally) -> Result
     })
 }
 
-/// A message from an agent: events, instructions, bytes.
 pub type Sent = (u32, u32, Vec<u8>);
 
 /// Generates a text of `seed`, has `compiled` convert it to bytes, and runs these everywhere: libccp

@@ -5,7 +5,6 @@ use ccp_lang::prims::{N_PORTUS_PRIMS, PRIMITIVES};
 use crate::reference;
 use crate::rng::Rng;
 
-/// Size limits of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub max_registers: usize,
@@ -126,7 +125,6 @@ impl Generator<'_> {
         self.text.push_str(text);
     }
 
-    /// A separator between two words.
     fn blank(&mut self) {
         let blank = match self.rng.below(40) {
             0 => "\n",

@@ -73,7 +73,6 @@ impl Loaded {
 }
 
 impl Kernel {
-    /// Creates a map, or returns the reason for a failure.
     pub fn new() -> Result<Self, String> {
         let (layout, flow_bytes, fold_bytes) = flow_layout();
         let bytes = flow_bytes + fold_bytes;

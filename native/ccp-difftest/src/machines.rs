@@ -8,7 +8,6 @@ use ccp_lang::{Implicit, Machine, Outcome, Program, Reg};
 use crate::kernel::{Kernel, Loaded};
 use crate::reference::Reference;
 
-/// Inputs of one run.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     pub prims: Prims,
@@ -43,7 +42,6 @@ impl Display for Inputs {
     }
 }
 
-/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Ran {
     pub outcome: Outcome,
@@ -80,12 +78,10 @@ impl<'a> Machines<'a> {
         Ok(Machines { program, interpreter: Machine::new(), kernel, libccp, starts: true })
     }
 
-    /// Length of the code in the kernel.
     pub fn n_insns(&self) -> usize {
         self.kernel.as_ref().map_or(0, |(_, loaded, _)| loaded.n_insns)
     }
 
-    /// Restarts the program at the next run.
     pub fn restart(&mut self) {
         self.starts = true;
         if let Some(libccp) = &self.libccp {
@@ -97,7 +93,6 @@ impl<'a> Machines<'a> {
         self.kernel.as_ref().map_or(0, |(_, loaded, _)| loaded.verified_insns())
     }
 
-    /// Runs the program everywhere, or describes a difference.
     pub fn run(&mut self, inputs: &Inputs) -> Result<Ran, String> {
         let program = self.program;
         let starts = std::mem::replace(&mut self.starts, false);

@@ -42,7 +42,6 @@ unsafe extern "C" {
     fn difftest_invoke(inputs: *const Inputs, state: *mut State) -> i32;
 }
 
-/// Results of libccp's run.
 pub struct Run {
     pub outcome: Outcome,
     /// The report registers, if it sent them.

@@ -184,8 +184,7 @@ fn a_second_loss_of_one_flight_does_not_begin_another_recovery() {
     };
     assert_eq!(state(1, 0, 55), 0);
     assert_eq!(state(1, 1, 55), 3);
-    // Sent after the window was full and before the first loss was detected; the window has been halved
-    // since.
+    // Sent after the window was full and before the first loss was detected; the window has been halved since.
     assert_eq!(state(56, 1, 26), 3);
     assert_eq!(state(12, 0, 26), 0);
 }

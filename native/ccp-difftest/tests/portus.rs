@@ -1,5 +1,4 @@
-//! Programs compiled and sent by portus have the same effect here as in libccp, with the same messages byte
-//! for byte.
+//! Programs compiled and sent by portus have the same effect here as in libccp, with the same messages byte for byte.
 
 use ccp_difftest::compare::{Sent, Tally, try_sent};
 use ccp_difftest::is_root;

@@ -13,16 +13,13 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// Seed of all random numbers.
     pub seed: u64,
-    /// Maximum IP packet size.
     pub mtu_bytes: u32,
     pub nodes: Vec<Node>,
     pub links: Vec<Link>,
     /// Per node and destination, the index of the outgoing link; -1: none.
     pub routes: Vec<Vec<i64>>,
     pub sample_interval_us: u64,
-    /// File for samples.
     #[serde(default)]
     pub samples_path: Option<PathBuf>,
     /// Files for captures, by name of the link direction.
@@ -37,7 +34,6 @@ pub struct Spec {
 #[serde(deny_unknown_fields)]
 pub struct Node {
     pub name: String,
-    /// Addresses of a host.
     pub addresses: Vec<IpAddr>,
     /// Index of a host's TUN device.
     #[serde(default)]
@@ -65,13 +61,10 @@ pub struct Direction {
     /// Instead of a rate, times from the start at which 1,500 bytes can be sent; they repeat.
     pub trace_ms: Option<Vec<u64>>,
     pub delay_us: u64,
-    /// Maximum extra delay.
     pub jitter_us: u64,
     /// Maximum queue before the transmitter.
     pub buffer: Option<Buffer>,
-    /// Queue discipline.
     pub queue: Queue,
-    /// Random or explicit loss.
     pub loss: Option<Loss>,
     /// Rate limiter before the queue.
     pub token_bucket: Option<TokenBucket>,

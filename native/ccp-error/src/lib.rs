@@ -8,11 +8,9 @@ pub struct Error {
     pub slug: &'static str,
     /// What happened, in one line.
     pub message: String,
-    /// Where it happened.
     pub place: String,
     /// The cause.
     pub why: String,
-    /// How to fix it.
     pub fix: String,
 }
 
@@ -21,7 +19,6 @@ impl Error {
         Error { slug, message: message.into(), place: String::new(), why: String::new(), fix: String::new() }
     }
 
-    /// Adds the place.
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = place.into();
         self
@@ -32,7 +29,6 @@ impl Error {
         self
     }
 
-    /// Adds the fix.
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = fix.into();
         self

@@ -37,8 +37,7 @@ impl Default for FlowCounts {
 }
 
 impl FlowCounts {
-    /// A numbered packet arrives at the queue. Returns its counts, if no waiting packet is dropped before it
-    /// leaves.
+    /// A numbered packet arrives at the queue. Returns its counts, if no waiting packet is dropped before it leaves.
     pub fn came(&mut self, mono_ns: u64, flow: &FlowKey, numbers: Numbers) -> FlowCount {
         let Counted { count, .. } = self.flows.seen(flow, mono_ns, Counted::default);
         count.came(numbers);

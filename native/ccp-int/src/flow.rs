@@ -21,7 +21,6 @@ impl Protocol {
         }
     }
 
-    /// Its name in telemetry messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Protocol::Tcp => "tcp",
@@ -41,7 +40,6 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// The reverse flow.
     #[must_use]
     pub fn reversed(&self) -> Self {
         FlowKey { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, ..*self }

@@ -1,8 +1,8 @@
 //! In-band telemetry of flows: [`Source`] makes the extension headers of packets, [`Meter`] measures a link for a node,
 //! [`Sink`] derives a [`Summary`] per flow and interval from received packets, and [`Lines`] writes it.
 //!
-//! Times are passed in as numbers and packets as bytes: there are no clocks and no I/O. The format is that of `ccp-ioam`;
-//! `docs/inband.md` explains the measurements.
+//! Times are passed in as numbers and packets as bytes: there are no clocks and no I/O. The format is that of
+//! `ccp-ioam`; `docs/inband.md` explains the measurements.
 
 #![deny(unsafe_code)]
 

@@ -9,7 +9,6 @@ use crate::Summary;
 pub struct Lines<W> {
     out: W,
     line: Vec<u8>,
-    /// The rest of a partly written line.
     rest: Vec<u8>,
     dropped: u64,
 }
@@ -29,7 +28,6 @@ impl<W: Write> Lines<W> {
         self.line = line;
     }
 
-    /// Writes a line including its line feed.
     fn write_line(&mut self, line: &[u8]) {
         self.flush();
         let written = if self.rest.is_empty() { written(&mut self.out, line) } else { 0 };

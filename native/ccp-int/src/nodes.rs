@@ -18,7 +18,6 @@ pub enum Unit {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NodeInfo {
-    /// Name for display.
     pub name: String,
     /// Unit of its queue length; if None, packets for nodes with ccplane's snapshot, otherwise unknown.
     pub queue_depth_unit: Option<Unit>,
@@ -44,12 +43,10 @@ impl NodeTable {
     }
 }
 
-/// Id of a node, short or wide.
 pub(crate) fn node_id(node: &Node) -> Option<u64> {
     node.node_id.map(u64::from).or(node.node_id_wide)
 }
 
-/// Hop limit at which a packet left it.
 pub(crate) fn hop_limit(node: &Node) -> Option<u8> {
     node.hop_limit.or(node.hop_limit_wide)
 }
@@ -59,7 +56,6 @@ pub(crate) fn timestamp_us(node: &Node) -> Option<u64> {
     Some(u64::from(node.timestamp_s?) * 1_000_000 + u64::from(node.timestamp_fraction?))
 }
 
-/// The snapshot of a ccplane node.
 pub(crate) fn state(node: &Node) -> Option<&State> {
     match &node.snapshot {
         Some(Snapshot::Ccplane(state)) => Some(state),

@@ -57,7 +57,6 @@ impl<T> Recent<T> {
         self.flows.iter_mut().map(|(flow, (_, known))| (flow, known))
     }
 
-    /// Number of flows seen recently.
     pub fn count(&self, now_ns: u64) -> usize {
         let gone = self.flows.values().take_while(|(seen_ns, _)| self.is_gone(*seen_ns, now_ns)).count();
         self.flows.len() - gone

@@ -17,7 +17,6 @@ pub struct Source {
     destination_at: usize,
     /// The Destination Options header under construction.
     destination: Vec<u8>,
-    /// Each flow's next number.
     flows: Recent<u64>,
 }
 
@@ -31,10 +30,9 @@ impl Source {
         Ok(Source { spec, headers, destination_at, destination, flows: Recent::new(KEEP_NS) })
     }
 
-    /// Counts a packet of a flow, and returns its headers if it is to carry any: the first is a Hop-by-Hop
-    /// Options header, and the last one is followed by `next_header`. Pass each packet, because sinks derive
-    /// losses from the numbers. `wall_ns` is the time since 1970; `tcp` returns the state of the sending TCP,
-    /// if needed.
+    /// Counts a packet of a flow, and returns its headers if it is to carry any: the first is a Hop-by-Hop Options
+    /// header, and the last one is followed by `next_header`. Pass each packet, because sinks derive losses from the
+    /// numbers. `wall_ns` is the time since 1970; `tcp` returns the state of the sending TCP, if needed.
     pub fn headers(
         &mut self,
         flow: &FlowKey,

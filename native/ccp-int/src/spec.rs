@@ -20,23 +20,19 @@ pub const DEFAULT_TRACE_TYPE: TraceType = TraceType(
 /// 64-bit sequence numbers, which never repeat, and the time.
 const E2E_TYPE: u16 = EdgeToEdge::SEQUENCE_64 | EdgeToEdge::TIMESTAMP_S | EdgeToEdge::TIMESTAMP_FRACTION;
 
-/// A source's headers.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SourceSpec {
     pub namespace_id: u16,
-    /// Requested node data.
     pub trace_type: TraceType,
     /// Number of nodes for which there is room.
     pub max_nodes: u8,
-    /// One in this many packets of a flow carries telemetry, starting with the first; a super-packet counts
-    /// once.
+    /// One in this many packets of a flow carries telemetry, starting with the first; a super-packet counts once.
     pub every_pkts: u32,
     /// Whether to reserve room for data of wireless nodes.
     pub wireless_nodes: bool,
     pub tcp_state: bool,
-    /// Whether each packet on the wire has own headers; otherwise a super-packet has one, which its segments
-    /// copy.
+    /// Whether each packet on the wire has own headers; otherwise a super-packet has one, which its segments copy.
     pub per_packet: bool,
     /// Whether to request echoes of the path in ACKs; the sending host must remove them.
     pub echo: bool,

@@ -9,7 +9,6 @@ use crate::wire::{bad_length, bad_value, cannot_write, known, truncated, u16_at,
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EdgeToEdge {
-    /// Namespace of its values.
     pub namespace_id: u16,
     /// IOAM-E2E-Type: the fields present.
     pub e2e_type: u16,

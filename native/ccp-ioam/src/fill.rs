@@ -10,7 +10,6 @@ use crate::state::{State, flow_word};
 use crate::trace::{self, HEADER_BYTES};
 use crate::trace_type::TraceType;
 
-/// Result for a packet's traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filled {
     pub filled: usize,
@@ -23,10 +22,9 @@ pub struct Filled {
     pub flow_dropped_at: Option<usize>,
 }
 
-/// Writes a node's data into every pre-allocated trace of the namespace, in place. Only flags, RemainingLen
-/// and free room change (RFC 9197, section 4.4.1); unrequested data is skipped. Like all transit nodes it
-/// processes only the Hop-by-Hop Options header. Errors: those of that header, and `ioam.cannot_write`; the
-/// packet is unchanged then.
+/// Writes a node's data into every pre-allocated trace of the namespace, in place. Only flags, RemainingLen and free
+/// room change (RFC 9197, section 4.4.1); unrequested data is skipped. Like all transit nodes it processes only the
+/// Hop-by-Hop Options header. Errors: those of that header, and `ioam.cannot_write`; the packet is unchanged then.
 pub fn fill(packet: &mut [u8], namespace_id: u16, node: &Node) -> Result<Filled> {
     let places = places(ipv6::headers(packet)?, namespace_id)?;
     write(packet, places, node)

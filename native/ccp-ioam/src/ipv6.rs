@@ -25,13 +25,11 @@ const UDP: u8 = 17;
 const PAD1: u8 = 0;
 pub const PAD_N: u8 = 1;
 
-/// Kinds of headers with options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// For every node on the path.
     HopByHop,
-    /// For the destination.
     Destination,
 }
 
@@ -44,7 +42,6 @@ impl Kind {
     }
 }
 
-/// A packet's flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     pub src: Ipv6Addr,

@@ -7,7 +7,6 @@ use crate::wire::u16_at;
 const IPV6: u16 = 0x86dd;
 const VLANS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 
-/// Content of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Content<'a> {
     /// An IPv6 packet, according to the link.
@@ -17,7 +16,6 @@ pub enum Content<'a> {
     UnknownLink,
 }
 
-/// Extracts the packet from its frame.
 pub fn content(link: DataLink, frame: &[u8]) -> Content<'_> {
     let packet = match link {
         DataLink::ETHERNET => behind_type(frame, 12, 14),

@@ -151,7 +151,6 @@ impl Node {
     }
 }
 
-/// A transit delay on the wire.
 pub fn delay_word(delay_ns: Option<u64>) -> u32 {
     delay_ns.map_or(u32::MAX, |ns| ns.min(MAX_DELAY_NS) as u32)
 }

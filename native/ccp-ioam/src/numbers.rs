@@ -31,8 +31,7 @@ impl Numbers {
         Some(Numbers { first: number.wrapping_add(segment.into()), pkts })
     }
 
-    /// From extension headers separated from their packet; `first` is the type of the first one. `None` if
-    /// malformed.
+    /// From extension headers separated from their packet; `first` is the type of the first one. `None` if malformed.
     pub fn read(extension: &[u8], first: u8, tcp_sequence: Option<u32>, pkts: u32) -> Option<Self> {
         let (mut edge, mut tcp) = (None, None);
         for found in read_headers(extension, first) {

@@ -24,7 +24,6 @@ const EDGE_TO_EDGE: u8 = 3;
 /// Before an IOAM option type's data: type, length, reserved, IOAM option type.
 pub const HEAD_BYTES: usize = 4;
 
-/// An option in a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Parsed<'a> {
     Trace(Trace<'a>),
@@ -35,7 +34,6 @@ pub enum Parsed<'a> {
     Other(u8, &'a [u8]),
 }
 
-/// An owned option.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum IoamOption {

@@ -24,7 +24,6 @@ pub struct PathEcho {
     /// The bottleneck's position from the sender, from 1: where packets wait longest. The fields up to the
     /// number of flows describe the bottleneck.
     pub hop: Option<u8>,
-    /// Its id.
     pub node_id: Option<u32>,
     pub queue_pkts: Option<u32>,
     /// Free room in full-size packets; [`State::UNLIMITED_PKTS`] if it has no limit.

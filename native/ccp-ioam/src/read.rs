@@ -5,13 +5,10 @@ use crate::ipv6::{self, Extension, Headers, Kind, Tlvs};
 use crate::option::{self, Parsed};
 use crate::wire::{bad_length, truncated};
 
-/// An option and its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Located<'a> {
     pub header: Kind,
-    /// Offset in the packet.
     pub at: usize,
-    /// Length of its data.
     pub data_bytes: usize,
     pub option: Parsed<'a>,
 }

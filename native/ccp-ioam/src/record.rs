@@ -7,7 +7,6 @@ use crate::option::IoamOption;
 use crate::read::{Located, header_options, options};
 use crate::{Error, Result};
 
-/// An option and its place.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Placed {
     pub header: Kind,
@@ -15,7 +14,6 @@ pub struct Placed {
     pub option: IoamOption,
 }
 
-/// An error.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Problem {
     slug: &'static str,
@@ -32,14 +30,12 @@ impl From<Error> for Problem {
     }
 }
 
-/// Telemetry of an extension header.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Contents {
     pub options: Vec<Placed>,
     pub errors: Vec<Problem>,
 }
 
-/// Telemetry of a packet.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Decoded {
     pub flow: Flow,

@@ -90,7 +90,6 @@ pub fn echo() -> PathEcho {
     }
 }
 
-/// A source's options.
 pub fn options() -> Vec<IoamOption> {
     let edge = EdgeToEdge {
         namespace_id: 0,

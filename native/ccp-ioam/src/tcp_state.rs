@@ -21,8 +21,7 @@ pub struct TcpState {
     pub mss_bytes: Option<u16>,
     /// The source removes [`crate::PathEcho`] from ACKs.
     pub wants_echo: bool,
-    /// The packet is a super-packet or one of its segments: lower half of the first segment's TCP sequence
-    /// number.
+    /// The packet is a super-packet or one of its segments: lower half of the first segment's TCP sequence number.
     pub first_sequence: Option<u16>,
 }
 

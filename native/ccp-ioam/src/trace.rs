@@ -22,7 +22,6 @@ const REMAINING: u16 = 0x7f;
 pub struct Trace<'a> {
     /// Whether nodes extend the option instead of filling reserved room.
     pub incremental: bool,
-    /// Namespace of the fields.
     pub namespace_id: u16,
     pub overflow: bool,
     /// A copy is to be returned to the source (RFC 9322).
@@ -129,7 +128,6 @@ impl Iterator for Nodes<'_> {
     }
 }
 
-/// An owned trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TraceOption {

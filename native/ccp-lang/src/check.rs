@@ -1,7 +1,7 @@
 //! Checks names, types and limits: everything that portus would reject, panic on or silently get wrong.
 //!
-//! As in portus, a new name that is the target of a bind becomes a local register with the type of the value, and a bind
-//! ignores its target's type.
+//! As in portus, a new name that is the target of a bind becomes a local register with the type of the value, and a
+//! bind ignores its target's type.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,6 @@ use crate::suggest::nearest;
 /// portus counts the temporaries of an expression in 8 bits, with silent wrap-around.
 const MAX_TMPS: usize = 256;
 
-/// Returns all errors of a program.
 pub(crate) fn check(ast: &Ast) -> Result<(), Vec<Problem>> {
     let mut checker = Checker::default();
     checker.declarations(ast);
@@ -57,7 +56,6 @@ struct Value {
     kind: Type,
 }
 
-/// Costs of an expression.
 #[derive(Default)]
 struct Cost {
     tmps: usize,

@@ -1,6 +1,5 @@
-//! Flattens a checked program to instructions: operands first, left before right, each result in an
-//! intermediate register. Order and numbering are portus', since libccp runs its output; `tests/portus.rs`
-//! compares the two.
+//! Flattens a checked program to instructions: operands first, left before right, each result in an intermediate
+//! register. Order and numbering are portus', since libccp runs its output; `tests/portus.rs` compares the two.
 
 use std::collections::HashMap;
 

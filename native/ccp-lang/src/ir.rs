@@ -13,7 +13,6 @@ const _: () = {
     let room = [intf::CCP_MAX_REPORT, intf::CCP_MAX_CONTROL, intf::CCP_MAX_LOCAL];
     assert!(room[0] == 64 && room[1] == 64 && room[2] == 64, "a flow has room for all registers");
 };
-/// Maximum instructions of a program.
 pub const MAX_INSTRS: usize = 1024;
 /// Maximum live intermediate results of an expression.
 pub const MAX_LIVE_TMPS: usize = 24;

@@ -50,12 +50,10 @@ pub use error::{Context, LangError, SLUGS};
 pub use ir::{Event, Implicit, Instr, MAX_INSTRS, MAX_LIVE_TMPS, MAX_REGISTERS, Op, Program, Reg, Register};
 pub use machine::{FoldError, Folded, Machine, Outcome};
 
-/// The text of a program, and its origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     pub text: &'a str,
     pub name: &'a str,
-    /// File of the text, or "<source>".
     pub origin: &'a str,
     /// Line in the origin at which the text begins.
     pub first_line: u32,

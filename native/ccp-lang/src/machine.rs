@@ -16,10 +16,8 @@ pub enum FoldError {
     SubUnderflow = intf::CCP_FOLD_SUB_UNDERFLOW,
 }
 
-/// Result of a fold.
 pub type Outcome = Result<Folded, FoldError>;
 
-/// A completed fold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folded {
     /// The program requested a report: call [`Machine::take_report`] once it can be delivered.
@@ -106,9 +104,8 @@ impl Machine {
         unsafe { &mut *std::ptr::from_mut(self).cast() }
     }
 
-    /// Starts `program` at `now_us` [us]: declared registers get their initial values, and `Micros` counts
-    /// from now. Deviation from libccp: local registers start at 0; libccp keeps the previous program's
-    /// values.
+    /// Starts `program` at `now_us` [us]: declared registers get their initial values, and `Micros` counts from now.
+    /// Deviation from libccp: local registers start at 0; libccp keeps the previous program's values.
     pub fn reset(&mut self, program: &Program, now_us: u64) {
         for (register, value) in program.reports.iter().zip(&mut self.report) {
             *value = register.init;
@@ -181,7 +178,6 @@ impl Machine {
         &self.report[..program.reports.len()]
     }
 
-    /// Resets the volatile registers to their initial values.
     pub fn clear_volatile(&mut self, program: &Program) {
         let reports = program.reports.iter().zip(&mut self.report);
         let controls = program.controls.iter().zip(&mut self.control);

@@ -18,7 +18,6 @@ use crate::ir::{Implicit, Instr, MAX_INSTRS, MAX_REGISTERS, Op, Program, Reg, Re
 /// Limits of a datapath.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Maximum instructions, including declarations.
     pub max_instrs: usize,
     pub max_events: usize,
     pub max_registers: usize,
@@ -52,7 +51,6 @@ pub const CCPLANE: Target = Target {
     is_tight: false,
 };
 
-/// An adapted program.
 #[derive(Clone, Debug)]
 pub struct Portable {
     pub n_events: u32,
@@ -62,12 +60,10 @@ pub struct Portable {
     pub control_kinds: Vec<u8>,
     /// Initial values, by control register, that are sent with the program.
     pub begin: Vec<(u8, u64)>,
-    /// Control registers with initial values from the agent's knowledge of the flow: name, register,
-    /// multiplier.
+    /// Control registers with initial values from the agent's knowledge of the flow: name, register, multiplier.
     pub carried: Vec<(&'static str, u8, u64)>,
     /// Report registers for the agent, and their place in a report; they may be the program's.
     pub head: Vec<(&'static str, u8)>,
-    /// Total number of report registers.
     pub n_reports: usize,
 }
 

@@ -25,8 +25,7 @@ pub struct EchoPin {
 }
 
 impl EchoPin {
-    /// Starts using the map of a pin directory, creating missing directories. Errors: they cannot be created
-    /// or opened.
+    /// Starts using the map of a pin directory, creating missing directories. Errors: they cannot be created or opened.
     pub fn begin(pin_dir: &Path) -> io::Result<Self> {
         let place = pin_dir.join(DIRECTORY);
         loop {

@@ -11,9 +11,8 @@ use pyo3::prelude::*;
 
 use crate::errors;
 
-/// Runs a network over TUN devices until it is stopped, or the peer of the control channel has closed. Keep
-/// the descriptors open meanwhile, and the one for summaries in the description. Signals reach their Python
-/// handlers.
+/// Runs a network over TUN devices until it is stopped, or the peer of the control channel has closed. Keep the
+/// descriptors open meanwhile, and the one for summaries in the description. Signals reach their Python handlers.
 #[pyfunction]
 pub fn emulate(py: Python<'_>, spec_json: &[u8], tun_fds: Vec<i32>, control_fd: i32) -> PyResult<()> {
     let spec = Spec::from_json(spec_json).map_err(|e| errors::raise(py, &e))?;

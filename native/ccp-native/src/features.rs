@@ -8,8 +8,7 @@ pub struct Extension {
     /// Name in algorithms.
     pub name: &'static str,
     pub object: &'static [u8],
-    /// Opens the previous agent's state in the extension's folder, which another layout of the datapath would
-    /// remove.
+    /// Opens the previous agent's state in the extension's folder, which another layout of the datapath would remove.
     pub open: fn(&Path) -> Result<Box<dyn Left>>,
 }
 

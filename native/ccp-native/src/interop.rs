@@ -1,5 +1,4 @@
-//! Interop for Python: programs and messages of portus' wire protocol, links to agents, and flows that agents
-//! control.
+//! Interop for Python: programs and messages of portus' wire protocol, links to agents, and flows that agents control.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -67,8 +66,7 @@ fn to_bytecode<'py>(py: Python<'py>, program: &Program) -> PyResult<(u32, u32, B
     Ok((n_events, n_instrs, PyBytes::new(py, &octets)))
 }
 
-/// Decodes a program that a portus agent sent; `with_rtt` substitutes the smoothed RTT for ACKs without a
-/// sample.
+/// Decodes a program that a portus agent sent; `with_rtt` substitutes the smoothed RTT for ACKs without a sample.
 #[pyfunction]
 #[pyo3(signature = (n_events, n_instrs, octets, name, origin, with_rtt = false))]
 fn from_bytecode(
@@ -246,8 +244,7 @@ impl WireFlow {
         self.with(py, |steered| steered.lost(now, happened));
     }
 
-    /// Records the window for a new agent [bytes]; returns the program's window, if one controls the
-    /// connection.
+    /// Records the window for a new agent [bytes]; returns the program's window, if one controls the connection.
     fn settle(&mut self, py: Python<'_>, window_bytes: u64, srtt_s: f64) -> Option<u64> {
         self.with(py, |steered| {
             let wanted = steered.window_bytes(Duration::from_secs_f64(srtt_s));

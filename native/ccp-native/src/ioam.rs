@@ -77,8 +77,7 @@ pub fn ioam_remove<'py>(py: Python<'py>, packet: &[u8]) -> PyResult<Bound<'py, P
     made(py, ccp_ioam::remove(packet))
 }
 
-/// A packet with a node's data, given as JSON, written into its traces; the numbers of traces with and
-/// without room.
+/// A packet with a node's data, given as JSON, written into its traces; the numbers of traces with and without room.
 #[pyfunction]
 pub fn ioam_fill<'py>(
     py: Python<'py>,

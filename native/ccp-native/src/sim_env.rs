@@ -100,8 +100,7 @@ impl SimEnv {
 impl SimEnv {
     fn array<'py>(&self, py: Python<'py>, steps: ccp_sim::Result<Vec<Step>>) -> PyResult<Bound<'py, PyAny>> {
         let steps = steps.map_err(|e| errors::raise(py, &e))?;
-        // SAFETY: the length is that of the slice, which outlives it; a `Step` consists of numbers without
-        // padding.
+        // SAFETY: the length is that of the slice, which outlives it; a `Step` consists of numbers without padding.
         let bytes =
             unsafe { std::slice::from_raw_parts(steps.as_ptr().cast::<u8>(), size_of_val(&steps[..])) };
         rows::as_array(py, bytes, &self.dtype)

@@ -1,8 +1,8 @@
 //! A node of in-band telemetry on a Linux device, as source, transit or sink.
 //!
-//! Two tc programs process the device's packets: outgoing ones before the device's queue, and incoming ones. They insert,
-//! fill and remove headers in the kernel. [`Node`] loads them, passes them what they cannot see themselves, and passes
-//! the sink's packets to [`ccp_int::Sink`], whose summaries it writes as lines of JSON. See `docs/inband.md`.
+//! Two tc programs process the device's packets: outgoing ones before the device's queue, and incoming ones. They
+//! insert, fill and remove headers in the kernel. [`Node`] loads them, passes them what they cannot see themselves, and
+//! passes the sink's packets to [`ccp_int::Sink`], whose summaries it writes as lines of JSON. See `docs/inband.md`.
 
 mod config;
 mod node;

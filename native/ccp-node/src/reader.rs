@@ -90,7 +90,6 @@ impl Reader {
         self.counted.unreadable.load(Ordering::Relaxed)
     }
 
-    /// Rows that could not be written.
     pub fn records_lost(&self) -> u64 {
         self.counted.records_lost.load(Ordering::Relaxed)
     }
@@ -198,7 +197,6 @@ impl Active {
     }
 }
 
-/// The sink and its output.
 struct Outlet {
     sink: Sink,
     summaries: Lines<File>,

@@ -28,11 +28,8 @@ pub struct NodeSpec {
     pub node_id: u32,
     /// Bytes before IP: 14 with Ethernet, 0 without a header.
     pub link_bytes: u32,
-    /// Whether the device is one end of a veth pair.
     pub is_veth: bool,
-    /// Whether the device is wireless.
     pub is_wireless: bool,
-    /// Maximum IP packet of the device.
     pub mtu_bytes: u32,
     /// Prefix of the destinations whose packets get headers: address and length.
     pub to: (Ipv6Addr, u8),
@@ -65,7 +62,6 @@ pub enum Drops {
     Late,
 }
 
-/// The device's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Queue {
@@ -94,7 +90,6 @@ pub struct Queue {
 pub struct Air {
     /// Maximum age of a reading.
     pub fresh_ns: u64,
-    /// Their limit in packets, for all peers together.
     pub limit_pkts: Option<u32>,
 }
 
@@ -112,7 +107,6 @@ pub struct Waiting {
     pub all_pkts: u32,
 }
 
-/// The wireless state of a peer.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Radio {

@@ -140,7 +140,6 @@ async fn tell(connection: Connection, every: Duration, port: u16, fields: impl F
     }
 }
 
-/// State of a connection as JSON fields.
 fn state(connection: &Connection, link: Option<&Arc<Link>>) -> String {
     let stats = connection.stats();
     let steered = link.is_some_and(|link| {
@@ -197,13 +196,11 @@ async fn answer(
     Ok(())
 }
 
-/// A client's step.
 enum Step {
     Get(String, String),
     Pause(Duration),
 }
 
-/// Parses a line of a list.
 fn step(line: &str) -> Result<Step, Fails> {
     match line.split_once(' ') {
         Some(("pause", seconds)) => Ok(Step::Pause(Duration::try_from_secs_f64(seconds.parse()?)?)),
@@ -212,7 +209,6 @@ fn step(line: &str) -> Result<Step, Fails> {
     }
 }
 
-/// A received file.
 struct Got {
     /// The client's start, including a new connection's handshake [us].
     start_us: u64,
@@ -277,7 +273,6 @@ async fn get(address: SocketAddr, certificate: &str, steps: &[Step], say: fn(&Go
     Ok(())
 }
 
-/// The client's flow-control window.
 const WINDOW_BYTES: u32 = 64 << 20;
 /// Maximum silence of a connection: pauses must not end it.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);

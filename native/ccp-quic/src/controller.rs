@@ -1,7 +1,7 @@
 //! The controller called by quinn: an own congestion control, or a fold program with its agent.
 //!
-//! quinn reports an ACK packet by packet, then its end, and then what was lost or marked. The program runs at the end of
-//! an ACK, and again for a loss or a mark, so that it sees both at the same time. A loss detected by a timer comes
+//! quinn reports an ACK packet by packet, then its end, and then what was lost or marked. The program runs at the end
+//! of an ACK, and again for a loss or a mark, so that it sees both at the same time. A loss detected by a timer comes
 //! without an ACK.
 
 use std::any::Any;
@@ -16,7 +16,6 @@ use crate::fold::Happened;
 use crate::steered::Steered;
 use crate::{Link, law};
 
-/// Configuration of connections that an agent controls.
 #[derive(Clone)]
 pub struct CcpConfig {
     link: Arc<Link>,

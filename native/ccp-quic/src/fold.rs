@@ -72,7 +72,6 @@ impl Fold {
         fold
     }
 
-    /// Applies the agent's update.
     pub fn obey(&mut self, now: Instant, letter: Letter) {
         if let Some(program) = letter.program {
             (self.agent, self.program, self.is_due) = (letter.agent, program, false);

@@ -1,8 +1,8 @@
 //! CCP's wire protocol and socket, and a CCP datapath for QUIC: an agent that speaks portus' wire protocol controls the
 //! connections of a quinn endpoint. Python uses all but quinn's controller, to control aioquic.
 //!
-//! `docs/quic.md` explains its use, its measurements, and what quinn does not provide. No connection waits for an agent:
-//! without one, or without a program, quinn's own CUBIC controls it.
+//! `docs/quic.md` explains its use, its measurements, and what quinn does not provide. No connection waits for an
+//! agent: without one, or without a program, quinn's own CUBIC controls it.
 //!
 //! ```no_run
 //! use std::{path::Path, sync::Arc};

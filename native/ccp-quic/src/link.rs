@@ -28,7 +28,6 @@ const MAX_DATAGRAM_BYTES: usize = 1 << 16;
 /// An agent's first program: it invalidates all earlier ones.
 const FIRST_PROGRAM: u32 = 1;
 
-/// Events of a link, for its owner.
 pub enum Event<'a> {
     /// An agent has appeared; `flows` flows are announced to it.
     Came { flows: usize },
@@ -83,9 +82,8 @@ pub enum Sent {
 }
 
 impl Link {
-    /// Starts looking for the agent with its socket at `agent`. The datapath's socket is in the same
-    /// directory, which is created if missing. Events go to `tracing`. Errors: the system's, if the socket
-    /// cannot be created.
+    /// Starts looking for the agent with its socket at `agent`. The datapath's socket is in the same directory, which
+    /// is created if missing. Events go to `tracing`. Errors: the system's, if the socket cannot be created.
     pub fn open(agent: &Path) -> io::Result<Arc<Link>> {
         Link::with(agent, Link::beside(agent, "quic"), Box::new(trace))
     }
@@ -161,7 +159,6 @@ impl Link {
         number
     }
 
-    /// Announces that a flow closed.
     pub fn remove(&self, number: u32) {
         let mut known = self.known();
         known.flows.remove(&number);
@@ -297,7 +294,6 @@ impl Link {
         self.flush(known);
     }
 
-    /// Handles the agent's messages.
     fn heard(&self, datagram: &[u8]) {
         if self.agent().is_none() {
             self.look(); // portus 0.5 sends programs first

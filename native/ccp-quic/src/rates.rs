@@ -1,8 +1,8 @@
 //! Rates at which data leaves and arrives, from a flow's own acknowledgements.
 //!
-//! Source: draft-ietf-ccwg-bbr, "Delivery Rate Samples", as in Linux: for the newest acknowledged packet, deliveries since
-//! its transmission, divided by the time that passed at the sender and at the receiver. quinn gives controllers only the
-//! transmission time of a packet, which identifies it here.
+//! Source: draft-ietf-ccwg-bbr, "Delivery Rate Samples", as in Linux: for the newest acknowledged packet, deliveries
+//! since its transmission, divided by the time that passed at the sender and at the receiver. quinn gives controllers
+//! only the transmission time of a packet, which identifies it here.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! Messages of portus' wire protocol, between an agent and a datapath.
 //!
-//! Every message begins with its type (16 bits), its length (16 bits, including this header) and the number of a flow (32
-//! bits), all little-endian; a datagram may contain several. An agent installs programs, assigns them to flows and updates
-//! registers; a datapath announces itself, its flows and their reports. A report without fields means that the flow
-//! closed. `native/ccp-lang/tests/messages.rs` has the same bytes from portus itself.
+//! Every message begins with its type (16 bits), its length (16 bits, including this header) and the number of a flow
+//! (32 bits), all little-endian; a datagram may contain several. An agent installs programs, assigns them to flows and
+//! updates registers; a datapath announces itself, its flows and their reports. A report without fields means that the
+//! flow closed. `native/ccp-lang/tests/messages.rs` has the same bytes from portus itself.
 
 use std::net::{IpAddr, SocketAddr};
 

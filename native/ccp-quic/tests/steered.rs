@@ -16,7 +16,6 @@ use common::{
 
 const CWND_BYTES: u64 = 100_000;
 
-/// A connection, and the link to its agent.
 async fn began(agent: &Path) -> (Connection, Arc<Link>) {
     let link = Link::open(agent).unwrap();
     let mut transport = TransportConfig::default();

@@ -5,16 +5,13 @@ use crate::intf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// Name in fold programs, or in Python.
     pub name: &'static str,
     /// Type in Rust; empty for a constant.
     pub kind: &'static str,
-    /// Unit, if it has one.
     pub unit: &'static str,
     pub is_bool: bool,
     /// `flag`, a property of a primitive for the compiler, or the enumeration of the value; mostly empty.
     pub tag: &'static str,
-    /// Description.
     pub doc: &'static str,
 }
 

@@ -1,5 +1,4 @@
-//! Records from a datapath to an agent, in the layout of the BPF programs, and updates from an agent to a
-//! flow.
+//! Records from a datapath to an agent, in the layout of the BPF programs, and updates from an agent to a flow.
 
 /// Types shared with the BPF programs, made from `ccp-bpf/src/bpf/intf.h`.
 #[allow(non_camel_case_types, non_snake_case, non_upper_case_globals, dead_code, missing_docs)]
@@ -134,7 +133,6 @@ unsafe impl Plain for row::tcp_row {}
 // SAFETY: as above.
 unsafe impl Plain for flow::tcp_arrivals {}
 
-/// The bytes of a structure, as in a record.
 pub fn bytes_of<T: Plain>(value: &T) -> &[u8] {
     // SAFETY: every byte belongs to an integer, and is borrowed as long as the value.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) }

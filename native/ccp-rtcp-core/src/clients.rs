@@ -115,7 +115,6 @@ impl Clients {
         self.call(rtcp_host_flow_ack, &mut socket, connection, options)
     }
 
-    /// Ends a connection.
     pub fn leave(&mut self, mut connection: Connection, mut socket: Socket, options: &Options) {
         self.call(rtcp_host_flow_leave, &mut socket, &mut connection, options);
     }

@@ -1,5 +1,4 @@
-//! R-TCP's detector, limiter and clients on the host: the same C as in the BPF programs of `ccp-rtcp`,
-//! without I/O.
+//! R-TCP's detector, limiter and clients on the host: the same C as in the BPF programs of `ccp-rtcp`, without I/O.
 
 pub mod replay;
 pub mod work;
@@ -145,7 +144,6 @@ impl rtcp_detector {
         unsafe { rtcp_host_tokens_bytes(self, now_us) }
     }
 
-    /// Time of its last input.
     #[must_use]
     pub fn last_us(&self) -> u64 {
         // SAFETY: as above.

@@ -29,7 +29,6 @@ pub struct Wanted {
     pub options: Options,
     /// Maximum clients; sockets of further ones are not bounded.
     pub max_clients: u32,
-    /// Whether each ACK is recorded.
     pub records: bool,
     /// Rules for the bounded sockets, the first match wins; without rules all are bounded.
     pub rules: Vec<Rule>,
@@ -135,8 +134,7 @@ impl Attached {
         ccp_trace::dropped(&self.object)
     }
 
-    /// Number of connections that are not bounded because there was no room for their client. Errors:
-    /// `rtcp.refused`.
+    /// Number of connections that are not bounded because there was no room for their client. Errors: `rtcp.refused`.
     pub fn no_room(&self) -> Result<u64> {
         clients::counted(&load::map(&self.object, clients::NO_ROOM)?)
     }

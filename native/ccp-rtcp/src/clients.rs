@@ -13,7 +13,6 @@ use crate::kept::{layout_in, pinned};
 use crate::layout::Layout;
 use crate::{Error, Result};
 
-/// Map of the clients.
 pub(crate) const MAP: &str = "rtcp_clients";
 /// Map that counts the connections of clients without room.
 pub(crate) const NO_ROOM: &str = "rtcp_no_room";
@@ -39,7 +38,6 @@ impl Client {
 /// Owner of a table of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// An agent's extension.
     Agent,
     /// The congestion controls that are attached, or will be.
     Attach,
@@ -52,7 +50,6 @@ pub struct Table {
     pub whose: Whose,
     /// Connections that are not bounded because there was no room for their client.
     pub no_room: u64,
-    /// Capacity in clients.
     pub max_clients: u32,
     /// Its clients; None if another version owns it and the table is unreadable.
     pub clients: Option<Vec<Client>>,

@@ -18,7 +18,6 @@ const LAYOUT_BYTES: usize = 4096;
 /// For how long a client without a connection is kept if nobody says otherwise: `kept_s`.
 const USUAL_KEPT_US: u64 = 600_000_000;
 
-/// What happened to the previous table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// There was none.

@@ -18,8 +18,7 @@ pub(crate) struct Kernel {
     pub cong_control_has_flag: bool,
     /// `struct_ops` are registered through links, since 6.4.
     pub has_links: bool,
-    /// Programs can call BBR's functions: they are built in, or this process may read modules
-    /// (CAP_SYS_ADMIN).
+    /// Programs can call BBR's functions: they are built in, or this process may read modules (CAP_SYS_ADMIN).
     pub calls_bbr: bool,
 }
 

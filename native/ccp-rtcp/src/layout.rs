@@ -12,7 +12,6 @@ const HASH: &str = env!("CCP_RTCP_LAYOUT");
 const NEEDED: [&str; 5] =
     ["netns_cookie", "remote", "detector.limited", "detector.bucket_bytes", "detector.rate_bytes_per_s"];
 
-/// A field of a key or a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Field {
     name: String,
@@ -20,7 +19,6 @@ struct Field {
     size: usize,
 }
 
-/// Key and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     hash: String,
@@ -61,13 +59,11 @@ impl Layout {
         }
     }
 
-    /// Whether it is the layout of this version.
     pub fn is_own(&self) -> bool {
         self.hash == HASH
             && (self.key_size, self.value_size) == (size_of::<rtcp_key>(), size_of::<rtcp_client>())
     }
 
-    /// Whether the sizes of entries match.
     pub fn fits(&self, key_size: u32, value_size: u32) -> bool {
         (self.key_size, self.value_size) == (key_size as usize, value_size as usize)
     }

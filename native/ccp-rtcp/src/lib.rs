@@ -21,5 +21,4 @@ pub use rules::Rule;
 /// The datapath extension [`core::EXTENSION`]: compiled `bpf/limit.bpf.c`.
 pub static EXTENSION_OBJECT: &[u8] = include_bytes!(env!("CCP_RTCP_LIMIT_OBJECT"));
 
-/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

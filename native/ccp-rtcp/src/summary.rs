@@ -14,10 +14,8 @@ use crate::layout::Layout;
 /// Number of verdicts: `enum rtcp_verdict`.
 const VERDICTS: usize = 8;
 
-/// Statistics of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// Maximum number of clients.
     pub max_clients: u32,
     /// Connections that are not bounded, for lack of room for their client.
     pub no_room: u64,

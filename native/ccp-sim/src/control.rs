@@ -5,11 +5,9 @@ use ccp_tcp::{Bbr, CaState, Congestion, Cubic, RateSample, Reno, Sock, Steered};
 use crate::agent::AgentFlow;
 use crate::features::Offered;
 
-/// The congestion control of a connection.
 pub enum Control {
     /// RFC 5681.
     Reno(Reno),
-    /// The kernel's CUBIC.
     Cubic(Cubic),
     /// BBR, version 1. Boxed: it is larger than the others.
     Bbr(Box<Bbr>),
@@ -17,7 +15,6 @@ pub enum Control {
     Steered(Steered),
     /// Offered by a feature.
     Offered(Box<dyn Offered>),
-    /// Controlled by an agent.
     Agent(Box<AgentFlow>),
 }
 
@@ -33,7 +30,6 @@ impl Control {
         })
     }
 
-    /// The connection ends.
     pub(crate) fn close(&mut self, sock: &Sock) {
         match self {
             Self::Offered(control) => control.close(sock),
@@ -42,7 +38,6 @@ impl Control {
         }
     }
 
-    /// The flow, if an agent controls it.
     pub fn agent(&self) -> Option<&AgentFlow> {
         if let Self::Agent(flow) = self { Some(flow) } else { None }
     }

@@ -41,7 +41,6 @@ fn sock_after(world: &mut World, seconds: u64) -> Sock {
     world.sender(0, 0).unwrap().sock.clone()
 }
 
-/// Utilization of the link in an interval.
 fn utilisation(before: &Sock, after: &Sock) -> f64 {
     let bytes = (after.bytes_acked - before.bytes_acked) as f64 * 1500.0 / 1448.0;
     bytes / ((after.mstamp_us - before.mstamp_us) as f64 * 1e-6 * RATE_BYTES_PER_S)
@@ -70,8 +69,7 @@ fn the_fallback_law_is_cubic_packet_for_packet() {
 
 #[test]
 fn with_losses_by_chance_the_law_is_close_to_cubic() {
-    // If one ACK ends a recovery and begins another, the fallback does not return to the threshold in
-    // between.
+    // If one ACK ends a recovery and begins another, the fallback does not return to the threshold in between.
     for loss_ratio in [0.01, 0.1] {
         let [cubic, law] = cubic_and_law(loss_ratio);
         assert!((law.0 / cubic.0 - 1.0).abs() < 0.1, "{loss_ratio} {cubic:?} {law:?}");

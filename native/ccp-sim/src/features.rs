@@ -10,9 +10,7 @@ pub trait Offer: Send {
     fn control(&self, name: &str, ends: Ends) -> Option<Box<dyn Offered>>;
 }
 
-/// Such a congestion control.
 pub trait Offered: Congestion + Send {
-    /// The connection ends.
     fn close(&mut self, sock: &Sock);
 }
 
@@ -23,11 +21,8 @@ pub struct Ends {
     pub netns: u32,
     /// Address of the sender, IPv4 mapped.
     pub saddr: [u8; 16],
-    /// Address of the receiver.
     pub daddr: [u8; 16],
-    /// Port of the sender.
     pub sport: u16,
-    /// Port of the receiver.
     pub dport: u16,
 }
 

@@ -10,7 +10,6 @@ const HOPS: u8 = 64;
 const IPV4_BYTES: u32 = 20;
 const IPV6_BYTES: u32 = 40;
 const TCP_BYTES: u32 = 20;
-/// The timestamp option with its padding.
 const TIMESTAMP_BYTES: u32 = 12;
 /// Options of a SYN: MSS, SACK permitted, timestamp, window scale.
 const SYN_OPTION_BYTES: u32 = 20;
@@ -18,7 +17,6 @@ const SYN_OPTION_BYTES: u32 = 20;
 const SACK_BYTES: u32 = 4;
 const SACK_RANGE_BYTES: u32 = 8;
 
-/// Header size of a segment with data.
 pub(crate) fn header_bytes(v6: bool) -> u32 {
     ip_bytes(v6) + TCP_BYTES + TIMESTAMP_BYTES
 }
@@ -83,7 +81,6 @@ pub(crate) struct Inband {
     pub extension: Option<Box<Extension>>,
 }
 
-/// An IP packet with a TCP segment, or with a probe.
 #[derive(Clone, Debug)]
 pub struct SimPacket {
     pub(crate) connection: u32,

@@ -5,23 +5,18 @@ use serde::Deserialize;
 
 use crate::Result;
 
-/// A flow: hosts, application and congestion control.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Name, for results.
     #[serde(default)]
     pub name: String,
-    /// Name of the host that sends the data.
     pub sender: String,
-    /// Name of the host that receives it.
     pub receiver: String,
-    /// Of addresses.
     #[serde(default)]
     pub family: Family,
     /// `reno`, `cubic`, `bbr`, one of R-TCP's if attached, or a name registered by an agent.
     pub congestion: String,
-    /// Its connections negotiate ECN.
     #[serde(default)]
     pub ecn: bool,
     /// Start, by the world's clock; immediately if in the past.
@@ -36,11 +31,9 @@ pub struct Plan {
     /// Port of the receiver; further connections use the next ones. `None`: a free one.
     #[serde(default)]
     pub dport: Option<u16>,
-    /// Its application.
     pub app: App,
 }
 
-/// Family of addresses.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -69,7 +62,6 @@ pub enum App {
     },
     /// Downloads, one after the other.
     Http {
-        /// Size of each object.
         objects: Vec<u64>,
         /// Idle time before the second, third, ... object; repeated cyclically.
         #[serde(default)]

@@ -16,7 +16,6 @@ use crate::{Error, Result, shared};
 pub struct Rule {
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// Congestion control to use.
     pub congestion: String,
     /// Only sockets that negotiated ECN get it.
     pub needs_ecn: bool,

@@ -65,8 +65,7 @@ impl Switch {
         Ok(Switch { events: Some(events), sockets, rows, object, version: 0, owner })
     }
 
-    /// Loads the programs without attaching them. Errors: `switch.not_permitted`, `switch.refused` or
-    /// `load.no_btf`.
+    /// Loads the programs without attaching them. Errors: `switch.not_permitted`, `switch.refused` or `load.no_btf`.
     pub fn try_load() -> Result<()> {
         opened(0, 0)?.load().map(drop).map_err(|e| refused(&e))
     }
@@ -88,14 +87,12 @@ impl Switch {
         Ok(())
     }
 
-    /// Stops watching new sockets, and resets those of the calling thread's namespace. Errors:
-    /// `switch.refused`.
+    /// Stops watching new sockets, and resets those of the calling thread's namespace. Errors: `switch.refused`.
     pub fn restore(&mut self) -> Result<()> {
         self.end(SWITCH_RESTORING)
     }
 
-    /// Stops watching new sockets; those of the calling thread's namespace stay switched. Errors:
-    /// `switch.refused`.
+    /// Stops watching new sockets; those of the calling thread's namespace stay switched. Errors: `switch.refused`.
     pub fn leave(&mut self) -> Result<()> {
         self.end(SWITCH_LEAVING)
     }
@@ -164,7 +161,6 @@ fn pin_maps(open: &mut OpenObject) -> Result<()> {
     Ok(())
 }
 
-/// Deletes expired leases.
 fn forget_dead(object: &Object) -> Result<()> {
     let now = clock_gettime(ClockId::Monotonic);
     let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;

@@ -41,13 +41,11 @@ impl ReceiveWindow {
         }
     }
 
-    /// End of the accepted bytes.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// A data segment arrived; `waiting_bytes` are behind a gap. Returns whether the offer grows
-    /// (`tcp_grow_window`).
+    /// A data segment arrived; `waiting_bytes` are behind a gap. Returns whether the offer grows (`tcp_grow_window`).
     pub(crate) fn on_segment(&mut self, len_bytes: u32, waiting_bytes: u64) -> bool {
         let free_bytes = self.clamp_bytes.saturating_sub(waiting_bytes);
         let room_bytes = free_bytes.saturating_sub(self.offered_bytes);
@@ -96,8 +94,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const MSS: u64 = 1448;
 
-    /// As computed by the kernel for a sender that doubles its window: first 45 segments, 120 after a round
-    /// of 20.
+    /// As computed by the kernel for a sender that doubles its window: first 45 segments, 120 after a round of 20.
     #[test]
     fn the_window_grows_ahead_of_the_sender() {
         let mut window = ReceiveWindow::new(&Config::default());

@@ -26,7 +26,6 @@ const COMPRESSED_DELAY_NS: u64 = 1_000_000;
 
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// All segments.
     pub segments: u64,
     /// Bytes of data in order.
     pub in_order_bytes: u64,
@@ -36,7 +35,6 @@ pub struct Totals {
     pub out_of_order_segments: u64,
     /// Segments with an ECN mark.
     pub ce_segments: u64,
-    /// Retransmitted segments.
     pub resent_segments: u64,
 }
 
@@ -55,7 +53,6 @@ impl IntoIterator for Acks {
 /// A receiver whose application reads immediately.
 #[derive(Debug)]
 pub struct Receiver {
-    /// Counters since the start.
     pub totals: Totals,
     window: ReceiveWindow,
     mss_bytes: u64,
@@ -72,7 +69,6 @@ pub struct Receiver {
     duplicate: Option<SackRange>,
     /// Timestamp echoed by ACKs [ns].
     echo_ns: u64,
-    /// ACKs have the ECE flag.
     demands_cwr: bool,
     /// The mark of the newest segment (RFC 8257, section 3.2).
     ce_state: bool,
@@ -269,8 +265,7 @@ impl Receiver {
         self.ato_ns = ATO_MIN_NS;
     }
 
-    /// Processes presence or absence of a mark; DCTCP's receiver acknowledges earlier segments with the
-    /// previous mark.
+    /// Processes presence or absence of a mark; DCTCP's receiver acknowledges earlier segments with the previous mark.
     fn take_mark(&mut self, ce: bool) -> Option<Ack> {
         if !self.ecn {
             return None;

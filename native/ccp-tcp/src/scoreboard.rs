@@ -93,12 +93,10 @@ impl Scoreboard {
         self.slots.is_empty()
     }
 
-    /// Number of the first slot.
     pub(crate) fn first(&self) -> u64 {
         self.first
     }
 
-    /// Number after the last slot.
     pub(crate) fn end(&self) -> u64 {
         self.first + self.slots.len() as u64
     }

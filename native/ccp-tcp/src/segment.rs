@@ -5,10 +5,8 @@ use std::ops::{Deref, DerefMut};
 /// Maximum ranges of an ACK with a timestamp.
 const MAX_SACKS: usize = 3;
 
-/// A run of bytes that arrived out of order.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SackRange {
-    /// The first byte.
     pub start: u64,
     /// After the last byte.
     pub end: u64,
@@ -47,12 +45,9 @@ impl DerefMut for Sacks {
     }
 }
 
-/// A segment with data.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Data {
-    /// The first byte.
     pub seq: u64,
-    /// Bytes of data.
     pub len_bytes: u32,
     /// Transmission time: the timestamp option (RFC 7323), in nanoseconds.
     pub sent_ns: u64,
@@ -77,7 +72,6 @@ impl Data {
     }
 }
 
-/// An acknowledgement without data.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Ack {
     /// After the last byte received in order.

@@ -206,8 +206,7 @@ fn a_retransmission_for_nothing_is_undone_by_a_dsack() {
         sender.on_ack((20 + number) * MS, &ack(0, &[(1, number)], 0));
     }
     assert_eq!(numbers(&take(&mut sender, 24 * MS)), [0]);
-    // The original comes late; its echo is too old to tell by timestamps here, so the ACK echoes the
-    // retransmission.
+    // The original comes late; its echo is too old to tell by timestamps here, so the ACK echoes the retransmission.
     sender.on_ack(30 * MS, &ack(4, &[], 24 * MS));
     assert_eq!((sender.sock.ca_state, sender.sock.snd_ssthresh), (CaState::Recovery, 5));
     sender.on_ack(44 * MS, &ack(4, &[(0, 1)], 24 * MS));

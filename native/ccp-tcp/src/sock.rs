@@ -25,21 +25,16 @@ pub struct Sock {
     pub mstamp_us: u64,
     /// Payload of a full segment.
     pub mss_bytes: u32,
-    /// Congestion window.
     pub snd_cwnd: u32,
-    /// Initial window.
     pub init_cwnd: u32,
     /// Maximum window.
     pub snd_cwnd_clamp: u32,
-    /// Slow-start threshold.
     pub snd_ssthresh: u32,
     /// Window before the present reduction, for `undo_cwnd`.
     pub prior_cwnd: u32,
     /// Threshold before it.
     pub prior_ssthresh: u32,
-    /// State of loss recovery.
     pub ca_state: CaState,
-    /// First unacknowledged byte.
     pub snd_una: u64,
     /// First byte never sent.
     pub snd_nxt: u64,
@@ -81,8 +76,7 @@ pub struct Sock {
     pub srtt_us: u32,
     /// Its mean deviation [us].
     pub rttvar_us: u32,
-    /// Time since the newest delivered segment was sent, retransmissions included (`rack.rtt_us`) [us]; 0 =
-    /// none yet.
+    /// Time since the newest delivered segment was sent, retransmissions included (`rack.rtt_us`) [us]; 0 = none yet.
     pub rtt_us: u32,
     /// Windowed minimum RTT (net.ipv4.tcp_min_rtt_wlen, 300 s) [us]; `u32::MAX` = none yet.
     pub min_rtt_us: u32,
@@ -90,13 +84,9 @@ pub struct Sock {
     pub pacing_rate_bytes_per_s: u64,
     /// Maximum of the rate computed by TCP itself (`sk_max_pacing_rate`) [bytes/s].
     pub max_pacing_rate_bytes_per_s: u64,
-    /// Whether segments are paced.
     pub is_paced: bool,
-    /// ECN was negotiated.
     pub ecn_ok: bool,
-    /// Timeouts since the start.
     pub timeouts: u32,
-    /// Samples of the smoothed RTT since the start.
     pub rtt_samples: u64,
     /// Their sum [us].
     pub rtt_sum_us: u64,
@@ -179,7 +169,6 @@ impl Sock {
         self.is_cwnd_limited || (self.in_slow_start() && self.snd_cwnd < 2 * self.max_packets_out)
     }
 
-    /// Below the threshold.
     pub fn in_slow_start(&self) -> bool {
         self.snd_cwnd < self.snd_ssthresh
     }

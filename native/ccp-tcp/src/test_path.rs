@@ -175,7 +175,6 @@ impl<C: Congestion> Path<C> {
         self.packets.insert(self.count, event);
     }
 
-    /// Invariants after every event.
     fn check(&mut self) {
         self.checks += 1;
         // Each check visits all outstanding segments.

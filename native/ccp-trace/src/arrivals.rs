@@ -17,11 +17,9 @@ const BATCH_FLOWS: u32 = 256;
 /// Which segments to count.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// Inode of the network namespace.
     pub netns_inode: u32,
     /// The minimum delay is that of the last one or two of these intervals [us].
     pub minimum_us: u64,
-    /// Maximum number of flows.
     pub max_flows: u32,
 }
 
@@ -35,7 +33,6 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Loads and attaches the program.
     pub fn attach(watched: &Watched) -> Result<Self> {
         load::need_tracepoints(&ccp_load::kernel_types()?, &load::SOCKET_TRACEPOINTS)?;
         let mut open = ccp_load::open(OBJECT).map_err(|e| refused(&e))?;

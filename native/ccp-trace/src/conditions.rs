@@ -16,13 +16,10 @@ pub use shared::socket_conditions;
 /// Which sockets a rule applies to: all must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Conditions {
-    /// Own addresses: an address and the prefix length; IPv4 is mapped, so that 10.0.0.0/8 is
-    /// `::ffff:10.0.0.0`, 104.
+    /// Own addresses: an address and the prefix length; IPv4 is mapped, so that 10.0.0.0/8 is `::ffff:10.0.0.0`, 104.
     pub src: (Ipv6Addr, u8),
-    /// Addresses of the peer.
     pub dst: (Ipv6Addr, u8),
     pub sport: (u16, u16),
-    /// Ports of the peer.
     pub dport: (u16, u16),
     /// Id of the cgroup in or below which sockets were created.
     pub cgroup: Option<u64>,

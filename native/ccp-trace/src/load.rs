@@ -27,7 +27,6 @@ pub(crate) fn need_tracepoints(btf: &Btf<'_>, names: &[&str]) -> Result<()> {
         ))
 }
 
-/// Fills the set of network namespaces to trace.
 pub(crate) fn want_netns(object: &Object, inodes: &[u32]) -> Result<()> {
     let wanted = map(object, "netns_wanted")?;
     inodes.iter().try_for_each(|inode| {

@@ -42,7 +42,6 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Loads and attaches the program.
     pub fn attach(options: &Options) -> Result<Self> {
         load::need_tracepoints(&ccp_load::kernel_types()?, &load::SOCKET_TRACEPOINTS)?;
         let mut open = ccp_load::open(OBJECT).map_err(|e| refused(&e))?;

@@ -37,7 +37,6 @@ impl Connection {
 /// The sender's congestion window when it sent its newest packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Congestion window.
     pub cwnd_bytes: u64,
     /// The sender's segment size.
     pub mss_bytes: u32,

@@ -28,7 +28,6 @@ impl Agenda {
         Agenda { heap: heap.collect(), places: links.collect(), entered: 0 }
     }
 
-    /// Sets the time of a link.
     pub fn set(&mut self, link: usize, at_ns: Option<u64>) {
         let at_ns = at_ns.unwrap_or(NEVER);
         let place = self.places[link] as usize;

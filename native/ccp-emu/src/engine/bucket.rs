@@ -9,7 +9,6 @@ pub struct Bucket {
     filled_ns: u64,
 }
 
-/// The bucket's decision.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// The packet passes; its tokens are taken.

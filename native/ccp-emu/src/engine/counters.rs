@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-/// Counts since the start. `arrived + duplicated = delivered + dropped_* + queued + in transmission + in
-/// flight`.
+/// Counts since the start. `arrived + duplicated = delivered + dropped_* + queued + in transmission + in flight`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Counters {
     pub arrived_pkts: u64,

@@ -74,12 +74,9 @@ pub struct Tapped<P> {
     pub packet: P,
 }
 
-/// State of a link direction.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Waiting bytes.
     pub queue_bytes: u64,
-    /// Waiting packets.
     pub queue_pkts: u64,
     /// Packets in transmission or propagation.
     pub flying_pkts: u64,
@@ -108,7 +105,6 @@ struct Place<P> {
 pub struct Network<P> {
     spec: Spec,
     places: Vec<Place<P>>,
-    /// Next event of each link.
     agenda: Agenda,
     /// Lower bound of the time at which a packet in each link reaches a host.
     arrivals: Agenda,
@@ -292,12 +288,10 @@ impl<P: Packet> Network<P> {
         self.places[link].pipe.take_sojourn_max_ns()
     }
 
-    /// Packets without a route.
     pub fn unroutable_pkts(&self) -> u64 {
         self.unroutable_pkts
     }
 
-    /// Packets whose hop limit expired.
     pub fn expired_pkts(&self) -> u64 {
         self.expired_pkts
     }

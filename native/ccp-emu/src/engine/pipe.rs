@@ -1,5 +1,4 @@
-//! One direction of a link. Order: loss; token bucket; queue; transmission; corruption, duplication;
-//! propagation.
+//! One direction of a link. Order: loss; token bucket; queue; transmission; corruption, duplication; propagation.
 
 use ccp_int::{FlowCounts, FlowKey};
 use ccp_ioam::Numbers;
@@ -22,7 +21,6 @@ struct Sending<P> {
     packet: P,
 }
 
-/// One direction of a link, with the packets in it.
 #[derive(Clone, Debug)]
 pub struct Pipe<P> {
     direction: Direction,
@@ -121,7 +119,6 @@ impl<P: Packet> Pipe<P> {
         self.start(now_ns, false);
     }
 
-    /// Time of the next event.
     pub fn due_ns(&self) -> Option<u64> {
         let sent_ns = self.sending.as_ref().map(|s| s.end_ns);
         [sent_ns, self.tokens_at_ns, self.propagation.due_ns()].into_iter().flatten().min()
@@ -294,7 +291,6 @@ impl<P: Packet> Pipe<P> {
         self.queue.bytes() + self.held.as_ref().map_or(0, |p| u64::from(p.len_bytes()))
     }
 
-    /// Packets in transmission or propagation.
     pub fn flying_pkts(&self) -> u64 {
         self.propagation.len() as u64 + self.sending_pkts()
     }

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use crate::rng::Stream;
 
-/// Packets between the transmitter and the end of the link.
 #[derive(Clone, Debug)]
 pub struct Propagation<P> {
     flying: VecDeque<(u64, P)>,
@@ -25,7 +24,6 @@ impl<P> Propagation<P> {
         self.flying.push_back((self.last_due_ns, packet));
     }
 
-    /// Arrival time of the first packet.
     pub fn due_ns(&self) -> Option<u64> {
         self.flying.front().map(|(due_ns, _)| *due_ns)
     }

@@ -1,6 +1,5 @@
 use crate::packet::{Ecn, Packet};
 
-/// A packet without bytes, for tests of the engine.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TestPacket {
     pub id: u64,

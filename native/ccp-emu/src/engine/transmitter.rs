@@ -40,8 +40,7 @@ impl Transmitter {
     }
 }
 
-/// A constant rate. Rounding errors are carried to the next packet, so that they do not accumulate in a busy
-/// period.
+/// A constant rate. Rounding errors are carried to the next packet, so that they do not accumulate in a busy period.
 #[derive(Clone, Debug)]
 pub struct Constant {
     pub rate_bytes_per_s: f64,

@@ -18,7 +18,6 @@ const LINK: usize = 2;
 const INTERVALS: u64 = 8;
 const INTERVAL_NS: u64 = 1_000_000_000;
 
-/// A network under observation.
 struct Watched {
     network: Network<IpPacket>,
     /// The link's state after each event.
@@ -98,7 +97,6 @@ impl Watched {
         self
     }
 
-    /// The link's state at a time.
     fn at(&self, ns: u64) -> Sample {
         let next = self.samples.partition_point(|(at_ns, _)| *at_ns <= ns);
         self.samples[next - 1].1

@@ -54,8 +54,7 @@ fn echo_in(packet: &mut IpPacket) -> Option<PathEcho> {
 fn an_ack_tells_what_the_last_packet_found_and_the_next_one_nothing() {
     let mut network = echoing(everywhere(), true);
     let mut came = answered(&mut network, START_NS, 4, ack());
-    // After the first, which is in transmission, two waited at the left router's link, which has room for
-    // ten.
+    // After the first, which is in transmission, two waited at the left router's link, which has room for ten.
     let echo = echo_in(&mut came).unwrap();
     let state = (echo.hops, echo.hop, echo.node_id, echo.queue_pkts, echo.free_pkts, echo.flow_count);
     assert_eq!(state, (3, Some(2), Some(LEFT_ID), Some(2), Some(8), Some(1)));

@@ -21,10 +21,8 @@ use egress::Egress;
 /// Returns the state of a flow's sending TCP.
 pub type Windows = Box<dyn FnMut(&FlowKey) -> Option<TcpState> + Send>;
 
-/// Counters of headers.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct IntCounters {
-    /// Packets that got headers.
     pub inserted_pkts: u64,
     /// Packets that would have exceeded the MTU with headers.
     pub no_room_pkts: u64,
@@ -34,7 +32,6 @@ pub struct IntCounters {
     pub overflowed_pkts: u64,
     /// ACKs that got an echo of the path.
     pub reflected_pkts: u64,
-    /// Packets whose headers were removed.
     pub removed_pkts: u64,
     /// Packets with headers that a node could not read; they pass unchanged.
     pub unreadable_pkts: u64,
@@ -48,7 +45,6 @@ pub struct Hop {
     pub node: usize,
     /// The incoming link; `None` at the sending host.
     pub ingress: Option<usize>,
-    /// The outgoing link.
     pub egress: usize,
 }
 
@@ -104,7 +100,6 @@ impl Telemetry {
         self.real_offset_ns = real_offset_ns;
     }
 
-    /// Time of the next summary.
     pub fn due_ns(&self) -> Option<u64> {
         self.sinks.iter().flatten().filter_map(Sink::due_ns).min()
     }

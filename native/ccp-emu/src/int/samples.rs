@@ -16,7 +16,6 @@ pub const MS: u64 = 1_000_000;
 /// 2023-11-14T22:13:20Z, less 2 s.
 pub const REAL_OFFSET_NS: u64 = 1_699_999_998_000_000_000;
 pub const START_NS: u64 = 2_000 * MS;
-/// Number of the left router.
 pub const LEFT_ID: u32 = 2;
 /// Size of the test sources' packets: 1,480 bytes with headers.
 pub const PACKET_BYTES: u32 = 1480;

@@ -14,9 +14,7 @@ use crate::spec::bad;
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Int {
-    /// Headers of sources.
     pub source: SourceSpec,
-    /// Settings of sinks.
     pub sink: SinkSpec,
     pub nodes: Vec<IntNode>,
     /// File descriptor for summaries, as lines of JSON.
@@ -32,9 +30,7 @@ pub struct Int {
 pub struct IntNode {
     pub node: usize,
     pub roles: Vec<Role>,
-    /// Its id in packets.
     pub node_id: u32,
-    /// Properties of its wireless links.
     #[serde(default)]
     pub radio: Option<Radio>,
 }
@@ -46,7 +42,6 @@ pub enum Role {
     Source,
     /// Writes its data into existing headers.
     Transit,
-    /// Removes headers and keeps statistics.
     Sink,
 }
 

@@ -62,7 +62,6 @@ impl<'a> Control<'a> {
         self.fd
     }
 
-    /// Whether the peer has closed.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
@@ -114,7 +113,6 @@ impl<'a> Control<'a> {
         self.flush();
     }
 
-    /// Sends waiting answers, as far as possible.
     pub fn flush(&mut self) {
         while !self.outgoing.is_empty() {
             match send(self.fd, &self.outgoing, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {

@@ -11,7 +11,6 @@ const FIGURES: u8 = 3;
 #[derive(Debug)]
 pub struct Lateness(Option<Histogram<u64>>);
 
-/// Its summary.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Summary {
     p50: f64,

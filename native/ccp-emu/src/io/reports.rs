@@ -24,7 +24,6 @@ impl Reports {
         Ok(Reports { lines, records: IntRecords::new(int)?, summaries: Vec::new() })
     }
 
-    /// Writes what is due.
     pub fn take(&mut self, now_ns: u64, telemetry: &mut Telemetry) {
         if telemetry.due_ns().is_none_or(|due_ns| now_ns < due_ns) {
             return;

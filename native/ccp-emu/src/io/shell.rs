@@ -31,7 +31,6 @@ const LOOK_NS: u64 = 1_000_000_000;
 const CONTROL: u64 = u64::MAX;
 const MAX_EVENTS: usize = 64;
 
-/// The file descriptors of a network.
 #[derive(Clone, Copy, Debug)]
 pub struct Files<'a> {
     pub tuns: &'a [BorrowedFd<'a>],

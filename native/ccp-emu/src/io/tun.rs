@@ -30,7 +30,6 @@ pub struct Tun<'a> {
     fd: BorrowedFd<'a>,
 }
 
-/// Result of a read.
 #[derive(Debug)]
 pub enum Read {
     Frame(VnetHeader, Bytes),

@@ -33,7 +33,6 @@ pub fn word(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).map_or(0, |w| u16::from_be_bytes([w[0], w[1]]))
 }
 
-/// Writes a word of a header, if it exists.
 pub fn set_word(bytes: &mut [u8], at: usize, value: u16) {
     if let Some(place) = bytes.get_mut(at..at + 2) {
         place.copy_from_slice(&value.to_be_bytes());

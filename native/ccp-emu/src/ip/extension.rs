@@ -19,7 +19,6 @@ const NEXT_HEADER: usize = 6;
 pub struct Extension {
     /// Type of the first header.
     pub first: u8,
-    /// The headers.
     pub octets: Vec<u8>,
     /// Data that the present node has yet to write.
     pub later: Option<Later>,
@@ -29,13 +28,11 @@ pub struct Extension {
 #[derive(Clone, Copy, Debug)]
 pub struct Later {
     pub from_ns: u64,
-    /// Place of the transit delay.
     pub delay_at: Option<usize>,
     /// Drops of the flow by the node's queue.
     pub dropped: Option<Dropped>,
 }
 
-/// Dropped packets before this one.
 #[derive(Clone, Copy, Debug)]
 pub struct Dropped {
     pub at: usize,

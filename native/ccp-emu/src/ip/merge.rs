@@ -1,6 +1,7 @@
 //! Merges packets that leave at the same time, as a network card's GRO does.
 //!
-//! Only consecutive TCP segments of one flow, and only if the receiver cannot see any difference except fewer interrupts.
+//! Only consecutive TCP segments of one flow, and only if the receiver cannot see any difference except fewer
+//! interrupts.
 
 use std::io::IoSlice;
 
@@ -25,7 +26,6 @@ const PSH: u8 = 0x08;
 const URG: u8 = 0x20;
 const CWR: u8 = 0x80;
 
-/// Packets written as one.
 #[derive(Debug)]
 pub struct Group {
     packets: Vec<IpPacket>,
@@ -45,7 +45,6 @@ impl Group {
         &self.packets
     }
 
-    /// Adds a packet, or returns it.
     pub fn add(&mut self, packet: IpPacket) -> Option<IpPacket> {
         let first = &self.packets[0];
         let fits = self.packets.len() < MAX_SEGMENTS && self.bytes + packet.tail().len() <= MAX_BYTES;

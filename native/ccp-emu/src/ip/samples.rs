@@ -81,7 +81,6 @@ impl Tcp {
     }
 }
 
-/// A UDP datagram without a computed checksum.
 pub fn udp(v6: bool, payload_bytes: usize) -> Bytes {
     let length = (8 + payload_bytes) as u16;
     let mut udp = vec![0x10, 0x00, 0x20, 0x00];

@@ -12,8 +12,7 @@ const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 const UDP_BYTES: usize = 8;
 
-/// Calls `give` with each packet of a frame, in order; returns false if the frame is malformed or cannot be
-/// split.
+/// Calls `give` with each packet of a frame, in order; returns false if the frame is malformed or cannot be split.
 pub fn segments(vnet: VnetHeader, frame: Bytes, mut give: impl FnMut(IpPacket)) -> bool {
     let (frame, partial, extension) = take_out(frame, vnet.partial);
     let vnet = VnetHeader { partial, ..vnet };

@@ -39,9 +39,7 @@ impl Partial {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct VnetHeader {
     pub gso: Gso,
-    /// Payload per segment.
     pub gso_bytes: u16,
-    /// Size of the headers.
     pub header_bytes: u16,
     /// A checksum to be computed.
     pub partial: Option<Partial>,

@@ -35,7 +35,6 @@ impl Samples {
         })
     }
 
-    /// Time of the next row.
     pub fn due_ns(&self) -> u64 {
         self.next_ns
     }

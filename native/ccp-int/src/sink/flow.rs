@@ -113,7 +113,6 @@ impl FlowState {
         }
     }
 
-    /// Losses so far.
     pub fn losses(&self) -> Losses {
         self.ledger.losses()
     }
@@ -149,7 +148,6 @@ impl FlowState {
         hops.collect()
     }
 
-    /// Returns the summary and restarts the counts.
     pub fn take(&mut self, flow: &FlowKey) -> Summary {
         self.active = false;
         let received_pkts = std::mem::take(&mut self.received_pkts);

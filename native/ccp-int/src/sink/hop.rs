@@ -52,9 +52,8 @@ impl HopState {
         self.node_id
     }
 
-    /// Handles the node's data in a packet; returns the part about the flow's losses. `fresh_ns`: the flow
-    /// paused, and this packet represents only this much time before it. `wall_ns`: arrival at the sink, if
-    /// the node wrote no time.
+    /// Handles the node's data in a packet; returns the part about the flow's losses. `fresh_ns`: the flow paused, and
+    /// this packet represents only this much time before it. `wall_ns`: arrival at the sink, if the node wrote no time.
     pub fn packet(
         &mut self,
         node: &Node,
@@ -167,9 +166,8 @@ fn own_rate() -> f64 {
     1e9 / RATE_TIME_NS as f64
 }
 
-/// Packets that arrived between two packets, including the second, from the rates that both found. Between
-/// arrivals the rate falls as exp(-t/T), and the second packet counts itself. The rest arrived in between,
-/// assumed evenly spread.
+/// Packets that arrived between two packets, including the second, from the rates that both found. Between arrivals the
+/// rate falls as exp(-t/T), and the second packet counts itself. The rest arrived in between, assumed evenly spread.
 fn arrivals(before: &State, after: &State, time_ns: f64) -> Option<f64> {
     let ages = time_ns / RATE_TIME_NS as f64;
     let (before, after) = (before.arrival_pkts_per_s?, after.arrival_pkts_per_s?);

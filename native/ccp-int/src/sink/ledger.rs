@@ -9,7 +9,6 @@ use ccp_ioam::State;
 /// A counter that moved further in one step has restarted, or is another one.
 const MOST_STEP: i64 = 1 << 14;
 
-/// Lost packets of a flow, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Dropped by a node's queue.

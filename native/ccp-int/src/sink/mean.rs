@@ -1,4 +1,3 @@
-/// Mean over packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mean {
     sum: f64,
@@ -19,7 +18,6 @@ impl Mean {
     }
 }
 
-/// Mean over time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TimeMean {
     area: f64,

@@ -24,13 +24,11 @@ const KEEP_NS: u64 = 60_000_000_000;
 /// An hour.
 const MAX_INTERVAL_US: u64 = 3_600_000_000;
 
-/// Settings of a sink.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SinkSpec {
     /// Interval of summaries.
     pub interval_us: u64,
-    /// Configured knowledge about nodes.
     pub nodes: NodeTable,
     /// Whether packets are also recorded.
     pub records: bool,
@@ -216,7 +214,6 @@ impl Sink {
         out.extend(active.map(|(flow, state)| state.take(flow)));
     }
 
-    /// The records since the last call.
     pub fn take_records(&mut self) -> Vec<RecordRow> {
         std::mem::take(&mut self.records)
     }

@@ -1,9 +1,9 @@
 //! The mean length of a queue over time, from what arriving packets found.
 //!
-//! Packets come in bursts, and more of them see a long queue, so a mean over packets does not describe the queue. Between
-//! two packets the length is assumed to change linearly from what the first leaves to what the second finds. If packets
-//! report how long they waited, more is known: packets before one have left when its transmission starts, and the flow's
-//! own packets have known times.
+//! Packets come in bursts, and more of them see a long queue, so a mean over packets does not describe the queue.
+//! Between two packets the length is assumed to change linearly from what the first leaves to what the second finds. If
+//! packets report how long they waited, more is known: packets before one have left when its transmission starts, and
+//! the flow's own packets have known times.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,6 @@ const MAX_WAITING_PKTS: u32 = 10_000;
 /// What a packet found.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// Its arrival.
     pub at_ns: u64,
     /// Queue length without the packet.
     pub depth: u32,

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::{FlowKey, Protocol};
 
-/// A flow in messages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowId {
     pub src: IpAddr,
@@ -28,7 +27,6 @@ impl From<&FlowKey> for FlowId {
     }
 }
 
-/// Cause of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LossCause {
@@ -59,7 +57,6 @@ pub struct Summary {
     /// Lost packets of unknown cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_unknown_pkts: Option<u64>,
-    /// Mean latency from source to sink.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,17 +83,14 @@ fn is_none(pkts: &u64) -> bool {
     *pkts == 0
 }
 
-/// One node over the interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Hop {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_id: Option<u64>,
     /// Length of the interval on its own clock: the time of its means.
     pub interval_us: u64,
-    /// Mean queue length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_depth_bytes: Option<u64>,
-    /// Mean queue length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_depth_pkts: Option<f64>,
     /// Mean free room for full-size packets.

@@ -9,7 +9,6 @@ use crate::ir::{Event, Implicit, Instr, MAX_INSTRS, MAX_REGISTERS, Op, Parts, Pr
 use crate::prims::{N_PORTUS_PRIMS, NO_RTT_SAMPLE, RTT_SAMPLE_US, SRTT_US};
 use crate::read::{FNV, fnv};
 
-/// A program as received.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytecode<'a> {
     pub n_events: u32,
@@ -21,9 +20,8 @@ pub struct Bytecode<'a> {
     pub origin: &'a str,
 }
 
-/// Returns the program, or all its errors. Lines are numbers of instructions, including declarations, from 1;
-/// registers are called `r0`, `c0` and `l0`, because bytecode has no names. Errors: `lang.bytecode` or
-/// `lang.limit`.
+/// Returns the program, or all its errors. Lines are numbers of instructions, including declarations, from 1; registers
+/// are called `r0`, `c0` and `l0`, because bytecode has no names. Errors: `lang.bytecode` or `lang.limit`.
 pub fn decode(code: &Bytecode) -> Result<Program, LangError> {
     let source = source(code);
     parts(code, false).map(|parts| parts.assembled(&source)).map_err(|p| LangError::from_problems(&source, p))

@@ -8,9 +8,8 @@ use crate::prims::{N_PORTUS_PRIMS, PRIMITIVES};
 /// Largest constant that portus sends, except `+infinity`.
 const LARGEST_OF_PORTUS: u64 = (1 << 31) - 1;
 
-/// Returns the numbers of events and instructions, and the bytes that portus would send. Errors: `lang.limit`
-/// lists everything that portus' datapaths lack: ccplane's own primitives, and constants of more than 31
-/// bits.
+/// Returns the numbers of events and instructions, and the bytes that portus would send. Errors: `lang.limit` lists
+/// everything that portus' datapaths lack: ccplane's own primitives, and constants of more than 31 bits.
 pub fn encode(program: &Program) -> Result<(u32, u32, Vec<u8>), LangError> {
     let wire = Wire {
         reports: &program.reports,

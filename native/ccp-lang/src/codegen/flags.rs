@@ -1,8 +1,8 @@
 //! Determines which registers can hold only 0 and 1.
 //!
 //! `||` is a sum and aborts the fold on overflow. For known flags it cannot overflow, and a condition becomes a few
-//! jumps. A register is a flag if its initial value and all values written to it are flags; control registers, which the
-//! agent also writes, must be declared as flags.
+//! jumps. A register is a flag if its initial value and all values written to it are flags; control registers, which
+//! the agent also writes, must be declared as flags.
 
 use std::collections::HashSet;
 

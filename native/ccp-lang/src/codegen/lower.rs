@@ -32,7 +32,6 @@ pub(super) struct Node {
     pub right: Val,
     /// The operation may abort the fold.
     pub check: bool,
-    /// Possible results.
     pub range: Range,
     pub line: u32,
 }
@@ -45,7 +44,6 @@ pub(super) struct Block {
     pub flag: Option<Val>,
 }
 
-/// Minimum and maximum.
 pub(super) type Range = (u64, u64);
 const ANY: Range = (0, u64::MAX);
 
@@ -101,9 +99,8 @@ impl Lowering<'_> {
         self.assign(instr.res, value, instr.line);
     }
 
-    /// If `left op right` tests whether the extreme of two values, computed just before, is one of them,
-    /// returns the comparison that holds if it is not. Computing the extreme needs a jump, and n of these are
-    /// 2^n paths.
+    /// If `left op right` tests whether the extreme of two values, computed just before, is one of them, returns the
+    /// comparison that holds if it is not. Computing the extreme needs a jump, and n of these are 2^n paths.
     fn beyond(&self, op: Op, left: Val, right: Val) -> Option<(Op, Val, Val)> {
         let last = self.nodes.last().filter(|_| op == Op::Equiv)?;
         let comparison = match last.op {

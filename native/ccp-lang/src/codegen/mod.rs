@@ -1,8 +1,8 @@
 //! Code for the kernel.
 //!
 //! The code is the body of a function: it begins with R6 pointing to `struct ccp_flow` and R7 to `struct ccp_fold`, and
-//! ends after its last instruction with R0 = 0, or with the `enum ccp_fold_error` that aborted the fold. It preserves R6
-//! and R7, uses the other registers and the stack that `MAX_LIVE_TMPS` needs, and calls nothing. Its 32-bit jumps
+//! ends after its last instruction with R0 = 0, or with the `enum ccp_fold_error` that aborted the fold. It preserves
+//! R6 and R7, uses the other registers and the stack that `MAX_LIVE_TMPS` needs, and calls nothing. Its 32-bit jumps
 //! (instruction set v3) need Linux 5.1.
 //!
 //! It behaves like the interpreter, except that EventFlag is left as 0 or 1; there it may be any number that `||` makes
@@ -48,8 +48,7 @@ pub fn codegen(program: &Program, layout: &Layout) -> Result<Vec<Insn>, LangErro
     codegen_with_lines(program, layout).map(|(insns, _)| insns)
 }
 
-/// Returns the code of a program, and each instruction's line in the program's origin, for the verifier's
-/// messages.
+/// Returns the code of a program, and each instruction's line in the program's origin, for the verifier's messages.
 pub fn codegen_with_lines(program: &Program, layout: &Layout) -> Result<(Vec<Insn>, Vec<u32>), LangError> {
     let mut emitter = Emitter::new(layout);
     let finished = emitter.asm.label();

@@ -1,7 +1,7 @@
 //! Joins clauses, for fewer conditions and commands.
 //!
-//! After an unconditional clause with `(fallthrough)`, no other clause needs one. An unconditional clause is then merged
-//! into the condition of the next clause: conditions run whenever they are evaluated.
+//! After an unconditional clause with `(fallthrough)`, no other clause needs one. An unconditional clause is then
+//! merged into the condition of the next clause: conditions run whenever they are evaluated.
 
 use super::{Clause, Work, writes};
 use crate::ir::{Implicit, Instr, Op, Reg};

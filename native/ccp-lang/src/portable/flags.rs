@@ -1,8 +1,8 @@
 //! Conditions with fewer instructions.
 //!
-//! If a number is only tested, any nonzero number will do. So `x > 0` is `x`; "both" is the smaller of two, "one of them"
-//! the larger; and "not x, but f" is `x < f` for a flag f of 0 or 1. Of a condition the cheapest form is computed: a
-//! deciding number or a flag, of itself or of its opposite.
+//! If a number is only tested, any nonzero number will do. So `x > 0` is `x`; "both" is the smaller of two, "one of
+//! them" the larger; and "not x, but f" is `x < f` for a flag f of 0 or 1. Of a condition the cheapest form is
+//! computed: a deciding number or a flag, of itself or of its opposite.
 
 mod chosen;
 
@@ -181,8 +181,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
             let Some(made) = self.run[..at].iter().position(|instr| instr.res == larger) else { continue };
             let Instr { op, left, right, .. } = self.run[made];
             let same = |reg| self.writes_before(reg, made) == self.writes_before(reg, at);
-            // The larger of both, or the smaller, is one of them: that one is not below the other, or not
-            // above it.
+            // The larger of both, or the smaller, is one of them: that one is not below the other, or not above it.
             let other = if one == left { right } else { left };
             if matches!(larger, Reg::Tmp(_)) && [left, right].contains(&one) && same(left) && same(right) {
                 match op {

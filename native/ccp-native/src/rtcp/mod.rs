@@ -69,8 +69,7 @@ pub(crate) fn acks<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, Py
 /// A row of a trace: transfer start, time [us], delivered, lost [packets], minimum RTT [us].
 type Row = (bool, u64, u64, u64, u32);
 
-/// Detected and undetected at [us], bucket [bytes], rate [bytes/s], tokens [bytes], changes of {bucket,
-/// rate}.
+/// Detected and undetected at [us], bucket [bytes], rate [bytes/s], tokens [bytes], changes of {bucket, rate}.
 type Found = (Option<u64>, Option<u64>, u32, u32, u32, u32);
 
 /// The detector's state after each row.

@@ -21,9 +21,7 @@ pub trait Extension: Send + Sync {
 
 /// The flow of a call.
 pub struct Subject<'a> {
-    /// Receives records.
     pub shared: &'a Shared,
-    /// Index of the extension.
     pub index: usize,
     pub flow_id: u64,
     /// Addresses and settings.
@@ -31,7 +29,6 @@ pub struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Sends a record of the extension to the agent.
     pub fn send(&self, now_us: u64, words: &[u64]) {
         self.shared.tell_of_extension(self.index, self.flow_id, now_us, words);
     }

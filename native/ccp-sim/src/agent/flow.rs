@@ -50,8 +50,7 @@ pub struct AgentFlow {
 }
 
 impl AgentFlow {
-    /// A flow with a unique id: generation << 32 | slot. `needs_ecn`: property of its congestion-control
-    /// name.
+    /// A flow with a unique id: generation << 32 | slot. `needs_ecn`: property of its congestion-control name.
     pub fn new(shared: &Shared, flow_id: u64, info: ccp_flow_info, needs_ecn: bool) -> Self {
         Self {
             shared: shared.clone(),
@@ -174,7 +173,6 @@ impl AgentFlow {
         }
     }
 
-    /// Calls each attached extension.
     fn with_extended(&mut self, mut call: impl FnMut(&mut dyn Extended, &Subject<'_>, &mut Window)) {
         let Self { shared, flow_id, info, extended, window, .. } = self;
         for (index, one) in extended {
@@ -267,7 +265,6 @@ impl AgentFlow {
         true
     }
 
-    /// Measures an ACK or a timeout, and runs the program.
     fn fold(&mut self, sock: &mut Sock, sample: Option<&RateSample>, ece: bool, state: CaState) {
         let Some(installed) = self.installed.take().filter(|i| !i.is_gone()) else {
             // Uninstalled while in use: the fallback takes over at the next ACK.

@@ -375,8 +375,7 @@ proptest! {
     }
 }
 
-/// As `restart_after_idle` of `idle.h` of `ccp-bpf`; `tests/kernel/test_idle.py` compares it with the
-/// kernel's CUBIC.
+/// As `restart_after_idle` of `idle.h` of `ccp-bpf`; `tests/kernel/test_idle.py` compares it with the kernel's CUBIC.
 #[test]
 fn after_an_idle_time_the_window_starts_again_unless_the_algorithm_paces() {
     for (rate, idle_us, window) in

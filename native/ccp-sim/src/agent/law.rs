@@ -8,7 +8,6 @@ const MIN_SLACK_US: u32 = 4000;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Law {
-    /// It controls the flow.
     pub steers: bool,
     /// The sender undid this reduction.
     pub undone: bool,

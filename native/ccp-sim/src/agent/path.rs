@@ -4,7 +4,6 @@ use ::ccp_record::intf::*;
 use ccp_ioam::PathEcho;
 use ccp_lang::prims::Prims;
 
-/// The last echo of a path.
 #[derive(Debug, Default)]
 pub(super) struct Path {
     echo: PathEcho,

@@ -18,7 +18,6 @@ pub(super) struct Event<'a> {
     /// The ACK has the ECE flag.
     pub ece: bool,
     pub state: CaState,
-    /// Primitives used by the program.
     pub used: u64,
     /// The rate an extension allows the flow; 0: unlimited.
     pub rate_allowed_bytes_per_s: u64,

@@ -122,7 +122,6 @@ impl Shared {
         self.0.max_cwnd_bytes
     }
 
-    /// Names of the extensions, by index.
     pub fn extension_names(&self) -> Vec<&'static str> {
         self.0.extensions.iter().map(|one| one.name()).collect()
     }
@@ -163,12 +162,10 @@ impl Shared {
         self.tell_fields(&head, words);
     }
 
-    /// Whether records wait for the agent.
     pub fn has_records(&self) -> bool {
         self.0.n_records.load(Relaxed) > 0
     }
 
-    /// Records since the last call, in order.
     pub fn take_records(&self) -> Records {
         self.0.n_records.store(0, Relaxed);
         std::mem::take(&mut lock(&self.0.records))

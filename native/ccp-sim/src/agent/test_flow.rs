@@ -61,7 +61,6 @@ impl Bench {
         self.flow.cong_control(&mut self.sock, &sample, false);
     }
 
-    /// A retransmission timeout.
     pub fn timeout(&mut self) {
         self.sock.snd_ssthresh = self.flow.ssthresh(&mut self.sock);
         self.sock.prior_cwnd = self.sock.snd_cwnd;

@@ -14,13 +14,11 @@ pub struct Window {
     pub floor_bytes: u64,
     /// 0: not paced by the algorithm.
     pub rate_bytes_per_s: u64,
-    /// Maximum window.
     pub most_bytes: u64,
     /// Cap of the rate; 0 for none.
     pub pace_most_bytes_per_s: u64,
     /// `snd_cwnd` as last set here.
     applied_pkts: u32,
-    /// Pacing was enabled here.
     is_paced_by_us: bool,
 }
 
@@ -95,7 +93,6 @@ impl Window {
         update_pacing_rate(sock);
     }
 
-    /// Removes the caps.
     pub fn forget_caps(&mut self) {
         self.most_bytes = NO_CWND_CAP;
         self.pace_most_bytes_per_s = 0;

@@ -55,7 +55,6 @@ impl Bulk {
         self.is_endless() && self.rate_bytes_per_s.is_none()
     }
 
-    /// Whether a limited transfer is completely written.
     pub fn is_written(&self) -> bool {
         self.left_bytes == Some(0)
     }

@@ -9,33 +9,25 @@ pub(crate) const REQUEST_BYTES: u64 = 85;
 /// The header of nginx' response.
 const HEADER_BYTES: u64 = 240;
 
-/// A completely downloaded object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectResult {
     /// Number of the client, from 0.
     pub connection: usize,
     /// Number of the download of that client, from 0.
     pub number: usize,
-    /// Size of the object.
     pub size_bytes: u64,
     /// When the client started it.
     pub start_us: u64,
     /// When the first byte of the response arrived.
     pub first_byte_us: u64,
-    /// When the last byte arrived.
     pub end_us: u64,
-    /// Whether it used a new connection.
     pub new_connection: bool,
 }
 
-/// Next action of a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Next {
-    /// Wait for the rest of the object.
     Rest,
-    /// Request the next object, on the same connection.
     Ask,
-    /// Open a new connection.
     Connect,
     /// Nothing for a while.
     Wait,

@@ -17,7 +17,6 @@ pub(crate) use on_off::OnOff;
 /// Interval at which a rate-limited source writes.
 const TICK_NS: u64 = 1_000_000;
 
-/// A running application.
 #[derive(Debug)]
 pub(crate) enum App {
     Bulk(Bulk),
@@ -40,7 +39,6 @@ impl App {
         }
     }
 
-    /// Number of ports it uses.
     pub fn ports(&self) -> usize {
         match self {
             App::Bulk(bulk) => bulk.streams(),
@@ -49,7 +47,6 @@ impl App {
         }
     }
 
-    /// Connections opened at the start.
     pub fn first_connections(&self) -> usize {
         match self {
             App::Http(http) => http.clients(),
@@ -57,8 +54,7 @@ impl App {
         }
     }
 
-    /// Whether it opens another connection when the present ones are established: streams of iperf3 connect
-    /// one by one.
+    /// Whether it opens another connection when the present ones are established: streams of iperf3 connect one by one.
     pub fn opens_more(&self, connections: usize) -> bool {
         matches!(self, App::Bulk(bulk) if connections < bulk.streams())
     }
@@ -85,7 +81,6 @@ impl App {
         }
     }
 
-    /// Writes available data into a connection.
     pub fn fill(&mut self, now_ns: u64, nth: usize, sender: &mut Sender<Control>) {
         match self {
             App::Bulk(bulk) => bulk.fill(now_ns, nth, sender),
@@ -94,7 +89,6 @@ impl App {
         }
     }
 
-    /// When it next acts by itself.
     pub fn due_ns(&self) -> Option<u64> {
         match self {
             App::Bulk(bulk) => bulk.due_ns(),

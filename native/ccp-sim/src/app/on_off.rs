@@ -16,7 +16,6 @@ const NOTSENT_BYTES: u64 = 1 << 17;
 #[derive(Clone, Copy, Debug)]
 struct Pulse {
     start_ns: u64,
-    /// When it ends.
     off_ns: u64,
     /// When the next one begins.
     end_ns: u64,
@@ -25,12 +24,10 @@ struct Pulse {
 
 #[derive(Debug)]
 pub(crate) struct OnOff {
-    /// On and off times.
     phases_us: VecDeque<(u64, u64)>,
     rate_bytes_per_s: Option<f64>,
     pulse: Option<Pulse>,
     due_ns: Option<u64>,
-    /// Blocked until there is room.
     is_blocked: bool,
     is_over: bool,
 }

@@ -25,7 +25,6 @@ pub type Range = [f64; 2];
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Domain {
-    /// Rate of the bottleneck.
     pub rate_bytes_per_s: Range,
     /// Propagation RTT.
     pub rtt_us: Range,
@@ -47,7 +46,6 @@ pub struct Domain {
     pub steered_share: f64,
     /// Monitoring time period.
     pub mtp_us: Range,
-    /// Length of an episode.
     pub episode_us: u64,
     /// Share of paths with a managed queue.
     pub aqm_share: f64,
@@ -61,7 +59,6 @@ pub struct Domain {
     pub policer_us: Range,
 }
 
-/// Capacity of the bottleneck.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Capacity {
     /// Constant.
@@ -70,7 +67,6 @@ pub enum Capacity {
     Trace(Vec<u64>),
 }
 
-/// A connection besides the learner's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cross {
     /// Start, since the start of the episode.
@@ -79,28 +75,18 @@ pub struct Cross {
     pub phases_us: Vec<(u64, u64)>,
 }
 
-/// One path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Path {
-    /// Rate or trace.
     pub capacity: Capacity,
-    /// Mean rate.
     pub rate_bytes_per_s: f64,
-    /// Propagation RTT.
     pub rtt_us: u64,
-    /// Buffer of the bottleneck.
     pub buffer_bytes: u64,
-    /// Random loss.
     pub loss_ratio: f64,
-    /// Queueing discipline.
     pub queue: Queue,
-    /// A policer in front of the bottleneck.
     pub policer: Option<TokenBucket>,
-    /// Connections besides the learner's.
     pub cross: Vec<Cross>,
     /// Nothing changes the window between actions.
     pub steered: bool,
-    /// Monitoring time period.
     pub mtp_us: u64,
     /// Seed of all random numbers of the episode.
     pub seed: u64,

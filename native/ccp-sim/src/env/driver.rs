@@ -18,17 +18,11 @@ const LISTEN_SHARE: u64 = 8;
 pub struct Totals {
     /// Delivered, in order or not.
     pub delivered_pkts: f64,
-    /// Marked lost.
     pub lost_pkts: f64,
-    /// Sum of the RTT samples.
     pub rtt_sum_us: f64,
-    /// Their number.
     pub rtt_samples: f64,
-    /// Minimum RTT of the connection.
     pub rtt_min_us: f64,
-    /// Smoothed RTT.
     pub srtt_us: f64,
-    /// Window.
     pub cwnd_bytes: f64,
     /// Payload of a full segment.
     pub mss_bytes: f64,

@@ -40,7 +40,6 @@ pub enum Heuristic {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct Step {
-    /// Length of the interval.
     pub interval_us: f64,
     /// Its end, since the start.
     pub now_us: f64,
@@ -50,15 +49,12 @@ pub struct Step {
     pub path_bytes_per_s: f64,
     /// RTT without a queue.
     pub path_rtt_us: f64,
-    /// Buffer of the bottleneck.
     pub path_buffer_bytes: f64,
-    /// Random loss.
     pub path_loss_ratio: f64,
     /// Monitoring time period.
     pub mtp_us: f64,
     /// The world.
     pub flow_id: u32,
-    /// Other connections.
     pub path_cross_flows: u32,
     /// The rate follows a trace.
     pub path_traced: u32,
@@ -66,11 +62,9 @@ pub struct Step {
     pub steered: u32,
     /// The interval follows an action; 0: it begins an episode.
     pub acted: u32,
-    /// The episode ended.
     pub over: u32,
 }
 
-/// A running episode.
 pub struct Episode {
     world: World,
     path: Path,
@@ -117,7 +111,6 @@ impl Episode {
         Ok((episode, step))
     }
 
-    /// Whether it is over.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.world.now_ns() >= self.end_ns

@@ -8,11 +8,9 @@ use crate::env::bad;
 use crate::env::domain::Domain;
 use crate::env::episode::{Episode, Heuristic, Step};
 
-/// Settings of the episodes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Paths.
     pub domain: Domain,
     /// Congestion control between actions, except on steered paths.
     pub heuristic: Heuristic,
@@ -41,7 +39,6 @@ impl Vector {
         Ok(Vector { settings, places: (0..n).map(place).collect() })
     }
 
-    /// Number of worlds.
     #[must_use]
     pub fn len(&self) -> usize {
         self.places.len()

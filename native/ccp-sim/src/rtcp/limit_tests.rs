@@ -36,8 +36,7 @@ fn told(record: Option<Record<'_>>) -> Option<(u64, Row)> {
 const BIG: &str =
     "(def (Report (limit 0))) (when true (:= Cwnd 1000000) (:= Report.limit Flow.rate_allowed))";
 
-/// Calm at first; then the bucket is empty, and one of two segments is lost, 100 delivered a second: 144.8
-/// kB/s.
+/// Calm at first; then the bucket is empty, and one of two segments is lost, 100 delivered a second: 144.8 kB/s.
 struct Limited {
     bench: Bench,
     verdicts: Vec<u32>,

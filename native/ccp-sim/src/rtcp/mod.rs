@@ -27,7 +27,6 @@ pub struct Attached(Arc<Inner>);
 
 struct Inner {
     options: Options,
-    /// Each ACK produces a row.
     records: bool,
     known: Mutex<Known>,
 }
@@ -69,13 +68,11 @@ impl Attached {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Verdicts on clients since the last call.
     #[must_use]
     pub fn take_rows(&self) -> Vec<Row> {
         std::mem::take(&mut self.known().rows)
     }
 
-    /// ACKs since the last call.
     #[must_use]
     pub fn take_acks(&self) -> Vec<Ack> {
         std::mem::take(&mut self.known().acks)

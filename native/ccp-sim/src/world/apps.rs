@@ -90,7 +90,6 @@ impl World {
         self.set_flow_timer(flow);
     }
 
-    /// Opens a connection of a flow, for one of its streams or clients.
     fn open(&mut self, index: usize, nth: usize) {
         let flow = &self.flows[index];
         let (sender, receiver) = (flow.sender, flow.receiver);
@@ -161,7 +160,6 @@ impl World {
         }
     }
 
-    /// A client requests its next object.
     fn ask(&mut self, index: usize) {
         let now_ns = self.now_ns;
         let sender = self.connections[index].request.as_mut().and_then(|half| half.sender.as_mut());

@@ -57,7 +57,6 @@ impl Connection {
 pub struct Arrived {
     /// As counted by the kernel's program.
     pub counts: tcp_arrivals,
-    /// Bytes that came in order.
     pub bytes_received: u64,
     /// Segments with data.
     pub data_in: u64,
@@ -67,7 +66,6 @@ pub struct Arrived {
     pub duplicates: u64,
     /// The receiver's host, instead of its network namespace.
     pub netns: u32,
-    /// Padding.
     pub pad: u32,
 }
 

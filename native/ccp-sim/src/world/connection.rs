@@ -12,7 +12,6 @@ const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
 /// Number of retransmissions of a SYN (net.ipv4.tcp_syn_retries).
 const SYN_RETRIES: u32 = 6;
 
-/// A direction of data.
 pub(super) struct Half {
     /// None until its end of the connection is established, and after the connection.
     pub sender: Option<Sender<Control>>,
@@ -30,16 +29,11 @@ impl Half {
     }
 }
 
-/// State of the opener.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Phase {
-    /// A SYN was sent.
     Opening {
-        /// First transmission.
         sent_ns: u64,
-        /// Next retransmission.
         again_ns: u64,
-        /// Number of retransmissions.
         again: u32,
     },
     /// The opener has received an answer.
@@ -72,7 +66,6 @@ pub(super) struct Connection {
     /// The receiver of data opens the connection.
     pub receiver_opens: bool,
     pub config: Config,
-    /// Congestion control for its sender.
     pub control: Option<Control>,
     pub phase: Phase,
     pub accepting: Accepting,
@@ -98,7 +91,6 @@ pub(super) struct Arrivals {
     pub before: tcp_arrivals,
 }
 
-/// Description of a new connection.
 pub(super) struct Made {
     pub flow: usize,
     pub nth: usize,
@@ -149,7 +141,6 @@ impl Connection {
         if self.receiver_opens { (self.receiver, self.sender) } else { (self.sender, self.receiver) }
     }
 
-    /// Sending and receiving host of a direction.
     pub fn ends(&self, way: Way) -> (usize, usize) {
         match way {
             Way::Data => (self.sender, self.receiver),
@@ -166,7 +157,6 @@ impl Connection {
         FlowKey { src: dst, dst: src, src_port: dst_port, dst_port: src_port, protocol: Protocol::Tcp }
     }
 
-    /// Next action.
     pub fn due_ns(&self) -> Option<u64> {
         match self.phase {
             Phase::Opening { again_ns, .. } => Some(again_ns),

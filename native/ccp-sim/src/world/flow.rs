@@ -6,7 +6,6 @@ use super::Endings;
 use crate::app::{App, ObjectResult};
 use crate::plan::Plan;
 
-/// State of a flow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum State {
     Waiting,
@@ -45,7 +44,6 @@ pub struct Outcome {
     pub end_us: Option<u64>,
     /// Whether it completed; flows without an end of their own complete when stopped.
     pub complete: bool,
-    /// Retransmitted segments.
     pub retrans_pkts: u64,
     /// Downloads, in order of completion.
     pub objects: Vec<ObjectResult>,
@@ -61,7 +59,6 @@ impl Flow {
         }
     }
 
-    /// When it is stopped.
     pub fn stop_ns(&self) -> Option<u64> {
         self.plan.stop_us.map(|us| us.saturating_mul(1000))
     }

@@ -52,7 +52,6 @@ impl Hosts {
         }
     }
 
-    /// Number of link directions.
     pub fn links(&self) -> usize {
         self.links
     }

@@ -36,10 +36,8 @@ pub use arrivals::Arrived;
 pub use flow::Outcome;
 pub use probes::Echo;
 
-/// Options of a world besides its network.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// When it begins.
     pub start_us: u64,
     /// Maximum IP packet of hosts; `None`: as the network's.
     pub host_mtu_bytes: Option<u32>,
@@ -63,7 +61,6 @@ impl Default for Options {
     }
 }
 
-/// Why time stopped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stop {
     /// The requested time is reached.
@@ -84,7 +81,6 @@ struct Endings {
 /// Counters of packets at hosts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct HostCounters {
-    /// Packets sent by hosts.
     pub sent_pkts: u64,
     /// Packets accepted by hosts.
     pub taken_pkts: u64,
@@ -94,8 +90,7 @@ pub struct HostCounters {
     pub stray_pkts: u64,
 }
 
-/// A world. It has no clock and no I/O except files of samples; the same description and calls give the same
-/// result.
+/// A world. It has no clock and no I/O except files of samples; the same description and calls give the same result.
 pub struct World {
     now_ns: u64,
     network: Network<SimPacket>,
@@ -238,7 +233,6 @@ impl World {
         (0..self.hosts.links()).map(|link| self.network.sample(link).packet_events()).sum()
     }
 
-    /// Counters of packets at hosts.
     pub fn counters(&self) -> HostCounters {
         self.counters
     }
@@ -300,7 +294,6 @@ impl World {
         self.names.unregister(cc_name)
     }
 
-    /// Registered names.
     pub fn registered(&self) -> impl Iterator<Item = &str> {
         self.names.registered()
     }
@@ -348,7 +341,6 @@ impl World {
         endings
     }
 
-    /// Whether all flows have ended.
     pub fn is_finished(&self) -> bool {
         self.flows.iter().all(|flow| flow.state == flow::State::Over)
     }

@@ -74,7 +74,6 @@ impl Names {
         Some((index as u32, self.0[index].needs_ecn))
     }
 
-    /// Whether there is such a congestion control.
     pub fn check(&self, cc_name: &str) -> Result<()> {
         if self.find(cc_name).is_some() || Control::plain(cc_name).is_some() {
             return Ok(());

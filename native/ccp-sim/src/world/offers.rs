@@ -13,7 +13,6 @@ impl World {
         self.offers.push(offer);
     }
 
-    /// Whether a feature offers this name.
     pub fn offers(&self, congestion: &str) -> bool {
         self.offers.iter().any(|offer| offer.control(congestion, Ends::default()).is_some())
     }

@@ -8,7 +8,6 @@ use crate::Result;
 use crate::packet::{Payload, SimPacket};
 use crate::plan::Family;
 
-/// A series of probes of a host.
 #[derive(Debug)]
 struct Probe {
     host: usize,
@@ -17,7 +16,6 @@ struct Probe {
     every_ns: u64,
 }
 
-/// A reply.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Echo {
     /// Name of the probing host.
@@ -54,7 +52,6 @@ impl World {
         Ok(())
     }
 
-    /// Sends due probes.
     pub(super) fn send_probes(&mut self) {
         while let Some(number) = self.probes.timers.take(self.now_ns) {
             let Probe { host, peer, v6, every_ns } = self.probes.probes[number];

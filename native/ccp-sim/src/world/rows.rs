@@ -14,8 +14,7 @@ const ESTABLISHED: u8 = 1;
 const CLOSE: u8 = 7;
 
 impl World {
-    /// A segment arrived at a sender's socket, before processing: produces a row, unless the last one is too
-    /// recent.
+    /// A segment arrived at a sender's socket, before processing: produces a row, unless the last one is too recent.
     pub(super) fn sample_socket(&mut self, index: usize) {
         let Some(sampled) = &mut self.sampled else { return };
         let connection = &mut self.connections[index];
@@ -39,7 +38,6 @@ impl World {
         }
     }
 
-    /// Rows since the last call.
     pub fn take_rows(&mut self) -> Vec<tcp_row> {
         self.sampled.as_mut().map(|sampled| std::mem::take(&mut sampled.rows)).unwrap_or_default()
     }

@@ -61,7 +61,6 @@ impl Inband {
         }
     }
 
-    /// Whether summaries wait.
     pub fn has_said(&self) -> bool {
         !self.summaries.is_empty()
     }
@@ -75,7 +74,6 @@ impl Inband {
 }
 
 impl World {
-    /// Summaries since the last call.
     pub fn take_summaries(&mut self) -> Vec<Summary> {
         self.inband.as_mut().map(|inband| std::mem::take(&mut inband.summaries)).unwrap_or_default()
     }

@@ -14,12 +14,10 @@ pub struct Timers {
     entered: u64,
     /// The earliest entry of each owner in the heap.
     armed_ns: Vec<u64>,
-    /// The requested time.
     wanted_ns: Vec<u64>,
 }
 
 impl Timers {
-    /// Replaces the timer of an owner.
     pub fn set(&mut self, owner: usize, at_ns: Option<u64>) {
         if owner >= self.wanted_ns.len() {
             self.wanted_ns.resize(owner + 1, NEVER);

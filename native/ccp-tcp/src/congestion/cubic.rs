@@ -1,5 +1,4 @@
-//! CUBIC with HyStart: RFC 9438 and RFC 9406's predecessor, with integers and constants of Linux'
-//! `tcp_cubic.c`.
+//! CUBIC with HyStart: RFC 9438 and RFC 9406's predecessor, with integers and constants of Linux' `tcp_cubic.c`.
 //!
 //! Times of the curve are jiffies of 1/HZ s: it is evaluated once per jiffy.
 
@@ -73,7 +72,6 @@ struct HyStart {
     end_seq: u64,
     /// The last ACK of the train.
     last_ack_us: u64,
-    /// Minimum RTT of the round.
     curr_rtt_us: u32,
 }
 

@@ -20,7 +20,6 @@ pub use steered::Steered;
 
 use crate::{CaState, Sock};
 
-/// Minimum window after a reduction.
 pub const MIN_CWND_PKTS: u32 = 2;
 
 /// Rate sample of an ACK: `struct rate_sample`.
@@ -30,7 +29,6 @@ pub struct RateSample {
     pub prior_delivered: u32,
     /// Delivered since then; -1: no valid sample.
     pub delivered: i64,
-    /// Of them, with an ECN mark.
     pub delivered_ce: i64,
     /// Interval [us]; -1: no valid sample.
     pub interval_us: i64,
@@ -44,7 +42,6 @@ pub struct RateSample {
     pub losses: u32,
     /// Newly acknowledged, in order or not.
     pub acked_sacked: u32,
-    /// In flight before this ACK.
     pub prior_in_flight: u32,
     /// The application limited the rate.
     pub is_app_limited: bool,
@@ -108,7 +105,6 @@ pub trait Congestion {
         2
     }
 
-    /// Minimum number of segments per burst.
     fn min_tso_segs(&self, _sock: &Sock) -> u32 {
         2
     }

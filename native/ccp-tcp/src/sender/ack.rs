@@ -19,7 +19,6 @@ pub(super) struct Found {
     pub(super) is_dsack: bool,
     /// The DSACK is about the tail-loss probe.
     pub(super) is_dsack_of_probe: bool,
-    /// A retransmission was lost.
     pub(super) lost_resent: bool,
     pub(super) set_timer: bool,
     pub(super) maybe_delayed: bool,

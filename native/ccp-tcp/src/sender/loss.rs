@@ -109,8 +109,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// Open if nothing is out of order and nothing was retransmitted, otherwise Disorder
-    /// (`tcp_try_keep_open`).
+    /// Open if nothing is out of order and nothing was retransmitted, otherwise Disorder (`tcp_try_keep_open`).
     pub(super) fn keep_open(&mut self) {
         let state = if self.sock.sacked_out + self.sock.lost_out > 0 || self.has_resent() {
             CaState::Disorder

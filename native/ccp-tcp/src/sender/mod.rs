@@ -84,9 +84,7 @@ pub struct Sender<C> {
     cwnd_used: u32,
     /// When the window was last used up, or changed [us].
     cwnd_stamp_us: u64,
-    /// End of the present recovery.
     high_seq: u64,
-    /// Delivered in this reduction.
     prr_delivered: u32,
     reordering: u32,
     /// Start of the data for which a recovery can be undone.
@@ -191,7 +189,6 @@ impl<C: Congestion> Sender<C> {
         self.fill();
     }
 
-    /// Whether everything, including the FIN, is acknowledged.
     pub fn is_done(&self) -> bool {
         self.source.fin_seq.is_some() && self.sock.snd_una == self.sock.write_seq
     }
@@ -264,7 +261,6 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// End of the data in the send buffer.
     fn data_end(&self) -> u64 {
         self.source.fin_seq.unwrap_or(self.sock.write_seq)
     }
@@ -312,7 +308,6 @@ impl<C: Congestion> Sender<C> {
 
 #[cfg(test)]
 impl<C: Congestion> Sender<C> {
-    /// Checks the counters against the scoreboard.
     pub(crate) fn check(&self) {
         use crate::scoreboard::{LOST, RETRANS, SACKED};
         let slots = || (self.board.first()..self.board.end()).map(|number| self.board.slot(number));

@@ -33,7 +33,6 @@ impl SendBuffer {
         self.size_bytes = self.size_bytes.max(wanted_bytes.min(self.most_bytes));
     }
 
-    /// Remaining room for data.
     pub(super) fn room_bytes(&self, used_bytes: u64) -> u64 {
         (self.size_bytes * MEMORY_RATIO.1 / MEMORY_RATIO.0).saturating_sub(used_bytes)
     }

@@ -73,8 +73,7 @@ impl<C: Congestion> Sender<C> {
         (sent_us + self.rtt.rto_us()).saturating_sub(self.sock.mstamp_us).max(1)
     }
 
-    /// Restarts the retransmission timer from now, or from the first segment if another timer ran
-    /// (`tcp_rearm_rto`).
+    /// Restarts the retransmission timer from now, or from the first segment if another timer ran (`tcp_rearm_rto`).
     pub(super) fn rearm_rto(&mut self) {
         if self.sock.packets_out == 0 {
             self.timers.pending = Pending::Nothing;

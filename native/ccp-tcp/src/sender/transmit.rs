@@ -51,7 +51,6 @@ impl<C: Congestion> Sender<C> {
         None
     }
 
-    /// End of the receive window.
     pub(super) fn window_end(&self) -> u64 {
         self.sock.snd_una + self.window_bytes
     }
@@ -189,7 +188,6 @@ impl<C: Congestion> Sender<C> {
         self.source.fin_seq.is_none()
     }
 
-    /// The next segment of the burst.
     fn send_new(&mut self) -> Data {
         let seq = self.sock.snd_nxt;
         let data_bytes = self.data_end().saturating_sub(seq);

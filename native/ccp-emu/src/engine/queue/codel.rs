@@ -127,8 +127,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Times, in ms, at which it drops or marks while a packet that waited `sojourn_ms` leaves every ms from
-    /// 10 ms.
+    /// Times, in ms, at which it drops or marks while a packet that waited `sojourn_ms` leaves every ms from 10 ms.
     fn signals(codel: &mut CoDel, sojourn_ms: u64, markable: bool, until_ms: u64) -> Vec<u64> {
         let mut times = Vec::new();
         for now_ms in 10..until_ms {
@@ -149,9 +148,8 @@ mod tests {
 
     #[test]
     fn it_signals_at_the_times_of_its_control_law() {
-        // Above the target from 10 ms: the first at 110 ms. Then at intervals of 100 ms / sqrt(count), at
-        // 210; 210 + 70.7 = 280.7; + 57.7 = 338.4; + 50 = 388.4; + 44.7 = 433.2: with the first packet that
-        // leaves then.
+        // Above the target from 10 ms: the first at 110 ms. Then at intervals of 100 ms / sqrt(count), at 210; 210 +
+        // 70.7 = 280.7; + 57.7 = 338.4; + 50 = 388.4; + 44.7 = 433.2: with the first packet that leaves then.
         let expected = [110, 210, 281, 339, 389, 434];
         assert_eq!(signals(&mut codel(true), 10, false, 470), expected);
         assert_eq!(signals(&mut codel(true), 10, true, 470), expected);

@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn signals_are_spread_evenly() {
-        // With p_b = 0.05 the distance between signals is uniform from 1 to 19 (figure 2 counts the packet itself): mean 10.
+        // With p_b = 0.05 the distance between signals is uniform from 1 to 19 (figure 2 counts the packet itself):
+        // mean 10.
         let mut red = red(0.0);
         red.idle_since_ns = None;
         red.average_bytes = 20_000.0;

@@ -126,8 +126,7 @@ fn a_source_is_silent_while_it_is_off() {
         world.run_until(START + ms * MS);
         received.push(outcome(&world).received_bytes);
     }
-    // It is connected after 20.048 ms, including a SYN of 60 bytes: 200 ms and 300 ms at 1 MB/s, in whole
-    // milliseconds.
+    // It is connected after 20.048 ms, including a SYN of 60 bytes: 200 ms and 300 ms at 1 MB/s, in whole milliseconds.
     assert!((190_000..=200_000).contains(&received[0]), "{received:?}");
     assert_eq!(received[0], received[1]);
     assert!((290_000..=300_000).contains(&(received[2] - received[1])), "{received:?}");

@@ -14,8 +14,7 @@ fn rows_come_with_segments_but_not_more_often_than_was_asked_for() {
     world.run_until(START + 5 * S);
     let rows = world.take_rows();
     let times: Vec<_> = rows.iter().map(|row| row.t_us / 1000 - 1000).collect();
-    // It is connected after 20 ms, writes 1 ms later, and gets the ACK after 20 ms; the second pulse begins
-    // at 770 ms.
+    // It is connected after 20 ms, writes 1 ms later, and gets the ACK after 20 ms; the second pulse begins at 770 ms.
     let [first, .., last] = times[..] else { panic!("{times:?}") };
     assert_eq!((first, last), (41, 1020));
     assert!(times[..times.len() - 1].windows(2).all(|pair| pair[1] - pair[0] >= 100), "{times:?}");

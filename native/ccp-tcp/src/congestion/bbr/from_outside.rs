@@ -23,8 +23,7 @@ impl Bbr {
         }
     }
 
-    /// Enters the phase of the cycle that sends a quarter more than is delivered; called at each ACK, it
-    /// stays there.
+    /// Enters the phase of the cycle that sends a quarter more than is delivered; called at each ACK, it stays there.
     pub fn probe(&mut self, sock: &Sock) {
         if self.mode == Mode::ProbeBw {
             self.cycle_index = 0;

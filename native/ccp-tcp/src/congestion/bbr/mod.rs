@@ -1,7 +1,6 @@
 //! BBR, version 1, as in Linux' `tcp_bbr.c` (draft-cardwell-iccrg-bbr-congestion-control-00).
 //!
-//! Deviation: the first phase of gain cycling depends on the clock instead of a random number, for
-//! reproducibility.
+//! Deviation: the first phase of gain cycling depends on the clock instead of a random number, for reproducibility.
 
 mod aggregation;
 mod from_outside;
@@ -117,7 +116,6 @@ fn pace_bytes_per_s(sock: &Sock, bw: u32, gain: u64) -> u64 {
     (scaled * u128::from(1_000_000 / 100 * (100 - MARGIN_PERCENT)) / u128::from(BW_UNIT)) as u64
 }
 
-/// Whether a sample contains a rate.
 fn is_valid(sample: &RateSample) -> bool {
     sample.delivered >= 0 && sample.interval_us > 0
 }

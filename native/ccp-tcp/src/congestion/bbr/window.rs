@@ -6,7 +6,6 @@ use crate::{CaState, RateSample, Sock};
 
 /// Enough for delayed ACKs of every second segment.
 pub(super) const MIN_PKTS: u32 = 4;
-/// Linux' initial window.
 const INIT_PKTS: u32 = 10;
 /// Maximum burst of segmentation offload.
 const GSO_MAX_BYTES: u64 = 65_215;
