@@ -289,7 +289,7 @@ impl Datapath {
     pub fn uninstall(&self, handle: u32) -> Result<()> {
         if !lock(&self.handles).release(handle) {
             return Err(Error::new("program.unknown", format!("no program has the handle {handle}"))
-                .fix("use a handle that install() returned"));
+                .fix("use a handle returned by install()"));
         }
         self.clear_folds(handle);
         Ok(())

@@ -22,9 +22,7 @@ pub(crate) fn need_tracepoints(btf: &Btf<'_>, names: &[&str]) -> Result<()> {
     }
     Err(Error::new("trace.no_tracepoint", format!("this kernel has no tracepoint {}", missing.join(" and ")))
         .why("its BTF does not describe it: the kernel was built without tracepoints, or is older than 5.5")
-        .fix(
-            "use a kernel with CONFIG_TRACEPOINTS, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF, 6.1 or newer",
-        ))
+        .fix("use Linux 6.1 or newer with CONFIG_TRACEPOINTS, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF"))
 }
 
 pub(crate) fn want_netns(object: &Object, inodes: &[u32]) -> Result<()> {
@@ -89,6 +87,6 @@ mod tests {
         let error = need_tracepoints(&btf, &SOCKET_TRACEPOINTS).expect_err("there are none");
         assert_eq!(error.slug, "trace.no_tracepoint");
         assert_eq!(error.message, "this kernel has no tracepoint tcp_probe and inet_sock_set_state");
-        assert!(error.to_string().contains("\n  fix  use a kernel with"));
+        assert!(error.to_string().contains("\n  fix  use Linux 6.1 or newer with"));
     }
 }

@@ -82,5 +82,5 @@ def test_files_that_cannot_be_written_are_errors(tmp_path: Path) -> None:
     assert (error.slug, error.where) == ("emulator.cannot_write", "int.summaries_fd")
     error = refused(msgspec.json.encode(network(Path("/nowhere/records.csv"), 1)))
     assert (error.slug, error.where) == ("emulator.cannot_write", "/nowhere/records.csv")
-    with pytest.raises(ValueError, match="-1 is no descriptor"):
+    with pytest.raises(ValueError, match="-1 is not a file descriptor"):
         _native.emulate(msgspec.json.encode(network(tmp_path / "records.csv", -1)), [], 0)

@@ -45,8 +45,8 @@ impl Names {
                 .fix("choose another name"));
         }
         if self.0.len() == MAX_NAMES {
-            return Err(Error::new("register.full", "too many congestion-control names")
-                .why(format!("the maximum is {MAX_NAMES}")));
+            return Err(Error::new("register.full", "no more congestion-control names can be registered")
+                .why(format!("{MAX_NAMES} names are registered")));
         }
         self.0.push(Name { cc_name: cc_name.to_owned(), needs_ecn, is_registered: true });
         Ok(())
