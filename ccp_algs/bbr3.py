@@ -100,21 +100,11 @@ class Bbr3(Algorithm):
     """BBR version 3 of draft-ietf-ccwg-bbr-06; see the module."""
 
     program = Bbr3Fold
-    loss_thresh = Param(
-        0.02, min=0.001, max=0.5, doc="loss rate of a round trip that ends a probe for bandwidth"
-    )
-    beta = Param(
-        0.7, min=0.3, max=0.95, doc="minimum fraction of the bounds that is kept after a round with losses"
-    )
-    headroom = Param(
-        0.15, min=0.0, max=0.5, doc="fraction of the long-term bound left to other flows while cruising"
-    )
-    probe_rtt_interval_s = Param(
-        5.0, min=0.1, max=600.0, unit="s", doc="interval between PROBE_RTT phases, which drain the queue"
-    )
-    seed = Param(
-        1, min=0, max=1 << 31, doc="seed of the random waits between probes, combined with the flow's id"
-    )
+    loss_thresh = Param(0.02, min=0.001, max=0.5, doc="loss rate of a round trip that ends a bandwidth probe")
+    beta = Param(0.7, min=0.3, max=0.95, doc="minimum fraction of the bounds kept after a round with losses")
+    headroom = Param(0.15, min=0.0, max=0.5, doc="share of the long-term bound left to others while cruising")
+    probe_rtt_interval_s = Param(5.0, min=0.1, max=600.0, unit="s", doc="interval between PROBE_RTT phases")
+    seed = Param(1, min=0, max=1 << 31, doc="seed of the random waits between probes, with the flow's id")
 
     state: str
 

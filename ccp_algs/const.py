@@ -44,9 +44,7 @@ class Const(Algorithm):
     """Constant window or rate; see the module."""
 
     program = ConstFold
-    cwnd_bytes = Param(
-        0, min=0, max=1 << 30, unit="bytes", doc="congestion window; 0: as large as the rate needs"
-    )
+    cwnd_bytes = Param(0, min=0, max=1 << 30, unit="bytes", doc="window; 0: as large as the rate needs")
     rate_bytes_per_s = Param(0, min=0, max=125_000_000_000, unit="bytes/s", doc="pacing rate; 0: no pacing")
 
     def on_create(self, info: FlowInfo) -> None:

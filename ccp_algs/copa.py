@@ -215,9 +215,7 @@ class Copa(Algorithm):
     """Copa; see the module."""
 
     program = CopaFold
-    delta = Param(
-        DELTA, min=0.01, max=2.0, doc="inverse of the number of packets that a flow keeps in the queue"
-    )
+    delta = Param(DELTA, min=0.01, max=2.0, doc="inverse of the number of packets a flow keeps in the queue")
     competitive = Param(True, doc="compete with flows that fill the queue, at the cost of delay")
     report_ms = regular_reports(REPORT_MS)
 

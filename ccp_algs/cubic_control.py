@@ -28,9 +28,7 @@ from ccp_algs.params import Param
 class CubicAnswers(Common):
     """Computes the answer to a report, as control registers."""
 
-    beta = Param(
-        BETA, min=0.3, max=0.95, doc="window after a loss episode, as a fraction of the window before it"
-    )
+    beta = Param(BETA, min=0.3, max=0.95, doc="window after a loss episode, as a fraction of that before")
     c_per_s3 = Param(C_PER_S3, min=0.01, max=100.0, unit="segments/s^3", doc="steepness of the curve")
     fast_convergence = Param(
         True, doc="aim lower if the window did not reach the last W_max, to make room for new flows"

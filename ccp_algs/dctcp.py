@@ -101,9 +101,7 @@ class Dctcp(Configured):
     program = DctcpFold
     needs_ecn = True
     g = Param(1 / 16, min=0.001, max=1.0, doc="weight of the newest window in alpha")
-    beta = Param(
-        0.5, min=0.1, max=0.9, doc="window after a loss episode, as a fraction of the window before it"
-    )
+    beta = Param(0.5, min=0.1, max=0.9, doc="window after a loss episode, as a fraction of that before")
     report_ms = regular_reports(0.0)
 
     def registers(self) -> dict[str, int]:

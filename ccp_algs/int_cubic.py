@@ -148,11 +148,7 @@ class IntCubic(CubicControl):
     )
     full_ratio = Param(0.9, min=0.1, max=1.0, doc="fraction of a queue in use from which it counts as full")
     period_rtts = Param(
-        4.0,
-        min=0.5,
-        max=100.0,
-        unit="rounds",
-        doc="period of equation (1), in rounds (`additive.py`)",
+        4.0, min=0.5, max=100.0, unit="rounds", doc="period of equation (1), in rounds (`additive.py`)"
     )
 
     def on_create(self, info: FlowInfo) -> None:

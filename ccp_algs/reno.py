@@ -43,9 +43,7 @@ class Reno(Configured):
     """Reno with SACK-based loss detection; see the module."""
 
     program = RenoFold
-    beta = Param(
-        0.5, min=0.1, max=0.9, doc="window after a loss episode, as a fraction of the window before it"
-    )
+    beta = Param(0.5, min=0.1, max=0.9, doc="window after a loss episode, as a fraction of that before")
     report_ms = regular_reports(0.0)
 
     def registers(self) -> dict[str, int]:

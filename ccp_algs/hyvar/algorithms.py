@@ -169,16 +169,12 @@ class Adaptive(Hybrid):
     alpha_rtts = Param(
         0.2, min=0.01, max=10.0, unit="minimum RTTs", doc="queueing delay above which a queue is long (alpha)"
     )
-    delta_ratio = Param(
-        0.01, min=0.0, max=1.0, doc="minimum share of lost packets that counts as loss (delta)"
-    )
+    delta_ratio = Param(0.01, min=0.0, max=1.0, doc="minimum share of lost packets that counts as loss")
     mtp_min_ms = Param(10.0, min=1.0, max=1000.0, unit="ms", doc="lower bound of the MTP")
     mtp_max_ms = Param(
         200.0, min=1.0, max=60_000.0, unit="ms", doc="upper bound of the MTP; mtp_min_rtts takes precedence"
     )
-    mtp_min_rtts = Param(
-        1.0, min=0.0, max=100.0, unit="minimum RTTs", doc="lower bound of the MTP, in minimum RTTs"
-    )
+    mtp_min_rtts = Param(1.0, min=0.0, max=100.0, unit="minimum RTTs", doc="lower bound of the MTP")
     case4_alone = Param(False, doc="in case 4, at the shortest MTP, only the policy sets the window")
     loss_price = Param(
         160.0,

@@ -64,7 +64,6 @@ pub fn rehearse(pin_dir: &Path, cc_names: &[String], extensions: &[(&str, &[u8])
     removed.map(drop)
 }
 
-/// A temporary pin directory.
 struct Scratch {
     pins: Pins,
     /// A private BPF file system, if the machine has none.

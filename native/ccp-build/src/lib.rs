@@ -39,7 +39,6 @@ pub fn compile(source: &str, variable: &str, clang_args: &[&str]) -> Result<()> 
     Ok(())
 }
 
-/// The name of a Rust architecture in libbpf's `bpf_tracing.h`.
 fn libbpf_architecture(rust: &str) -> &str {
     match rust {
         "x86_64" => "x86",

@@ -55,7 +55,6 @@ pub struct Machines<'a> {
     interpreter: Machine,
     kernel: Option<(&'a Kernel, Loaded, Machine)>,
     libccp: Option<Reference>,
-    /// Whether the next run is the program's first.
     starts: bool,
 }
 

@@ -93,7 +93,6 @@ impl Gaps {
         self.highest = self.highest.max(last);
     }
 
-    /// Records all numbers from this one to the highest.
     fn note_all(&mut self, first: u64) {
         self.mark(first.max(self.highest.saturating_sub(REMEMBERED - 1)), self.highest, true);
     }

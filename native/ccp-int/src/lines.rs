@@ -71,7 +71,6 @@ mod tests {
 
     use rustix::io::ioctl_fionbio;
 
-    /// The two ends of a non-blocking pipe.
     fn pipe() -> (File, File) {
         let (reader, writer) = std::io::pipe().unwrap();
         for end in [reader.as_fd(), writer.as_fd()] {

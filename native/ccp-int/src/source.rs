@@ -15,7 +15,6 @@ pub struct Source {
     /// Headers, complete except for what differs between packets.
     headers: Vec<u8>,
     destination_at: usize,
-    /// The Destination Options header under construction.
     destination: Vec<u8>,
     flows: Recent<u64>,
 }

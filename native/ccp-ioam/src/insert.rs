@@ -88,7 +88,6 @@ fn put(
     Ok(())
 }
 
-/// Appends options to an existing header.
 fn take_in(packet: &mut Vec<u8>, header: &Extension, options: &[&IoamOption]) -> Result<()> {
     let longer = wrap(packet[header.at], &packet[header.at + 2..header.end], options)?;
     packet.splice(header.at..header.end, longer);

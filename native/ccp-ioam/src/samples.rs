@@ -284,7 +284,6 @@ impl Numbers {
     }
 }
 
-/// The node with only the fields of a trace of this type.
 fn asked_for(mut node: Node, trace_type: TraceType) -> Node {
     macro_rules! keep {
         ($($bit:ident: $($field:ident)*;)*) => {

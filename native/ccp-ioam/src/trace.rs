@@ -78,7 +78,6 @@ impl<'a> Trace<'a> {
         })
     }
 
-    /// Free bytes at the start of the node data.
     fn free_bytes(&self) -> usize {
         if self.incremental { 0 } else { usize::from(self.remaining_words) * 4 }
     }

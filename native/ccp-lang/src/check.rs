@@ -37,7 +37,6 @@ enum Type {
     Unknown,
 }
 
-/// The place of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Constant,
@@ -345,7 +344,6 @@ impl Checker {
         Value { place: Place::Plain, kind: Type::Unknown }
     }
 
-    /// Reports an unknown name, once.
     fn unknown(&mut self, name: &str, at: Pos) {
         if !self.complained.insert(name.to_string()) {
             return;

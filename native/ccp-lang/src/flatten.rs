@@ -47,7 +47,6 @@ struct Flat<'a> {
     /// In the order of first use.
     locals: Vec<String>,
     instrs: Vec<Instr>,
-    /// Intermediate results of the current expression.
     n_tmps: u8,
     line: u32,
 }

@@ -101,7 +101,6 @@ fn check_code(insns: &[Insn]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Checks the invariants for any text.
 fn check(text: &str) -> Result<(), TestCaseError> {
     match compile(&Source { text, name: "p", origin: "o", first_line: 1 }) {
         Err(error) => {

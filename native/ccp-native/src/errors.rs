@@ -2,7 +2,6 @@
 
 use pyo3::prelude::*;
 
-/// The exception class for a slug, by its area.
 fn class_of(slug: &str) -> &'static str {
     match slug.split('.').next() {
         Some("lang") => "LangError",

@@ -45,7 +45,6 @@ pub fn missing(py: Python<'_>, what: &str) -> PyErr {
     errors::raise_new(py, "load.no_kernel_part", &message, &why, fix)
 }
 
-/// The reason, and the fix.
 fn reasons() -> (String, &'static str) {
     if cfg!(target_os = "linux") {
         return (

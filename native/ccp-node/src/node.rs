@@ -283,7 +283,6 @@ fn see_drops(object: &Object, name: &str) -> Option<Link> {
     object.progs_mut().find(|program| program.name() == name)?.attach().ok()
 }
 
-/// Replaces the peers in a map.
 fn replace<T: Plain>(map: &MapHandle, ends: &[([u8; 6], T)]) -> Result<()> {
     let gone: Vec<_> =
         map.keys().filter(|key| ends.iter().all(|(address, _)| address[..] != **key)).collect();

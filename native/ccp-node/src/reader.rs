@@ -104,7 +104,6 @@ impl Reader {
     }
 }
 
-/// Passes packets to the sink until it is stopped.
 fn read(
     ring: &MapHandle,
     outlet: &mut Outlet,
@@ -175,7 +174,6 @@ struct Active {
 }
 
 impl Active {
-    /// Removes ended flows, and returns their number.
     fn take_out(&mut self, mono_ns: u64) -> Result<u64> {
         if mono_ns < self.due_ns {
             return Ok(0);

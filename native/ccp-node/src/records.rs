@@ -12,7 +12,6 @@ use crate::{Error, Result};
 pub struct Records {
     path: PathBuf,
     file: BufWriter<File>,
-    /// The first error.
     failed: Option<std::io::Error>,
     lost: u64,
 }

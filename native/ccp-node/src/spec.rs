@@ -53,7 +53,6 @@ impl NodeSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Drops {
-    /// None.
     #[default]
     Unknown,
     /// Those of arriving packets.

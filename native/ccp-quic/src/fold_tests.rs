@@ -34,7 +34,6 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// An agent's socket, and a link to it.
 struct Wire {
     agent: UnixDatagram,
     link: Arc<Link>,

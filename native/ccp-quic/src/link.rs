@@ -349,7 +349,6 @@ impl Drop for Link {
     }
 }
 
-/// Logs events in a Rust program.
 fn trace(agent: &Path, event: &Event<'_>) -> bool {
     let agent = agent.display();
     match event {

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 /// Maximum number of transmission times: a window of this many bursts.
 const MAX_BURSTS: usize = 1024;
 
-/// The flow's state at the transmission of a burst.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     sent: Instant,

@@ -30,7 +30,6 @@ async fn wait_for_law(link: &Link) {
     wait_for("law", || (link.flows() == (1, 0)).then_some(())).await;
 }
 
-/// Waits until the transfer has progressed.
 async fn goes_on(connection: &Connection) {
     let sent = connection.stats().udp_tx.bytes;
     wait_for("progress", || (connection.stats().udp_tx.bytes > sent + 10_000_000).then_some(())).await;

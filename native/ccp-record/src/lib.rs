@@ -48,7 +48,6 @@ pub struct Records {
 
 #[derive(Debug)]
 pub enum Record<'a> {
-    /// Report registers of a flow.
     Report {
         /// Flow, time, and the window and rate at that time.
         head: ccp_record,
@@ -59,7 +58,6 @@ pub enum Record<'a> {
     Create(ccp_create),
     /// The socket closed or chose another congestion control.
     Close(ccp_close),
-    /// A message of an extension about the flow.
     Extension {
         /// Flow, time, and the extension's index in `program`.
         head: ccp_record,

@@ -20,7 +20,6 @@ const USUAL_KEPT_US: u64 = 600_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// There was none.
     Nothing,
     /// The table is taken over, with so many clients.
     Table(usize),

@@ -37,10 +37,8 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
-    /// IPv4.
     #[default]
     Ipv4,
-    /// IPv6.
     Ipv6,
 }
 
@@ -56,7 +54,6 @@ pub enum App {
         /// Rate limit of the application, per connection.
         #[serde(default)]
         rate_bytes_per_s: Option<f64>,
-        /// Number of connections.
         #[serde(default = "one")]
         parallel: u32,
     },

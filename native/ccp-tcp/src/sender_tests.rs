@@ -27,7 +27,6 @@ fn take<C: crate::Congestion>(sender: &mut Sender<C>, now_ns: u64) -> Vec<Data> 
     sent
 }
 
-/// Numbers of segments.
 fn numbers(sent: &[Data]) -> Vec<u64> {
     sent.iter().map(|data| data.seq / MSS).collect()
 }

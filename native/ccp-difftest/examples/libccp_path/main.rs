@@ -202,7 +202,6 @@ fn carry(options: &Options, flow: &mut Flow, fd: RawFd, start: Instant) {
     }
 }
 
-/// Waits this long, or until it is readable.
 fn wait(fd: RawFd, ns: u64) {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };

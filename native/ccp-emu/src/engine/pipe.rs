@@ -223,7 +223,6 @@ impl<P: Packet> Pipe<P> {
         })
     }
 
-    /// The packet's flow, if flows are counted.
     fn flow_counted(&self, packet: &P) -> Option<FlowKey> {
         self.counts.is_some().then(|| packet.flow()).flatten()
     }
@@ -243,7 +242,6 @@ impl<P: Packet> Pipe<P> {
         }
     }
 
-    /// Long-term capacity of the link.
     fn mean_bytes_per_s(&self) -> f64 {
         let shaped =
             self.bucket.as_ref().filter(|b| b.is_shaper()).map_or(f64::INFINITY, Bucket::rate_bytes_per_s);

@@ -84,7 +84,6 @@ impl Trace {
         self.start_ns.saturating_add((number / n).saturating_mul(self.period_ns)).saturating_add(offset_ns)
     }
 
-    /// Number of the first opportunity at this time or later.
     fn first_from(&self, now_ns: u64) -> u64 {
         let passed_ns = now_ns.saturating_sub(self.start_ns);
         // At the end of a period its last opportunities coincide with the start of the next one.

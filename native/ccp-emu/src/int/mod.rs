@@ -263,7 +263,6 @@ impl Telemetry {
     }
 }
 
-/// A packet's numbers, if any.
 fn numbers<P: Packet>(packet: &mut P) -> Option<Numbers> {
     let tcp_sequence = packet.tcp_sequence();
     let extension = packet.extension_mut()?.as_ref()?;

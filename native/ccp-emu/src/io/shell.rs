@@ -62,7 +62,6 @@ struct Port<'a> {
     tun: Tun<'a>,
     node: usize,
     group: Option<Group>,
-    /// Due times of the packets in the group.
     due_ns: Vec<u64>,
 }
 

@@ -72,7 +72,6 @@ impl<'a> Emitter<'a> {
         Emitter { asm: Asm::default(), layout, errors: errors.map(|e| (e, None)), cold: Vec::new() }
     }
 
-    /// Returns the exit for `error`.
     fn error(&mut self, error: FoldError) -> Label {
         let place = &mut self.errors[error as usize - 1].1;
         *place.get_or_insert_with(|| self.asm.label())

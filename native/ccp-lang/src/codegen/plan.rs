@@ -124,7 +124,6 @@ fn place(block: &Block, node_of: &[Option<usize>], deferred: &[bool]) -> Option<
     Some(locs)
 }
 
-/// Returns the last reader of each intermediate result.
 fn last_uses(block: &Block, node_of: &[Option<usize>], deferred: &[bool]) -> Vec<usize> {
     let mut last_use = vec![0; block.n_tmps];
     let mut read = |value: Val, at: usize| {

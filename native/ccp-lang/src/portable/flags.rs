@@ -62,11 +62,9 @@ struct Node {
     kind: Kind,
     /// The instruction before which it can be computed.
     at: usize,
-    /// The last instruction that uses it.
     last_use: usize,
     /// Maximum of the original number.
     most: u64,
-    /// Cost of each form.
     costs: [usize; 4],
 }
 

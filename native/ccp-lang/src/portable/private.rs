@@ -28,7 +28,6 @@ impl Work {
         }
     }
 
-    /// Returns private registers that one instruction writes.
     fn written_once(&self) -> Vec<Written<'_>> {
         let mut written: HashMap<Reg, Option<Written>> = HashMap::new();
         for run in self.clauses.iter().flat_map(|clause| [&clause.flag, &clause.body]) {

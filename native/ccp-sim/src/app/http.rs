@@ -37,7 +37,6 @@ pub(crate) enum Next {
 
 #[derive(Debug, Default)]
 struct Client {
-    /// Number of the download.
     number: usize,
     start_ns: u64,
     first_byte_ns: Option<u64>,

@@ -179,7 +179,6 @@ impl World {
         }
     }
 
-    /// The server answers completely received requests.
     fn answer(&mut self, index: usize) {
         let now_ns = self.now_ns;
         let connection = &mut self.connections[index];

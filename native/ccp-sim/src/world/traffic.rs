@@ -209,7 +209,6 @@ impl World {
 }
 
 impl Connection {
-    /// The host at the other end.
     fn other(&self, node: usize) -> usize {
         if node == self.sender { self.receiver } else { self.sender }
     }

@@ -264,7 +264,6 @@ impl<C: Congestion> Sender<C> {
         Data { is_retransmission: true, ect, ..self.data_of(seq, len_bytes, fin) }
     }
 
-    /// Accounts for a transmission.
     fn before_sending(&mut self, bytes: u64) {
         if self.sock.packets_in_flight() == 0 {
             self.sock.rto_us = self.rtt.rto_us();

@@ -28,7 +28,6 @@ pub struct CoDel {
 enum AfterDrop {
     /// The drop that began the dropping state.
     First,
-    /// A later drop.
     Later,
 }
 
