@@ -1,7 +1,7 @@
-"""What paths a learner meets, as plain data.
+"""The distribution of paths that a learner trains on, as plain data.
 
 An episode is one path. Its properties are drawn from ranges (domain randomisation, Tobin et al., IROS 2017),
-so that one policy serves paths that nobody thought of. The same seed gives the same paths.
+so that one policy covers unforeseen paths. The same seed gives the same paths.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from experiments.netlab.spec import Plain, PositiveFloat, PositiveInt, Ratio
 from experiments.units import MBIT
 
 Range = tuple[PositiveFloat, PositiveFloat]
-"""Least and most, both possible. Logarithmic: a factor of 2 is as probable everywhere."""
+"""Minimum and maximum, inclusive. Drawn log-uniformly: each factor of 2 is equally probable."""
 
 Heuristic = Literal["cubic", "reno", "bbr"]
-"""What moves the window between actions where the learner is not alone."""
+"""What controls the window between actions where the learner does not control it alone."""
 
 TRACE_SECONDS: Final = 20.0
 CELLULAR_MAX_BYTES_PER_S: Final = 48 * MBIT
