@@ -1,7 +1,8 @@
 """Hooks by which features extend scenarios and their results.
 
-`experiments.runs` knows features only by these hooks. A feature is a package in this folder that defines `FEATURE`, a `Feature`. Deleting the package removes the
-feature. Each run imports all packages, so the hooks import their own modules lazily.
+`experiments.runs` knows features only by these hooks. A feature is a package in this folder that defines
+`FEATURE`, a `Feature`. Deleting the package removes the feature. Each run imports all packages, so the hooks
+import their own modules lazily.
 """
 
 from __future__ import annotations
