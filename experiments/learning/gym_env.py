@@ -1,10 +1,10 @@
 """Congestion control as an environment of Gymnasium: `ccplane/CongestionControl-v0`.
 
-observation  7 numbers from -1 to 1: `ccp_algs.hyvar.observation`
-action       1 number a from -1 to 1: the window is multiplied by 2^a
-reward       the reward of the slides, or another function: `experiments.learning.rewards`
-info         inputs of the observation and properties of the path, with units:
-`experiments.learning.worlds.COLUMNS`
+    observation  7 numbers from -1 to 1: `ccp_algs.hyvar.observation`
+    action       1 number a from -1 to 1: the window is multiplied by 2^a
+    reward       the reward of the slides, or another function: `experiments.learning.rewards`
+    info         inputs of the observation and properties of the path, with units:
+                 `experiments.learning.worlds.COLUMNS`
 
 A step is one monitoring time period. An episode is one path, drawn from a `Domain`. Episodes are
 truncated when their time is over and never terminate, because congestion control has no goal state. There
