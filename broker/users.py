@@ -1,6 +1,6 @@
-"""Adds users of a broker: `python -m broker.users FILE USER...`, in the format of `mosquitto_passwd`.
+"""Makes users of a broker: `python -m broker.users FILE USER...`, in the format of `mosquitto_passwd`.
 
-It does not need Mosquitto. It reads passwords from the terminal, or from standard input, one per line.
+It needs no Mosquitto. Passwords come from the terminal, or one a line from standard input.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from broker.errors import BusError
 from broker.topics import check_sender
 
 ITERATIONS: Final = 101
-"""Rounds of PBKDF2, the same number as Mosquitto's; each connection pays for them."""
+"""Rounds of PBKDF2, as many as Mosquitto's own: each connection waits for them."""
 
 
 def password_line(user: str, password: str) -> str:
-    """Return a line of a Mosquitto 2 password file, with a random salt."""
+    """Return a line of a password file of Mosquitto 2, with a salt of its own."""
     salt = secrets.token_bytes(12)
     made = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, ITERATIONS)
     fields = "$".join(base64.b64encode(part).decode() for part in (salt, made))
@@ -32,7 +32,7 @@ def password_line(user: str, password: str) -> str:
 
 
 def set_passwords(file: Path, passwords: dict[str, str]) -> None:
-    """Add users to a password file or change their passwords. Only the file's owner can read it.
+    """Add users to a password file, or give them new passwords; others stay. Only its owner can read it.
 
     Raises:
         BusError: `bus.no_password_file`, if the file cannot be read or written, and `bus.bad_name`.

@@ -1,10 +1,10 @@
-"""`ccp demo`: ccplane in one minute and one picture.
+"""`ccp demo`: what ccplane is for, in a minute and one picture.
 
-Five runs in sequence, one iperf3 flow each: 100 Mbit/s, 50 ms base RTT, a drop-tail buffer of one
-bandwidth-delay product. First kernel CUBIC and ccplane CUBIC show that they behave alike. With random loss,
-an algorithm with a rule in Python does better. Last, an algorithm is edited while its flow runs. All flows
-are measured in the same way, by tracing their sockets in the kernel. Where the kernel datapath cannot run,
-the same runs happen in the simulator, and all output says so.
+Five runs, one after the other, of one iperf3 flow each: 100 Mbit/s, 50 ms base RTT, a drop-tail buffer of
+one bandwidth-delay product. The kernel's CUBIC and ccplane's do the same. Where packets are lost at random, a
+rule that needs Python helps. And an algorithm is edited under its flow. What flows did is seen by tracing
+their sockets in the kernel, in the same way for all. Where the kernel datapath cannot run, the same runs take
+place in the simulator, and everything that is shown says so.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from ccplane.base.extras import extra_part
 from experiments.demo.runs import PAYLOAD_SHARE, RATE_BYTES_PER_S, RTT_US, RUNS, Transfer, measure
 from experiments.demo.where import Where, choose
 
-# Heavy modules are imported where they are used, because `ccp --help` imports this module.
+# The modules that run scenarios and draw are imported where they are used: `ccp --help` imports this one.
 
 NEXT = (
     "ccp new mine                    an algorithm of your own, in mine.py",
     "ccp simulate mine.py            what it does, without root",
     "sudo ccp run mine.py --reload   the same on real flows (iperf3 -c HOST -C ccp.mine), while you edit it",
 )
-"""Commands to try after the demo."""
+"""What to try after the demonstration."""
 
 app = typer.Typer(add_completion=False)
-if importlib.util.find_spec("experiments.mininet_wifi"):  # not in the wheel
+if importlib.util.find_spec("experiments.mininet_wifi"):  # the wheel lacks it
     from experiments.demo.wifi import wifi
 
     app.command()(wifi)
@@ -86,41 +86,47 @@ def demo(
         typer.echo(json.dumps(document, indent=2))
     else:
         show(transfers, seconds, where)
-    draw(transfers, output, where)  # last: if the plot cannot be written, the figures are printed already
+    draw(transfers, output, where)  # last: a plot that cannot be written costs no figures
     if not as_json:
         typer.echo("\n".join((f"picture: {output}", "next:", *(f"  {line}" for line in NEXT))))
 
 
 def _no_options(context: typer.Context) -> None:
-    """Refuse options of `ccp demo` in front of a subcommand."""
+    """See that nothing is said to this demonstration where another one is asked for."""
     for name in context.params:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             option = "--json" if name == "as_json" else f"--{name}"
             raise UsageError(
                 "demo.option_of_other",
-                f"`{option}` cannot be used in front of `{context.invoked_subcommand}`",
+                f"`{option}` in front of `{context.invoked_subcommand}` has no meaning",
                 f"ccp demo {option}",
-                "the option belongs to `ccp demo`, not to the subcommand",
-                f"see the subcommand's options: ccp demo {context.invoked_subcommand} --help",
+                "it is an option of `ccp demo` alone",
+                f"write it behind: ccp demo {context.invoked_subcommand} --help",
             )
 
 
 def show(transfers: Sequence[Transfer], seconds: int, where: Where) -> None:
-    """Print the table of transfers, each of which took `seconds` [s]."""
+    """Print the table.
+
+    Args:
+        transfers: What to show.
+        seconds: How long each took [s].
+        where: Where they ran.
+    """
     table = Table(
         title=f"one flow through {RATE_BYTES_PER_S / 125e3:.0f} Mbit/s, base RTT {RTT_US / 1e3:.0f} ms, "
         f"{seconds} s each; {where.name}",
-        caption=f"Goodput of at most {PAYLOAD_SHARE * RATE_BYTES_PER_S / 125e3:.1f} Mbit/s is possible.\n"
-        "CUBIC treats each lost packet as congestion. flex_cubic checks for a\n"
-        f"queue first; so does mine.py, edited {seconds / 2:g} s after its flow began.",
+        caption=f"Payload acknowledged, of which {PAYLOAD_SHARE * RATE_BYTES_PER_S / 125e3:.1f} Mbit/s fit.\n"
+        "CUBIC takes each lost packet for congestion. flex_cubic looks for a\n"
+        f"queue first; so does mine.py once edited, {seconds / 2:g} s after its flow began.",
         caption_justify="left",
     )
     table.add_column("loss", justify="right")
     table.add_column("algorithm")
     for name, unit in (
         ("goodput", "Mbit/s"),
-        ("retransmitted", "%"),
+        ("sent again", "%"),
         ("median RTT", "ms"),
         ("p95 RTT", "ms"),
     ):

@@ -1,9 +1,8 @@
 """`ccp demo wifi`: flows over simulated Wi-Fi, with in-band telemetry, and the paper's Figures 4 to 7 there.
 
-The network is two stations, two access points and a slow wire between them
-(`experiments.mininet_wifi.chain`), built from the kernel's simulated radios and hostapd, or by Mininet-WiFi.
-All flows are measured in the same way, whatever controls them: by their sockets, and by the telemetry in
-their packets.
+Two stations, two access points and a slow wire between these (`experiments.mininet_wifi.chain`), of the
+kernel's simulated radios and hostapd, or of Mininet-WiFi. Whatever steers a flow, it is measured in the same
+way: by its socket, and by what its packets tell the sink.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
 
 NEXT: Final = (
     "sudo ccp demo wifi --figure 6                           kernel CUBIC, New L1, New L2 at three losses",
-    "sudo ccp demo wifi -a int_cubic -p wireless_loss=mild   your own algorithm: FILE.py, kernel/NAME",
+    "sudo ccp demo wifi -a int_cubic -p wireless_loss=mild   an algorithm of yours: FILE.py, kernel/NAME",
     "sudo ccp paper int-adaptive --quick                     the paper without radios, with intervals",
 )
-"""Commands to try after the demo."""
+"""What to try after the demonstration."""
 
 
 def wifi(
