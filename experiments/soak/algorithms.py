@@ -1,4 +1,4 @@
-"""The algorithm that a soak runs, and what is wrong with the versions that an agent is to refuse."""
+"""The algorithm of a soak test, and faulty versions that an agent must refuse."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ BAD: Final[tuple[tuple[str, str, str], ...]] = (
     ("a callback that raises at once", "    heard = 0", "    def on_create(self, info):\n        1 / 0"),
     ("a program that does not compile", "    heard = 0", '    program = "(def (Report (acked 0)) (when"'),
 )
-"""What is wrong, what stands there in a good version, and what stands there instead."""
+"""Description of the fault, text of a good version, and its replacement."""
 
 
 def good(version: int) -> str:
-    """Return the text of a version that works."""
+    """Return the source of a working version."""
     return _GOOD.format(version=version)
 
 
 def raising(version: int) -> str:
-    """Return the text of one that passes the check, and raises on flows that live."""
+    """Return the source of a version that passes the check but raises on real flows."""
     return good(version) + _RAISES
 
 
 def bad(version: int, which: int) -> tuple[str, str]:
-    """Return what is wrong, and the text of a version that is to be refused."""
+    """Return the fault and the source of a version that must be refused."""
     name, before, after = BAD[which % len(BAD)]
     return name, good(version).replace(before, after)
