@@ -170,7 +170,7 @@ class _Check:
                 has = (
                     "cannot control TCP flows" if name == QUINN else "is not an available algorithm of quinn"
                 )
-                fix = f"use {QUINN} for flows with quic traffic; for TCP, {KERNEL}cubic is the kernel's"
+                fix = f"use {QUINN} for flows with the traffic quic; for TCP, {KERNEL}cubic is the kernel's"
                 self._tell("scenario.unknown_algorithm", f"`{name}` {has}", at, fix=fix)
             return None
         if feature is not None:

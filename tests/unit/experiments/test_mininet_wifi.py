@@ -74,11 +74,11 @@ def test_a_good_run_shows_everything() -> None:
         ({"n_delivered": 0}, "algorithm receives"),
         ({"windows_bytes": {"cubic": [10_000], "keep": [12_000]}}, "window grows"),
         ({"windows_bytes": {"keep": [12_000]}}, "window grows"),
-        ({"loss_ratio": 0.2}, "tell the losses"),
-        ({"summaries": [summary(lost_pkts=3, lost_congestion_pkts=2)] * 100}, "to be the air's"),
+        ({"loss_ratio": 0.2}, "report the losses"),
+        ({"summaries": [summary(lost_pkts=3, lost_congestion_pkts=2)] * 100}, "losses to the air"),
         (
             {"summaries": [summary(lost_pkts=0, lost_link_pkts=0)] * 100, "loss_ratio": 0.0},
-            "to be the air's",
+            "losses to the air",
         ),
     ],
 )
@@ -269,7 +269,7 @@ def test_a_node_that_does_not_start_is_quoted() -> None:
     ):
         pass
     assert caught.value.slug == "wifi.no_node"
-    assert caught.value.why == "it ended with status 1: it broke"
+    assert caught.value.why == "it exited with status 1: it broke"
 
 
 def test_a_capture_that_does_not_start_is_quoted(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_series_have_a_panel_a_column_with_its_unit_and_one_for_queues() -> None
         "goodput [Mbit/s]",
         "queue [kB]",
     ]
-    assert figure.axes[-1].get_xlabel() == "time since the run began [s]"
+    assert figure.axes[-1].get_xlabel() == "time since the start of the run [s]"
     assert {"what", "where", "seed 1"} <= texts(figure)
 
 
@@ -151,8 +151,8 @@ def test_conditions_stand_side_by_side_with_the_same_panels_and_limits() -> None
     assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == list(columns)
     assert window.get_ylabel().replace("\n", " ") == "congestion window [kB]"
     assert goodput.get_ylabel().replace("\n", " ") == "goodput [Mbit/s]"
-    assert goodput.get_xlabel() == lossy_goodput.get_xlabel() == "time since the run began [s]"
-    assert {"what", "seed 1", "then", "most that fits: 10.0 Mbit/s"} <= texts(figure)
+    assert goodput.get_xlabel() == lossy_goodput.get_xlabel() == "time since the start of the run [s]"
+    assert {"what", "seed 1", "then", "payload limit 10.0 Mbit/s"} <= texts(figure)
     assert legend_of(figure) == ["kernel CUBIC", "ccplane CUBIC"]
     assert [len(axes.lines) for axes in (window, lossy_window)] == [2, 3]
     np.testing.assert_allclose(lossy_goodput.lines[1].get_ydata(), 8, rtol=1e-5)

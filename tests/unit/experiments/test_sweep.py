@@ -212,14 +212,14 @@ def test_an_interrupted_sweep_goes_on_with_the_missing_runs(tmp_path: Path, kern
     report, text = screen()
     with pytest.raises(KeyboardInterrupt):
         sweep(GRID, out=tmp_path / "s", report=report)
-    said = "5 of 12 runs are done: 0 were there before, 5 done now; 7 missing; the same command goes on with"
+    said = "5 of 12 runs are done: 0 earlier, 5 now; 7 missing; run the same command again to resume"
     assert said in text.getvalue()
     assert len(ResultSet.load(tmp_path / "s").missing) == 7
     kernel.fail = lambda _scenario: None
     report, text = screen()
     results = sweep(GRID, out=tmp_path / "s", report=report)
-    assert "12 runs; 5 are done already, 7 to do, about 0:00:2" in text.getvalue()
-    assert "12 of 12 runs are done: 5 were there before, 7 done now; 0 missing\n" in text.getvalue()
+    assert "12 runs, 5 already done, 7 to do, about 0:00:2" in text.getvalue()
+    assert "12 of 12 runs are done: 5 earlier, 7 now; 0 missing\n" in text.getvalue()
     assert len(kernel.seeds) == 12
     assert len(results) == 12
 

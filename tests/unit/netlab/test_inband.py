@@ -71,7 +71,7 @@ def test_headers_leave_ipv6_its_least_packet() -> None:
     overhead = inband.overhead_bytes(ALL, CHAIN.hosts)
     check(with_telemetry(mtu_bytes=1280 + overhead))
     found = problems(with_telemetry(mtu_bytes=1279 + overhead))
-    assert found == {"mtu_bytes": f"headers leave 1279 of {1279 + overhead} bytes, IPv6 needs 1280"}
+    assert found == {"mtu_bytes": f"headers leave 1279 of {1279 + overhead} bytes; IPv6 needs 1280"}
 
 
 def test_more_nodes_than_a_packet_has_room_for_are_refused() -> None:

@@ -82,7 +82,7 @@ def test_a_way_is_switched_in_both_directions_or_one() -> None:
     [
         ([], "path", "empty"),
         (["x", "z"], "path[0]", "no host `x`"),
-        (["a", "x", "b"], "path[2]", "no link leads from `x` to `b`"),
+        (["a", "x", "b"], "path[2]", "no link connects `x` to `b`"),
         (["a", "x", "y", "z", "b"], "path[2]", "several links"),
         (["a", "x", "up", "x", "z", "b"], "path[3]", "several links"),
         (["a", "in", "up", "up2", "z", "b"], "path[3]", "comes to `x` twice"),
@@ -210,7 +210,7 @@ def test_a_link_is_described_anew() -> None:
         ("link>", {"delay_us": -1}, "link>.delay_us", ">= 0"),
         ("link", {"loss": {"kind": "bernoulli", "ratio": 2}}, "link>.loss.ratio", "<= 1"),
         ("link>", {"trace": "x"}, "link>", "not both"),
-        ("link<", {"buffer": {}}, "link<.buffer", "one of packets, bytes, bdp"),
+        ("link<", {"buffer": {}}, "link<.buffer", "one of packets, bytes and bdp"),
         (
             "link>",
             {"token_bucket": TokenBucket(1.0, 10)},

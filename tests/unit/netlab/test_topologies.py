@@ -100,7 +100,7 @@ def test_as_many_links_as_pairs_are_needed() -> None:
         (
             Topology(("a", "b", "c", "d"), (PLAIN, Link("l2", "c", "d"))),
             "hosts[2]",
-            "no links lead from `a` to `c`",
+            "no links connect `a` to `c`",
         ),
         (
             Topology(("a", "b"), (Link("l1", "a", "b", Direction(loss=Bernoulli(1.5))),)),

@@ -58,8 +58,8 @@ def test_it_is_over_when_everything_was_played_though_the_program_goes_on(start:
 @pytest.mark.parametrize(
     ("script", "failure"),
     [
-        ("""echo '{"kind":"error","message":"no manifest"}'; sleep 60""", "the player says: no manifest"),
-        ("echo out of memory; exit 3", "the player ended with status 3"),
+        ("""echo '{"kind":"error","message":"no manifest"}'; sleep 60""", "the player reports: no manifest"),
+        ("echo out of memory; exit 3", "the player exited with status 3"),
         ("exec >&-; sleep 60", "the player fell silent"),
     ],
 )

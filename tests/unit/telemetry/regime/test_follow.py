@@ -83,7 +83,7 @@ def test_without_the_broker_decisions_count_for_the_grace() -> None:
     follower.set_connected(False, US)
     follower.set_connected(False, int(1.5 * US))
     assert follower.regimes(2 * US - 1)[PATH].lost == ""
-    assert follower.regimes(2 * US)[PATH] == Standing(regime=SHARED, lost=AWAY, reason="the broker is away")
+    assert follower.regimes(2 * US)[PATH] == Standing(regime=SHARED, lost=AWAY, reason="the broker is disconnected")
     follower.set_connected(True, 3 * US)
     assert follower.regimes(3 * US)[PATH].regime == SINGLE_OWNER
 

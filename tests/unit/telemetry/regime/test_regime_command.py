@@ -86,12 +86,12 @@ def test_every_parameter_can_be_set(lossy: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("t_s,rtt_tail_ms\n0,1\n", ["regime.bad_trace", "no column ce_marks, retransmits", "line 1"]),
+        ("t_s,rtt_tail_ms\n0,1\n", ["regime.bad_trace", "missing column ce_marks, retransmits", "line 1"]),
         ("", ["regime.bad_trace", "the header has nothing"]),
-        (HEADER + "0,1,0,0\n5,x,0,0\n", ["regime.bad_trace", "rtt_tail_ms cannot be `x`", "line 3"]),
+        (HEADER + "0,1,0,0\n5,x,0,0\n", ["regime.bad_trace", "invalid rtt_tail_ms: `x`", "line 3"]),
         (HEADER + "0,1,-2,0\n", ["regime.bad_trace", "below 0", "line 2"]),
         (HEADER + "0,inf,2,0\n", ["regime.bad_trace", "not finite"]),
-        (HEADER + ",1,2,0\n", ["regime.bad_trace", "t_s cannot be ``"]),
+        (HEADER + ",1,2,0\n", ["regime.bad_trace", "invalid t_s: ``"]),
     ],
 )
 def test_a_wrong_series_is_named_with_its_line(tmp_path: Path, text: str, says: list[str]) -> None:
