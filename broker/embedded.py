@@ -302,7 +302,6 @@ class EmbeddedBroker:
         return process, int(answer["pid"])
 
     def _not_started(self, port: int, code: int, log_text: str) -> BusError:
-        """Return the error for a Mosquitto that did not start, from its log."""
         shown = f"[{self._host}]" if ":" in self._host else self._host
         errors = [line for line in log_text.splitlines() if line.startswith("Error")]
         why = "; ".join(line.removeprefix("Error: ") for line in errors)
@@ -383,11 +382,9 @@ class EmbeddedBroker:
             _pipe(process.stderr).close()
 
     def __enter__(self) -> Self:
-        """Start the broker."""
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        """Stop the broker."""
         self.stop()
 
 
@@ -412,7 +409,6 @@ def _how(code: int) -> str:
 
 
 def _level(line: str) -> int:
-    """Return the log level of a line of Mosquitto's log."""
     if not line.startswith(("Error", "Warning")) or "does not contain '%c' or '%u'" in line:
         return logging.DEBUG
     return logging.WARNING

@@ -28,7 +28,6 @@ class TopicQueue(Generic[T]):
         self._outdated: dict[int, None] = {}
 
     def __len__(self) -> int:
-        """Return the number of queued messages."""
         return len(self._messages)
 
     def put(self, topic: Hashable, message: T, *, only_last: bool = False) -> int:

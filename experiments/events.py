@@ -60,7 +60,6 @@ class SetParam(Plain, frozen=True, tag_field="kind", tag="set_param"):
     algorithm: str | None = None
 
     def __post_init__(self) -> None:
-        """Check that exactly one target is given."""
         if (self.flow is None) == (self.algorithm is None):
             raise ValueError("give either `flow` or `algorithm`")
 

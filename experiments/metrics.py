@@ -306,9 +306,6 @@ def jain_index(values: ArrayLike) -> float:
     return float(got.sum() ** 2 / (got.size * np.square(got).sum()))
 
 
-# --- shared helpers ---------------------------------------------------------------------------------------
-
-
 def _by(table: pd.DataFrame, key: str) -> Iterable[tuple[str, pd.DataFrame]]:
     """Yield each key with its rows in order of time; keys in the order of their first rows."""
     for name, own in table.groupby(key, sort=False):
@@ -316,13 +313,11 @@ def _by(table: pd.DataFrame, key: str) -> Iterable[tuple[str, pd.DataFrame]]:
 
 
 def _difference(own: pd.DataFrame, column: str) -> float:
-    """Return by how much a counter grew; NaN without two values."""
     known = own[column].dropna()
     return float(known.iloc[-1]) - float(known.iloc[0]) if len(known) > 1 else NAN
 
 
 def _rate(table: pd.DataFrame, key: str, column: str, name: str) -> pd.Series:
-    """Return growth of a counter by time, for each key."""
     need(table, "t_s", key, column)
     rates = {}
     for one, own in _by(table, key):
@@ -333,7 +328,6 @@ def _rate(table: pd.DataFrame, key: str, column: str, name: str) -> pd.Series:
 
 
 def _ratio(table: pd.DataFrame, key: str, above: str, below: str, name: str) -> pd.Series:
-    """Return growth of a counter by that of another, for each key."""
     ratios = {}
     for one, own in _by(table, key):
         whole = _difference(own, below)

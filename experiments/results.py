@@ -328,5 +328,4 @@ def _broken(file: Path, error: Exception) -> ResultError:
 
 
 def _cell(value: Any) -> Any:
-    """Convert a value of an axis for a table."""
     return value if isinstance(value, str | int | float | bool | None) else json.dumps(value)

@@ -121,7 +121,6 @@ def _at_least(hits: int, n: int, share: float) -> float:
 
 
 def _known(values: ArrayLike) -> np.ndarray:
-    """Return the known values."""
     known = np.asarray(values, dtype=np.float64).ravel()
     known = known[~np.isnan(known)]
     if np.isinf(known).any():

@@ -141,9 +141,6 @@ def sweep(
     return results
 
 
-# --- ways to do runs -----------------------------------------------------------------------------------
-
-
 def _one_by_one(missing: list[PlannedRun], out: Path, report: Report) -> None:
     judge = _Judge()
     for one in missing:
@@ -231,10 +228,6 @@ def _elsewhere(on: str, jobs: int, executor: Executor | None) -> str:
 def do_remotely(scenario: dict[str, Any], out: str) -> dict[str, str] | None:
     """Do one run in an executor's process.
 
-    Args:
-        scenario: Plain data.
-        out: Directory for the result.
-
     Returns:
         None, or the parts of the error that stopped the run.
     """
@@ -243,7 +236,6 @@ def do_remotely(scenario: dict[str, Any], out: str) -> dict[str, str] | None:
 
 
 def _do(scenario: Scenario, out: Path, progress: Progress | None) -> CcpError | None:
-    """Do one run; return the error that stopped it."""
     try:
         run(scenario, out, progress=progress)
     except CcpError as error:
@@ -259,11 +251,6 @@ class _Judge:
         self._any_done = False
 
     def take(self, error: CcpError | None) -> None:
-        """Take the outcome of a run.
-
-        Raises:
-            SweepError: `sweep.aborted`.
-        """
         if error is None:
             self._any_done = True
             return
@@ -278,9 +265,6 @@ class _Judge:
                 f"its runs cannot succeed: {error.message}" + (f" ({error.why})" if error.why else ""),
                 error.fix,
             ) from error
-
-
-# --- the directory -----------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager

@@ -104,13 +104,11 @@ class Watched:
         return self._thread.is_alive()
 
     def __enter__(self) -> Watched:
-        """Return the run."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop the simulation."""
         self.close()
 
     def _wait(self) -> None:
@@ -152,7 +150,6 @@ class Watched:
 
     @contextlib.contextmanager
     def _open(self, plane: Plane, datapath: SimDatapath) -> Iterator[None]:
-        """Accept clients, and slow virtual time down."""
         begin_s, begin_us = time.monotonic(), datapath.now_us
 
         def wait() -> None:

@@ -46,7 +46,6 @@ class Ages:
     """Computes the age of messages from earlier messages."""
 
     def __init__(self) -> None:
-        """Start without senders."""
         self._senders: dict[str, _Sender] = {}
 
     def age_us(self, sender: str, sent_mono_us: int, sent_wall_us: int, received_us: int) -> int:

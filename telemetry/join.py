@@ -34,18 +34,10 @@ class FlowIndex:
         self._by_address: dict[str, dict[int, None]] = {}
 
     def __len__(self) -> int:
-        """Return how many flows are known."""
         return len(self._ends)
 
     def add(self, flow_id: int, src: str, src_port: int, dst: str, dst_port: int) -> None:
         """Add a flow, or change the addresses of a known one.
-
-        Args:
-            flow_id: Its number.
-            src: Local address.
-            src_port: Local port.
-            dst: Remote address.
-            dst_port: Remote port.
 
         Raises:
             ValueError: If an address is invalid.

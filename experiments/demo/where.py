@@ -36,7 +36,6 @@ class Where:
         return f"Linux {os.uname().release}" if self.datapath == "ebpf" else "simulated"
 
     def __str__(self) -> str:
-        """Return the description that the demo prints first."""
         if self.datapath == "ebpf":
             return f"on real sockets of this kernel, {self.name}"
         said = "in the simulator: virtual time, no sockets"

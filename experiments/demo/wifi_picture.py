@@ -19,13 +19,6 @@ def draw(
 ) -> None:
     """Write the plot: columns over time, or a bar of goodput for each flow, as the recipe asks for.
 
-    Args:
-        transfers: The flows.
-        recipe: What they show.
-        conditions: Properties of the links.
-        note: Footnote about the measurement.
-        output: The file.
-
     Raises:
         CcpError: `demo.cannot_write`.
         MetricError: `plot.format`.

@@ -120,5 +120,4 @@ def _figures(rows: NDArray[np.void], episode_us: int) -> dict[str, float]:
 
 
 def _mean(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """Return the weighted mean; NaN if all weights are 0."""
     return float((values * weights).sum() / weights.sum()) if weights.sum() > 0 else float("nan")

@@ -149,7 +149,6 @@ def load_reward(file: Path) -> RewardFile:
 
 
 def _failed(origin: str, error: Exception) -> LearningError:
-    """Return an error that names the line of the file where `error` was raised."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == origin]
     line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
     return LearningError(

@@ -153,7 +153,6 @@ class Trainer:
     """
 
     def __init__(self, training: Training, directory: Path, reward: RewardFile) -> None:
-        """Prepare a training: see `start` and `resume`."""
         self.training = training
         self._directory = directory
         self.model = model_of(training, reward)
@@ -241,8 +240,6 @@ class Trainer:
 
 
 class _Watch(BaseCallback):  # type: ignore[misc]  # has no types here
-    """Reports progress, writes checkpoints, and stops on request."""
-
     def __init__(
         self,
         trainer: Trainer,

@@ -141,11 +141,6 @@ def capturing(port: Port, file: Path) -> Iterator[None]:
 
 
 def _wait_for(running: process.Process, words: str, slug: str, what: str, port: Port) -> None:
-    """Wait until a program reports on stderr that it is ready; kill it after a timeout.
-
-    Raises:
-        WifiError: With the program's output.
-    """
     assert running.stderr is not None
     late = threading.Timer(TIMEOUT_S, running.kill)
     late.start()
@@ -161,7 +156,6 @@ def _wait_for(running: process.Process, words: str, slug: str, what: str, port: 
 
 
 def _transfer(chain: Chain, client: Client, phase_s: int, file: Path) -> None:
-    """Send during all phases, and record what the agent streams of the flow."""
     with (
         file.open("w") as rows,
         client.stream(kinds=("telemetry", "report")) as stream,

@@ -74,10 +74,6 @@ def mininet_chain(conditions: Conditions = USUAL) -> Iterator[Chain]:
 def build(make_net: Callable[[], Any], stack: contextlib.ExitStack) -> tuple[list[Any], str, str]:
     """Let Mininet-WiFi build its part.
 
-    Args:
-        make_net: Mininet-WiFi's network class.
-        stack: Stops the network at its exit.
-
     Returns:
         The two stations, and the devices through which ap1 and ap2 forward the data.
 

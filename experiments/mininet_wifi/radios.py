@@ -126,11 +126,6 @@ def hostapd_config(name: str, channel: int) -> str:
 def join(host: Host, name: str, channel: int) -> None:
     """Let a host's radio join a network, and wait until it has.
 
-    Args:
-        host: A host with a radio.
-        name: Name of the network (SSID).
-        channel: Channel of the network.
-
     Raises:
         WifiError: As in `wait_joined`.
         LabError: `lab.command_failed` or `lab.no_command`.
@@ -148,11 +143,6 @@ def join(host: Host, name: str, channel: int) -> None:
 
 def wait_joined(host: Host, device: str, name: str) -> None:
     """Wait until a station has joined a network that it is looking for.
-
-    Args:
-        host: The station.
-        device: Its radio's device.
-        name: Name of the network (SSID).
 
     Raises:
         WifiError: `wifi.not_joined`.

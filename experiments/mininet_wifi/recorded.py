@@ -20,10 +20,6 @@ HEARD: Final = "agent.jsonl"
 def read(folder: Path, loss_ratio: float) -> Seen:
     """Read the recording of a demo.
 
-    Args:
-        folder: Folder with the files.
-        loss_ratio: Configured loss of the air.
-
     Raises:
         IoamError: If the capture is missing.
         OSError: If the agent's file is missing.

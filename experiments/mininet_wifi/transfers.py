@@ -129,11 +129,6 @@ def _hop(summary: IntSummary, node_id: int) -> IntHop | None:
 def measure(chain: Chain, recipe: Recipe, told: Callable[[Run], None]) -> list[Transfer]:
     """Run the flows of a recipe; return the transfers in the order of the recipe.
 
-    Args:
-        chain: The network.
-        recipe: The recipe.
-        told: Called before each flow.
-
     Raises:
         CcpError: If a part of a run cannot start.
     """
@@ -155,7 +150,6 @@ def measure(chain: Chain, recipe: Recipe, told: Callable[[Run], None]) -> list[T
 
 @contextlib.contextmanager
 def _listening(chain: Chain) -> Iterator[list[IntSummary]]:
-    """Collect the sink's summaries during a `with` block."""
     heard: list[IntSummary] = []
 
     def keep(sample: Sample) -> None:
@@ -174,7 +168,6 @@ def _listening(chain: Chain) -> Iterator[list[IntSummary]]:
 def _transfer(
     chain: Chain, client: Client | None, run: Run, port: int, seconds: int, heard: list[IntSummary]
 ) -> Transfer:
-    """Measure one flow from a port for some time."""
     chain.lose(run.loss_ratio)
     variant = run.variant
     if client is not None and variant.params:

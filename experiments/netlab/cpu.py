@@ -122,7 +122,6 @@ class CpuMeter:
     """
 
     def __init__(self) -> None:
-        """Start now; entering the block restarts."""
         self._begin = cpu_counts()
         self._end: CpuCounts | None = None
 

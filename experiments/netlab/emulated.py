@@ -49,7 +49,6 @@ class EmulatedNetwork:
     """
 
     def __init__(self, lab: Lab, graph: Graph, links: _Emulator, summaries: Summaries | None = None) -> None:
-        """Describe a running network."""
         self._summaries = summaries
         self.lab = lab
         self.hosts = links.hosts
@@ -216,12 +215,7 @@ def emulated(
             raise died
 
 
-# --- the emulator ------------------------------------------------------------------------------------------
-
-
 class _Emulator:
-    """Links and routers, in the emulator's process."""
-
     def __init__(self, lab: Lab, graph: Graph, spec: Mapping[str, Any], fds: Sequence[int]) -> None:
         """Build the network that `spec` describes; `fds` are the open files that `spec` refers to."""
         self.hosts = {name: lab.add_host(name) for name in graph.hosts}
@@ -236,7 +230,6 @@ class _Emulator:
             self.process = EmulatorProcess(home, msgspec.json.encode(spec), tun_fds, fds)
 
     def update(self, old: Graph, new: Graph) -> None:
-        """Apply the links and routes of `new` that differ from `old`."""
         for arc, before, after in zip(new.arcs, old.directions, new.directions, strict=True):
             if before != after:
                 plain = plain_direction(after, arc.name)

@@ -151,7 +151,6 @@ class Summaries:
     """
 
     def __init__(self) -> None:
-        """Make the file."""
         self._file = tempfile.TemporaryFile("ab+", buffering=0)  # noqa: SIM115 - open until `close`
         self.fd = self._file.fileno()
         self._read_bytes = 0

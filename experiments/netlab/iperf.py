@@ -107,7 +107,6 @@ class IperfRun:
     """
 
     def __init__(self, server: IperfServer, client: Host, args: Sequence[str], timeout_s: float) -> None:
-        """Start the client with the arguments that `start_iperf3` makes."""
         self._server = server
         self._where = f"host {client.name}: {' '.join(args)}"
         self._deadline_s = time.monotonic() + timeout_s

@@ -49,7 +49,6 @@ class Lab:
     """
 
     def __init__(self) -> None:
-        """Make a lab without hosts."""
         self._owner = names.this_process()
         self._number = next(_lab_numbers)
         self._belongings = Belongings()

@@ -23,10 +23,6 @@ def addresses(number: int) -> tuple[str, str]:
 def emulator_spec(graph: Graph, seed: int) -> dict[str, Any]:
     """Return a network as the emulator's input, without recordings: `Spec` in `native/ccp-emu/src/spec.rs`.
 
-    Args:
-        graph: The network.
-        seed: Seed of everything random in it.
-
     Raises:
         LabError: `lab.bad_value`, if a trace cannot be read.
     """

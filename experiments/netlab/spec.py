@@ -23,9 +23,6 @@ class Plain(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     """Data that is strictly checked when read, and written without default values."""
 
 
-# --- loss --------------------------------------------------------------------------------------------------
-
-
 class Bernoulli(Plain, frozen=True, tag_field="kind", tag="bernoulli"):
     """Every packet is lost with the same probability, independently of others."""
 
@@ -62,8 +59,6 @@ class Pattern(Plain, frozen=True, tag_field="kind", tag="pattern"):
 
 Loss = Bernoulli | GilbertElliott | Pattern
 
-# --- queues ------------------------------------------------------------------------------------------------
-
 
 class Buffer(Plain, frozen=True):
     """Maximum queue in front of a link; give exactly one of the fields.
@@ -80,7 +75,6 @@ class Buffer(Plain, frozen=True):
     bdp: PositiveFloat | None = None
 
     def __post_init__(self) -> None:
-        """Check that exactly one field is given."""
         given = [name for name in ("packets", "bytes", "bdp") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"give one of packets, bytes and bdp; this buffer has {given or 'none'}")
@@ -118,7 +112,6 @@ class Red(Plain, frozen=True, tag_field="kind", tag="red"):
     ecn: bool = True
 
     def __post_init__(self) -> None:
-        """Check the order of the thresholds."""
         if self.min_bytes >= self.max_bytes:
             raise ValueError(f"min_bytes ({self.min_bytes}) must be below max_bytes ({self.max_bytes})")
 
@@ -154,9 +147,6 @@ class TokenBucket(Plain, frozen=True):
     shaper: bool = False
 
 
-# --- links -------------------------------------------------------------------------------------------------
-
-
 class Direction(Plain, frozen=True):
     """One direction of a link.
 
@@ -190,7 +180,6 @@ class Direction(Plain, frozen=True):
     corrupt_ratio: Ratio = 0.0
 
     def __post_init__(self) -> None:
-        """Check that rate and trace are not both given."""
         if self.rate_bytes_per_s is not None and self.trace is not None:
             raise ValueError("give rate_bytes_per_s or trace, not both")
 
@@ -228,8 +217,6 @@ class Link(Plain, frozen=True):
         """The direction from b to a."""
         return self.forward.one_way_back() if self.backward is None else self.backward
 
-
-# --- in-band telemetry -------------------------------------------------------------------------------------
 
 Role = Literal["source", "transit", "sink"]
 
@@ -290,9 +277,6 @@ class Int(Plain, frozen=True):
     tcp_state: bool = True
     records: bool = False
     echo: bool = False
-
-
-# --- networks ----------------------------------------------------------------------------------------------
 
 
 class Topology(Plain, frozen=True):

@@ -119,9 +119,6 @@ def _one_each(given: Direction | Sequence[Direction], count: int, field: str) ->
     return each
 
 
-# --- the check ---------------------------------------------------------------------------------------------
-
-
 def check(topology: Topology) -> None:
     """Check whether a topology can be built.
 

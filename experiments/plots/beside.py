@@ -63,7 +63,6 @@ def beside(
 
 
 def _report_lines(axes: Axes, reports: pd.DataFrame, column: str) -> list[Any]:
-    """Draw a column of the reports, one line per flow; return the lines."""
     lines = []
     for number, (flow_id, own) in enumerate(reports.groupby("flow_id")):
         (line,) = axes.plot(

@@ -301,7 +301,6 @@ def _missing(corner: tuple[float, float]) -> Any:
 
 
 def _digits(values: Any) -> int:
-    """Return the number of decimals that shows three digits of the largest value."""
     most = float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 0.0
     return 0 if most >= 100 else 1 if most >= 10 else 2
 

@@ -69,12 +69,10 @@ def regime_series(
 
 
 def _width_s(t_s: pd.Series) -> float:
-    """Return the width of an interval's bar [s]."""
     return 0.8 * float(np.median(np.diff(t_s))) if len(t_s) > 1 else 1.0
 
 
 def _decide(axes: Axes, table: pd.DataFrame) -> list[Line2D]:
-    """Draw density and regime on a scale from 0 to 1; return their lines."""
     (density,) = axes.plot(
         table["t_s"],
         table["density"],

@@ -138,7 +138,6 @@ def _draw(
     lines: Mapping[str, Line2D],
     goodput_interval_s: float | None,
 ) -> None:
-    """Draw one column of all flows."""
     for flow, line in lines.items():
         own = flow_samples[flow_samples["flow"] == flow].sort_values("t_s")
         if column == "goodput_bytes_per_s":
@@ -183,7 +182,6 @@ def _end_s(samples: pd.DataFrame) -> float:
 
 
 def _lines(flows: pd.DataFrame) -> dict[str, Line2D]:
-    """Return the line of each flow, with its label for the legend."""
     looks = style.looks(flows["algorithm"])
     n_with = Counter(flows["algorithm"])
     seen: Counter[str] = Counter()
@@ -257,7 +255,6 @@ def _mark(rows: Sequence[Axes], events: pd.DataFrame) -> None:
 
 
 def _told(kind: str, detail: object) -> str:
-    """Return a short label for an event."""
     try:
         fields = json.loads(str(detail))
     except ValueError:

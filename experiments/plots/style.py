@@ -136,9 +136,6 @@ def looks(algorithms: Iterable[str]) -> dict[str, Look]:
 
     An algorithm without a reserved style gets one from its name. If two names of a figure map to the same
     style, the second in alphabetical order takes another.
-
-    Args:
-        algorithms: Names as in scenarios.
     """
     names = sorted(set(algorithms))
     chosen = {name: _OWN[name] for name in names if name in _OWN}
@@ -219,6 +216,5 @@ def head(plot: Plot, title: str, note: str) -> None:
 
 
 def _columns(labels: Sequence[str]) -> int:
-    """Return the number of legend entries that fit into a row."""
     characters = max(len(text) for text in labels) + 6
     return max(1, min(len(labels), 105 // characters))

@@ -106,10 +106,6 @@ def do(scenario: dict[str, Any], expected: str, sent: Mapping[str, bytes], scrat
 def put(outcome: Outcome, out: Path) -> CcpError | None:
     """Write a run's result as if the run had been done here.
 
-    Args:
-        outcome: The outcome.
-        out: Directory for the result.
-
     Returns:
         The error that stopped the run; None if it finished.
 
@@ -177,7 +173,6 @@ def _as_there(text: str, root: Path | None) -> str:
 
 
 def _result(directory: Path, scenario: dict[str, Any], root: Path | None) -> dict[str, bytes]:
-    """Return the files of a result; empty if the directory does not exist."""
     found = [file for file in sorted(directory.rglob("*")) if file.is_file()]
     if root is not None:
         for file in found:

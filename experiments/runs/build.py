@@ -40,7 +40,6 @@ class Build:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def __str__(self) -> str:
-        """Return a description for users."""
         return f"{self.version} ({self.commit})" if self.commit else self.version
 
     def differences(self, other: Build) -> str:

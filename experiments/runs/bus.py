@@ -26,15 +26,6 @@ def own_bus() -> Iterator[str]:
 
 
 def failed(why: str, said: bytes, slug: str, message: str, where: str, fix: str) -> RunError:
-    """Return the error for a failed helper process of a run.
-
-    Args:
-        why: What happened to it.
-        said: Its log.
-        slug: Part of the error.
-        message: Likewise.
-        where: Likewise.
-        fix: Likewise.
-    """
+    """Return the error for a failed helper process of a run."""
     text = said[-process.TAIL_CHARACTERS :].decode(errors="replace").strip()
     return RunError(slug, message, where, f"{why}; its log ends with:\n{text}" if text else why, fix)

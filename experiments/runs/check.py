@@ -95,8 +95,6 @@ def _graph(scenario: Scenario) -> Graph:
 
 
 class _Check:
-    """The validation of one scenario."""
-
     def __init__(self, scenario: Scenario, graph: Graph, problems: Collector) -> None:
         self._scenario = scenario
         self._graph = graph
@@ -104,7 +102,6 @@ class _Check:
         self._flows = {flow.name: flow for flow in scenario.flows}
 
     def all(self) -> None:
-        """Validate everything."""
         for name, count in Counter(flow.name for flow in self._scenario.flows).items():
             if count > 1:
                 fix = "give each flow its own name"
@@ -232,7 +229,6 @@ class _Check:
     # Regimes
 
     def _regimes(self) -> None:
-        """Validate receiver agents and switches."""
         parts: dict[str, tuple[ReceiverAgent | SocketSwitch, ...]] = {
             "receivers": self._scenario.receivers,
             "switches": self._scenario.switches,
@@ -300,7 +296,6 @@ class _Check:
     # The simulator
 
     def _simulated(self) -> None:
-        """Report what the simulator does not support."""
         sockets = "run the scenario on real sockets (datapath: ebpf)"
         for i, flow in enumerate(self._scenario.flows):
             at = f"flows[{i}]"
@@ -418,12 +413,7 @@ def settings_of(receiver: ReceiverAgent) -> list[str]:
 
 
 def ours_of(scenario: Scenario, transports: Sequence[Transport] = (TCP, QUIC)) -> tuple[str, ...]:
-    """Return ccplane's algorithms that a scenario names: its flows' first, then those of its switches.
-
-    Args:
-        scenario: The scenario.
-        transports: Only consider flows over these.
-    """
+    """Return ccplane's algorithms that a scenario names: its flows' first, then those of its switches."""
     named = [flow.algorithm for flow in scenario.flows if transport_of(flow.traffic) in transports]
     named += [name for one in scenario.switches for name in (one.single, one.shared)]
     return tuple(name for name in dict.fromkeys(named) if is_ours(name))

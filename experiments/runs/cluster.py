@@ -163,7 +163,6 @@ class Cluster:
             ) from error
 
     def __enter__(self) -> Self:
-        """Return the cluster."""
         return self
 
     def __exit__(self, *_exception: object) -> None:

@@ -31,12 +31,7 @@ _FILE_FIELDS: Final = ("algorithm", "becomes", "single", "shared", "trace")
 
 
 def resolved(raw: Any, directory: Path) -> Any:
-    """Return a scenario's plain data with absolute paths of files.
-
-    Args:
-        raw: The data.
-        directory: Base of relative paths.
-    """
+    """Return a scenario's plain data with absolute paths of files."""
 
     def absolute(name: str, value: str) -> str:
         if name != "trace" and not value.partition(":")[0].endswith(".py"):
@@ -70,10 +65,6 @@ def with_files(raw: Any, change: Callable[[str, str], Any]) -> Any:
 def content(name: str, value: str) -> Any:
     """Return what replaces a field that may name a file in the hash of a scenario.
 
-    Args:
-        name: Name of the field.
-        value: Its value.
-
     Raises:
         ScenarioError: `scenario.no_file`, for a trace.
         UsageError: If the algorithm does not exist.
@@ -105,7 +96,6 @@ def _version() -> str:
 
 
 def _label(algorithm: str) -> str:
-    """Return an algorithm's name without the path of its file."""
     path, colon, name = algorithm.partition(":")
     return Path(path).name + colon + name if path.endswith(".py") else algorithm
 

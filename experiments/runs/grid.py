@@ -52,8 +52,6 @@ class Point:
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
-    """The content of a YAML file of a grid."""
-
     base: str | dict[str, Any]
     axes: dict[str, list[Any] | dict[str, dict[str, Any]]]
     format: Annotated[int, Meta(ge=1, le=FORMAT)] = FORMAT

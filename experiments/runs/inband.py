@@ -92,10 +92,6 @@ def outlet(
 def readers_on(hosts: Iterable[Host], pin_dir: str) -> Iterator[None]:
     """Read echoes of the path from ACKs that arrive at hosts, for their sockets.
 
-    Args:
-        hosts: The hosts.
-        pin_dir: Pin directory of the agent's datapath.
-
     Raises:
         NodeError: As in `InterfaceNode`.
     """
@@ -117,11 +113,6 @@ class Publisher:
 
     def __init__(self, summaries_fd: int, broker: str, copy: Path) -> None:
         """Start the process, and wait until it is connected.
-
-        Args:
-            summaries_fd: Descriptor that it reads.
-            broker: URL of the broker.
-            copy: File that gets the same lines.
 
         Raises:
             RunError: `run.publisher`.

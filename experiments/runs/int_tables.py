@@ -55,7 +55,6 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
 
 
 def _told(files: IntFiles, flows: Flows) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the sinks' summaries: a table of flows and a table of nodes."""
     lines = files.summaries.read_bytes() if files.summaries.exists() else b""
     told = msgspec.json.Decoder(IntSummary).decode_lines(lines)
     summaries = flows.named(

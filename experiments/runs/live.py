@@ -175,8 +175,6 @@ def _agent(
 
 @dataclass
 class _Session:
-    """The phase in which flows are sending."""
-
     _scenario: Scenario
     _recording: Recording
     _net: EmulatedNetwork
@@ -194,7 +192,6 @@ class _Session:
     _next_health_s: float = 0.0
 
     def run(self) -> None:
-        """Run all flows and events to the end."""
         for flow, record in zip(self._scenario.flows, self._recording.flows, strict=True):
             record.base_rtt_us = self._net.base_rtt_us(flow.sender, flow.receiver)
             for name in (flow.sender, flow.receiver):
@@ -215,7 +212,6 @@ class _Session:
         self._look()
 
     def finish(self) -> None:
-        """Take the last samples, and record the network's counters."""
         self._over.set()
         self._sample()
         end_s = time.monotonic() + _LAST_ROWS_S
@@ -243,7 +239,6 @@ class _Session:
     # The threads of flows
 
     def _carry(self, flow: Flow, record: FlowRecord) -> None:
-        """Start a flow at its time, and wait for its end."""
         try:
             if self._over.wait(max(0.0, flow.start_s - self._now_s())):
                 return
@@ -279,11 +274,6 @@ class _Session:
     # The thread of the run
 
     def _look(self) -> None:
-        """Check all threads and processes.
-
-        Raises:
-            CcpError: If one failed.
-        """
         self._sample()
         if self._failed:
             raise self._failed[0]
@@ -295,7 +285,6 @@ class _Session:
         self._progress("flows are sending", min(self._now_s(), self._scenario.duration_s))
 
     def _sample(self) -> list[np.ndarray]:
-        """Read the new rows, and return them."""
         rows = self._trace.drain()
         new = [rows] if len(rows) else []
         self._rows += new

@@ -44,7 +44,6 @@ class Flows:
     """Maps 5-tuples to flows of a run."""
 
     def __init__(self, recording: Recording) -> None:
-        """Take the flows of a recording."""
         self._recording = recording
         self._connections: dict[str, dict[tuple[int, int], int]] = {}
         for flow in recording.flows:

@@ -41,7 +41,6 @@ class Notes:
     def __init__(
         self, decisions: IO[str] | None, events: list[Callable[[Event], None]], clock_us: Callable[[], int]
     ) -> None:
-        """Write to open files; see `notes`."""
         self._clock_us = clock_us
         self._events = events
         self._plane: Plane | None = None
@@ -111,8 +110,6 @@ def _of_features(directory: str | Path | None) -> Iterator[tuple[Path, str, Call
 def _writer(
     file: IO[bytes], kinds: str, line_of: Callable[[Event], bytes], clock_us: Callable[[], int]
 ) -> Callable[[Event], None]:
-    """Return a function that writes events to a file if their kind has this prefix."""
-
     def write(event: Event) -> None:
         if event.kind.startswith(kinds):
             file.write(line_of(dataclasses.replace(event, t_us=clock_us())))

@@ -43,9 +43,6 @@ def must_be_free(out: Path) -> None:
 def scratch(out: Path) -> Iterator[Path]:
     """Create a directory for a result; it is removed after the block unless it was renamed.
 
-    Args:
-        out: The result's final directory.
-
     Raises:
         ResultError: `result.cannot_write`.
     """
@@ -94,11 +91,6 @@ def incomplete(out: Path) -> Path:
 
 
 def _make(place: Path, out: Path) -> None:
-    """Make an empty scratch directory for a result.
-
-    Raises:
-        ResultError: `result.cannot_write`.
-    """
     try:
         made = [parent for parent in (out.parent, *out.parent.parents) if not parent.exists()]
         out.parent.mkdir(parents=True, exist_ok=True)

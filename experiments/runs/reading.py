@@ -32,7 +32,6 @@ class _Loader(yaml.SafeLoader):
     """YAML with intuitive numbers, and without duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Make a mapping; refuse duplicate keys."""
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
@@ -182,12 +181,7 @@ def _explain(message: str, raw: Any, kind: Any, origin: str, at: str) -> Scenari
 
 
 def closest(name: str, known: list[str]) -> str:
-    """Return the `fix` sentence for an unknown field: `rate` suggests `rate_bytes_per_s`.
-
-    Args:
-        name: The unknown name.
-        known: The valid names.
-    """
+    """Return the `fix` sentence for an unknown field: `rate` suggests `rate_bytes_per_s`."""
     longer = [one for one in known if one.startswith(f"{name}_")]
     return f"did you mean `{longer[0]}`?" if len(longer) == 1 else close_names(name, known, "field")
 

@@ -97,7 +97,6 @@ def _of_peers(
 
 
 def _events(recording: Recording, files: Sequence[Path]) -> pd.DataFrame:
-    """Return the events of flows, and of hosts as a whole."""
     told = [msgspec.convert(line, RegimeEvent) for file in files for line in lines_of(file)]
     frame = pd.DataFrame(
         [

@@ -53,7 +53,6 @@ class Screen(Report):
     """Prints lines and a progress bar on standard error."""
 
     def __init__(self, console: Console | None = None) -> None:
-        """Print to a console; by default standard error."""
         self._console = console or Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),

@@ -138,7 +138,6 @@ def _plane(
     directory: Path,
     clock_us: Callable[[], int],
 ) -> Iterator[Plane]:
-    """Make the agent, which controls the flows of a simulation from this process."""
     telemetry = scenario.network.telemetry is not None
     with notes(
         decisions=directory / leavings.DECISIONS if telemetry else None,
@@ -171,8 +170,6 @@ def _logged(file: Path) -> Iterator[None]:
 
 
 class _Agent:
-    """The agent in this thread, as seen by events."""
-
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
 
@@ -192,8 +189,6 @@ class _Here(Loader):
 
 @dataclass
 class _Session:
-    """The phase in which flows are sending."""
-
     _scenario: Scenario
     _recording: Recording
     _variants: Variants
@@ -205,7 +200,6 @@ class _Session:
     _next_tell_s: float = 0.0
 
     def run(self, progress: Progress) -> None:
-        """Run all flows and events to the end."""
         self._connect()
         start_us = self._recording.start_us
         last_us = start_us + round(self._scenario.duration_s * 1e6) + LINGER_US
@@ -221,7 +215,6 @@ class _Session:
                 progress("flows are sending", min(passed_s, self._scenario.duration_s))
 
     def finish(self) -> None:
-        """Record the counters of flows, network and agent."""
         self._recording.socket_rows = self._datapath.rows()
         outcomes = msgspec.json.decode(self._datapath.outcomes(), type=list[sim_traffic.Outcome])
         for flow, outcome in zip(self._recording.flows, outcomes, strict=False):
@@ -240,7 +233,6 @@ class _Session:
             facts["telemetry"] = {"published": self._told.published}
 
     def _connect(self) -> None:
-        """Add all flows to the simulator."""
         hosts = self._scenario.network.hosts
         for number, (flow, record) in enumerate(
             zip(self._scenario.flows, self._recording.flows, strict=True)

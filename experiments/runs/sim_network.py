@@ -42,7 +42,6 @@ class SimNetwork:
     """The links and routes of a running simulation."""
 
     def __init__(self, datapath: SimDatapath, graph: Graph) -> None:
-        """Wrap a simulation that carries packets over a graph."""
         self._datapath = datapath
         self._graph = graph
 

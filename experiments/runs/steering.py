@@ -80,10 +80,6 @@ def _import_path() -> str:
 def turn(waiting: Callable[[], None] = lambda: None, lock: Path = LOCK) -> Iterator[int]:
     """Wait for the right to add congestion controls to this machine's kernel, and hold it for a `with` block.
 
-    Args:
-        waiting: Called once if another run holds it.
-        lock: The lock file.
-
     Yields:
         The descriptor of the locked file. A process with a copy of it also holds the lock until it closes it.
 

@@ -191,9 +191,6 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
     return {name: frame.reindex(columns=list(COLUMNS[name])) for name, frame in frames.items()}
 
 
-# --- flows -------------------------------------------------------------------------------------------------
-
-
 def _connection_samples(recording: Recording) -> pd.DataFrame:
     parts = []
     for flow in recording.flows:
@@ -233,13 +230,11 @@ def _told(samples: Sequence[ConnectionSample], flow: str, start_us: int) -> pd.D
 
 
 def _known(values: np.ndarray, unknown: Sequence[int]) -> pd.Series:
-    """Replace placeholder values by null."""
     series = pd.Series(values.astype(np.float64))
     return series.mask(np.isin(values, np.array(unknown, dtype=np.uint64)))
 
 
 def _goodput(frame: pd.DataFrame, key: str) -> pd.Series:
-    """Return the goodput since the previous sample; null at the first sample."""
     before = frame.groupby(key, sort=False)[["t_s", "bytes_acked"]].diff()
     rate = before["bytes_acked"] / before["t_s"]
     return rate.where(before["t_s"] > 0)

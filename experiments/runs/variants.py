@@ -139,9 +139,6 @@ def _free_name(wanted: str, taken: set[str]) -> str:
     return name
 
 
-# --- in the agent -------------------------------------------------------------------------------------------
-
-
 def described(variants: Sequence[Variant], told: Told | None = None) -> Description:
     """Return the description of an agent that runs variants, each as a separate class.
 

@@ -52,7 +52,6 @@ def _do(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def _begin(parent: int) -> None:
-    """Prepare a process of the pool."""
     signal.signal(signal.SIGINT, _nothing)  # not ignored, because child programs would inherit that
     signal.signal(signal.SIGTERM, _leave)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

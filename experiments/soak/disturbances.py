@@ -211,7 +211,6 @@ class Disturber:
 
 @contextlib.contextmanager
 def _stepped(seconds: float) -> Iterator[None]:
-    """Step the machine's clock during a `with` block."""
     began_s, wall_s = time.monotonic(), time.time()
     time.clock_settime(time.CLOCK_REALTIME, wall_s + seconds)
     try:

@@ -46,7 +46,6 @@ class Pair:
     """
 
     def __init__(self, path: Path, load: Load, seed: int) -> None:
-        """Start the traffic."""
         self.path = path
         self._count = load.count
         ends = [str(path_of(host.namespace)) for host in (path.sender, path.receiver)]
@@ -203,13 +202,7 @@ class Network:
 
 @contextlib.contextmanager
 def network(pairs: int, load: Load, seed: int) -> Iterator[Network]:
-    """Make hosts with traffic for a `with` block.
-
-    Args:
-        pairs: Number of pairs of hosts.
-        load: Traffic of each pair.
-        seed: Seed of the traffic.
-    """
+    """Make hosts with traffic for a `with` block."""
     with ExitStack() as stack:
         made = Network([], load)
         for number in range(pairs):

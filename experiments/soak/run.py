@@ -99,10 +99,6 @@ class Outcome:
 def soak(options: Options, say: Callable[[str], None]) -> Outcome:
     """Run until the time is over, or until Ctrl-C.
 
-    Args:
-        options: Options of the test.
-        say: Called with lines of progress.
-
     Raises:
         CcpError: If the test cannot start.
     """
@@ -155,8 +151,6 @@ def slots_without(sockets: Set[Ends]) -> list[str]:
 
 
 class _Run:
-    """A running soak test."""
-
     def __init__(
         self,
         options: Options,
@@ -185,7 +179,6 @@ class _Run:
         self._say(f"VIOLATION: {what}")
 
     def go_on(self) -> None:
-        """Run rounds until the time is over."""
         end_s = 3600 * self._options.hours
         try:
             for pair in self._network.pairs:
@@ -255,7 +248,6 @@ class _Run:
         self._say(f"round {number} settled: {told}; {made} connections made")
 
     def _sampled(self) -> str:
-        """Add a sample to each series; return a summary."""
         looks = [self._look() for _ in range(LOOKS)]
         lives = {name: f"{name} {pid}" for name, pid in self._plant.pids().items()}
         lives["kernel"] = f"max flows {self._plant.max_flows}"
@@ -279,7 +271,6 @@ class _Run:
         return found
 
     def _wait_for_agent(self) -> None:
-        """Wait until algorithms control all flows."""
         began_s = time.monotonic()
         while in_law := [stats for stats in ebpf.observe(PIN_DIR).all_stats() if stats.law]:
             if time.monotonic() - began_s > self._options.patience_s:
@@ -290,7 +281,6 @@ class _Run:
             time.sleep(0.2)
 
     def _wait_for_slots(self) -> None:
-        """Wait until the slots of connections with vanished namespaces are freed."""
         end_s = time.monotonic() + ORPHANS_S
         while True:
             sockets = self._network.ccp_sockets()
@@ -304,7 +294,6 @@ class _Run:
             time.sleep(1.0)
 
     def _wait_for_telemetry(self) -> None:
-        """Wait until the receiver's measurements reach flows."""
         with self._plant.client() as client:
 
             def delivered() -> int:

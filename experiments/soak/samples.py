@@ -73,7 +73,6 @@ class Series:
     """All series of a run: `PROGRAM NAME` -> points."""
 
     def __init__(self) -> None:
-        """Start without series."""
         self.points: dict[str, list[Point]] = {}
 
     def add(self, at_s: float, what: str, life: str, values: Mapping[str, float]) -> None:

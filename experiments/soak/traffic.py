@@ -140,7 +140,6 @@ class Traffic:
                 self._begin(self._talk(client))
 
     async def _talk(self, client: Client) -> None:
-        """Connect, and take turns until this client ends."""
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             set_congestion(sock, self._random.choice(("ccp", "ccp", "ccp.soak", "ccp.reno")))
@@ -187,7 +186,6 @@ class Traffic:
 
 
 async def _answer(sock: socket.socket) -> None:
-    """Answer until the client closes the connection."""
     loop = asyncio.get_running_loop()
     try:
         while head := await _received(sock, HEADER.size):

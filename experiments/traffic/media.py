@@ -52,12 +52,7 @@ def require(where: str, cache: Path = CACHE) -> None:
 
 
 def files(n_segments: int, cache: Path = CACHE) -> dict[str, Path | str]:
-    """Return the content of the video's web server: name -> file, folder or text.
-
-    Args:
-        n_segments: Number of video segments to play.
-        cache: Directory of the video's files.
-    """
+    """Return the content of the video's web server: name -> file, folder or text."""
     page = Path(__file__).parent / "player"
     segments = cache / _SEGMENTS
     served: dict[str, Path | str] = {one.name: one for one in page.iterdir()}

@@ -45,8 +45,6 @@ class QuicOptions:
 
 
 class _Client:
-    """A client with one connection."""
-
     def __init__(
         self, number: int, spec: Quic, host: Host, server: files.FileServer, interval_us: int, _url: str
     ) -> None:
@@ -60,27 +58,22 @@ class _Client:
 
     @property
     def running(self) -> bool:
-        """Whether the client is downloading or waiting."""
         return self._program.process.poll() is None
 
     @property
     def failure(self) -> str | None:
-        """The failure, if any."""
         status = self._program.process.poll()
         return f"the client exited with {process.status(status)}" if status else None
 
     @property
     def complaints(self) -> list[str]:
-        """Its error output."""
         return [self._program.log()]
 
     @property
     def rows(self) -> Sequence[Row]:
-        """Its lines of JSON."""
         return self._program.rows
 
     def objects(self) -> list[ObjectResult]:
-        """Return its downloads."""
         done = [row for row in self.rows if "end_us" in row]
         return [
             ObjectResult(
@@ -96,15 +89,12 @@ class _Client:
         ]
 
     def playback(self) -> tuple[Played, ...]:
-        """Return nothing: there is no video."""
         return ()
 
     def join(self, timeout_s: float) -> None:
-        """Wait until it has exited and its output is read, or for the time limit."""
         self._program.join(timeout_s)
 
     def stop(self) -> None:
-        """Stop the client."""
         self._program.stop()
 
 

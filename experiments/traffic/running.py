@@ -159,7 +159,6 @@ class Outcome:
     """The outcome of traffic, determined once, by any thread: its result or its error."""
 
     def __init__(self) -> None:
-        """Start without an outcome."""
         self._found: TrafficResult | LabError | None = None
         self._finding = threading.Lock()
 

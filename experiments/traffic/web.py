@@ -116,32 +116,26 @@ class _Client:
 
     @property
     def running(self) -> bool:
-        """Whether it is downloading or waiting."""
         return self.process.poll() is None
 
     @property
     def failure(self) -> str | None:
-        """The failure, if any."""
         status = self.process.poll()
         return f"curl exited with status {status}" if status else None
 
     def objects(self) -> list[ObjectResult]:
-        """Return its downloads."""
         return self._objects
 
     def playback(self) -> tuple[Played, ...]:
-        """Return nothing: there is no video."""
         return ()
 
     def join(self, timeout_s: float) -> None:
-        """Wait until it has exited and its output is read, or for the time limit."""
         self.thread.join(timeout_s)
         if not self.thread.is_alive():  # it closed its output, so it is about to exit
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(_JOIN_TIMEOUT_S)
 
     def stop(self) -> None:
-        """Stop curl."""
         self._stopped.set()
         process.end([self.process])
         self.thread.join(_JOIN_TIMEOUT_S)

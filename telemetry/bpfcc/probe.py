@@ -151,13 +151,11 @@ class BccProbe:
         atexit.unregister(self._bpf.cleanup)  # bcc would keep everything until the process exits
 
     def __enter__(self) -> Self:
-        """Return the probe."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Remove the probe from the kernel."""
         self.close()
 
     # Creation
@@ -173,7 +171,6 @@ class BccProbe:
             )
 
     def _kinds(self, lib: Any) -> dict[str, int]:
-        """Return name -> type of all maps of the probe."""
         module = self._bpf.module
         # bcc's Python module does not declare these two.
         count_of, name_of = lib["bpf_num_tables"], lib["bpf_table_name"]

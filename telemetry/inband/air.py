@@ -61,10 +61,6 @@ class AirQueues:
     def __init__(self, txqs: Txqs, mtu_bytes: int) -> None:
         """Read the limits.
 
-        Args:
-            txqs: The queues of the interface.
-            mtu_bytes: Its maximum IP packet.
-
         Raises:
             NetlinkError: If the interface is gone.
         """

@@ -107,7 +107,6 @@ def queue_of(qdiscs: Sequence[Any], interface: Interface, air: Air | None = None
 
 
 def _drops(qdiscs: Sequence[Any]) -> Drops:
-    """Return which packets a queue drops."""
     kinds = {qdisc.get("kind") for qdisc in qdiscs}
     if not kinds <= _DROP_EARLY | _DROP_LATE or any(map(_loses, qdiscs)):
         return "unknown"

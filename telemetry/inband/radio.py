@@ -39,7 +39,6 @@ class Radios:
     """Reads the state of an interface's wireless links; use it in a `with` block."""
 
     def __init__(self, index: int) -> None:
-        """Open nl80211 for the interface with this index."""
         self._index = index
         self._iw = IW()
 
@@ -102,7 +101,6 @@ def _signed(octet: int) -> int:
 
 
 def _noises(survey: Sequence[Any]) -> Iterator[int]:
-    """Yield the noise of the channel in use [dBm]."""
     for channel in survey:
         info = channel.get_attr("NL80211_ATTR_SURVEY_INFO")
         if info is None or "NL80211_SURVEY_INFO_IN_USE" not in dict(info["attrs"]):

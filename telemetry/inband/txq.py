@@ -115,7 +115,6 @@ class Txqs:
         return list(radios.values()).count(radios.get(self._index, -1)) > 1
 
     def _ask(self, command: str, attributes: dict[int, bytes]) -> Iterator[memoryview]:
-        """Request a dump, and yield the attributes of each message."""
         body = _GENERIC.pack(NL80211_NAMES[command], 0, 0)
         for number, value in attributes.items():
             body += _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), number) + value
@@ -171,7 +170,6 @@ _NONE: Final = memoryview(b"")
 
 
 def _messages(answer: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Yield kind and payload of each message."""
     at = 0
     while at + _MESSAGE.size <= len(answer):
         length, kind, *_ = _MESSAGE.unpack_from(answer, at)
@@ -180,7 +178,6 @@ def _messages(answer: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 def _flat(attributes: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Yield number and value of each attribute."""
     at = 0
     while at + _ATTRIBUTE.size <= len(attributes):
         length, number = _ATTRIBUTE.unpack_from(attributes, at)

@@ -37,7 +37,6 @@ _SUMMARY: Final = msgspec.json.Decoder(Summary)
 
 
 def _native() -> AbstractContextManager[Any]:
-    """Return the native module, with its errors converted to IoamError."""
     return native(IoamError, "ioam.not_built", "telemetry.ioam")
 
 
@@ -98,10 +97,6 @@ def build(options: Sequence[Option], next_header: int = NO_NEXT_HEADER) -> tuple
 
     They also suit the socket options IPV6_HOPOPTS and IPV6_DSTOPTS.
 
-    Args:
-        options: The options.
-        next_header: Number of the protocol that follows.
-
     Raises:
         IoamError: `ioam.cannot_write`.
     """
@@ -145,12 +140,10 @@ class CaptureReader:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open the file."""
         with _native() as module:
             self._capture: IoamCapture = module.IoamCapture(os.fspath(path))
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield records in the order of the file."""
         while not self._capture.finished:
             yield from _RECORDS.decode(self._capture.read(BATCH_PKTS))
 

@@ -113,7 +113,6 @@ def _node(node: Node, timestamps: TimestampFormat, trace_type: int) -> str:
 
 
 def _when(what: Node | EdgeToEdge, timestamps: TimestampFormat) -> str:
-    """Return the time, or its known part."""
     ns = arrival_ns(what, timestamps)
     if ns is not None:
         return time(ns)

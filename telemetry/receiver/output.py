@@ -87,13 +87,7 @@ def json_lines(
 
 
 def json_line(body: ReceiverSignal | RegimeDecision, moment: Moment, **more: object) -> str:
-    """Return a message as JSON: kind, wall and monotonic time [us], and all fields, null where missing.
-
-    Args:
-        body: The message.
-        moment: Time of the message.
-        more: Additional fields.
-    """
+    """Return a message as JSON: kind, wall and monotonic time [us], and all fields, null where missing."""
     head = {"kind": kind_of(body), "t_wall_us": moment.wall_us, "t_mono_us": moment.mono_us}
     return msgspec.json.encode({**head, **msgspec.structs.asdict(body), **more}).decode()
 

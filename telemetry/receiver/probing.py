@@ -54,9 +54,6 @@ def ip_version(address: str) -> int:
     return 6 if ":" in address else 4
 
 
-# --- sockets -----------------------------------------------------------------------------------------------
-
-
 class _Channel(Protocol):
     """A socket for probes and answers."""
 
@@ -169,9 +166,6 @@ def _both_clocks(clock_us: Callable[[], int]) -> tuple[int, int]:
     return (before_us + after_us) // 2, wall_ns
 
 
-# --- prober ------------------------------------------------------------------------------------------------
-
-
 class Prober:
     """Sends probes to each peer at a constant rate, and returns RTTs.
 
@@ -258,9 +252,6 @@ class Prober:
             if rtt_us is not None:
                 self.answered += 1
                 yield Rtt(peer, t_us, rtt_us)
-
-
-# --- responder ---------------------------------------------------------------------------------------------
 
 
 class Responder:

@@ -28,9 +28,6 @@ COUNTERS: Final[dict[str, tuple[str, ...]]] = {
 def parse_netstat(text: str) -> dict[str, int]:
     """Parse a file like /proc/net/netstat: pairs of lines, names above values.
 
-    Args:
-        text: Content of the file.
-
     Returns:
         Group and name, as in `IpExtInCEPkts` -> value. Other lines are skipped.
     """

@@ -61,7 +61,6 @@ class Options:
     per_flow: bool = False
 
     def __post_init__(self) -> None:
-        """Check that the times fit together."""
         for name in ("window_ms", "interval_ms", "probe_ms"):
             if getattr(self, name) < 1:
                 raise _bad_option(f"invalid {name}: {getattr(self, name)}", "give at least 1 ms")
@@ -182,7 +181,6 @@ class Receiver:
             raise
 
     def _open(self) -> None:
-        """Open all sources that are permitted."""
         options, how, missing = self.options, self.available.how, self.available.missing
         if options.probe is not None and options.peers:
             interval_us = options.probe_ms * 1000
@@ -282,7 +280,6 @@ class Receiver:
     # Turns
 
     def _read(self) -> None:
-        """Read sockets and counters."""
         began_us = self._clock_us()
         if self._sockets is not None:
             readings = list(self._sockets.read())

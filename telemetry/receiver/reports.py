@@ -33,12 +33,7 @@ class PeerReports:
         self._peers: dict[str, _Reports] = {}
 
     def take(self, sample: Sample, ours: Collection[str]) -> None:
-        """Take a message of the bus; others than such reports are ignored.
-
-        Args:
-            sample: A sample of any kind.
-            ours: This host's addresses.
-        """
+        """Take a message of the bus; others than such reports are ignored."""
         body = sample.body
         if (
             not isinstance(body, ReceiverSignal)

@@ -143,7 +143,6 @@ class DetectorOptions(Struct, frozen=True, kw_only=True):
     start: Regime = SINGLE_OWNER
 
     def __post_init__(self) -> None:
-        """Check the parameters."""
         for name in ("delta_ms", "noise_ce_marks", "noise_retransmits", "cooldown_s", "baseline_ms"):
             value = getattr(self, name)
             _check(value is None or 0 <= value < math.inf, name, value, "give 0 or more")
@@ -177,7 +176,6 @@ class Detector:
     """
 
     def __init__(self, options: DetectorOptions | None = None) -> None:
-        """Start without history."""
         self.options = options or DetectorOptions()
         self.regime: Regime = SHARED
         self._scores: deque[int] = deque(maxlen=self.options.window)
@@ -259,11 +257,9 @@ class _Baseline:
 
     @property
     def is_known(self) -> bool:
-        """Whether it was given, or learned from enough intervals."""
         return not self._to_learn
 
     def learn(self, observation: Observation, passed_s: float) -> None:
-        """Add an interval, `passed_s` after the previous one."""
         if self._is_given:
             return
         tail_ms, least_ms = observation.rtt_tail_ms, observation.rtt_min_ms

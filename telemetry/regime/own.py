@@ -92,7 +92,6 @@ class _Load:
         self._without_queue: deque[float] = deque(maxlen=in_a_row)
 
     def fills(self, latest: float | None, is_empty: bool, passed_s: float) -> bool:
-        """Add an interval, and return whether the path was full in it."""
         rate = self._mean(latest)
         self._most.add(rate, passed_s)
         self._most_without_queue.add(_lasting(self._without_queue, rate if is_empty else None), passed_s)

@@ -27,12 +27,7 @@ _FAILED: Final = Failure(
 
 
 def attach(lines: Path, *arguments: str) -> Program:
-    """Start `ccp rtcp attach --json`; `wait_ready` waits until its congestion controls are available.
-
-    Args:
-        lines: File for its output.
-        *arguments: More of its arguments.
-    """
+    """Start `ccp rtcp attach --json`; `wait_ready` waits until its congestion controls are available."""
     return Program(["rtcp", "attach", "--json", "--no-keep", *arguments], lines, _FAILED, tells=True)
 
 
