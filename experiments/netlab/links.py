@@ -31,7 +31,6 @@ MAX_TBF_RATE_BYTES_PER_S: Final = 2**32 - 1
 _ROOT_HANDLE: Final = 0x10000
 _FIRST_INDEX: Final = 1000
 _CARRIER_TIMEOUT_S: Final = 5.0
-_NUD_PERMANENT: Final = 0x80  # <linux/neighbour.h>
 IFA_F_NODAD: Final = 0x02  # <linux/if_addr.h>: usable immediately, without duplicate address detection
 _T = TypeVar("_T")
 

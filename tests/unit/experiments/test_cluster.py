@@ -198,7 +198,7 @@ def test_another_ccplane_is_refused(here: Here, tmp_path: Path) -> None:
     finally:
         here.end(worker)
     assert error.slug == "sweep.other_version"
-    assert "different: Python modules;" in error.why
+    assert "differences: Python modules;" in error.why
     assert len(ResultSet.load(tmp_path / "s")) == 0
 
 

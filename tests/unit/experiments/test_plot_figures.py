@@ -212,7 +212,7 @@ def test_bars_are_medians_with_intervals_in_groups_of_ascending_numbers() -> Non
     kernel = axes.containers[0]
     assert [bar.get_height() for bar in kernel] == pytest.approx([40.24, 36.24, 32.24])
     assert legend_of(figure) == ["kernel CUBIC", "ccplane CUBIC"]
-    assert "median and 95 % interval, n = 10 each; seeds 1 to 5" in texts(figure)
+    assert "median and 95 % interval, n = 10; seeds 1 to 5" in texts(figure)
 
 
 def test_bars_have_the_colour_of_their_algorithm() -> None:
@@ -242,7 +242,7 @@ def test_a_single_run_has_no_interval_and_the_note_says_so() -> None:
     figure = plots.bars(
         repeats(1)[lambda one: one["delay_us"] == 10_000], "goodput_bytes_per_s", group="loss_ratio"
     )
-    assert "median, n = 1 each; seed 1" in texts(figure)
+    assert "median, n = 1; seed 1" in texts(figure)
 
 
 def test_lines_are_in_order_of_the_axis_and_in_its_unit() -> None:
@@ -286,7 +286,7 @@ def test_a_heat_map_has_a_panel_an_algorithm_and_writes_its_values() -> None:
     ]
     assert len(ours.texts) == 5
     assert any(patch.get_hatch() for patch in ours.patches)
-    assert "where · median, n = 5 each; seeds 1 to 5" in texts(figure)
+    assert "where · median, n = 5; seeds 1 to 5" in texts(figure)
 
 
 def test_a_heat_map_of_nothing_is_refused() -> None:

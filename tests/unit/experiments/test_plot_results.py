@@ -138,7 +138,7 @@ def test_each_point_of_a_sweep_is_told_where_it_is_drawn_alone() -> None:
 
 def test_flows_of_one_run_are_no_repeats() -> None:
     figure = of_sweep(Sweep(table(loss_ratio=[0.0, 0.1]), "loss_ratio"))["goodput-lines"]
-    assert "n = 2 each; seeds 1 to 2" in figure.get_supxlabel()
+    assert "n = 2; seeds 1 to 2" in figure.get_supxlabel()
     drawn = next(line for line in figure.axes[0].lines if line.get_linestyle() == "-")
     assert drawn.get_ydata().tolist() == [16, 16]
 

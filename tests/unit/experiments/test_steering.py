@@ -183,7 +183,7 @@ def test_a_lock_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "why"),
     [
-        ("import sys; print('last words', file=sys.stderr)", "it ended"),
+        ("import sys; print('last words', file=sys.stderr)", "it exited"),
         ("import time; time.sleep(60)", "it does not answer"),
     ],
 )

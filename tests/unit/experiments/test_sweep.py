@@ -230,7 +230,7 @@ def test_a_run_that_fails_keeps_no_other_from_running(tmp_path: Path, kernel: Ke
     report, text = screen()
     results = sweep(GRID, out=tmp_path / "s", report=report)
     assert len(results) == 9
-    assert "9 done now; 3 missing, 3 of them failed" in text.getvalue()
+    assert "9 now; 3 missing, 3 of them failed" in text.getvalue()
     assert "lab.timeout: too long" in text.getvalue()
     assert [one["error"]["slug"] for one in results.failed] == ["lab.timeout"] * 3
     kernel.fail = lambda _scenario: None
