@@ -1,7 +1,7 @@
 """Linux network namespaces from the view of a thread: `setns(2)` moves only the calling thread.
 
 Sockets that a thread opens, and files that it opens under /proc/thread-self/net and /proc/sys/net, belong to
-its namespace for good. New threads start in the namespace of their creator.
+its namespace permanently. New threads start in the namespace of their creator.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     sta1 --air-- ap1 --wire, shaped-- ap2 --air, lossy-- sta2
        `--------------- broker ----------------'
 
-Data flow from left to right. The wire is the bottleneck, with a buffer in ap1; the air behind ap2 drops
+Data flow from left to right. The wire is the bottleneck, with a buffer in ap1; the air after ap2 drops
 packets at random. The broker has separate links to both stations, so that telemetry does not disturb the
 measured path.
 """
@@ -62,7 +62,7 @@ class Chain:
     conditions: Conditions = USUAL
 
     def lose(self, ratio: float) -> None:
-        """Make the air behind ap2 drop this share of packets at random.
+        """Make the air after ap2 drop this share of packets at random.
 
         Raises:
             LabError: `lab.command_failed`, without netem in the kernel.

@@ -22,7 +22,7 @@ class Conditions:
 
     Attributes:
         rate_bytes_per_s: Rate of the wire.
-        delay_ms: Delay of the air behind ap2, towards sta2 [ms].
+        delay_ms: Delay of the air after ap2, towards sta2 [ms].
     """
 
     rate_bytes_per_s: float = RATE_BYTES_PER_S

@@ -55,7 +55,7 @@ def record(chain: Chain, folder: Path, *, loss_ratio: float, phase_s: int) -> No
     Args:
         chain: The network.
         folder: Folder for the files.
-        loss_ratio: Share of packets that the air behind ap2 loses.
+        loss_ratio: Share of packets that the air after ap2 loses.
         phase_s: Length of each phase [s].
 
     Raises:

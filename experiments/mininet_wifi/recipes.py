@@ -65,7 +65,7 @@ class Run:
 
     Attributes:
         variant: Its congestion control.
-        loss_ratio: Share of its packets that the air behind ap2 loses.
+        loss_ratio: Share of its packets that the air after ap2 loses.
     """
 
     variant: Variant
@@ -79,7 +79,7 @@ class Recipe:
     Attributes:
         title: Title of the picture.
         variants: Each runs at each loss.
-        losses: Shares of packets that the air behind ap2 loses.
+        losses: Shares of packets that the air after ap2 loses.
         seconds: Duration of each flow [s].
         panels: Columns of `Transfer.rows` to draw over time, from top to bottom; empty for a bar of goodput
             for each flow.
@@ -124,7 +124,7 @@ FIGURES: Final[Mapping[int, Recipe]] = {
         "Losses that telemetry sees, and the window", (_KERNEL,), (0.02,), 15, ("cwnd_bytes", "lost_pkts")
     ),
     5: Recipe(
-        "The bounded queue behind ap1, and the window",
+        "The bounded queue of ap1, and the window",
         (_KERNEL,),
         (0.0,),
         15,

@@ -44,7 +44,7 @@ def main(module: str, about: str, build: Callable[[], contextlib.AbstractContext
         type=float,
         default=0.05,
         metavar="RATIO",
-        help="Loss ratio of the air behind ap2 [default: 0.05]",
+        help="Loss ratio of the air after ap2 [default: 0.05]",
     )
     parser.add_argument(
         "--seconds",

@@ -62,7 +62,7 @@ class Transfer:
             A row for each summary: `t_s`, since the first summary or socket sample. From the flow's packets:
             `cwnd_bytes` (the last one), and since the previous row `received_pkts`, `lost_pkts`,
             `lost_link_pkts`, `lost_congestion_pkts`. Of the wire: `queue_depth_pkts`, `queue_free_pkts`,
-            `arrival_pkts_per_s`. Of the air behind ap2: `rssi_dbm`, `data_rate_bytes_per_s`. From the last
+            `arrival_pkts_per_s`. Of the air after ap2: `rssi_dbm`, `data_rate_bytes_per_s`. From the last
             socket sample: `srtt_us`, `bytes_acked`, `retransmits_pkts`. None where unknown.
         """
         rows: list[dict[str, float | None]] = []

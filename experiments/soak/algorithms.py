@@ -6,7 +6,7 @@ from typing import Final
 
 NAME: Final = "soak"
 
-_GOOD: Final = '''"""CUBIC that listens: version {version} of the soak."""
+_GOOD: Final = '''"""CUBIC with telemetry: version {version} of the soak test."""
 
 from ccp_algs.api import Sample
 from ccp_algs.cubic import Cubic
@@ -15,7 +15,7 @@ from ccp_algs.registry import register
 
 @register("soak")
 class Soak(Cubic):
-    """CUBIC, which counts what it hears."""
+    """CUBIC that counts its telemetry samples."""
 
     heard = 0
 
@@ -32,9 +32,9 @@ _RAISES: Final = """
 
 BAD: Final[tuple[tuple[str, str, str], ...]] = (
     ("a syntax error", "    heard = 0", "    heard = ("),
-    ("an import that is not there", "ccp_algs.cubic", "ccp_algs.no_such_module"),
+    ("a missing import", "ccp_algs.cubic", "ccp_algs.no_such_module"),
     ("no algorithm", "class Soak(Cubic)", "class Soak"),
-    ("a callback that raises at once", "    heard = 0", "    def on_create(self, info):\n        1 / 0"),
+    ("a callback that raises immediately", "    heard = 0", "    def on_create(self, info):\n        1 / 0"),
     ("a program that does not compile", "    heard = 0", '    program = "(def (Report (acked 0)) (when"'),
 )
 """Description of the fault, text of a good version, and its replacement."""

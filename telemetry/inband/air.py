@@ -1,4 +1,4 @@
-"""mac80211's queues behind a wireless interface, as input of the native node."""
+"""mac80211's queues of a wireless interface, as input of the native node."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class NodeInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         queue_depth_unit: Unit of its queue depth; None for packets if it writes ccplane's snapshot, else
             unknown.
         queue_is_unlimited: Whether its queue is known never to be full although the node does not report
-            that, such as that of a radio behind a slower link. Otherwise the cause of its losses is unknown.
+            that, such as that of a radio after a slower link. Otherwise the cause of its losses is unknown.
     """
 
     name: str = ""

@@ -1,4 +1,4 @@
-"""Properties of the queue behind an interface: its limit, its rate, and its kind of drops."""
+"""Properties of the queue of an interface: its limit, its rate, and its kind of drops."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Queue(msgspec.Struct, kw_only=True, frozen=True):
         link_rate_bytes_per_s: Rate at which it drains while busy; None if unknown [bytes/s].
         drops: Packets that it drops: `early`, arriving ones; `late`, also queued ones; `unknown`, possibly
             also some like a lossy link.
-        air: mac80211's queues behind it; None if there are none, or they are unknown.
+        air: mac80211's queues below it; None if there are none, or they are unknown.
     """
 
     known: bool
@@ -73,7 +73,7 @@ def queue_of(qdiscs: Sequence[Any], interface: Interface, air: Air | None = None
     Args:
         qdiscs: The interface's disciplines, from pyroute2.
         interface: The interface.
-        air: mac80211's queues behind it, if any.
+        air: mac80211's queues below it, if any.
     """
     behind = [qdisc for qdisc in qdiscs if qdisc.get("kind") not in _NOT_BEHIND]
     root = next((qdisc for qdisc in behind if qdisc["parent"] == TC_H_ROOT), None)
