@@ -1,5 +1,3 @@
-"""The demonstration over Wi-Fi, as far as it needs none: what is judged, read back and said."""
-
 from __future__ import annotations
 
 import contextlib
@@ -46,7 +44,6 @@ def summary(**fields: Any) -> IntSummary:
 
 
 def seen(**changes: Any) -> Seen:
-    """What a good run records, but for some things."""
     good = {
         "packets": [record(WIRE_ID, AIR_ID)] * LEAST_PKTS,
         "summaries": [summary()] * 100,
@@ -159,12 +156,7 @@ def test_an_access_point_has_an_open_network_on_its_channel() -> None:
     )
 
 
-# --- errors ---
-
-
 class Broken:
-    """A host in which every program prints a complaint and ends."""
-
     name = "ap1"
     ipv6 = "fd78::1"
 
@@ -177,8 +169,6 @@ class Broken:
 
 
 class Deaf:
-    """An agent without flows."""
-
     def ask(self, what: object) -> list[dict[str, Any]]:
         return []
 

@@ -1,5 +1,3 @@
-"""From data to figures: labels, units, values, and what is missing."""
-
 from __future__ import annotations
 
 import math
@@ -16,7 +14,6 @@ from experiments.plots import distributions, style
 
 
 def flow_samples(*flows: str) -> pd.DataFrame:
-    """Flows of 1 MB/s whose windows grow, for 3 s."""
     t_s = np.arange(0.1, 3.05, 0.1)
     one = {
         "t_s": t_s,
@@ -44,7 +41,6 @@ def link_samples() -> pd.DataFrame:
 
 
 def repeats(n: int = 5) -> pd.DataFrame:
-    """Two algorithms at three losses and two delays, n repeats each."""
     return pd.DataFrame(
         [
             {
@@ -69,9 +65,6 @@ def texts(figure: Figure) -> set[str]:
 
 def legend_of(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-
-
-# --- time series ---
 
 
 def test_series_have_a_panel_a_column_with_its_unit_and_one_for_queues() -> None:
@@ -158,9 +151,6 @@ def test_conditions_stand_side_by_side_with_the_same_panels_and_limits() -> None
     np.testing.assert_allclose(lossy_goodput.lines[1].get_ydata(), 8, rtol=1e-5)
 
 
-# --- distributions ---
-
-
 def test_cdf_is_of_known_values_and_tells_how_many() -> None:
     table = pd.DataFrame(
         {"algorithm": ["cubic"] * 4 + ["reno"], "rtt_us": [3000.0, 1000, np.nan, 2000, np.nan]}
@@ -198,9 +188,6 @@ def test_the_ellipse_is_that_of_one_standard_deviation() -> None:
     assert centre.tolist() == [10, 20]
     assert (width, height) == pytest.approx((2 * 6 * spread, 2 * spread))
     assert angle % 180 == pytest.approx(math.degrees(math.atan2(4, 3)))
-
-
-# --- comparisons ---
 
 
 def test_bars_are_medians_with_intervals_in_groups_of_ascending_numbers() -> None:

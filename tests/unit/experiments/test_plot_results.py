@@ -1,5 +1,3 @@
-"""All the figures of a run and of a sweep."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -38,8 +36,6 @@ def result(**given: pd.DataFrame) -> Result:
 
 
 class Sweep:
-    """What `of_sweep` uses of a `ResultSet`."""
-
     name = "a sweep"
     directory = Path("out/a-sweep")
 
@@ -52,7 +48,6 @@ class Sweep:
 
 
 def table(**axes: list[Any]) -> pd.DataFrame:
-    """Two flows of one algorithm each run, two runs for each combination of the axes."""
     product = pd.MultiIndex.from_product(axes.values(), names=axes.keys()).to_frame(index=False)
     rows = []
     for combination in product.to_dict("records"):

@@ -1,5 +1,3 @@
-"""Scenarios: read from YAML, checked in one report that names every field, written, and hashed."""
-
 from __future__ import annotations
 
 import re
@@ -58,9 +56,6 @@ def with_event(event: str) -> str:
     return f"{TEXT}events:\n  - {event}\n"
 
 
-# --- reading -----------------------------------------------------------------------------------------------
-
-
 def test_a_number_with_an_exponent_is_a_number() -> None:
     assert reading.parse_yaml("[12.5e6, 1e3, 1.5, -2e-3, 1e, e3]") == [12.5e6, 1e3, 1.5, -2e-3, "1e", "e3"]
 
@@ -115,9 +110,6 @@ def test_the_examples_of_the_documents_can_be_run(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).write_text(content)
     assert len(Grid.load(tmp_path / "grid.yaml").points()) == 3 * 2 * 2
-
-
-# --- checking ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -252,9 +244,6 @@ def test_a_bare_topology_is_a_graph() -> None:
 def test_telemetry_of_a_shape_is_that_of_its_graph(shape: PointToPoint | Dumbbell | ParkingLot) -> None:
     assert shape.expanded().telemetry == TELEMETRY
     assert Graph.of(shape.expanded()).expanded() == shape.expanded()
-
-
-# --- hashing -----------------------------------------------------------------------------------------------
 
 
 def test_the_hash_changes_with_every_field() -> None:

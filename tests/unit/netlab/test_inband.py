@@ -1,5 +1,3 @@
-"""In-band telemetry of a network: what cannot be is said with its field, the emulator reads what is meant."""
-
 from __future__ import annotations
 
 import os

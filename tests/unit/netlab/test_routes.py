@@ -1,5 +1,3 @@
-"""Packets take the fewest links, and buffers have the size that the paths give them."""
-
 from __future__ import annotations
 
 import msgspec
@@ -22,7 +20,6 @@ FAST = Direction(rate_bytes_per_s=1e6, delay_us=10_000)
 
 
 def with_detour() -> Graph:
-    """a - x - b, and from x to b also over y, and a second link between x and y."""
     return graph_of(
         Topology(
             hosts=("a", "b"),
@@ -97,9 +94,6 @@ def test_a_way_that_is_none_is_refused(path: list[str], where: str, message: str
     assert message in caught.value.message
 
 
-# --- buffers -----------------------------------------------------------------------------------------------
-
-
 def buffer(forward: Direction, backward: Direction | None = None) -> Buffer | None:
     return graph_of(point_to_point(forward, backward)).directions[0].buffer
 
@@ -162,9 +156,6 @@ def test_bdp_without_rate_or_delay_is_refused() -> None:
         buffer(Direction(rate_bytes_per_s=1e6, buffer=Buffer(bdp=1)))
     assert [error.where for error in several.value.errors] == ["link>.buffer.bdp", "link<.buffer.bdp"]
     assert "delay" in several.value.errors[0].why
-
-
-# --- changes -----------------------------------------------------------------------------------------------
 
 
 def test_a_change_leaves_the_rest_and_the_buffer() -> None:

@@ -1,5 +1,3 @@
-"""Topologies are what their names say, and what cannot be built is said with its field."""
-
 from __future__ import annotations
 
 import re
@@ -20,7 +18,6 @@ TWO = Topology(hosts=("a", "b"), links=(PLAIN,))
 
 
 def problems(topology: Topology) -> dict[str, str]:
-    """Return what is wrong: field -> message."""
     with pytest.raises(CcpError) as caught:
         check(topology)
     errors = caught.value.errors if isinstance(caught.value, Several) else (caught.value,)

@@ -1,5 +1,3 @@
-"""What a soak came to is told by its exit code, and kept whole."""
-
 from __future__ import annotations
 
 import io

@@ -1,5 +1,3 @@
-"""A program that plays and tells: what is heard of it, and what becomes of it."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""`ccp ioam decode`: what people and programs read."""
-
 from __future__ import annotations
 
 import json
