@@ -49,9 +49,9 @@ class Run:
     edited: bool = False
 
 
-CLEAN: Final = "No loss: CUBIC in Python is CUBIC"
-LOSSY: Final = "0.5 % random loss: Python adds a rule"
-EDIT: Final = "0.5 % random loss: an edit, live"
+CLEAN: Final = "No loss: ccplane and kernel CUBIC agree"
+LOSSY: Final = "0.5 % random loss: a rule in Python"
+EDIT: Final = "0.5 % random loss: a live edit"
 ACTS: Final = (CLEAN, LOSSY, EDIT)
 RUNS: Final = (
     Run(CLEAN, "kernel/cubic", "kernel CUBIC"),

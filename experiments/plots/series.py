@@ -165,11 +165,11 @@ def _draw_limit(axes: Axes, limit: float, unit: str) -> None:
     axes.axhline(limit, color=style.FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
     axes.annotate(
         f"payload limit {limit:.1f} {unit}",
-        (1, limit),
-        (0, 2),
+        (0, limit),
+        (3, 2),
         xycoords=axes.get_yaxis_transform(),
         textcoords="offset points",
-        ha="right",
+        ha="left",
         va="bottom",
         fontsize=7,
         color=style.FAINT,

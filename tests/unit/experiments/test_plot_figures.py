@@ -222,7 +222,7 @@ def test_a_combination_without_a_value_has_no_bar() -> None:
     table.loc[(table["algorithm"] == "cubic") & (table["loss_ratio"] == 0), "goodput_bytes_per_s"] = np.nan
     figure = plots.bars(table, "goodput_bytes_per_s", group="loss_ratio")
     assert math.isnan(figure.axes[0].containers[2][0].get_height())
-    assert any("n = 0 to 10 each" in text for text in texts(figure))
+    assert any("n = 0 to 10;" in text for text in texts(figure))
 
 
 def test_a_single_run_has_no_interval_and_the_note_says_so() -> None:

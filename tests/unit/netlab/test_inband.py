@@ -44,7 +44,7 @@ def with_telemetry(telemetry: Int = ALL, topology: Topology = CHAIN, **changes: 
 @pytest.mark.parametrize(
     ("nodes", "where", "message"),
     [
-        ((IntNode("ap3", ("transit",)),), "telemetry.nodes[0].name", "no node `ap3`"),
+        ((IntNode("ap3", ("transit",)),), "telemetry.nodes[0].name", "unknown node `ap3`"),
         ((IntNode("ap1", ("sink", "sink")),), "telemetry.nodes[0].roles", "a role twice"),
         ((IntNode("ap1", ("sink",)), IntNode("ap1", ("source",))), "telemetry.nodes", "2 times"),
         (

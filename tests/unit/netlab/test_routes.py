@@ -78,12 +78,12 @@ def test_a_way_is_switched_in_both_directions_or_one() -> None:
     ("path", "where", "message"),
     [
         ([], "path", "empty"),
-        (["x", "z"], "path[0]", "no host `x`"),
+        (["x", "z"], "path[0]", "unknown host `x`"),
         (["a", "x", "b"], "path[2]", "no link connects `x` to `b`"),
         (["a", "x", "y", "z", "b"], "path[2]", "several links"),
         (["a", "x", "up", "x", "z", "b"], "path[3]", "several links"),
-        (["a", "in", "up", "up2", "z", "b"], "path[3]", "comes to `x` twice"),
-        (["a", "x", "z"], "path[2]", "no host `z`"),
+        (["a", "in", "up", "up2", "z", "b"], "path[3]", "passes `x` twice"),
+        (["a", "x", "z"], "path[2]", "unknown host `z`"),
     ],
 )
 def test_a_way_that_is_none_is_refused(path: list[str], where: str, message: str) -> None:
