@@ -1,4 +1,4 @@
--- Dissector of ccplane's experimental IPv6 options (docs/ioam.md) for Wireshark and tshark.
+-- Wireshark and tshark: dissector of ccplane's experimental IPv6 options (docs/ioam.md).
 --   tshark -X lua_script:"$(ccp ioam dissector)" -r capture.pcap -O ccplane
 
 local ccplane = Proto("ccplane", "ccplane's options")
