@@ -85,11 +85,6 @@ def foreign_s(before: Mapping[int, Process], after: Mapping[int, Process], own: 
     Kernel threads do not count: most of their work is caused by our packets. Soft interrupts count for the
     interrupted process, or for none. A process that started and ended in between counts if its parent waited
     for it and is not init.
-
-    Args:
-        before: All processes at the first reading.
-        after: All processes at the second reading.
-        own: Processes of the benchmark, at either reading.
     """
     ours = set(own)
     taken_s = 0.0

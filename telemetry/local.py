@@ -26,12 +26,7 @@ class LocalBus:
     """Delivers messages from a publisher to all other subscribers."""
 
     def __init__(self, clock_us: Callable[[], int], form: Format = "json") -> None:
-        """Create a bus without members.
-
-        Args:
-            clock_us: The clock of all members [us].
-            form: Format of messages.
-        """
+        """Create a bus without members."""
         self._clock_us = clock_us
         self._form = form
         self._members: list[Member] = []

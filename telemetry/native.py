@@ -12,13 +12,7 @@ from telemetry.errors import TelemetryError
 
 @contextmanager
 def native(error: type[TelemetryError], not_built: str, where: str) -> Iterator[Any]:
-    """Yield the native module for a `with` block.
-
-    Args:
-        error: Class for errors of the module; slug and texts stay.
-        not_built: Slug of the error if the module is missing.
-        where: What needs the module.
-    """
+    """Yield the native module for a `with` block."""
     try:
         from ccplane.base import _native
     except ImportError as lacking:

@@ -26,12 +26,7 @@ from experiments.learning.training import (
 
 
 def policy_of(state: dict[str, Any], about: dict[str, Any]) -> bytes:
-    """Return the content of a policy file.
-
-    Args:
-        state: `state_dict` of an actor-critic policy of Stable-Baselines3.
-        about: Metadata of its checkpoint (`training.read_about`).
-    """
+    """Return the content of a policy file."""
     tensors: dict[str, NDArray[np.float32]] = {}
     for i, (weight, bias) in enumerate(actor(state).layers):
         tensors |= {f"{i}.weight": weight, f"{i}.bias": bias}
@@ -67,10 +62,6 @@ def initial_policy(training: Training) -> Policy:
 
 def export(checkpoint: Path, file: Path) -> str:
     """Write the policy of a checkpoint, and its SHA-256 to a file with the suffix `.sha256`.
-
-    Args:
-        checkpoint: One of `training.checkpoints`.
-        file: The policy file to write, `*.safetensors`.
 
     Returns:
         The hash, hexadecimal.

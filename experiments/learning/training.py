@@ -296,11 +296,6 @@ def _array(tensor: torch.Tensor) -> NDArray[np.float32]:
 def start(training: Training, directory: Path, reward: RewardFile | None = None) -> Trainer:
     """Begin a training in a directory.
 
-    Args:
-        training: The configuration; `reward_sha256` is filled in.
-        directory: The directory.
-        reward: The reward; None for the shipped policy's.
-
     Raises:
         LearningError: `learning.exists` if the directory holds a training already, `learning.cannot_write`.
     """

@@ -128,13 +128,6 @@ def join_air(
 ) -> list[Interface]:
     """Let stations join an access point, all with addresses, which are the first ones of their hosts.
 
-    Args:
-        number: Number of the network, part of the addresses.
-        access_point: A host with a radio.
-        stations: Hosts with a radio each.
-        name: Name of the network (SSID).
-        channel: A key of `radios.CHANNELS`.
-
     Returns:
         The access point's interface, and each station's.
 

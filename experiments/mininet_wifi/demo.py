@@ -52,12 +52,6 @@ TIMEOUT_S: Final = 180.0
 def record(chain: Chain, folder: Path, *, loss_ratio: float, phase_s: int) -> None:
     """Run the demo, and record it in a folder; `recorded` reads it.
 
-    Args:
-        chain: The network.
-        folder: Folder for the files.
-        loss_ratio: Share of packets that the air after ap2 loses.
-        phase_s: Length of each phase [s].
-
     Raises:
         CcpError: If a part of the demo cannot start.
     """
@@ -74,10 +68,6 @@ def record(chain: Chain, folder: Path, *, loss_ratio: float, phase_s: int) -> No
 @contextlib.contextmanager
 def agent_at_source(chain: Chain, algorithms: Sequence[str]) -> Iterator[Client]:
     """Run an agent that controls sta1's flows and listens to the broker; yield its client.
-
-    Args:
-        chain: The network; its broker runs.
-        algorithms: As for `ccp run`.
 
     Raises:
         LoadError: `load.agent`.

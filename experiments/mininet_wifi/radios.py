@@ -81,11 +81,6 @@ def give_radio(radio: str, host: Host) -> None:
 def start_access_point(host: Host, name: str, channel: int) -> None:
     """Run hostapd on a host's radio until the lab closes, and wait until the access point is up.
 
-    Args:
-        host: A host with a radio.
-        name: Name of the network (SSID), open to all.
-        channel: A key of CHANNELS.
-
     Raises:
         WifiError: `wifi.not_up`.
         LabError: `lab.no_command`, without hostapd.

@@ -27,13 +27,7 @@ FINDINGS: Final = "findings.json"
 
 
 def main(module: str, about: str, build: Callable[[], contextlib.AbstractContextManager[Chain]]) -> int:
-    """Run the demo on a chain as the command line asks; return the exit status.
-
-    Args:
-        module: Name of the module that runs.
-        about: Description for the help.
-        build: Makes the chain, and removes it.
-    """
+    """Run the demo on a chain as the command line asks; return the exit status."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}",
         description=about,

@@ -62,11 +62,6 @@ class Control:
     def request(self, do: str, *, timeout_s: float = ANSWER_TIMEOUT_S, **fields: Any) -> Any:
         """Send a request, and return the emulator's answer.
 
-        Args:
-            do: Name of the request.
-            timeout_s: Time limit [s].
-            **fields: The other fields of the request.
-
         Raises:
             LabError: `lab.emulator_refused`, `lab.emulator_died`, `lab.timeout`, or `lab.closed` after
                 `close`.

@@ -15,9 +15,6 @@ from ccplane.base.errors import CcpError
 def main(arguments: list[str]) -> int:
     """Emulate until the request to stop.
 
-    Args:
-        arguments: File descriptors of the control channel and of the hosts' TUN devices.
-
     Returns:
         The exit status: 0, or 1 if the network could not be emulated; the reason is on standard error.
     """

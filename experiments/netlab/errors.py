@@ -54,13 +54,7 @@ def bad_value(message: str, where: str, fix: str) -> LabError:
 
 
 def from_kernel(error: OSError, doing: str, where: str) -> LabError:
-    """Return the error for a system call or netlink request that the kernel refused.
-
-    Args:
-        error: The kernel's error; only its number matters.
-        doing: The attempted action, as in "cannot <doing>".
-        where: The host or interface.
-    """
+    """Return the error for a system call or netlink request that the kernel refused."""
     number = error.errno or 0
     if number in (errno.EPERM, errno.EACCES):
         return LabError(

@@ -20,13 +20,7 @@ def held(
     context: contextlib.AbstractContextManager[object],
     meanwhile: Callable[[], float] | None = None,
 ) -> Iterator[None]:
-    """Enter and leave a context in a thread of a host; pyroute2 needs its own sockets in each thread.
-
-    Args:
-        host: Host of the thread.
-        context: Context to enter.
-        meanwhile: Called repeatedly until the context is left; returns the delay before its next call [s].
-    """
+    """Enter and leave a context in a thread of a host; pyroute2 needs its own sockets in each thread."""
     entered, ready, ended = (threading.Event() for _ in range(3))
 
     def hold() -> None:

@@ -74,10 +74,6 @@ def _size_problems(topology: Topology, telemetry: Int) -> Iterator[LabError]:
 def overhead_bytes(telemetry: Int | None, hosts: Sequence[str]) -> int:
     """Return the size of the headers that telemetry adds to a packet [bytes].
 
-    Args:
-        telemetry: The network's telemetry; None for none.
-        hosts: The network's hosts.
-
     Raises:
         CcpError: If a packet has no room for this number of nodes.
     """
@@ -94,13 +90,7 @@ def node_ids(telemetry: Int) -> list[int]:
 def plain(
     graph: Graph, summaries_fd: int, records_path: str | os.PathLike[str] | None = None
 ) -> dict[str, Any]:
-    """Return a network's telemetry as the emulator's input: `Int` in `native/ccp-emu/src/int/spec.rs`.
-
-    Args:
-        graph: The network; it has telemetry.
-        summaries_fd: File descriptor for the sinks' summaries, in the emulator's process.
-        records_path: File for the sinks' records.
-    """
+    """Return a network's telemetry as the emulator's input: `Int` in `native/ccp-emu/src/int/spec.rs`."""
     telemetry = graph.telemetry
     assert telemetry is not None
     pairs = list(zip(node_ids(telemetry), telemetry.nodes, strict=True))

@@ -201,11 +201,6 @@ def iperf3(
 def wait_until_listening(host: Host, port: int, server: process.Process) -> None:
     """Wait until a process listens on a TCP port of a host.
 
-    Args:
-        host: The host.
-        port: The port.
-        server: The process that should listen; if it exits, waiting ends.
-
     Raises:
         LabError: `lab.not_listening`.
     """

@@ -89,11 +89,6 @@ class IperfResult:
 def parse_result(text: str, *, where: str, complaint: str = "") -> IperfResult:
     """Parse the output of `iperf3 --json`.
 
-    Args:
-        text: Standard output.
-        where: Host and command, for errors.
-        complaint: Standard error, for errors.
-
     Raises:
         LabError: `lab.iperf3`, if iperf3 reports an error or the output is incomplete or not JSON;
             `lab.no_congestion_control`, if that is the reported error.
@@ -131,10 +126,6 @@ def parse_result(text: str, *, where: str, complaint: str = "") -> IperfResult:
 
 def parse_intervals(text: str, *, where: str) -> tuple[IperfInterval, ...]:
     """Parse the intervals of a transfer that may have been cut off.
-
-    Args:
-        text: Output of `iperf3 --json`.
-        where: Host and command, for errors.
 
     Raises:
         LabError: `lab.iperf3`, if the output is not JSON.

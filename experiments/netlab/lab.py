@@ -113,11 +113,6 @@ class Lab:
     def connect(self, a: Host, b: Host, *, mtu_bytes: int = DEFAULT_MTU_BYTES) -> tuple[Interface, Interface]:
         """Connect two hosts of this lab by a link without delay and rate limit.
 
-        Args:
-            a: A host.
-            b: Another host.
-            mtu_bytes: Maximum IP packet [bytes].
-
         Returns:
             The ends, at `a` and at `b`.
 

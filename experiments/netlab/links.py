@@ -160,10 +160,6 @@ def add_default_routes(ns: str, gateway: Interface) -> None:
 def set_routes(ns: str, routes: Sequence[tuple[Interface, Interface]]) -> None:
     """Route to single addresses, IPv4 and IPv6, through neighbours; existing routes to them are replaced.
 
-    Args:
-        ns: Namespace.
-        routes: Destination interface, and the neighbour's interface to route through.
-
     Raises:
         LabError: `lab.kernel_refused`.
     """
@@ -268,11 +264,6 @@ def dropped_pkts(ns: str, interface: str) -> int:
 def write_sysctl(ns: str, name: str, value: str | int) -> None:
     """Set a kernel parameter of a namespace.
 
-    Args:
-        ns: Namespace.
-        name: Such as `net.ipv4.ip_forward`.
-        value: The new value.
-
     Raises:
         LabError: `lab.bad_value`, if the parameter does not exist or refuses the value.
     """
@@ -306,12 +297,6 @@ def index_of(ipr: IPRoute, name: str) -> int:
 
 def ask(ns: str, interface: str, doing: str, question: Callable[[Any], _T]) -> _T:
     """Call a function with a netlink socket of a namespace, and return its result.
-
-    Args:
-        ns: Namespace.
-        interface: Device to name in errors.
-        doing: The attempted action, as in "cannot <doing>".
-        question: The function.
 
     Raises:
         LabError: `lab.not_permitted` or `lab.kernel_refused`.

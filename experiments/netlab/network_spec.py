@@ -57,10 +57,6 @@ def emulator_spec(graph: Graph, seed: int) -> dict[str, Any]:
 def plain_direction(direction: Direction, name: str) -> dict[str, Any]:
     """Return one direction of a link as the emulator's input.
 
-    Args:
-        direction: The properties of the link direction.
-        name: Its name, for errors.
-
     Raises:
         LabError: `lab.bad_value`, if a trace cannot be read.
     """

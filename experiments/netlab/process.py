@@ -68,12 +68,6 @@ def finish(
 ) -> subprocess.CompletedProcess[str]:
     """Wait for a process, and return its output.
 
-    Args:
-        process: A process started here.
-        timeout_s: Time limit [s], after which its group is killed.
-        where: Host and command, for errors.
-        check: Whether an exit status other than 0 is an error.
-
     Raises:
         LabError: `lab.timeout`, or `lab.command_failed` if `check` and the status is not 0.
     """

@@ -200,13 +200,7 @@ def _clashes(named: list[tuple[str, str]], what: str) -> Iterator[LabError]:
 
 
 def direction_problems(direction: Direction, where: str, mtu_bytes: int) -> Iterator[LabError]:
-    """Yield errors in one direction of a link, except wrong types of fields.
-
-    Args:
-        direction: The direction to check.
-        where: Name of its field.
-        mtu_bytes: Largest packet that must pass [bytes].
-    """
+    """Yield errors in one direction of a link, except wrong types of fields."""
     bucket = direction.token_bucket
     if bucket is not None and bucket.bucket_bytes < mtu_bytes:
         yield bad_value(

@@ -137,10 +137,6 @@ class Path:
 def two_hosts(*, mtu_bytes: int = DEFAULT_MTU_BYTES, congestion: str = DEFAULT_CONGESTION) -> Iterator[Path]:
     """Build a path `sender -- receiver` for a `with` block: one link without delay and rate limit.
 
-    Args:
-        mtu_bytes: Maximum IP packet [bytes].
-        congestion: Congestion control of sockets that choose none.
-
     Raises:
         LabError: As in `Lab`, `Lab.add_host` and `Lab.connect`.
     """

@@ -16,10 +16,6 @@ from experiments.netlab.errors import LabError, bad_value
 def read_trace(file: str | Path, where: str) -> list[int]:
     """Return the times of a trace's opportunities [ms].
 
-    Args:
-        file: The trace.
-        where: Field that names the trace, for errors.
-
     Raises:
         LabError: `lab.bad_value`, if the file cannot be read or is not a valid trace.
     """

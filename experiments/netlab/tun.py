@@ -18,7 +18,7 @@ from experiments.netlab.names import host_of
 from experiments.netlab.network_spec import addresses
 
 QUEUE_PKTS: Final = 10_000
-"""Transmit queue of the device, in packets of up to 64 KiB. A socket may send a whole window immediately; packets
+"""Transmit queue of the device, in packets of up to 64 KiB. A socket may send a whole window in a burst; packets
 that do not fit are lost before the first link, uncounted."""
 
 _TUNSETIFF: Final = 0x400454CA  # <linux/if_tun.h>, as the rest
@@ -31,22 +31,12 @@ _IN6_ADDR_GEN_MODE_NONE: Final = 1  # <linux/if_link.h>
 
 
 def interface(name: str, number: int, mtu_bytes: int) -> Interface:
-    """Return the interface of a host's TUN device.
-
-    Args:
-        name: Name of the device.
-        number: Number of the host in its network, from 1; it determines the addresses.
-        mtu_bytes: Maximum IP packet [bytes].
-    """
+    """Return the interface of a host's TUN device."""
     return Interface(name, *addresses(number), mtu_bytes)
 
 
 def open_tun(ns: str, end: Interface) -> int:
     """Create a TUN device in a namespace, with default routes into it.
-
-    Args:
-        ns: The namespace.
-        end: Name, addresses and MTU of the device.
 
     Returns:
         File descriptor of the device: reads and writes are IP packets with a virtio-net header

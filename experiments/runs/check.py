@@ -55,10 +55,6 @@ _OUR_CC_PREFIX: Final = "ccp"
 def check(scenario: Scenario, origin: str = "") -> None:
     """Validate a scenario whose fields have the right types.
 
-    Args:
-        scenario: The scenario.
-        origin: Where it comes from, for errors.
-
     Raises:
         ScenarioError: The error; `where` names the field.
         Several: All errors, if there are several.

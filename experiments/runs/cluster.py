@@ -130,9 +130,6 @@ class Cluster:
     def __init__(self, address: str) -> None:
         """Connect to the scheduler.
 
-        Args:
-            address: Address of the scheduler, in Dask's format.
-
         Raises:
             LoadError: `load.no_extra`, if Dask is not installed.
             SweepError: `sweep.unreachable`, `sweep.no_workers`.

@@ -42,12 +42,7 @@ def resolved(raw: Any, directory: Path) -> Any:
 
 
 def with_files(raw: Any, change: Callable[[str, str], Any]) -> Any:
-    """Return a scenario's plain data with fields that may name a file replaced.
-
-    Args:
-        raw: The data.
-        change: Returns the new value for a field's name and value.
-    """
+    """Return a scenario's plain data with fields that may name a file replaced."""
     if isinstance(raw, Mapping):
         return {
             name: change(name, value)
@@ -102,9 +97,6 @@ def _label(algorithm: str) -> str:
 
 def source_hash(algorithm: str) -> str:
     """Return the hash of an algorithm's sources, including its imports of ccplane's algorithms.
-
-    Args:
-        algorithm: As named by flows, not a kernel algorithm.
 
     Raises:
         UsageError: If the algorithm does not exist.

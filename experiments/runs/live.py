@@ -60,12 +60,6 @@ _JOIN_S: Final = 10.0
 def record(scenario: Scenario, recording: Recording, directory: Path, progress: Progress) -> None:
     """Run a scenario on real sockets.
 
-    Args:
-        scenario: The validated scenario.
-        recording: The recording to fill, as far as the run gets.
-        directory: For the agent's log and the links' samples.
-        progress: Called now and then.
-
     Raises:
         CcpError: If the run fails.
     """

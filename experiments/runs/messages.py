@@ -73,9 +73,6 @@ class Flows:
     def flow_of(self, ends: Ends) -> tuple[str, int | None, bool] | None:
         """Return the flow with these ends; None if they belong to no flow.
 
-        Args:
-            ends: Address and port of one end, and of the other.
-
         Returns:
             The flow, its connection as in `connection_samples`, and whether the first end is the receiver's.
         """

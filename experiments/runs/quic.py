@@ -41,13 +41,6 @@ def quic_agent(
 ) -> Iterator[OfQuic]:
     """Run the agent of QUIC flows during a `with` block. It adds nothing to the kernel.
 
-    Args:
-        scenario: The scenario.
-        variants: Variants of its flows.
-        directory: For the agent's log.
-        facts: Gets the program that carries the flows, and the agent's counters at the end.
-        progress: Called at the start.
-
     Raises:
         CcpError: If the agent cannot start, for instance because an algorithm needs what QUIC flows lack.
         LabError: `lab.no_command`, if the program that carries QUIC flows is not built.

@@ -49,10 +49,6 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456
 def parse_yaml(text: str, origin: str = "") -> Any:
     """Return the plain data of a YAML text.
 
-    Args:
-        text: The text.
-        origin: Where it comes from, for errors.
-
     Raises:
         ScenarioError: `scenario.syntax`, with line and column.
     """
@@ -109,12 +105,6 @@ def convert(raw: Any, kind: type[T], origin: str = "", at: str = "") -> T:
 
     The fields of the struct, and the elements of lists in them, are checked one by one, so that all errors
     are reported.
-
-    Args:
-        raw: The data.
-        kind: The struct.
-        origin: Where the data comes from, for errors.
-        at: Path of the field that holds the data, for errors.
 
     Raises:
         ScenarioError: `scenario.bad_field`; `where` names the field.

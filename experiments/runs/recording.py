@@ -108,13 +108,7 @@ class Recording:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def note(self, kind: str, t_us: int, /, **detail: Any) -> None:
-        """Record an event.
-
-        Args:
-            kind: Kind of the event.
-            t_us: Its time, on the clock of the run [us].
-            **detail: Its details.
-        """
+        """Record an event."""
         self.events.append(((t_us - self.start_us) / 1e6, kind, detail))
 
     def congestion_of(self, flow: FlowRecord) -> dict[int, str]:

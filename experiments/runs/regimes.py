@@ -39,14 +39,6 @@ def programs(
 ) -> Iterator[Sequence[Program]]:
     """Run a scenario's receiver agents and switches during a `with` block.
 
-    Args:
-        scenario: The scenario.
-        variants: Variants of the congestion controls that switches name.
-        net: The network.
-        directory: Directory of the result.
-        broker: URL of the run's bus; None if not needed.
-        progress: Called now and then.
-
     Raises:
         RunError: `run.regimes`.
     """

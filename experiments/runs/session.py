@@ -68,12 +68,6 @@ def fire(
 ) -> dict[str, Any]:
     """Apply an event of a scenario; return its details for the recording.
 
-    Args:
-        event: The event of a validated scenario.
-        net: The network.
-        agents: Transport of flows -> their agent; None if there is none.
-        variants: Variants of the scenario's flows.
-
     Raises:
         CcpError: If the event is refused.
     """

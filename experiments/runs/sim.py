@@ -67,13 +67,6 @@ def record(
 ) -> None:
     """Run a scenario in the simulator.
 
-    Args:
-        scenario: The validated scenario.
-        recording: The recording to fill, as far as the run gets.
-        directory: For the agent's log and the links' samples.
-        progress: Called now and then.
-        beside: Context entered with the agent, if any, before the run, and left at the end.
-
     Raises:
         CcpError: If the run fails.
     """

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 def spec_of(scenario: Scenario, graph: Graph, directory: Path) -> dict[str, Any]:
     """Return a scenario's network as the simulator's input: `Spec` in `native/ccp-emu/src/spec.rs`.
 
-    Args:
-        scenario: The scenario.
-        graph: Its network.
-        directory: For the samples of links, and the records of sinks.
-
     Raises:
         LabError: `lab.bad_value`, if a trace cannot be read.
     """

@@ -52,16 +52,7 @@ class SimReceiver:
         addresses: Mapping[str, tuple[str, str]],
         lines: IO[bytes],
     ) -> None:
-        """Start to measure.
-
-        Args:
-            scenario: The scenario.
-            receiver: The receiver agent of the scenario.
-            datapath: The simulation.
-            bus: Bus for its measurements and decisions.
-            addresses: Name of a host -> its IPv4 and IPv6 addresses.
-            lines: File that also gets these, as JSON.
-        """
+        """Start to measure."""
         mode = mode_of(receiver.mode)
         window_ms, interval_ms, probe_ms = times(
             mode, receiver.window_ms, receiver.interval_ms, receiver.probe_ms

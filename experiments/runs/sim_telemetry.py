@@ -44,16 +44,7 @@ class Telemetry:
         addresses: Mapping[str, tuple[str, str]],
         files: contextlib.ExitStack,
     ) -> None:
-        """Set up the publishers.
-
-        Args:
-            scenario: The scenario.
-            datapath: The simulation.
-            bus: The bus.
-            directory: Directory of the result, which also gets the messages.
-            addresses: Name of a host -> its IPv4 and IPv6 addresses.
-            files: Closes the files opened here.
-        """
+        """Set up the publishers."""
         self.published = 0
         self._datapath = datapath
         self._sink = None

@@ -19,13 +19,7 @@ FIRST_PORT: Final = 5201
 
 
 def plan(scenario: Scenario, number: int, record: FlowRecord) -> dict[str, Any]:
-    """Return the plan of a flow for the simulator (`native/ccp-sim/src/plan.rs`).
-
-    Args:
-        scenario: The scenario, validated for the simulator.
-        number: Number of the flow, from 0.
-        record: Record of the flow, with the times of its start and end.
-    """
+    """Return the plan of a flow for the simulator (`native/ccp-sim/src/plan.rs`)."""
     flow = scenario.flows[number]
     assert record.start_us is not None, "the run has begun"
     assert record.stop_us is not None
@@ -74,13 +68,7 @@ def _phases(pulses: OnOff, duration_s: float, seed: int) -> list[tuple[float, fl
 
 
 def sockets(flow: Flow, number: int, netns: int) -> FlowSockets:
-    """Return the sockets that carry a flow.
-
-    Args:
-        flow: The flow.
-        number: Its number in the scenario, from 0.
-        netns: Stands for its sender's network namespace.
-    """
+    """Return the sockets that carry a flow."""
     port = FIRST_PORT + number
     if _receiver_connects(flow):
         return FlowSockets(netns, sports=(port, port))

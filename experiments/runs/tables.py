@@ -135,10 +135,6 @@ _RTT_PERCENTILES: Final = (50, 95, 99)
 def write(recording: Recording, directory: Path) -> None:
     """Write all tables as Parquet files `NAME.parquet`.
 
-    Args:
-        recording: The recording of a finished or failed run.
-        directory: Target directory.
-
     Raises:
         OSError: If a file cannot be written.
     """

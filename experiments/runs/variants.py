@@ -116,12 +116,7 @@ def variants_of(scenario: Scenario) -> Variants:
 
 
 def congestion_of(algorithm: str, variant: Variant | None) -> str:
-    """Return the congestion-control name of sockets.
-
-    Args:
-        algorithm: As named by flows and switches.
-        variant: Variant of ccplane's algorithm; None for a kernel algorithm.
-    """
+    """Return the congestion-control name of sockets."""
     if variant is not None:
         return variant.congestion
     if (feature := offering(algorithm)) is not None:
@@ -141,10 +136,6 @@ def _free_name(wanted: str, taken: set[str]) -> str:
 
 def described(variants: Sequence[Variant], told: Told | None = None) -> Description:
     """Return the description of an agent that runs variants, each as a separate class.
-
-    Args:
-        variants: The variants.
-        told: Called when an algorithm has reacted to a telemetry sample; None for no calls.
 
     Raises:
         CcpError: If an algorithm is not found.

@@ -91,12 +91,7 @@ class Disturbance:
 
 
 def rounds(seed: int, *, clock: bool) -> Iterator[list[Disturbance]]:
-    """Yield the disturbances of each round, without end.
-
-    Args:
-        seed: Seed of the generator.
-        clock: Whether the machine's clock may be stepped.
-    """
+    """Yield the disturbances of each round, without end."""
     random = Random(seed)
     lasting = {kind: weight for kind, weight in LASTING.items() if clock or kind != "clock steps"}
     calm = {kind: weight for kind, weight in lasting.items() if kind not in KILLING}

@@ -176,11 +176,6 @@ class Network:
     def vanish(self, seconds: float, seed: int, *, cut: bool) -> dict[str, Any]:
         """Add a pair, and let it vanish with its connections.
 
-        Args:
-            seconds: Lifetime of its connections [s].
-            seed: Seed of its traffic.
-            cut: Whether to cut the link first, so that the ends do not notice.
-
         Returns:
             The counters of its connections until then.
         """

@@ -53,11 +53,7 @@ def process(pid: int) -> dict[str, float]:
 
 
 def kernel(ccp_sockets: int) -> dict[str, float]:
-    """Return the resources of the datapath, and the BPF objects of this machine.
-
-    Args:
-        ccp_sockets: Number of connections that should have a slot.
-    """
+    """Return the resources of the datapath, and the BPF objects of this machine."""
     counters = ebpf.observe(PIN_DIR).counters()
     return {
         "slots_without_socket": counters["flows_active"] - ccp_sockets,

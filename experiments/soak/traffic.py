@@ -73,16 +73,7 @@ class Traffic:
     def __init__(
         self, hosts: tuple[Path, Path], address: str, count: int, per_s: float, talk_s: float, random: Random
     ) -> None:
-        """Start listening.
-
-        Args:
-            hosts: Namespaces of the client and of the server.
-            address: Address of the server.
-            count: Simultaneous connections.
-            per_s: Connections replaced per second.
-            talk_s: Mean time between two turns of a connection [s].
-            random: Random generator.
-        """
+        """Start listening."""
         self._count, self._per_s, self._talk_s, self._random = count, per_s, talk_s, random
         netns.enter(hosts[1])
         self._listeners = [socket.create_server((address, 0), backlog=1024) for _ in range(2)]

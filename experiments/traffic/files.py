@@ -98,10 +98,6 @@ class Running:
     def line(self, containing: str, timeout_s: float) -> str | None:
         """Wait for a line of its output that is not JSON and contains a text.
 
-        Args:
-            containing: The text.
-            timeout_s: Time limit [s].
-
         Returns:
             The line; None after the time limit, or when the program has exited.
         """
@@ -207,12 +203,7 @@ class FileServer(Running):
             )
 
     def client(self, command: str, *arguments: str) -> list[str]:
-        """Return the arguments of a client of this server.
-
-        Args:
-            command: `get` or `list`.
-            *arguments: Further arguments, after the certificate.
-        """
+        """Return the arguments of a client of this server."""
         return [command, self.url, self.certificate, *arguments]
 
     def stop(self) -> None:

@@ -38,10 +38,6 @@ _DURATION: Final = re.compile(r'mediaPresentationDuration="[^"]*"')
 def require(where: str, cache: Path = CACHE) -> None:
     """Check that everything is installed.
 
-    Args:
-        where: What needs it, for errors.
-        cache: Directory of its files.
-
     Raises:
         LabError: `lab.no_video`.
     """

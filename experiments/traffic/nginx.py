@@ -80,14 +80,6 @@ class Nginx:
     ) -> None:
         """Start nginx, and wait until it serves.
 
-        Args:
-            host: Its host.
-            port: TCP port; an unused one by default.
-            family: Address family.
-            congestion: Congestion control of its connections.
-            sizes_bytes: Sizes of objects.
-            files: Name -> the file or folder of that name, or its text.
-
         Raises:
             LabError: `lab.no_command`, `lab.no_congestion_control`, `lab.not_listening` or `lab.closed`.
         """

@@ -23,13 +23,7 @@ def message(line: str) -> Mapping[str, Any] | None:
 
 
 def objects(told: Told, sizes_bytes: Mapping[str, int], clock_us: int) -> list[ObjectResult]:
-    """Return the downloads.
-
-    Args:
-        told: Messages of the page.
-        sizes_bytes: Path of a segment -> its size; shorter downloads were aborted.
-        clock_us: CLOCK_MONOTONIC when the page's clock was 0 [us].
-    """
+    """Return the downloads."""
     whole = [one for one in told if one["kind"] == "download" and _is_whole(one, sizes_bytes)]
     return [
         ObjectResult(

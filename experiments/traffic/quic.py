@@ -175,12 +175,6 @@ def sampled(
     """Return samples of connections: the server's, with the bytes that their clients had by then.
 
     Both ends sample at the multiples of the interval, and report slightly later.
-
-    Args:
-        server: Rows of the server.
-        clients: Number of a client -> its rows.
-        congestion: Congestion control of connections that an agent controls.
-        interval_us: Time between samples [us].
     """
     numbers = {row["port"]: number for number, rows in clients.items() for row in rows}
     received = {number: _received(rows) for number, rows in clients.items()}

@@ -84,12 +84,6 @@ class ServedTraffic:
     ) -> None:
         """Start the clients.
 
-        Args:
-            server: The running server; it is stopped with the traffic.
-            sender: Host of the server.
-            clients: Functions that start one client each, given the server's `url`.
-            duration_s: Duration [s], after which clients are stopped.
-
         Raises:
             LabError: If a client cannot start; everything is stopped then.
         """

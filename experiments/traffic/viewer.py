@@ -39,17 +39,7 @@ class Viewer:
         objects: Callable[[Told], Sequence[ObjectResult]],
         playback: Callable[[Told], Sequence[Played]],
     ) -> None:
-        """Start reading.
-
-        Args:
-            running: The program; it is stopped when everything was played.
-            stream: Its output.
-            read: Returns the message in a line, or None if there is none.
-            where: Host and program, for errors.
-            hint: Hint for errors.
-            objects: Returns the downloads in the messages.
-            playback: Returns the played segments in the messages.
-        """
+        """Start reading."""
         assert stream is not None
         self.where = where
         self.hint = hint

@@ -48,13 +48,7 @@ def overheard() -> Iterator[Callable[[], str]]:
 
 
 def explained(error: Exception, said: str, name: str) -> ProbeError:
-    """Convert an error of bcc to a `ProbeError`.
-
-    Args:
-        error: The exception.
-        said: Output on stderr meanwhile.
-        name: Display name of the text: a file, or `-e`.
-    """
+    """Convert an error of bcc to a `ProbeError`."""
     text = str(error)
     if text.startswith("Failed to compile"):
         return _not_compiled(said, name)

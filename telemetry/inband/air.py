@@ -86,9 +86,6 @@ class AirQueues:
     def read(self, came_ns: int) -> list[Waiting] | None:
         """Return the queues; None if it is too early, or nothing can have changed.
 
-        Args:
-            came_ns: Time of the last packet that came to the interface [ns].
-
         Raises:
             NetlinkError: If the interface is gone.
         """
@@ -116,13 +113,7 @@ def limit_pkts(limits: Limits, packet_bytes: int) -> int:
 
 
 def waiting_of(backlogs: Sequence[Backlog], read_ns: int, packet_bytes: int) -> list[Waiting]:
-    """Return the queue of each station; a single one stands for all.
-
-    Args:
-        backlogs: Result of `Txqs.read`.
-        read_ns: Time of that call [ns].
-        packet_bytes: Bytes that mac80211 counts for a full-size packet.
-    """
+    """Return the queue of each station; a single one stands for all."""
     all_pkts = sum(one.waiting_pkts for one in backlogs)
     found = [
         Waiting(

@@ -69,11 +69,6 @@ def queue_of(qdiscs: Sequence[Any], interface: Interface, air: Air | None = None
 
     With one discipline below the root, that one has the limit. With several, it is unknown which of them a
     packet will enter, so the limit is unknown.
-
-    Args:
-        qdiscs: The interface's disciplines, from pyroute2.
-        interface: The interface.
-        air: mac80211's queues below it, if any.
     """
     behind = [qdisc for qdisc in qdiscs if qdisc.get("kind") not in _NOT_BEHIND]
     root = next((qdisc for qdisc in behind if qdisc["parent"] == TC_H_ROOT), None)

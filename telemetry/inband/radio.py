@@ -74,10 +74,6 @@ def has_radio(index: int) -> bool:
 def radios_of(stations: Sequence[Any], survey: Sequence[Any]) -> list[Radio]:
     """Convert nl80211's answers for the node.
 
-    Args:
-        stations: Answers to NL80211_CMD_GET_STATION, from pyroute2.
-        survey: Answers to NL80211_CMD_GET_SURVEY.
-
     Returns:
         An entry per station; a single one stands for all addresses, because an access point forwards for
         others.

@@ -13,12 +13,7 @@ from telemetry.schema import unpacked
 
 
 def arrived_of(rows: Any, middles: Sequence[int]) -> list[Arrived]:
-    """Convert rows.
-
-    Args:
-        rows: The rows, a structured array.
-        middles: Middles of the bins of delays, `middles_us` [us].
-    """
+    """Convert rows."""
     delays: list[dict[int, int]] = [{} for _ in rows]
     places, bins = rows["bins"].nonzero()
     counts = rows["bins"][places, bins]

@@ -71,13 +71,7 @@ def icmp_request(version: int, ident: int, number: int, payload: bytes) -> bytes
 
 
 def icmp_payload(version: int, packet: bytes, *, has_ip_header: bool) -> bytes:
-    """Return the payload of an ICMP echo reply; empty if it is something else.
-
-    Args:
-        version: IP version, 4 or 6.
-        packet: Data received from the socket.
-        has_ip_header: Whether it has an IP header, as from raw IPv4 sockets.
-    """
+    """Return the payload of an ICMP echo reply; empty if it is something else."""
     if has_ip_header and packet:
         packet = packet[(packet[0] & 15) * 4 :]
     if len(packet) < _ICMP.size or packet[0] != ICMP_ECHO_REPLY[version]:

@@ -48,14 +48,7 @@ def printer(
     decisions: Callable[[], Mapping[str, RegimeDecision]] | None,
     bus: Bus | None,
 ) -> Show:
-    """Return the function that prints an interval.
-
-    Args:
-        form: Format.
-        stack: Closes what the function uses.
-        decisions: Returns the decision about each peer, for the table; None without a detector.
-        bus: Bus whose state is shown below the table; None without a broker.
-    """
+    """Return the function that prints an interval."""
     if form == "none":
         return lambda _moment, _signals, _decided: None
     if form == "json":

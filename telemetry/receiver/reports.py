@@ -55,13 +55,7 @@ class PeerReports:
             reports.counts.append((sample.received_us, body.loss_pkts))
 
     def close(self, peer: str, after_us: int, until_us: int) -> int | None:
-        """Return the retransmissions that a peer reported for a window; None without a report.
-
-        Args:
-            peer: Its address.
-            after_us: Start of the window, exclusive, by this host's clock [us].
-            until_us: Its end [us].
-        """
+        """Return the retransmissions that a peer reported for a window; None without a report."""
         reports = self._peers.get(peer)
         if reports is None:
             return None

@@ -45,12 +45,7 @@ class Series:
         self._ends.append((start_us, dict(values)))
 
     def close(self, now_us: int, values: Values) -> Growth:
-        """End an interval; return the growth over the last `intervals` intervals, or fewer at the start.
-
-        Args:
-            now_us: End of the interval [us].
-            values: The counters at that time.
-        """
+        """End an interval; return the growth over the last `intervals` intervals, or fewer at the start."""
         self._ends.append((now_us, dict(values)))
         first_us, first = self._ends[0]
         return Growth(now_us - first_us, {name: difference(first.get(name), values[name]) for name in values})

@@ -79,10 +79,6 @@ def signal_of(
 
 
 def sole_sender(growths: dict[str, Growth]) -> str | None:
-    """Return the only peer that sent data, so that the host's counters apply to it; None if it is not unique.
-
-    Args:
-        growths: Peer -> growth of its sockets' counters, for all peers of the host.
-    """
+    """Return the peer that sent data, to which the host's counters apply; None unless there is exactly one."""
     senders = [peer for peer, growth in growths.items() if growth.values.get("data_in")]
     return senders[0] if len(senders) == 1 else None

@@ -40,11 +40,7 @@ NOTHING: Final[Values] = dict.fromkeys(FIELDS, 0)
 
 
 def parse_tcp_info(raw: bytes) -> dict[str, int | None]:
-    """Parse the counters of a socket; None for those that this kernel lacks.
-
-    Args:
-        raw: `struct tcp_info` from the kernel, of any length.
-    """
+    """Parse the counters of a socket; None for those that this kernel lacks."""
     values: dict[str, int | None] = {}
     for name, (offset, form) in FIELDS.items():
         fits = offset + struct.calcsize(form) <= len(raw)

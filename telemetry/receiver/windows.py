@@ -75,13 +75,7 @@ class Windows:
             self._host = Series(self._ends_us[-1], values, self._intervals)
 
     def add_arrivals(self, now_us: int, arrived: Iterable[Arrived], *, is_all: bool) -> None:
-        """Add the kernel probe's counts of this interval, including closed connections.
-
-        Args:
-            now_us: Time of the reading [us].
-            arrived: Arrivals on each connection.
-            is_all: Whether the probe had room for all connections.
-        """
+        """Add the kernel probe's counts of this interval, including closed connections."""
         self._has_probe, self._probe_sees_all = True, is_all
         for one in arrived:
             peer = one.ends.peer

@@ -95,12 +95,7 @@ class Follower:
             self._decide(body.peer, body, sample)
 
     def set_connected(self, connected: bool, now_us: int) -> None:
-        """Set whether the broker is connected.
-
-        Args:
-            connected: Whether it is.
-            now_us: CLOCK_MONOTONIC [us].
-        """
+        """Set whether the broker is connected."""
         if connected:
             self._away_us = None
         elif self._away_us is None:

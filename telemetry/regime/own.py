@@ -45,11 +45,7 @@ class OwnLoad:
     """The load of one peer on its path."""
 
     def __init__(self, delta_ms: float) -> None:
-        """Start without data.
-
-        Args:
-            delta_ms: Delay above the empty path's that is not yet congestion [ms].
-        """
+        """Start without data."""
         self._delta_ms = delta_ms
         self._pkts = _Load(mean_of=1, in_a_row=INTERVALS)
         self._bytes = _Load(mean_of=INTERVALS, in_a_row=MEANS)

@@ -29,10 +29,6 @@ def observation_of(signal: ReceiverSignal, t_s: float) -> Observation:
 
     Retransmissions are those that the peer reports; otherwise those recognised on arrival; otherwise segments
     after a gap, of which one loss makes several.
-
-    Args:
-        signal: A signal about a peer, for a whole window.
-        t_s: End of the window, on any clock [s].
     """
     retransmits = (signal.retrans_pkts, signal.resent_pkts, signal.reordered_pkts)
     return Observation(
@@ -93,12 +89,7 @@ class Watch:
     """
 
     def __init__(self, options: DetectorOptions, intervals: int) -> None:
-        """Start without peers.
-
-        Args:
-            options: Parameters of each detector.
-            intervals: Length of a window in intervals of the receiver, at least 1.
-        """
+        """Start without peers."""
         self.options = options
         self.decisions: dict[str, RegimeDecision] = {}
         self._intervals = intervals
