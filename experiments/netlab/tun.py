@@ -18,8 +18,8 @@ from experiments.netlab.names import host_of
 from experiments.netlab.network_spec import addresses
 
 QUEUE_PKTS: Final = 10_000
-"""Transmit queue of the device, in packets of up to 64 KiB. A socket may send a whole window in a burst; packets
-that do not fit are lost before the first link, uncounted."""
+"""Transmit queue of the device, in packets of up to 64 KiB. A socket may send a whole window in a burst;
+packets that do not fit are lost before the first link, uncounted."""
 
 _TUNSETIFF: Final = 0x400454CA  # <linux/if_tun.h>, as the rest
 _IFF_TUN: Final = 0x0001

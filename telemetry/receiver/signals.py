@@ -79,6 +79,6 @@ def signal_of(
 
 
 def sole_sender(growths: dict[str, Growth]) -> str | None:
-    """Return the peer that sent data, to which the host's counters apply; None unless there is exactly one."""
+    """Return the only peer that sent data, to which the host's counters apply; None if not unique."""
     senders = [peer for peer, growth in growths.items() if growth.values.get("data_in")]
     return senders[0] if len(senders) == 1 else None
