@@ -1,8 +1,8 @@
-"""`ccp demo`: what ccplane is for, in a minute and one picture.
+"""`ccp demo`: ccplane in one minute and one picture.
 
-Entry point: `app`, the command, with `ccp demo wifi` below it. `runs` is what runs, `where` on
-which datapath, `picture` draws. `wifi` and `wifi_picture` use `experiments.mininet_wifi`;
-the wheel lacks them.
+Entry point: `app`, the command, with its subcommand `ccp demo wifi`. `runs` does the measurements, `where`
+chooses the datapath, `picture` draws. `wifi` and `wifi_picture` use `experiments.mininet_wifi`; the wheel
+omits them.
 """
 
 from experiments.demo.command import app

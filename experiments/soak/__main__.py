@@ -22,24 +22,24 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def main(
-    hours: Annotated[float, typer.Option(min=0.0, help="How long.")] = 1.0,
-    seed: Annotated[int | None, typer.Option(help="Of what is drawn; else the time.")] = None,
+    hours: Annotated[float, typer.Option(min=0.0, help="Duration in hours.")] = 1.0,
+    seed: Annotated[int | None, typer.Option(help="Random seed [default: from the clock].")] = None,
     pairs: Annotated[int, typer.Option(min=1, max=20, help="Pairs of hosts.")] = 4,
-    connections: Annotated[int, typer.Option(min=1, help="At a time, of each pair.")] = 200,
-    per_s: Annotated[float, typer.Option(min=0.0, help="How many end each second, and begin.")] = 20.0,
-    talk_s: Annotated[float, typer.Option(min=0.1, help="Mean time between two turns of one, in s.")] = 2.0,
-    settle_s: Annotated[float, typer.Option(min=1.0, help="Time to settle, at least.")] = 8.0,
-    patience_s: Annotated[float, typer.Option(min=1.0, help="How long all may take to be well.")] = 20.0,
+    connections: Annotated[int, typer.Option(min=1, help="Simultaneous connections per pair.")] = 200,
+    per_s: Annotated[float, typer.Option(min=0.0, help="Connections replaced per second and pair.")] = 20.0,
+    talk_s: Annotated[
+        float, typer.Option(min=0.1, help="Mean time between turns of a connection [s].")
+    ] = 2.0,
+    settle_s: Annotated[float, typer.Option(min=1.0, help="Minimum time to settle after a round [s].")] = 8.0,
+    patience_s: Annotated[float, typer.Option(min=1.0, help="Maximum time to recover [s].")] = 20.0,
     step_clock: Annotated[
-        bool, typer.Option("--step-clock", help="Step this machine's clock, too: for virtual machines.")
+        bool, typer.Option("--step-clock", help="Also step this machine's clock; for virtual machines.")
     ] = False,
-    result: Annotated[Path, typer.Option(help="File for everything that was measured.")] = Path(
-        "out/soak.json"
-    ),
+    result: Annotated[Path, typer.Option(help="File for all measurements.")] = Path("out/soak.json"),
 ) -> None:
-    """Soak an agent, a broker and a receiver in churn and disturbances; exit code 0: it held.
+    """Run an agent, a broker and a receiver under churn and disturbances.
 
-    1: something failed. 2: it cannot begin. 3: the run was too short to tell.
+    Exit codes: 0, passed; 1, failed; 2, could not start; 3, too short for a verdict.
     """
     seed = time.time_ns() // 1000 % 1_000_000 if seed is None else seed
     load = Load(connections, per_s, talk_s)

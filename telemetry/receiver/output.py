@@ -1,4 +1,4 @@
-"""What `ccp receive` prints: a table, lines of JSON, or nothing."""
+"""The output of `ccp receive`: a table, lines of JSON, or nothing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from telemetry.schema import ReceiverSignal, RegimeDecision, kind_of
 
 
 class Moment(NamedTuple):
-    """When an interval ended.
+    """End of an interval.
 
     Attributes:
-        wall_us: By the wall clock [us].
-        mono_us: By CLOCK_MONOTONIC [us].
+        wall_us: Wall clock [us].
+        mono_us: CLOCK_MONOTONIC [us].
     """
 
     wall_us: int
@@ -29,15 +29,15 @@ class Moment(NamedTuple):
 
     @classmethod
     def now(cls) -> Self:
-        """Return this moment."""
+        """Return the current time."""
         return cls(wall_us(), mono_us())
 
 
 Form = Literal["table", "json", "none"]
 Decided = tuple[RegimeDecision, Mapping[str, object]]
-"""A decision about a peer, and what else to print of it."""
+"""A decision about a peer, and additional fields to print."""
 Show = Callable[[Moment, Sequence[ReceiverSignal], Sequence[Decided]], None]
-"""Shows the signals of an interval and the decisions about peers whose window ended with it."""
+"""Prints the signals of an interval, and the decisions about peers whose window ended with it."""
 
 _PIPE_WIDTH: Final = 200
 
@@ -48,14 +48,7 @@ def printer(
     decisions: Callable[[], Mapping[str, RegimeDecision]] | None,
     bus: Bus | None,
 ) -> Show:
-    """Return what shows an interval.
-
-    Args:
-        form: How.
-        stack: What has to end with it.
-        decisions: Returns the decision about each peer, for the table; None without a detector.
-        bus: Whose state stands below it; None without a broker.
-    """
+    """Return the function that prints an interval."""
     if form == "none":
         return lambda _moment, _signals, _decided: None
     if form == "json":
@@ -87,13 +80,7 @@ def json_lines(
 
 
 def json_line(body: ReceiverSignal | RegimeDecision, moment: Moment, **more: object) -> str:
-    """Return a message as JSON: kind, wall and monotonic time [us], and all fields, null where missing.
-
-    Args:
-        body: The message.
-        moment: When what it is of ended.
-        more: What else to say.
-    """
+    """Return a message as JSON: kind, wall and monotonic time [us], and all fields, null where missing."""
     head = {"kind": kind_of(body), "t_wall_us": moment.wall_us, "t_mono_us": moment.mono_us}
     return msgspec.json.encode({**head, **msgspec.structs.asdict(body), **more}).decode()
 

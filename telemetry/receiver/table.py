@@ -1,4 +1,4 @@
-"""Signals as a table, for people."""
+"""Signals as a table."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _COLUMNS: Final = (
     ("p99", "rtt_p99_us"),
     ("max", "rtt_max_us"),
     ("jitter", "jitter_us"),
-    ("one way +", "owd_variation_us"),
+    ("OWD above min", "owd_variation_us"),
     ("CE", "ce_marks"),
     ("lost", "loss_pkts"),
     ("out of order", "reordered_pkts"),
     ("twice", "duplicate_pkts"),
-    ("sent again", "resent_pkts"),
-    ("as peer says", "retrans_pkts"),
+    ("retransmitted", "resent_pkts"),
+    ("peer reports", "retrans_pkts"),
     ("flows", "flows"),
 )
 
@@ -33,12 +33,12 @@ def render(
     note: str = "",
     decisions: Mapping[str, RegimeDecision] | None = None,
 ) -> Table:
-    """Return a table of one signal a peer, and below it those of its flows; `-` where nothing was measured.
+    """Return a table with one row per peer, followed by rows of its flows; `-` means not measured.
 
     Args:
-        signals: Of one interval.
-        note: A line below, such as the state of the broker.
-        decisions: Peer -> the regime of its path; None without a detector, and then without such columns.
+        signals: Signals of one interval.
+        note: Line below the table, such as the state of the broker.
+        decisions: Peer -> decision about its path; None without a detector, and without these columns.
     """
     table = Table(box=SIMPLE, caption=note or None, caption_justify="left")
     table.add_column("peer", no_wrap=True)

@@ -38,7 +38,6 @@ def transfers() -> list[Transfer]:
 
 @pytest.fixture
 def ccp_demo(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """`ccp demo` with transfers that were measured before."""
     for looks in ("must_be_able", "try_loading", "try_network"):
         monkeypatch.setattr(where, looks, lambda: None)
     monkeypatch.setattr(command, "measure", lambda seconds, datapath: transfers())
@@ -195,6 +194,6 @@ def test_everything_that_is_shown_says_that_it_was_simulated(
     table = ccp_demo("--output", tmp_path / "demo.svg", "--datapath", "sim").stdout
     assert "simulator" in table.splitlines()[0]
     assert "8 s each; simulated" in table
-    assert "seed 1; simulated" in (tmp_path / "demo.svg").read_text()  # each text is a comment, too
+    assert "seed 1; simulated" in (tmp_path / "demo.svg").read_text()  # each text is also a comment
     document = json.loads(ccp_demo("--output", tmp_path / "d.svg", "--datapath", "sim", "--json").stdout)
     assert (document["datapath"], document["kernel"]) == ("sim", None)

@@ -109,7 +109,7 @@ def test_its_parts_are_told_with_what_they_show(paper: str) -> None:
 def test_parts_that_cannot_be_simulated_are_told_and_left_out() -> None:
     simulated = ("int-adaptive", "--quick", "--datapath", "sim", "--dry-run")
     said = call(*simulated)
-    assert "not simulated: `wired>` cannot be captured (simulated packets have no bytes)" in said.stderr
+    assert "not simulated: `wired>` cannot be captured (simulated packets have no contents)" in said.stderr
     assert "\nfig4 (" in said.stderr
     named = CliRunner().invoke(app, [*simulated, "--part", "cause"]).exception
     assert getattr(named, "slug", "") == "scenario.bad_field"

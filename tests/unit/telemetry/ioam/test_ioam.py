@@ -1,5 +1,3 @@
-"""The Python face: what goes in comes out, what is missing is None, what is wrong is said."""
-
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,3 @@
-"""`ccp ioam decode`: what people and programs read."""
-
 from __future__ import annotations
 
 import json
@@ -48,7 +46,7 @@ def test_people_read_a_line_an_option_and_a_node(tmp_path: Path) -> None:
         "  hop-by-hop at 44: trace, namespace 0, type 0x020002, overflow, room for 1 words",
         "    node 1: queue depth 1514, schema 0x5: 0badcafe",
     ]
-    assert result.stderr == "4 packets, 4 of IPv6, 2 with telemetry, 1 malformed\n"
+    assert result.stderr == "4 packets, 4 are IPv6, 2 with telemetry, 1 malformed\n"
 
 
 def test_programs_read_an_object_a_packet(tmp_path: Path) -> None:

@@ -1,5 +1,3 @@
-"""docs/ioam.md says what the code does."""
-
 from __future__ import annotations
 
 import re
@@ -44,7 +42,7 @@ def test_every_field_of_the_state_has_its_octets(row: list[str]) -> None:
         trace = Trace(trace_type=TraceField.SNAPSHOT, nodes=(Node(snapshot=state),))
         return build([trace])[0][20:56]
 
-    wireless = {"mcs": 0} if name != "mcs" else {"rssi_dbm": 0}  # so that both have 36 octets
+    wireless = {"mcs": 0} if name != "mcs" else {"rssi_dbm": 0}  # so that both have 36 bytes
     without, with_it = data(State(**wireless)), data(State(**wireless, **{name: EXAMPLES.get(name, 5)}))
     changed = {n for n in range(36) if without[n] != with_it[n]}
     assert changed == set(octets)
