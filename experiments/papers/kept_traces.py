@@ -1,4 +1,4 @@
-"""Traces that papers' networks are drawn with, as files: runs name them, so each lies at one place."""
+"""Files of drawn traces for papers' networks; runs name them, so each has a fixed place."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _TRACES: Final = Path(__file__).parents[2] / ".cache" / "traces"
 
 
 def trace_file(name: str, link: Cellular, duration_s: float, seed: int) -> Path:
-    """Return the file of a trace; it is written if it is not there, or another.
+    """Return the file of a trace, which is written if it is missing or differs.
 
     Args:
-        name: Of the file, without its ending.
-        link: What it is drawn from.
+        name: Name of the file, without its ending.
+        link: Distribution of the trace.
         duration_s: Its length [s].
-        seed: Of the draw.
+        seed: Seed of the draw.
 
     Raises:
         LabError: `lab.bad_value`, if it cannot be written.

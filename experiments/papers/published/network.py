@@ -1,4 +1,4 @@
-"""The network of published figures: flows of one host each over a bottleneck."""
+"""The network of published figures: flows between separate hosts through one bottleneck."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def network(
     """Return flows `flow1`, `flow2`, ... through one bottleneck.
 
     Args:
-        name: What people call it.
+        name: Name of the scenario.
         mbit: Rate of the bottleneck [Mbit/s].
         rtt_us: RTT without queue [us].
-        bdp: Room in front of the bottleneck [BDP].
-        algorithms: Of the flows.
-        duration_s: How long they send [s].
+        bdp: Buffer of the bottleneck [BDP].
+        algorithms: One per flow.
+        duration_s: How long flows send [s].
     """
     path = Direction(
         rate_bytes_per_s=mbit * MBIT, delay_us=rtt_us // 2, buffer=Buffer(bdp=bdp), loss=Bernoulli(0.0)
