@@ -71,7 +71,7 @@ def sessions(
 
 
 def viewed(result: Result) -> pd.DataFrame:
-    """Return a row per session: axes, `operator`, `algorithm`, `connections`, `retrans_pct`, and `viewing`."""
+    """Return a row per session: axes, `operator`, `algorithm`, `connections`, `retrans_pct`, `viewing`."""
     flows = result.flows.set_index("flow")[["algorithm", "connections", "retrans_pct"]]
     flows = flows.assign(operator=flows.index.str.partition("-").get_level_values(0), **result.axes)
     return flows.join(viewing(result.playback)).reset_index(drop=True)
