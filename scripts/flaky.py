@@ -86,12 +86,7 @@ def slowest(folder: Path, count: int = 15) -> list[Slow]:
 
 
 def settle(folder: Path, tries: int) -> int:
-    """Run failed tests again, each alone; return the exit status of the whole run.
-
-    Args:
-        folder: Folder of the run's outcomes.
-        tries: Maximum reruns of a test.
-    """
+    """Run failed tests again, each alone; return the exit status of the whole run."""
     if slow := slowest(folder):
         print("slowest tests:")
         for test in slow:

@@ -6,13 +6,6 @@ import re
 
 
 def filled(text: str, begin: str, end: str, made: str) -> str:
-    """Return a page with new text between its marks, with an empty line before and after it.
-
-    Args:
-        text: The page.
-        begin: The mark above, with its end of line.
-        end: The mark below.
-        made: The new text.
-    """
+    """Return a page with new text between its marks, with an empty line before and after it."""
     pattern = re.compile(f"(?<={re.escape(begin)}).*?(?={re.escape(end)})", re.DOTALL)
     return pattern.sub(lambda _: f"\n{made}\n\n", text, count=1)

@@ -99,11 +99,6 @@ _BLOCK: Final = re.compile(
 def paper(text: str, name: str, folder: Path = PAPERS) -> str:
     """Return a page with the kept results of its parts between their marks.
 
-    Args:
-        text: The page.
-        name: Name of the paper.
-        folder: Folder of kept results.
-
     Raises:
         ResultError: `result.broken`, if a part's are missing.
     """

@@ -74,11 +74,6 @@ def priced_transfer(path: Path, congestion: str, hooks: str) -> Price:
 
     It is the median of `SPANS`, because an interrupt may fall into a program's time.
 
-    Args:
-        path: Path of the transfer.
-        congestion: The congestion control.
-        hooks: Prefix of the names of its hooks.
-
     Raises:
         BenchError: `bench.no_program_ran`.
         LabError: If the transfer fails.

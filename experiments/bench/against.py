@@ -25,14 +25,7 @@ from experiments.bench.result import BenchResult, short, told_rounds
 from experiments.bench.rounds import Plan, measure_rounds
 from experiments.bench.side_by_side import ack_ns_together, side_by_side
 from experiments.bench.transfers import Sample, transfer
-from experiments.bench.verdicts import (
-    LEVEL,
-    PAIRS,
-    Judgement,
-    Rule,
-    Verdict,
-    judge_pairs,
-)
+from experiments.bench.verdicts import LEVEL, PAIRS, Judgement, Rule, Verdict, judge_pairs
 from experiments.netlab import Path as NetPath
 
 THIS: Final = "this"
@@ -44,11 +37,7 @@ SECONDS: Final = 2.0
 THROUGHPUT: Final = Rule(0.02, more_is_better=True)
 CPU: Final = Rule(0.03)
 ACK: Final = Rule(0.05)
-PAIRED: Final = {
-    "throughput.unlimited": THROUGHPUT,
-    "cpu_per_gb.unlimited": CPU,
-    "ack_ns.1gbit": ACK,
-}
+PAIRED: Final = {"throughput.unlimited": THROUGHPUT, "cpu_per_gb.unlimited": CPU, "ack_ns.1gbit": ACK}
 """Figure of a pair -> its rule."""
 _COLORS: Final = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.UNDECIDED: "yellow"}
 

@@ -68,9 +68,6 @@ class Runs:
 def memory_of_maps(pin_dir: str) -> dict[str, int]:
     """Return the kernel memory of each map of a datapath.
 
-    Args:
-        pin_dir: Directory in which the maps are pinned.
-
     Returns:
         Map -> kernel memory [bytes]; before Linux 6.4 the kernel estimates it from the sizes.
 
@@ -88,9 +85,6 @@ def memory_of_maps(pin_dir: str) -> dict[str, int]:
 
 def entries_of_maps(pin_dir: str) -> dict[str, int]:
     """Return the number of entries of each hash map of a datapath.
-
-    Args:
-        pin_dir: Directory in which the maps are pinned.
 
     Returns:
         Hash map -> number of entries.
@@ -119,10 +113,6 @@ def maps() -> frozenset[int]:
 
 def invert(pin: Path, offsets: Sequence[int]) -> None:
     """Invert bytes of the first value of a pinned array.
-
-    Args:
-        pin: Pin of the array.
-        offsets: Bytes of the value.
 
     Raises:
         OSError: If it cannot be read or written.

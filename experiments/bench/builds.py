@@ -48,11 +48,6 @@ def this_build() -> Build:
 def build_of(revision: str, told: Callable[[str], None], *, repository: Path = ROOT) -> Build:
     """Return a revision, checked out and built; the first build takes minutes.
 
-    Args:
-        revision: Branch, tag or commit.
-        told: Called with progress.
-        repository: Git repository.
-
     Raises:
         BenchError: `bench.unknown_revision` or `bench.build_failed`.
     """

@@ -48,12 +48,6 @@ def _wait(condition: Callable[[], bool], what: str) -> None:
 def _receive(options: BusOptions, kind: str, count: int, rate: float) -> tuple[list[float], float]:
     """Receive messages of a publisher.
 
-    Args:
-        options: The broker.
-        kind: `signal` or `decision`.
-        count: Number of published messages.
-        rate: Messages per second; 0: unlimited.
-
     Returns:
         Latency of each received message [us], and time from the first to the last arrival [s].
     """
@@ -90,9 +84,6 @@ def _receive(options: BusOptions, kind: str, count: int, rate: float) -> tuple[l
 
 def run(plan: Plan) -> BenchResult:
     """Measure.
-
-    Args:
-        plan: How long to measure.
 
     Returns:
         For signals (QoS 0) and decisions (QoS 1): `messages_per_s`, `arrived_ratio` at that rate, and

@@ -49,13 +49,6 @@ def path_of(scenario: str) -> contextlib.AbstractContextManager[Path]:
 def compare(result: BenchResult, scenario: str, path: Path, names: Sequence[str], seconds: float) -> None:
     """Measure congestion controls over one path.
 
-    Args:
-        result: Where to add the figures.
-        scenario: The path's name.
-        path: The path.
-        names: Kernel CUBIC, ccplane's algorithm, and peers.
-        seconds: Length of each transfer [s].
-
     Raises:
         BenchError: As `measure_rounds`.
         LabError: If a transfer fails.
@@ -67,11 +60,7 @@ def compare(result: BenchResult, scenario: str, path: Path, names: Sequence[str]
         return [cpu_ratios(*pair), throughput_ratios(*pair)]
 
     measured = measure_rounds(
-        names,
-        lambda name, _: transfer(path, name, seconds),
-        result.plan,
-        title=scenario,
-        headlines=headlines,
+        names, lambda name, _: transfer(path, name, seconds), result.plan, title=scenario, headlines=headlines
     )
     result.rounds[scenario] = measured.tally
     samples, kernel = measured.samples, measured.samples[KERNEL]
@@ -91,12 +80,6 @@ def compare(result: BenchResult, scenario: str, path: Path, names: Sequence[str]
 
 def price(result: BenchResult, scenario: str, path: Path, ours: str) -> None:
     """Measure the price of an ACK over one path.
-
-    Args:
-        result: Where to add the figures.
-        scenario: The path's name.
-        path: The path.
-        ours: A congestion control of ccplane.
 
     Raises:
         BenchError: As `measure_rounds`.
@@ -136,23 +119,11 @@ def need_congestion_controls(names: Sequence[str]) -> None:
             )
 
 
-def run(
-    plan: Plan,
-    seconds: float,
-    peers: Sequence[str] = (),
-    *,
-    algorithm: str = "cubic",
-) -> BenchResult:
+def run(plan: Plan, seconds: float, peers: Sequence[str] = (), *, algorithm: str = "cubic") -> BenchResult:
     """Measure.
 
-    Args:
-        plan: How long to measure on each path.
-        seconds: Length of each transfer [s].
-        peers: Further congestion controls of this kernel.
-        algorithm: Name of a ccplane algorithm.
-
     Returns:
-        Ratios to kernel CUBIC, the figures behind them, and the price of an ACK.
+        Ratios to kernel CUBIC, the measurements they come from, and the price of an ACK.
 
     Raises:
         BenchError: `bench.unknown_name`, if the kernel does not have a peer, or as `measure_rounds`.

@@ -47,10 +47,6 @@ BENCHMARKS: Final = {
 def run(console: Console, keep: Path | None = None) -> list[str]:
     """Print estimated times, then run all benchmarks, each in its own process.
 
-    Args:
-        console: For messages.
-        keep: Folder for the results.
-
     Returns:
         Names of failed benchmarks.
     """

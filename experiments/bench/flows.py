@@ -77,10 +77,6 @@ class Sample:
 def run(plan: Plan, count: int) -> BenchResult:
     """Measure.
 
-    Args:
-        plan: How long to measure.
-        count: Concurrent flows.
-
     Returns:
         `memory_per_flow_bytes`, `agent_memory_per_flow_bytes`, `cpu_ratio`, `flows_with_agent`,
         `reports_per_s`, and the CPU time behind the ratio.

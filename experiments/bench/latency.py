@@ -91,9 +91,6 @@ def _floor(state: str) -> Times:
 def run(plan: Plan) -> BenchResult:
     """Measure.
 
-    Args:
-        plan: How long to measure.
-
     Returns:
         `p50_us.STATE` and `p99_us.STATE`, likewise with the prefix `written_` and with those of its parts;
         and `p50_us.floor.*`, `p99_us.floor.*`. Each is of the updates of a round.

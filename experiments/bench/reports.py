@@ -127,9 +127,6 @@ def _turn_until(plane: Plane, done: Callable[[], bool], timeout_s: float = 10.0)
 def run(plan: Plan) -> BenchResult:
     """Measure.
 
-    Args:
-        plan: How long to measure; a round fills the ring once for each kind of algorithm.
-
     Returns:
         `per_flow_per_s` and `vectorised_per_s`.
 

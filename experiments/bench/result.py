@@ -162,10 +162,6 @@ class BenchResult:
     def from_json(cls, text: str, where: str) -> Self:
         """Return a kept run.
 
-        Args:
-            text: Text of `to_json`.
-            where: Its file, for errors.
-
         Raises:
             BenchError: `bench.cannot_read`.
         """

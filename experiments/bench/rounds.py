@@ -77,8 +77,7 @@ class Tally:
     Attributes:
         counted: Rounds that count.
         disturbed: Discarded rounds.
-        causes: Cause of `disturbance.CAUSES`, or `UNFIT` -> rounds discarded for it (a round may have
-        several).
+        causes: Cause of `disturbance.CAUSES`, or `UNFIT` -> rounds discarded for it.
         stopped: Why measuring stopped: "precise", "max_rounds", or "disturbed" if too many were.
         taken_ratio: Maximum share of the machine that other processes used in a measurement that counts.
     """
@@ -139,8 +138,7 @@ def measure_rounds(
         judge: Returns why a round does not count.
 
     Raises:
-        BenchError: `bench.disturbed`, if more than `plan.max_rounds` were disturbed before `plan.rounds`
-        counted.
+        BenchError: `bench.disturbed`, if too many rounds were disturbed.
     """
     order = random.Random(plan.seed)
     looks, missing = plan.looks(), ""

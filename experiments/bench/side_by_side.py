@@ -72,10 +72,6 @@ def ack_ns_together(path: Path, sides: Sequence[Side]) -> tuple[float, ...]:
 
     The prices are of the span with the median ratio of the first side to the second.
 
-    Args:
-        path: Path of the transfers.
-        sides: Two sides of `side_by_side`.
-
     Raises:
         BenchError: `bench.no_program_ran`.
         LabError: If a transfer fails.

@@ -57,9 +57,6 @@ RUN_S: Final = 10.0
 def run(plan: Plan) -> BenchResult:
     """Measure.
 
-    Args:
-        plan: How long to measure.
-
     Returns:
         `packet_events_per_s`, and with `.dumbbell`; `env_steps_per_s`, and with `.48mbit_10ms`;
         `simulated_ratio.kernel` and `simulated_ratio.agent`.

@@ -32,12 +32,7 @@ def transfer(path: Path, congestion: str, seconds: float) -> Sample:
         LabError: As `iperf3`.
     """
     with Watch() as watch:
-        result = iperf3(
-            path.sender,
-            path.receiver,
-            congestion=congestion,
-            duration_s=max(1, round(seconds)),
-        )
+        result = iperf3(path.sender, path.receiver, congestion=congestion, duration_s=max(1, round(seconds)))
     return Sample(
         watch.seen.own_busy_s / (result.received_bytes / 1e9),
         result.goodput_bytes_per_s,

@@ -77,11 +77,7 @@ class Judgement:
 
 
 def judge_pairs(ratios: Sequence[float], rule: Rule) -> Judgement:
-    """Judge a figure by its ratios, one a pair.
-
-    Args:
-        ratios: This build by the other, `FEWEST_PAIRS` at least.
-        rule: How it is judged.
+    """Judge a measurement by its ratios, one for each pair of runs.
 
     Raises:
         ValueError: If there are too few pairs.

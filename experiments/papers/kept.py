@@ -56,14 +56,7 @@ class Kept:
 
     @classmethod
     def of(cls, paper: Paper, part: Part, runs: Runs, found: Findings) -> Kept:
-        """Return the results of a part.
-
-        Args:
-            paper: The paper.
-            part: Its part.
-            runs: The runs.
-            found: What they come to.
-        """
+        """Return the results of a part."""
         about = describe_run()
         if runs.results:
             newest = max((one.metadata for one in runs.results), key=lambda one: str(one["started"]))
@@ -81,9 +74,6 @@ class Kept:
 
     def keep(self, folder: Path) -> Path:
         """Write it.
-
-        Args:
-            folder: Folder of all papers' results; created if it is missing.
 
         Returns:
             The file.
@@ -150,11 +140,7 @@ class Kept:
         return f"`{shlex.join(self.about['command'])}`: {runs}{self.about['date'][:10]}, {revision}, {where}."
 
     def markdown(self, told: Collection[str] = ()) -> str:
-        """Return it as Markdown; for a table with more than `MOST_ROWS` rows, the command that prints it.
-
-        Args:
-            told: Checks that the document already has, as text.
-        """
+        """Return it as Markdown; for a table with more than `MOST_ROWS` rows, the command that prints it."""
         lines = [self.source]
         if judged := [one for one in self.checks if one.known and str(one) not in told]:
             lines += ["", *(one.markdown() for one in judged)]

@@ -13,12 +13,6 @@ _TRACES: Final = Path(__file__).parents[2] / ".cache" / "traces"
 def trace_file(name: str, link: Cellular, duration_s: float, seed: int) -> Path:
     """Return the file of a trace, which is written if it is missing or differs.
 
-    Args:
-        name: Name of the file, without its ending.
-        link: Distribution of the trace.
-        duration_s: Its length [s].
-        seed: Seed of the draw.
-
     Raises:
         LabError: `lab.bad_value`, if it cannot be written.
     """

@@ -29,10 +29,6 @@ UNKNOWN: Final = "?"
 def figures_of(result: Result, bottleneck: str = "bottleneck>") -> dict[str, Any]:
     """Return the figures of a run of bulk transfers, over all its flows.
 
-    Args:
-        result: The run.
-        bottleneck: Direction of the link whose drops are counted.
-
     Returns:
         `throughput_bytes_per_s`: bytes that each receiving application got, per time in which it received
         (iperf3's report); the goodput for flows that the run's end cut off; NaN without a report.
@@ -89,12 +85,6 @@ class Table:
     @classmethod
     def of(cls, runs: pd.DataFrame, title: str, by: Sequence[str], values: Sequence[str]) -> Table:
         """Estimate columns over all runs of an experiment.
-
-        Args:
-            runs: A row for each run; or several rows per run, with a column `IN_RUN`.
-            title: Caption.
-            by: The columns that identify an experiment; rows are sorted by them.
-            values: The columns to estimate.
 
         Raises:
             MetricError: `metric.no_column`.

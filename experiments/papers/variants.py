@@ -14,13 +14,7 @@ KERNEL: Final = "kernel/cubic"
 
 
 def steered(algorithm: str, flow: str = "*", /, **params: ParamValue) -> dict[str, Any]:
-    """Return the fields that give flows an algorithm with these parameters.
-
-    Args:
-        algorithm: As in scenarios.
-        flow: Which flow; `*`: all.
-        **params: Parameters of the algorithm that differ from its defaults.
-    """
+    """Return the fields that give flows an algorithm with these parameters."""
     return {f"flows.{flow}.algorithm": algorithm, f"flows.{flow}.params": params}
 
 

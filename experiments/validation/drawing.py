@@ -77,8 +77,7 @@ class Drawn:
     Attributes:
         scenario: The scenario of its first round.
         kind: Kind of its path.
-        rate_mbit: Rate of the limiter if there is one, else of the bottleneck or the mean of its trace
-        [Mbit/s].
+        rate_mbit: Rate of the limiter if there is one, else of the bottleneck or its trace [Mbit/s].
         told: The path as text.
     """
 
@@ -149,14 +148,7 @@ def _dumbbell(
 ) -> Scenario:
     """Return flows from separate hosts that start one after the other, an algorithm each."""
     flows = tuple(
-        Flow(
-            f"f{number}",
-            f"s{number}",
-            f"r{number}",
-            algorithm,
-            start_s=_APART_S * (number - 1),
-            ecn=ecn,
-        )
+        Flow(f"f{number}", f"s{number}", f"r{number}", algorithm, start_s=_APART_S * (number - 1), ecn=ecn)
         for number, algorithm in enumerate(algorithms, 1)
     )
     return Scenario(
@@ -278,12 +270,6 @@ def _cellular(rng: Random, file: Path, recorded: dict[str, list[int]]) -> _Path:
 
 
 def part_of(times_ms: Sequence[int], start_ms: int, duration_ms: int) -> list[int]:
-    """Return a part of a trace as a trace.
-
-    Args:
-        times_ms: Times of the trace's opportunities, ascending [ms].
-        start_ms: Begin of the part [ms].
-        duration_ms: Its length, after which it repeats [ms].
-    """
+    """Return a part of a trace as a trace."""
     within = [one - start_ms for one in times_ms if start_ms < one < start_ms + duration_ms]
     return [*within, duration_ms]

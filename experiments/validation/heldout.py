@@ -295,10 +295,6 @@ class Heldout:
     def from_json(cls, text: str, where: str) -> Self:
         """Return a kept result.
 
-        Args:
-            text: Text of `to_json`.
-            where: Its file, for errors.
-
         Raises:
             BenchError: `bench.cannot_read`.
         """

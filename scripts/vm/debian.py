@@ -69,13 +69,7 @@ class Suite:
     """
 
     def __init__(self, name: str, address: str, state: Path) -> None:
-        """Create a suite without fetching anything.
-
-        Args:
-            name: Its name.
-            address: Its mirror.
-            state: Folder for apt's state.
-        """
+        """Create a suite without fetching anything."""
         self.name = name
         self.source = f"deb [signed-by={KEYRING}] {address} {name} main"
         self._state = state

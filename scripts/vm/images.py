@@ -29,12 +29,6 @@ def targets(compose: dict[str, Any]) -> dict[str, str]:
 def make_images(release: Userland, mirrors: Mirrors, into: Path, *, update: bool) -> None:
     """Build all images into a separate store.
 
-    Args:
-        release: Debian release of the base image.
-        mirrors: Mirrors of packages.
-        into: Folder for the store.
-        update: Whether to rebuild existing images from newer packages.
-
     Raises:
         VmError: Without exactly one wheel in `dist`, without root, or if a build fails.
     """

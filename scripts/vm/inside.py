@@ -26,9 +26,6 @@ def status_of(pid: int | str, *names: str) -> dict[str, str]:
 def sending(*as_whom: str) -> Iterator[dict[str, float]]:
     """Run a flow that sends for the length of a block.
 
-    Args:
-        as_whom: Prefix of the client's command.
-
     Yields:
         Figures of the flow, filled in at the end of the block.
 

@@ -53,13 +53,6 @@ class Kernel:
 def make_kernel(name: str, mirrors: Mirrors, busybox: Path, *, update: bool, headers: bool) -> Kernel:
     """Return a kernel, fetched if it is missing.
 
-    Args:
-        name: Key of KERNELS.
-        mirrors: Mirrors of packages.
-        busybox: Static busybox for the initial file system.
-        update: Whether to fetch the newest in any case.
-        headers: Whether to fetch headers of kernels in WITH_HEADERS.
-
     Raises:
         VmError: If no suite has it.
     """

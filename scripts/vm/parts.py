@@ -106,11 +106,6 @@ class Parts:
 def gather(options: argparse.Namespace, packages: Sequence[str], *, needs_headers: bool = False) -> Parts:
     """Return the parts of a machine, and fetch missing ones.
 
-    Args:
-        options: Options of `add_options`.
-        packages: Additional Debian packages of the userland.
-        needs_headers: Whether to fetch headers of kernels.
-
     Raises:
         VmError: If a program is missing, or something cannot be fetched.
     """

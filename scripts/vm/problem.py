@@ -19,10 +19,6 @@ class VmError(SystemExit):
 def need_programs(names: Sequence[str], script: str = "scripts/setup-vm.sh") -> None:
     """Check that programs are installed.
 
-    Args:
-        names: Names of programs.
-        script: Script that installs them.
-
     Raises:
         VmError: With all missing programs.
     """

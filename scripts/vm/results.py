@@ -44,14 +44,6 @@ def revision() -> str:
 def keep(name: str, version: str, report: Path, wall_s: float, tested: str, kept: Path = KEPT) -> None:
     """Keep the test results of a kernel, replacing its previous ones.
 
-    Args:
-        name: Key of `kernels.KERNELS`, such as `6.12`.
-        version: Full version of the kernel.
-        report: Report of pytest.
-        wall_s: Time from power on to power off [s].
-        tested: As `revision` returned.
-        kept: File of results.
-
     Raises:
         VmError: Without a report.
     """

@@ -62,12 +62,6 @@ def choose_userland() -> Userland:
 def make_disk(userland: Userland, mirrors: Mirrors, more: Sequence[str], *, update: bool) -> Path:
     """Return a disk image with a small Debian, built if it is missing.
 
-    Args:
-        userland: Release.
-        mirrors: Mirrors of packages.
-        more: Packages in addition to PACKAGES.
-        update: Whether to rebuild an existing image.
-
     Raises:
         VmError: If it cannot be built.
     """

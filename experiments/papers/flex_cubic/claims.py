@@ -1,7 +1,7 @@
 """Claims of the Flex-Cubic paper, and their tests.
 
-Bounds that the paper does not state are ours: 3 for "several multiples", 0.8 for kept throughput, 0.5 for a
-pronounced fall, 3 % for no difference, 5 % where a parameter hardly matters.
+Bounds that the paper does not state were chosen by ccplane: 3 for "several multiples", 0.8 for kept
+throughput, 0.5 for a pronounced fall, 3 % for no difference, 5 % where a parameter hardly matters.
 """
 
 from __future__ import annotations

@@ -100,12 +100,7 @@ def grid(
     variants |= {f"queue {fraction}": steered(OURS, queue_fraction=fraction) for fraction in fractions}
     return Grid(
         dumbbell(f"flex-cubic: {name}", duration_s),
-        {
-            OWD: list(owds_us),
-            LOSS_RATIO: list(losses),
-            BUFFER_BDP: list(buffers_bdp),
-            "variant": variants,
-        },
+        {OWD: list(owds_us), LOSS_RATIO: list(losses), BUFFER_BDP: list(buffers_bdp), "variant": variants},
         name,
         repeats,
     )
@@ -192,12 +187,7 @@ def _queue_figures(table: pd.DataFrame) -> dict[str, Plot]:
 
 
 def figures_4_to_6(table: pd.DataFrame, beta: float) -> dict[str, Plot]:
-    """Return the paper's figure for one beta: throughput, and likewise goodput and retransmissions.
-
-    Args:
-        table: A row for each run of the grid.
-        beta: Beta of Flex-Cubic.
-    """
+    """Return the paper's figure for one beta: throughput, and likewise goodput and retransmissions."""
     chosen = table[(table["algorithm"] == KERNEL) | (table["beta"] == beta)]
     most = PAYLOAD_SHARE * RATE_BYTES_PER_S
     return {

@@ -1,6 +1,6 @@
 """Claims of Hyvar's slides, and their tests.
 
-Bounds that the slides do not state are ours: 5 % of throughput and 10 % of delay for "similar".
+Bounds that the slides do not state were chosen by ccplane: 5 % of throughput and 10 % of delay for "similar".
 """
 
 from __future__ import annotations

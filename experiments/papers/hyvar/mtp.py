@@ -77,11 +77,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def checks(table: pd.DataFrame) -> list[Check]:
-    """Check the slides' claims.
-
-    Args:
-        table: A row for each run, as `row`.
-    """
+    """Check the slides' claims."""
 
     def of(algorithm: str, mtp_ms: float, column: str) -> pd.Series:
         own = table[(table["algorithm"] == algorithm) & (table["mtp_ms"] == mtp_ms)]

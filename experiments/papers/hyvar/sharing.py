@@ -70,12 +70,7 @@ def alike(n: int, together_s: float) -> Scenario:
 
 
 def beside_cubic(buffer_bdp: float, together_s: float) -> Scenario:
-    """Return a flow that starts after one of kernel CUBIC over the slides' path.
-
-    Args:
-        buffer_bdp: Buffer [rate x base RTT].
-        together_s: How long both send [s].
-    """
+    """Return a flow that starts after one of kernel CUBIC over the slides' path."""
     path = msgspec.structs.replace(CLAIMED, buffer=Buffer(bdp=buffer_bdp))
     return Scenario(
         name="hyvar: beside CUBIC",
@@ -174,11 +169,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def checks(table: pd.DataFrame) -> list[Check]:
-    """Check the shares of Hyvar's default.
-
-    Args:
-        table: A row for each run, as `shares`, with its `variant`.
-    """
+    """Check the shares of Hyvar's default."""
     own = table[table["variant"] == HYVAR]
     found = [
         Check(

@@ -14,16 +14,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from experiments.netlab.spec import (
-    Bernoulli,
-    Buffer,
-    Direction,
-    Int,
-    IntNode,
-    Link,
-    Radio,
-    Topology,
-)
+from experiments.netlab.spec import Bernoulli, Buffer, Direction, Int, IntNode, Link, Radio, Topology
 from experiments.papers.tables import figures_of
 from experiments.papers.variants import KERNEL
 from experiments.results import Result
@@ -73,15 +64,7 @@ def chain(
     telemetry: Int = TELEMETRY,
     sample_interval_us: int = 100_000,
 ) -> Scenario:
-    """Return the network, with flows of kernel CUBIC, `flow1`, `flow2`, and so on.
-
-    Args:
-        name: Name of the scenario.
-        duration_s: How long flows send [s].
-        flows: Number of flows.
-        telemetry: Roles of the nodes.
-        sample_interval_us: Sampling interval of flows and links [us].
-    """
+    """Return the network, with flows of kernel CUBIC, `flow1`, `flow2`, and so on."""
     wireless = Direction(
         rate_bytes_per_s=WIRELESS_BYTES_PER_S,
         delay_us=WIRELESS_DELAY_US,

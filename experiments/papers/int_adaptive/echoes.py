@@ -10,14 +10,7 @@ from typing import Any, Final
 
 from experiments import plots
 from experiments.netlab.spec import CoDel, DropTail, Int, IntNode
-from experiments.papers.int_adaptive.chain import (
-    LOSSY_NODE,
-    OURS,
-    RADIO,
-    chain,
-    conditions,
-    losses,
-)
+from experiments.papers.int_adaptive.chain import LOSSY_NODE, OURS, RADIO, chain, conditions, losses
 from experiments.papers.int_adaptive.claims import ECHO_LOSSES, L1, L2, QUEUE_NAMES, by_echo
 from experiments.papers.int_adaptive.growth import INCREMENTS, figure_7, progression, progression_row
 from experiments.papers.paper import Findings, Part, Runs, Size

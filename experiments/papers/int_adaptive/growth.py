@@ -41,10 +41,7 @@ SHOWN_S: Final = 3.0
 
 
 def progression(
-    name: str,
-    duration_s: float,
-    repeats: int,
-    variants: Mapping[str, Mapping[str, Any]] = INCREMENTS,
+    name: str, duration_s: float, repeats: int, variants: Mapping[str, Mapping[str, Any]] = INCREMENTS
 ) -> Grid:
     """Return the runs of Figure 7: growth by `increment` 1, 2, 3, and by kernel CUBIC."""
     fields = {"delay_us": FAR_US, "buffer": {"packets": DEEP_PKTS}}
@@ -58,12 +55,7 @@ def _fig7_grids(size: Size) -> list[Grid]:
 
 
 def path_full_s(samples: pd.DataFrame, path_bytes: float) -> float:
-    """Return the time until a flow's window fills the path [s]; NaN if it never does.
-
-    Args:
-        samples: Of the flow, in order of time: `t_s`, `cwnd_bytes`.
-        path_bytes: BDP of the path [bytes].
-    """
+    """Return the time until a flow's window fills the path [s]; NaN if it never does."""
     full = samples.loc[samples["cwnd_bytes"] >= path_bytes, "t_s"]
     return float(full.iloc[0] - samples["t_s"].iloc[0]) if len(full) else NAN
 
@@ -86,8 +78,7 @@ def _fig7_findings(runs: Runs) -> Findings:
     values = ["path_full_s", "cwnd_bytes", "cwnd_spread_ratio", "goodput_bytes_per_s", "retrans_pkts"]
     title = "The window over time: growth by telemetry, and kernel CUBIC"
     return Findings(
-        [Table.of(runs.table, title, ["variant"], [*values, "rtt_p95_us"])],
-        {"figure-7": figure_7(runs)},
+        [Table.of(runs.table, title, ["variant"], [*values, "rtt_p95_us"])], {"figure-7": figure_7(runs)}
     )
 
 

@@ -15,14 +15,7 @@ import pandas as pd
 
 from experiments import plots
 from experiments.metrics import NAN
-from experiments.papers.int_adaptive.chain import (
-    BOTTLENECK_NODE,
-    OURS,
-    chain,
-    conditions,
-    losses,
-    seen,
-)
+from experiments.papers.int_adaptive.chain import BOTTLENECK_NODE, OURS, chain, conditions, losses, seen
 from experiments.papers.int_adaptive.claims import CLAIMS, L1, L2
 from experiments.papers.int_adaptive.echoes import ECHOED
 from experiments.papers.int_adaptive.growth import FIG7, FINE_US
@@ -146,15 +139,7 @@ def throughput(
     ratios: Sequence[float] = LOSSES,
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS,
 ) -> Grid:
-    """Return the runs of Figure 6.
-
-    Args:
-        name: Name of the grid.
-        duration_s: Length of each run [s].
-        repeats: Runs per point.
-        ratios: Shares of packets lost on the last hop.
-        variants: Name -> fields.
-    """
+    """Return the runs of Figure 6."""
     axes = {"loss": losses(ratios), "variant": variants}
     return Grid(chain("Figure 6", duration_s), axes, name, repeats)
 
@@ -178,10 +163,7 @@ def _fig6_findings(runs: Runs) -> Findings:
         "dropped_queue_pkts",
     ]
     title = "Loss on the last hop: kernel CUBIC, New L1, New L2"
-    return Findings(
-        [Table.of(table, title, ["loss_ratio", "variant"], values)],
-        figure_6(table),
-    )
+    return Findings([Table.of(table, title, ["loss_ratio", "variant"], values)], figure_6(table))
 
 
 def figure_6(table: pd.DataFrame) -> dict[str, Plot]:

@@ -20,11 +20,7 @@ from experiments.papers.int_adaptive.chain import (
     losing,
     losses,
 )
-from experiments.papers.int_adaptive.truth import (
-    CAUSES,
-    gaps,
-    matrix,
-)
+from experiments.papers.int_adaptive.truth import CAUSES, gaps, matrix
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL, rounds, steered
@@ -107,11 +103,7 @@ TELEMETRIES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def _load(rate_bytes_per_s: float, delay_us: int, queue_pkts: int) -> dict[str, Any]:
-    fields = {
-        "rate_bytes_per_s": rate_bytes_per_s,
-        "delay_us": delay_us,
-        "buffer": {"packets": queue_pkts},
-    }
+    fields = {"rate_bytes_per_s": rate_bytes_per_s, "delay_us": delay_us, "buffer": {"packets": queue_pkts}}
     return {
         f"links.*.{way}.{name}": value for way in ("forward", "backward") for name, value in fields.items()
     }
@@ -177,10 +169,7 @@ def _overhead_findings(runs: Runs) -> Findings:
     )
 
 
-_QUOTIENTS: Final = {
-    "goodput_quotient": "Goodput",
-    "cpu_quotient": "CPU time of the emulator per gigabyte",
-}
+_QUOTIENTS: Final = {"goodput_quotient": "Goodput", "cpu_quotient": "CPU time of the emulator per gigabyte"}
 
 # --- the whole chain ---------------------------------------------------------------------------------------
 

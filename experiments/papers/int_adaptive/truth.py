@@ -18,12 +18,9 @@ CAUSES: Final = ("link", "congestion")
 def gaps(result: Result) -> pd.DataFrame:
     """Return every gap in the packets that reached the sink: the losses by cause, true and reported.
 
-    The source numbers packets. A packet in the capture behind the bottleneck that did not reach the sink was
+    The source numbers packets. A packet in the capture after the bottleneck that did not reach the sink was
     lost on the lossy link; a packet missing from the capture was dropped by the bottleneck's queue. No other
     link of the chain loses packets.
-
-    Args:
-        result: A run with records of packets and a capture of the bottleneck.
 
     Returns:
         Columns `t_s` (when the packet after the gap reached the sink), `flow`, `link_pkts`,
@@ -58,9 +55,6 @@ def gaps(result: Result) -> pd.DataFrame:
 
 def matrix(found: pd.DataFrame) -> dict[str, float]:
     """Return the number of lost packets by true and reported cause.
-
-    Args:
-        found: As `gaps`.
 
     Returns:
         `TRUE_as_TOLD_pkts` for each pair of `CAUSES`, `untold_pkts` without a reported cause, and

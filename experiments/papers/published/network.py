@@ -18,16 +18,7 @@ MSS_BYTES: Final = 1448
 def network(
     name: str, mbit: int, rtt_us: int, bdp: float, algorithms: Sequence[str], duration_s: float
 ) -> Scenario:
-    """Return flows `flow1`, `flow2`, ... through one bottleneck.
-
-    Args:
-        name: Name of the scenario.
-        mbit: Rate of the bottleneck [Mbit/s].
-        rtt_us: RTT without queue [us].
-        bdp: Buffer of the bottleneck [BDP].
-        algorithms: One per flow.
-        duration_s: How long flows send [s].
-    """
+    """Return flows `flow1`, `flow2`, ... through one bottleneck."""
     path = Direction(
         rate_bytes_per_s=mbit * MBIT, delay_us=rtt_us // 2, buffer=Buffer(bdp=bdp), loss=Bernoulli(0.0)
     )

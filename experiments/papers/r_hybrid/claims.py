@@ -235,11 +235,7 @@ CLAIMS: Final = (
         checks=["confirmed"],
         how="time until the flow on a shared path has switched [s], with the paper's constants, is 15 to 25",
     ),
-    Claim(
-        "Section 6",
-        "short connections end before that",
-        why="this follows from the time to a switch",
-    ),
+    Claim("Section 6", "short connections end before that", why="this follows from the time to a switch"),
     Claim(
         "Sections 6 and 8",
         "switching single flows serves a near and a far peer simultaneously, switching the host does not",

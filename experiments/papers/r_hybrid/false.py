@@ -178,11 +178,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def claims(found: pd.DataFrame) -> list[Check]:
-    """Check what misleads the paper's baseline, and that a horizon corrects it.
-
-    Args:
-        found: As `verdicts`, of one or more runs.
-    """
+    """Check what misleads the paper's baseline, and that a horizon corrects it."""
 
     def time(disturbance: str, detector: str) -> Estimate:
         own = found[(found["disturbance"] == disturbance) & (found["detector"] == detector)]

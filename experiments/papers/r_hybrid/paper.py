@@ -68,16 +68,7 @@ def losses(
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS,
     rtt_us: int = RTT_US,
 ) -> Grid:
-    """Return runs of Figures 2 and 4.
-
-    Args:
-        name: Name of the grid.
-        duration_s: Length of each run [s].
-        repeats: Runs per point.
-        ratios: Shares of packets lost at random.
-        variants: Name -> fields.
-        rtt_us: RTT without queue [us].
-    """
+    """Return runs of Figures 2 and 4."""
     base = changed(path("Figures 2 and 4", duration_s), delayed(rtt_us))
     return Grid(base, {LOSS_RATIO: list(ratios), "variant": variants}, name, repeats)
 
@@ -154,22 +145,10 @@ CASES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def aggressive(name: str, duration_s: float, times: int, times_all: int) -> list[Grid]:
-    """Return the rounds of Figure 3, with the paper's threshold for marks.
-
-    Args:
-        name: Prefix of the grids' names.
-        duration_s: Length of each run [s].
-        times: Number of rounds.
-        times_all: Number of rounds with all cases; the others have those of the claims.
-    """
+    """Return the rounds of Figure 3, with the paper's threshold for marks."""
     base = changed(path("Figure 3", duration_s), {NOISE: PAPER_NOISE})
     return rounds(
-        base,
-        name,
-        times,
-        "case",
-        CASES,
-        of_round=lambda number, case: number < times_all or case in CLAIMED,
+        base, name, times, "case", CASES, of_round=lambda number, case: number < times_all or case in CLAIMED
     )
 
 
@@ -232,14 +211,7 @@ OWNERS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def clean(name: str, duration_s: float, times: int, times_strict: int) -> list[Grid]:
-    """Return the rounds over the link that marks as DCTCP needs.
-
-    Args:
-        name: Prefix of the grids' names.
-        duration_s: Length of each run [s].
-        times: Number of rounds.
-        times_strict: Number of rounds that also have the paper's threshold for marks.
-    """
+    """Return the rounds over the link that marks as DCTCP needs."""
     base = path("clean", duration_s)
     return rounds(
         base,

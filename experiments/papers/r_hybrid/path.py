@@ -56,12 +56,7 @@ MODE: Final = "receivers.0.mode"
 
 
 def watching(host: str, noise_ce_marks: float = OWN_MARKS) -> ReceiverAgent:
-    """Return a receiver agent in the mode `fast`, which decides within half a second.
-
-    Args:
-        host: Its host.
-        noise_ce_marks: Maximum new marks in 100 ms that are not congestion.
-    """
+    """Return a receiver agent in the mode `fast`, which decides within half a second."""
     return ReceiverAgent(host, mode="fast", detector={"noise_ce_marks": noise_ce_marks})
 
 

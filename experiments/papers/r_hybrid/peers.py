@@ -83,10 +83,7 @@ def scenario(duration_s: float) -> Scenario:
             Flow("other", "other", FAR, KERNEL, traffic=steady(), ecn=True),
         ),
         duration_s=duration_s,
-        receivers=(
-            watching(NEAR),
-            ReceiverAgent(FAR, peers=("server",), mode="fast"),
-        ),
+        receivers=(watching(NEAR), ReceiverAgent(FAR, peers=("server",), mode="fast")),
     )
 
 
@@ -157,11 +154,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def claims(found: pd.DataFrame) -> list[Check]:
-    """Check that each flow has its own control, the better of two for a whole host.
-
-    Args:
-        found: As `peers`, of one or more runs.
-    """
+    """Check that each flow has its own control, the better of two for a whole host."""
 
     def of(variant: str, peer: str) -> pd.DataFrame:
         return found[(found["variant"] == variant) & (found["peer"] == peer)]

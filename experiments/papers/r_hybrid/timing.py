@@ -63,12 +63,7 @@ PLANS: Final = {"paper": _Plan(12.0, 40.0), "fast": _Plan(8.0, 2.0)}
 
 
 def changes(mode: str, cycles: int) -> tuple[Event, ...]:
-    """Return the changes of a run, evenly spread over the phases of the detector's window.
-
-    Args:
-        mode: Mode of the receiver.
-        cycles: How often each path changes, there and back.
-    """
+    """Return the changes of a run, evenly spread over the phases of the detector's window."""
     plan, window_s = PLANS[mode], MODES[mode].window_ms / 1000
     found = []
     for cycle in range(cycles):
@@ -213,11 +208,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def claims(found: pd.DataFrame) -> list[Check]:
-    """Check that every change switches the flow, in the time that the rules give.
-
-    Args:
-        found: As `switched`, of one or more runs.
-    """
+    """Check that every change switches the flow, in the time that the rules give."""
     checks = [
         Check(
             f"{kind}: share of path changes that switched it",

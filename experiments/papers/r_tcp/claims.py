@@ -288,10 +288,7 @@ CLAIMS: Final = (
         [_far(f"far, {mb}", mb, 1.0, None) for mb in (4, 16)],
     ),
     Claim(
-        "Figure 14",
-        "with a longer RTT BBRv1 retransmits less of 1 MB",
-        "bdp",
-        [_far("far, 1", 1, None, 1.0)],
+        "Figure 14", "with a longer RTT BBRv1 retransmits less of 1 MB", "bdp", [_far("far, 1", 1, None, 1.0)]
     ),
     Claim(
         "Appendix G", "BBRv1's own detector may underestimate a rate", why="no part measures its estimates"

@@ -71,9 +71,7 @@ def _grids(size: Size) -> list[Grid]:
         grid
         for size_bytes in sizes
         for grid in apart(
-            f"{size.name}-{size_bytes}",
-            size.times(6, 10),
-            partial(downloads, "R-TCP: downloads", size_bytes),
+            f"{size.name}-{size_bytes}", size.times(6, 10), partial(downloads, "R-TCP: downloads", size_bytes)
         )
     ]
 
@@ -89,9 +87,7 @@ def found_of(rows: pd.DataFrame, title: str) -> Findings:
     return Findings(
         [Table.of(rows, title, ["operator", "size_bytes", "algorithm"], values)],
         figures_of_both(
-            "figure-6",
-            "Downloads",
-            partial(plots.panels, rows, x="size_bytes", columns="operator"),
+            "figure-6", "Downloads", partial(plots.panels, rows, x="size_bytes", columns="operator")
         ),
     )
 

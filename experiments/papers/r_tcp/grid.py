@@ -108,10 +108,7 @@ def _findings(runs: Runs) -> Findings:
     return Findings(
         [
             Table.of(
-                found,
-                "Figures 19 and 20: limits missed, errors of estimates",
-                by,
-                ["wrong_ratio", *errors],
+                found, "Figures 19 and 20: limits missed, errors of estimates", by, ["wrong_ratio", *errors]
             )
         ],
         {

@@ -88,13 +88,7 @@ class Operator:
         return TokenBucket(round(rate_bytes_per_s), round(bucket_bytes))
 
     def pair(self, number: int, flows: Sequence[Flow], duration_s: float) -> Pair:
-        """Return a pair of hosts in this network.
-
-        Args:
-            number: Number of the limiter and of the link's variation; compared pairs have the same.
-            flows: From `SENDER` to `RECEIVER`.
-            duration_s: How long the link's rate varies [s].
-        """
+        """Return a pair of hosts in this network."""
         forward = Direction(
             rate_bytes_per_s=self.link_bytes_per_s,
             delay_us=self.rtt_us // 2,
@@ -158,16 +152,7 @@ def download(
     gaps_s: Sequence[float] = (),
     params: Mapping[str, ParamValue] = MappingProxyType({}),
 ) -> Flow:
-    """Return a flow of downloads over one connection, for a `Pair`.
-
-    Args:
-        name: Name of the flow.
-        algorithm: As in scenarios.
-        *sizes_bytes: Sizes of the files [bytes].
-        start_s: When it starts [s].
-        gaps_s: Idle times between two files [s].
-        params: Parameters of the algorithm.
-    """
+    """Return a flow of downloads over one connection, for a `Pair`."""
     traffic = Http(objects=sizes_bytes, gaps_s=tuple(gaps_s))
     return Flow(name, SENDER, RECEIVER, algorithm, dict(params), traffic, start_s)
 

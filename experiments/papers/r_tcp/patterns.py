@@ -128,9 +128,7 @@ def _findings(runs: Runs) -> Findings:
     }
     title = "Limits found, and their rates"
     return Findings(
-        [Table.of(found, title, ["pattern", "operator", "cca", "detector"], values)],
-        figures,
-        claims(found),
+        [Table.of(found, title, ["pattern", "operator", "cca", "detector"], values)], figures, claims(found)
     )
 
 

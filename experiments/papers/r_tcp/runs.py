@@ -69,8 +69,7 @@ def at_once(
         operators: Operators with a limit.
         algorithms: Compared algorithms; each number begins with a different one.
         numbers: Numbers of limiters.
-        flows_of: Returns a pair's flows for operator, number and algorithm, with starts relative to the
-        pair's.
+        flows_of: Returns a pair's flows for operator, number and algorithm.
         size_bytes: Bytes that a pair transfers [bytes].
         idle_s: Idle times within a transfer [s].
     """
@@ -98,14 +97,7 @@ def apart(
     scenario_of: Callable[[Sequence[int]], Scenario],
     axes: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType({}),
 ) -> list[Grid]:
-    """Return a grid for each repeat, with its own limiters, seed and order.
-
-    Args:
-        name: Prefix of the grids' names.
-        times: Number of repeats.
-        scenario_of: Returns a run with the limiters of these numbers.
-        axes: Axes of each grid.
-    """
+    """Return a grid for each repeat, with its own limiters, seed and order."""
     return [Grid(scenario_of([number]), axes, f"{name}-{number}") for number in range(1, times + 1)]
 
 
@@ -175,10 +167,6 @@ def _verdict(told: pd.DataFrame, limit: tuple[float, float] | None, start_s: flo
 
 def pairs_of(rows: pd.DataFrame, column: str) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield each congestion control with a column of it and of the same under R-TCP.
-
-    Args:
-        rows: As `transfers`, of one size.
-        column: The column.
 
     Yields:
         The congestion control; a row for each limiter of each run: `without`, `under`, `operator`, `number`,

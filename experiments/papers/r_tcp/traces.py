@@ -36,15 +36,7 @@ START_S: Final = 2.0
 def recorded(
     name: str, cca: str, number: int, params: Mapping[str, ParamValue] = WATCHED, **more: Any
 ) -> Flow:
-    """Return a flow whose ACKs are recorded.
-
-    Args:
-        name: Name of the flow.
-        cca: One of `CCAS`.
-        number: Number of the pair, which determines its start.
-        params: `WATCHED`, or `CAPPING`.
-        **more: Fields of the flow.
-    """
+    """Return a flow whose ACKs are recorded."""
     start_s = START_S * (0.618 * number % 1)
     return Flow(name, SENDER, RECEIVER, f"rtcp/{cca}", dict(params), start_s=start_s, **more)
 

@@ -108,12 +108,7 @@ def _stateful_findings(runs: Runs) -> Findings:
         figures_of_both(
             "figure-8",
             "The second connection",
-            partial(
-                plots.bars,
-                second,
-                group="size_bytes",
-                subtitle="operator 1, 5 s after the first",
-            ),
+            partial(plots.bars, second, group="size_bytes", subtitle="operator 1, 5 s after the first"),
         ),
         [claim_of_state(second)],
     )
@@ -188,12 +183,7 @@ def _pattern_part(kind: str, about: str) -> Part:
         values = ["retrans_pct", "goodput_bytes_per_s", "limited_ratio", "limited_s", "rate_error_pct"]
         return Findings(
             [Table.of(rows, about, ["operator", "algorithm"], values)],
-            figures_of_both(
-                kind,
-                about,
-                partial(plots.bars, rows, group="operator"),
-                "goodput of objects",
-            ),
+            figures_of_both(kind, about, partial(plots.bars, rows, group="operator"), "goodput of objects"),
             claims_of_pattern(rows, kind),
         )
 
@@ -256,11 +246,7 @@ def _bdp_findings(runs: Runs) -> Findings:
     title = "Operator 1's limiter on longer paths"
     return Findings(
         [Table.of(rows, title, ["rtt_us", "size_bytes", "algorithm"], values)],
-        figures_of_both(
-            "figure-14",
-            title,
-            partial(plots.panels, rows, x="size_bytes", columns="rtt_us"),
-        ),
+        figures_of_both("figure-14", title, partial(plots.panels, rows, x="size_bytes", columns="rtt_us")),
     )
 
 

@@ -49,15 +49,7 @@ MOST_LOST: Final = 0.03
 def sessions(
     operators: Sequence[str], number: int, traffic: Traffic, apart_s: float, duration_s: float
 ) -> Scenario:
-    """Return a run with a session of each algorithm in each network.
-
-    Args:
-        operators: Names of the networks.
-        number: Number of the round, which has its own limiters.
-        traffic: Traffic of each session.
-        apart_s: Time between starts of sessions [s].
-        duration_s: When sessions are aborted [s].
-    """
+    """Return a run with a session of each algorithm in each network."""
     pairs = [
         OPERATORS[operator].pair(
             number,
