@@ -219,7 +219,7 @@ def test_cases_are_judged_by_medians_of_runs_that_count(heldout: Heldout) -> Non
     assert heldout.left_out() == {"stalled": 2, "late": 0, "overrun": 0, "taken": 0, "full": 0}
     told = heldout.told_left_out()
     assert told.startswith("2 of 6 runs of the kernel do not count: 2 because the emulator was once more")
-    assert told.endswith("1 of 3 cases have none that counts.")
+    assert told.endswith("1 of 3 cases have no run that counts.")
 
 
 def test_the_table_has_errors_by_kind_and_the_kernels_own(heldout: Heldout) -> None:

@@ -59,7 +59,11 @@ def test_every_claim_says_how_it_is_tested_or_why_not(name: str) -> None:
             assert all(one.at_least is not None or one.at_most is not None for one in claim.tests)
     compared = Counter((part.name, one.name) for part in paper.parts.values() for one in part.comparisons)
     assert set(compared.values()) <= {1}, "a name stands once in its part"
-    said = Counter((part.name, one.sentence) for part in paper.parts.values() for one in part.comparisons)
+    said = Counter(
+        (part.name, one.sentence, one.at_least, one.at_most)
+        for part in paper.parts.values()
+        for one in part.comparisons
+    )
     assert [one for one, times in said.items() if times > 1] == [], "a list of them tells them apart"
 
 
@@ -71,7 +75,7 @@ def test_a_comparison_is_of_runs_with_the_same_seed() -> None:
     assert (check.found.value, check.found.low, check.found.high, check.found.n) == (2, 2, 2, 6)
     assert check.verdict == "holds"
     assert check.alike
-    assert check.claim == "goodput by theirs is at least 1"
+    assert check.statement == "goodput by theirs is at least 1"
 
 
 def test_what_a_run_compares_inside_is_one_value() -> None:
@@ -149,7 +153,7 @@ def test_a_table_counts_verdicts_and_runs_that_are_all_alike() -> None:
     rows = [Judged("p", CLAIM, [check(2, 2)]), Judged("p", CLAIM, [check(0.5, 0.6)])]
     rows.append(Judged("p", CLAIM, [Check("it", computed(2.0), 1.0, None, "faster")]))
     text = markdown(rows)
-    assert text.startswith("3 claims: 2 holds, 1 fails; 1 verdicts rest on runs that are all alike.")
+    assert text.startswith("3 claims: 2 holds, 1 fails; 1 verdict rests on runs that are all alike.")
     assert "| 2.000 | 10, all alike | holds |  |" in text
     assert "| **fails** | it is not |" in text
     assert "| 2.000 | computed | holds |  |" in text

@@ -112,7 +112,7 @@ def test_claims_of_the_slides_are_held_against_the_best_fixed_mtp() -> None:
     # At 10 ms the fixed one is fast, and late: that of 100 ms is the best.
     late = table({"delay_us": 35_000.0}, {"delay_us": 99_000.0})
     assert held(late)[:2] == [(1.0, "holds"), (1.061, "holds")]
-    assert "100 ms, throughput by delay" in checks(late)[1].claim
+    assert "100 ms by throughput / delay" in checks(late)[1].claim
 
 
 def test_idle_agent_is_taken_off_both() -> None:

@@ -62,26 +62,38 @@ def test_a_column_that_is_missing_is_told() -> None:
 @pytest.mark.parametrize(
     ("found", "low", "high", "verdict", "told"),
     [
-        (Estimate(3.2, 3.0, 5.0, 10), 3.0, None, "holds", "holds: it is so: 3.200 [3.000, 5.000], 10 runs"),
-        (Estimate(3.2, 2.8, 5.0, 10), 3.0, None, "undecided", "undecided (try 40): it is so: 3.200"),
-        (Estimate(2.8, 2.0, 2.9, 10), 3.0, None, "fails", "FAILS: it is so: 2.800"),
-        (Estimate(1.0, 0.97, 1.03, 10), 0.97, 1.03, "holds", "holds: it is so"),
+        (
+            Estimate(3.2, 3.0, 5.0, 10),
+            3.0,
+            None,
+            "holds",
+            "holds: it is at least 3: 3.200 [3.000, 5.000], 10 runs",
+        ),
+        (Estimate(3.2, 2.8, 5.0, 10), 3.0, None, "undecided", "undecided (try 40): it is at least 3: 3.200"),
+        (Estimate(2.8, 2.0, 2.9, 10), 3.0, None, "fails", "FAILS: it is at least 3: 2.800"),
+        (Estimate(1.0, 0.97, 1.03, 10), 0.97, 1.03, "holds", "holds: it is 0.97 to 1.03: 1.000"),
         (
             Estimate(3.2, NAN, NAN, 5),
             3.0,
             None,
             "undecided",
-            "undecided (too few runs, try 6): it is so: 3.200, 5 runs",
+            "undecided (too few runs, try 6): it is at least 3: 3.200, 5 runs",
         ),
-        (Estimate(1.0, 1.0, 1.0, 10), 1.0, None, "holds", "holds: it is so: 1.000, 10 runs, all alike"),
-        (Estimate(70.0, 70.0, 70.0, 0), 65, 75, "holds", "holds: it is so: 70.000, computed"),
-        (Estimate(NAN, NAN, NAN, 0), 3.0, None, None, "open: it is so: not measured"),
+        (
+            Estimate(1.0, 1.0, 1.0, 10),
+            1.0,
+            None,
+            "holds",
+            "holds: it is at least 1: 1.000, 10 runs, all alike",
+        ),
+        (Estimate(70.0, 70.0, 70.0, 0), 65, 75, "holds", "holds: it is 65 to 75: 70.000, computed"),
+        (Estimate(NAN, NAN, NAN, 0), 3.0, None, None, "open: it is at least 3: not measured"),
     ],
 )
 def test_the_interval_decides_a_claim_and_not_the_value(
     found: Estimate, low: float | None, high: float | None, verdict: str | None, told: str
 ) -> None:
-    check = Check("it is so", found, low, high, "so")
+    check = Check("it", found, low, high, "so")
     assert check.verdict == verdict
     assert str(check).startswith(told)
     assert check.records()["verdict"] == verdict

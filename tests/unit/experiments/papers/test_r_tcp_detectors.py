@@ -125,8 +125,8 @@ def test_rtcp_is_judged_by_clients_and_others_by_connections(tmp_path: Path) -> 
     assert ours["rate_error_ratio"].tolist() == pytest.approx([0, 0], abs=0.05)
     assert ours["told_ratio"].tolist() == [1, 1]
     claims = {check.claim: check.found.value for check in r_tcp_patterns.claims(found)}
-    assert claims["concurrent: limits that r-tcp told of while the run lasted"] == 1
-    assert claims["concurrent: limits that r-tcp found, with a rate within 10 %"] == 1
+    assert claims["concurrent: share of limits that r-tcp reported during the run"] == 1
+    assert claims["concurrent: share of limits that r-tcp found with a rate within 10 %"] == 1
 
 
 def test_a_connection_is_idle_from_the_ack_before_a_start_on() -> None:
