@@ -142,13 +142,9 @@ Event = Report | Created | Closed | Told
 class Batch(Protocol):
     """What one poll brought, in the order in which it happened."""
 
-    def __len__(self) -> int:
-        """Return how many events there are."""
-        ...
+    def __len__(self) -> int: ...
 
-    def __iter__(self) -> Iterator[Event]:
-        """Yield the events in order."""
-        ...
+    def __iter__(self) -> Iterator[Event]: ...
 
     def arrays(self) -> list[tuple[int, Reports]]:
         """Return the reports by program handle, each as one structured array in order of arrival."""

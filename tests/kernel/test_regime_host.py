@@ -160,7 +160,7 @@ def test_a_queue_that_somebody_chose_stays(wire: Path, begin: Begin) -> None:
     )
     host = begin(wire.sender)
     refused, _ = host.apply({way(wire): SINGLE})
-    assert (refused.kind, refused.why) == (REFUSED, "somebody chose tbf for eth0")
+    assert (refused.kind, refused.why) == (REFUSED, "eth0 already has a configured qdisc, tbf")
     host.close(leave=False)
     assert "qdisc tbf" in queues_of(wire.sender)
 

@@ -42,7 +42,6 @@ class DetailScreen(Screen[None]):
     ]
 
     def __init__(self, history: FlowHistory) -> None:
-        """Make the view of a flow."""
         super().__init__()
         self.history = history
         self.told = False

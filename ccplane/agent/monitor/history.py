@@ -49,7 +49,6 @@ class FlowHistory:
     __slots__ = ("_count", "_ring", "closed", "row")
 
     def __init__(self, row: FlowRow, length: int = LENGTH) -> None:
-        """Start without samples; `row` is what is known so far."""
         self.row = row
         self.closed = False
         self._ring = np.full((len(Metric), length), np.nan)
@@ -81,7 +80,6 @@ class Histories:
     """The histories of all flows that are there."""
 
     def __init__(self, length: int = LENGTH) -> None:
-        """Start without flows; `length` samples are kept of each."""
         self._length = length
         self._flows: dict[int, FlowHistory] = {}
 

@@ -35,7 +35,6 @@ class Overview(Screen[None]):
     ]
 
     def __init__(self, histories: Histories) -> None:
-        """Make the screen of these flows."""
         super().__init__()
         self.chosen = Chosen()
         self._histories = histories

@@ -28,7 +28,6 @@ class FlowTable(DataTable[Text]):
     """The flows, one line each; the cursor stays with its flow however the order changes."""
 
     def __init__(self) -> None:
-        """Start empty."""
         super().__init__(cursor_type="row", zebra_stripes=True, id="flows")
         self._placed: tuple[Placed, ...] = ()
         self._headings: list[str] = []

@@ -34,7 +34,6 @@ class Feed:
     """
 
     def __init__(self, send: Send) -> None:
-        """Send nothing yet."""
         self.messages = 0
         self.octets = 0
         self._raw = send

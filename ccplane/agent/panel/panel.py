@@ -59,13 +59,11 @@ class Panel:
         self.widget.close()
 
     def __enter__(self) -> Panel:
-        """Return itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
         self.close()
 
     def _asked(self, content: dict[str, Any]) -> None:

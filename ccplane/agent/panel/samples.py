@@ -63,7 +63,6 @@ class Rates:
     """How fast totals of a flow grow."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self._before: dict[int, dict[str, Any]] = {}
 
     def of(self, row: dict[str, Any]) -> dict[str, float]:
@@ -136,7 +135,6 @@ class Extremes:
     """Least and greatest value of a report field, by flow, since they were taken last."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._seen: dict[int, tuple[float, float]] = {}
 
     def add(self, flow_id: int, value: float) -> None:
@@ -214,7 +212,6 @@ class History:
     """The last `HISTORY_S` seconds, for a page that is opened later."""
 
     def __init__(self) -> None:
-        """Start with nothing."""
         self._kept: deque[tuple[float, Values]] = deque()
 
     def add(self, time_s: float, values: Values) -> None:

@@ -430,11 +430,9 @@ class CcpUnixDatapath:
             self._ledger.close()
 
     def __enter__(self) -> CcpUnixDatapath:
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
         self.close()
 
 

@@ -59,7 +59,6 @@ class Flow:
     paced: bool = False
 
     def __post_init__(self) -> None:
-        """Begin with what is known."""
         self.stats = FlowStats(
             self.info.flow_id,
             mss_bytes=self.info.mss_bytes,

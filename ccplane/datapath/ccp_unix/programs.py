@@ -90,7 +90,6 @@ class Table:
     """
 
     def __init__(self, law: _native.Program, limits: Limits) -> None:
-        """Begin with the law."""
         self.limits = limits
         self._handles = count(1)
         self.law = Installed.of(law, 0, limits)

@@ -59,7 +59,6 @@ class Report:
         return dict(zip(self._installed.fields, self._values, strict=True))
 
     def __getattr__(self, name: str) -> int:
-        """Return a Report register."""
         place = self._installed.places.get(name)
         if place is None:
             raise AttributeError(
@@ -73,15 +72,12 @@ class Batch:
     """What one poll brought, in the order in which it happened."""
 
     def __init__(self, events: Sequence[Event]) -> None:
-        """Take the events."""
         self._events = events
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return len(self._events)
 
     def __iter__(self) -> Iterator[Event]:
-        """Yield them in order."""
         return iter(self._events)
 
     def arrays(self) -> list[tuple[int, Reports]]:

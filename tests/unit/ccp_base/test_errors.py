@@ -140,7 +140,7 @@ def test_collector_lets_other_exceptions_through() -> None:
 def test_close_names_suggests_when_near_and_lists_when_not() -> None:
     assert close_names("cubik", ["cubic", "reno"]) == "did you mean `cubic`?"
     assert close_names("xyzzy", ["cubic", "reno"], "algorithm") == "known algorithms: cubic, reno"
-    assert close_names("x", [], "algorithm") == "there is no algorithm to choose from"
+    assert close_names("x", [], "algorithm") == "no algorithm is available"
 
 
 @given(st.text(), st.lists(st.text(), max_size=40))

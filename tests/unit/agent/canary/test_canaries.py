@@ -188,7 +188,7 @@ def test_it_ends_by_hand(tried: Tried) -> None:
             do("mine")
         assert caught.value.slug == "canary.none"
     tried.start()
-    assert tried.canaries.take_back("mine")["why"] == "asked for"
+    assert tried.canaries.take_back("mine")["why"] == "requested"
     tried.start()
     tried.canaries.widen("mine")
     assert tried.ended()["outcome"] == "widened"
@@ -265,4 +265,4 @@ def test_how_a_trial_ended_is_written_down(tried: Tried, tmp_path: Path) -> None
     audit.tried(tried.live.events[-1])
     line = json.loads((tmp_path / "audit").read_text())
     assert (line["who"], line["what"]) == ({"trial": True}, "canary:taken_back")
-    assert line["about"] == {"algorithm": "mine", "why": "asked for"}
+    assert line["about"] == {"algorithm": "mine", "why": "requested"}
