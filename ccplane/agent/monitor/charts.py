@@ -11,15 +11,15 @@ from ccplane.agent.monitor.spark import scale, spark
 
 
 class Chart(Widget):
-    """The last values of a metric, one a column; the newest at the right."""
+    """The last values of a metric, one per column, the newest on the right."""
 
     def __init__(self, title: str, text: Callable[[float | None], str], colour: str) -> None:
-        """Make a chart without values.
+        """Create an empty chart.
 
         Args:
-            title: What it shows, with unit.
-            text: How a value is written.
-            colour: Colour of its columns.
+            title: Metric and unit.
+            text: Formats a value.
+            colour: Colour of the columns.
         """
         super().__init__()
         self._quantity = title
@@ -34,7 +34,7 @@ class Chart(Widget):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Say what the columns cover: their number has changed."""
+        """Update the title: the number of columns has changed."""
         self._retitle()
 
     def _retitle(self) -> None:

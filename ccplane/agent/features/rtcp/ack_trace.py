@@ -92,9 +92,7 @@ def _rows(reader: Iterator[list[str]], columns: Sequence[str], where: str) -> It
         if event not in (START, ACK):
             raise _bad(where, line, f"ev is `{event}`", "write S at the start of a transfer, A for an ACK")
         if numbers[0] < before_us:
-            raise _bad(
-                where, line, f"time_us is below {before_us} of the row before", "sort the rows by time"
-            )
+            raise _bad(where, line, f"time_us goes backwards from {before_us}", "sort the rows by time")
         before_us = numbers[0]
         yield event, numbers
 
