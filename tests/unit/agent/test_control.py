@@ -43,7 +43,7 @@ SOURCE = text("""
 
 
 class Served(Edited):
-    """A plane whose loop runs on a thread of its own, with a control socket."""
+    """An agent loop on a separate thread, with a control socket."""
 
     def __init__(self, directory: Path, source: str = SOURCE, flows: int = 2) -> None:
         super().__init__(directory / "mine.py", source, *range(1, flows + 1))
@@ -55,7 +55,7 @@ class Served(Edited):
         self.turns = 0
 
     def _poll(self, timeout_ms: int) -> FakeBatch:
-        """Wait as the real one does."""
+        """Wait like a real datapath."""
         if not self.datapath.batches:
             self._woken.wait(timeout_ms / 1000)
         self._woken.clear()
@@ -72,7 +72,7 @@ class Served(Edited):
 
 @contextmanager
 def running(served: Served, **options: Any) -> Iterator[Served]:
-    """Run the plane on a thread, with its control socket."""
+    """Run the loop on a thread, with its control socket."""
     with managed(served.plane, compile_program, ControlOptions(served.address, **options)):
         thread = threading.Thread(target=served.plane.run)
         thread.start()
@@ -251,7 +251,7 @@ def test_flows_are_switched_one_some_and_all(served: Served, client: Client) -> 
 
 
 def subscribed(served: Served, client: Client, *arguments: Any, **options: Any) -> Any:
-    """A stream that is known to be heard: subscriptions take a moment to arrive."""
+    """A stream whose subscription has arrived, which takes a moment."""
     stream = client.stream(*arguments, **options)
     while served.plane.on_batch is None and "report" in options.get("kinds", ("report",)):
         time.sleep(0.001)
@@ -448,7 +448,7 @@ def test_other_version_is_refused_with_a_reason() -> None:
     number, what = read_request(msgspec.json.encode(Envelope(version=2, id=3, ask=ask.Status())))
     assert number == 3
     assert isinstance(what, CcpError)
-    assert "version 2" in what.why
+    assert "version is 2" in what.why
 
 
 def test_error_of_our_own_is_answered(caplog: pytest.LogCaptureFixture) -> None:

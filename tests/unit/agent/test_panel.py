@@ -1,4 +1,4 @@
-"""The panel's back end: what it keeps, and what it sends. Its front end is tested in tests/notebooks."""
+"""The panel's back end. tests/notebooks tests its front end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def one_row(value: float, width: int = 2) -> samples.Values:
 
 
 class Sent:
-    """What a page gets."""
+    """A page: records messages."""
 
     def __init__(self) -> None:
         self.messages: list[tuple[dict[str, Any], list[bytes]]] = []

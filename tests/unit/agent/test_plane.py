@@ -27,7 +27,7 @@ from tests.waiting import Clock
 
 
 def recorder(name: str = "rec") -> type[Algorithm]:
-    """A fresh algorithm that records its callbacks in `calls`, a list of the class."""
+    """A fresh algorithm that records its callbacks in the class's list `calls`."""
 
     class Recorder(Algorithm):
         program = "x"

@@ -1,4 +1,4 @@
-"""Which regime a host follows, and what it tells of it; the settings of the host are a double's."""
+"""The regime of a host and its events, with fake settings."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ def test_an_interface_that_comes_later_gets_the_rate_that_holds(
 def test_a_lost_decision_is_told_once_for_each_loss(host: HostActuator) -> None:
     host.apply({NEAR: SINGLE})
     assert told(host.apply({NEAR: LOST})) == [
-        (FAIL_SAFE, "to 10.0.0.2: because of stale"),
-        (SWITCHED, "reno", "cubic", "to 10.0.0.2: because of stale"),
+        (FAIL_SAFE, "path to 10.0.0.2: because of stale"),
+        (SWITCHED, "reno", "cubic", "path to 10.0.0.2: because of stale"),
     ]
     assert host.apply({NEAR: LOST}) == []
     host.apply({NEAR: SINGLE})

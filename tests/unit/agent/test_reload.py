@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "mine.py"
 
 
-# What a swap does
+# Swaps
 
 
 def test_running_and_new_flows_get_the_new_version_and_state_is_carried(file: Path) -> None:
@@ -174,7 +174,7 @@ def test_old_modules_do_not_pile_up(file: Path) -> None:
         assert modules() == before + 1
 
 
-# What keeps a version from being taken over
+# Versions that are refused
 
 BROKEN: dict[str, tuple[str, str, str]] = {
     "syntax": (
@@ -242,7 +242,7 @@ def test_broken_edit_leaves_the_old_version_and_an_error(file: Path, broken: tup
 
 
 def test_exception_for_one_flow_leaves_the_old_version_of_all(file: Path) -> None:
-    """It passes the trial: only the third of the real flows makes it raise."""
+    """A version that passes the check, but raises for the third real flow."""
     own = """
     def on_reload(self, old):
         super().on_reload(old)

@@ -35,7 +35,7 @@ class Mine(Algorithm):
 
 
 class Kernel:
-    """Stands for `ccplane.datapath.ebpf`: hands out a recording datapath and remembers the rest."""
+    """Replaces `ccplane.datapath.ebpf`: returns a recording datapath, and records other calls."""
 
     def __init__(self, datapath: FakeDatapath, monkeypatch: pytest.MonkeyPatch) -> None:
         self.datapath = datapath
@@ -66,7 +66,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 
 def serve(tmp_path: Path, *algorithms: str | type[Algorithm], **more: Any) -> Plane:
-    """Serve algorithms, `reno` if none is named; for no time, unless told otherwise."""
+    """Serve algorithms (default `reno`), by default for 0 s."""
     called = {name: more.pop(name) for name in ("on_start", "each_turn") if name in more}
     described = Description(algorithms or ("reno",), rules=more.pop("rules", ()))
     options = {"duration_s": 0.0, "load": ebpf.LoadOptions(pin_dir=PIN_DIR), "run_dir": tmp_path, **more}
@@ -150,7 +150,7 @@ def test_callback_without_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         check_contract(find(str(file)), limit_s=0.2)
     assert caught.value.slug == "algorithm.check_failed"
-    assert "loop without end" in caught.value.why
+    assert "endless loop" in caught.value.why
 
 
 # Serving

@@ -28,7 +28,7 @@ ALL = sorted((package, slug) for package, slugs in SLUGS.items() for slug in slu
 
 
 def raised_slugs(package: str) -> set[str]:
-    """Slugs that a package's sources give to a constructor of an error."""
+    """Slugs passed to constructors of errors in a package's sources."""
     found = set()
     for path in (ROOT / package).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -34,7 +34,7 @@ RAISES = FIRST.replace("self.n += 1", "self.n += 1 // (report.acked - 77_777)")
 
 
 class Tried:
-    """An agent with an algorithm, a clock of the test's, and flows that fare as the test says."""
+    """An agent with an algorithm, the test's clock, and flows with given performance."""
 
     def __init__(self, live: Edited) -> None:
         self.live = live

@@ -37,7 +37,7 @@ PROGRAM = """\
 
 
 class HalvingFlow:
-    """Written as a pyportus script would be."""
+    """An algorithm as in a pyportus script."""
 
     def __init__(self, datapath: Any, datapath_info: Any) -> None:
         self.datapath = datapath

@@ -16,7 +16,7 @@ runner = CliRunner()
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the command believe that it has a terminal."""
+    """Pretend that the command has a terminal."""
 
     class Screen:
         def isatty(self) -> bool:
