@@ -34,12 +34,6 @@ class AgentView:
     def __init__(
         self, rows: Callable[[], Sequence[Mapping[str, Any]]], handles: Callable[[], Mapping[str, int]]
     ):
-        """Prepare.
-
-        Args:
-            rows: Returns the flows as `ask.Flows` does.
-            handles: Returns the handles of programs by `ALGORITHM/PROGRAM`.
-        """
         self._ask = rows
         self._handles = handles
         self._rows: Sequence[Mapping[str, Any]] = ()

@@ -102,10 +102,6 @@ def name_of(algorithm: AnyAlgorithm, asked: str) -> str:
 def compile_programs(algorithm: AnyAlgorithm, compile_program: Compile[P]) -> dict[str, P]:
     """Compile all fold programs of an algorithm.
 
-    Args:
-        algorithm: The class.
-        compile_program: The compiler.
-
     Returns:
         Programs by name, the initial program first.
 
@@ -127,10 +123,6 @@ def compile_programs(algorithm: AnyAlgorithm, compile_program: Compile[P]) -> di
 
 def check_contract(algorithm: AnyAlgorithm, limit_s: float = CHECK_S) -> None:
     """Run the callbacks of an algorithm on simulated flows, see `ccp_algs.check`.
-
-    Args:
-        algorithm: The class.
-        limit_s: Time limit [s].
 
     Raises:
         UsageError: `algorithm.check_failed`, with file, line and reason.

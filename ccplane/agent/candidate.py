@@ -58,12 +58,7 @@ def drop_module(algorithm: AnyAlgorithm) -> None:
 
 
 def package_for(source: Source, read: beside.Read = beside.read_text) -> beside.Package:
-    """Return a new package to import a candidate into.
-
-    Args:
-        source: The candidate's source.
-        read: Reads modules from the directory of its file.
-    """
+    """Return a new package to import a candidate into."""
     return beside.Package(f"{PREFIX}{next(_numbers)}", source.file, read)
 
 
@@ -105,11 +100,6 @@ def prepare(
 
 def again(past: Past, name: str, compile_program: Compile[Program]) -> Candidate:
     """Import an earlier version of an algorithm from its stored source.
-
-    Args:
-        past: The version.
-        name: Name of the algorithm.
-        compile_program: The compiler.
 
     Raises:
         CcpError: What is wrong with it now.

@@ -392,10 +392,6 @@ class Changes:
     def flows(self, which: Which, *, failed: bool = False) -> list[Live]:
         """Return the selected running flows.
 
-        Args:
-            which: The selection.
-            failed: Whether to include flows whose algorithm raised.
-
         Raises:
             FlowGone: If a single flow is selected and does not exist.
         """

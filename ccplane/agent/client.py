@@ -272,10 +272,6 @@ class Client:
     def panel(self, flow: int | None = None, *, algorithm: str | None = None) -> Panel:
         """Return a live panel for a notebook: curves, parameters, the algorithm's source, telemetry.
 
-        Args:
-            flow: Only this flow; None for all flows.
-            algorithm: Only parameters of this algorithm.
-
         Raises:
             LoadError: `load.no_extra`, without anywidget.
         """

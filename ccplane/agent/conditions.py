@@ -37,10 +37,6 @@ class Conditions(Struct, frozen=True, kw_only=True):
 def conditions_by_key(words: str, text: str) -> dict[str, Value]:
     """Parse the conditions of a rule in which each key may occur only once.
 
-    Args:
-        words: The conditions, separated by blanks or commas.
-        text: The whole rule, for errors.
-
     Returns:
         The required values by key: `src`, `dst`, `sport`, `dport` or `cgroup`.
 

@@ -64,10 +64,6 @@ def control_socket(pin_dir: str, run_dir: Path | None = None) -> str:
 def check_address(address: str, where: str) -> str:
     """Check and return the address of a control socket.
 
-    Args:
-        address: The address.
-        where: Where the user gave it, for the error.
-
     Raises:
         UsageError: `control.bad_address`.
     """
@@ -198,12 +194,6 @@ class Control:
         self, options: ControlOptions, requests: Requests, streams: Streams, audit: Audit | None = None
     ) -> None:
         """Prepare. A socket for another user is opened here: that needs a capability that the agent drops.
-
-        Args:
-            options: Where to listen.
-            requests: Executes requests.
-            streams: Messages to be sent.
-            audit: Records changes of the agent; None for no audit log.
 
         Raises:
             LoadError: `control.cannot_listen`.

@@ -18,9 +18,6 @@ def deadline(limit_s: float) -> Iterator[None]:
 
     A call that blocks outside the interpreter is interrupted only after it returns.
 
-    Args:
-        limit_s: Time limit [s].
-
     Raises:
         TooSlow: When the limit expires.
     """

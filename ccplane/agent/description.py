@@ -121,11 +121,6 @@ def plan(
 def assembled(ready: Plan, datapath: Datapath, *, clock: Callable[[], float] = time.monotonic) -> Plane:
     """Return an agent loop that runs a plan; register the plan's congestion-control names and no others.
 
-    Args:
-        ready: The plan.
-        datapath: Where the flows are.
-        clock: Monotonic clock [s].
-
     Raises:
         VerifierError: If the kernel refuses a program.
         LoadError: `load.extension`, if the datapath lacks an extension that an algorithm uses.

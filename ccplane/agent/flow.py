@@ -36,12 +36,6 @@ class Writes(Protocol):
 def whole_number(value: Number, name: str, low: int, high: int) -> int:
     """Return `value` as an integer, rounded towards zero.
 
-    Args:
-        value: A number.
-        name: Its name, for the error.
-        low: Minimum.
-        high: Maximum.
-
     Raises:
         ParamError: `update.not_a_number` or `update.out_of_range`.
     """
@@ -252,9 +246,6 @@ class FlowControl:
     def open(self, before: FlowControl | None = None) -> None:
         """Send the collected settings with the first program; later settings are sent immediately.
 
-        Args:
-            before: The flow object of the previous algorithm.
-
         Raises:
             FlowGone: If the flow closed.
         """
@@ -293,9 +284,6 @@ class FlowControl:
 
         Call this after `on_create`. Of its settings, only the registers of a restarted program are kept:
         nothing else would set them.
-
-        Args:
-            before: The flow object of the older version.
         """
         letter = self._letter
         assert letter is not None, "it has not been opened"

@@ -94,10 +94,6 @@ def between(before: FlowStats, now: FlowStats) -> tuple[float, float | None]:
 
     Totals and their timestamp change only on ACKs: without an ACK, the throughput is 0, not unknown.
 
-    Args:
-        before: The earlier totals.
-        now: The later totals.
-
     Returns:
         Throughput [bytes/s], and segments marked lost per segment delivered or lost; None without segments.
     """
@@ -145,14 +141,7 @@ def render(
     agent: RunInfo | None,
     failures: Sequence[str] = (),
 ) -> Table:
-    """Return the rows as a table for the terminal.
-
-    Args:
-        flows: The rows.
-        counters: The datapath's counters.
-        agent: What the agent runs; None if no agent runs.
-        failures: Exceptions of algorithms, one line each.
-    """
+    """Return the rows as a table for the terminal."""
     who = "no agent: flows run the fallback" if agent is None else f"agent pid {agent.pid}"
     slotless = exits.slotless(counters)
     caption = f"{len(flows)} flows; {who}" + (f"; {slotless}" if slotless else "")

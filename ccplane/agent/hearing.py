@@ -75,14 +75,6 @@ class Hearing:
         host_name: str,
         clock_us: Callable[[], int] = lambda: time.monotonic_ns() // 1000,
     ) -> None:
-        """Join the agent loop.
-
-        Args:
-            plane: The agent loop.
-            inbox: Source of samples.
-            host_name: Name of this host, for samples that contain a host name.
-            clock_us: CLOCK_MONOTONIC [us].
-        """
         self.counters = HearingCounters()
         self.newest: dict[str, Sample] = {}
         self.on_sample: Callable[[Sample, list[int]], None] | None = None

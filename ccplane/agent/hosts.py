@@ -96,12 +96,6 @@ class Host:
     def __init__(self, running: Running, datapath: Datapath, events: Events, writer: Writer) -> None:
         """Install the programs.
 
-        Args:
-            running: The algorithm.
-            datapath: Where its flows are.
-            events: Takes its events.
-            writer: Writes its updates.
-
         Raises:
             VerifierError: If the kernel refuses a program; none stays installed then.
             LoadError: `load.extension`, if the datapath lacks an extension that the algorithm uses.
@@ -170,14 +164,7 @@ class Host:
     def tell_params(
         self, lives: Sequence[Live], changed: Changed, failures: Failures, breath: Breath
     ) -> None:
-        """Notify instances which parameters were set since their creation, on the class or on themselves.
-
-        Args:
-            lives: Flows of this algorithm.
-            changed: Number of the last change by parameter name.
-            failures: Handles exceptions.
-            breath: Keepalives.
-        """
+        """Notify instances which parameters were set since their creation, on the class or on themselves."""
         raise NotImplementedError
 
     def owns(self, instance: object) -> bool:
@@ -358,16 +345,12 @@ class VectorHost(Host):
         return self.instance is instance
 
     def failed(self, flow_id: int) -> None:
-        """Keep the reports of a flow from the instance, because the fallback law has it."""
+        """Withhold the reports of a flow that runs the fallback from the instance."""
         self._failed.add(flow_id)
         self._flows.pop(flow_id, None)
 
     def feed(self, reports: Reports, program: str) -> int:
         """Deliver reports to the instance and write its decisions; raises what the algorithm raises.
-
-        Args:
-            reports: Reports of one program of this algorithm, in order of arrival.
-            program: Its name.
 
         Returns:
             Number of reports delivered: those of flows that did not fail.

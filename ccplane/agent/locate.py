@@ -29,10 +29,6 @@ def locate(owner: type, text: str) -> Origin:
 
     Only white space may differ (`textwrap.dedent`, `strip`). A literal in the class takes precedence over one
     elsewhere in the module. The origin of a text that was built at run time is the class.
-
-    Args:
-        owner: The algorithm's class.
-        text: The program's source text.
     """
     nowhere = Origin(f"<{owner.__module__}.{owner.__qualname__}>", 1)
     try:

@@ -46,13 +46,7 @@ class Management:
             self.control.start()
 
     def hear(self, plane: Plane, inbox: Inbox, host: str) -> Hearing:
-        """Start delivering the telemetry of an inbox to the flows of an agent loop.
-
-        Args:
-            plane: The agent loop.
-            inbox: The inbox.
-            host: Name of this host, for samples that contain a host name.
-        """
+        """Start delivering the telemetry of an inbox to the flows of an agent loop."""
         hearing = Hearing(plane, inbox, host)
         hearing.on_sample = self.streams.sample
         self.requests.hearing, self.requests.inbox = hearing, inbox

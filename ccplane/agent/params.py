@@ -19,11 +19,6 @@ def parse(
 ) -> dict[str, str]:
     """Parse `NAME=VALUE` settings.
 
-    Args:
-        settings: Such as `beta=0.8` or `cubic.beta=0.8`.
-        option: The option that they were given with.
-        example: A valid setting, for the error.
-
     Returns:
         Text of the value by name.
 

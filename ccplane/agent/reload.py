@@ -140,10 +140,6 @@ class Loader:
     def source_of(self, name: str, file: str = "") -> Source:
         """Read the file of a running algorithm.
 
-        Args:
-            name: Name of the algorithm.
-            file: Its file; by default the file of the running version.
-
         Raises:
             UsageError: `algorithm.unknown`, `reload.no_file` or `reload.not_readable`.
         """

@@ -13,12 +13,7 @@ HEAD: Final = tuple(name for name, _ in REPORT_HEAD)
 
 
 def rows_of(reports: Reports, flow_ids: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
-    """Yield reports as dictionaries: the head, and the program's registers under `fields`.
-
-    Args:
-        reports: Reports of one program.
-        flow_ids: Returns whether a flow is selected.
-    """
+    """Yield reports as dictionaries: the head, and the program's registers under `fields`."""
     names = reports.dtype.names or ()
     wanted = [flow_id for flow_id in np.unique(reports["flow_id"]).tolist() if flow_ids(flow_id)]
     if not wanted:

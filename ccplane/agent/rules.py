@@ -184,10 +184,6 @@ def parse_rule(text: str) -> Rule:
 def parse_conditions(words: str, text: str) -> list[Condition]:
     """Parse the conditions of a rule.
 
-    Args:
-        words: The conditions, separated by blanks or commas.
-        text: The whole rule, for errors.
-
     Raises:
         UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
         Several: If several conditions are wrong.
@@ -226,10 +222,6 @@ def _parse_condition(word: str, text: str) -> Condition:
 
 def parse_rules(texts: Sequence[str], algorithms: Sequence[str]) -> list[Rule]:
     """Parse all rules and check that their algorithms run.
-
-    Args:
-        texts: The rules in order of precedence.
-        algorithms: Names of the running algorithms.
 
     Raises:
         UsageError: If a rule is wrong.

@@ -106,10 +106,6 @@ class RunFile:
     def __init__(self, pin_dir: str, run_dir: Path | None = None) -> None:
         """Write the file with this process as the datapath's agent.
 
-        Args:
-            pin_dir: The datapath: a pin directory, or a socket.
-            run_dir: Directory of run files; None for the default.
-
         Raises:
             LoadError: `load.no_run_dir`, if the file cannot be written.
         """

@@ -10,11 +10,6 @@ from pathlib import Path
 def check_writable(folder: Path, mode: int, octets: int = 0) -> None:
     """Check that a file can be written in a folder; create the folder if necessary.
 
-    Args:
-        folder: The folder.
-        mode: Permissions of a created folder.
-        octets: Size of the file [bytes].
-
     Raises:
         OSError: If it cannot.
     """
@@ -25,11 +20,6 @@ def check_writable(folder: Path, mode: int, octets: int = 0) -> None:
 
 def replace_file(path: Path, octets: bytes, mode: int = 0o600) -> None:
     """Replace the contents of a file atomically.
-
-    Args:
-        path: The file; its folder must exist.
-        octets: The contents.
-        mode: Permissions of the file.
 
     Raises:
         OSError: If it cannot be written; the file is unchanged then, and no temporary file is left.

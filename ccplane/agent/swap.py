@@ -174,11 +174,6 @@ def switch(
 ) -> list[tuple[Live, Any, Algorithm | None]]:
     """Move flows to another running algorithm, which starts them as new flows.
 
-    Args:
-        target: The new algorithm.
-        lives: Flows of any other algorithms.
-        breath: Keepalives.
-
     Returns:
         The flows with their former host and instance, whose `on_close` the caller must call.
 

@@ -27,11 +27,6 @@ _NO_SETUID_FIXUP: Final = 1 << 2  # a new user id leaves capabilities as they ar
 def become(user: str, pin_dir: str, run_dir: Path) -> None:
     """Switch all threads of this process to a user, keeping the capabilities.
 
-    Args:
-        user: Name of the user.
-        pin_dir: Pin directory of the datapath.
-        run_dir: Directory of run files.
-
     Raises:
         UsageError: `user.unknown` or `user.not_permitted`.
     """
@@ -62,11 +57,6 @@ def become(user: str, pin_dir: str, run_dir: Path) -> None:
 
 def settle(user: str | None, pin_dir: str, run_dir: Path) -> None:
     """Switch to the agent's user before any code of algorithms runs; executed programs get no capabilities.
-
-    Args:
-        user: Name of the user; None to stay.
-        pin_dir: Pin directory of the datapath.
-        run_dir: Directory of run files.
 
     Raises:
         UsageError: `user.unknown`, `user.not_permitted`.

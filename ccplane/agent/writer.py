@@ -31,12 +31,7 @@ class Writer:
             self._look_at_many(updates)
 
     def show(self, one: Callable[..., None], many: Callable[[Updates], None]) -> None:
-        """Show all decisions to an observer.
-
-        Args:
-            one: Takes the arguments of each `Datapath.update` that reached a flow.
-            many: Takes the decisions of vectorised algorithms.
-        """
+        """Show all decisions to an observer."""
         write = self._datapath.update
 
         def update(*arguments: Any, **named: Any) -> bool:

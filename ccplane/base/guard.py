@@ -23,9 +23,6 @@ _GYMNASIUM = "gymnasium.envs.registration"
 def install(register: Callable[[], None]) -> None:
     """Install the import hook.
 
-    Args:
-        register: Registers the environments; called once Gymnasium is imported.
-
     Raises:
         LoadError: `load.shadowed`, if a third-party package with such a name is already imported.
     """

@@ -68,13 +68,6 @@ class Supervised:
     def __init__(
         self, manager: Manager, status: Callable[[], str], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Prepare; nothing is sent yet.
-
-        Args:
-            manager: Where to report.
-            status: Returns a human-readable line.
-            clock: Monotonic clock [s].
-        """
         self._manager = manager
         self._status = status
         self._clock = clock

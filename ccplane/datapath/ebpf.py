@@ -61,9 +61,6 @@ def load(options: LoadOptions) -> native.EbpfDatapath:
 def observe(pin_dir: str = DEFAULT_PIN_DIR) -> DatapathView:
     """Open a read-only view of another process's datapath.
 
-    Args:
-        pin_dir: Directory in a bpffs.
-
     Raises:
         LoadError: If nothing is loaded there, or permission is denied.
     """
@@ -88,9 +85,6 @@ class Unloaded:
 
 def unload(pin_dir: str = DEFAULT_PIN_DIR) -> Unloaded:
     """Remove registrations, programs and maps; sockets and defaults switch to a built-in congestion control.
-
-    Args:
-        pin_dir: Directory in a bpffs.
 
     Raises:
         LoadError: If permission is denied.

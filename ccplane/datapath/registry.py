@@ -101,12 +101,7 @@ def names(*, scenarios: bool) -> Sequence[str]:
 
 
 def refusal(name: str, *, scenarios: bool) -> tuple[str, str] | None:
-    """Return the error and the fix for an unsupported name; None if it is supported.
-
-    Args:
-        name: The requested datapath.
-        scenarios: For a scenario; else for `ccp run`.
-    """
+    """Return the error and the fix for an unsupported name; None if it is supported."""
     known = names(scenarios=scenarios)
     if name in known:
         return None

@@ -40,13 +40,6 @@ class Canaries:
     """
 
     def __init__(self, plane: Plane, loader: Loader, clock: Callable[[], float] = time.monotonic) -> None:
-        """Join the agent loop.
-
-        Args:
-            plane: The agent loop.
-            loader: Loads versions.
-            clock: CLOCK_MONOTONIC [s], the clock of flows' totals.
-        """
         self.ended: dict[str, Row] = {}
         self._plane = plane
         self._loader = loader

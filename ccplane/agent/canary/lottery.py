@@ -59,12 +59,6 @@ class Lottery:
     """Assigns new flows at random."""
 
     def __init__(self, share: Share, seed: int | None = None) -> None:
-        """Prepare.
-
-        Args:
-            share: Selection of flows.
-            seed: Random seed; None for an unpredictable one.
-        """
         self._share = share
         self._rule: Rule | None = Which(rule=share.rule).parsed()
         self._random = random.Random(seed)

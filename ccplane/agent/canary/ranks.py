@@ -23,10 +23,6 @@ EXACT_STEPS: Final = 4_000_000
 def p_smaller(chosen: Sequence[float], others: Sequence[float]) -> float:
     """Return the probability that chance alone ranks the chosen values as low as observed, or lower.
 
-    Args:
-        chosen: Values of the randomly chosen items.
-        others: Values of all other items.
-
     Returns:
         The one-sided p-value; 1 if a side is empty. The normal approximation has a continuity correction of
         half a rank and heavier tails than the exact distribution, so it tends to overestimate p.

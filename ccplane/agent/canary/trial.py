@@ -195,12 +195,7 @@ class Trial:
         return now_s - self._since_s
 
     def look(self, totals: Callable[[int], FlowStats | None], now_s: float) -> Look:
-        """Compare both sides.
-
-        Args:
-            totals: Returns the totals of a flow.
-            now_s: CLOCK_MONOTONIC [s], the clock of the totals.
-        """
+        """Compare both sides."""
         self._next_s = now_s + max(FIRST_LOOK_S, (LOOKS_GROW - 1) * self.age_s(now_s))
         now_us = round(1e6 * now_s)
         new, old = (side.fared(totals, now_us) for side in (self.new, self.old))

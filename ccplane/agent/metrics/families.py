@@ -83,12 +83,6 @@ class AgentCollector:
     ) -> None:
         """Prepare.
 
-        Args:
-            plane: The agent loop.
-            hearing: Its telemetry; None without a bus.
-            inbox: Its connection to the bus; None without one.
-            clock_us: CLOCK_MONOTONIC [us].
-
         Raises:
             LoadError: `load.no_extra`.
         """

@@ -57,10 +57,6 @@ class MetricsServer:
     def __init__(self, address: MetricsAddress, *collectors: Collects) -> None:
         """Listen.
 
-        Args:
-            address: The address.
-            *collectors: Collectors called at each scrape.
-
         Raises:
             LoadError: `load.no_extra`, or `metrics.cannot_listen`.
         """
@@ -119,13 +115,6 @@ def listening(
     *others: Collects,
 ) -> Iterator[MetricsServer]:
     """Serve the metrics of an agent during a block.
-
-    Args:
-        address: The address.
-        plane: The agent loop.
-        hearing: Its telemetry; None without a bus.
-        inbox: Its connection to the bus; None without one.
-        *others: Collectors of features.
 
     Raises:
         LoadError: As `MetricsServer`.

@@ -14,13 +14,6 @@ class Chart(Widget):
     """The last values of a metric, one per column, the newest on the right."""
 
     def __init__(self, title: str, text: Callable[[float | None], str], colour: str) -> None:
-        """Create an empty chart.
-
-        Args:
-            title: Metric and unit.
-            text: Formats a value.
-            colour: Colour of the columns.
-        """
         super().__init__()
         self._quantity = title
         self._text = text

@@ -87,12 +87,7 @@ class DetailScreen(Screen[None]):
         self.query_one("#totals", Static).update(panels.totals(row, self._stats))
 
     def show_inside(self, inside: Inside, events: Sequence[Happened]) -> None:
-        """Show the agent's data.
-
-        Args:
-            inside: Parameters, state and telemetry.
-            events: Events of this flow and its algorithm, oldest first.
-        """
+        """Show the agent's data."""
         self.told = True
         self.query_one("#happened", Static).update(panels.events(events, EVENTS_SHOWN))
         self.query_one("#parameters", Static).update(panels.parameters(inside.parameters))

@@ -63,10 +63,6 @@ class FlowHistory:
     def series(self, metric: Metric, n: int) -> NDArray[np.float64]:
         """Return the last samples of a metric, oldest first.
 
-        Args:
-            metric: The metric.
-            n: Maximum number of samples.
-
         Returns:
             Array of shape (<= n,), NaN for unknown values.
         """

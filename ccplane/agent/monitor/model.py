@@ -203,10 +203,6 @@ def layout(width: int, rows: Sequence[FlowRow]) -> tuple[Placed, ...]:
 
     Drops columns, then shortens texts, until sparklines fit; these share the remaining width.
 
-    Args:
-        width: Width of the terminal [characters].
-        rows: Rows to be shown.
-
     Returns:
         The columns from left to right. A very narrow terminal scrolls horizontally.
     """

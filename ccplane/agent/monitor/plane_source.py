@@ -62,14 +62,6 @@ class PlaneSource:
         agent: Callable[[], Agent],
         running: Callable[[], RunInfo | None],
     ) -> None:
-        """Prepare; see `open_source`.
-
-        Args:
-            pin_dir: Pin directory of the datapath, for errors.
-            view: The datapath.
-            agent: Connects to the agent.
-            running: Returns what the agent runs; None if no agent runs.
-        """
         self._pin_dir = pin_dir
         self._view = view
         self._connect = agent

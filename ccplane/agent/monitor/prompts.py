@@ -35,14 +35,7 @@ class Prompt(ModalScreen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Cancel")]
 
     def __init__(self, title: str, algorithm: str, ask: Ask, *, one_flow: bool) -> None:
-        """Create the dialog.
-
-        Args:
-            title: Its title.
-            algorithm: Algorithm of the selected flow.
-            ask: Executes the request.
-            one_flow: Whether the default is this flow only, not all flows of the algorithm.
-        """
+        """Create the dialog."""
         super().__init__()
         self._title = title
         self._algorithm = algorithm

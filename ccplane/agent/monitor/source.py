@@ -142,12 +142,6 @@ class Source(Protocol):
     def set_param(self, name: str, text: str, algorithm: str, flow_id: int | None) -> int:
         """Set a parameter.
 
-        Args:
-            name: The parameter.
-            text: Text of its value.
-            algorithm: Its algorithm.
-            flow_id: Only for this flow; None for all flows of the algorithm.
-
         Returns:
             Number of running flows affected.
 
@@ -158,11 +152,6 @@ class Source(Protocol):
 
     def switch(self, algorithm: str, flow_id: int | None, before: str) -> int:
         """Move flows to another algorithm.
-
-        Args:
-            algorithm: A running algorithm.
-            flow_id: Only this flow; None for all flows of `before`.
-            before: Their current algorithm.
 
         Returns:
             Number of running flows that moved.

@@ -40,12 +40,7 @@ class FlowTable(DataTable[Text]):
         return self._shown[self.cursor_row] if 0 <= self.cursor_row < len(self._shown) else None
 
     def show(self, flows: Sequence[FlowHistory], chosen: Chosen) -> None:
-        """Show flows.
-
-        Args:
-            flows: The sorted flows.
-            chosen: Their order, for the headings.
-        """
+        """Show flows."""
         flows = flows[:MAX_SHOWN]
         selected, row = self.selected, self.cursor_row
         in_view = self.scroll_y <= row < self.scroll_y + self.scrollable_content_region.height

@@ -35,14 +35,6 @@ class Gatherer:
     """Polls the agent and feeds the panel until `close`."""
 
     def __init__(self, client: Client, feed: Feed, flow: int | None, algorithm: str | None) -> None:
-        """Start the thread.
-
-        Args:
-            client: A connection for this thread only, closed at the end.
-            feed: Takes the data.
-            flow: Only this flow.
-            algorithm: Only parameters of this algorithm.
-        """
         self._client = client
         self._feed = feed
         self._flow = flow

@@ -34,11 +34,6 @@ class Panel:
     def __init__(self, client: Client, *, flow: int | None = None, algorithm: str | None = None) -> None:
         """Start the threads.
 
-        Args:
-            client: The agent.
-            flow: Only this flow.
-            algorithm: Only parameters of this algorithm.
-
         Raises:
             LoadError: `control.no_agent`.
         """

@@ -45,12 +45,7 @@ def _shown(owner: str, row: Row) -> Row:
 
 
 def fields_of(client: Client, flows: list[Row]) -> list[str]:
-    """Return the report fields of the running algorithms, from the last report of one flow of each.
-
-    Args:
-        client: The agent.
-        flows: Rows of `Client.flows`.
-    """
+    """Return the report fields of the running algorithms, from the last report of one flow of each."""
     found: dict[str, None] = {}
     asked: set[str] = set()
     for row in flows:

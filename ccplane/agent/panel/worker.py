@@ -21,13 +21,6 @@ class Worker:
     """Executes requests of the front end one by one."""
 
     def __init__(self, client: Client, feed: Feed, flow: int | None) -> None:
-        """Start the thread.
-
-        Args:
-            client: A connection for this thread only, closed at the end.
-            feed: Takes the answers.
-            flow: Set parameters only for this flow.
-        """
         self._client = client
         self._feed = feed
         self._flow = flow

@@ -24,9 +24,6 @@ class Session:
     def __init__(self, agent: Path = wire.SOCKET) -> None:
         """Start looking for an agent.
 
-        Args:
-            agent: The agent's socket; the datapath's socket is in the same directory.
-
         Raises:
             UsageError: `wire.no_socket`.
         """

@@ -69,11 +69,6 @@ class CcpUnixDatapath:
     ) -> None:
         """Bind the socket; datapaths can then join.
 
-        Args:
-            path: The agent's socket.
-            limits: Limits of the datapaths.
-            clock: Monotonic clock [s].
-
         Raises:
             UsageError: `wire.no_socket`.
         """

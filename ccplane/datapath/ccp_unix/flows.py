@@ -88,13 +88,7 @@ class Flow:
         )
 
     def gave(self, installed: Installed, given: int, now_us: int) -> None:
-        """Record a new program of the flow.
-
-        Args:
-            installed: The program, which may be the fallback.
-            given: Handle and stamp.
-            now_us: Time [us].
-        """
+        """Record a new program of the flow."""
         self.installed = installed
         before = self.stats
         if installed.handle != LAW_PROGRAM:

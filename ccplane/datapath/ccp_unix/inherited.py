@@ -24,13 +24,6 @@ class Inherited:
     """Flows that no datapath has announced to this agent."""
 
     def __init__(self, ledger: Ledger, law: Installed, ask: Callable[[str, Create], None]) -> None:
-        """Prepare.
-
-        Args:
-            ledger: The ledger of the earlier agent.
-            law: The fallback program.
-            ask: Sends the fallback program to a flow of a datapath.
-        """
         self._known = {name: dict(creates) for name, creates in ledger.known.items()}
         self._law = law
         self._ask = ask
@@ -45,12 +38,7 @@ class Inherited:
         self._known.pop(datapath, None)
 
     def answered(self, datapath: str, measure: Measure) -> Create | None:
-        """Return the announcement of a flow if this is its answer; else ask it, and return None.
-
-        Args:
-            datapath: Name of its datapath, which has this agent's programs.
-            measure: Its report.
-        """
+        """Return the announcement of a flow if this is its answer; else ask it, and return None."""
         nothing = Create(measure.flow, 0, UNKNOWN_MSS_BYTES, 0, 0, 0, 0, "")
         create = self._known.get(datapath, {}).get(measure.flow, nothing)
         law = self._law

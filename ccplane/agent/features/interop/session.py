@@ -33,13 +33,7 @@ class Session:
     """
 
     def __init__(self, agent: Path, own: Path, name: str) -> None:
-        """Prepare; nothing is sent before `attach`.
-
-        Args:
-            agent: Socket of the portus agent.
-            own: Socket of the datapath.
-            name: Name of the algorithm.
-        """
+        """Prepare; nothing is sent before `attach`."""
         self.name = name
         self._agent, self._own = agent, own
         self._link: WireLink | None = None

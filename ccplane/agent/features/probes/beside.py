@@ -139,9 +139,6 @@ class Beside:
         A report is a row of `Client.stream`. An event has `stream` "probe", `t_us`, `flow_id` (None if
         unknown), `source` and `fields`.
 
-        Args:
-            done: Returns whether to stop.
-
         Raises:
             ProbeError: `probe.clock`.
             CcpError: An error of the agent, or the agent does not answer.

@@ -64,9 +64,6 @@ class Actuator(Protocol):
     def apply(self, regimes: Regimes) -> list[RegimeEvent]:
         """Apply regimes; called in each iteration of the loop, even if nothing changed.
 
-        Args:
-            regimes: The current regimes.
-
         Returns:
             Events since the last call.
 

@@ -81,9 +81,6 @@ class HostActuator:
     def apply(self, regimes: Regimes) -> list[RegimeEvent]:
         """Switch if the regime of the host changed; paths of other hosts are ignored.
 
-        Args:
-            regimes: Current regime of each path.
-
         Returns:
             `regime:switched`, `regime:fail_safe` for each path, and `regime:refused` if fq cannot be set.
 

@@ -61,10 +61,6 @@ class Loop:
     def run(self, *, leave: bool, on_start: Callable[[], None]) -> None:
         """Apply regimes until `request_stop`; then restore the state before the start.
 
-        Args:
-            leave: Do not restore it.
-            on_start: Called once the regimes without a decision are applied.
-
         Raises:
             CcpError: An error of the actuator.
         """

@@ -15,12 +15,7 @@ DCTCP: Final = "dctcp"
 
 
 def needs(available: Collection[str], mounts: Path = MOUNTS) -> list[Capability]:
-    """Check for each need, without loading anything.
-
-    Args:
-        available: Congestion controls of the kernel, including ccplane's.
-        mounts: File that lists the mounts.
-    """
+    """Check for each need, without loading anything."""
     found = next((name for name in (DCTCP, derived(DCTCP)) if name in available), None)
     dctcp = Capability(
         name=DCTCP,

@@ -75,12 +75,7 @@ class HostSettings:
     before: Before
 
     def __init__(self, sysctls: Path = SYSCTLS, run_dir: Path = RUN_DIR) -> None:
-        """Prepare; nothing changes yet.
-
-        Args:
-            sysctls: Folder of the sysctls.
-            run_dir: Folder for the file with the original settings.
-        """
+        """Prepare; nothing changes yet."""
         self._sysctls = sysctls
         self._run_dir = run_dir
         self._open = contextlib.ExitStack()
@@ -181,10 +176,6 @@ class HostSettings:
 
     def limit(self, index: int, rate_bytes_per_s: int | None) -> None:
         """Limit the rate of each flow of an interface, if it still has the fq of `pace`.
-
-        Args:
-            index: Index of the interface.
-            rate_bytes_per_s: Maximum rate [bytes/s]; None for no limit.
 
         Raises:
             SwitchError: `switch.not_permitted`.

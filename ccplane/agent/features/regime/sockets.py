@@ -101,9 +101,6 @@ class SocketActuator:
     def apply(self, regimes: Regimes) -> list[RegimeEvent]:
         """Switch sockets whose regime or congestion control changed; return the events since the last call.
 
-        Args:
-            regimes: Current regime of each path.
-
         Raises:
             CcpError: `switch.refused`.
         """

@@ -141,12 +141,7 @@ class Attachment:
 
 
 def verdict_of(row: Any, t_wall_us: int) -> Verdict:
-    """Return a row of `RtcpAttached.drain`.
-
-    Args:
-        row: The row.
-        t_wall_us: Its time by the wall clock [us].
-    """
+    """Return a row of `RtcpAttached.drain`."""
     return Verdict(
         t_mono_us=int(row["t_us"]),
         t_wall_us=t_wall_us,

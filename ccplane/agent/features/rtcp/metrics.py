@@ -39,9 +39,6 @@ class RateLimitCollector:
     def __init__(self, read: Read) -> None:
         """Start the thread.
 
-        Args:
-            read: Reads the table.
-
         Raises:
             LoadError: `load.no_extra`.
         """

@@ -15,9 +15,6 @@ from ccplane.base.names import close_names
 def options_of(values: Mapping[str, object]) -> Options:
     """Return the options with some values changed.
 
-    Args:
-        values: Value by name; text is parsed.
-
     Raises:
         ParamError: `param.unknown`, `param.wrong_type` or `param.out_of_range`.
         Several: If there are several problems.

@@ -36,10 +36,6 @@ class Clients(Struct, frozen=True, kw_only=True):
 def known_tables(pin_dir: str = ebpf.DEFAULT_PIN_DIR, kept_in: str = KEPT_IN) -> list[Clients]:
     """Return all tables of clients.
 
-    Args:
-        pin_dir: Pin directory of the agent's datapath.
-        kept_in: Folder of the stored table.
-
     Raises:
         LoadError: `load.no_native_module`.
         CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
