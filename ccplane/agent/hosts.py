@@ -289,7 +289,7 @@ class VectorHost(Host):
             raise
 
     def leave(self, flow_id: int) -> None:
-        """Take a flow from the instance; raises what the algorithm raises."""
+        """Remove a flow from the instance; raises what the algorithm raises."""
         try:
             if self.instance is not None:
                 self.instance.on_close(flow_id)

@@ -21,7 +21,7 @@ _PR_SET_SECUREBITS: Final = 28
 _PR_CAP_AMBIENT: Final = 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _CAPABILITY_VERSION_3: Final = 0x20080522
-_NO_SETUID_FIXUP: Final = 1 << 2  # a new user id leaves capabilities as they are; capabilities(7)
+_NO_SETUID_FIXUP: Final = 1 << 2  # a new user id leaves capabilities unchanged; capabilities(7)
 
 
 def become(user: str, pin_dir: str, run_dir: Path) -> None:

@@ -46,9 +46,6 @@ CWND: Final = 4
 RATE: Final = 5
 """Implicit registers that agents can write: window [bytes] and rate [bytes/s]."""
 
-CAME: Final = "connected to the agent"
-"""Log message."""
-
 
 def no_socket(path: Path, why: str, fix: str) -> UsageError:
     """Return the error of a socket that cannot be created."""
@@ -78,7 +75,7 @@ def link(
 
     def heard(kind: str, what: int | str | bytes) -> bool:
         if kind == "came":
-            log.info("%s: announced %s flows", CAME, what)
+            log.info("connected to the agent: announced %s flows", what)
         elif kind == "gone":
             log.warning("lost the agent at %s: %s", agent, what)
             if gone is not None:

@@ -136,7 +136,7 @@ class Gatherer:
         told = [
             {
                 "column": self._columns.flows[row["flow_id"]],
-                "id": str(row["flow_id"]),  # exceeds JavaScript's exact integers, below 2^53
+                "id": str(row["flow_id"]),  # may exceed 2^53, the limit of exact integers in JavaScript
                 "src": _end(row["src_addr"], row["src_port"]),
                 "dst": _end(row["dst_addr"], row["dst_port"]),
                 "algorithm": row["algorithm"],
