@@ -100,10 +100,7 @@ def name_of(algorithm: AnyAlgorithm, asked: str) -> str:
 
 
 def compile_programs(algorithm: AnyAlgorithm, compile_program: Compile[P]) -> dict[str, P]:
-    """Compile all fold programs of an algorithm.
-
-    Returns:
-        Programs by name, the initial program first.
+    """Compile all fold programs of an algorithm; return programs by name, the initial program first.
 
     Raises:
         UsageError: If the algorithm has no program, or one is not a program.

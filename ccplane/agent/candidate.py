@@ -68,16 +68,13 @@ def prepare(
     wanted: str = "",
     package: beside.Package | None = None,
 ) -> Candidate:
-    """Import, compile and check an algorithm.
+    """Import, compile and check an algorithm; its programs are not yet installed.
 
     Args:
         source: Its source.
         compile_program: The compiler.
         wanted: Name of the class; may be empty if there is only one.
         package: Package to import it into; None creates one that reads files with this process's permissions.
-
-    Returns:
-        The candidate; its programs are not yet installed.
 
     Raises:
         CcpError: The only problem, with file and line.

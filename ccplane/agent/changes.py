@@ -105,14 +105,11 @@ class Changes:
         return live if live is not None and live.instance is instance and not live.failed else None
 
     def set_params(self, values: Mapping[str, object], which: Which) -> int:
-        """Set parameters.
+        """Set parameters; return the number of running flows affected.
 
         Args:
             values: Values (or their text) by `PARAMETER` or `ALGORITHM.PARAMETER`.
             which: The flows. Without `flow_id`, the values also apply to future flows.
-
-        Returns:
-            Number of running flows affected.
 
         Raises:
             ParamError: If no running algorithm has the parameter, it does not accept the value, or a single
@@ -332,15 +329,12 @@ class Changes:
         self._settings = {key: setting for key, setting in self._settings.items() if key[1] != name}
 
     def switch(self, algorithm: str, which: Which) -> int:
-        """Move flows to another running algorithm.
+        """Move flows to another running algorithm; return the number of running flows that moved.
 
         Args:
             algorithm: The new algorithm.
             which: The flows. "All flows" includes future `ccp` flows; a rule also applies to future flows
                 that match it.
-
-        Returns:
-            Number of running flows that moved.
 
         Raises:
             UsageError: If the algorithm does not run, or the rule is not valid.

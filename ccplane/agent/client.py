@@ -130,16 +130,13 @@ class Client:
         algorithm: str | None = None,
         rule: str | None = None,
     ) -> int:
-        """Set parameters, all or none.
+        """Set parameters, all or none; return the number of running flows affected.
 
         Args:
             values: Values (or their text) by `NAME` or `ALGORITHM.NAME`.
             flow: Only for this flow.
             algorithm: Only for flows of this algorithm.
             rule: Only for running and future flows that match, such as `dst=10.0.0.0/8 dport=5001`.
-
-        Returns:
-            Number of running flows affected.
         """
         request = ask.SetParams(values=dict(values), flow=flow, algorithm=algorithm, rule=rule)
         return int(self.ask(request))

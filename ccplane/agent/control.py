@@ -372,11 +372,7 @@ _NUMBER: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def read_request(text: bytes) -> tuple[int, Ask | CcpError]:
-    """Parse a request.
-
-    Returns:
-        Its number (0 if it cannot be parsed), and the request, or the error.
-    """
+    """Parse a request; return its number (0 if it cannot be parsed), and the request, or the error."""
     try:
         envelope = _DECODE(text)
     except msgspec.ValidationError as error:

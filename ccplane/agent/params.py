@@ -17,10 +17,7 @@ from ccplane.base.names import close_names
 def parse(
     settings: Sequence[str], option: str = "--param", example: str = "cubic.beta=0.8"
 ) -> dict[str, str]:
-    """Parse `NAME=VALUE` settings.
-
-    Returns:
-        Text of the value by name.
+    """Parse `NAME=VALUE` settings; return the text of each value by name.
 
     Raises:
         ParamError: `param.syntax`, if a setting does not have this form.
@@ -59,15 +56,12 @@ class Setting:
 
 
 def resolve(values: Mapping[str, object], algorithms: Mapping[str, AnyAlgorithm]) -> dict[str, list[Setting]]:
-    """Look up parameters by name, and check their values.
+    """Look up parameters by name, and check their values; return the settings by the given names.
 
     Args:
         values: Values (or their text) by `PARAMETER`, for all algorithms that have it, or by
             `ALGORITHM.PARAMETER`.
         algorithms: Running algorithms by name.
-
-    Returns:
-        The settings by the given name.
 
     Raises:
         ParamError: `param.nobody_has`, or the parameter does not accept the value.

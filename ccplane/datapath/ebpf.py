@@ -175,9 +175,6 @@ def try_load() -> list[Capability]:
 
     Returns:
         The result for each group; only the datapath itself is required.
-
-    Raises:
-        LoadError: `load.no_native_module`.
     """
     return [tried(name, error) for name, error in native.try_load()]
 
@@ -211,7 +208,6 @@ def socket_switch(cgroup: str | os.PathLike[str], netns_cookie: int) -> native.S
         netns_cookie: SO_NETNS_COOKIE of the sockets' network namespace.
 
     Raises:
-        LoadError: `load.no_native_module`.
         CcpError: `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or
             `load.no_btf`.
     """

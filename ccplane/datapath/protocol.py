@@ -201,10 +201,7 @@ class Datapath(Protocol):
         ...
 
     def install(self, program: Any) -> int:
-        """Install a compiled program.
-
-        Returns:
-            Its handle, >= 1.
+        """Install a compiled program; return its handle, >= 1.
 
         Raises:
             VerifierError: If the kernel refuses the program.

@@ -31,7 +31,7 @@ def open_world(
     samples: bool = True,
     arrivals: bool = False,
 ) -> native.SimDatapath:
-    """Create a world.
+    """Create a world; its `close()` writes its files.
 
     Args:
         spec: The network: `Spec` in `native/ccp-emu/src/spec.rs`. Samples of links are written to its
@@ -42,9 +42,6 @@ def open_world(
         max_cwnd_bytes: Maximum window that agents can set [bytes].
         samples: Whether to sample sockets for `rows`, at the spec's interval.
         arrivals: Whether receivers count arrivals, for `arrivals`.
-
-    Returns:
-        The world; `close()` writes its files.
 
     Raises:
         LoadError: `load.no_native_module`.

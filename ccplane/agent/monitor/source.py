@@ -140,10 +140,7 @@ class Source(Protocol):
         ...
 
     def set_param(self, name: str, text: str, algorithm: str, flow_id: int | None) -> int:
-        """Set a parameter.
-
-        Returns:
-            Number of running flows affected.
+        """Set a parameter; return the number of running flows affected.
 
         Raises:
             CcpError: If the agent refuses, or does not answer.
@@ -151,10 +148,7 @@ class Source(Protocol):
         ...
 
     def switch(self, algorithm: str, flow_id: int | None, before: str) -> int:
-        """Move flows to another algorithm.
-
-        Returns:
-            Number of running flows that moved.
+        """Move flows to another algorithm; return the number of running flows that moved.
 
         Raises:
             CcpError: If the agent refuses, or does not answer.

@@ -131,14 +131,11 @@ def _check_reach(ccp: Path) -> None:
 
 
 def install(services: tuple[Service, ...], root: Path) -> list[str]:
-    """Write the files of services, and reload systemd.
+    """Write the files of services, and reload systemd; return one line for each action.
 
     Args:
         services: The services.
         root: Replaces `/`, for images; then no program is run.
-
-    Returns:
-        One line for each action.
 
     Raises:
         UsageError: `service.no_program`, `service.out_of_reach`, `service.not_written`.

@@ -41,8 +41,6 @@ class FakeInfo(FlowInfo):
 
 @dataclass(frozen=True, slots=True)
 class FakeStats(FlowStats):
-    """Totals of an open flow."""
-
     cwnd_bytes: int = 14_480
     law: bool = False
     program: int = 1
@@ -74,7 +72,6 @@ class FakeTold:
 
 
 def stamped(handle: int, changes: int) -> int:
-    """Handle and stamp of a flow's n-th program."""
     return handle | changes << STAMP_SHIFT
 
 
@@ -157,8 +154,6 @@ class FakeBatch:
 
 @dataclass(frozen=True)
 class Written:
-    """One call of `update`."""
-
     flow_id: int
     cwnd_bytes: int | None
     rate_bytes_per_s: int | None

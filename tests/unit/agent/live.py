@@ -89,7 +89,6 @@ class Edited:
         return future.result()
 
     def do(self, job: Callable[[], T]) -> T:
-        """Run a job on the loader's thread."""
         return self.done(self.loader.submit(job))
 
     def save(self, source: str) -> Any:
@@ -103,7 +102,6 @@ class Edited:
 
 @contextmanager
 def edited(file: Path, source: str, *flow_ids: int) -> Iterator[Edited]:
-    """Run an agent loop with an algorithm from a file, and flows."""
     made = Edited(file, source, *flow_ids)
     made.loader.start()
     try:

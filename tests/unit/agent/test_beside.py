@@ -102,7 +102,6 @@ def ports(client: Client, flow_id: int) -> dict[str, Any]:
 
 
 def reporting(served: Served, *flow_ids: int) -> Any:
-    """Let flows report repeatedly."""
 
     def report() -> None:
         now_us = time.monotonic_ns() // 1000
@@ -169,9 +168,6 @@ def test_a_field_that_is_named_as_what_all_have_is_told_apart() -> None:
     row = {"stream": "report", "t_us": 5, "flow_id": 1, "cwnd_bytes": 7, "fields": {"cwnd_bytes": 8}}
     table = Recorded(0, 10, [row]).reports
     assert (table.loc[0, "cwnd_bytes"], table.loc[0, "field_cwnd_bytes"]) == (7, 8)
-
-
-# --- the command ---
 
 
 def test_lines_have_time_source_flow_and_what() -> None:

@@ -101,9 +101,6 @@ def client(served: Served) -> Iterator[Client]:
         yield made
 
 
-# Looking
-
-
 def test_flows_are_a_table(client: Client) -> None:
     table = client.flows()
     assert list(table.index) == [1, 2]
@@ -158,9 +155,6 @@ def test_unknown_flow_is_an_error_with_all_parts(client: Client) -> None:
     assert caught.value.slug == "flow.gone"
     assert caught.value.why
     assert caught.value.fix
-
-
-# Changing
 
 
 def test_parameters_read_and_set_as_a_mapping(served: Served, client: Client) -> None:
@@ -247,9 +241,6 @@ def test_flows_are_switched_one_some_and_all(served: Served, client: Client) -> 
     assert caught.value.slug == "algorithm.unknown"
 
 
-# Listening
-
-
 def subscribed(served: Served, client: Client, *arguments: Any, **options: Any) -> Any:
     """A stream whose subscription has arrived, which takes a moment."""
     stream = client.stream(*arguments, **options)
@@ -308,9 +299,6 @@ def test_client_that_takes_nothing_does_not_slow_the_agent(served: Served, clien
             served.feed(FakeReport(2, served.handle, acked=1), FakeReport(1, served.handle, acked=0))
             stream.ready()
         assert client.flow(1)["state"]["n"] >= 30_000
-
-
-# The socket
 
 
 def test_socket_is_for_its_owner_only_and_goes_with_the_agent(tmp_path: Path) -> None:
@@ -420,9 +408,6 @@ def _free_port() -> int:
             except OSError:
                 continue
             return port
-
-
-# Requests that make no sense
 
 
 def test_rubbish_on_the_socket_is_answered_and_harms_nobody(served: Served, client: Client) -> None:

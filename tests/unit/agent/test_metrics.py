@@ -25,8 +25,6 @@ MAX_SERIES = 500
 
 
 class Counting(FakeDatapath):
-    """A datapath with totals of each flow."""
-
     def __init__(self) -> None:
         super().__init__()
         self.now_us = 1_000_000

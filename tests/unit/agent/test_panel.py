@@ -27,8 +27,6 @@ def one_row(value: float, width: int = 2) -> samples.Values:
 
 
 class Sent:
-    """A page: records messages."""
-
     def __init__(self) -> None:
         self.messages: list[tuple[dict[str, Any], list[bytes]]] = []
         self.feed = Feed(lambda content, buffers: self.messages.append((content, buffers)))

@@ -11,8 +11,6 @@ from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeProgram, FakeTold,
 
 
 class Extended(Algorithm):
-    """Records its callbacks."""
-
     name = "extended"
     program = "x"
     told: ClassVar[list[tuple[str, bytes]]] = []

@@ -30,7 +30,6 @@ def told() -> type[Algorithm]:
 
 
 def plane_of(cls: Any) -> Plane:
-    """An agent loop with two idle flows."""
     datapath = fake_datapath(FakeInfo(1), FakeInfo(2))
     plane = Plane(datapath, [Running(cls, cls.name, {"default": FakeProgram()}, "default", "ccp.told")])
     plane.adopt()
@@ -53,8 +52,6 @@ def test_idle_flows_are_told_once_of_what_was_set_since_they_began() -> None:
 
 
 class NotWalked(dict[int, Any]):
-    """Flows that must not be iterated over."""
-
     def values(self) -> Any:
         raise AssertionError("one flow is meant, and all are looked at")
 

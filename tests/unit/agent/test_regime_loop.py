@@ -62,8 +62,6 @@ class FakeInbox:
 
 
 class FakeActuator:
-    """Emits an event for every change of a path's regime."""
-
     def __init__(self) -> None:
         self.regimes: list[dict[Path, str]] = []
         self.left: bool | None = None

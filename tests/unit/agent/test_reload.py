@@ -38,9 +38,6 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "mine.py"
 
 
-# Swaps
-
-
 def test_running_and_new_flows_get_the_new_version_and_state_is_carried(file: Path) -> None:
     with edited(file, FIRST, 1) as live:
         live.report(1, acked=1)
@@ -289,9 +286,6 @@ def test_loop_without_end_is_interrupted(file: Path) -> None:
         assert live.save(SECOND).flows == 1
 
 
-# Text, and other algorithms
-
-
 def test_name_that_the_kernel_refuses_runs_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with edited(file, FIRST, 1) as live:
 
@@ -426,9 +420,6 @@ def test_broken_helper_leaves_the_old_version_with_the_old_helper(tmp_path: Path
         with pytest.raises(CcpError) as caught:
             live.do(lambda: live.loader.reload("mine"))
         assert "helper" in caught.value.why
-
-
-# Algorithms that come with ccplane
 
 
 @pytest.mark.parametrize("name", registry.names())

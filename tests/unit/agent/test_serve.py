@@ -77,9 +77,6 @@ def stop(plane: Plane) -> None:
     plane.request_stop()
 
 
-# Planning
-
-
 def test_plain_name_asks_for_ecn_when_the_default_needs_it() -> None:
     ready = plan(Description(["cubic", "dctcp"], default="dctcp", rules=["dport=1 -> dctcp"]))
     assert ready.registrations["ccp"] is True
@@ -151,9 +148,6 @@ def test_callback_without_end_is_refused(tmp_path: Path) -> None:
         check_contract(find(str(file)), limit_s=0.2)
     assert caught.value.slug == "algorithm.check_failed"
     assert "endless loop" in caught.value.why
-
-
-# Serving
 
 
 def test_flows_are_adopted_names_registered_and_capabilities_dropped(kernel: Kernel, tmp_path: Path) -> None:
@@ -247,9 +241,6 @@ def test_failed_start_takes_away_what_it_loaded_and_leaves_what_it_adopted(
     assert kernel.unloaded == unloaded
     assert kernel.datapath.names == {}
     assert running(PIN_DIR, tmp_path) is None
-
-
-# The control socket
 
 
 def test_agent_is_controlled_over_its_socket_and_the_run_file_follows(kernel: Kernel, tmp_path: Path) -> None:

@@ -91,7 +91,6 @@ def running(spec: dict[str, Any]) -> Iterator[Running]:
 
 
 def refused(spec: bytes, tun_fds: list[int] | None = None) -> CcpError:
-    """Return the error for a refused network."""
     near, far = socket.socketpair()
     with near, far, pytest.raises(CcpError) as caught:
         _native.emulate(spec, tun_fds or [], far.fileno())

@@ -62,7 +62,6 @@ def world(**more: Any) -> _native.SimDatapath:
 
 
 def begun(datapath: _native.SimDatapath) -> FlowInfo:
-    """Advance to the start of the first flow."""
     (created,) = datapath.poll(10_000)
     assert created.EVENT_KIND == CREATED
     return created.info

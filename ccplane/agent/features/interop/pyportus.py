@@ -235,7 +235,7 @@ class _Adapter(Algorithm):
 def start(
     ipc: str, alg: Any, identifier: str = "", debug: bool = False, *, options: ServeOptions | None = None
 ) -> int:
-    """Run a pyportus algorithm until SIGINT or SIGTERM.
+    """Run a pyportus algorithm until SIGINT or SIGTERM; return 0.
 
     If programs do not compile, prints their errors to stderr and exits.
 
@@ -245,9 +245,6 @@ def start(
         identifier: Ignored; the name of portus' socket.
         debug: Ignored; enables more logging in portus.
         options: Options of the agent; not in portus.
-
-    Returns:
-        0.
 
     Raises:
         ValueError: If `ipc` is invalid, or `datapath_programs()` does not return a dict of programs.

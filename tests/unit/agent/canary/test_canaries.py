@@ -219,9 +219,6 @@ def test_flows_that_do_not_match_take_no_part(tried: Tried) -> None:
     assert tried.canaries.rows()[0]["other_flows"] == 0
 
 
-# Rollback
-
-
 def test_the_version_before_comes_back_and_flows_start_afresh(tried: Tried) -> None:
     tried.live.report(1, acked=1)
     tried.live.save(SECOND)

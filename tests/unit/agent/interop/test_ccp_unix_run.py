@@ -25,7 +25,6 @@ from tests.kernel.driving import wait_until
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[Path]:
-    """A running agent; returns its socket."""
     path = tmp_path / "portus"
     command = ccp("run", "reno", "--datapath", "ccp:unix", "--bind", str(path))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

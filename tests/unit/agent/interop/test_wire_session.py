@@ -55,7 +55,6 @@ class Served:
         self.session.attach(self.plane)
 
     def turn(self, *events: object) -> None:
-        """Let events happen."""
         self.datapath.feed(*events)
         self.plane.turn(0)
 
@@ -68,8 +67,6 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 class Agent:
-    """An agent's socket."""
-
     def __init__(self, made: socket.socket) -> None:
         self._socket, self._peer = made, ""
         made.settimeout(30)

@@ -190,7 +190,6 @@ class FakeSource:
 
 
 def fake_source() -> FakeSource:
-    """Return a fake; mypy checks here that it implements the protocol."""
     made = FakeSource()
     _: Source = made
     return made

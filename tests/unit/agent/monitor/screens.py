@@ -39,7 +39,6 @@ def text_of(app: App[None]) -> str:
 
 
 def assert_golden(app: App[None], name: str) -> None:
-    """Compare the screen with a golden file."""
     shown, file = text_of(app), GOLDEN / f"{name}.txt"
     if os.environ.get("CCP_BLESS"):
         file.parent.mkdir(exist_ok=True)

@@ -41,9 +41,6 @@ def line_with(app: Monitor, words: str) -> str:
     return line
 
 
-# --- golden screens ---
-
-
 @pytest.mark.parametrize(
     ("screens", "size"),
     [
@@ -73,9 +70,6 @@ def test_without_agent_the_numbers_are_still_there() -> None:
         assert_golden(app, "no-agent-detail")
 
     on_screen(FakeSource(failure=NO_AGENT), steps, looks=40)
-
-
-# --- table ---
 
 
 def test_flow_of_the_law_and_charts_have_their_colours() -> None:
@@ -291,9 +285,6 @@ def test_quit_lets_go_of_the_source() -> None:
     assert source.closed
 
 
-# --- detail ---
-
-
 def test_detail_stays_when_its_flow_closes() -> None:
     source = fake_source()
 
@@ -345,9 +336,6 @@ def test_events_are_those_of_the_flow_and_of_its_algorithm() -> None:
     everyones = Happened(2.0, "param:set", "cubic", None)
     other_flow, other_algorithm = Happened(3.0, "x", "cubic", 8), Happened(4.0, "x", "reno", None)
     assert about_flow([mine, everyones, other_flow, other_algorithm], 7, "cubic") == [mine, everyones]
-
-
-# --- changes ---
 
 
 BETA = ("s", *"beta", "equals_sign", "1", "enter")

@@ -16,7 +16,6 @@ runner = CliRunner()
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pretend that the command has a terminal."""
 
     class Screen:
         def isatty(self) -> bool:

@@ -112,15 +112,12 @@ class Upload:
 
 
 class Agent:
-    """An agent's socket."""
-
     def __init__(self, made: socket.socket) -> None:
         self._socket = made
         self._socket.setblocking(False)
         self._peer = ""
 
     def told(self) -> list[Message]:
-        """Messages received since the last call."""
         messages: list[Message] = []
         while True:
             try:
@@ -136,7 +133,6 @@ class Agent:
         return told
 
     def reports(self, upload: Upload, seconds: float) -> list[Measure]:
-        """Messages received meanwhile."""
         end_s, told = upload.now_s + seconds, self.told()
         while upload.now_s < end_s:
             upload.run(0.01)
@@ -174,7 +170,6 @@ def run_until(upload: Upload, done: Callable[[], object]) -> None:
 
 
 def steered(session: Session, agent: Agent, upload: Upload, *values: Field) -> CcpCongestionControl:
-    """Let the agent's program control the connection."""
     told = agent.told_until(upload, Create)
     flow = next(one.flow for one in told if isinstance(one, Create))
     agent.says(installed(), ChangeProgram(flow, 1, values))

@@ -44,8 +44,6 @@ POLL_MS: Final = 2000
 
 
 class Peer:
-    """A datapath."""
-
     def __init__(self, agent: Path, own: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(own))
