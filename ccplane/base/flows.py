@@ -1,7 +1,7 @@
-"""What is known of a flow, and what every report of it has.
+"""Properties and totals of a flow, and the fields that all reports share.
 
-Windows are bytes, rates bytes/s, times integer microseconds of CLOCK_MONOTONIC (of virtual time in a
-simulator). The compiled classes are like these without importing them.
+Windows are in bytes, rates in bytes/s, times in integer microseconds of CLOCK_MONOTONIC (of virtual time in a
+simulator). The compiled classes have the same fields.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from socket import AF_INET
 from typing import Final, Protocol
 
 MAX_AMOUNT: Final = 1 << 40
-"""Largest window [bytes] and rate [bytes/s] that is accepted: 8.8 Tbit/s. More is a unit error."""
+"""Maximum window [bytes] and rate [bytes/s]; a rate of 8.8 Tbit/s. Larger values are unit errors."""
 
 MAX_REGISTER: Final = (1 << 64) - 1
-"""Largest value of a register; in fold programs also `+infinity`."""
+"""Maximum value of a register; fold programs also write it as `+infinity`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowInfo:
-    """What is known of a flow from its start."""
+    """Properties of a flow that are known from its start."""
 
     flow_id: int
-    """Never used twice, also not after a restart of the agent."""
+    """Unique; not reused, even after a restart of the agent."""
     src_addr: str
     """Local address."""
     src_port: int
@@ -36,7 +36,7 @@ class FlowInfo:
     mss_bytes: int
     """Maximum segment size at the start [bytes]."""
     init_cwnd_bytes: int
-    """Window before anyone set one [bytes]."""
+    """Initial window of the socket [bytes]."""
     cc_name: str
     """Congestion-control name that the socket chose: `ccp` or `ccp.NAME`."""
     netns_inum: int = 0
@@ -44,7 +44,7 @@ class FlowInfo:
     cgroup_id: int = 0
     """Id (inode number) of the socket's cgroup."""
     created_us: int
-    """When the flow came to the datapath [us]."""
+    """When the datapath got the flow [us]."""
     sock_cookie: int = 0
     """Cookie of the socket (`SO_COOKIE`), 0 if the kernel gave it none."""
     ecn_ok: bool = False
@@ -53,7 +53,7 @@ class FlowInfo:
 
 @dataclass(frozen=True, slots=True)
 class FlowStats:
-    """Totals and state of one flow at `now_us`. What a datapath does not know stays as it is here."""
+    """Totals and state of one flow at `now_us`. Fields that a datapath does not know keep their defaults."""
 
     # facts: totals (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     flow_id: int
@@ -125,7 +125,7 @@ class FlowStats:
 
 
 class ReportHead(Protocol):
-    """What all reports have; see `ccp_algs.fold.FoldProgram` for those of one program."""
+    """Fields of every report; `ccp_algs.fold.FoldProgram` defines the fields of one program."""
 
     # facts: report_head (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     @property
@@ -181,7 +181,7 @@ REPORT_HEAD: Final[tuple[tuple[str, str], ...]] = (
     ("flags", "u2"),
     # end of facts
 )
-"""What stands before the Report registers in every row of `Batch.arrays()`: name and NumPy format."""
+"""Columns before the Report registers in every row of `Batch.arrays()`: name and NumPy format."""
 
 COUNTERS: Final = {
     # facts: counters (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
@@ -194,4 +194,4 @@ COUNTERS: Final = {
     "fold_errors": "Folds aborted by an arithmetic error.",
     # end of facts
 }
-"""Counters that every datapath has, and what they count."""
+"""Counters that every datapath has, with their descriptions."""

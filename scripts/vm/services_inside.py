@@ -145,7 +145,7 @@ def limits() -> dict[str, Any]:
         said("systemctl", "restart", "ccplane-rtcp")
         assert [client["netns_cookie"] for client in clients()] == [before[0]["netns_cookie"]]
     told = said("journalctl", "--no-pager", "--output=cat", "-u", "ccplane-rtcp").splitlines()
-    assert any("goes on with the table of 1 clients" in line for line in told), told
+    assert any("continues with the existing table of 1 clients" in line for line in told), told
     return {"status": shown("ccplane-rtcp", "StatusText"), "journal": told[-3:]}
 
 

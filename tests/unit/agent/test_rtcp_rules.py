@@ -28,7 +28,7 @@ def test_a_rule_becomes_what_the_kernel_compares() -> None:
         ("-> except", "rule.syntax", "-> except"),
         ("sport=80 ->", "rule.syntax", "-> except"),
         ("sport=80 -> exempt", "rule.bad_outcome", "`except`"),
-        ("sport=80 sport=81", "rule.syntax", "one rule for each"),
+        ("sport=80 sport=81", "rule.syntax", "separate rule for each"),
         ("port=80", "rule.unknown_key", "`sport`"),
         ("dst=10.0.0.1/8", "rule.bad_value", "dst=10.0.0.0/8"),
         ("cgroup=/nowhere", "rule.bad_value", "cgroup=/sys/fs/cgroup/NAME"),
