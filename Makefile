@@ -121,6 +121,10 @@ docs: build .venv/.dev ## build the documents as a site in out/site; fails on br
 facts: build ## copy the descriptions in intf.h (primitives, totals, reports, counters) into Python and the documents
 	$(BIN)/python -m scripts.facts
 
+.PHONY: commands
+commands: build ## docs/cli.md, ccp.1 and shell completion, from the commands of ccp
+	$(BIN)/python -m scripts.commands
+
 .PHONY: docs-tables
 docs-tables: build ## write the tables in the documents from docs/results
 	$(BIN)/python -m scripts.tables

@@ -3,7 +3,7 @@
 A table is between two marks of its page; a test finds manual changes. Commands that create the results:
 
     make bench KEEP=docs/results/bench                                          docs/benchmarks.md
-    ccp bench validation --draw N --seed S --keep docs/results/validation       docs/validation.md
+    ccp validate --draw N --seed S --keep docs/results/validation       docs/validation.md
     ccp paper NAME --part PART --keep docs/results/papers                       docs/papers
     make test-kernels KEEP=--keep                                               docs/kernels.md
     make test-compose KEEP=--keep                                               docs/operations.md

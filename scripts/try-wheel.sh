@@ -53,13 +53,13 @@ own_algorithm() {
 	within sh -c 'cd /root && ccp new mine && ccp check mine.py && ccp simulate mine.py --seconds 2'
 	within sh -c 'cd /root && exec ccp run mine.py --reload' &
 	local agent=$!
-	for _ in $(seq 100); do within ccp flows --once >/dev/null 2>&1 && break || sleep 0.2; done
+	for _ in $(seq 100); do within ccp flows >/dev/null 2>&1 && break || sleep 0.2; done
 	within iperf3 -s -1 >/dev/null &
 	sleep 1
 	within iperf3 -c 127.0.0.1 -t 6 -C ccp.mine >/dev/null &
 	local flow=$!
 	sleep 2
-	within ccp flows --once
+	within ccp flows
 	echo 'print("the edited version")' >>"$root/root/mine.py"
 	sleep 2
 	wait "$flow"

@@ -122,7 +122,7 @@ class KnownGood:
         except CcpError as error:
             why = str(error)
         log.warning(
-            "cannot run %s: %s\nstarting the known-good version %s instead; `ccp reload` loads the file",
+            "cannot run %s: %s\nstarting the known-good version %s instead; `ccp load` loads the file",
             shown(file),
             why,
             record.sha256[:12],

@@ -37,19 +37,19 @@ def cc_names(algorithms: Sequence[str], explicit: Mapping[str, str]) -> dict[str
     for algorithm in explicit:
         with problems.check():
             if algorithm not in algorithms:
-                raise unknown_algorithm(algorithm, algorithms, "--name")
+                raise unknown_algorithm(algorithm, algorithms, "--cc-name")
     names: dict[str, str] = {}
     owner: dict[str, str] = {}
     for algorithm in algorithms:
         name = explicit.get(algorithm) or derived(algorithm)
         with problems.check():
-            check(name, f"--name {algorithm}={name}")
+            check(name, f"--cc-name {algorithm}={name}")
             if name in owner:
                 raise UsageError(
                     "name.duplicate",
                     f"`{owner[name]}` and `{algorithm}` would both be registered as `{name}`",
                     why=f"the kernel limits names to {MAX_LENGTH} characters",
-                    fix=f"set one of the names, such as --name {algorithm}={name[: MAX_LENGTH - 1]}2",
+                    fix=f"set one of the names, such as --cc-name {algorithm}={name[: MAX_LENGTH - 1]}2",
                 )
         owner.setdefault(name, algorithm)
         names[algorithm] = name
@@ -101,5 +101,6 @@ def check(name: str, where: str) -> None:
         f"`{name}` is not a valid congestion-control name",
         where=where,
         why=why,
-        fix=f"write {PREFIX}NAME with at most {MAX_LENGTH} characters, such as --name example_aimd=ccp.aimd",
+        fix=f"write {PREFIX}NAME with at most {MAX_LENGTH} characters, such as --cc-name "
+        f"example_aimd=ccp.aimd",
     )

@@ -237,7 +237,7 @@ class Loader:
                 "canary.runs",
                 f"a new version of `{name}` is already on trial",
                 why="an algorithm can have only one trial at a time",
-                fix=f"wait until the trial ends, or end it with: ccp canary {name} --take-back, or --widen",
+                fix=f"wait until the trial ends, or run ccp canary abort {name} or ccp canary promote {name}",
             )
 
     def rollback(self, name: str) -> Reloaded:

@@ -1,13 +1,14 @@
-"""Rules that choose an algorithm for flows of the congestion control `ccp`.
+"""The syntax of rules about flows, and the rules that choose an algorithm for flows of `ccp`.
 
-A rule is `CONDITION... -> ALGORITHM`. A rule matches if all its conditions hold; the first match decides:
+A rule is `CONDITIONS -> OUTCOME`, here with an algorithm as outcome. All conditions of a rule must hold, and
+the first rule that matches decides:
 
     dst=10.0.0.0/8 -> cubic
     dport=5001-5010 src=2001:db8::/32 -> const
     cgroup=/sys/fs/cgroup/video.slice -> dctcp
 
-Conditions are `src`, `dst` (address or prefix, IPv4 or IPv6), `sport`, `dport` (port or range) and `cgroup`
-(a cgroup v2 directory; sockets created in it or in a cgroup below it match).
+Conditions are separated by blanks or commas: `src`, `dst` (address or prefix, IPv4 or IPv6), `sport`, `dport`
+(port or range) and `cgroup` (a cgroup v2 directory; sockets created in it or in a cgroup below it match).
 """
 
 from __future__ import annotations
@@ -160,23 +161,41 @@ class Rule:
         return all(test(info) for test in self.tests)
 
 
-def parse_rule(text: str) -> Rule:
-    """Parse a rule, without checking that its algorithm runs.
+def split_rule(text: str, example: str) -> tuple[str, str]:
+    """Return the conditions and the outcome of a rule, as texts.
 
     Args:
-        text: `CONDITION... -> ALGORITHM`, conditions separated by blanks or commas.
+        text: `CONDITIONS -> OUTCOME`.
+        example: A rule, for the error.
 
     Raises:
-        UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
+        UsageError: `rule.syntax`.
     """
-    left, arrow, algorithm = (part.strip() for part in text.partition("->"))
-    if not arrow or not left or re.fullmatch(r"[^\s>=]+", algorithm) is None:
+    left, _, right = (part.strip() for part in text.partition("->"))
+    if not left or re.fullmatch(r"[^\s>=]+", right) is None:
         raise UsageError(
             "rule.syntax",
             f"cannot parse the rule `{text}`",
             where=f"rule `{text}`",
-            fix="write CONDITION... -> ALGORITHM, in quotes, such as --rule 'dst=10.0.0.0/8 -> cubic'",
+            why="a rule is CONDITIONS -> OUTCOME",
+            fix=f"write it in quotes, such as --rule '{example}'",
         )
+    return left, right
+
+
+def parse_rule(text: str) -> Rule:
+    """Parse a rule.
+
+    Args:
+        text: `CONDITIONS -> ALGORITHM`.
+
+    Returns:
+        The rule; whether its algorithm runs is not checked here.
+
+    Raises:
+        UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
+    """
+    left, algorithm = split_rule(text, "dst=10.0.0.0/8 -> cubic")
     tests = tuple(condition.test() for condition in parse_conditions(left, text))
     return Rule(text=text.strip(), algorithm=algorithm, tests=tests)
 

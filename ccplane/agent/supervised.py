@@ -1,4 +1,4 @@
-"""Supervision of the agent by a service manager; `ccp install-service` installs the units.
+"""Supervision of the agent by a service manager; `ccp service install` installs the units.
 
 The agent loop itself feeds the watchdog, together with the datapath's heartbeat. If the loop is stuck, the
 service manager ends the agent with SIGABRT, and the log shows the stack of each thread.

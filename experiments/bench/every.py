@@ -41,7 +41,7 @@ BENCHMARKS: Final = {
     "flows": Benchmark(Plan(max_rounds=12), (3, 7)),
     "bus": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
 }
-"""Name -> benchmark, in the order in which all are run."""
+"""Name -> benchmark, in the order in which `run` runs them."""
 
 
 def run(console: Console, keep: Path | None = None) -> list[str]:

@@ -32,7 +32,7 @@ BACKLOG: Final = 16_384
 """Maximum connections waiting to be accepted; the host's net.core.somaxconn must allow it."""
 
 _RECEIVE_BYTES: Final = 1 << 17
-_TCP_INFO_BYTES: Final = 232  # <linux/tcp.h>, as the next
+_TCP_INFO_BYTES: Final = 232  # <linux/tcp.h>, like the next two
 _BYTES_ACKED: Final = struct.Struct("=120xQ")
 _BYTES_SENT_AND_RETRANS: Final = struct.Struct("=200xQQ")
 _CONNECT_TIMEOUT_S: Final = 10.0
@@ -123,7 +123,7 @@ def client(
     seconds: Annotated[float, typer.Option(help="How long to send, in seconds.")] = 5.0,
     bytes_per_s: Annotated[float, typer.Option(help="Total rate of all connections, in bytes/s.")] = 100e6,
 ) -> None:
-    """Open the connections; send after each line on stdin; keep them open until stdin ends."""
+    """Open the connections, send after each line on stdin, and close them when stdin ends."""
     allow_files(count)
     connections = _open(address, port, congestion, count, clients)
     print(json.dumps({"connections": len(connections)}), flush=True)
@@ -153,9 +153,9 @@ def _send(connections: list[socket.socket], seconds: float, bytes_per_s: float) 
     start_s = now_s = time.monotonic()
     sent_bytes = turn = 0
     while now_s - start_s < seconds:
-        behind_bytes = (now_s - start_s) * bytes_per_s - sent_bytes
-        if behind_bytes < len(CHUNK):
-            time.sleep((len(CHUNK) - behind_bytes) / bytes_per_s)
+        owed_bytes = (now_s - start_s) * bytes_per_s - sent_bytes
+        if owed_bytes < len(CHUNK):
+            time.sleep((len(CHUNK) - owed_bytes) / bytes_per_s)
         else:
             try:
                 sent_bytes += connections[turn % len(connections)].send(CHUNK)

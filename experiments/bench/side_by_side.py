@@ -1,8 +1,8 @@
 """Two builds of ccplane in one kernel, each with its own agent and congestion control.
 
-Every agent registers `ccp`, which must be unique, and another name (`ccp run --name`); so `ccp` of the first
-agent is unregistered before the second one starts. Simultaneous measurements meet the same state of the
-machine.
+Every agent registers `ccp`, of which a machine has one. The other name is its own (`ccp run --cc-name`), so
+the first agent's `ccp` is taken back before the second one starts. Measured at the same time, both meet the
+same machine: what a neighbour does to caches is in both.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def side_by_side(builds: Mapping[str, Build], algorithm: str) -> Iterator[dict[s
         sides = {}
         for name, build in builds.items():
             known, pin_dir, congestion = programs(), f"{PIN_DIR}-{name}", f"ccp.{name}"
-            options = (algorithm, "--name", f"{algorithm}={congestion}")
+            options = (algorithm, "--cc-name", f"{algorithm}={congestion}")
             agents.enter_context(running_agent(*options, pin_dir=pin_dir, packages=build.packages))
             sides[name] = Side(congestion, programs() - known)
             try:

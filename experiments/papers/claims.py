@@ -1,7 +1,4 @@
-"""`ccp paper NAME --claims`: every claim of a paper, what was measured, and the verdict.
-
-From the kept results in docs/results/papers, or from a directory of results.
-"""
+"""`ccp paper claims`: every claim of a paper, its measurements in docs/results/papers, and its verdict."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from rich.table import Table
 
 from experiments.papers.comparisons import Claim
 from experiments.papers.kept import Kept
-from experiments.papers.paper import Paper, Size, findings, read_part
+from experiments.papers.paper import Paper
 from experiments.papers.tables import Check
 from experiments.runs.check import SIM
 
@@ -158,21 +155,6 @@ def kept(paper: str, folder: Path = KEPT) -> dict[str, Sequence[Check]]:
     """
     found = [Kept.read(file) for file in sorted((folder / paper).glob("*.json"))]
     return {one.part: one.checks for one in found}
-
-
-def of_results(paper: Paper, size: Size, out: Path) -> dict[str, Sequence[Check]]:
-    """Return the checks of a paper's parts from the runs in a directory, as `kept`.
-
-    Raises:
-        ResultError: If results cannot be read.
-    """
-    simulated = _SIMULATED if size.datapath == SIM else ""
-    parts = [part for part in paper.parts.values() if part.measurement is None or not simulated]
-    return {
-        part.name + simulated: findings(part, read_part(part, size, out)).checks
-        for part in parts
-        if (out / part.name).exists()
-    }
 
 
 def judge(paper: Paper, results: Mapping[str, Sequence[Check]]) -> list[Judged]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from experiments.papers.paper import Findings, Paper, Part, Runs
 
 _WITHOUT_VALUE: Final = {"--no-run", "--json"}
-_WITH_VALUE: Final = {"--keep", "--out", "--part", "--format"}
+_WITH_VALUE: Final = {"--keep", "--out", "-o", "--part", "--format"}
 """Options that say where results go, not what was run; `--part` is added again."""
 
 MOST_ROWS: Final = 100
@@ -147,8 +147,8 @@ class Kept:
         for table in self.tables:
             several = f"; {INTERVALS}" if table.repeated else ""
             if len(table.rows) > MOST_ROWS:
-                shows = f"`ccp paper {self.paper} --kept docs/results/papers --part {self.part}`"
-                lines += ["", f"{table.title}{several}: {shows} prints the {len(table.rows)} rows."]
+                shows = f"`ccp paper show {self.paper} --part {self.part}` shows them"
+                lines += ["", f"{table.title}{several}: {len(table.rows)} rows; {shows}."]
             else:
                 lines += ["", f"{table.title}{several}:", "", *table.markdown()]
         return "\n".join(lines)

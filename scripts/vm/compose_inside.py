@@ -233,7 +233,7 @@ def bus() -> tuple[str, Facts]:
 
 def agent() -> tuple[str, Facts]:
     """Agent ready, as the user `ccplane`."""
-    told = wait_until("the agent is ready", lambda: inside("agent", "ccp", "flows", "--once"))
+    told = wait_until("the agent is ready", lambda: inside("agent", "ccp", "flows"))
     seen = {service: status_of(state(service)["State"]["Pid"], *STATUS) for service in SERVICES}
     for service, one in seen.items():
         mask = sum(1 << bit for bit in CAPABILITIES.values()) if service == "agent" else 0
@@ -276,8 +276,8 @@ def flow() -> tuple[str, Facts]:
 
 
 def steered() -> list[Facts]:
-    """Return the flows that the agent's algorithm controls."""
-    rows: list[Facts] = json.loads(inside("agent", "ccp", "flows", "--once", "--json"))["flows"]
+    """Return the flows that the agent's algorithm steers."""
+    rows: list[Facts] = json.loads(inside("agent", "ccp", "flows", "--json"))["flows"]
     return [row for row in rows if row["steered_by"].startswith("cubic")]
 
 

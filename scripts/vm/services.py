@@ -1,4 +1,4 @@
-"""`python -m scripts.vm.services`: the units of `ccp install-service` under a real systemd, in a machine."""
+"""`python -m scripts.vm.services`: the units of `ccp service install` under a real systemd, in a machine."""
 
 from __future__ import annotations
 

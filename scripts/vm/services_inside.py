@@ -87,14 +87,14 @@ def wait_until(what: Callable[[], bool]) -> None:
 
 def install() -> list[str]:
     """Install units, the broker's secrets, and the users' passwords."""
-    told = said("ccp", "install-service", *SERVICES).splitlines()
+    told = said("ccp", "service", "install", *SERVICES).splitlines()
     passwords = "".join(f"secret of {user}\n" for user in USERS)
     said(str(ETC / "mosquitto/make-secrets.sh"), "localhost,127.0.0.1", *USERS, given=passwords)
     for user, unit in USERS.items():
         (ETC / f"{unit}.password").write_text(f"secret of {user}\n")
     way = "mqtt://{}@127.0.0.1?password_file=/run/credentials/ccplane-{}.service/broker"
     (ETC / "asking.py").write_text(ALGORITHM)
-    run = f"{ETC}/asking.py:Asking --broker {way.format('host-a', 'agent')} --host host-a"
+    run = f"{ETC}/asking.py:Asking --broker {way.format('host-a', 'agent')} --sender host-a"
     (ETC / "agent.env").write_text(f"CCP_RUN='{run}'\n")
     (ETC / "receiver.env").write_text(f"CCP_RECEIVE='--broker {way.format('recv-b', 'receiver')}'\n")
     return [line for line in told if line.startswith("wrote")]
@@ -231,8 +231,8 @@ def without() -> dict[str, dict[str, str]]:
 
 
 def remove() -> list[str]:
-    """Remove the services."""
-    told = said("ccp", "install-service", "--remove", *SERVICES).splitlines()
+    """Remove everything."""
+    told = said("ccp", "service", "remove", *SERVICES).splitlines()
     left = said("systemctl", "list-units", "--all", "--plain", "--no-legend", "ccplane-*")
     assert not [line for line in left.splitlines() if " active " in line], left
     assert not list(Path("/etc/systemd/system").glob("ccplane-*"))

@@ -13,10 +13,10 @@ from scripts.vm.places import OUT, ROOT
 RESULT = "soak.json"
 KEPT = ROOT / "docs/results" / RESULT
 MORE_S = 1200
-"""Time in addition to the soak: boot, start, and end of the last round [s]."""
-COMMAND = "modprobe -a tcp_bbr tcp_dctcp; python -m experiments.soak --step-clock --result /mnt/out/{result}"
-SLOW = "--pairs 3 --connections 60 --per-s 3 --talk-s 5 --settle-s 10 --patience-s 60"
-"""Load for an emulated processor, which has a tenth of the speed."""
+"""What it takes beyond the soak: to boot, to begin, to finish the last round."""
+COMMAND = "modprobe -a tcp_bbr tcp_dctcp; python -m experiments.soak --step-clock --out /mnt/out/{result}"
+SLOW = "--pairs 3 --connections 60 --churn 3 --turn-interval 5 --settle 10 --patience 60"
+"""An emulated processor has a tenth of a real one's speed."""
 
 
 def main() -> int:

@@ -108,8 +108,8 @@ def _on_sockets(found: dict[str, Any]) -> None:
         client = ("iperf3", "-c", "127.0.0.1", "-t", str(FLOW_S), "-C", "ccp.mine", "--json")
         flow = subprocess.Popen(client, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
         time.sleep(2)
-        if "mine" not in _run("ccp", "flows", "--once"):
-            raise StepError("mine.py does not control the flow")
+        if "mine" not in _run("ccp", "flows"):
+            raise StepError("the flow is not steered by mine.py")
         told, _ = flow.communicate()
         server.wait()
         found["iperf3_bits_per_s"] = round(json.loads(told)["end"]["sum_received"]["bits_per_second"])
@@ -120,7 +120,7 @@ def _on_sockets(found: dict[str, Any]) -> None:
 
 
 def _wait_for_agent(agent: subprocess.Popen[bytes]) -> None:
-    command = ["ccp", "flows", "--once"]
+    command = ["ccp", "flows"]
     while subprocess.run(command, capture_output=True, env=ENVIRONMENT, check=False).returncode:
         if agent.poll() is not None:
             raise StepError(f"`ccp run` exited with status {agent.returncode}")

@@ -63,7 +63,7 @@ def demo(figure: int, *options: str) -> str:
         "--figure",
         str(figure),
         *options,
-        "--output",
+        "--out",
         f"/mnt/out/figure-{figure}.png",
     ]
     return f"{' '.join(words)} --json > /mnt/out/figure-{figure}.json"

@@ -231,7 +231,7 @@ def test_the_command_follows_what_is_told_until_it_expires(wire: Path, single: s
     way = ["--peer", wire.sender.ipv4, "--address", wire.receiver.ipv4]
     with EmbeddedBroker() as broker:
         url = ["--broker", str(broker.options)]
-        options = ["--how", "host", "--netns", wire.sender.namespace, "--stale-ms", "0", "--json"]
+        options = ["--how", "host", "--netns", wire.sender.namespace, "--stale", "0", "--json"]
         names = ["--single", single, "--shared", "reno"]
         with subprocess.Popen(
             [*CCP, "regime", "apply", *url, *options, *names], stdout=subprocess.PIPE, text=True
@@ -241,7 +241,7 @@ def test_the_command_follows_what_is_told_until_it_expires(wire: Path, single: s
             first = next(lines)
             assert (first["kind"], first["after"]) == (SWITCHED, "reno")
             subprocess.run(
-                [*CCP, "regime", "tell", "SINGLE_OWNER", *way, *url, "--ttl-ms", "2000"], check=True
+                [*CCP, "regime", "publish", "SINGLE_OWNER", *way, *url, "--ttl", "2000"], check=True
             )
             switched = next(line for line in lines if line["kind"] != REFUSED)  # fq, where there is none
             assert (switched["kind"], switched["after"]) == (SWITCHED, single)

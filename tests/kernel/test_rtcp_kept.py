@@ -165,7 +165,7 @@ def test_what_a_listener_accepts_later_has_the_programs_of_the_next_start(
         assert (accepted(), known(folder)) == ("rtcp_cubic", 2), "nobody is attached: those there go on"
         with attached(folder, max_clients=100):
             assert (accepted(), known(folder)) == ("rtcp_cubic", 1), "in the new table"
-        with attached(folder, rules=("sport=1",)):
+        with attached(folder, rules=("sport=1 -> limit",)):
             assert accepted() == "rtcp_cubic", "it goes on at its first ACK"
             near = around.enter_context(receiver.tcp_socket())
             near.connect(listener.getsockname())

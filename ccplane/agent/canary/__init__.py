@@ -1,6 +1,6 @@
 """Canary trials: a new version of an algorithm first gets a share of the new flows, and is compared.
 
-    ccp reload cubic --canary 5%
+    ccp canary start cubic --share 5%
 
 `lottery` assigns flows at random, `ranks` and `trial` compare both versions, `canaries` runs trials.
 """

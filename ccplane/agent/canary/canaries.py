@@ -149,7 +149,7 @@ class Canaries:
             raise UsageError(
                 "canary.none",
                 f"no version of `{name}` is on trial",
-                fix=f"start a trial: ccp reload {name} --canary 5%",
+                fix=f"start a trial: ccp canary start {name} --share 5%",
             ) from None
 
     def _begin(self, trial: Trial, running: Running, candidate: Candidate) -> Row:

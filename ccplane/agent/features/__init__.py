@@ -38,7 +38,7 @@ class Feature:
     """The hooks of a feature, all optional.
 
     Attributes:
-        commands: Commands of `ccp`: `module:typer_app` by name.
+        commands: Commands of `ccp`: panel -> path -> `module:typer_app`, as in `ccplane.agent.front`.
         loaded: Called once the kernel datapath is loaded with the extensions of all algorithms.
         metrics: Returns a collector for a running agent. It takes the pin directory of the kernel datapath,
             and is called before capabilities are dropped; scrapes run without capabilities.
@@ -48,7 +48,7 @@ class Feature:
             feature.
     """
 
-    commands: Mapping[str, str] = field(default_factory=dict)
+    commands: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     loaded: Callable[[Any], None] | None = None
     metrics: Callable[[str], AbstractContextManager[Collects]] | None = None
     unload: Callable[[], Sequence[str]] | None = None

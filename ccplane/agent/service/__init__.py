@@ -1,4 +1,4 @@
-"""Installs systemd services: units, their user and their settings, for `ccp install-service`.
+"""Installs systemd services: units, their user and their settings, for `ccp service install`.
 
 The files next to this module are templates; this module replaces `@CCP@` and other placeholders.
 """
@@ -27,12 +27,12 @@ _HERE: Final = Path(__file__).parent
 _PACKAGES: Final = _HERE.parents[2]
 _BUS: Final = _PACKAGES / "broker" / "mosquitto"
 _BUS_CREDENTIALS: Final = "/run/credentials/ccplane-mosquitto.service/"
-_BUS_HEAD: Final = "# Written once by `ccp install-service mosquitto`, which does not overwrite it.\n\n"
+_BUS_HEAD: Final = "# Written once by `ccp service install mosquitto`, which does not overwrite it.\n\n"
 _INSTALL: Final = (
     "install ccplane: python3 -m venv /opt/ccplane; /opt/ccplane/bin/pip install ccplane; "
-    "/opt/ccplane/bin/ccp install-service"
+    "/opt/ccplane/bin/ccp service install"
 )
-_AS_ROOT: Final = "run as root; --print shows the files, --root DIR writes them elsewhere"
+_AS_ROOT: Final = "run as root; --dry-run shows the files, --root DIR writes them elsewhere"
 _HOMES: Final = tuple(map(Path, ("/home", "/root", "/run/user")))
 
 

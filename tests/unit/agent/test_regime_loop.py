@@ -205,7 +205,16 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 def test_options_reach_the_sockets(run: Callable[..., Any]) -> None:
-    done = run("--rule", "dport=80", "--rule", f"sport=1 -> {NEAR}", "--single-rate", "5", "--netns", "red")
+    done = run(
+        "--rule",
+        "dport=80 -> destination",
+        "--rule",
+        f"sport=1 -> {NEAR}",
+        "--single-rate",
+        "5",
+        "--netns",
+        "red",
+    )
     assert done.exit_code == 0, done.output
     treatments, rules = Recorded.made
     assert treatments[SINGLE_OWNER].rate_bytes_per_s == 5
@@ -235,9 +244,9 @@ def test_events_are_lines_for_people_or_json(run: Callable[..., Any]) -> None:
     ("words", "slug"),
     [
         (["--how", "hosts"], "switch.bad_option"),
-        (["--how", "host", "--rule", "dport=1"], "switch.bad_option"),
+        (["--how", "host", "--rule", "dport=1 -> destination"], "switch.bad_option"),
         (["--how", "host", "--cgroup", "/"], "switch.bad_option"),
-        (["--rule", "dport=0"], "rule.bad_value"),
+        (["--rule", "dport=0 -> destination"], "rule.bad_value"),
         (["--broker", "http://broker"], "bus.bad_url"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`ccp install-service`: its files, checked with systemd's tools where installed."""
+"""`ccp service install`: its files, checked with systemd's tools where installed."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ def test_mosquitto_reads_its_secrets_as_credentials(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_writes_and_removes(tmp_path: Path) -> None:
-    code, out = run("install-service", "agent", "--print", "--root", str(tmp_path))
+    code, out = run("service", "install", "agent", "--dry-run", "--root", str(tmp_path))
     assert code == 0
     assert "# /etc/systemd/system/ccplane-agent.service (mode 644)" in out
     assert not (tmp_path / "etc").exists()
-    code, out = run("install-service", "--root", str(tmp_path))
+    code, out = run("service", "install", "--root", str(tmp_path))
     assert code == 0
     assert "systemctl enable --now ccplane-agent.service" in out
-    code, out = run("install-service", "--remove", "--root", str(tmp_path))
+    code, out = run("service", "remove", "--root", str(tmp_path))
     assert code == 0
     assert f"removed {tmp_path}/etc/systemd/system/ccplane-agent.service" in out
 

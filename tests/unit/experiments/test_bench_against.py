@@ -115,7 +115,7 @@ def test_what_is_worse_is_said_in_the_table_in_json_and_by_the_exit_code() -> No
 
 
 def test_builds_are_compared_as_users_have_them() -> None:
-    done = CliRunner().invoke(app, ["datapath", "--against", "main", "--peer", "bbr"])
+    done = CliRunner().invoke(app, ["datapath", "--against", "main", "--congestion-control", "bbr"])
     assert isinstance(done.exception, BenchError)
     assert done.exception.slug == "bench.bad_options"
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from experiments import run as runs
-from experiments.bench.cli import app
 from experiments.bench.errors import BenchError
 from experiments.netlab import traces
 from experiments.netlab.cellular import Cellular, draw, write_trace
@@ -24,6 +23,7 @@ from experiments.run import run
 from experiments.runs.shapes import Dumbbell
 from experiments.units import MBIT
 from experiments.validation import drawing, rules, running
+from experiments.validation.command import app
 from experiments.validation.drawing import KINDS, Drawn, draw_scenarios, part_of
 from experiments.validation.heldout import LEAST_RETRANS_PKTS, QUANTITIES, Heldout, Spread
 from tests.unit.experiments.recorded import record
@@ -272,7 +272,7 @@ def both(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def invoke(tmp_path: Path, *more: str) -> Any:
-    fixed = ["validation", "--draw", "2", "--seed", "5", "--out", str(tmp_path / "out")]
+    fixed = ["--draw", "2", "--seed", "5", "--out", str(tmp_path / "out")]
     return CliRunner().invoke(app, [*fixed, *more])
 
 

@@ -7,4 +7,4 @@ from __future__ import annotations
 
 from ccplane.agent.features import Feature
 
-FEATURE = Feature(commands={"serve-ccp": "ccplane.agent.features.interop.commands:app"})
+FEATURE = Feature(commands={"research": {"serve-ccp": "ccplane.agent.features.interop.commands:app"}})

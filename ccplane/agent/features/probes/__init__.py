@@ -7,4 +7,4 @@ from __future__ import annotations
 
 from ccplane.agent.features import Feature
 
-FEATURE = Feature(commands={"probe": "ccplane.agent.features.probes.commands:app"})
+FEATURE = Feature(commands={"telemetry": {"probe": "ccplane.agent.features.probes.commands:app"}})

@@ -23,4 +23,6 @@ def _trials(available: Sequence[str]) -> Sequence[Capability]:
     return needs(available)
 
 
-FEATURE = Feature(commands={"regime": "ccplane.agent.features.regime.commands:app"}, trials=_trials)
+FEATURE = Feature(
+    commands={"research": {"regime": "ccplane.agent.features.regime.commands:app"}}, trials=_trials
+)

@@ -1,8 +1,8 @@
 """Rules that assign sockets to decisions, and the kernel's table made from them.
 
-A rule is `CONDITION...` or `CONDITION... -> RECEIVER`, with the conditions of `ccplane.agent.rules`:
+A rule has the syntax of `ccplane.agent.rules`, with `destination` or a receiver's address on the right:
 
-    dst=10.0.0.0/8 dport=5001-5010
+    dst=10.0.0.0/8 dport=5001-5010 -> destination
     cgroup=/sys/fs/cgroup/web.slice -> 192.0.2.7
 
 Sockets that match the first rule follow the decisions about their own paths. Sockets that match the second
@@ -25,13 +25,16 @@ from msgspec import Struct
 from ccplane.agent.conditions import Conditions, conditions_by_key, fields_of
 from ccplane.agent.features.regime.actuator import Regimes
 from ccplane.agent.names import PREFIX
-from ccplane.agent.rules import Network, Value, parse_address
+from ccplane.agent.rules import Network, Value, parse_address, split_rule
 from ccplane.base.errors import UsageError
 from telemetry.regime.detector import SHARED, Regime
 from telemetry.regime.follow import Path, Standing
 
 MAX_ENTRIES: Final = 4096
 """Entries of the kernel's table: SWITCH_MAX_RULES of native/ccp-switch."""
+
+DESTINATION: Final = "destination"
+"""Outcome of a rule whose sockets follow the decisions about their own paths."""
 
 MAX_RATE_BYTES_PER_S: Final = 2**32 - 2
 """fq and sockets store rates in 32 bits; the largest number means no limit."""
@@ -85,30 +88,23 @@ def parse_socket_rule(text: str) -> SocketRule:
     """Parse a rule.
 
     Args:
-        text: `CONDITION...` or `CONDITION... -> RECEIVER`, conditions separated by blanks or commas.
+        text: `CONDITIONS -> destination` or `CONDITIONS -> ADDRESS`.
 
     Raises:
         UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
         Several: If several conditions are wrong.
     """
-    left, arrow, right = (part.strip() for part in text.partition("->"))
-    if not left or (arrow and not right):
-        raise UsageError(
-            "rule.syntax",
-            f"cannot parse the rule `{text}`",
-            where=f"rule `{text}`",
-            fix="write CONDITION... or CONDITION... -> RECEIVER_ADDRESS, such as --rule 'dst=10.0.0.0/8'",
-        )
+    left, right = split_rule(text, "dst=10.0.0.0/8 -> destination")
     values = conditions_by_key(left, text)
     try:
-        return SocketRule(values, str(parse_address(right)) if right else None)
+        return SocketRule(values, None if right == DESTINATION else str(parse_address(right)))
     except ValueError as error:
         raise UsageError(
             "rule.bad_value",
-            f"`{right}` is not the address of a receiver",
+            f"`{right}` is neither `{DESTINATION}` nor the address of a receiver",
             where=f"rule `{text}`",
             why=str(error),
-            fix="write the address that the receiver publishes; `ccp receive` shows it",
+            fix="write the address that the receiver publishes; `ccp telemetry receive` shows it",
         ) from error
 
 

@@ -43,7 +43,7 @@ def _trials(_available: Sequence[str]) -> Sequence[Capability]:
 
 
 FEATURE = Feature(
-    commands={"rtcp": "ccplane.agent.features.rtcp.commands:app"},
+    commands={"research": {"rtcp": "ccplane.agent.features.rtcp.commands:app"}},
     loaded=_loaded,
     metrics=_metrics,
     unload=_unload,

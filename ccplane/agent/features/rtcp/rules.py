@@ -1,8 +1,8 @@
 """Rules that select the sockets that R-TCP limits.
 
-A rule is `CONDITION...` or `CONDITION... -> except`, with the conditions of `ccplane.agent.rules`:
+A rule has the syntax of `ccplane.agent.rules`, with `limit` or `except` on the right:
 
-    cgroup=/sys/fs/cgroup/system.slice/nginx.service sport=443
+    cgroup=/sys/fs/cgroup/system.slice/nginx.service sport=443 -> limit
     dst=10.0.0.0/8 -> except
 
 Sockets that match the first rule are limited, sockets that match the second are not; the first match decides.
@@ -14,15 +14,12 @@ from __future__ import annotations
 from typing import Final
 
 from ccplane.agent.conditions import Conditions, conditions_by_key, fields_of
+from ccplane.agent.rules import split_rule
 from ccplane.base.errors import UsageError
 from ccplane.base.names import close_names
 
 BOUNDED: Final = "limit"
 EXCEPTED: Final = "except"
-
-_FIX: Final = (
-    "write CONDITION... or CONDITION... -> except, in quotes, such as --rule 'dst=10.0.0.0/8 -> except'"
-)
 
 
 class BoundRule(Conditions, frozen=True, kw_only=True):
@@ -39,22 +36,20 @@ def parse_bound_rule(text: str) -> BoundRule:
     """Parse a rule.
 
     Args:
-        text: `CONDITION...`, optionally with `-> except` or `-> limit`; blanks or commas between conditions.
+        text: `CONDITIONS -> limit` or `CONDITIONS -> except`.
 
     Raises:
         UsageError: `rule.syntax`, `rule.unknown_key`, `rule.bad_value` or `rule.bad_outcome`.
         Several: If several conditions are wrong.
     """
-    left, arrow, right = (part.strip() for part in text.partition("->"))
-    if not left or (arrow and not right):
-        raise UsageError("rule.syntax", f"cannot parse the rule `{text}`", where=f"rule `{text}`", fix=_FIX)
+    left, right = split_rule(text, "dst=10.0.0.0/8 -> except")
     values = conditions_by_key(left, text)
-    if arrow and right not in (BOUNDED, EXCEPTED):
+    if right not in (BOUNDED, EXCEPTED):
         raise UsageError(
             "rule.bad_outcome",
             f"`{right}` is not a valid outcome of a rule",
             where=f"rule `{text}`",
-            why="a rule limits its sockets (`limit`, the default) or excludes them (`except`)",
+            why="R-TCP limits the sockets of a rule (`limit`) or does not (`except`)",
             fix=close_names(right, (BOUNDED, EXCEPTED), "outcome"),
         )
     return BoundRule(**fields_of(values), bounded=right != EXCEPTED)

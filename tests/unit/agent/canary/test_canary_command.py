@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from ccplane.agent.commands.canary import canary, stands
-from ccplane.base.errors import UsageError
+from ccplane.agent.commands.canary import describe
 
 ROW: dict[str, Any] = {
     "algorithm": "mine",
@@ -25,12 +24,6 @@ FIGURES = {
 }
 
 
-def test_a_trial_ends_one_way() -> None:
-    with pytest.raises(UsageError) as caught:
-        canary(widen=True, take_back=True)
-    assert caught.value.slug == "canary.two_ends"
-
-
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -48,4 +41,4 @@ def test_a_trial_ends_one_way() -> None:
     ],
 )
 def test_how_a_trial_stands_is_a_sentence(more: dict[str, Any], said: str) -> None:
-    assert stands(ROW | more) == said
+    assert describe(ROW | more) == said

@@ -177,10 +177,10 @@ def test_flows_of_an_agent_that_ended_run_the_fallback(tmp_path: Path, served: S
 def test_an_agent_of_portus_is_waited_for_as_algorithms_are_run(kernel: Any, tmp_path: Path) -> None:
     sockets = ["--agent", tmp_path / "theirs", "--bind", tmp_path / "ours", "--control=none"]
     # Its default: a parameter stays set in this process.
-    result = ccp("serve-ccp", "reno", *sockets, "--duration=0", "-p", "beta=0.5", "--default=reno", "-v")
+    result = ccp("serve-ccp", "reno", *sockets, "--seconds=0", "-p", "beta=0.5", "--default=reno", "-v")
     assert result.exit_code == 0, result.output
-    assert f"ccp: waits for the agent at {tmp_path / 'theirs'}, 1 flow adopted; use: " in result.output
-    assert "; flows run the fallback law, " in result.output
+    assert f"ccp: waiting for the agent at {tmp_path / 'theirs'}, 1 flow adopted; use: " in result.output
+    assert "; flows run the fallback; " in result.output
 
 
 def test_only_unix_sockets_are_spoken_over() -> None:

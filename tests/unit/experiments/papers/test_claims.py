@@ -177,43 +177,29 @@ def test_runs_of_a_machine_that_was_not_there_are_left_out_by_a_rule_that_sees_n
 
 
 def test_all_claims_of_all_papers_are_printed() -> None:
-    told = json.loads(CliRunner().invoke(app, ["all", "--claims", "--json"]).stdout)
-    assert {one["paper"] for one in told["claims"]} == set(PAPERS)
-    assert sum(told["counts"].values()) == len(told["claims"])
-    said = CliRunner().invoke(app, ["all", "--claims"]).stdout
-    assert f"{len(told['claims'])} claims: " in said
+    printed = json.loads(CliRunner().invoke(app, ["claims", "--json"]).stdout)
+    assert {one["paper"] for one in printed["claims"]} == set(PAPERS)
+    assert sum(printed["counts"].values()) == len(printed["claims"])
+    tables = CliRunner().invoke(app, ["claims"]).stdout
+    assert f"{len(printed['claims'])} claims: " in tables
 
 
-def test_claims_of_one_paper_are_those_of_what_was_kept(tmp_path: Path) -> None:
-    told = json.loads(
-        CliRunner().invoke(app, ["hyvar", "--claims", "--kept", str(tmp_path), "--json"]).stdout
+def test_claims_of_one_paper_are_judged_by_a_folder(tmp_path: Path) -> None:
+    few = ["hyvar", "--datapath", "sim", "--quick", "--repeats", "1", "-t", "1s", "--part", "mtp"]
+    done = CliRunner().invoke(app, [*few, "-o", str(tmp_path / "out"), "--keep", str(tmp_path / "kept")])
+    assert done.exit_code == 0, done.output
+    printed = json.loads(
+        CliRunner().invoke(app, ["claims", "hyvar", "--results", str(tmp_path / "kept"), "--json"]).stdout
     )
-    assert set(told["counts"].items()) >= {("holds", 0), ("fails", 0), ("undecided", 0)}
-    assert kept("hyvar", tmp_path) == {}
-
-
-def test_claims_of_a_directory_of_results(tmp_path: Path) -> None:
-    few = [
-        "hyvar",
-        "--datapath",
-        "sim",
-        "--quick",
-        "--repeats",
-        "1",
-        "--seconds",
-        "1",
-        "--out",
-        str(tmp_path),
-    ]
-    assert CliRunner().invoke(app, [*few, "--part", "mtp"]).exit_code == 0
-    told = json.loads(CliRunner().invoke(app, [*few, "--claims", "--json"]).stdout)
-    measured = [one for one in told["claims"] if one["checks"]]
+    measured = [one for one in printed["claims"] if one["checks"]]
     assert measured
     assert {one["where"] for one in measured} == {"simulated"}
     assert {one["verdict"] for one in measured} <= {"undecided", "not run"}
+    assert kept("hyvar", tmp_path) == {}
 
 
-def test_all_papers_are_not_run_at_once() -> None:
-    found = CliRunner().invoke(app, ["all"]).exception
+def test_an_unknown_paper_is_refused() -> None:
+    found = CliRunner().invoke(app, ["claims", "hyver"]).exception
     assert isinstance(found, UsageError)
-    assert found.slug == "paper.all_runs"
+    assert found.slug == "paper.unknown"
+    assert "hyvar" in found.fix

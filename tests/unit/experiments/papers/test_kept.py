@@ -86,14 +86,13 @@ def test_a_document_says_how_to_see_a_long_table(tmp_path: Path) -> None:
         kept(), part="paths-sim", tables=(Table.of(rows, "many", ["seed"], ["goodput_bytes_per_s"]),)
     )
     text = many.markdown()
-    command = "`ccp paper hyvar --kept docs/results/papers --part paths-sim`"
-    assert f"many: {command} prints the {MOST_ROWS + 1} rows." in text
+    assert f"many: {MOST_ROWS + 1} rows; `ccp paper show hyvar --part paths-sim`" in text
     assert "\n| " not in text
     many.keep(tmp_path)
     kept().keep(tmp_path)
 
     def said(*options: str) -> str:
-        done = CliRunner().invoke(app, ["hyvar", "--kept", str(tmp_path), *options])
+        done = CliRunner().invoke(app, ["show", "hyvar", "--results", str(tmp_path), *options])
         assert done.exception is None
         return done.output
 
@@ -101,9 +100,9 @@ def test_a_document_says_how_to_see_a_long_table(tmp_path: Path) -> None:
     assert "paths: `ccp paper" not in said("--part", "paths-sim")
     assert said("--part", "paths") == said()
     assert all(words in said() for words in ("paths: `ccp paper", "paths-sim: `ccp paper", "two algorithms"))
-    with pytest.raises(UsageError, match="nothing is kept of a part `tables`"):
+    with pytest.raises(UsageError, match="no saved results of a part `tables`"):
         CliRunner().invoke(
-            app, ["hyvar", "--kept", str(tmp_path), "--part", "tables"], catch_exceptions=False
+            app, ["show", "hyvar", "--results", str(tmp_path), "--part", "tables"], catch_exceptions=False
         )
 
 

@@ -103,7 +103,7 @@ def test_its_parts_are_told_with_what_they_show(paper: str) -> None:
     told = call(paper, "--quick", "--dry-run").stderr
     assert all(f"\n{part} (" in f"\n{told}" for part in extents)
     assert all(one["planned"] > 0 for one in extents.values())
-    assert "--dry-run names the parts" in " ".join(call(paper, "--help").stdout.replace("│", " ").split())
+    assert "--dry-run lists the parts" in " ".join(call(paper, "--help").stdout.replace("│", " ").split())
 
 
 def test_parts_that_cannot_be_simulated_are_told_and_left_out() -> None:

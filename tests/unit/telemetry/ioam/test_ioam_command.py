@@ -99,7 +99,7 @@ def test_the_domain_says_what_its_timestamps_are(tmp_path: Path) -> None:
     refused = decode(path, "--timestamps", "swatch")
     assert refused.exit_code == 1
     assert refused.stderr.partition(":")[0] == "ioam.bad_option"
-    assert "no timestamps `swatch`" in refused.stderr
+    assert "no timestamp format `swatch`" in refused.stderr
 
 
 def test_a_file_that_was_cut_off_fails_behind_what_could_be_read(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
 def test_help_says_what_it_does(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0
-    assert "captured packets" in result.output or "telemetry of a capture" in result.output
+    assert "captured packets" in result.output or "telemetry in a capture" in result.output
 
 
 def test_times_beyond_the_calendar_are_numbers() -> None:
