@@ -15,9 +15,6 @@ TIMES = 1000
 SLACK = 3 * math.sqrt(0.95 * 0.05 / TIMES)
 
 
-# --- intervals ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("n", [6, 10, 20])
 def test_the_median_is_covered_as_often_as_is_said(shape: str, n: int) -> None:
@@ -36,9 +33,6 @@ def test_five_runs_have_no_interval_because_none_is_honest_for_all() -> None:
 @pytest.mark.parametrize("n", [6, 10, 20])
 def test_pairs_cover_the_quotient(shapes: str, n: int) -> None:
     assert of_pairs(shapes, n, TIMES) > 0.95 - SLACK
-
-
-# --- verdicts ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,8 @@ def test_a_document_shows_claims_and_tables_with_units_and_intervals() -> None:
 
 def test_a_document_says_how_to_see_a_long_table(tmp_path: Path) -> None:
     rows = pd.DataFrame({"seed": range(MOST_ROWS + 1), "goodput_bytes_per_s": 1e6})
-    many = replace(
-        kept(), part="paths-sim", tables=(Table.of(rows, "many", ["seed"], ["goodput_bytes_per_s"]),)
-    )
+    long = Table.of(rows, "many", ["seed"], ["goodput_bytes_per_s"])
+    many = replace(kept(), part="paths-sim", tables=(long,))
     text = many.markdown()
     command = "`ccp paper hyvar --kept docs/results/papers --part paths-sim`"
     assert f"many: {command} prints the {MOST_ROWS + 1} rows." in text
@@ -93,18 +92,15 @@ def test_a_document_says_how_to_see_a_long_table(tmp_path: Path) -> None:
     kept().keep(tmp_path)
 
     def said(*options: str) -> str:
-        done = CliRunner().invoke(app, ["hyvar", "--kept", str(tmp_path), *options])
-        assert done.exception is None
-        return done.output
+        given = ["hyvar", "--kept", str(tmp_path), *options]
+        return CliRunner().invoke(app, given, catch_exceptions=False).output
 
     assert "paths-sim: `ccp paper" in said("--part", "paths-sim")
     assert "paths: `ccp paper" not in said("--part", "paths-sim")
     assert said("--part", "paths") == said()
     assert all(words in said() for words in ("paths: `ccp paper", "paths-sim: `ccp paper", "two algorithms"))
     with pytest.raises(UsageError, match="nothing is kept of a part `tables`"):
-        CliRunner().invoke(
-            app, ["hyvar", "--kept", str(tmp_path), "--part", "tables"], catch_exceptions=False
-        )
+        said("--part", "tables")
 
 
 def test_what_is_no_result_is_told(tmp_path: Path) -> None:
