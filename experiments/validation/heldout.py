@@ -315,7 +315,7 @@ class Heldout:
                 "the file does not contain a result of drawn scenarios",
                 where,
                 f"{type(error).__name__}: {error}",
-                "create it again with `ccp bench validation --draw N --seed S --keep FOLDER`",
+                "create it again with `ccp validate --draw N --seed S --keep FOLDER`",
             ) from error
 
     def keep(self, file: Path) -> None:

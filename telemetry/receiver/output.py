@@ -1,4 +1,4 @@
-"""The output of `ccp receive`: a table, lines of JSON, or nothing."""
+"""The output of `ccp telemetry receive`: a table, lines of JSON, or nothing."""
 
 from __future__ import annotations
 

@@ -17,14 +17,7 @@ from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Tally
 from scripts.marks import filled
-from scripts.tables import (
-    BEGIN,
-    DOCS,
-    END,
-    WRITERS,
-    benchmarks,
-    kept_benchmarks,
-)
+from scripts.tables import BEGIN, DOCS, END, WRITERS, benchmarks, kept_benchmarks
 
 ROOT = Path(__file__).parents[3]
 
