@@ -162,7 +162,6 @@ def test_all_claims_of_all_papers_are_printed() -> None:
     assert f"{len(printed['claims'])} claims: " in tables
 
 
-<<<<<<< HEAD
 def test_claims_of_one_paper_are_judged_by_a_folder(tmp_path: Path) -> None:
     few = ["hyvar", "--datapath", "sim", "--quick", "--repeats", "1", "-t", "1s", "--part", "mtp"]
     done = CliRunner().invoke(app, [*few, "-o", str(tmp_path / "out"), "--keep", str(tmp_path / "kept")])
@@ -171,21 +170,6 @@ def test_claims_of_one_paper_are_judged_by_a_folder(tmp_path: Path) -> None:
         CliRunner().invoke(app, ["claims", "hyvar", "--results", str(tmp_path / "kept"), "--json"]).stdout
     )
     measured = [one for one in printed["claims"] if one["checks"]]
-=======
-def test_claims_of_one_paper_are_those_of_what_was_kept(tmp_path: Path) -> None:
-    arguments = ["hyvar", "--claims", "--kept", str(tmp_path), "--json"]
-    told = json.loads(CliRunner().invoke(app, arguments).stdout)
-    assert set(told["counts"].items()) >= {("holds", 0), ("fails", 0), ("undecided", 0)}
-    assert kept("hyvar", tmp_path) == {}
-
-
-def test_claims_of_a_directory_of_results(tmp_path: Path) -> None:
-    few = ["hyvar", "--datapath", "sim", "--out", str(tmp_path)]
-    few += ["--quick", "--repeats", "1", "--seconds", "1"]
-    assert CliRunner().invoke(app, [*few, "--part", "mtp"]).exit_code == 0
-    told = json.loads(CliRunner().invoke(app, [*few, "--claims", "--json"]).stdout)
-    measured = [one for one in told["claims"] if one["checks"]]
->>>>>>> docs3
     assert measured
     assert {one["where"] for one in measured} == {"simulated"}
     assert {one["verdict"] for one in measured} <= {"undecided", "not run"}

@@ -91,28 +91,18 @@ def test_a_document_says_how_to_see_a_long_table(tmp_path: Path) -> None:
     kept().keep(tmp_path)
 
     def said(*options: str) -> str:
-<<<<<<< HEAD
         done = CliRunner().invoke(app, ["show", "hyvar", "--results", str(tmp_path), *options])
         assert done.exception is None
         return done.output
-=======
-        given = ["hyvar", "--kept", str(tmp_path), *options]
-        return CliRunner().invoke(app, given, catch_exceptions=False).output
->>>>>>> docs3
 
     assert "paths-sim: `ccp paper" in said("--part", "paths-sim")
     assert "paths: `ccp paper" not in said("--part", "paths-sim")
     assert said("--part", "paths") == said()
     assert all(words in said() for words in ("paths: `ccp paper", "paths-sim: `ccp paper", "two algorithms"))
-<<<<<<< HEAD
     with pytest.raises(UsageError, match="no saved results of a part `tables`"):
         CliRunner().invoke(
             app, ["show", "hyvar", "--results", str(tmp_path), "--part", "tables"], catch_exceptions=False
         )
-=======
-    with pytest.raises(UsageError, match="nothing is kept of a part `tables`"):
-        said("--part", "tables")
->>>>>>> docs3
 
 
 def test_what_is_no_result_is_told(tmp_path: Path) -> None:
