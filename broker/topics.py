@@ -166,7 +166,10 @@ def parse_topic(topic: str) -> Address | None:
 
 def table() -> str:
     """Return the table of topics in Markdown."""
-    rows = ["| kind | topic | QoS | retained | lives | when the queue is full | says |", "|" + "---|" * 7]
+    rows = [
+        "| kind | topic | QoS | retained | lifetime | when the queue is full | content |",
+        "|" + "---|" * 7,
+    ]
     for topic in BY_KIND.values():
         lives = "until the next" if topic.ttl_ms is None else f"{topic.ttl_ms:,} ms".replace(",", " ")
         cells = (

@@ -125,7 +125,7 @@ class About(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
 @published(
     TopicKind(
         "signal",
-        "what a receiver measured of a peer or a flow: RTT, one-way delay, CE marks, loss, goodput",
+        "a receiver's measurements of a peer or a flow: RTT, one-way delay, CE marks, loss, goodput",
         about="peer",
         ttl_ms=3000,
         for_agents=True,
@@ -185,7 +185,7 @@ class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="
 @published(
     TopicKind(
         "regime",
-        "which congestion regime a path is in, as a detector decided",
+        "the congestion regime of a path, as decided by a detector",
         about="peer",
         qos=1,
         retain=True,
@@ -265,7 +265,7 @@ class IntHop(Struct, frozen=True, kw_only=True, omit_defaults=True):
 @published(
     TopicKind(
         "int",
-        "what in-band telemetry says of a flow over an interval: latency, loss, its cause, queues by hop",
+        "in-band telemetry of a flow over an interval: latency, loss and its cause, queues by hop",
         ttl_ms=1000,
         for_agents=True,
     )
@@ -314,7 +314,7 @@ class IntSummary(About, frozen=True, kw_only=True, omit_defaults=True, tag="int_
 @published(
     TopicKind(
         "status",
-        "birth and last will: `online`, or `offline` with the reason",
+        "birth message and last will: `online`, or `offline` with the reason",
         qos=1,
         retain=True,
         decision=True,
@@ -364,9 +364,7 @@ class ParamChange(
     flow: FlowId | None = None
 
 
-@published(
-    TopicKind("event", "something happened to an algorithm or a flow, such as a reload or an exception")
-)
+@published(TopicKind("event", "an event of an algorithm or a flow, such as a reload or an exception"))
 class AlgorithmEvent(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="algorithm_event"
 ):
