@@ -110,7 +110,7 @@ def test_new_sockets_of_a_host_follow_and_all_is_put_back(
         assert "maxrate" not in queues_of(wire.sender)
     else:
         assert [(one.kind, one.wanted) for one in refused] == [(REFUSED, "fq")]
-        assert refused[0].why == "no fq for eth0: the kernel has no sch_fq"
+        assert refused[0].why == "cannot set fq on eth0: the kernel has no sch_fq"
     host.apply({way(wire): BUSY})
     assert settings_of(wire.sender) == ("reno", "1")
     assert ("maxrate 100Mbit" in queues_of(wire.sender)) == kernel_has_fq

@@ -137,7 +137,7 @@ def test_a_thousand_verdicts_of_another_version_are_kept(policed: EmulatedNetwor
         is_bounded_at_once(policed, attachment)
     with attached(folder, max_clients=10) as attachment:
         assert attachment.kept == Kept("lost", MANY - 10)
-        assert "has no room" in attachment.kept.sentence
+        assert "is too small" in attachment.kept.sentence
 
 
 def test_what_a_listener_accepts_later_has_the_programs_of_the_next_start(
