@@ -3,7 +3,7 @@
     with EmbeddedBroker() as broker:
         bus = Bus(broker.options, sender="host-a")
 
-`python -m broker.embedded` runs one from the command line (`broker.embedded_command`). Mosquitto runs as user
+`ccp bus serve` runs one from the command line (`broker.embedded_command`). Mosquitto runs as user
 nobody and ends when the process that started it ends, even if that process is killed
 (`broker.embedded_process`).
 
@@ -109,9 +109,9 @@ def check_open(host: str, *, has_users: bool) -> None:
             "bus.users_required",
             f"refusing to start an unauthenticated broker on {host}, a non-loopback address",
             why="anyone who reaches it could publish telemetry, and algorithms act on it",
-            fix="create users with `python -m broker.users FILE USER...` and pass the file: "
+            fix="create users with `ccp bus user add FILE USER...` and pass the file: "
             f"`ccp run --broker 'embedded:{host}:{PORT}?users=FILE'`, or --users FILE of "
-            "`python -m broker.embedded`; or listen on 127.0.0.1",
+            "`ccp bus serve`; or listen on 127.0.0.1",
         )
 
 
@@ -326,7 +326,7 @@ class EmbeddedBroker:
                 "bus.no_password_file",
                 f"Mosquitto cannot read the password file: {why}",
                 where=str(self._users),
-                fix="write it with `python -m broker.users` or `mosquitto_passwd` of Mosquitto 2",
+                fix="write it with `ccp bus user add` or `mosquitto_passwd` of Mosquitto 2",
             )
         return BusError(
             "bus.broker_died",

@@ -1,4 +1,4 @@
-"""`python -m broker.embedded`: a broker for as long as the command runs."""
+"""`ccp bus serve`: run a broker until it is interrupted."""
 
 from __future__ import annotations
 
@@ -13,24 +13,36 @@ import typer
 from broker.embedded import LOOPBACK, EmbeddedBroker
 from broker.errors import BusError
 from broker.options import PORT
+from ccplane.base import options
+
+app = typer.Typer(add_completion=False)
 
 
+@app.command(epilog=options.examples("ccp bus serve", "ccp bus serve --host 0.0.0.0 --users users"))
 def main(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = LOOPBACK,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = PORT,
-    users: Annotated[Path | None, typer.Option(help="Mosquitto password file.")] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = LOOPBACK,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.")] = PORT,
+    users: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Password file, as written by `ccp bus user add`.")
+    ] = None,
     acl: Annotated[
         Path | None,
-        typer.Option(help="Mosquitto access list [default: users publish under their own name only]."),
+        typer.Option(
+            metavar="FILE",
+            help="Mosquitto access list.",
+            show_default="users publish under their own name only",
+        ),
     ] = None,
-    certificate: Annotated[Path | None, typer.Option(help="Certificate for TLS, PEM.")] = None,
-    key: Annotated[Path | None, typer.Option(help="Its key, PEM.")] = None,
+    certificate: Annotated[Path | None, typer.Option(metavar="FILE", help="TLS certificate, PEM.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Private key of the certificate, PEM.")
+    ] = None,
     anonymous: Annotated[
         bool,
-        typer.Option("--anonymous", help="Accept clients without a user, on closed networks such as a lab."),
+        typer.Option("--anonymous", help="Accept clients without a user; for closed networks such as a lab."),
     ] = False,
 ) -> None:
-    """Run Mosquitto with ccplane's settings until it is interrupted."""
+    """Run a broker of the telemetry bus (Mosquitto, with ccplane's settings) until it is interrupted."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with EmbeddedBroker(
@@ -45,5 +57,5 @@ def main(
 
 
 def run() -> None:
-    """Run `main` for the command line."""
-    typer.run(main)
+    """Run the command, for `ccp bus serve`."""
+    app()

@@ -17,6 +17,7 @@ SLUGS: Final[dict[str, str]] = {
     "bus.port_taken": "the embedded broker cannot listen on its port",
     "bus.tls_files": "a certificate or key for TLS cannot be used",
     "bus.unknown_kind": "no topic exists for this kind of message",
+    "bus.unknown_user": "a password file has no such user",
     "bus.users_required": "a broker on a non-loopback address would accept everyone",
 }
 """Slug -> meaning; a test covers each."""

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ccplane.base import options
 from ccplane.base.errors import CcpError
 from experiments.errors import ResultError, ScenarioError
 
@@ -24,48 +25,76 @@ if TYPE_CHECKING:
     from experiments.runs.session import Progress as RunProgress
     from experiments.scenario import Scenario
 
-# The modules that work are imported by the commands: pandas takes a while, and `ccp --help` imports this one.
+# Commands import the modules that do the work: pandas is slow, and `ccp --help` imports this module.
 
 OUT: Final = Path("out")
 
 app = typer.Typer(
-    help="Run scenarios and sweeps over emulated networks; list and plot their results.",
+    help="Run scenarios and sweeps over emulated or simulated networks; list and plot their results.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-_Set = Annotated[
+_Param = Annotated[
     list[str] | None,
-    typer.Option("--set", help="FIELD=VALUE: change a field, such as flows.*.algorithm=kernel/cubic."),
+    options.param(
+        "Change a field of the scenario, such as duration_s=5 or flows.*.algorithm=kernel/cubic; repeatable.",
+        metavar="FIELD=VALUE",
+    ),
 ]
 
 _Datapath = Annotated[
     str | None,
-    typer.Option(help="Run it there: `ebpf`, on real sockets, or `sim`, simulated. By default as it says."),
+    typer.Option(
+        metavar="ebpf|sim",
+        help="ebpf: real sockets (needs root); sim: the simulator.",
+        show_default="as the scenario says",
+    ),
 ]
 
 On = Annotated[
     str | None,
-    typer.Option(help="dask://HOST:PORT: the workers of this Dask scheduler do the runs."),
+    typer.Option(
+        metavar="dask://HOST:PORT",
+        help="Distribute the runs over the workers of this Dask scheduler.",
+        rich_help_panel=options.ADVANCED,
+    ),
+]
+
+Jobs = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Simultaneous runs. Runs with ccplane's algorithms on real sockets take turns.",
+        rich_help_panel=options.ADVANCED,
+    ),
+]
+
+NoRun = Annotated[
+    bool, typer.Option("--no-run", help="Report the runs in --out; run nothing (needs no root).")
 ]
 
 _MAX_ROWS: Final = 40
 
 
-@app.command("run")
+@app.command(
+    "run",
+    epilog=options.examples(
+        "ccp experiment run experiments/scenarios/two-flows.yaml --datapath sim",
+        "sudo ccp experiment run experiments/scenarios/two-flows.yaml -p duration_s=5 -o out/two-flows",
+    ),
+)
 def run_(
-    file: Annotated[Path, typer.Argument(help="YAML file of a scenario.")],
-    out: Annotated[
-        Path | None, typer.Option(help="Directory for the result; by default one in out/.")
-    ] = None,
-    changes: _Set = None,
+    file: Annotated[Path, typer.Argument(help="Scenario, a YAML file.")],
+    out: Annotated[Path | None, options.out("Folder for the result.", show_default="out/NAME-TIME")] = None,
+    changes: _Param = None,
     datapath: _Datapath = None,
-    as_json: _Json = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Run a scenario once, keep its result, and print a summary; on real sockets it needs root.
+    """Run a scenario, save its result, and print a summary. Real sockets need root.
 
-    Where the network has in-band telemetry, it tells what nodes said, and for which cause packets were lost;
-    where receivers tell regimes apart, for how long each held.
+    With in-band telemetry, the summary shows the nodes' queues and the causes of
+    losses; with regime detection, how long each regime lasted.
     """
     from experiments.run import run
 
@@ -82,27 +111,32 @@ def run_(
     typer.echo(f"result: {out}")
 
 
-@app.command("sweep")
+@app.command(
+    "sweep",
+    epilog=options.examples(
+        "ccp experiment sweep experiments/scenarios/buffers.yaml --dry-run",
+        "sudo ccp experiment sweep experiments/scenarios/buffers.yaml --repeats 10",
+    ),
+)
 def sweep_(
-    file: Annotated[Path, typer.Argument(help="YAML file of a grid.")],
+    file: Annotated[Path, typer.Argument(help="Grid, a YAML file.")],
     out: Annotated[
-        Path | None, typer.Option(help="Directory for the results; by default out/NAME. Goes on there.")
+        Path | None,
+        options.out("Folder for the results; runs already there are not repeated.", show_default="out/NAME"),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option(min=1, help="Runs at once. Those with ccplane's algorithms take turns.")
-    ] = 1,
+    jobs: Jobs = 1,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="How often each point is run, instead of what the file says.")
+        int | None, typer.Option(min=1, help="Runs of each point.", show_default="as the grid says")
     ] = None,
-    changes: _Set = None,
+    changes: _Param = None,
     datapath: _Datapath = None,
     on: On = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, and run nothing.")] = False,
-    as_json: _Json = False,
+    dry_run: options.DryRun = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Do all runs of a grid that are not done yet, and print a summary; on real sockets it needs root.
+    """Run all points of a grid that are still missing, and print a summary. Real sockets need root.
 
-    An interrupted sweep goes on when the command is given again.
+    Ctrl-C interrupts; the same command resumes. Exit code 1: runs are missing.
     """
     from dataclasses import replace
 
@@ -135,12 +169,12 @@ def sweep_(
         raise typer.Exit(1)
 
 
-@app.command("list")
+@app.command("list", epilog=options.examples("ccp experiment list out"))
 def list_(
-    directory: Annotated[Path, typer.Argument(help="Where to look; directories in it, too.")] = OUT,
-    as_json: _Json = False,
+    directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder, searched recursively.")] = OUT,
+    as_json: options.AsJson = False,
 ) -> None:
-    """List the results of runs and sweeps in a directory."""
+    """List the results of runs and sweeps in a folder."""
     found = list(_found(directory))
     if as_json:
         print_json(found)
@@ -154,18 +188,19 @@ def list_(
     _console().print(table)
 
 
-@app.command()
+@app.command(epilog=options.examples("ccp experiment plot out/two-flows --format svg"))
 def plot(
-    result: Annotated[Path, typer.Argument(help="Directory of a run or of a sweep.")],
-    out: Annotated[
-        Path | None, typer.Option(help="Directory for the figures; by default `plots` in the result.")
-    ] = None,
+    result: Annotated[Path, typer.Argument(help="Folder of a run or a sweep.")],
+    out: Annotated[Path | None, options.out("Folder for the figures.", show_default="RESULT/plots")] = None,
     format_: Annotated[
-        list[str] | None, typer.Option("--format", help="png, svg or pdf; may be given several times.")
+        list[str] | None,
+        typer.Option(
+            "--format", metavar="FORMAT", help="File format: png, svg or pdf; repeatable.", show_default="png"
+        ),
     ] = None,
-    as_json: _Json = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Draw the figures of a run or of a sweep."""
+    """Draw the figures of a run or a sweep."""
     from experiments import plots
 
     opened = _open(result)
@@ -175,10 +210,10 @@ def plot(
     except OSError as error:
         raise ResultError(
             "result.cannot_write",
-            f"the figures cannot be written to {out}",
+            f"cannot write the figures to {out}",
             str(out),
             error.strerror or str(error),
-            "choose another place with --out",
+            "choose another folder with --out",
         ) from error
     if as_json:
         print_json([str(one) for one in files])
@@ -197,7 +232,7 @@ def _scenario(file: Path) -> Scenario:
 
 
 def _changed(scenario: Scenario, settings: list[str] | None) -> Scenario:
-    """Return a scenario with the fields of `--set` changed; values are read as YAML."""
+    """Return a scenario with the fields of `--param` changed; values are parsed as YAML."""
     from experiments.runs.grid import changed
     from experiments.runs.reading import parse_yaml
 
@@ -207,66 +242,66 @@ def _changed(scenario: Scenario, settings: list[str] | None) -> Scenario:
         if not equals or not path:
             raise ScenarioError(
                 "scenario.bad_field",
-                f"`{setting}` sets nothing",
-                f"--set {setting}",
-                fix="write FIELD=VALUE, such as --set duration_s=5",
+                f"cannot parse FIELD=VALUE: `{setting}`",
+                f"--param {setting}",
+                fix="write FIELD=VALUE, such as --param duration_s=5",
             )
-        changes[path.strip()] = parse_yaml(value, f"--set {path}")
+        changes[path.strip()] = parse_yaml(value, f"--param {path}")
     return changed(scenario, changes) if changes else scenario
 
 
 def _on(scenario: Scenario, datapath: str | None) -> Scenario:
-    """Return a scenario on another datapath; None leaves it as it is."""
+    """Return the scenario with another datapath; None keeps its own."""
     if datapath is None:
         return scenario
     from experiments.run import recorder_of
 
     scenario = scenario.replace(datapath=datapath)
-    recorder_of(scenario)  # it is there
+    recorder_of(scenario)  # raises if the datapath does not exist
     return scenario
 
 
 def file_name(name: str) -> str:
-    """Return a name as that of a directory."""
+    """Return a name with all characters replaced that do not suit a folder."""
     return "".join(one if one.isalnum() or one in "-_." else "-" for one in name)
 
 
 @contextmanager
 def shown_progress(scenario: Scenario) -> Iterator[RunProgress]:
-    """Show how far a run is, on standard error, for the length of a block; gives what it is told to."""
+    """Show a progress bar of a run on standard error during a block; yields the function that moves it."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(scenario.name, total=scenario.duration_s)
 
-        def told(what: str, at_s: float) -> None:
+        def moved(what: str, at_s: float) -> None:
             bar.update(task, description=f"{scenario.name}: {what}", completed=at_s)
 
-        yield told
+        yield moved
 
 
 # --- results -----------------------------------------------------------------------------------------------
 
 
 def warnings(result: Result) -> list[str]:
-    """Return what of a finished run should make one careful."""
+    """Return the reasons to distrust the result of a finished run."""
     from experiments.runs.leavings import AGENT_LOG, QUIC_AGENT_LOG
 
-    said = []
+    found = []
     for name, log in (("agent", AGENT_LOG), ("quic_agent", QUIC_AGENT_LOG)):
         if failed := (result.metadata.get(name) or {}).get("flows_failed"):
-            said.append(
-                f"the algorithm of {failed} connections raised an exception, and the fallback law went on; "
-                f"{log} has the traceback"
+            found.append(
+                f"the algorithm raised an exception on {failed} connections, which switched to the fallback; "
+                f"see the traceback in {log}"
             )
     if result.metadata.get("samples_dropped"):
-        said.append(f"{result.metadata['samples_dropped']} samples of sockets were lost")
+        found.append(f"{result.metadata['samples_dropped']} socket samples were lost")
     if dropped := (result.metadata.get("emulator") or {}).get("int_summaries_dropped"):
-        said.append(f"{dropped} summaries of in-band telemetry were lost")
-    return said
+        found.append(f"{dropped} in-band telemetry summaries were lost")
+    return found
 
 
 def show(result: Result) -> None:
-    """Print a summary of a run for people."""
+    """Print a summary of a run as tables."""
     simulated = " (simulated)" if result.metadata["datapath"] == "sim" else ""
     _show_flows(result.flows, result.name + simulated)
     if not result.int_summaries.empty:
@@ -278,7 +313,7 @@ def show(result: Result) -> None:
 
 
 def summary(result: Result) -> dict[str, Any]:
-    """Return a summary of a run as plain data."""
+    """Return a summary of a run for JSON."""
     return {
         "name": result.name,
         "directory": str(result.directory),
@@ -290,7 +325,7 @@ def summary(result: Result) -> dict[str, Any]:
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a table's rows; what is missing is None."""
+    """Return a table's rows; missing values are None."""
     records: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
     return records
 
@@ -326,17 +361,17 @@ def _show_flows(flows: pd.DataFrame, title: str) -> None:
 def _show_telemetry(result: Result) -> None:
     from experiments import metrics
 
-    told, age_us = result.int_summaries, result.int_decisions["age_us"]
-    table = Table(title=f"in-band telemetry: {len(told)} summaries")
-    for heading in ("flow", "way", "node"):
+    summaries, age_us = result.int_summaries, result.int_decisions["age_us"]
+    table = Table(title=f"in-band telemetry: {len(summaries)} summaries")
+    for heading in ("flow", "direction", "node"):
         table.add_column(heading)
-    for heading in ("queue", "least room", "arrivals", "flows"):
-        unit = {"arrivals": "packets/s", "flows": "at most"}.get(heading, "packets")
+    for heading in ("queue", "minimum free", "arrivals", "flows"):
+        unit = {"arrivals": "packets/s", "flows": "maximum"}.get(heading, "packets")
         table.add_column(f"{heading}\n[not bold]{unit}", justify="right")
     for row in metrics.int_nodes(result.int_hops).head(_MAX_ROWS).to_dict("records"):
         table.add_row(
             str(row["flow"]),
-            "back" if row["backward"] else "there",
+            "reverse" if row["backward"] else "forward",
             str(row["node"]),
             _figure(row["queue_depth_pkts"], 1, 1),
             _figure(row["queue_free_pkts"], 1, 1),
@@ -344,7 +379,7 @@ def _show_telemetry(result: Result) -> None:
             _figure(row["flow_count"], 1, 0),
         )
     causes = ("congestion", "link", "unknown")
-    lost = ", ".join(f"{told[f'lost_{cause}_pkts'].sum():.0f} {cause}" for cause in causes)
+    lost = ", ".join(f"{summaries[f'lost_{cause}_pkts'].sum():.0f} {cause}" for cause in causes)
     table.caption = f"lost packets by cause: {lost}"
     if len(age_us):
         p50_ms, p99_ms = (age_us.quantile(share) / 1e3 for share in (0.5, 0.99))
@@ -355,7 +390,7 @@ def _show_telemetry(result: Result) -> None:
 def _show_regimes(result: Result) -> None:
     from telemetry.regime import SHARED
 
-    table = Table(title="regimes, as the receivers decided")
+    table = Table(title="regimes decided by receivers")
     for heading in ("receiver", "peer"):
         table.add_column(heading)
     for heading in ("SHARED\n[not bold]% of the time", "changes"):
@@ -370,7 +405,7 @@ def _show_regimes(result: Result) -> None:
 
 
 def _show_sweep(results: ResultSet) -> None:
-    """Print medians over the repeats, a row for each point and flow."""
+    """Print medians over the repeats, one row for each point and flow."""
     table = results.table()
     if table.empty:
         return
@@ -397,7 +432,7 @@ def _show_sweep(results: ResultSet) -> None:
             _figure(row["rtt_p95_us"], 1e3, 1),
         )
     if len(medians) > _MAX_ROWS:
-        screen.caption = f"and {len(medians) - _MAX_ROWS} more; --json has them all"
+        screen.caption = f"and {len(medians) - _MAX_ROWS} more; --json prints all"
     _console().print(screen)
 
 
@@ -440,7 +475,7 @@ def _open(directory: Path) -> Result | ResultSet:
 
 
 def _found(directory: Path) -> Iterator[dict[str, str]]:
-    """Yield the results in a directory and below; the runs of a sweep are one result."""
+    """Yield the results in a folder, recursively; a sweep is one result."""
     from experiments.results import METADATA, SWEEP
 
     if (directory / SWEEP).exists():
@@ -458,19 +493,19 @@ def _described(directory: Path, kind: str) -> dict[str, str]:
 
     file = directory / (SWEEP if kind == "sweep" else METADATA)
     written = datetime.datetime.fromtimestamp(file.stat().st_mtime).isoformat(" ", "seconds")
-    told = {"directory": str(directory), "kind": kind, "written": written}
+    about = {"directory": str(directory), "kind": kind, "written": written}
     try:
         if kind == "run":
             result = Result.load(directory)
-            return {**told, "name": result.name, "state": "complete" if result.complete else "incomplete"}
+            return {**about, "name": result.name, "state": "complete" if result.complete else "incomplete"}
         results = ResultSet.load(directory)
-        return {**told, "name": results.name, "state": f"{len(results)} of {len(results.planned)} runs"}
+        return {**about, "name": results.name, "state": f"{len(results)} of {len(results.planned)} runs"}
     except CcpError as error:
-        return {**told, "name": "?", "state": error.slug}
+        return {**about, "name": "?", "state": error.slug}
 
 
 def _console() -> Console:
-    # A pipe has no width; names should be whole there, too.
+    # A pipe has no width; names must not be cut there.
     console = Console()
     return console if console.is_terminal else Console(width=160)
 

@@ -65,7 +65,7 @@ class SetParam(Plain, frozen=True, tag_field="kind", tag="set_param"):
 
 
 class Edit(Plain, frozen=True, tag_field="kind", tag="edit"):
-    """Edit an algorithm: its flows switch to the new version, as after `ccp reload`.
+    """Edit an algorithm: its flows switch to the new version, as after `ccp load`.
 
     Attributes:
         at_s: Time since the start of the run [s].

@@ -19,18 +19,18 @@ Milliseconds = Annotated[int, Meta(gt=0, le=3_600_000)]
 
 
 class ReceiverAgent(Plain, frozen=True):
-    """A receiver agent, `ccp receive --regime`, on a host for the whole run.
+    """A receiver agent, `ccp telemetry receive --regime`, on a host for the whole run.
 
     Attributes:
         host: Its host, which has no other receiver agent.
         peers: Hosts to watch; if empty, those that send flows to its host.
         mode: The paper's constants, those for faster networks, or the latter with detection of own queues;
             see docs/regime.md.
-        detector: Parameters of the detector that differ from the mode's, as for `ccp receive --regime-set`.
+        detector: Parameters of the detector that differ from the mode's, as for `ccp telemetry receive --param`.
         window_ms: Time that an observation covers [ms]; None for the mode's.
         interval_ms: Time between two signals [ms]; None for the mode's.
         probe_ms: Time between two RTT probes of a peer [ms]; None for the mode's.
-        ttl_ms: Lifetime of a decision [ms]; None for the default of `ccp receive`.
+        ttl_ms: Lifetime of a decision [ms]; None for the default of `ccp telemetry receive`.
     """
 
     host: str

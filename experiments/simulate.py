@@ -1,4 +1,4 @@
-"""`ccp simulate`: algorithms over a simulated path, or in scenarios; needs no root and no kernel feature."""
+"""`ccp simulate`: run algorithms over a simulated path, or in scenarios."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from typing import Annotated, Final
 
 import typer
 
+from ccplane.base import options
 from ccplane.base.errors import Collector, UsageError
 from experiments.runs.sim_order import SimOrder
 
-# What runs scenarios is imported where it is used: `ccp --help` imports this one.
+# The modules that run scenarios are imported by the command: `ccp --help` imports this module.
 
-OF_THE_PATH: Final = ("rate_mbit", "rtt_ms", "buffer_bdp", "loss", "seconds", "flows")
-"""Options that a scenario leaves no room for."""
+OF_THE_PATH: Final = {
+    "rate_mbit": "--rate",
+    "rtt_ms": "--rtt",
+    "buffer_bdp": "--buffer-bdp",
+    "loss": "--loss",
+    "seconds": "--seconds",
+    "flows": "--flows",
+}
+"""Parameter -> option that conflicts with --scenario."""
 
 app = typer.Typer(add_completion=False)
 
@@ -21,41 +29,58 @@ app = typer.Typer(add_completion=False)
 USUAL: Final = SimOrder(())
 
 
-@app.command()
+@app.command(
+    epilog=options.examples(
+        "ccp simulate cubic kernel/cubic",
+        "ccp simulate mine.py -p beta=0.8 --rate 50mbit --rtt 20ms --loss 0.5% -t 30",
+    )
+)
 def simulate(
     context: typer.Context,
     algorithm: Annotated[
-        list[str], typer.Argument(help="Name, FILE.py, FILE.py:Class, module:Class, or kernel/NAME.")
+        list[str],
+        typer.Argument(
+            metavar="ALGORITHM", help="Name, FILE.py, FILE.py:Class, module:Class, or kernel/NAME."
+        ),
     ],
-    param: Annotated[
-        list[str] | None, typer.Option("--param", "-p", help="NAME=VALUE or ALGORITHM.NAME=VALUE.")
-    ] = None,
+    param: Annotated[list[str] | None, options.param()] = None,
     rate_mbit: Annotated[
-        float, typer.Option(min=0.01, help="Rate of the path, in Mbit/s.")
-    ] = USUAL.rate_mbit,
-    rtt_ms: Annotated[float, typer.Option(min=0.01, help="RTT without queues, in ms.")] = USUAL.rtt_ms,
+        float, options.rate("--rate", unit="mbit", help="Rate of the path", min=0.01)
+    ] = options.in_unit(USUAL.rate_mbit, "mbit"),
+    rtt_ms: Annotated[
+        float, options.duration("--rtt", unit="ms", help="RTT of the path without queueing", min=0.01)
+    ] = options.in_unit(USUAL.rtt_ms, "ms"),
     buffer_bdp: Annotated[
-        float, typer.Option(min=0.001, help="Buffer, in bandwidth-delay products.")
+        float, typer.Option(min=0.001, help="Buffer of the path, in bandwidth-delay products.")
     ] = USUAL.buffer_bdp,
-    loss: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of packets lost at random, 0.01 for 1 %.")
-    ] = USUAL.loss,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long flows send, in seconds.")] = USUAL.seconds,
+    loss: Annotated[float, options.ratio("--loss", help="Random packet loss")] = USUAL.loss,
+    seconds: Annotated[float, options.seconds("Duration of the flows", min=0.1)] = options.in_unit(
+        USUAL.seconds, "s"
+    ),
     flows: Annotated[int, typer.Option(min=1, max=100, help="Flows of each algorithm.")] = USUAL.flows,
     scenario: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Instead of such a path: a scenario, whose flows of ccplane run the algorithms, in turn."
+            metavar="FILE",
+            help="Simulate this scenario instead; its ccplane flows use the algorithms in turn. Repeatable.",
+            rich_help_panel=options.ADVANCED,
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of all that is random.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Directory for the result; else none is kept.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Random seed.",
+            show_default="1, or as the scenario says",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, options.out("Folder for the result.", show_default="the result is not saved")
+    ] = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Simulate flows of algorithms over a path, and print what came of it.
-
-    `ccp simulate cubic kernel/cubic` lets two flows share 100 Mbit/s and 50 ms for 10 s of virtual time.
-    """
+    """Simulate flows over one path, and print their goodput, retransmissions and RTT. Needs no root."""
     from experiments.runs.sim_command import run
 
     if scenario:
@@ -79,17 +104,17 @@ def simulate(
 
 
 def _no_path(context: typer.Context) -> None:
-    """See that nothing is said of the path beside a scenario, which says all of it."""
+    """Refuse options of the path next to --scenario."""
     problems = Collector()
-    for name in OF_THE_PATH:
+    for name, option in OF_THE_PATH.items():
         source = context.get_parameter_source(name)
         with problems.check():
             if source is not None and source.name == "COMMANDLINE":
                 raise UsageError(
                     "scenario.two_paths",
-                    f"`--{name.replace('_', '-')}` has no meaning here",
-                    "--scenario",
-                    "the scenario says that",
+                    f"{option} cannot be combined with --scenario",
+                    option,
+                    "the scenario describes the whole path",
                     "leave it out, or change the scenario",
                 )
     problems.finish()

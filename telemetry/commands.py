@@ -1,4 +1,4 @@
-"""`ccp receive`: the receiver agent, and the responder for its UDP probes."""
+"""`ccp telemetry receive`: the receiver agent, and the responder to UDP probes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from broker.options import BusOptions
+from ccplane.base import options
 from ccplane.base.errors import CcpError
 from ccplane.base.notify import Manager, Supervised
 from telemetry import netns
@@ -20,7 +21,7 @@ from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.output import Form, Moment, printer
 from telemetry.receiver.probing import DEFAULT_PORT, Kind, Responder
 from telemetry.receiver.receiver import Available, Options, Receiver, resolve
-from telemetry.receiver.times import INTERVAL_MS, PROBE_MS, lives_ms, times
+from telemetry.receiver.times import INTERVAL_MS, LEAST_TTL_MS, PROBE_MS, TTL_INTERVALS, lives_ms, times
 from telemetry.regime.modes import MODES, mode_of, with_settings
 from telemetry.regime.watch import Watch, Watched
 from telemetry.schema import MAX_TTL_MS, ReceiverSignal
@@ -30,102 +31,170 @@ from telemetry.status import online, sender_name
 app = typer.Typer(add_completion=False)
 
 SUFFIX: Final = "-receiver"
-"""An agent on the same host is another sender, and has the host's name."""
+"""Follows the host name in the sender name: the agent of the same host already uses the host name."""
 
 FAILED: Final = 1
 
 
-@app.command()
+def _lifetime(unit: str) -> str:
+    return f"{TTL_INTERVALS} {unit}, at least {LEAST_TTL_MS / 1000:g}s"
+
+
+@app.command(
+    epilog=options.examples(
+        "ccp telemetry receive --peer 10.0.0.1",
+        "ccp telemetry receive --peer 10.0.0.1 --interval 100ms --broker mqtt://10.0.0.1",
+    )
+)
 def receive(
     peer: Annotated[
         list[str] | None,
         typer.Option(
-            help="Who sends to this host, and is probed; repeat it. Without: all TCP peers, no probes."
+            metavar="HOST",
+            help="Measure and probe this data sender; repeatable.",
+            show_default="all TCP peers, without probes",
         ),
     ] = None,
     window_ms: Annotated[
         int | None,
-        typer.Option(min=1, help="What a signal covers, a multiple of the interval (the interval)."),
+        options.duration(
+            "--window",
+            unit="ms",
+            help="Time that a signal covers, a multiple of the interval",
+            min=1,
+            whole=True,
+            show_default="the interval",
+        ),
     ] = None,
     interval_ms: Annotated[
-        int | None, typer.Option(min=1, help=f"Time between signals [{INTERVAL_MS}].")
+        int | None,
+        options.duration(
+            "--interval",
+            unit="ms",
+            help="Time between signals",
+            min=1,
+            whole=True,
+            show_default=f"{INTERVAL_MS / 1000:g}s",
+        ),
     ] = None,
-    probe: Annotated[str, typer.Option(help="How to measure the RTT: icmp, udp or none.")] = "icmp",
+    probe: Annotated[
+        str, typer.Option(metavar="icmp|udp|none", help="How to probe the RTT to peers.")
+    ] = "icmp",
     probe_ms: Annotated[
-        int | None, typer.Option(min=1, help=f"Time between probes to a peer [{PROBE_MS}].")
+        int | None,
+        options.duration(
+            "--probe-interval",
+            unit="ms",
+            help="Time between probes to a peer",
+            min=1,
+            whole=True,
+            show_default=f"{PROBE_MS}ms",
+            panel=options.ADVANCED,
+        ),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="UDP port of responders.")] = DEFAULT_PORT,
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, help="UDP port for probes.", rich_help_panel=options.ADVANCED),
+    ] = DEFAULT_PORT,
     kernel_probe: Annotated[
         bool,
         typer.Option(
-            help="Let the kernel count marks, retransmissions and delays (needs CAP_BPF and CAP_PERFMON)."
+            help="Count CE marks, retransmissions and delays in the kernel (needs CAP_BPF and CAP_PERFMON).",
+            rich_help_panel=options.ADVANCED,
         ),
     ] = True,
     per_flow: Annotated[
-        bool, typer.Option("--per-flow", help="A signal of each TCP connection, too.")
+        bool, typer.Option("--per-flow", help="Also send one signal for each TCP connection.")
     ] = False,
     respond: Annotated[
-        bool, typer.Option("--respond", help="Only answer UDP probes of others, on --port.")
+        bool,
+        typer.Option("--respond", help="Only answer UDP probes on --port; measure nothing."),
     ] = False,
     namespace: Annotated[
         str | None,
         typer.Option(
             "--netns",
             metavar="NAME|PATH",
-            help="Measure in this network namespace; the broker is reached from where the command is run.",
+            help="Measure in this network namespace. The connection to the broker stays in the current one.",
+            rich_help_panel=options.ADVANCED,
         ),
     ] = None,
     regime: Annotated[
         bool,
-        typer.Option("--regime", help="Decide of each peer whether the path is shared; docs/regime.md."),
+        typer.Option(
+            "--regime", help="Also decide for each peer whether its path is shared (docs/regime.md)."
+        ),
     ] = False,
     regime_mode: Annotated[
         str,
         typer.Option(
-            help=f"How fast: {' or '.join(MODES)}; sets window, interval and probes where they are not given."
+            metavar="MODE",
+            help=f"Preset of the regime detector: {', '.join(MODES)}. It also sets the defaults of --window, "
+            "--interval and --probe-interval.",
         ),
     ] = "paper",
-    regime_set: Annotated[
+    detector: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A parameter of the detector; repeat it."),
+        options.param(
+            "Set a parameter of the regime detector (names: `ccp regime replay --help`); repeatable."
+        ),
     ] = None,
     regime_ttl_ms: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=MAX_TTL_MS, help="How long a decision is true (3 windows, at least 1000 ms)."
+        options.duration(
+            "--regime-ttl",
+            unit="ms",
+            help="Lifetime of a decision",
+            min=1,
+            max=MAX_TTL_MS,
+            whole=True,
+            show_default=_lifetime("windows"),
+            panel=options.ADVANCED,
         ),
     ] = None,
-    broker: Annotated[
-        str | None, typer.Option(help="Publish to it: mqtt://[USER[:PASSWORD]@]HOST[:PORT], or mqtts://.")
-    ] = None,
+    broker: Annotated[str | None, options.broker()] = None,
     ttl_ms: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=MAX_TTL_MS, help="How long a signal is true (3 intervals, at least 1000 ms)."
+        options.duration(
+            "--ttl",
+            unit="ms",
+            help="Lifetime of a signal",
+            min=1,
+            max=MAX_TTL_MS,
+            whole=True,
+            show_default=_lifetime("intervals"),
+            panel=options.ADVANCED,
         ),
     ] = None,
     sender: Annotated[
-        str | None,
-        typer.Option(help="Name on the bus (the broker's user, or this host's name and -receiver)."),
+        str | None, options.sender(f"the broker's user, or HOSTNAME{SUFFIX}", panel=options.ADVANCED)
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object a signal or decision, one line each.")
+        bool, typer.Option("--json", help="Print JSON, one object per line for each signal and decision.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no signals, only publish them.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Measure what a receiver sees of its peers, and publish it: RTT, CE marks, loss, reordering, goodput."""
+    """Measure RTT, CE marks, losses, reordering and goodput of the flows that this host receives.
+
+    The signals are printed, and published on the telemetry bus if --broker is given.
+    Ctrl-C stops.
+    """
     try:
         if respond:
             with _inside(namespace):
                 _respond(port)
             return
-        if not regime and (regime_set or regime_ttl_ms is not None):
+        if not regime and (detector or regime_ttl_ms is not None):
             raise ReceiverError(
-                "receiver.bad_option", "nothing decides", "--regime-...", fix="give --regime, too"
+                "receiver.bad_option",
+                "--param and --regime-ttl need --regime",
+                "--param" if detector else "--regime-ttl",
+                "without --regime there is no detector",
+                "add --regime",
             )
         mode = mode_of(regime_mode) if regime else None
         window_ms, interval_ms, probe_ms = times(mode, window_ms, interval_ms, probe_ms)
-        options = Options(
+        order = Options(
             tuple(dict.fromkeys(resolve(one) for one in peer or ())),
             window_ms,
             interval_ms,
@@ -138,15 +207,15 @@ def receive(
         watch = None
         if mode is not None:
             watch = Watch(
-                with_settings(mode.options_for(window_ms), regime_set or ()), window_ms // interval_ms
+                with_settings(mode.options_for(window_ms), detector or ()), window_ms // interval_ms
             )
-        telling = _Telling(
+        publishing = _Publishing(
             broker,
             sender,
             ttl_ms or lives_ms(interval_ms),
             regime_ttl_ms or lives_ms(window_ms),
         )
-        _receive(options, namespace, watch, telling, "json" if as_json else "none" if quiet else "table")
+        _receive(order, namespace, watch, publishing, "json" if as_json else "none" if quiet else "table")
     except CcpError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None
@@ -155,12 +224,14 @@ def receive(
 def _kind(probe: str) -> Kind | None:
     kinds: dict[str, Kind | None] = {"icmp": "icmp", "udp": "udp", "none": None}
     if probe not in kinds:
-        raise ReceiverError("receiver.bad_option", f"no probe `{probe}`", "--probe", "", "icmp, udp or none")
+        raise ReceiverError(
+            "receiver.bad_option", f"no probe `{probe}`", "--probe", "", "choose icmp, udp or none"
+        )
     return kinds[probe]
 
 
 def _inside(namespace: str | None) -> contextlib.AbstractContextManager[None]:
-    """Have this thread in a network namespace for the length of a block; None: where it is."""
+    """Move this thread into a network namespace during a block; None: stay."""
     path = None if namespace is None else netns.path_of(namespace)
     return netns.inside(
         path,
@@ -169,7 +240,7 @@ def _inside(namespace: str | None) -> contextlib.AbstractContextManager[None]:
             f"cannot measure in the network namespace `{namespace}`",
             str(path),
             error.strerror or str(error),
-            "`ip netns list` shows names, others have a path: /proc/PID/ns/net; entering needs root",
+            "give a name from `ip netns list` or a path such as /proc/PID/ns/net, and run as root",
         ),
     )
 
@@ -192,14 +263,14 @@ def _respond(port: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Telling:
-    """Whom to tell what was measured.
+class _Publishing:
+    """How signals and decisions are published.
 
     Attributes:
-        broker: Its URL; None: nobody.
-        sender: Our name there, if not the usual one.
-        ttl_ms: How long a signal is true [ms].
-        regime_ttl_ms: How long a decision is true [ms].
+        broker: URL of the broker; None: publish nothing.
+        sender: Name on the bus; None: the default.
+        ttl_ms: Lifetime of a signal [ms].
+        regime_ttl_ms: Lifetime of a decision [ms].
     """
 
     broker: str | None
@@ -209,7 +280,7 @@ class _Telling:
 
 
 def _receive(
-    options: Options, namespace: str | None, watch: Watch | None, telling: _Telling, form: Form
+    order: Options, namespace: str | None, watch: Watch | None, publishing: _Publishing, form: Form
 ) -> None:
     bus: Bus | None = None
 
@@ -217,20 +288,20 @@ def _receive(
         moment = Moment.now()
         if bus is not None:
             for signal in signals:
-                bus.publish(signal, ttl_ms=telling.ttl_ms)
+                bus.publish(signal, ttl_ms=publishing.ttl_ms)
         watched: list[Watched] = [] if watch is None else watch.take(signals, moment.mono_us, moment.wall_us)
         if bus is not None:
             for one in watched:
-                bus.publish(one.decision, ttl_ms=telling.regime_ttl_ms)
+                bus.publish(one.decision, ttl_ms=publishing.regime_ttl_ms)
         show(moment, signals, [(one.decision, one.details) for one in watched])
 
     with contextlib.ExitStack() as stack:
         with _inside(namespace):
-            receiver = Receiver(options, take)
+            receiver = Receiver(order, take)
         stack.callback(receiver.close)
-        _say(receiver.available)
-        if telling.broker is not None:
-            bus = _bus(telling.broker, telling.sender, receiver)
+        _print_available(receiver.available)
+        if publishing.broker is not None:
+            bus = _bus(publishing.broker, publishing.sender, receiver)
             stack.callback(bus.stop)
         show = printer(form, stack, None if watch is None else lambda: watch.decisions, bus)
         stack.enter_context(on_signals(receiver.request_stop))
@@ -240,11 +311,11 @@ def _receive(
         )
         if loop is not None:
             stack.callback(loop.stopping)
-        with _inside(namespace):  # after threads that talk to others are under way: they stay outside
+        with _inside(namespace):  # the threads started above stay outside
             receiver.run(None if loop is None else loop.turn)
 
 
-def _say(available: Available) -> None:
+def _print_available(available: Available) -> None:
     for what, error in available.missing.items():
         typer.echo(f"{what}: not available\n{error}", err=True)
     for what, how in available.how.items():
@@ -252,10 +323,10 @@ def _say(available: Available) -> None:
 
 
 def _bus(broker: str, sender: str | None, receiver: Receiver) -> Bus:
-    way = BusOptions.from_url(broker)
+    address = BusOptions.from_url(broker)
     bus = Bus(
-        way,
-        sender=sender or sender_name(way, SUFFIX),
+        address,
+        sender=sender or sender_name(address, SUFFIX),
         status=online("receiver"),
         on_sample=receiver.take,
         kinds=("receiver_signal",),

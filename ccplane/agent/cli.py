@@ -1,135 +1,49 @@
-"""The command `ccp`.
-
-Each command is a module of `ccplane.agent.commands`. Packages above `ccplane.agent` add theirs through the
-entry-point group `ccplane.commands` (name = "module:typer_app"); these are imported when they are called or
-listed, and one that does not import is listed with its error and breaks no other.
-"""
+"""The command `ccp`: its own options, and errors as messages with exit codes; `front` has the tree."""
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import sys
+from collections.abc import Mapping
 from importlib import metadata
-from typing import Any
+from typing import Annotated, Any, Final
 
 import typer
-import typer.core
-import typer.main
-from rich.markup import escape
 
-from ccplane.agent import console
-from ccplane.agent.commands import (
-    algorithms,
-    canary,
-    check,
-    control,
-    doctor,
-    flows,
-    new,
-    reload,
-    run,
-    service,
-    switch,
-    tail,
-    top,
-    unload,
+from ccplane.agent import console, front
+from ccplane.agent.front import Entry
+from ccplane.base.errors import CcpError
+from ccplane.base.extras import extra_part
+
+MORE: Final = (
+    "`ccp help --all` also lists the commands for research and for work on ccplane; "
+    "`ccp help COMMAND` shows the help of one."
 )
-from ccplane.agent.commands import set as setting
-from ccplane.agent.features import features
-from ccplane.base.errors import CcpError, UsageError
-from ccplane.base.extras import extra_part, lacking
-
-COMMANDS = "ccplane.commands"
-"""Entry-point group of commands."""
 
 
-def plugins() -> dict[str, metadata.EntryPoint]:
-    """Return the commands of features and of other packages by name; none of them is imported."""
-    of_features = {
-        name: metadata.EntryPoint(name, value, COMMANDS)
-        for feature in features()
-        for name, value in feature.commands.items()
-    }
-    return {entry.name: entry for entry in metadata.entry_points(group=COMMANDS)} | of_features
+def plugins() -> Mapping[str, Entry]:
+    """Return the commands of features and of other packages by path; none of them is imported."""
+    return front.plugins()
 
 
-def _is_left_out(entry: metadata.EntryPoint) -> bool:
-    """Whether it is a command for work on ccplane itself, in a wheel, which lacks these."""
-    if entry.dist is None or entry.dist.name != "ccplane":
-        return False
-    try:
-        return importlib.util.find_spec(entry.module.rpartition(".")[0]) is None
-    except ModuleNotFoundError:
-        return True
+class Group(front.Branch):
+    """All commands; turns ccplane's errors into messages and exit codes."""
 
+    def entries(self) -> Mapping[str, Entry]:
+        """Return all commands by path; no plug-in replaces a command of `ccplane.agent`."""
+        own = front.own()
+        return own | {path: entry for path, entry in plugins().items() if path not in own}
 
-def _load(entry: metadata.EntryPoint) -> Any:
-    """Return the command of a plug-in, or one that says why there is none."""
-    try:
-        loaded = entry.load()
-        if not isinstance(loaded, typer.Typer):
-            raise TypeError(f"{entry.value} is a {type(loaded).__name__}, not a typer.Typer")
-        command = typer.main.get_command(loaded)
-    except Exception as error:  # whatever a plug-in does wrong must not break `ccp`
-        command = _broken(entry, error)
-    command.name = entry.name
-    return command
-
-
-def _broken(entry: metadata.EntryPoint, error: Exception) -> Any:
-    app = typer.Typer(add_completion=False)
-    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
-
-    without: CcpError | None = error if isinstance(error, CcpError) else None
-    if isinstance(error, ModuleNotFoundError):
-        without = _not_in_the_wheel(entry) if _is_left_out(entry) else lacking(error)
-    why_not = without.fix if without else f"cannot be loaded: {type(error).__name__}: {error}"
-
-    @app.command(help=f"({escape(why_not)})", context_settings=settings)
-    def fail() -> None:
-        if without:
-            raise without from error
-        raise UsageError(
-            "command.broken",
-            f"the command `{entry.name}` cannot be loaded",
-            where=f"entry point {entry.name} = {entry.value}",
-            why=f"{type(error).__name__}: {error}",
-            fix="install what it needs, or remove the package that brings it",
-        ) from error
-
-    return typer.main.get_command(app)
-
-
-def _not_in_the_wheel(entry: metadata.EntryPoint) -> CcpError:
-    return UsageError(
-        "command.not_in_wheel",
-        f"`ccp {entry.name}` is not installed",
-        where=f"entry point {entry.name} = {entry.value}",
-        why="papers, the soak and the validation of the simulator stay in the repository",
-        fix="clone ccplane's repository, run `make setup` there, and use its .venv/bin/ccp",
-    )
-
-
-class Group(typer.core.TyperGroup):
-    """The commands of `ccplane.agent` and of plug-ins; turns our errors into messages and exit codes."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return all names; ours first."""
-        own = list(super().list_commands(ctx))
-        others = (name for name, entry in plugins().items() if name not in own and not _is_left_out(entry))
-        return own + sorted(others)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, ours or a plug-in's; None if there is none."""
-        own = super().get_command(ctx, cmd_name)
-        if own is not None:
-            return own
-        entry = plugins().get(cmd_name)
-        return None if entry is None else _load(entry)
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Show the first screen, unless `ccp help --all` asks for both."""
+        self.first_screen = not ctx.meta.get("all_commands")
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.first_screen = False
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an error of ours is printed without traceback unless `--debug` asks for it."""
+        """Run the command; an error of ccplane is printed without traceback unless `--debug` asks for it."""
         try:
             with extra_part():
                 return super().invoke(ctx)
@@ -141,7 +55,7 @@ class Group(typer.core.TyperGroup):
 app = typer.Typer(
     cls=Group,
     name="ccp",
-    help="Run congestion-control algorithms, written in Python, on the TCP sockets of this machine.",
+    epilog=MORE,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -156,10 +70,11 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    debug: bool = typer.Option(False, "--debug", help="Show tracebacks and debug messages."),
-    version: bool = typer.Option(
-        False, "--version", help="Print the version.", callback=_print_version, is_eager=True
-    ),
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and debug messages.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
+    ] = False,
 ) -> None:
     """Run congestion-control algorithms, written in Python, on the TCP sockets of this machine."""
     logging.basicConfig(
@@ -169,24 +84,26 @@ def root(
     )
 
 
-app.command("run")(run.run)
-app.command("flows")(flows.flows)
-app.command("top")(top.top)
-app.command("check")(check.check)
-app.command("doctor")(doctor.doctor)
-app.command("unload")(unload.unload)
-app.command("install-service")(service.install_service)
-app.command("algorithms")(algorithms.algorithms)
-app.command("new")(new.new)
-app.command("set")(setting.set_)
-app.command("switch")(switch.switch)
-app.command("reload")(reload.reload)
-app.command("canary")(canary.canary)
-app.command("rollback")(canary.rollback)
-app.command("tail")(tail.tail)
-app.command("program")(control.program)
-app.command("listen")(control.listen)
-app.command("stop")(control.stop)
+@app.command("help", hidden=True)
+def help_(
+    ctx: typer.Context,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="COMMAND", help="Command to explain, such as `run`.")
+    ] = None,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="List all commands, also those for research and for work on ccplane."),
+    ] = False,
+) -> None:
+    """Show the help of a command, or the list of commands."""
+    shown = ctx.find_root()
+    shown.meta["all_commands"] = every
+    for word in words or []:
+        group: Any = shown.command
+        name, command, _ = group.resolve_command(shown, [word])
+        whole = front.whole(command)
+        shown = type(shown)(whole, info_name=name, parent=shown, **whole.context_settings)
+    typer.echo(shown.get_help().rstrip() or "", nl=False)
 
 
 def main() -> None:

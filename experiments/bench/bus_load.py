@@ -1,6 +1,6 @@
-"""The other end of `ccp bench bus`: publishes receiver signals from a process of its own.
+"""The publisher of `ccp bench bus`, in its own process.
 
-Run as `python -m experiments.bench.bus_load PORT COUNT RATE`. It says in a line of JSON what left.
+`python -m experiments.bench.bus_load PORT COUNT RATE` prints a line of JSON at the end.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from telemetry.schema import Body, ReceiverSignal, RegimeDecision
 
 CONNECT_S = 30.0
 FLUSH_S = 60.0
-TTL_MS = 600_000  # what waits for its turn shall arrive all the same
+TTL_MS = 600_000  # queued messages must not expire
 
 
 def _body(decisions: bool, number: int) -> Body:
     if decisions:
-        # Each of another peer: of one topic, only the last would wait.
+        # Different peers: of one topic only the last message would be queued.
         peer = str(IPv4Address("10.0.0.0") + number)
         return RegimeDecision(regime="SHARED", peer=peer, address="192.0.2.1", density=0.6)
     return ReceiverSignal(
@@ -44,11 +44,13 @@ def _body(decisions: bool, number: int) -> Body:
 
 def main(
     port: int,
-    count: Annotated[int, typer.Argument(min=1, help="Messages.")],
-    rate: Annotated[float, typer.Argument(min=0, help="Messages a second; 0 = as fast as they go.")],
-    decisions: Annotated[bool, typer.Option(help="Decisions (QoS 1) instead of signals (QoS 0).")] = False,
+    count: Annotated[int, typer.Argument(min=1, help="Number of messages.")],
+    rate: Annotated[float, typer.Argument(min=0, help="Messages per second; 0: unlimited.")],
+    decisions: Annotated[
+        bool, typer.Option(help="Publish decisions (QoS 1) instead of signals (QoS 0).")
+    ] = False,
 ) -> None:
-    """Publish, wait until all has left, and say how it went."""
+    """Publish messages, wait until all are sent, and print how many were."""
     bus = Bus(BusOptions(port=port, queue_samples=count), sender="bench")
     bus.start()
     bus.wait_connected(CONNECT_S)

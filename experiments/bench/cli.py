@@ -1,8 +1,7 @@
-"""`ccp bench NAME`."""
+"""`ccp bench`: one command for each benchmark."""
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import typer
 from rich.console import Console
 
 from ccplane.agent.commands.shared_options import take
+from ccplane.base import options
 from experiments.bench import (
     against as guard,
 )
@@ -31,34 +31,44 @@ from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import LEAST_ROUNDS, Plan
 
-app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
+app = typer.Typer(
+    help="Benchmark ccplane against the kernel on this machine.", no_args_is_help=True, add_completion=False
+)
 
 PIPE_WIDTH: Final = 120
 
-Count = Annotated[int, typer.Option(min=1, max=30_000, help="Concurrent flows.")]
 Keep = Annotated[
-    Path | None, typer.Option("--keep", metavar="FOLDER", help="Keep the result there, as NAME.json.")
+    Path | None,
+    typer.Option("--keep", metavar="FOLDER", help="Save the result as JSON in this folder, as NAME.json."),
 ]
 
 _Run = Callable[..., BenchResult]
-
+_WITHOUT_ROOT: Final = ("bus", "sim")
 
 Rounds = Annotated[
     int,
     typer.Option(
-        min=1, help=f"Rounds that count, at least; below {LEAST_ROUNDS} there is no interval and no verdict."
+        min=1,
+        help=f"Minimum number of valid rounds; fewer than {LEAST_ROUNDS} give no intervals and no verdicts.",
     ),
 ]
-MaxRounds = Annotated[int, typer.Option(min=1, help="Rounds at most.")]
+MaxRounds = Annotated[
+    int, typer.Option(min=1, help="Maximum number of valid rounds.", rich_help_panel=options.ADVANCED)
+]
 Precision = Annotated[
     float,
     typer.Option(
         min=0,
-        help="Stop when half the 95 % interval of each headline figure is at most this share of its median.",
+        help="Stop when half of each 95 % interval is at most this fraction of its median.",
+        rich_help_panel=options.ADVANCED,
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Of the order within rounds.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        help="Seed of the random order of measurements in a round.", rich_help_panel=options.ADVANCED
+    ),
+]
 
 
 def _finish(
@@ -67,10 +77,10 @@ def _finish(
     max_rounds: MaxRounds,
     precision: Precision,
     seed: Seed,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
     keep: Keep = None,
 ) -> None:
-    """Measure, show and keep: what all benchmarks have in common."""
+    """Measure, print and save: the steps that all benchmarks share."""
     result = run(Plan(rounds, max_rounds, precision, seed))
     if keep is not None:
         result.keep(keep)
@@ -80,11 +90,11 @@ def _finish(
 
 
 _COMMON: Final = dict(list(inspect.signature(_finish, eval_str=True).parameters.items())[1:])
-"""Options of every benchmark."""
+"""Options that every benchmark has."""
 
 
 def benchmark(name: str) -> Callable[[_Run], _Run]:
-    """Make a command of a function that takes a plan and options of its own, and returns a result."""
+    """Turn a function that takes a plan and its own options, and returns a result, into a command."""
     about = BENCHMARKS[name]
     plan = asdict(about.plan)
     common = {key: one.replace(default=plan.get(key, one.default)) for key, one in _COMMON.items()}
@@ -93,12 +103,17 @@ def benchmark(name: str) -> Callable[[_Run], _Run]:
         def command(**given: Any) -> None:
             shared = {option: given.pop(option) for option in common}
             if shared["rounds"] > about.plan.max_rounds == shared["max_rounds"]:
-                shared["max_rounds"] = shared["rounds"]  # more rounds at least are more at most
+                shared["max_rounds"] = shared["rounds"]
             _finish(lambda plan: run(plan, **given), **shared)
 
         own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
         take(command, [*own, *common.values()])
-        app.command(name, help=f"{run.__doc__}\n\nIt takes {about.told_minutes}.")(command)
+        sudo = "" if name in _WITHOUT_ROOT else "sudo "
+        app.command(
+            name,
+            help=f"{run.__doc__}\n\nThis takes {about.told_minutes}.",
+            epilog=options.examples(f"{sudo}ccp bench {name} --keep out/bench"),
+        )(command)
         return run
 
     return decorate
@@ -108,7 +123,7 @@ def _show(result: BenchResult, as_json: bool) -> None:
     if as_json:
         typer.echo(result.to_json(), nl=False)
     else:
-        # A pipe has no width; names of metrics should be whole there, too.
+        # A pipe has no width; metric names must not be cut there.
         result.print(Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH))
 
 
@@ -117,76 +132,78 @@ def _datapath(
     plan: Plan,
     seconds: Annotated[
         float | None,
-        typer.Option(min=1, help="Length of each transfer, in seconds: 4, or 2 with --against."),
+        options.seconds("Length of each transfer", min=1, show_default="4s, or 2s with --against"),
     ] = None,
     peer: Annotated[
         list[str] | None,
-        typer.Option(help="Another congestion control of this kernel to measure, such as a CCP module's."),
+        typer.Option(
+            "--congestion-control",
+            metavar="NAME",
+            help="Also measure this congestion control of the kernel, such as bbr; repeatable.",
+        ),
     ] = None,
-    algorithm: Annotated[str, typer.Option(help="Which of ccplane's algorithms, by name.")] = "cubic",
+    algorithm: Annotated[str, options.algorithm("ccplane algorithm to measure.")] = "cubic",
     against: Annotated[
         str | None,
         typer.Option(
             metavar="REVISION",
-            help="Compare this build with another revision; exit code 1 if worse.",
+            help="Compare this build with that of a git revision; exit code 1 if this build is worse.",
         ),
     ] = None,
 ) -> BenchResult:
-    """CPU per GB, throughput and retransmits of one flow, by kernel CUBIC; what an ACK costs."""
+    """Compare CPU time, throughput and retransmissions of one flow with kernel CUBIC; time each ACK."""
     if against is None:
         return datapath.run(plan, seconds or datapath.SECONDS, peer or [], algorithm=algorithm)
     if peer:
         raise BenchError(
             "bench.bad_options",
-            "builds are compared as `ccp run` has them, without peers",
-            "--against, --peer",
-            fix="leave out --peer",
+            "--congestion-control cannot be combined with --against",
+            "--against, --congestion-control",
+            "--against compares two builds of ccplane alone",
+            "leave out --congestion-control",
         )
     return guard.run(plan, against, seconds, algorithm)
 
 
 @benchmark("latency")
 def _latency(plan: Plan) -> BenchResult:
-    """Time from an ACK to the update it caused, idle and under load."""
+    """Measure the time from an ACK to the update that it causes, idle and under load."""
     return latency.run(plan)
 
 
 @benchmark("reports")
 def _reports(plan: Plan) -> BenchResult:
-    """Reports a second that one Python process takes, per flow and vectorised."""
+    """Measure how many reports per second one Python process handles, per flow and vectorised."""
     return reports.run(plan)
 
 
 @benchmark("flows")
-def _flows(plan: Plan, count: Count = 10_000) -> BenchResult:
-    """Memory per flow and CPU of many concurrent flows against kernel CUBIC."""
+def _flows(
+    plan: Plan,
+    count: Annotated[int, typer.Option("--flows", min=1, max=30_000, help="Concurrent flows.")] = 10_000,
+) -> BenchResult:
+    """Compare memory per flow and CPU time of many concurrent flows with kernel CUBIC."""
     return flows.run(plan, count=count)
 
 
 @benchmark("bus")
 def _bus(plan: Plan) -> BenchResult:
-    """Messages a second and latency through a broker."""
+    """Measure messages per second and latency through a broker."""
     return bus.run(plan)
 
 
 @benchmark("sim")
 def _sim(plan: Plan) -> BenchResult:
-    """Packet events and environment steps of the simulator a second, on one core; simulated by real time."""
+    """Measure packet events and environment steps per second of the simulator on one core."""
     return sim.run(plan)
 
 
-@app.command("all")
+@app.command("all", epilog=options.examples("sudo ccp bench all --keep out/bench"))
 def all_command(keep: Keep = None) -> None:
-    """All but `validation`, one after the other, and how long each takes.
+    """Run all benchmarks in turn, and print how long each took.
 
-    Exit code 1: one of them failed; the others are measured nevertheless.
+    Exit code 1: a benchmark failed; the others still ran.
     """
     if failed := every.run(Console(), keep):
         typer.echo(f"failed: {', '.join(failed)}", err=True)
         raise typer.Exit(1)
-
-
-if importlib.util.find_spec("experiments.validation"):  # the wheel lacks it
-    from experiments.validation.command import validation_command
-
-    app.command("validation")(validation_command)

@@ -1,4 +1,4 @@
-"""Which benchmarks there are, how long each takes, and all of them in turn."""
+"""All benchmarks, their durations, and a run of all of them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ class Benchmark:
     """One benchmark.
 
     Attributes:
-        plan: How long it measures, unless told otherwise.
-        minutes: About how long that takes on two cores: if the least number of rounds does, and if none is
-            disturbed and none too many.
+        plan: Default plan.
+        minutes: Estimated time on two cores, with the minimum and maximum number of rounds, undisturbed.
     """
 
     plan: Plan
@@ -29,7 +28,7 @@ class Benchmark:
 
     @property
     def told_minutes(self) -> str:
-        """How long it takes, for people."""
+        """Estimated time as text."""
         least, most = self.minutes
         return f"{least:g} to {most:g} minutes" if least != most else f"{least:g} minutes"
 
@@ -42,22 +41,18 @@ BENCHMARKS: Final = {
     "flows": Benchmark(Plan(max_rounds=12), (3, 7)),
     "bus": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
 }
-"""Name -> benchmark, in the order in which all are run."""
+"""Name -> benchmark, in the order in which `run` runs them."""
 
 
 def run(console: Console, keep: Path | None = None) -> list[str]:
-    """Run all benchmarks, each in a process of its own, and say beforehand how long that takes.
-
-    Args:
-        console: Where to say it.
-        keep: Folder for the results.
+    """Print estimated times, then run all benchmarks, each in its own process.
 
     Returns:
-        Those that failed.
+        Names of failed benchmarks.
     """
     console.print(*(f"{name}: {benchmark.told_minutes}" for name, benchmark in BENCHMARKS.items()), sep="\n")
     least, most = (sum(benchmark.minutes[end] for benchmark in BENCHMARKS.values()) for end in (0, 1))
-    console.print(f"all: {least:.0f} to {most:.0f} minutes; longer where rounds are disturbed and repeated")
+    console.print(f"all: {least:.0f} to {most:.0f} minutes; longer if rounds are disturbed and repeated")
     failed = []
     for name in BENCHMARKS:
         begun_s = time.monotonic()

@@ -1,8 +1,8 @@
-"""Traffic of very many connections from one process: what iperf3, with its limit of 128 streams, cannot do.
+"""Traffic of thousands of connections from one process; iperf3 has at most 128 streams.
 
-Run inside two hosts of a lab as `python -m experiments.bench.flow_load server|client ...`. The client opens
-all connections, then writes a chunk on one after the other at a fixed total rate, so that two congestion
-controls carry the same load. Both tell what they have done in lines of JSON.
+Run in two hosts of a lab as `python -m experiments.bench.flow_load server|client ...`. The client opens all
+connections, then writes chunks on them in turn at a fixed total rate, so that two congestion controls carry
+the same load. Both print lines of JSON.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from experiments.netlab import set_congestion
 app = typer.Typer(help=__doc__)
 
 CHUNK: Final = b"\0" * 16_384
-"""What is written at a time: more than the first window of 10 segments, so that ACKs clock the rest."""
+"""Size of a write: more than the initial window of 10 segments, so that ACKs clock the rest."""
 
 BACKLOG: Final = 16_384
-"""Connections that may wait to be accepted; the host's net.core.somaxconn must allow it."""
+"""Maximum connections waiting to be accepted; the host's net.core.somaxconn must allow it."""
 
 _RECEIVE_BYTES: Final = 1 << 17
-_TCP_INFO_BYTES: Final = 232  # <linux/tcp.h>, as the next
+_TCP_INFO_BYTES: Final = 232  # <linux/tcp.h>, like the next two
 _BYTES_ACKED: Final = struct.Struct("=120xQ")
 _BYTES_SENT_AND_RETRANS: Final = struct.Struct("=200xQQ")
 _CONNECT_TIMEOUT_S: Final = 10.0
 _AT_A_TIME: Final = 1000
-"""Connections that are being opened at once."""
+"""Maximum connections being opened simultaneously."""
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
-"""SO_LINGER: closing leaves nothing in TIME_WAIT, where 10,000 a round would use up the ports."""
+"""SO_LINGER: closing leaves no TIME_WAIT, which would use up the ports."""
 
-Count = Annotated[int, typer.Option(min=1, help="Connections.")]
+Count = Annotated[int, typer.Option(min=1, help="Number of connections.")]
 
 
 def allow_files(count: int) -> None:
-    """Raise the limit of open files of this process, if it is below what so many connections need."""
+    """Raise the limit of open files of this process to what `count` connections need."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + 100
     if soft < wanted:
@@ -54,7 +54,7 @@ def allow_files(count: int) -> None:
 
 @app.command()
 def server(address: str, port: int, count: Count = 10_000) -> None:
-    """Accept connections and throw away what they bring; end when all have closed."""
+    """Accept connections and discard their data; exit when all have closed."""
     allow_files(count)
     with (
         socket.create_server((address, port), backlog=BACKLOG) as listener,
@@ -83,7 +83,7 @@ def _ended(connection: socket.socket) -> bool:
 
 
 def _open(address: str, port: int, congestion: str, count: int, clients: int) -> list[socket.socket]:
-    """Open connections to addresses in turn, many at a time: each takes a round trip."""
+    """Open connections to addresses in turn, many simultaneously."""
     connections: list[socket.socket] = []
     with selectors.EpollSelector() as selector:
         for number in range(count):
@@ -102,7 +102,7 @@ def _wait_for_all(selector: selectors.BaseSelector) -> None:
     while selector.get_map():
         ready = selector.select(_CONNECT_TIMEOUT_S)
         if not ready:
-            raise TimeoutError("connections are not answered")
+            raise TimeoutError("the server does not accept connections")
         for key, _ in ready:
             connection = key.fileobj
             assert isinstance(connection, socket.socket)
@@ -117,11 +117,13 @@ def client(
     port: int,
     congestion: str,
     count: Count = 10_000,
-    clients: Annotated[int, typer.Option(min=1, help="Addresses to connect to, from the given one on.")] = 1,
-    seconds: Annotated[float, typer.Option(help="For how many seconds to send.")] = 5.0,
-    bytes_per_s: Annotated[float, typer.Option(help="Bytes a second, all connections together.")] = 100e6,
+    clients: Annotated[
+        int, typer.Option(min=1, help="Number of addresses to connect to, from ADDRESS on.")
+    ] = 1,
+    seconds: Annotated[float, typer.Option(help="How long to send, in seconds.")] = 5.0,
+    bytes_per_s: Annotated[float, typer.Option(help="Total rate of all connections, in bytes/s.")] = 100e6,
 ) -> None:
-    """Open the connections; send after each line on stdin; keep them open until stdin ends."""
+    """Open the connections, send after each line on stdin, and close them when stdin ends."""
     allow_files(count)
     connections = _open(address, port, congestion, count, clients)
     print(json.dumps({"connections": len(connections)}), flush=True)
@@ -135,7 +137,7 @@ def client(
 
 
 def _progress(connections: Sequence[socket.socket]) -> dict[str, int]:
-    """Return what all connections together have sent, sent again, and had acknowledged [bytes]."""
+    """Return the totals of all connections: sent, retransmitted and acknowledged [bytes]."""
     sent_bytes = retrans_bytes = acked_bytes = 0
     for connection in connections:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
@@ -147,18 +149,18 @@ def _progress(connections: Sequence[socket.socket]) -> dict[str, int]:
 
 
 def _send(connections: list[socket.socket], seconds: float, bytes_per_s: float) -> None:
-    """Write chunks in turn at a total rate."""
+    """Write chunks on the connections in turn, at a total rate."""
     start_s = now_s = time.monotonic()
     sent_bytes = turn = 0
     while now_s - start_s < seconds:
-        behind_bytes = (now_s - start_s) * bytes_per_s - sent_bytes
-        if behind_bytes < len(CHUNK):
-            time.sleep((len(CHUNK) - behind_bytes) / bytes_per_s)
+        owed_bytes = (now_s - start_s) * bytes_per_s - sent_bytes
+        if owed_bytes < len(CHUNK):
+            time.sleep((len(CHUNK) - owed_bytes) / bytes_per_s)
         else:
             try:
                 sent_bytes += connections[turn % len(connections)].send(CHUNK)
             except BlockingIOError:
-                time.sleep(len(CHUNK) / bytes_per_s)  # it has its turn again
+                time.sleep(len(CHUNK) / bytes_per_s)  # its next turn comes
             turn += 1
         now_s = time.monotonic()
 

@@ -4,7 +4,3 @@ Entry point: `app`, the command, with its subcommand `ccp demo wifi`. `runs` doe
 chooses the datapath, `picture` draws. `wifi` and `wifi_picture` use `experiments.mininet_wifi`; the wheel
 omits them.
 """
-
-from experiments.demo.command import app
-
-__all__ = ["app"]

@@ -1,10 +1,10 @@
-"""`ccp demo`: what ccplane is for, in a minute and one picture.
+"""`ccp demo`: five runs, a table and a picture.
 
-Five runs, one after the other, of one iperf3 flow each: 100 Mbit/s, 50 ms base RTT, a drop-tail buffer of
-one bandwidth-delay product. The kernel's CUBIC and ccplane's do the same. Where packets are lost at random, a
-rule that needs Python helps. And an algorithm is edited under its flow. What flows did is seen by tracing
-their sockets in the kernel, in the same way for all. Where the kernel datapath cannot run, the same runs take
-place in the simulator, and everything that is shown says so.
+Each run sends one iperf3 flow over 100 Mbit/s, 50 ms base RTT and a drop-tail buffer of one bandwidth-delay
+product. Kernel CUBIC and ccplane's `cubic` perform alike; with random loss an algorithm in Python performs
+better; and an algorithm is edited while its flow sends. All flows are measured by tracing their sockets in
+the kernel. Where the kernel datapath cannot run, the same runs take place in the simulator, and all output
+says so.
 """
 
 from __future__ import annotations
@@ -20,48 +20,53 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ccplane.base import options
 from ccplane.base.errors import UsageError
 from ccplane.base.extras import extra_part
 from experiments.demo.runs import PAYLOAD_SHARE, RATE_BYTES_PER_S, RTT_US, RUNS, Transfer, measure
 from experiments.demo.where import Where, choose
 
-# The modules that run scenarios and draw are imported where they are used: `ccp --help` imports this one.
+# The modules that run scenarios and draw are imported by the command: `ccp --help` imports this module.
 
 NEXT = (
-    "ccp new mine                    an algorithm of your own, in mine.py",
-    "ccp simulate mine.py            what it does, without root",
-    "sudo ccp run mine.py --reload   the same on real flows (iperf3 -c HOST -C ccp.mine), while you edit it",
+    "ccp new mine                    write a new algorithm to mine.py",
+    "ccp simulate mine.py            simulate it, without root",
+    "sudo ccp run mine.py --reload   run it on real flows (iperf3 -c HOST -C ccp.mine) while you edit it",
 )
-"""What to try after the demonstration."""
+"""Next steps."""
 
 app = typer.Typer(add_completion=False)
-if importlib.util.find_spec("experiments.mininet_wifi"):  # the wheel lacks it
+if importlib.util.find_spec("experiments.mininet_wifi"):  # wheels do not contain it
     from experiments.demo.wifi import wifi
 
-    app.command()(wifi)
+    app.command(
+        epilog=options.examples("sudo ccp demo wifi", "sudo ccp demo wifi --figure 6 -o figure6.svg")
+    )(wifi)
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(
+    invoke_without_command=True,
+    epilog=options.examples("ccp demo", "sudo ccp demo --datapath ebpf -o demo.svg"),
+)
 def demo(
     context: typer.Context,
     seconds: Annotated[
-        int, typer.Option(min=2, max=60, help="Seconds that each of the five runs takes.")
-    ] = 8,
-    output: Annotated[Path, typer.Option(help="Where to write the picture: png, svg or pdf.")] = Path(
+        int, options.seconds("Duration of each of the five runs", min=2, max=60, whole=True)
+    ] = options.in_unit(8, "s"),
+    out: Annotated[Path, options.out("File for the picture: png, svg or pdf.", metavar="FILE")] = Path(
         "out/demo.png"
     ),
     datapath: Annotated[
         str | None,
         typer.Option(
-            help="ebpf, real sockets of this kernel (needs root), or sim; by default the first that works.",
-            show_default=False,
+            metavar="ebpf|sim",
+            help="ebpf: real sockets of this kernel (needs root); sim: the simulator.",
+            show_default="ebpf if it works here, else sim",
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Show what ccplane is for: five flows, one of them edited as it sends; a table and a picture."""
+    """Show ccplane in a minute: five flows, one of them edited while it sends; a table and a picture."""
     if context.invoked_subcommand is not None:
         _no_options(context)
         return
@@ -81,28 +86,28 @@ def demo(
             "base_rtt_us": RTT_US,
             "seconds": seconds,
             "transfers": [transfer.as_dict() for transfer in transfers],
-            "plot": str(output),
+            "plot": str(out),
         }
         typer.echo(json.dumps(document, indent=2))
     else:
         show(transfers, seconds, where)
-    draw(transfers, output, where)  # last: a plot that cannot be written costs no figures
+    draw(transfers, out, where)  # last: if the file cannot be written, the table is already printed
     if not as_json:
-        typer.echo("\n".join((f"picture: {output}", "next:", *(f"  {line}" for line in NEXT))))
+        typer.echo("\n".join((f"picture: {out}", "next:", *(f"  {line}" for line in NEXT))))
 
 
 def _no_options(context: typer.Context) -> None:
-    """See that nothing is said to this demonstration where another one is asked for."""
+    """Refuse options of `ccp demo` in front of a subcommand."""
     for name in context.params:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             option = "--json" if name == "as_json" else f"--{name}"
             raise UsageError(
                 "demo.option_of_other",
-                f"`{option}` in front of `{context.invoked_subcommand}` has no meaning",
+                f"`{option}` cannot precede `{context.invoked_subcommand}`",
                 f"ccp demo {option}",
                 "it is an option of `ccp demo` alone",
-                f"write it behind: ccp demo {context.invoked_subcommand} --help",
+                f"put options after the subcommand; see ccp demo {context.invoked_subcommand} --help",
             )
 
 
@@ -110,23 +115,24 @@ def show(transfers: Sequence[Transfer], seconds: int, where: Where) -> None:
     """Print the table.
 
     Args:
-        transfers: What to show.
-        seconds: How long each took [s].
-        where: Where they ran.
+        transfers: The runs.
+        seconds: Duration of each run [s].
+        where: Datapath of the runs.
     """
     table = Table(
         title=f"one flow through {RATE_BYTES_PER_S / 125e3:.0f} Mbit/s, base RTT {RTT_US / 1e3:.0f} ms, "
         f"{seconds} s each; {where.name}",
-        caption=f"Payload acknowledged, of which {PAYLOAD_SHARE * RATE_BYTES_PER_S / 125e3:.1f} Mbit/s fit.\n"
-        "CUBIC takes each lost packet for congestion. flex_cubic looks for a\n"
-        f"queue first; so does mine.py once edited, {seconds / 2:g} s after its flow began.",
+        caption="Goodput is acknowledged payload; "
+        f"the payload limit is {PAYLOAD_SHARE * RATE_BYTES_PER_S / 125e3:.1f} Mbit/s.\n"
+        "CUBIC treats every lost packet as congestion. flex_cubic checks for a queue\n"
+        f"first; so does mine.py once it is edited, {seconds / 2:g} s after its flow started.",
         caption_justify="left",
     )
     table.add_column("loss", justify="right")
     table.add_column("algorithm")
     for name, unit in (
         ("goodput", "Mbit/s"),
-        ("sent again", "%"),
+        ("retransmitted", "%"),
         ("median RTT", "ms"),
         ("p95 RTT", "ms"),
     ):

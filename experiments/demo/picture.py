@@ -53,5 +53,5 @@ def save(figure: plots.Plot, output: Path) -> None:
             "demo.cannot_write",
             f"cannot write the plot to {output}",
             why=error.strerror or str(error),
-            fix="choose another file with --output",
+            fix="choose another file with --out",
         ) from error

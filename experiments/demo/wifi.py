@@ -1,8 +1,8 @@
-"""`ccp demo wifi`: flows over simulated Wi-Fi, with in-band telemetry, and the paper's Figures 4 to 7 there.
+"""`ccp demo wifi`: flows over simulated Wi-Fi with in-band telemetry, and Figures 4 to 7 of the paper.
 
-Two stations, two access points and a slow wire between these (`experiments.mininet_wifi.chain`), of the
-kernel's simulated radios and hostapd, or of Mininet-WiFi. Whatever steers a flow, it is measured in the same
-way: by its socket, and by what its packets tell the sink.
+Two stations and two access points with a slow wire between them (`experiments.mininet_wifi.chain`), built
+from the kernel's simulated radios and hostapd, or by Mininet-WiFi. Every flow is measured at its socket, and
+at the telemetry sink.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from ccplane.base import options
 from ccplane.base.extras import extra_part
 from experiments.mininet_wifi.conditions import AIR_DELAY_MS, RATE_BYTES_PER_S, Conditions
 from experiments.units import MBIT
@@ -28,68 +29,73 @@ if TYPE_CHECKING:
 
 
 NEXT: Final = (
-    "sudo ccp demo wifi --figure 6                           kernel CUBIC, New L1, New L2 at three losses",
-    "sudo ccp demo wifi -a int_cubic -p wireless_loss=mild   an algorithm of yours: FILE.py, kernel/NAME",
-    "sudo ccp paper int-adaptive --quick                     the paper without radios, with intervals",
+    "sudo ccp demo wifi --figure 6                           kernel CUBIC, New L1, New L2; three losses",
+    "sudo ccp demo wifi -a int_cubic -p wireless_loss=mild   your own algorithm: FILE.py, or kernel/NAME",
+    "sudo ccp paper int-adaptive --quick                     the paper's experiments without radios",
 )
-"""What to try after the demonstration."""
+"""Next steps."""
 
 
 def wifi(
     algorithm: Annotated[
         list[str] | None,
-        typer.Option(
-            "--algorithm",
-            "-a",
-            help="What steers a flow: NAME, FILE.py, module:Class, or kernel/NAME; may be given again."
-            " By default kernel/cubic and int_cubic.",
-            show_default=False,
+        options.algorithm(
+            "Algorithm of a flow: name, FILE.py, module:Class, or kernel/NAME; repeatable.",
+            show_default="kernel/cubic and int_cubic",
         ),
     ] = None,
-    param: Annotated[
-        list[str] | None, typer.Option("--param", "-p", help="NAME=VALUE or ALGORITHM.NAME=VALUE.")
-    ] = None,
+    param: Annotated[list[str] | None, options.param()] = None,
     figure: Annotated[
         int | None,
         typer.Option(
-            help="Of the paper on INT-driven CUBIC: 4, losses and window; 5, queue and window; 6, goodput of"
-            " kernel CUBIC, New L1, New L2; 7, growth by telemetry.",
-            show_default=False,
+            help="Repeat a figure of the paper on INT-driven CUBIC: 4 (losses and window), 5 (queue and"
+            " window), 6 (goodput of kernel CUBIC, New L1 and New L2) or 7 (growth with telemetry).",
+            show_default="none",
         ),
     ] = None,
     loss: Annotated[
         float | None,
-        typer.Option(
-            min=0.0,
+        options.ratio(
+            "--loss",
+            help="Random packet loss on the second radio hop",
             max=0.9,
-            help="Share of packets that the second air loses, 0.01 for 1 %; else 0.05, or the figure's.",
-            show_default=False,
+            show_default="0.05, or the figure's",
         ),
     ] = None,
-    rate_mbit: Annotated[float, typer.Option(min=0.1, max=50, help="Rate of the wire, in Mbit/s.")] = (
-        RATE_BYTES_PER_S / MBIT
-    ),
+    rate_mbit: Annotated[
+        float, options.rate("--rate", unit="mbit", help="Rate of the wire", min=0.1, max=50)
+    ] = options.in_unit(RATE_BYTES_PER_S / MBIT, "mbit"),
     delay_ms: Annotated[
-        float, typer.Option(min=0, max=2000, help="Delay of the second air towards the receiver, in ms.")
-    ] = AIR_DELAY_MS,
+        float,
+        options.duration(
+            "--delay",
+            unit="ms",
+            help="One-way delay of the second radio hop, towards the receiver",
+            min=0,
+            max=2000,
+        ),
+    ] = options.in_unit(AIR_DELAY_MS, "ms"),
     seconds: Annotated[
         int | None,
-        typer.Option(min=2, max=120, help="Seconds of each flow; 10 to 15 by default.", show_default=False),
+        options.seconds(
+            "Duration of each flow", min=2, max=120, whole=True, show_default="10s to 15s, by figure"
+        ),
     ] = None,
     mininet_wifi: Annotated[
-        bool, typer.Option("--mininet-wifi", help="Let Mininet-WiFi build the network.")
+        bool,
+        typer.Option(
+            "--mininet-wifi", help="Build the network with Mininet-WiFi.", rich_help_panel=options.ADVANCED
+        ),
     ] = False,
-    output: Annotated[Path, typer.Option(help="Where to write the picture: png, svg or pdf.")] = Path(
+    out: Annotated[Path, options.out("File for the picture: png, svg or pdf.", metavar="FILE")] = Path(
         "out/wifi.png"
     ),
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show in-band telemetry over simulated Wi-Fi: a table and a picture.
 
-    It needs root, hostapd, iw, Mosquitto, iperf3, and a kernel with mac80211_hwsim. `make test-wifi`
-    makes a virtual machine that has all that.
+    Needs root, hostapd, iw, Mosquitto, iperf3, and a kernel with mac80211_hwsim.
+    `make test-wifi` builds a virtual machine that has them.
     """
     with extra_part():
         from experiments.demo.wifi_picture import draw
@@ -111,15 +117,17 @@ def wifi(
             "delay_ms": conditions.delay_ms,
             "seconds": recipe.seconds,
             "transfers": [transfer.as_dict() for transfer in transfers],
-            "plot": str(output),
+            "plot": str(out),
         }
         typer.echo(json.dumps(document, indent=2))
     else:
         Console().print(table(recipe.title, transfers, conditions))
-    note = f"one run each, in turn; {_builder(mininet_wifi)}, Linux {os.uname().release}"
-    draw(transfers, recipe, conditions, note, output)  # last: a plot that cannot be written costs no figures
+    note = f"one run of each, in turn; {_builder(mininet_wifi)}, Linux {os.uname().release}"
+    draw(
+        transfers, recipe, conditions, note, out
+    )  # last: if the file cannot be written, the table is already printed
     if not as_json:
-        typer.echo("\n".join((f"picture: {output}", "next:", *(f"  {line}" for line in NEXT))))
+        typer.echo("\n".join((f"picture: {out}", "next:", *(f"  {line}" for line in NEXT))))
 
 
 def _builder(mininet_wifi: bool) -> str:
@@ -127,7 +135,7 @@ def _builder(mininet_wifi: bool) -> str:
 
 
 def _measured(recipe: Recipe, conditions: Conditions, *, mininet_wifi: bool) -> list[Transfer]:
-    """Build the network, and do all runs, with progress on stderr."""
+    """Build the network and run all flows, with a progress bar on standard error."""
     from experiments.mininet_wifi.transfers import measure
 
     if mininet_wifi:
@@ -139,28 +147,28 @@ def _measured(recipe: Recipe, conditions: Conditions, *, mininet_wifi: bool) -> 
         task = bar.add_task("radios, access points, telemetry", total=len(recipe.runs))
         begun = -1
 
-        def told(run: Run) -> None:
+        def started(run: Run) -> None:
             nonlocal begun
             begun += 1
             bar.update(task, description=f"{run.variant.label}, {run.loss_ratio:.1%} loss", completed=begun)
 
         with build(conditions) as chain:
-            return measure(chain, recipe, told)
+            return measure(chain, recipe, started)
 
 
 def table(title: str, transfers: Sequence[Transfer], conditions: Conditions) -> Table:
-    """Return the table of what flows came to.
+    """Return the table of results.
 
     Args:
-        title: What they show.
+        title: Title of the table.
         transfers: The flows.
-        conditions: What the links were like.
+        conditions: Rate and delay of the links.
     """
     from experiments.plots import label
 
     shown = Table(
         title=f"{title}: {conditions.rate_bytes_per_s / MBIT:g} Mbit/s, {conditions.delay_ms:g} ms",
-        caption="Goodput and RTT by the socket; all else as packets told it.",
+        caption="Goodput and RTT are measured at the socket, the rest by in-band telemetry.",
         caption_justify="left",
     )
     shown.add_column("loss", justify="right")
@@ -170,8 +178,8 @@ def table(title: str, transfers: Sequence[Transfer], conditions: Conditions) -> 
         ("median RTT", "ms"),
         ("window", "kB"),
         ("queue", "pkts"),
-        ("lost, air", "pkts"),
-        ("lost, queue", "pkts"),
+        ("lost on air", "pkts"),
+        ("lost in queue", "pkts"),
     ):
         shown.add_column(f"{name}\n[not bold]{unit}", justify="right")
     for one in transfers:

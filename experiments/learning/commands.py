@@ -1,4 +1,4 @@
-"""`ccp train`: train policies, look at what they do, export them."""
+"""`ccp train`: train, evaluate and export policies."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainin
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from ccplane.base import options
 from experiments.learning.errors import LearningError
 
 if TYPE_CHECKING:
@@ -22,57 +23,73 @@ if TYPE_CHECKING:
 
     from experiments.learning.training import Progress, Trainer
 
-# The modules that work are imported by the commands: PyTorch takes seconds, and `ccp --help` imports this
-# one.
+# Commands import the modules that do the work: PyTorch is slow, and `ccp --help` imports this module.
 
 OUT: Final = Path("out/training")
 STEPS: Final = 2_500_000
 CHECKPOINT_EVERY: Final = 100_000
 _PIPE_WIDTH: Final = 120
 
-app = typer.Typer(help="Train the policies of learned algorithms, in simulated worlds.", no_args_is_help=True)
+_ABOUT: Final = "Train, evaluate and export the policies of learned algorithms, in simulated networks."
+
+app = typer.Typer(help=_ABOUT, no_args_is_help=True, add_completion=False)
 
 
 @app.callback()
 def _train() -> None:
-    """Train the policies of learned algorithms, in simulated worlds."""
+    """Train, evaluate and export the policies of learned algorithms, in simulated networks."""
 
 
-@app.command("hyvar")
+@app.command(
+    "hyvar",
+    epilog=options.examples("ccp train hyvar -o out/mine", "ccp train export out/mine -o mine.safetensors"),
+)
 def hyvar(
     out: Annotated[
-        Path | None, typer.Option(help="Directory for checkpoints; by default one in out/training/.")
+        Path | None, options.out("Folder for checkpoints.", show_default="out/training/hyvar-TIME")
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with the training of this directory, from its last checkpoint.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Resume the training in this folder from its last checkpoint."),
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Intervals of all worlds, in total.")] = STEPS,
-    seed: Annotated[int, typer.Option(min=0, help="Of weights, actions and paths.")] = 1,
-    worlds: Annotated[int, typer.Option(min=1, help="Simulated at once.")] = 256,
+    steps: Annotated[int, typer.Option(min=1, help="Intervals to train on, over all environments.")] = STEPS,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of weights, actions and paths.")] = 1,
+    worlds: Annotated[
+        int,
+        typer.Option(
+            "--environments", min=1, help="Simultaneous environments.", rich_help_panel=options.ADVANCED
+        ),
+    ] = 256,
     domain: Annotated[
-        Path | None, typer.Option(help="Paths to train on, a file as `ccp train domain` prints it.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Distribution of network paths: a file as printed by `ccp train domain`.",
+            show_default="as printed",
+        ),
     ] = None,
     reward: Annotated[
-        Path | None, typer.Option(help="What is good, a file as `ccp train reward` prints it.")
-    ] = None,
-    export_to: Annotated[
         Path | None,
-        typer.Option("--export", help="At the end, write the policy to this file (*.safetensors)."),
+        typer.Option(
+            metavar="FILE",
+            help="Reward function: a file as printed by `ccp train reward`.",
+            show_default="as printed",
+        ),
     ] = None,
 ) -> None:
-    """Train Hyvar's policy by PPO. Ctrl-C stops and keeps what was learned; `--resume` goes on.
+    """Train Hyvar's policy with PPO. Ctrl-C stops and saves a checkpoint; `--resume` continues from it.
 
-    Needs the extra `train` of ccplane (docs/learning.md). Nothing of it is needed to run the policy.
+    Training needs ccplane's extra `train` (docs/learning.md); running a policy does not.
     """
-    from experiments.learning import export, files, training
+    from experiments.learning import files, training
 
     if resume is not None:
         if domain is not None or reward is not None:
             raise LearningError(
                 "learning.other_checkpoint",
-                "a training that goes on keeps its domain and reward",
+                "a resumed training keeps its domain and reward",
                 "--resume",
-                fix="leave out --domain and --reward, or begin a training anew",
+                fix="leave out --domain and --reward, or start a new training without --resume",
             )
         trainer, directory = training.resume(resume), resume
     else:
@@ -83,53 +100,68 @@ def hyvar(
     _run(trainer, steps)
     checkpoint = training.last_checkpoint(directory)
     typer.echo(f"{checkpoint}: {trainer.steps} steps")
-    if export_to is not None:
-        typer.echo(f"{export_to}: sha256 {export.export(checkpoint, export_to)}")
 
 
-@app.command("domain")
+@app.command("domain", epilog=options.examples("ccp train domain > mine.yaml"))
 def domain_() -> None:
-    """Print the domain that the shipped policy met, the paths of its training, to begin one's own from."""
+    """Print the distribution of network paths that the shipped policy was trained on."""
     from experiments.learning import files
 
     typer.echo(files.text_of(files.DOMAIN), nl=False)
 
 
-@app.command("reward")
+@app.command("reward", epilog=options.examples("ccp train reward hyvar > mine.py"))
 def reward_(
     name: Annotated[
-        str, typer.Argument(help="hyvar, what the shipped policy was trained with, or slides.")
+        str,
+        typer.Argument(
+            help="hyvar: reward of the shipped policy's training; slides: reward of Hyvar's slides."
+        ),
     ] = "hyvar",
 ) -> None:
-    """Print a reward, what a training calls good, to begin one's own from."""
+    """Print the Python file of a reward function."""
     from experiments.learning import files
 
     typer.echo(files.text_of(files.named(name)), nl=False)
 
 
-@app.command("export")
+@app.command("export", epilog=options.examples("ccp train export out/mine -o mine.safetensors"))
 def export_(
-    directory: Annotated[Path, typer.Argument(help="Of a training.")],
-    file: Annotated[Path, typer.Argument(help="Where to, *.safetensors; the hash goes beside it.")],
+    directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a training.")],
+    out: Annotated[
+        Path,
+        options.out(
+            "File for the policy, *.safetensors. Its SHA-256 goes next to it, with the suffix .sha256.",
+            metavar="FILE",
+        ),
+    ],
 ) -> None:
-    """Write the policy of a training's last checkpoint as the file that Hyvar reads."""
+    """Write the policy of a training's last checkpoint to a file that Hyvar can load."""
     from experiments.learning import export, training
 
-    typer.echo(f"{file}: sha256 {export.export(training.last_checkpoint(directory), file)}")
+    typer.echo(f"{out}: sha256 {export.export(training.last_checkpoint(directory), out)}")
 
 
-@app.command("evaluate")
+@app.command("evaluate", epilog=options.examples("ccp train evaluate mine.safetensors"))
 def evaluate_(
     policy: Annotated[
-        Path | None, typer.Argument(help="A *.safetensors; by default the policy that ccplane comes with.")
+        Path | None,
+        typer.Argument(metavar="FILE", help="Policy, *.safetensors.", show_default="the shipped policy"),
     ] = None,
     training_directory: Annotated[
-        Path | None, typer.Option("--training", help="Also the initial weights of this training.")
+        Path | None,
+        typer.Option(
+            "--training",
+            metavar="FOLDER",
+            help="Also evaluate the initial weights of the training in this folder.",
+        ),
     ] = None,
-    paths: Annotated[int, typer.Option(min=1, help="How many paths.")] = 64,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every path as JSON.")] = False,
+    paths: Annotated[int, typer.Option(min=1, help="Number of simulated paths.")] = 64,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, one object for each path and algorithm.")
+    ] = False,
 ) -> None:
-    """Show what a policy does on a fixed set of paths, beside CUBIC, Reno and BBR."""
+    """Compare a policy with CUBIC, Reno and BBR on a fixed set of simulated paths."""
     from ccp_algs.hyvar.policy import SHIPPED, load_policy
     from experiments.learning.evaluation import Contender, evaluate
 
@@ -150,15 +182,15 @@ def evaluate_(
     if as_json:
         typer.echo(found.to_json(orient="records"))
     else:
-        # A pipe has no width; names should be whole there, too.
+        # A pipe has no width; names must not be cut there.
         (Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)).print(_table(found))
 
 
 def _table(found: pd.DataFrame) -> Table:
-    """Return medians over the paths, and quartiles of what is compared with CUBIC path by path."""
+    """Return medians over the paths, and quartiles of the per-path ratios to CUBIC."""
     table = Table(title=f"{found['path'].nunique()} paths: medians; [quartiles]", title_justify="left")
     table.add_column("")
-    for name in ("utilisation", "queueing [ms]", "loss", "throughput/CUBIC's", "queueing/CUBIC's"):
+    for name in ("utilisation", "queueing [ms]", "loss", "throughput / CUBIC", "queueing / CUBIC"):
         table.add_column(name, justify="right")
     cubic = found[found["contender"] == "cubic"].set_index("path")
     for name in found["contender"].unique():
@@ -180,7 +212,7 @@ def _quartiles(values: pd.Series) -> str:
 
 
 def _run(trainer: Trainer, steps: int) -> None:
-    """Train with a bar; Ctrl-C stops in front of the next step, a second one at once."""
+    """Train with a progress bar; Ctrl-C stops before the next step, a second Ctrl-C immediately."""
     stopped = False
 
     def stop(_number: int, _frame: Any) -> None:
@@ -205,5 +237,5 @@ def _run(trainer: Trainer, steps: int) -> None:
 def _said(progress: Progress) -> str:
     return (
         f"{progress.steps:,} steps  reward {progress.reward:.3f}  utilisation {progress.utilisation:.1%}"
-        f"  RTT {progress.rtt_ratio:.2f} of the empty path's  loss {progress.loss_ratio:.2%}"
+        f"  RTT {progress.rtt_ratio:.2f} x base RTT  loss {progress.loss_ratio:.2%}"
     )

@@ -31,8 +31,8 @@ from experiments.netlab.brokers import broker_on
 
 ALGORITHM: Final = "int_cubic"
 PHASES: Final[tuple[Phase, ...]] = ("cubic", "keep")
-PATIENT: Final = ("--heartbeat-timeout-ms", "2000", "--no-realtime")
-"""Options of the agent for a slow, busy processor."""
+PATIENT: Final = ("--heartbeat-timeout", "2000", "--no-realtime")
+"""Options of the agent for a slow, busy processor: nothing here is about fractions of a millisecond."""
 INTERVAL_MS: Final = 100
 """Time between summaries: half a round trip; an emulated processor cannot handle more of them [ms]."""
 CLIENT_PORT: Final = 40_000
@@ -73,7 +73,7 @@ def agent_at_source(chain: Chain, algorithms: Sequence[str]) -> Iterator[Client]
         LoadError: `load.agent`.
     """
     url = f"mqtt://{chain.broker_for_source}:{PORT}"
-    options = [*PATIENT, "--broker", url, "--host", "sta1"]
+    options = [*PATIENT, "--broker", url, "--sender", "sta1"]
     with (
         running_agent(*algorithms, *options, enter=chain.source.host.enter),
         Client(control_socket(PIN_DIR)) as client,
@@ -83,14 +83,14 @@ def agent_at_source(chain: Chain, algorithms: Sequence[str]) -> Iterator[Client]
 
 @contextlib.contextmanager
 def running_nodes(chain: Chain) -> Iterator[None]:
-    """Run `ccp int node` on the devices of a chain for a `with` block.
+    """Run `ccp telemetry node` on the devices of a chain for the length of a block.
 
     Raises:
         WifiError: `wifi.no_node`.
     """
-    source = ["source", "--wireless", "--max-nodes", "2", "--to", f"{chain.sink.host.ipv6}/128"]
+    source = ["source", "--wireless", "--max-nodes", "2", "--to-prefix", f"{chain.sink.host.ipv6}/128"]
     broker = f"mqtt://{chain.broker_for_sink}:{PORT}"
-    sink = ["sink", "--interval-ms", str(INTERVAL_MS), "--broker", broker, "--sender", "sta2"]
+    sink = ["sink", "--interval", str(INTERVAL_MS), "--broker", broker, "--sender", "sta2"]
     roles = [
         (chain.source, source),
         (chain.wire, ["transit", "--node-id", str(WIRE_ID)]),
@@ -103,8 +103,10 @@ def running_nodes(chain: Chain) -> Iterator[None]:
         nodes.write_text(f"{AIR_ID}: {{name: ap2, queue_is_unlimited: true}}  # after the wire\n")
         sink += ["--nodes", str(nodes)]
         started = []
-        for port, role in roles:  # started together: each needs some seconds on an emulated processor
-            node = port.host.popen([ccp, "int", "node", port.device, "--role", *role], stderr=subprocess.PIPE)
+        for port, role in roles:  # together: on an emulated processor each needs some seconds
+            node = port.host.popen(
+                [ccp, "telemetry", "node", port.device, "--role", *role], stderr=subprocess.PIPE
+            )
             stack.callback(process.end, [node])
             started.append((port, node))
         for port, node in started:

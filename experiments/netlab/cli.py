@@ -1,4 +1,4 @@
-"""`ccp lab`: look at and clean up the networks of experiments."""
+"""`ccp lab`: list and remove networks of experiments, and generate cellular traces."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ccplane.base import options
 from experiments.netlab import lab
 from experiments.netlab.cellular import Cellular, describe, draw, write_trace
+from experiments.units import MBIT
 
 app = typer.Typer(
-    help="Networks of experiments on this machine; docs/netlab.md says how to describe and build them.",
+    help="List and remove the emulated networks on this machine; generate traces of cellular links.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _DEFAULT: Final = Cellular()
 
 
-@app.command("list")
-def list_(as_json: _Json = False) -> None:
-    """List the networks' namespaces: whose they are, and whether their run is still alive."""
+@app.command("list", epilog=options.examples("sudo ccp lab list"))
+def list_(as_json: options.AsJson = False) -> None:
+    """List the network namespaces of experiments, the process that made each, and its state."""
     found = lab.list_namespaces()
     if as_json:
         print(json.dumps([asdict(leftover) for leftover in found]))
@@ -33,18 +35,18 @@ def list_(as_json: _Json = False) -> None:
     if not found:
         print("no networks of experiments on this machine")
         return
-    table = Table("host", "made by process", "state", "processes inside")
-    table.add_column("namespace", overflow="fold")  # whole, to be copied
+    table = Table("host", "made by (PID)", "state", "processes inside")
+    table.add_column("namespace", overflow="fold")  # never cut: users copy it
     for leftover in found:
-        state = "in use" if leftover.in_use else "left behind: `ccp lab clean` removes it"
+        state = "in use" if leftover.in_use else "stale: `ccp lab clean` removes it"
         inside = str(leftover.n_processes)
         table.add_row(leftover.host, str(leftover.pid), state, inside, leftover.namespace)
     Console().print(table)
 
 
-@app.command()
-def clean(as_json: _Json = False) -> None:
-    """Remove what killed runs left behind; networks of runs that are alive stay."""
+@app.command(epilog=options.examples("sudo ccp lab clean"))
+def clean(as_json: options.AsJson = False) -> None:
+    """Remove the networks of experiments that were killed; networks in use stay."""
     removed = lab.clean_leftovers()
     if as_json:
         print(json.dumps({"removed": removed}))
@@ -55,43 +57,48 @@ def clean(as_json: _Json = False) -> None:
         print("nothing to remove")
 
 
-@app.command()
+@app.command(epilog=options.examples("ccp lab trace -o cell.trace --rate 12mbit -t 2min"))
 def trace(
-    file: Annotated[Path, typer.Argument(help="Where to write it.")],
-    seconds: Annotated[float, typer.Option(min=1, help="Length, after which it begins anew, in s.")] = 60.0,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same trace.")] = 1,
-    mean_bytes_per_s: Annotated[
-        float, typer.Option(help="Mean rate, outages included, in bytes/s.")
-    ] = _DEFAULT.mean_bytes_per_s,
+    out: Annotated[Path, options.out("File for the trace.", metavar="FILE")],
+    seconds: Annotated[
+        float, options.seconds("Length of the trace, which links repeat", min=1)
+    ] = options.in_unit(60.0, "s"),
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same trace.")] = 1,
+    rate_mbit: Annotated[
+        float, options.rate("--rate", unit="mbit", help="Mean rate, outages included")
+    ] = options.in_unit(_DEFAULT.mean_bytes_per_s / MBIT, "mbit"),
     variation: Annotated[
-        float, typer.Option(help="Standard deviation of the rate by its mean, outside outages.")
+        float, typer.Option(help="Standard deviation of the rate outside outages, divided by the mean rate.")
     ] = _DEFAULT.variation_ratio,
     coherence_s: Annotated[
-        float, typer.Option(help="Time for which the rate stays about the same, in s.")
-    ] = _DEFAULT.coherence_s,
+        float, options.duration("--coherence", unit="s", help="Time over which the rate changes little")
+    ] = options.in_unit(_DEFAULT.coherence_s, "s"),
     outage_every_s: Annotated[
-        float, typer.Option(help="Mean time between outages, in s; 0: there are none.")
-    ] = _DEFAULT.outage_every_s or 0.0,
-    outage_s: Annotated[float, typer.Option(help="Mean length of an outage, in s.")] = _DEFAULT.outage_s,
-    as_json: _Json = False,
+        float,
+        options.duration("--outage-interval", unit="s", help="Mean time between outages, 0 for none"),
+    ] = options.in_unit(_DEFAULT.outage_every_s or 0.0, "s"),
+    outage_s: Annotated[
+        float, options.duration("--outage", unit="s", help="Mean duration of an outage")
+    ] = options.in_unit(_DEFAULT.outage_s, "s"),
+    as_json: options.AsJson = False,
 ) -> None:
-    """Draw a trace of a cellular link, in Mahimahi's format, for the field `trace` of scenarios' links."""
+    """Generate a random trace of a cellular link, in Mahimahi's format, for `trace` of a scenario's links."""
     link = Cellular(
-        mean_bytes_per_s=mean_bytes_per_s,
+        mean_bytes_per_s=rate_mbit * MBIT,
         variation_ratio=variation,
         coherence_s=coherence_s,
         outage_every_s=outage_every_s or None,
         outage_s=outage_s,
     )
     times_ms = draw(link, seconds, seed)
-    write_trace(file, times_ms)
+    write_trace(out, times_ms)
     figures = describe(times_ms)
     if as_json:
-        # JSON has no NaN: what there was too little of is null.
+        # JSON has no NaN: unknown figures are null.
         print(json.dumps({name: None if value != value else value for name, value in vars(figures).items()}))
         return
     print(
-        f"{file}: {figures.duration_s:g} s, mean {figures.mean_bytes_per_s / 125e3:.2f} Mbit/s, "
+        f"{out}: {figures.duration_s:g} s, mean {figures.mean_bytes_per_s / 125e3:.2f} Mbit/s, "
         f"variation {figures.variation_ratio:.2f}, coherence {figures.coherence_s:.1f} s, "
         f"outages of at least 0.5 s: {figures.outages}, longest gap {figures.longest_gap_ms} ms"
     )

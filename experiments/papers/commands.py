@@ -1,4 +1,4 @@
-"""`ccp paper`: the experiments of papers, run again."""
+"""`ccp paper`: repeat the experiments of papers."""
 
 from __future__ import annotations
 
@@ -11,107 +11,138 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
+from ccplane.base import options
 from ccplane.base.errors import CcpError, UsageError
 from ccplane.base.names import close_names
-from experiments.commands import On
+from experiments.commands import Jobs, NoRun, On
 
 if TYPE_CHECKING:
     from experiments.papers.paper import Findings, Paper, Part, Runs, Size
     from experiments.papers.tables import Check, Table
 
-# The modules that work are imported by the commands: pandas takes a while, and `ccp --help` imports this one.
+# Commands import the modules that do the work: pandas is slow, and `ccp --help` imports this module.
 
 OUT: Final = Path("out/papers")
 _PIPE_WIDTH: Final = 160
 
-_HOW: Final = (
-    "--dry-run names the parts, says what each shows, and how long it takes; with --quick for a few points."
-    " Ctrl-C interrupts; the same command goes on."
-)
+_ABOUT: Final = "Repeat the experiments of papers: tables, figures and claims."
+_HOW: Final = """--dry-run lists the parts, what each part shows, and how long it takes.
+Ctrl-C interrupts; the same command resumes."""
 
-app = typer.Typer(help="Run the experiments of papers again: tables, figures, claims.", no_args_is_help=True)
+app = typer.Typer(help=_ABOUT, no_args_is_help=True, add_completion=False)
 
-_Quick = Annotated[bool, typer.Option("--quick", help="A few points with short runs.")]
-_Part = Annotated[list[str] | None, typer.Option("--part", help="Only this part; several times for several.")]
-_Out = Annotated[
-    Path | None, typer.Option(help="Directory for results; by default one in out/papers/. Goes on there.")
+_Quick = Annotated[bool, typer.Option("--quick", help="Run fewer points, for a shorter time each.")]
+_Part = Annotated[
+    list[str] | None, typer.Option("--part", metavar="PART", help="Run only this part; repeatable.")
 ]
-_Jobs = Annotated[int, typer.Option(min=1, help="Runs at once. Those with ccplane's algorithms take turns.")]
-_Repeats = Annotated[int | None, typer.Option(min=1, help="How often each point is run.")]
-_Seconds = Annotated[int | None, typer.Option(min=1, help="How long each run sends, in seconds.")]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many runs there are, and for how long.")]
-_NoRun = Annotated[bool, typer.Option("--no-run", help="Report what is there; run nothing (needs no root).")]
+_Out = Annotated[
+    Path | None,
+    options.out(
+        "Folder for runs and figures; runs already there are not repeated.", show_default="out/papers/NAME"
+    ),
+]
+_Repeats = Annotated[
+    int | None, typer.Option(min=1, help="Runs of each point.", show_default="as in the paper")
+]
+_Seconds = Annotated[
+    int | None,
+    options.seconds("Duration of each run", min=1, whole=True, show_default="as in the paper"),
+]
 _Datapath = Annotated[
     str,
-    typer.Option("--datapath", help="Where: ebpf, on real sockets (needs root), or sim, in virtual time."),
+    typer.Option(
+        "--datapath", metavar="ebpf|sim", help="ebpf: real sockets (needs root); sim: the simulator."
+    ),
 ]
 _Format = Annotated[
     list[str] | None,
-    typer.Option("--format", help="Of figures: png, svg or pdf; several times for several."),
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="File format of figures: png, svg or pdf; repeatable.",
+        show_default="png",
+        rich_help_panel=options.ADVANCED,
+    ),
 ]
 _Keep = Annotated[
     Path | None,
-    typer.Option(help="Keep what parts come to in this folder, as JSON; documents show docs/results/papers."),
-]
-_Claims = Annotated[
-    bool,
-    typer.Option("--claims", help="Print every claim of the paper with its verdict; run nothing."),
-]
-_Kept = Annotated[
-    Path | None,
     typer.Option(
-        help="Print what is kept of parts in this folder, docs/results/papers; run nothing. With --claims:"
-        " judge by that; by default by docs/results/papers, with --out by what is in that directory."
+        "--keep",
+        metavar="FOLDER",
+        help="Save tables and checks as JSON in this folder; documents are made from docs/results/papers.",
+        rich_help_panel=options.ADVANCED,
     ),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+_Results = Annotated[
+    Path | None,
+    typer.Option(
+        "--results",
+        metavar="FOLDER",
+        help="Folder of results that `ccp paper NAME --keep FOLDER` saved.",
+        show_default="docs/results/papers",
+    ),
+]
 
 
 @app.callback()
 def _papers() -> None:
-    """Run the experiments of papers again: tables, figures, claims."""
+    """Repeat the experiments of papers: tables, figures and claims."""
 
 
-def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bool = False) -> None:
+def _add(
+    name: str,
+    module: str,
+    text: str,
+    part: str,
+    *,
+    video: bool = False,
+    cellular: bool = False,
+    simulated: bool = True,
+) -> None:
     """Add the command of a paper.
 
     Args:
-        name: Of the command.
-        module: Where its `PAPER` is, in `experiments.papers`.
-        text: What it is, in a line.
-        video: Whether it has parts with video.
-        cellular: Whether it has cellular paths.
+        name: Name of the command.
+        module: Package in `experiments.papers` whose module `paper` has the `PAPER`.
+        text: First line of the help.
+        part: A part for the example.
+        video: Whether the paper has parts with video.
+        cellular: Whether the paper has cellular paths.
+        simulated: Whether the example's part can be simulated.
     """
     with_traces: Any = typer.Option(
         None,
         "--trace",
+        metavar="FILE",
         hidden=not cellular,
-        help="A recorded Mahimahi trace as another cellular path; several times for several.",
+        help="Add a recorded Mahimahi trace as a cellular path; repeatable.",
+        rich_help_panel=options.ADVANCED,
     )
     with_video: Any = typer.Option(
         False,
         "--video",
         hidden=not video,
-        help="Also the parts with video; `make setup-video` installs what they need.",
+        help="Include the parts with video; `make setup-video` installs what they need.",
     )
+    one_part = f"ccp paper {name} --quick --part {part}"
+    one_part = f"{one_part} --datapath sim" if simulated else f"sudo {one_part}"
+    epilog = options.examples(f"ccp paper {name} --quick --dry-run", one_part)
 
-    @app.command(name, help=f"{text}\n\n{_HOW}")
+    @app.command(name, help=f"{text}\n\n{_HOW}", epilog=epilog)
     def command(
         quick: _Quick = False,
         part: _Part = None,
         out: _Out = None,
-        jobs: _Jobs = 1,
+        jobs: Jobs = 1,
         repeats: _Repeats = None,
         seconds: _Seconds = None,
-        dry_run: _DryRun = False,
-        no_run: _NoRun = False,
+        dry_run: options.DryRun = False,
+        no_run: NoRun = False,
         formats: _Format = None,
-        as_json: _Json = False,
+        as_json: options.AsJson = False,
         keep: _Keep = None,
         datapath: _Datapath = "ebpf",
         on: On = None,
-        claims: _Claims = False,
-        kept: _Kept = None,
         video: bool = with_video,
         traces: list[str] | None = with_traces,
     ) -> None:
@@ -124,13 +155,6 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
                 "paper.no_cells", f"no part of {name} has a cellular path", "--trace", fix="leave it out"
             )
         size = Size(quick, repeats, seconds, datapath, tuple(traces or ()))
-        if claims:
-            results = None if out is None else (size, out)
-            _show_claims([paper.name], kept, results, as_json)
-            return
-        if kept is not None:
-            _show_kept(paper, kept, part)
-            return
         chosen = _parts(paper, part, video)
         if not part and size.datapath == SIM:
             chosen = _that_can_be_simulated(chosen, size)
@@ -140,83 +164,115 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
 _add(
     "flex-cubic",
     "flex_cubic",
-    "Flex-Cubic, a loss-tolerant CUBIC: the paper's grid, and what it left open (needs root).",
+    "Repeat the experiments of Flex-Cubic, a loss-tolerant CUBIC, and some that its paper left open.",
+    "reroute",
 )
 _add(
     "int-adaptive",
     "int_adaptive",
-    "CUBIC that listens to in-band telemetry: the paper's figures; whether telemetry is right (needs root).",
+    "Repeat the experiments of CUBIC with in-band telemetry, and check what the telemetry reports.",
+    "fig4",
 )
 _add(
     "hyvar",
     "hyvar",
-    "Hyvar, CUBIC and a learned policy with an interval that follows the network: the slides' evaluation.",
+    "Repeat the evaluation of Hyvar: CUBIC, and a learned policy whose interval adapts to the network.",
+    "mtp",
     cellular=True,
 )
 _add(
     "r-hybrid",
     "r_hybrid",
-    "R-Hybrid, DCTCP or CUBIC as the receiver decides: the paper's figures and E1 to E17 (needs root).",
+    "Repeat the experiments of R-Hybrid (DCTCP or CUBIC, as the receiver decides): figures, and E1 to E17.",
+    "fig2",
 )
 _add(
     "r-tcp",
     "r_tcp",
-    "R-TCP, which finds rate limits and keeps within them: the paper's figures and tables (needs root).",
+    "Repeat the experiments of R-TCP, which detects rate limits and stays below them.",
+    "download",
     video=True,
 )
-
-
 _add(
     "published",
     "published",
-    "Published figures of others on Linux' CUBIC and BBR: does the same come out here (needs root)?",
+    "Repeat published measurements of Linux' CUBIC and BBR, and compare the results.",
+    "loss",
+    simulated=False,
 )
 
 
-@app.command("all")
-def _all(claims: _Claims = False, kept: _Kept = None, as_json: _Json = False) -> None:
-    """Print every claim of all papers with its verdict (--claims)."""
-    from experiments.papers.claims import PAPERS
-
-    if not claims:
-        raise UsageError(
-            "paper.all_runs",
-            "all papers at once can only be asked for their claims",
-            "ccp paper all",
-            "their experiments take days",
-            "ccp paper all --claims, or ccp paper NAME",
-        )
-    _show_claims(list(PAPERS), kept, None, as_json)
-
-
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=_PIPE_WIDTH)
-
-
-def _show_claims(
-    names: list[str], kept: Path | None, results: tuple[Size, Path] | None, as_json: bool
+@app.command("claims", epilog=options.examples("ccp paper claims", "ccp paper claims hyvar r-tcp --json"))
+def claims_(
+    papers: Annotated[
+        list[str] | None, typer.Argument(metavar="PAPER", help="Papers.", show_default="all five")
+    ] = None,
+    results: _Results = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Print the claims of papers: by what was kept, or by the results of one in a directory."""
+    """Print every claim of papers with the verdict from saved results; run nothing."""
     from experiments.papers import claims
 
     console = _console()
     every: list[claims.Judged] = []
-    for name in names:
-        paper = claims.paper_of(name)
-        if results is None:
-            checks = claims.kept(name, kept or claims.KEPT)
-        else:
-            checks = claims.of_results(paper, *results)
-        rows = claims.judge(paper, checks)
+    for name in papers or claims.PAPERS:
+        paper = _paper(name)
+        rows = claims.judge(paper, claims.kept(name, results or claims.KEPT))
         every += rows
         if not as_json:
             claims.show(console, paper.title, rows)
     if as_json:
         told = [row.records() for row in every]
         typer.echo(json.dumps({"counts": claims.counted(every), "claims": told}, indent=2))
-    elif len(names) > 1:
+    elif len(papers or claims.PAPERS) > 1:
         console.print(claims.told_count(every), style="bold", highlight=False)
+
+
+@app.command(epilog=options.examples("ccp paper show r-tcp --part download"))
+def show(
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Name of the paper.")],
+    part: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Print only this part; repeatable. PART-sim: its simulated runs."),
+    ] = None,
+    results: _Results = None,
+) -> None:
+    """Print the tables and checks of saved results; run nothing."""
+    from experiments.papers.claims import KEPT
+    from experiments.papers.kept import Kept
+
+    name, folder = _paper(paper).name, results or KEPT
+    files = sorted((folder / name).glob("*.json"))
+    there = [file.stem for file in files]
+    for one in part or []:
+        if one not in {*there, *(stem.removesuffix("-sim") for stem in there)}:
+            raise UsageError(
+                "paper.not_kept",
+                f"no saved results of a part `{one}` of {name}",
+                f"--part {one}",
+                f"{folder / name} has: {', '.join(there) or 'nothing'}",
+                f"ccp paper {name} --part {one} --keep {folder}",
+            )
+    for file in files:
+        if not part or {file.stem, file.stem.removesuffix("-sim")} & set(part):
+            kept = Kept.read(file)
+            _print(f"{kept.part}: {kept.source}", kept.tables, kept.checks)
+
+
+def _paper(name: str) -> Paper:
+    from experiments.papers import claims
+
+    known = {**claims.PAPERS, **claims.OTHERS}
+    if name not in known:
+        raise UsageError(
+            "paper.unknown", f"no paper `{name}`", "PAPER", fix=close_names(name, known, "paper")
+        )
+    return claims.paper_of(name)
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=_PIPE_WIDTH)
 
 
 def _do(
@@ -232,14 +288,14 @@ def _do(
     as_json: bool,
     keep: Path | None,
 ) -> None:
-    """Run parts of a paper, and report what they come to."""
+    """Run parts of a paper, and report the results."""
     from experiments.papers.kept import Kept
     from experiments.papers.paper import draw, findings, read_part, run_part
     from experiments.runs.reports import Screen
 
     out = out or OUT / (paper.name if size.datapath == "ebpf" else f"{paper.name}-{size.datapath}")
     if dry_run or not no_run:
-        extents = _say_how_long(parts, size, out, jobs, as_json and dry_run)
+        extents = _print_extents(parts, size, out, jobs, as_json and dry_run)
     if dry_run:
         if as_json:
             typer.echo(json.dumps(extents, indent=2))
@@ -272,43 +328,22 @@ def _do(
         raise typer.Exit(1)
 
 
-def _show_kept(paper: Paper, folder: Path, names: list[str] | None) -> None:
-    """Print what is kept of parts; a name that ends in `-sim` is that of the simulated runs alone."""
-    from experiments.papers.kept import Kept
-
-    files = sorted((folder / paper.name).glob("*.json"))
-    there = [file.stem for file in files]
-    for name in names or []:
-        if name not in {*there, *(one.removesuffix("-sim") for one in there)}:
-            raise UsageError(
-                "paper.not_kept",
-                f"nothing is kept of a part `{name}`",
-                f"--part {name}",
-                f"there is: {', '.join(there) or 'nothing'}",
-                f"ccp paper {paper.name} --part {name} --keep {folder}",
-            )
-    for file in files:
-        if not names or {file.stem, file.stem.removesuffix("-sim")} & set(names):
-            kept = Kept.read(file)
-            _print(f"{kept.part}: {kept.source}", kept.tables, kept.checks)
-
-
 def _parts(paper: Paper, names: list[str] | None, video: bool) -> list[Part]:
-    """Return the parts that are asked for; without names all, with video only where that is wanted."""
+    """Return the named parts; without names, all parts, and those with video only if `video` is set."""
     for name in names or []:
         if name not in paper.parts:
             raise UsageError(
                 "paper.unknown_part",
-                f"the experiments of {paper.name} have no part `{name}`",
+                f"{paper.name} has no part `{name}`",
                 f"--part {name}",
                 fix=close_names(name, paper.parts, "part"),
             )
         if paper.parts[name].video and not video:
             raise UsageError(
                 "paper.needs_video",
-                f"the part {name} plays video",
+                f"part {name} plays video",
                 f"--part {name}",
-                "that needs a browser and more, which nothing else does",
+                "it needs a browser and a video server, which the other parts do not",
                 f"ccp paper {paper.name} --video --part {name}",
             )
     if video and not any(part.video for part in paper.parts.values()):
@@ -321,7 +356,7 @@ def _parts(paper: Paper, names: list[str] | None, video: bool) -> list[Part]:
 
 
 def _that_can_be_simulated(parts: list[Part], size: Size) -> list[Part]:
-    """Return the parts that can be, and say of each other one why not."""
+    """Return the parts that can be simulated; print for each other part why it cannot."""
     from experiments.papers.paper import grids_of
 
     found = []
@@ -336,10 +371,10 @@ def _that_can_be_simulated(parts: list[Part], size: Size) -> list[Part]:
     return found
 
 
-def _say_how_long(
+def _print_extents(
     parts: list[Part], size: Size, out: Path, jobs: int, quietly: bool
 ) -> dict[str, dict[str, float | None]]:
-    """Print for each part how much there is to do; returns the same as plain data."""
+    """Print the number of runs and the time that each part needs; return the same as plain data."""
     from experiments.papers.paper import extent
     from experiments.runs.reports import duration
 
@@ -352,7 +387,10 @@ def _say_how_long(
         known_s = [one.estimate_s for one in extents.values() if one.estimate_s is not None]
         if len(known_s) > 1:
             total_s = sum(known_s)
-            typer.echo(f"together about {duration(total_s)}; Ctrl-C, and the same command goes on", err=True)
+            typer.echo(
+                f"together about {duration(total_s)}; Ctrl-C interrupts, and the same command resumes",
+                err=True,
+            )
     return {name: vars(one) for name, one in extents.items()}
 
 

@@ -68,18 +68,18 @@ def receive_arguments(
     The agent probes its peers at the addresses that their flows use.
     """
     flows = [flow for flow in scenario.flows if flow.receiver == receiver.host]
-    arguments = ["receive", "--regime", "--regime-mode", receiver.mode, "--json"]
+    arguments = ["telemetry", "receive", "--regime", "--regime-mode", receiver.mode, "--json"]
     arguments += _place(hosts[receiver.host], broker)
     for peer in peers_of(scenario, receiver):
         families: Iterable[Family] = dict.fromkeys(flow.family for flow in flows if flow.sender == peer)
         for family in families or ("ipv4",):
             arguments += ["--peer", hosts[peer].address(family)]
-    arguments += _given("--window-ms", receiver.window_ms)
-    arguments += _given("--interval-ms", receiver.interval_ms)
-    arguments += _given("--probe-ms", receiver.probe_ms)
-    arguments += _given("--regime-ttl-ms", receiver.ttl_ms)
+    arguments += _given("--window", receiver.window_ms)
+    arguments += _given("--interval", receiver.interval_ms)
+    arguments += _given("--probe-interval", receiver.probe_ms)
+    arguments += _given("--regime-ttl", receiver.ttl_ms)
     for setting in settings_of(receiver):
-        arguments += ["--regime-set", setting]
+        arguments += ["--param", setting]
     return [*arguments, "--sender", f"{receiver.host}-receiver"]
 
 
@@ -93,7 +93,7 @@ def apply_arguments(
         arguments += [option, congestion_of(name, variants.by_switched.get(name))]
     arguments += _given("--single-rate", switch.single_rate_bytes_per_s)
     arguments += _given("--shared-rate", switch.shared_rate_bytes_per_s)
-    arguments += _given("--stale-ms", switch.stale_ms)
+    arguments += _given("--stale", switch.stale_ms)
     for rule in switch.rules:
         arguments += ["--rule", HOST_IN_RULE.sub(lambda found: hosts[found[1]].ipv4, rule)]
     return arguments

@@ -1,4 +1,4 @@
-"""What `ccp simulate` does: algorithms over a simulated path, or in scenarios."""
+"""The work of `ccp simulate`: run algorithms over a simulated path, or in scenarios."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from experiments.units import MBIT
 
 
 def run(order: SimOrder) -> None:
-    """Do what was asked for, and print what came of it.
+    """Simulate as ordered, and print the results.
 
     Raises:
         CcpError: The problem, if there is one.
-        Several: All problems, if there are more.
+        Several: All problems, if there are several.
     """
     scenarios = scenarios_of(order)
     for scenario in scenarios:
         scenario.validate()
-    told = []
+    summaries = []
     for scenario in scenarios:
         out = order.out
         if out is not None and len(scenarios) > 1:
@@ -37,21 +37,21 @@ def run(order: SimOrder) -> None:
         with shown_progress(scenario) as progress:
             result = run_scenario(scenario, out, progress=progress)
         if order.as_json:
-            told.append(summary(result))
+            summaries.append(summary(result))
             continue
         show(result)
         if out is not None:
             typer.echo(f"result: {out}")
     if order.as_json:
-        print_json(told)
+        print_json(summaries)
 
 
 def scenarios_of(order: SimOrder) -> list[Scenario]:
-    """Return the scenarios that an order asks for.
+    """Return the scenarios of an order.
 
     Raises:
-        CcpError: If there is no such algorithm, parameter or scenario.
-        Several: If more is wrong.
+        CcpError: An algorithm, parameter or scenario does not exist.
+        Several: Several problems.
     """
     own = _params(order)
     if not order.scenarios:
@@ -61,7 +61,7 @@ def scenarios_of(order: SimOrder) -> list[Scenario]:
 
 
 def _params(order: SimOrder) -> dict[str, dict[str, Any]]:
-    """Return the parameters of each algorithm, as it is named in the order."""
+    """Return the parameters by the algorithm's name in the order."""
     asked = {name: find(name) for name in order.algorithms if is_ours(name)}
     named = {name_of(algorithm, name): (name, algorithm) for name, algorithm in asked.items()}
     own: dict[str, dict[str, Any]] = {name: {} for name in order.algorithms}
@@ -73,7 +73,7 @@ def _params(order: SimOrder) -> dict[str, dict[str, Any]]:
 
 
 def _path(order: SimOrder, own: dict[str, dict[str, Any]]) -> Scenario:
-    """Return flows that share one path."""
+    """Return a scenario of flows that share one path."""
     names = [name for name in order.algorithms for _ in range(order.flows)]
     path = Direction(
         rate_bytes_per_s=order.rate_mbit * MBIT,
@@ -105,9 +105,9 @@ def _path(order: SimOrder, own: dict[str, dict[str, Any]]) -> Scenario:
 
 
 def _with_algorithms(scenario: Scenario, order: SimOrder, own: dict[str, dict[str, Any]]) -> Scenario:
-    """Return a scenario in which ccplane's flows run the algorithms asked for, in turn.
+    """Return a scenario whose ccplane flows run the ordered algorithms in turn.
 
-    Those of the kernel stay as they are, unless there are no others.
+    The kernel's flows keep their algorithms, unless all flows are the kernel's.
     """
     ours = [flow.name for flow in scenario.flows if is_ours(flow.algorithm)]
     theirs = set(ours or (flow.name for flow in scenario.flows))

@@ -1,4 +1,4 @@
-"""A receiver agent in a simulation, the counterpart of `ccp receive --regime` on a host.
+"""A receiver agent in a simulation, the counterpart of `ccp telemetry receive --regime` on a host.
 
 Windows, signals and detector are those of the receiver agent. Only its inputs come from the simulator: the
 results of its probes, the counters of its sockets, and the segments that arrived.

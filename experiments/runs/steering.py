@@ -202,7 +202,7 @@ class Steering:
             client.set({f"{variant.name}.{param}": value})
 
     def edit(self, variant: Variant, file: Path) -> None:
-        """Switch the flows of a variant to the version in a file, as `ccp reload` does.
+        """Switch the flows of a variant to the version in a file, as `ccp load` does.
 
         Raises:
             CcpError: If the agent refuses the new version.

@@ -112,7 +112,14 @@ class Plant:
         """
         file = self.folder / f"{algorithms.NAME}.py"
         file.write_text(algorithms.good(self.version))
-        arguments = [str(file), "reno", "--param", f"{algorithms.NAME}.report_ms=500", "--host", "soak-agent"]
+        arguments = [
+            str(file),
+            "reno",
+            "--param",
+            f"{algorithms.NAME}.report_ms=500",
+            "--sender",
+            "soak-agent",
+        ]
         arguments += ["--broker", f"embedded:{self.port}", "--audit", str(self.disk / "audit.jsonl")]
         arguments += ["--max-flows", str(self.max_flows), *(["--take-over"] if take_over else [])]
         following = AgentProcess(arguments, patience_s=START_PATIENCE_S)
@@ -140,7 +147,15 @@ class Plant:
     def start_receiver(self, namespace: str) -> None:
         """Start a receiver in a network namespace."""
         command = ccp(
-            "receive", "--netns", namespace, "--broker", self.url, "--quiet", "--sender", "soak-receiver"
+            "telemetry",
+            "receive",
+            "--netns",
+            namespace,
+            "--broker",
+            self.url,
+            "--quiet",
+            "--sender",
+            "soak-receiver",
         )
         with (self.folder / "receiver.log").open("ab") as log:
             self._receiver = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""`ccp bench validation`: the simulator against this kernel."""
+"""`ccp validate`: compare the simulator with this kernel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from ccplane.base import options
 from ccplane.base.names import close_names
+from experiments.commands import Jobs, NoRun
 from experiments.runs.reports import Screen
 from experiments.validation import drawing, running
 from experiments.validation.heldout import Heldout
@@ -17,37 +19,43 @@ OUT: Final = Path("out/validation")
 _PIPE_WIDTH: Final = 160
 
 
-def validation_command(
-    draw: Annotated[int, typer.Option(min=1, metavar="N", help="Number of scenarios.")] = 25,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 1,
+app = typer.Typer(add_completion=False)
+
+
+@app.command(epilog=options.examples("sudo ccp validate", "sudo ccp validate --seed 1 --case s1-007"))
+def validate(
+    draw: Annotated[int, typer.Option(min=1, metavar="N", help="Number of scenarios to draw.")] = 25,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the draw.")] = 1,
     case: Annotated[
-        list[str] | None,
-        typer.Option(help="Run only this scenario of the draw; several times for several."),
+        list[str] | None, typer.Option(metavar="NAME", help="Run only this scenario of the draw; repeatable.")
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each scenario on each datapath.")] = 2,
     trace: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="A recorded cellular link, in the format of Mahimahi."),
+        typer.Option(
+            metavar="FILE",
+            help="Use this recorded Mahimahi trace for cellular links; repeatable.",
+            rich_help_panel=options.ADVANCED,
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Directory for the results. Resumes there.")] = OUT,
-    jobs: Annotated[
-        int, typer.Option(min=1, help="Simultaneous runs. Those with ccplane's algorithms take turns.")
-    ] = 1,
-    no_run: Annotated[
-        bool, typer.Option("--no-run", help="Report what is there; run nothing (needs no root).")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    out: Annotated[Path, options.out("Folder for the runs; runs already there are not repeated.")] = OUT,
+    jobs: Jobs = 1,
+    no_run: NoRun = False,
+    as_json: options.AsJson = False,
     keep: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keep the result there, as draw-SEED.json.")
+        Path | None,
+        typer.Option(
+            "--keep",
+            metavar="FOLDER",
+            help="Save the result as JSON in this folder, as draw-SEED.json.",
+            rich_help_panel=options.ADVANCED,
+        ),
     ] = None,
 ) -> None:
-    """Run scenarios drawn at random on the kernel and in the simulator; print the errors (needs root).
+    """Run randomly drawn scenarios on the kernel and in the simulator, and print the simulator's errors.
 
-    A scenario takes half a minute. Ctrl-C interrupts; the same command resumes.
-
-    Exit code 1: a run is missing.
+    A scenario takes about half a minute. Ctrl-C interrupts; the same command resumes.
+    Exit code 1: runs are missing.
     """
     place = out / f"draw-{seed}"
     drawn = drawing.draw_scenarios(draw, seed, place / "traces", trace or ())

@@ -1,4 +1,4 @@
-"""`python -m scripts.vm.soak --hours 2`: a soak in a machine of its own, whose clock is stepped, too."""
+"""`python -m scripts.vm.soak --hours 2`: a soak test in a virtual machine, with clock steps."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ RESULT = "soak.json"
 KEPT = ROOT / "docs/results" / RESULT
 MORE_S = 1200
 """What it takes beyond the soak: to boot, to begin, to finish the last round."""
-COMMAND = "modprobe -a tcp_bbr tcp_dctcp; python -m experiments.soak --step-clock --result /mnt/out/{result}"
-SLOW = "--pairs 3 --connections 60 --per-s 3 --talk-s 5 --settle-s 10 --patience-s 60"
+COMMAND = "modprobe -a tcp_bbr tcp_dctcp; python -m experiments.soak --step-clock --out /mnt/out/{result}"
+SLOW = "--pairs 3 --connections 60 --churn 3 --turn-interval 5 --settle 10 --patience 60"
 """An emulated processor has a tenth of a real one's speed."""
 
 
 def main() -> int:
-    """Run what the command line asks for; return the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.vm.soak", description=__doc__)
-    parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="on this one")
-    parser.add_argument("--hours", type=float, default=2.0, help="how long")
-    parser.add_argument("--seed", type=int, default=1, help="of what is drawn")
-    parser.add_argument("--keep", action="store_true", help="keep the result, for docs/operations.md")
+    parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="kernel to boot")
+    parser.add_argument("--hours", type=float, default=2.0, help="length of the soak, in hours")
+    parser.add_argument("--seed", type=int, default=1, help="seed of random choices")
+    parser.add_argument("--keep", action="store_true", help="keep the result for docs/operations.md")
     parser.add_argument("--load", default=SLOW, help="options of `experiments.soak`")
     add_options(parser, timeout_s=0)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""`ccp int node`: a node of in-band telemetry on an interface."""
+"""`ccp telemetry node`: a node of in-band telemetry on an interface."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import msgspec
 import typer
 
 from broker.options import BusOptions
+from ccplane.base import options
 from ccplane.base.errors import CcpError
 from ccplane.base.pins import DEFAULT_PIN_DIR
 from telemetry.bus import Bus
@@ -37,7 +38,7 @@ from telemetry.status import online, sender_name
 
 FAILED: Final = 1
 SUFFIX: Final = "-sink"
-"""An agent or receiver on the same host is another sender, and has the host's name."""
+"""Follows the host name in the sender name: the agent of the same host already uses the host name."""
 
 Take = Callable[[bytes], object]
 
@@ -45,74 +46,114 @@ _US_PER_MS: Final = 1000
 
 
 def node(
-    interface: Annotated[str, typer.Argument(help="The interface, in this network namespace.")],
+    interface: Annotated[str, typer.Argument(metavar="INTERFACE", help="Network interface.")],
     role: Annotated[
-        str, typer.Option(help="What it is, of source, transit, sink and reader, with commas between.")
+        str,
+        typer.Option(metavar="ROLES", help=f"Comma-separated roles: {', '.join(ROLES)}."),
     ] = ",".join(DEFAULT_ROLES),
-    node_id: Annotated[int, typer.Option(min=0, max=(1 << 24) - 2, help="Its number in traces.")] = 1,
+    node_id: Annotated[
+        int, typer.Option(min=0, max=(1 << 24) - 2, help="ID of this node in the packets' traces.")
+    ] = 1,
     every: Annotated[
         int,
-        typer.Option(min=1, help="Source: one in so many (super-)packets of a flow carries telemetry."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Source: add telemetry to one in N packets of a flow; a GSO packet counts once.",
+        ),
     ] = 1,
-    max_nodes: Annotated[int, typer.Option(min=1, help="Source: room for so many nodes.")] = 3,
+    max_nodes: Annotated[
+        int, typer.Option(min=1, help="Source: number of nodes on the path to reserve space for.")
+    ] = 3,
     wireless: Annotated[
-        bool, typer.Option("--wireless", help="Source: room for what wireless nodes have to say.")
+        bool, typer.Option("--wireless", help="Source: reserve space for the data of wireless nodes.")
     ] = False,
     tcp_state: Annotated[
-        bool, typer.Option(help="Source: packets carry the congestion window of the sender.")
+        bool,
+        typer.Option(
+            help="Source: add the sender's congestion window to the packets.",
+            rich_help_panel=options.ADVANCED,
+        ),
     ] = True,
     per_packet: Annotated[
         bool,
-        typer.Option("--per-packet", help="Source: headers for each packet, and no super-packets (slow)."),
+        typer.Option(
+            "--per-packet",
+            help="Source: give each packet its own headers, instead of one copy per GSO packet (slow).",
+            rich_help_panel=options.ADVANCED,
+        ),
     ] = False,
     to: Annotated[
-        str, typer.Option(help="Source: only packets to this prefix. Telemetry must not leave the domain.")
+        str,
+        typer.Option(
+            "--to-prefix",
+            metavar="PREFIX",
+            help="Source: add telemetry only to packets to this prefix; it must not leave your domain.",
+        ),
     ] = "::/0",
     trusted: Annotated[
         str,
-        typer.Option("--from", help="Reads only what senders in this prefix say; takes off the rest."),
+        typer.Option(
+            "--from-prefix",
+            metavar="PREFIX",
+            help="Sink, reader: read telemetry from this prefix only; remove all other telemetry unread.",
+        ),
     ] = "::/0",
     echo: Annotated[
         bool,
         typer.Option(
-            "--echo", help="Sink: ACKs tell sources of the path. Source: asks for that, and reads it."
+            "--echo",
+            help="Sink: return the path's state to sources in ACKs. Source: request and read these echoes.",
         ),
     ] = False,
-    namespace_id: Annotated[int, typer.Option(min=0, max=0xFFFF, help="IOAM namespace of all roles.")] = 0,
-    interval_ms: Annotated[int, typer.Option(min=1, help="Sink: time between summaries.")] = 10,
+    namespace_id: Annotated[
+        int,
+        typer.Option(
+            min=0, max=0xFFFF, help="IOAM namespace, for all roles.", rich_help_panel=options.ADVANCED
+        ),
+    ] = 0,
+    interval_ms: Annotated[
+        int, options.duration("--interval", unit="ms", help="Sink: time between summaries", min=1, whole=True)
+    ] = options.in_unit(10, "ms"),
     nodes: Annotated[
-        Path | None, typer.Option(help="Sink: what nodes mean by their numbers, a YAML file.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Sink: YAML file with the names and queues of the nodes by ID (docs/inband.md).",
+        ),
     ] = None,
-    records: Annotated[
-        Path | None, typer.Option(help="Sink: a CSV file with a row for each packet and node on its way.")
+    out: Annotated[
+        Path | None, options.out("Sink: CSV file with one row for each packet and node.", metavar="FILE")
     ] = None,
-    broker: Annotated[
-        str | None,
-        typer.Option(help="Sink: publish to it: mqtt://[USER[:PASSWORD]@]HOST[:PORT], or mqtts://."),
-    ] = None,
+    broker: Annotated[str | None, options.broker("Sink: telemetry bus to publish summaries to")] = None,
     sender: Annotated[
-        str | None,
-        typer.Option(help="Sink: its name on the bus (the broker's user, or this host's name and -sink)."),
+        str | None, options.sender(f"the broker's user, or HOSTNAME{SUFFIX}", panel=options.ADVANCED)
     ] = None,
     pin_dir: Annotated[
-        str, typer.Option(help="Reader: pin directory of the agent whose flows get the echoes.")
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="Reader: pin directory of the agent whose flows receive the echoes.",
+            rich_help_panel=options.ADVANCED,
+        ),
     ] = DEFAULT_PIN_DIR,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Sink: print summaries, a JSON object each, one line each.")
+        bool, typer.Option("--json", help="Sink: print summaries as JSON, one object per line.")
     ] = False,
 ) -> None:
-    """Be a source, transit or sink of in-band telemetry on an interface, until Ctrl-C.
+    """Add, fill, remove or read in-band telemetry in the packets of an interface, until Ctrl-C.
 
-    What leaves the interface gets headers (source) and this node's data (transit); what comes has its
-    headers taken off, and is summed up for each flow (sink). Needs root: it loads programs into the kernel,
-    and a source lowers the IPv6 MTU. All is put back at the end; after a kill, by the next node here.
+    A source adds headers to outgoing packets, a transit node writes its data into
+    them, a sink removes them from incoming packets and summarises each flow.
+    Needs root: it loads programs into the kernel, and a source lowers the IPv6 MTU.
+    All changes are undone at the end; after a kill, by the next node on the interface.
     """
     try:
         spec = NodeSpec(
             roles=_roles(role, echo),
             node_id=node_id,
-            to=_prefix(to, "--to"),
-            trusted=_prefix(trusted, "--from"),
+            to=_prefix(to, "--to-prefix"),
+            trusted=_prefix(trusted, "--from-prefix"),
             source=SourceOptions(
                 namespace_id=namespace_id,
                 max_nodes=max_nodes,
@@ -130,8 +171,8 @@ def node(
             pin_dir=pin_dir,
         )
         with _taking(broker, sender, as_json) as take, _stopping() as stopped:
-            counters = _run(interface, spec, records, take, stopped)
-        typer.echo(told(counters), err=True)
+            counters = _run(interface, spec, out, take, stopped)
+        typer.echo(summary(counters), err=True)
     except CcpError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None
@@ -142,7 +183,9 @@ def _roles(text: str, echo: bool) -> tuple[Role, ...]:
     if echo and "source" in names:
         names = tuple(dict.fromkeys([*names, "reader"]))
     if unknown := [name for name in names if name not in ROLES]:
-        raise NodeError("int.bad_option", f"no role `{unknown[0]}`", "--role", "", ", ".join(ROLES))
+        raise NodeError(
+            "int.bad_option", f"no role `{unknown[0]}`", "--role", "", f"choose of {', '.join(ROLES)}"
+        )
     return cast(tuple[Role, ...], names)
 
 
@@ -151,13 +194,17 @@ def _prefix(text: str, option: str) -> ipaddress.IPv6Network:
         return ipaddress.IPv6Network(text)
     except ValueError as error:
         raise NodeError(
-            "int.bad_option", f"`{text}` is no IPv6 prefix", option, str(error), "fd00::/8"
+            "int.bad_option",
+            f"`{text}` is not an IPv6 prefix",
+            option,
+            str(error),
+            "write a prefix such as fd00::/8",
         ) from None
 
 
 @contextlib.contextmanager
 def _taking(broker: str | None, sender: str | None, as_json: bool) -> Iterator[Take]:
-    """Give what takes what a sink writes."""
+    """Yield the function that receives the sink's output."""
     with contextlib.ExitStack() as stack:
         copy = None
         if as_json:
@@ -165,8 +212,8 @@ def _taking(broker: str | None, sender: str | None, as_json: bool) -> Iterator[T
         if broker is None:
             yield _nowhere if copy is None else copy.write
             return
-        way = BusOptions.from_url(broker)
-        bus = Bus(way, sender=sender or sender_name(way, SUFFIX), status=online("sink"))
+        address = BusOptions.from_url(broker)
+        bus = Bus(address, sender=sender or sender_name(address, SUFFIX), status=online("sink"))
         stack.callback(bus.stop)
         bus.start()
         yield Publisher(bus, copy=copy).feed
@@ -178,7 +225,7 @@ def _nowhere(_chunk: bytes) -> None:
 
 @contextlib.contextmanager
 def _stopping() -> Iterator[int]:
-    """Give a descriptor that can be read from once Ctrl-C or SIGTERM came."""
+    """Yield a descriptor that becomes readable on Ctrl-C or SIGTERM."""
     here, there = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         with on_signals(lambda: os.write(there, b"\0")):
@@ -189,7 +236,7 @@ def _stopping() -> Iterator[int]:
 
 
 def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopped: int) -> Counters:
-    """Be the node until there is something to read from `stopped`."""
+    """Run the node until `stopped` is readable."""
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     with open(reading, "rb", buffering=0) as lines, open(writing, "wb", buffering=0) as summaries:
         with InterfaceNode(interface, spec, summaries.fileno(), records=records) as running:
@@ -207,12 +254,12 @@ def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopp
                     refresh_s = time.monotonic() + running.refresh()
                     if records is not None and not disk_is_full and running.counters().records_lost:
                         disk_is_full = True
-                        typer.echo(f"{records} cannot be written: rows are lost from now on", err=True)
+                        typer.echo(f"cannot write to {records}: further rows are lost", err=True)
         take(lines.read() or b"")
         return running.counters()
 
 
-def told(counters: Counters) -> str:
-    """Return what happened, without what did not."""
+def summary(counters: Counters) -> str:
+    """Return all counters that are not zero, as text."""
     counted = msgspec.structs.asdict(counters).items()
     return ", ".join(f"{name} {count}" for name, count in counted if count) or "no packets"

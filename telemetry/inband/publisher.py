@@ -1,12 +1,12 @@
-"""Brings the summaries of sinks to the bus.
+"""`ccp telemetry publish`: publish the summaries of sinks on the telemetry bus.
 
-Sinks write a line of JSON a summary (`native/ccp-int`), into a pipe as a rule. `Publisher` reads them there
-and publishes them; in a process of its own:
+Sinks (`native/ccp-int`) write one JSON line per summary, usually into a pipe. `Publisher` reads and publishes
+them; as a process:
 
-    python -m telemetry.inband.publisher --fd 5 --broker mqtt://127.0.0.1 --sender sink
+    ccp telemetry publish --fd 5 --broker mqtt://127.0.0.1 --sender sink
 
-It says `{"connected": true}` on its standard output once the broker is there, and ends with its input: then
-it says what it counted.
+The process prints `{"connected": true}` when the broker is connected. At the end of its input it prints its
+counters and exits.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import msgspec
 import typer
 
 from broker.options import BusOptions
+from ccplane.base import options
 from ccplane.base.errors import CcpError
 from telemetry.bus import Bus
 from telemetry.codec import MAX_BYTES
@@ -28,20 +29,20 @@ from telemetry.status import online
 
 READ_BYTES: Final = 1 << 16
 CONNECT_S: Final = 10.0
-"""How long the broker may take [s]."""
+"""Time limit for the connection [s]."""
 FLUSH_S: Final = 5.0
-"""How long what is left in the end may take to leave [s]."""
+"""Time limit for sending the queued messages at the end [s]."""
 
 _SUMMARY: Final = msgspec.json.Decoder(IntSummary)
 
 
 class Counters(msgspec.Struct):
-    """What a publisher did.
+    """Counters of a publisher.
 
     Attributes:
         published: Summaries given to the bus.
-        unreadable: Lines that are no summary.
-        dropped: Summaries that left the bus' queue for newer ones, or were lost with the connection.
+        unreadable: Lines that are not valid summaries.
+        dropped: Summaries that newer ones displaced from the queue, or that were lost with the connection.
     """
 
     published: int = 0
@@ -50,19 +51,19 @@ class Counters(msgspec.Struct):
 
 
 class Publisher:
-    """Publishes summaries that come as lines.
+    """Publishes summaries that arrive as lines.
 
     Attributes:
-        counters: What it did so far.
+        counters: Its counters.
     """
 
     def __init__(self, bus: Bus, *, copy: BinaryIO | None = None, ttl_ms: int | None = None) -> None:
-        """Take a bus that is started, or will be.
+        """Publish on a bus, which the caller starts.
 
         Args:
-            bus: Where to publish.
-            copy: A file that gets all lines as they are, too.
-            ttl_ms: How long a summary is true [ms]; None for what the table of topics says.
+            bus: The bus.
+            copy: File that also receives all lines, unchanged.
+            ttl_ms: Lifetime of a summary [ms]; None for the default of its topic.
         """
         self._bus = bus
         self._copy = copy
@@ -72,13 +73,13 @@ class Publisher:
         self.counters = Counters()
 
     def run(self, fd: int) -> None:
-        """Read a blocking descriptor until its end, and publish what comes."""
+        """Read a blocking descriptor until its end, and publish its lines."""
         while chunk := os.read(fd, READ_BYTES):
             self.feed(chunk)
         self.end()
 
     def feed(self, chunk: bytes) -> None:
-        """Publish the lines that end within these octets; the rest waits for more."""
+        """Publish the lines that end within these bytes; keep the incomplete rest."""
         if self._copy is not None:
             self._copy.write(chunk)
         *lines, self._rest = (self._rest + chunk).split(b"\n")
@@ -88,7 +89,7 @@ class Publisher:
             self._rest, self._too_long = b"", True
 
     def end(self) -> None:
-        """Publish what has no end of a line; nothing more comes."""
+        """Publish an incomplete last line."""
         if self._rest:
             self._line(self._rest)
             self._rest = b""
@@ -107,13 +108,23 @@ class Publisher:
         self.counters.dropped = self._bus.counters.connection.samples_dropped
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command(
+    epilog=options.examples(
+        "ccp telemetry publish --fd 0 --broker mqtt://127.0.0.1 --sender sink < summaries"
+    )
+)
 def main(
-    fd: Annotated[int, typer.Option(min=0, help="Descriptor to read summaries from.")],
-    broker: Annotated[str, typer.Option(help="mqtt://[USER[:PASSWORD]@]HOST[:PORT], or mqtts://.")],
-    sender: Annotated[str, typer.Option(help="Name on the bus.")],
-    copy: Annotated[Path | None, typer.Option(help="File to which all lines are appended, too.")] = None,
+    fd: Annotated[int, typer.Option(min=0, help="File descriptor to read from.")],
+    broker: Annotated[str, options.broker()],
+    sender: Annotated[str, typer.Option(metavar="NAME", help="Name of this sender on the telemetry bus.")],
+    copy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also append all lines to this file.")
+    ] = None,
 ) -> None:
-    """Publish the summaries that come from a descriptor until it ends."""
+    """Publish in-band telemetry summaries, one JSON line each, from a file descriptor until it ends."""
     try:
         bus = Bus(BusOptions.from_url(broker), sender=sender, status=online("sink"))
         bus.start()
@@ -140,4 +151,4 @@ def _publish(bus: Bus, fd: int, copy: Path | None) -> Counters:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

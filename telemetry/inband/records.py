@@ -93,7 +93,7 @@ def _unreadable(path: Path, why: object) -> InbandError:
         "this is not a file of records",
         str(path),
         str(why),
-        "give a file written by a sink with --records",
+        "give a file that a sink wrote with --out",
     )
 
 

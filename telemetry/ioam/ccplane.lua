@@ -1,5 +1,5 @@
 -- Wireshark and tshark: dissector of ccplane's experimental IPv6 options (docs/ioam.md).
---   tshark -X lua_script:"$(ccp ioam dissector)" -r capture.pcap -O ccplane
+--   tshark -X lua_script:"$(ccp telemetry dissector)" -r capture.pcap -O ccplane
 
 local ccplane = Proto("ccplane", "ccplane's options")
 

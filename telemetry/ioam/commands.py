@@ -1,4 +1,4 @@
-"""`ccp ioam`: in-band telemetry in files of captured packets."""
+"""`ccp telemetry decode` and `ccp telemetry dissector`: in-band telemetry in captured packets."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from ccplane.base import options
 from ccplane.base.errors import CcpError
 from telemetry.ioam import show
 from telemetry.ioam.codec import CaptureReader
 from telemetry.ioam.errors import IoamError
 from telemetry.ioam.model import Problem, TimestampFormat
 
-app = typer.Typer(help="In-band telemetry (IOAM) in captured packets.", no_args_is_help=True)
+app = typer.Typer(
+    help="In-band telemetry (IOAM) in captured packets.", no_args_is_help=True, add_completion=False
+)
 
 FAILED: Final = 1
 DISSECTOR: Final = Path(__file__).with_name("ccplane.lua")
@@ -25,19 +28,26 @@ def ioam() -> None:
     """In-band telemetry (IOAM) in captured packets."""
 
 
-@app.command()
+@app.command(
+    epilog=options.examples("ccp telemetry decode capture.pcap", "ccp telemetry decode capture.pcap --json")
+)
 def decode(
-    file: Annotated[Path, typer.Argument(help="A capture, pcap or pcapng, as tcpdump -w writes it.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Capture file, pcap or pcapng, such as from tcpdump -w.")
+    ],
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object a packet, one line each; null is missing.")
+        bool,
+        typer.Option("--json", help="Print JSON, one object per line and packet; missing values are null."),
     ] = False,
     timestamps: Annotated[
-        str, typer.Option(help="How the domain's nodes write times: posix (as Linux does), ptp or ntp.")
+        str,
+        typer.Option(metavar="FORMAT", help="Timestamp format of the nodes: posix (Linux), ptp or ntp."),
     ] = "posix",
 ) -> None:
-    """Print all telemetry of a capture: packet, time, flow, options, and what each node said.
+    """Print the in-band telemetry in a capture: packet, time, flow, options, and the data of each node.
 
-    Malformed options are shown with the reason. Exit status 1: the file cannot be read, or not to its end.
+    Malformed options are printed with the reason. Exit code 1: the file could not be
+    read completely.
     """
     try:
         broken = _decode(file, as_json, _format(timestamps))
@@ -49,16 +59,18 @@ def decode(
         raise typer.Exit(FAILED)
 
 
-@app.command()
+@app.command(epilog=options.examples("wireshark -X lua_script:$(ccp telemetry dissector) capture.pcap"))
 def dissector() -> None:
-    """Print where the dissector for Wireshark is that shows ccplane's own options."""
+    """Print the path of the Wireshark dissector for ccplane's own options."""
     typer.echo(DISSECTOR)
 
 
 def _format(name: str) -> TimestampFormat:
     formats: dict[str, TimestampFormat] = {"posix": "posix", "ptp": "ptp", "ntp": "ntp"}
     if name not in formats:
-        raise IoamError("ioam.bad_option", f"no timestamps `{name}`", "--timestamps", "", "posix, ptp or ntp")
+        raise IoamError(
+            "ioam.bad_option", f"no timestamp format `{name}`", "--timestamps", "", "choose posix, ptp or ntp"
+        )
     return formats[name]
 
 

@@ -1,7 +1,7 @@
 """The receiver agent: measures at the receiving end of a path, and reports to the sending end.
 
 Entry points: `telemetry.receiver.receiver.Receiver` (measures), `telemetry.receiver.probing.Responder`
-(answers UDP probes); `telemetry.commands` has the command `ccp receive`.
+(answers UDP probes); `telemetry.commands` has the command `ccp telemetry receive`.
 
 Modules without I/O, with the clock as an argument: `windows` (per-peer data), `flows` (the same per
 connection), `series` (counters over windows), `rtt` (percentiles), `tcp` (counters of sockets), `arrivals`

@@ -1,4 +1,4 @@
-"""The output of `ccp receive`: a table, lines of JSON, or nothing."""
+"""The output of `ccp telemetry receive`: a table, lines of JSON, or nothing."""
 
 from __future__ import annotations
 
@@ -88,6 +88,6 @@ def json_line(body: ReceiverSignal | RegimeDecision, moment: Moment, **more: obj
 def _note(bus: Bus | None) -> str:
     if bus is None:
         return ""
-    state = "connected" if bus.connected else f"away for {bus.away_s:.0f} s"
+    state = "connected" if bus.connected else f"disconnected for {bus.away_s:.0f} s"
     dropped = bus.counters.connection.samples_dropped
     return f"broker {state}" + (f", {dropped} signals dropped" if dropped else "")

@@ -22,7 +22,7 @@ from telemetry.schema import canonical
 Kind = Literal["icmp", "udp"]
 
 DEFAULT_PORT: Final = 4717
-"""UDP port of `ccp receive --respond`."""
+"""UDP port of `ccp telemetry receive --respond`."""
 
 _FAMILIES: Final = {4: socket.AF_INET, 6: socket.AF_INET6}
 _PROTOCOLS: Final = {4: socket.IPPROTO_ICMP, 6: socket.IPPROTO_ICMPV6}
@@ -113,7 +113,7 @@ def _icmp_socket(version: int) -> tuple[socket.socket, bool]:
             f"IPv{version}",
             "this user's group is not in the sysctl net.ipv4.ping_group_range, and CAP_NET_RAW is missing",
             "`sysctl net.ipv4.ping_group_range='0 2147483647'`, or `--probe udp` with "
-            "`ccp receive --respond` at the peer",
+            "`ccp telemetry receive --respond` at the peer",
         ) from error
     kind = echo.ICMP_ECHO_REPLY[version]  # a set bit blocks its message type
     if version == 4:

@@ -58,7 +58,7 @@ def render(
 
 
 def _place(signal: ReceiverSignal) -> tuple[str, bool]:
-    """Sort a peer's signal before those of its flows, and these as they came."""
+    """Sort key: a peer's signal, then those of its flows."""
     return signal.peer, signal.flow is not None
 
 

@@ -1,4 +1,4 @@
-"""`ccp regime`: the regime detector over recorded series."""
+"""`ccp regime`: publish decisions, and replay recorded series."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from ccplane.base import options
 from ccplane.base.errors import CcpError
 from telemetry.regime.detector import Detector, DetectorOptions, Verdict
 from telemetry.regime.modes import MODES, mode_of, with_settings
 from telemetry.regime.tell import tell
 from telemetry.regime.trace import read_trace
 
-app = typer.Typer(help="Congestion regimes, as R-Hybrid tells them apart.", no_args_is_help=True)
+app = typer.Typer(
+    help="Publish, replay and apply congestion regimes: whether a path is shared (R-Hybrid).",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 FAILED: Final = 1
 _NAMES: Final = ", ".join(DetectorOptions.__struct_fields__)
@@ -22,39 +27,41 @@ _NAMES: Final = ", ".join(DetectorOptions.__struct_fields__)
 
 @app.callback()
 def regime() -> None:
-    """Congestion regimes, as R-Hybrid tells them apart."""
+    """Publish, replay and apply congestion regimes: whether a path is shared (R-Hybrid)."""
 
 
-app.command("tell")(tell)
+app.command(
+    "publish",
+    epilog=options.examples(
+        "ccp regime publish SHARED --peer 10.0.0.1 --address 10.0.0.2 --broker mqtt://10.0.0.1 --ttl 10min"
+    ),
+)(tell)
 
 
-@app.command()
+@app.command(epilog=options.examples("ccp regime replay series.csv --mode fast -p delta_ms=5"))
 def replay(
     trace: Annotated[
         Path,
         typer.Argument(
-            metavar="TRACE.csv",
-            help="Series with t_s, rtt_tail_ms, ce_marks, retransmits, and rtt_min_ms if there is one; an "
-            "empty field is a missing sample.",
+            metavar="FILE",
+            help="CSV file with columns t_s, rtt_tail_ms, ce_marks, retransmits and, optionally, rtt_min_ms; "
+            "an empty field is a missing sample.",
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object an interval.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, one object per line and interval.")
+    ] = False,
     mode: Annotated[
-        str, typer.Option(help=f"Parameters of this mode of `ccp receive`: {', '.join(MODES)}.")
+        str, typer.Option(metavar="MODE", help=f"Preset of the detector: {', '.join(MODES)}.")
     ] = "paper",
     settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help=f"A parameter of the detector, as `ccp receive --regime-set`: {_NAMES}.",
-        ),
+        list[str] | None, options.param(f"Set a parameter of the detector: {_NAMES}; repeatable.")
     ] = None,
 ) -> None:
-    """Print what the detector makes of a recorded series, interval by interval.
+    """Print the decisions of the regime detector for a recorded series, one line per interval.
 
-    An interval scores 1 if it looks congested; the density is the share of the window that does. Nothing but
-    the times in the file counts, so that a day is replayed in a moment.
+    An interval scores 1 if it looks congested. The density is the fraction of intervals
+    in the window that score 1. Replaying takes seconds: only the times in the file count.
     """
     try:
         detector = Detector(with_settings(mode_of(mode).options, settings or ()))

@@ -1,4 +1,4 @@
-"""`ccp regime tell`: a decision published by hand, or by another channel's last step at the sender."""
+"""`ccp regime publish`: publish one decision, manually or from another channel."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import typer
 
 from broker import topics
 from broker.options import BusOptions
+from ccplane.base import options
 from ccplane.base.errors import CcpError
 from telemetry.bus import Bus, wall_us
 from telemetry.regime.errors import RegimeError
 from telemetry.schema import MAX_TTL_MS, RegimeDecision
 
 CONNECT_S: Final = 10.0
-"""How long the broker may take [s]."""
+"""Time limit for the connection [s]."""
 FLUSH_S: Final = 5.0
-"""How long it may take to acknowledge the decision [s]."""
-PREFIX: Final = "tell-"
-"""Of a sender's name. The receiver's address is behind it: the broker keeps the last word on each of them."""
+"""Time limit for the acknowledgement [s]."""
+PREFIX: Final = "publish-"
+"""Precedes the receiver's address in the sender name: the broker retains the last decision of each sender."""
 
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 _FAILED: Final = 1
@@ -29,38 +30,48 @@ _FAILED: Final = 1
 
 def tell(
     regime: Annotated[str, typer.Argument(metavar="REGIME", help="SINGLE_OWNER or SHARED.")],
-    peer: Annotated[str, typer.Option(help="Address of the data sender.")],
-    broker: Annotated[str, typer.Option(help="mqtt://[USER[:PASSWORD]@]HOST[:PORT], or mqtts://.")],
+    peer: Annotated[str, typer.Option(metavar="ADDRESS", help="Address of the data sender.")],
+    broker: Annotated[str, options.broker()],
     address: Annotated[
-        str | None, typer.Option(help="Address of the receiver (all that the sender sends to).")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Address of the receiver.", show_default="all receivers"),
     ] = None,
     ttl_ms: Annotated[
-        int | None, typer.Option(min=1, max=MAX_TTL_MS, help="How long it is true (60000).")
+        int | None,
+        options.duration(
+            "--ttl",
+            unit="ms",
+            help="Lifetime of the decision",
+            min=1,
+            max=MAX_TTL_MS,
+            whole=True,
+            show_default="60s",
+        ),
     ] = None,
-    reason: Annotated[str, typer.Option(help="Why, for people.")] = "told",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Human-readable reason.")] = "manual",
     sender: Annotated[
-        str | None, typer.Option(help="Name on the bus (the broker's user, or tell- and the receiver).")
+        str | None, options.sender(f"the broker's user, or {PREFIX}ADDRESS", panel=options.ADVANCED)
     ] = None,
 ) -> None:
-    """Publish which regime a path is in, once; it ends when the broker has it."""
+    """Publish whether a path is shared, once, and exit when the broker has acknowledged it."""
     try:
-        way = BusOptions.from_url(broker)
+        place = BusOptions.from_url(broker)
         decision = _decision(regime.upper(), peer, address, reason)
-        name = sender or way.user or PREFIX + _NO_NAME.sub("-", address or topics.HOST)
-        publish_once(way, name, decision, ttl_ms)
+        name = sender or place.user or PREFIX + _NO_NAME.sub("-", address or topics.HOST)
+        publish_once(place, name, decision, ttl_ms)
     except CcpError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(_FAILED) from None
 
 
 def publish_once(way: BusOptions, sender: str, decision: RegimeDecision, ttl_ms: int | None) -> None:
-    """Publish a decision, and wait until the broker has it.
+    """Publish a decision, and wait until the broker has acknowledged it.
 
     Args:
-        way: Which broker.
-        sender: Our name on the bus.
-        decision: What to say.
-        ttl_ms: How long it is true [ms]; None for what the table of topics says.
+        way: The broker.
+        sender: Name on the bus.
+        decision: The decision.
+        ttl_ms: Lifetime [ms]; None for the default of its topic.
 
     Raises:
         BusError: `bus.not_connected`, `bus.bad_name` or `bus.tls_files`.
@@ -76,15 +87,15 @@ def publish_once(way: BusOptions, sender: str, decision: RegimeDecision, ttl_ms:
         if not answered or bus.counters.connection.refused:
             raise RegimeError(
                 "regime.not_told",
-                "the broker has not taken the decision",
+                "the broker did not accept the decision",
                 str(way),
-                f"it does not let `{sender}` publish" if answered else f"no answer within {FLUSH_S:g} s",
-                "see the broker's log; with an access list, the sender's name must be the user's",
+                f"it does not allow `{sender}` to publish" if answered else f"no answer within {FLUSH_S:g} s",
+                "see the broker's log; with an access list, the sender's name must equal the user's",
             )
 
 
 def _decision(regime: str, peer: str, address: str | None, reason: str) -> RegimeDecision:
-    """Return a decision that whoever receives it will find valid."""
+    """Return a valid decision."""
     fields = {
         "regime": regime,
         "peer": peer,
@@ -97,7 +108,7 @@ def _decision(regime: str, peer: str, address: str | None, reason: str) -> Regim
     except msgspec.ValidationError as error:
         raise RegimeError(
             "regime.bad_option",
-            f"no such decision: {error}",
+            f"this is not a valid decision: {error}",
             "REGIME, --peer, --address, --reason",
-            fix="ccp regime tell SHARED --peer 10.0.0.1 --address 10.0.0.2 --broker mqtt://127.0.0.1",
+            fix="ccp regime publish SHARED --peer 10.0.0.1 --address 10.0.0.2 --broker mqtt://127.0.0.1",
         ) from None

@@ -164,7 +164,7 @@ def test_from_the_command_line_users_are_required_on_other_addresses() -> None:
     )
     assert done.returncode == 1
     assert "bus.users_required" in done.stderr
-    assert "python -m broker.users" in done.stderr
+    assert "ccp bus user add" in done.stderr
 
 
 def test_a_broker_that_dies_is_started_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""`ccp regime tell` through a broker."""
+"""`ccp regime publish` through a broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATH = ("--peer", "10.0.0.1", "--address", "10.0.0.2")
 
 
 def tell(*words: str) -> Result:
-    return CliRunner().invoke(app, ["tell", *words])
+    return CliRunner().invoke(app, ["publish", *words])
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_decision_reaches_who_listens_and_who_comes_later(broker: TestBroker) 
     way = broker.options("recv")
     url = f"mqtt://{way.user}:{way.password}@{way.host}:{way.port}"
     heard: list[Sample] = []
-    result = tell("single_owner", *PATH, "--broker", url, "--ttl-ms", "30000", "--reason", "it is quiet")
+    result = tell("single_owner", *PATH, "--broker", url, "--ttl", "30000", "--reason", "it is quiet")
     assert result.exit_code == 0, result.output
     inbox = Inbox(broker.options("host-a"), sender="host-a", kinds=("regime_decision",))
     inbox.start()
@@ -63,7 +63,7 @@ def test_the_broker_keeps_the_last_word_on_each_receiver() -> None:
             wait_until(lambda: heard.extend(inbox.drain()) or len(heard) == 3, "all decisions")
         finally:
             inbox.stop()
-    assert {sample.sender for sample in heard} == {"tell-10.0.0.2", "tell-fd00--2", "tell-host"}
+    assert {sample.sender for sample in heard} == {"publish-10.0.0.2", "publish-fd00--2", "publish-host"}
 
 
 def test_a_broker_that_refuses_is_an_error(broker: TestBroker) -> None:
@@ -72,7 +72,7 @@ def test_a_broker_that_refuses_is_an_error(broker: TestBroker) -> None:
             broker.options("recv"), "another", RegimeDecision(regime="SHARED", peer="10.0.0.1"), None
         )
     assert caught.value.slug == "regime.not_told"
-    assert "does not let `another` publish" in str(caught.value)
+    assert "does not allow `another` to publish" in str(caught.value)
 
 
 def test_no_broker_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import paho.mqtt.client as mqtt
 import pytest
+from typer.testing import CliRunner
 
 from broker.embedded import SETTINGS, EmbeddedBroker
 from broker.errors import BusError
-from broker.users import set_passwords
+from broker.users import app, set_passwords
 from telemetry.bus import Bus
 from tests.interop.brokers import USERS, Secrets, wait_until
 from tests.interop.test_brokers import raw_client
@@ -57,7 +58,7 @@ def test_users_made_without_mosquitto_are_let_in(secrets: Secrets, tmp_path: Pat
     users = tmp_path / "passwords"
     users.write_text("# kept\n" + secrets.users.read_text())
     done = subprocess.run(
-        [sys.executable, "-m", "broker.users", str(users), "recv", "new"],
+        [sys.executable, "-m", "broker.users", "add", str(users), "recv", "new"],
         input="chan:ged $\nä\n", text=True, capture_output=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
@@ -80,3 +81,14 @@ def test_a_user_that_cannot_be_a_sender_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BusError) as caught:
         set_passwords(tmp_path / "none/users", {"a": "x"})
     assert caught.value.slug == "bus.no_password_file"
+
+
+def test_users_are_listed_and_removed(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    set_passwords(users, {"anna": "a", "ben": "b"})
+    assert CliRunner().invoke(app, ["list", str(users)]).stdout.split() == ["anna", "ben"]
+    assert CliRunner().invoke(app, ["remove", str(users), "anna"]).exit_code == 0
+    assert CliRunner().invoke(app, ["list", str(users)]).stdout.split() == ["ben"]
+    refused = CliRunner().invoke(app, ["remove", str(users), "anna"])
+    assert refused.exit_code == 1
+    assert "bus.unknown_user" in refused.stderr

@@ -1,4 +1,4 @@
-"""`ccp receive` as a process of a lab's host, or beside it, and what it prints."""
+"""`ccp telemetry receive` as a process of a lab's host, or beside it, and what it prints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Signal = dict[str, Any]
 
 
 class Receiving:
-    """`ccp receive` while it runs.
+    """`ccp telemetry receive` while it runs.
 
     Attributes:
         how: What it said of its sources.
@@ -60,8 +60,8 @@ class Receiving:
 
 @contextlib.contextmanager
 def receiving(host: Host, *options: str, outside: bool = False) -> Iterator[Receiving]:
-    """Run `ccp receive --json` in a host, or for it from where the test is."""
-    command = [CCP, "receive", "--json", *options]
+    """Run `ccp telemetry receive --json` in a host, or for it from where the test is."""
+    command = [CCP, "telemetry", "receive", "--json", *options]
     pipe = subprocess.PIPE
     if outside:
         command += ["--netns", host.namespace]

@@ -10,7 +10,7 @@ from pathlib import Path
 from ccplane.agent import service
 
 UID = 65534
-"""In place of the unit's user, which `ccp install-service` makes."""
+"""In place of the unit's user, which `ccp service install` makes."""
 _INSTALLED = {file.path.name: file.text for file in service.files(service.Service.AGENT)}
 _READABLE = """
 mount -t tmpfs tmpfs /run

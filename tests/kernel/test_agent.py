@@ -94,7 +94,7 @@ def test_an_exception_costs_one_flow_its_algorithm_and_no_other(
             assert one.law == (port % 2 == 0)
             assert (one.cwnd_bytes == 28960) == (port % 2 == 1)
         assert "Traceback" in agent.log()
-        shown = ccp("flows", "--once")
+        shown = ccp("flows")
         assert re.search(r"law \(its algorithm raised for [\d.]+ s\)", shown)
         assert re.search(r"fragile\.on_report: ValueError: on purpose \(.*fragile\.py:\d+\): 1 flows", shown)
         assert re.search(r"flow \d+ .*10\.77\.", agent.log())

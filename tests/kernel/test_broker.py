@@ -32,7 +32,7 @@ def test_an_agent_starts_its_broker_again_without_rights(tmp_path: Path) -> None
     set_passwords(users, {"recv": "r", "ben": "b"})
     options = fast(BusOptions(port=port, user="recv", password="r"))
     with running_agent(
-        "cubic", "--control", "none", "--host", "host-a", "--broker", f"embedded:{port}?users={users}"
+        "cubic", "--control", "none", "--sender", "host-a", "--broker", f"embedded:{port}?users={users}"
     ) as agent:
         (broker,) = children_of(children_of(agent.pid)[0])
         assert status_of(broker)["Uid"].split() == ["65534"] * 4

@@ -119,7 +119,7 @@ def test_a_wrong_unit_and_an_exception_are_undone_and_a_good_version_takes_over(
             assert [one["name"] for one in client.status()["algorithms"]] == ["aimd"]
         good = f"{RIGHT}# another\n"
         file.write_text(good)
-        said = ccp("reload", "aimd", "--canary", "50%", "--for", "4")
+        said = ccp("canary", "start", "aimd", "--share", "50%", "--seconds", "4")
         assert "aimd: widened after" in said
         assert client.source("aimd")["text"] == good
         assert "aimd: " in ccp("rollback", "aimd")

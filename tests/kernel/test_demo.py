@@ -20,9 +20,9 @@ from experiments.netlab.lab import list_namespaces
 
 # As the installed command `ccp`, which finds `demo` by its entry point.
 CCP = """
-from importlib.metadata import EntryPoint
 from ccplane.agent import cli
-cli.plugins = lambda: {"demo": EntryPoint("demo", "experiments.demo:app", cli.COMMANDS)}
+from ccplane.agent.front import Entry
+cli.plugins = lambda: {"demo": Entry("demo", "experiments.demo.command:app")}
 cli.main()
 """
 SECONDS = 2
@@ -46,7 +46,7 @@ def nothing_is_left(pid: int) -> bool:
 def test_figures_and_plot(tmp_path: FilePath) -> None:
     plot = tmp_path / "out" / "demo.png"
     done = subprocess.run(
-        command("--seconds", SECONDS, "--output", plot, "--json"),
+        command("--seconds", SECONDS, "--out", plot, "--json"),
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -89,7 +89,7 @@ def test_nothing_is_left_when_it_is_interrupted(
 
     reached: Callable[[int], bool] = kernel_sends if moment == "kernel/cubic" else ours_sends
     with subprocess.Popen(
-        command("--seconds", SECONDS, "--output", plot), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command("--seconds", SECONDS, "--out", plot), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         end_s = time.monotonic() + TIMEOUT_S
         while not reached(process.pid):
@@ -119,7 +119,7 @@ def test_without_privilege_one_line_says_so_when_the_kernel_is_asked_for(lost: s
 @pytest.mark.parametrize("lost", ["all", "sys_admin"])
 def test_without_privilege_the_simulator_runs_and_why_is_said(lost: str, tmp_path: FilePath) -> None:
     plot = tmp_path / "demo.svg"
-    done = without_capabilities(lost, "--seconds", SECONDS, "--output", plot, "--json")
+    done = without_capabilities(lost, "--seconds", SECONDS, "--out", plot, "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["datapath"], document["kernel"]) == ("sim", None)
@@ -130,7 +130,7 @@ def test_without_privilege_the_simulator_runs_and_why_is_said(lost: str, tmp_pat
 def test_an_agent_that_runs_already_is_named(tmp_path: FilePath) -> None:
     with running_agent("cubic") as agent:
         done = subprocess.run(
-            command("--output", tmp_path / "demo.png"), capture_output=True, text=True, timeout=TIMEOUT_S
+            command("--out", tmp_path / "demo.png"), capture_output=True, text=True, timeout=TIMEOUT_S
         )
         assert agent.running
         assert done.returncode == 2

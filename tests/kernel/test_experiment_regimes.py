@@ -36,7 +36,7 @@ def scenario() -> Scenario:
         receivers=(
             ReceiverAgent("receiver", detector={"baseline_ms": 2 * DELAY_US // 1000, "delta_ms": ROOM_MS}),
         ),
-        switches=(SocketSwitch(ORDINARY, rules=("dst={receiver}",)),),
+        switches=(SocketSwitch(ORDINARY, rules=("dst={receiver} -> destination",)),),
     )
 
 

@@ -29,9 +29,9 @@ from experiments.traffic import Http, Iperf3
 
 # As the installed command `ccp`, which finds `experiment` by its entry point.
 CCP = """
-from importlib.metadata import EntryPoint
 from ccplane.agent import cli
-cli.plugins = lambda: {"experiment": EntryPoint("experiment", "experiments.commands:app", cli.COMMANDS)}
+from ccplane.agent.front import Entry
+cli.plugins = lambda: {"experiment": Entry("experiment", "experiments.commands:app")}
 cli.main()
 """
 TIMEOUT_S = 300
@@ -256,7 +256,7 @@ def test_ctrl_c_leaves_finished_runs_and_nothing_else(tmp_path: Path, jobs: int)
     grid, out = tmp_path / "grid.yaml", tmp_path / "out"
     grid.write_text(GRID)
     with subprocess.Popen(
-        command("sweep", grid, "--out", out, "--jobs", jobs, "--set", "flows.flow.params={}"),
+        command("sweep", grid, "--out", out, "--jobs", jobs, "--param", "flows.flow.params={}"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

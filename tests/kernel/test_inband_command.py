@@ -1,4 +1,4 @@
-"""`ccp int node`: settings of interfaces, the way to the bus, refusals, and what kernels say of queues."""
+"""`ccp telemetry node`: settings of interfaces, publishing, refusals, and queue lengths of kernels."""
 
 from __future__ import annotations
 

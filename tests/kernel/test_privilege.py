@@ -132,7 +132,7 @@ def test_agents_of_different_users_follow_each_other(wire: NetworkPath, readable
         agent = AgentProcess([str(file), *options])
         try:
             iperf3(wire.sender, wire.receiver, congestion="ccp", duration_s=1)
-            done = subprocess.run(ccp("reload", "--pin-dir", PIN_DIR), capture_output=True, text=True)
+            done = subprocess.run(ccp("load", "--pin-dir", PIN_DIR), capture_output=True, text=True)
             assert done.returncode == 0, done.stdout + done.stderr
         finally:
             last = agent.stop()

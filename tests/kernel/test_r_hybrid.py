@@ -156,7 +156,7 @@ def test_each_flow_of_a_process_follows_its_own_receiver(net: EmulatedNetwork) -
         url = f"mqtt://{broker.options.host}:{broker.options.port}"
         options = "--broker", url, "--param", f"stale_ms={STALE_MS}"
         # On a busy machine an agent that is late would have its programs started anew.
-        agent = stack.enter_context(running_agent("r_hybrid", *options, "--heartbeat-timeout-ms", "5000"))
+        agent = stack.enter_context(running_agent("r_hybrid", *options, "--heartbeat-timeout", "5000"))
         client = stack.enter_context(Client(control_socket(PIN_DIR)))
         flows = Flows(client, stack.enter_context(client.stream()))
 

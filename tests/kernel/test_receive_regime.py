@@ -1,4 +1,4 @@
-"""`ccp receive --regime` on real paths, and retransmissions as the receiver infers them."""
+"""`ccp telemetry receive --regime` on real paths, and retransmissions as the receiver infers them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ pytestmark = pytest.mark.kernel(struct_ops=False)
 RETRANS, REORDERED = 100, 224  # offsets of tcpi_total_retrans and tcpi_rcv_ooopack in struct tcp_info
 RATE_BYTES_PER_S = 12.5e6
 
-OFTEN = ("--probe", "none", "--interval-ms", "250", "--per-flow")
+OFTEN = ("--probe", "none", "--interval", "250", "--per-flow")
 DELTA_MS, COOLDOWN_S = 15, 0.5
 SET = (f"delta_ms={DELTA_MS}", f"cooldown_s={COOLDOWN_S}")
-FAST = ("--regime", "--regime-mode", "fast", "--regime-set", SET[0], "--regime-set", SET[1])
+FAST = ("--regime", "--regime-mode", "fast", "--param", SET[0], "--param", SET[1])
 
 
 # --- decisions ---------------------------------------------------------------------------------------------

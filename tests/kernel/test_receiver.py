@@ -1,4 +1,4 @@
-"""`ccp receive` on real sockets: what it says is what the network did and what others measured."""
+"""`ccp telemetry receive` on real sockets: what it says is what the network did and what others measured."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_the_rtt_is_that_of_the_path(family: Family) -> None:
     with emulated(point_to_point(Direction(delay_us=10_000))) as net:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         peer = sender.address(family)
-        with receiving(receiver, "--peer", peer, "--interval-ms", "500", "--probe-ms", "10") as agent:
+        with receiving(receiver, "--peer", peer, "--interval", "500", "--probe-interval", "10") as agent:
             told = agent.next(4)[1:]
             for one in told:
                 assert (one["peer"], one["address"]) == (peer, receiver.address(family))
@@ -128,7 +128,7 @@ def test_a_peer_that_does_not_answer_has_no_rtt() -> None:
     with emulated(point_to_point(Direction(delay_us=1000))) as net:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         sender.set_sysctl("net.ipv4.icmp_echo_ignore_all", 1)
-        with receiving(receiver, "--peer", sender.ipv4, "--interval-ms", "300") as agent:
+        with receiving(receiver, "--peer", sender.ipv4, "--interval", "300") as agent:
             assert [one["rtt_p99_us"] for one in agent.next(2)] == [None, None]
             sender.set_sysctl("net.ipv4.icmp_echo_ignore_all", 0)
             assert agent.next(3)[-1]["rtt_min_us"] >= 2000
@@ -139,7 +139,9 @@ def test_udp_probes_measure_where_icmp_is_closed(family: Family) -> None:
     with emulated(point_to_point(Direction(delay_us=10_000))) as net:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         sender.set_sysctl("net.ipv4.icmp_echo_ignore_all", 1)
-        responder = sender.popen([CCP, "receive", "--respond", "--port", "7000"], stderr=subprocess.PIPE)
+        responder = sender.popen(
+            [CCP, "telemetry", "receive", "--respond", "--port", "7000"], stderr=subprocess.PIPE
+        )
         assert responder.stderr is not None
         assert "UDP port 7000" in responder.stderr.readline()
         options = [
@@ -149,7 +151,7 @@ def test_udp_probes_measure_where_icmp_is_closed(family: Family) -> None:
             "udp",
             "--port",
             "7000",
-            "--interval-ms",
+            "--interval",
             "500",
         ]
         with receiving(receiver, *options) as agent:
@@ -171,7 +173,7 @@ def test_unprivileged_users_measure_what_they_may_and_are_told_how_to_do_the_res
     )
     with emulated(point_to_point(Direction(delay_us=1000))) as net:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
-        command = [CCP, "receive", "--json", "--interval-ms", "200", "--peer", sender.ipv4]
+        command = [CCP, "telemetry", "receive", "--json", "--interval", "200", "--peer", sender.ipv4]
         with (
             listening(receiver) as listener,
             contextlib.closing(Connection(sender, listener)) as connection,
@@ -203,7 +205,7 @@ def test_goodput_is_what_iperf3_received_and_one_way_delay_is_the_queue() -> Non
     )
     with emulated(point_to_point(full)) as net:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
-        with receiving(receiver, "--interval-ms", "500") as agent:
+        with receiving(receiver, "--interval", "500") as agent:
             result = iperf3(sender, receiver, congestion="cubic", duration_s=5)
             signals = agent.stop()
     assert {one["peer"] for one in signals} == {sender.ipv4}
@@ -224,7 +226,7 @@ def test_without_the_probe_every_ce_mark_is_counted_once() -> None:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         for host in (sender, receiver):
             host.set_sysctl("net.ipv4.tcp_ecn", 1)
-        options = ["--peer", sender.ipv4, "--interval-ms", "250", "--no-kernel-probe"]
+        options = ["--peer", sender.ipv4, "--interval", "250", "--no-kernel-probe"]
         with receiving(receiver, *options) as agent:
             assert not any("one-way delay" in line for line in agent.how)
             iperf3(sender, receiver, congestion="cubic", duration_s=4)
@@ -245,7 +247,7 @@ def test_the_one_way_delay_varies_as_the_way_to_here_does(family: Family) -> Non
     near_us, far_us, tick_us = 5_000, 35_000, 1_000
     with emulated(point_to_point(Direction(delay_us=near_us), Direction(delay_us=1_000))) as net:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
-        options = ["--peer", sender.address(family), "--probe", "none", "--interval-ms", "200"]
+        options = ["--peer", sender.address(family), "--probe", "none", "--interval", "200"]
         with (
             listening(receiver, family) as listener,
             contextlib.closing(Connection(sender, listener)) as connection,
@@ -306,7 +308,7 @@ def test_flows_are_told_apart_and_every_mark_is_counted_at_its_flow_and_at_no_ot
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         for host in (sender, receiver):
             host.set_sysctl("net.ipv4.tcp_ecn", 1)
-        options = ["--per-flow", "--probe", "none", "--interval-ms", "250"]
+        options = ["--per-flow", "--probe", "none", "--interval", "250"]
         with (
             receiving(receiver, "--peer", sender.ipv4, *options) as agent,
             receiving(sender, *options) as other,
@@ -348,7 +350,7 @@ def test_gaps_duplicates_and_losses_are_seen_from_both_ends() -> None:
     )
     with emulated(point_to_point(lossy)) as net:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
-        with receiving(receiver, "--interval-ms", "250") as there, receiving(sender) as here:
+        with receiving(receiver, "--interval", "250") as there, receiving(sender) as here:
             result = iperf3(sender, receiver, congestion="cubic", duration_s=4)
             seen, sent = there.stop(), here.stop()
         stats = net.stats()["link>"]
@@ -366,7 +368,7 @@ def test_what_the_peer_sent_again_comes_from_the_peer_itself() -> None:
         broker, for_sender, for_receiver = add_broker_host(net.lab, sender, receiver)
         ours = ["--peer", sender.ipv4, "--broker", f"mqtt://{for_receiver}", "--sender", "here"]
         theirs = ["--peer", receiver.ipv4, "--broker", f"mqtt://{for_sender}", "--sender", "there"]
-        often = ["--interval-ms", "250"]
+        often = ["--interval", "250"]
         with (
             broker_on(broker),
             receiving(receiver, *ours, *often) as here,

@@ -141,7 +141,7 @@ def test_what_a_dead_one_switched_and_its_successor_does_not_is_given_back(peers
     ours, _ = peers.connect(peers.near)
     set_congestion(ours, "bbr")
     killed_after_switching(peers, ours)
-    with peers.switched("dport=1", treatments=PACED) as actuator:
+    with peers.switched("dport=1 -> destination", treatments=PACED) as actuator:
 
         def is_back() -> bool:
             actuator.apply({})

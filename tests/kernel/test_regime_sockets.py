@@ -138,7 +138,7 @@ def test_sockets_of_a_path_that_is_forgotten_get_back_what_they_had(peers: Peers
 def test_rules_choose_by_prefix_port_and_receiver_the_first_one_first(peers: Peers) -> None:
     near = peers.path_to(peers.near)
     by_port = f"dport=6001-6002 src={near.peer} -> {peers.near.ipv4}"
-    prefix = f"dst={network(peers.far.ipv4, 24)}"
+    prefix = f"dst={network(peers.far.ipv4, 24)} -> destination"
     (first, _), (last, _), (beyond, _) = (peers.connect(peers.far, port=port) for port in (6001, 6002, 6003))
     (ruled, _), (six, _) = peers.connect(peers.near, port=6002), peers.connect(peers.near, family="ipv6")
     for sock in (beyond, ruled, six):
@@ -157,7 +157,7 @@ def test_rules_choose_by_prefix_port_and_receiver_the_first_one_first(peers: Pee
             "reno",
             "cubic",
         ]
-    with peers.switched(f"dst={network(peers.near.ipv6, 64)}") as actuator:
+    with peers.switched(f"dst={network(peers.near.ipv6, 64)} -> destination") as actuator:
         actuator.apply({})
         new, _ = peers.connect(peers.near, family="ipv6")
         assert [congestion_of(one) for one in (six, new)] == ["reno", "reno"]
@@ -212,7 +212,7 @@ def test_a_cgroup_has_its_sockets_switched_and_those_of_the_ones_below_and_no_ot
             stack.callback(process.kill)
             assert process.stdout.readline() == "connected\n"
         near = peers.path_to(peers.near)
-        for rules, cgroup in (([f"cgroup={outer}"], None), ([], outer)):
+        for rules, cgroup in (([f"cgroup={outer} -> destination"], None), ([], outer)):
             with peers.switched(*rules, cgroup=cgroup) as actuator:
                 actuator.apply({near: ALONE})
                 assert set(ask(inside_it, "again")) == {"cubic"}
@@ -336,7 +336,7 @@ def test_the_first_entry_that_matches_decides_among_thousands(peers: Peers) -> N
     for sock in (one, other, elsewhere):
         set_congestion(sock, "cubic")
     # The rule that names a port stands before the entries of paths, which are found by their addresses.
-    with peers.switched(f"sport={port_of(one)} -> {far.address}", "dport=1-65535") as actuator:
+    with peers.switched(f"sport={port_of(one)} -> {far.address}", "dport=1-65535 -> destination") as actuator:
         actuator.apply({**strangers, near: ALONE, far: BUSY})
         assert [congestion_of(sock) for sock in (one, other, elsewhere)] == ["reno", "cubic", "reno"]
         late, _ = peers.connect(peers.near)
@@ -345,7 +345,7 @@ def test_the_first_entry_that_matches_decides_among_thousands(peers: Peers) -> N
 
 @without_ccp
 def test_what_cannot_be_a_rule_never_reaches_the_kernel(peers: Peers) -> None:
-    with peers.switched(*["dport=1"] * 5000) as actuator, pytest.raises(CcpError) as caught:
+    with peers.switched(*["dport=1 -> destination"] * 5000) as actuator, pytest.raises(CcpError) as caught:
         actuator.apply({})
     assert caught.value.slug == "switch.too_many"
     with inside(path_of(peers.sender.namespace)):
@@ -364,7 +364,10 @@ def test_where_the_kernel_has_no_dctcp_ours_takes_its_place(peers: Peers) -> Non
     peers.sender.set_sysctl("net.ipv4.tcp_ecn", 2)
     path = peers.path_to(peers.near)
     before, _ = peers.connect(peers.near)
-    with running_agent("dctcp"), peers.switched(f"dst={path.address}", treatments=DCTCP_ALONE) as actuator:
+    with (
+        running_agent("dctcp"),
+        peers.switched(f"dst={path.address} -> destination", treatments=DCTCP_ALONE) as actuator,
+    ):
         actuator.apply({})
         during, there = peers.connect(peers.near)
         assert [congestion_of(one) for one in (before, during)] == ["cubic", "cubic"]
@@ -397,7 +400,7 @@ def test_the_command_follows_the_bus_falls_back_and_puts_everything_back(peers: 
             "cubic",
             "--shared",
             "reno",
-            "--stale-ms",
+            "--stale",
             "100",
         ]
         command = subprocess.Popen(

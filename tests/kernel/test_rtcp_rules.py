@@ -70,7 +70,7 @@ def test_who_is_excepted_is_the_kernels_own_and_the_first_rule_decides(
     own: str, family: int, peers: Peers
 ) -> None:
     near, far = peers.near, peers.far
-    with attached(f"dst={near.ipv4} -> except", "dst=0.0.0.0/0"):
+    with attached(f"dst={near.ipv4} -> except", "dst=0.0.0.0/0 -> limit"):
         there = served(peers, near, f"rtcp_{own}", family=family)
         here = served(peers, far, f"rtcp_{own}", family=family)
         assert [congestion_of(one) for one in (there, here)] == [own, f"rtcp_{own}"]
@@ -80,7 +80,7 @@ def test_who_is_excepted_is_the_kernels_own_and_the_first_rule_decides(
 
 
 def test_who_no_rule_is_for_is_bounded_only_where_all_rules_are_exceptions(peers: Peers) -> None:
-    with attached(f"dst={peers.near.ipv4}"):
+    with attached(f"dst={peers.near.ipv4} -> limit"):
         assert congestion_of(served(peers, peers.near, "rtcp_cubic")) == "rtcp_cubic"
         assert congestion_of(served(peers, peers.far, "rtcp_cubic")) == "cubic"
     with attached(f"dst={peers.near.ipv4} -> except"):
@@ -92,7 +92,10 @@ def test_a_server_is_known_by_its_port_and_by_the_cgroup_that_listens(peers: Pee
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = port_of(free)
-    with cgroup(f"rtcp-{os.getpid()}") as group, attached(f"sport={port}", f"cgroup={group}"):
+    with (
+        cgroup(f"rtcp-{os.getpid()}") as group,
+        attached(f"sport={port} -> limit", f"cgroup={group} -> limit"),
+    ):
         one, other = (peers.connect(peers.near, port=at)[1] for at in (port, 0))
         for sock in (one, other):
             set_congestion(sock, "rtcp_cubic")
@@ -109,8 +112,10 @@ def test_who_was_given_to_us_by_a_program_goes_at_its_next_ack(peers: Peers) -> 
     set_congestion(sock, "reno")
     ours = Treatment(congestion="rtcp_cubic")
     with (
-        attached(f"dst={peers.far.ipv4}"),
-        peers.switched("dport=1-65535", treatments={SINGLE_OWNER: ours, SHARED: ours}) as actuator,
+        attached(f"dst={peers.far.ipv4} -> limit"),
+        peers.switched(
+            "dport=1-65535 -> destination", treatments={SINGLE_OWNER: ours, SHARED: ours}
+        ) as actuator,
     ):
         actuator.apply({})
         assert congestion_of(sock) == "rtcp_cubic"
@@ -121,9 +126,9 @@ def test_who_was_given_to_us_by_a_program_goes_at_its_next_ack(peers: Peers) -> 
 
 
 def test_more_rules_than_there_is_room_for_are_refused() -> None:
-    with pytest.raises(CcpError) as caught, attached(*["sport=80"] * 257):
+    with pytest.raises(CcpError) as caught, attached(*["sport=80 -> limit"] * 257):
         pytest.fail("attached")
     assert caught.value.slug == "rtcp.too_many_rules"
-    rules = (word for _ in range(257) for word in ("--rule", "sport=80"))
+    rules = (word for _ in range(257) for word in ("--rule", "sport=80 -> limit"))
     said = subprocess.run(ccp("rtcp", "attach", *rules), capture_output=True, text=True, check=False)
     assert (said.returncode, "name shorter prefixes" in said.stderr) == (1, True)

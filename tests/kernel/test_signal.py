@@ -30,9 +30,9 @@ from telemetry.schema import ReceiverSignal, Sample
 
 @contextmanager
 def receiving(host: Host, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """Run `ccp receive` on a host, without output."""
+    """Run `ccp telemetry receive` on a host, without output."""
     ccp = str(Path(sys.executable).with_name("ccp"))
-    running = host.popen([ccp, "receive", "--quiet", *options])
+    running = host.popen([ccp, "telemetry", "receive", "--quiet", *options])
     try:
         yield running
     finally:
@@ -143,8 +143,8 @@ def scene(
         brokers.enter_context(broker_on(host))
         plane = stack.enter_context(agent_here(Description([algorithm]), max_flows=64))
         stack.enter_context(listening(plane, sender, for_sender))
-        options = ["--peer", sender.ipv4, "--interval-ms", "100", "--probe-ms", "10", "--sender", SENDER]
-        options += ["--broker", f"mqtt://{for_receiver}", "--ttl-ms", str(ttl_ms)]
+        options = ["--peer", sender.ipv4, "--interval", "100", "--probe-interval", "10", "--sender", SENDER]
+        options += ["--broker", f"mqtt://{for_receiver}", "--ttl", str(ttl_ms)]
         watch = stack.enter_context(TcpWatch(sender))
         for number, port in enumerate(client_ports):
             bound: IperfOptions = {"client_port": port} if port else {}

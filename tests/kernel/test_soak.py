@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.alone, pytest.mark.timeout(1200)]
 @pytest.mark.long
 def test_ten_minutes_hold(tmp_path: Path) -> None:
     result = tmp_path / "soak.json"
-    done = subprocess.run([*COMMAND, "--hours", "0.167", "--result", str(result)])
+    done = subprocess.run([*COMMAND, "--hours", "0.167", "--out", str(result)])
     told = json.loads(result.read_text())
     assert told["violations"] == []
     assert done.returncode in (HELD, UNDECIDED), "what takes hours to tell may be undecided"
@@ -37,8 +37,8 @@ def test_ten_minutes_hold(tmp_path: Path) -> None:
 
 def test_ctrl_c_reports_and_leaves_nothing(tmp_path: Path) -> None:
     result = tmp_path / "soak.json"
-    load = ["--pairs", "1", "--connections", "20", "--per-s", "10", "--settle-s", "1"]
-    running = subprocess.Popen([*COMMAND, *load, "--result", str(result)], stdout=subprocess.PIPE, text=True)
+    load = ["--pairs", "1", "--connections", "20", "--churn", "10", "--settle", "1"]
+    running = subprocess.Popen([*COMMAND, *load, "--out", str(result)], stdout=subprocess.PIPE, text=True)
     try:
         assert running.stdout is not None
         for line in running.stdout:

@@ -65,7 +65,7 @@ def test_the_old_agent_still_steers_when_the_new_one_cannot_start(
         "bus.port_taken": ["cubic", "--broker", f"embedded:{taken_port}"],
         "bus.no_password_file": ["cubic", "--broker", f"embedded:0?users={tmp_path}/none"],
         "load.extension": [str(extended)],
-        "load.register": ["cubic", "--name", "cubic=ccp.taken"],
+        "load.register": ["cubic", "--cc-name", "cubic=ccp.taken"],
     }
     with loaded() as elsewhere, ExitStack() as around:
         elsewhere.register("ccp.taken")

@@ -121,7 +121,7 @@ def test_one_that_cannot_load_leaves_the_flows_to_who_has_them() -> None:
 
 def steered_by() -> list[str]:
     """Return what steers each flow of the agent that runs."""
-    return [flow["steered_by"] for flow in json.loads(ccp("flows", "--once", "--json"))["flows"]]
+    return [flow["steered_by"] for flow in json.loads(ccp("flows", "--json"))["flows"]]
 
 
 def test_an_agent_hands_its_flows_over_to_the_next(wire: Path) -> None:

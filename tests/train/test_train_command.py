@@ -24,11 +24,12 @@ def ran(*arguments: str) -> str:
 
 def test_a_policy_is_trained_continued_exported_and_evaluated(tmp_path: Path) -> None:
     directory, first, second = tmp_path / "training", tmp_path / "a.safetensors", tmp_path / "b.safetensors"
-    told = ran("hyvar", "--out", str(directory), "--worlds", "2", "--steps", "1", "--export", str(first))
+    told = ran("hyvar", "--out", str(directory), "--environments", "2", "--steps", "1")
+    ran("export", str(directory), "-o", str(first))
     assert "128 steps" in told
     assert json.loads(load_policy(first).about["trained"]) == {"steps": 128, "seed": 1}
     assert "256 steps" in ran("hyvar", "--resume", str(directory), "--steps", "200")
-    assert "sha256" in ran("export", str(directory), str(second))
+    assert "sha256" in ran("export", str(directory), "-o", str(second))
     assert json.loads(load_policy(second).about["trained"])["steps"] == 256
     rows = json.loads(ran("evaluate", str(second), "--training", str(directory), "--paths", "2", "--json"))
     assert {row["contender"] for row in rows} == {"hybrid", "policy", "initial", "cubic", "reno", "bbr"}
@@ -43,7 +44,7 @@ def test_domain_and_reward_are_files(tmp_path: Path) -> None:
     domain.write_text(ran("domain").replace("traces: 24", "traces: 2"))
     reward.write_text(ran("reward", "slides"))
     given = ("--domain", str(domain), "--reward", str(reward))
-    ran("hyvar", "--out", str(directory), "--worlds", "2", "--steps", "1", *given)
+    ran("hyvar", "--out", str(directory), "--environments", "2", "--steps", "1", *given)
     config = json.loads((directory / "config.json").read_text())
     assert config["domain"]["traces"] == 2
     assert (directory / "reward.py").read_text() == reward.read_text()

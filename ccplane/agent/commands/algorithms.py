@@ -1,4 +1,4 @@
-"""`ccp algorithms`: what can be run."""
+"""`ccp algorithms`: the algorithms that can run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,31 @@ import typer
 from ccp_algs import params_of, registry
 from ccp_algs.api import AnyAlgorithm
 from ccplane.agent import console
+from ccplane.base.errors import UsageError
+from ccplane.base.names import close_names
+from ccplane.base.options import AsJson, examples
+
+app = typer.Typer(add_completion=False)
 
 
-def algorithms(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List the algorithms and their parameters, and modules that do not import."""
-    found = [_describe(name, registry.get(name)) for name in registry.names()]
+@app.command(epilog=examples("ccp algorithms", "ccp algorithms cubic"))
+def algorithms(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ALGORITHM", help="Algorithms by name.", show_default="all"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the shipped algorithms and their parameters, and modules that cannot be imported."""
+    known = registry.names()
+    for name in names or []:
+        if name not in known:
+            raise UsageError(
+                "algorithm.unknown",
+                f"no algorithm is called `{name}`",
+                fix=close_names(name, known, "algorithm"),
+            )
+    found = [_describe(name, registry.get(name)) for name in known if not names or name in names]
     failures = {name: f"{type(error).__name__}: {error}" for name, error in registry.failures().items()}
     if as_json:
         console.print_json({"algorithms": found, "failures": failures})

@@ -1,96 +1,164 @@
-"""`ccp canary`, `ccp rollback`: versions on trial, and the one before."""
+"""`ccp canary`: new versions on trial."""
 
 from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from ccplane.agent.client import Client
-from ccplane.agent.commands.connection import PIN_DIR, AsJson, Connect, Keys, PinDir, client
-from ccplane.agent.commands.told import told
-from ccplane.base.errors import UsageError
+from ccplane.agent.commands.connection import PIN_DIR, AsJson, Connect, Keys, Match, PinDir, client
+from ccplane.agent.commands.load import LoadedAs
+from ccplane.agent.source import read
+from ccplane.base import options
 
-LOOK_S: Final = 1.0
-"""How often a trial is asked about [s]."""
+INTERVAL_S: Final = 1.0
+"""Time between two looks at a trial [s]."""
 
-_Algorithm = Annotated[str | None, typer.Argument(help="A running algorithm; else the default one.")]
+PROMOTED: Final = "widened"
+"""Outcome of a trial after which all flows have the new version."""
+
+app = typer.Typer(
+    help="Try a new version on some of the new flows; it takes over, or is taken back.", no_args_is_help=True
+)
+
+Algorithm = Annotated[
+    str | None,
+    typer.Argument(metavar="ALGORITHM", help="A running algorithm.", show_default="the default one"),
+]
 
 
-def canary(
-    algorithm: _Algorithm = None,
-    widen: Annotated[bool, typer.Option("--widen", help="Let the new version take over now.")] = False,
-    take_back: Annotated[bool, typer.Option("--take-back", help="Take the new version back now.")] = False,
+@app.callback()
+def canary() -> None:
+    """Try a new version on some of the new flows; it takes over, or is taken back."""
+
+
+@app.command(
+    epilog=options.examples(
+        "ccp canary start mine.py --share 5%", "ccp canary start mine.py --match dport=5001 -t 2min --no-wait"
+    )
+)
+def start(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="FILE.py, or a running algorithm, whose file is read again.")
+    ],
+    share: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PERCENT",
+            help="Share of the new flows, such as 5%.",
+            show_default="50% with --match, else 5%",
+        ),
+    ] = None,
+    match: Match = None,
+    seconds: Annotated[
+        float | None,
+        options.seconds("Length of the trial", min=1, max=86_400, show_default="the agent's, 60s"),
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Wait for the end of the trial.")] = True,
+    algorithm: LoadedAs = None,
+    connect: Connect = None,
+    keys: Keys = None,
+    pin_dir: PinDir = PIN_DIR,
+) -> None:
+    """Give a new version to some of the new flows, and compare them with the others.
+
+    The version takes over if its flows do no worse than the others; otherwise it is taken back, and this
+    command exits with 1. Ctrl-C ends the waiting and not the trial.
+    """
+    given = " ".join(part for part in (share or ("" if match else "5%"), match) if part)
+    with client(connect, keys, pin_dir) as agent:
+        if file.endswith(".py"):
+            read(file)  # names what is wrong with the path
+            trial = agent.load(Path(file), algorithm, canary=given, seconds=seconds)
+        else:
+            (trial,) = agent.reload(file, canary=given, seconds=seconds)
+        name = trial["algorithm"]
+        hashes = f"{trial['old_sha256'][:12] or 'nothing'} -> {trial['new_sha256'][:12]}"
+        typer.echo(f"ccp: {name}: {hashes} for {trial['share']}")
+        if wait and not _follow(agent, name):
+            raise typer.Exit(1)
+
+
+@app.command(epilog=options.examples("ccp canary status", "ccp canary status mine --watch"))
+def status(
+    algorithm: Algorithm = None,
+    watch: options.Watch = False,
     as_json: AsJson = False,
     connect: Connect = None,
     keys: Keys = None,
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Say how trials of new versions stand, or end one; `ccp reload --canary` begins one."""
-    if widen and take_back:
-        raise UsageError(
-            "canary.two_ends", "a trial ends one way", where="--widen --take-back", fix="choose one"
-        )
+    """Show the trials that run or have ended."""
     with client(connect, keys, pin_dir) as agent:
-        if widen or take_back:
-            name = algorithm or agent.status()["default"]
-            agent.end_canary(name, widen=widen)
-            if widen:
-                _until_ended(agent, name)
-        rows = [row for row in agent.status()["canaries"] if algorithm in (None, row["algorithm"])]
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-    elif not rows:
-        typer.echo("ccp: no new version is on trial")
-    for row in () if as_json else rows:
-        typer.echo(f"ccp: {stands(row)}")
+        while True:
+            rows = [row for row in agent.status()["canaries"] if algorithm in (None, row["algorithm"])]
+            if as_json:
+                typer.echo(json.dumps(rows, indent=None if watch else 2))
+            else:
+                _print(rows)
+            if not watch:
+                return
+            time.sleep(INTERVAL_S)
 
 
-def rollback(
-    algorithm: _Algorithm = None,
-    connect: Connect = None,
-    keys: Keys = None,
-    pin_dir: PinDir = PIN_DIR,
+@app.command(epilog=options.examples("ccp canary promote mine"))
+def promote(
+    algorithm: Algorithm = None, connect: Connect = None, keys: Keys = None, pin_dir: PinDir = PIN_DIR
 ) -> None:
-    """Go back to the version before; one that is on trial is taken back instead.
-
-    Flows start afresh with it, as what the later version kept of them cannot be trusted.
-    """
+    """Give the version on trial to all flows now."""
     with client(connect, keys, pin_dir) as agent:
-        done = agent.rollback(algorithm or agent.status()["default"])
-    typer.echo(f"ccp: {stands(done) if 'outcome' in done else told(done)}")
+        name = algorithm or agent.status()["default"]
+        agent.end_canary(name, widen=True)
+        _print([_until_ended(agent, name)])
 
 
-def follow(agent: Client, name: str) -> bool:
-    """Tell how a trial goes until it ends; returns whether the new version took over.
+@app.command(epilog=options.examples("ccp canary abort mine"))
+def abort(
+    algorithm: Algorithm = None, connect: Connect = None, keys: Keys = None, pin_dir: PinDir = PIN_DIR
+) -> None:
+    """Take the version on trial back now."""
+    with client(connect, keys, pin_dir) as agent:
+        name = algorithm or agent.status()["default"]
+        agent.end_canary(name, widen=False)
+        _print([row for row in agent.status()["canaries"] if row["algorithm"] == name])
 
-    Ctrl-C ends the telling, and not the trial.
-    """
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        typer.echo(f"ccp: {describe(row)}")
+    if not rows:
+        typer.echo("ccp: no version is on trial")
+
+
+def _follow(agent: Client, name: str) -> bool:
+    """Print how a trial goes until it ends; return whether the new version took over."""
     try:
-        row = _until_ended(agent, name, tell=True)
+        row = _until_ended(agent, name, report=True)
     except KeyboardInterrupt:
-        typer.echo(f"\nccp: the trial goes on; `ccp canary {name}` says how", err=True)
+        typer.echo(f"\nccp: the trial continues; `ccp canary status {name}` shows it", err=True)
         raise typer.Exit(130) from None
-    typer.echo(f"ccp: {stands(row)}")
-    return bool(row["outcome"] == "widened")
+    typer.echo(f"ccp: {describe(row)}")
+    return bool(row["outcome"] == PROMOTED)
 
 
-def _until_ended(agent: Client, name: str, *, tell: bool = False) -> dict[str, Any]:
-    said = ""
+def _until_ended(agent: Client, name: str, *, report: bool = False) -> dict[str, Any]:
+    printed = ""
     while True:
         (row,) = (row for row in agent.status()["canaries"] if row["algorithm"] == name)
         if row["outcome"] is not None:
             return dict(row)
-        if tell and stands(row) != said:
-            said = stands(row)
-            typer.echo(f"ccp: {said}", err=True)
-        time.sleep(LOOK_S)
+        if report and describe(row) != printed:
+            printed = describe(row)
+            typer.echo(f"ccp: {printed}", err=True)
+        time.sleep(INTERVAL_S)
 
 
-def stands(row: dict[str, Any]) -> str:
-    """Return how a trial stands, as a sentence."""
+def describe(row: dict[str, Any]) -> str:
+    """Return the state of a trial as a sentence."""
     name, flows = row["algorithm"], f"{row['flows']} flows, {row['other_flows']} others"
     if row["outcome"] is not None:
         return f"{name}: {row['outcome']} after {row['age_s']:.1f} s ({flows}): {row['why']}"
@@ -103,5 +171,5 @@ def stands(row: dict[str, Any]) -> str:
         )
         if one in row["figures"]
     ]
-    told_figures = f"; {', '.join(figures)}" if figures else ""
-    return f"{name}: {row['share']}, {row['age_s']:.0f} of {row['for_s']:.0f} s, {flows}{told_figures}"
+    measured = f"; {', '.join(figures)}" if figures else ""
+    return f"{name}: {row['share']}, {row['age_s']:.0f} of {row['for_s']:.0f} s, {flows}{measured}"

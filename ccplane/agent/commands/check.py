@@ -1,4 +1,4 @@
-"""`ccp check`: is this algorithm fit to run?"""
+"""`ccp check`: whether an algorithm can run."""
 
 from __future__ import annotations
 
@@ -10,19 +10,25 @@ from ccp_algs.api import AnyAlgorithm
 from ccplane.agent import console
 from ccplane.agent.algorithms import check_contract, compile_programs, find, name_of
 from ccplane.base.errors import CcpError, Collector, LoadError, VerifierError
+from ccplane.base.options import AsJson, examples
 from ccplane.datapath import ebpf
+
+app = typer.Typer(add_completion=False)
 
 _VERDICT = {True: ", accepted by the verifier", False: ", refused by the verifier", None: ""}
 
 
+@app.command(epilog=examples("ccp check mine.py", "ccp check cubic --json"))
 def check(
     ctx: typer.Context,
-    algorithm: Annotated[str, typer.Argument(help="Name, FILE.py, FILE.py:Class or module:Class.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    algorithm: Annotated[
+        str, typer.Argument(metavar="ALGORITHM", help="Name, FILE.py, FILE.py:Class or module:Class.")
+    ],
+    as_json: AsJson = False,
 ) -> None:
-    """Import an algorithm, compile its programs, show them to the kernel's verifier, check its contract.
+    """Check an algorithm: import it, compile its fold programs, verify them in the kernel, test its contract.
 
-    Exits with 1 if there is an error; nothing is attached to any flow.
+    Exits with 1 if there is an error. Nothing is attached to any flow.
     """
     found: dict[str, Any] = {"algorithm": algorithm, "name": None, "programs": [], "notes": []}
     problems = Collector()
@@ -52,7 +58,7 @@ def _check_programs(cls: AnyAlgorithm, found: dict[str, Any], problems: Collecto
             verified = False
             problems.errors.append(error)
         except LoadError as error:
-            note = f"not shown to the kernel's verifier: {error.why or error.message}"
+            note = f"not verified by the kernel: {error.why or error.message}"
             if note not in found["notes"]:
                 found["notes"].append(note)
         found["programs"].append(

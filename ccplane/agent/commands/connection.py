@@ -1,4 +1,4 @@
-"""How commands reach a running agent: options that they share."""
+"""How commands reach a running agent, and which flows they change: options that they share."""
 
 from __future__ import annotations
 
@@ -8,21 +8,33 @@ from typing import Annotated
 import typer
 
 from ccplane.agent.client import Client
+from ccplane.base.options import AsJson, Connect
 from ccplane.datapath.ebpf import DEFAULT_PIN_DIR
 
+__all__ = ["PIN_DIR", "AsJson", "Connect", "FlowId", "Keys", "Match", "PinDir", "client"]
+
 PinDir = Annotated[
-    str, typer.Option(help="The agent's datapath: a directory in a bpffs, or the socket of ccp:unix.")
+    str,
+    typer.Option(
+        "--pin-dir",
+        metavar="PATH",
+        help="Datapath of the agent: its directory in a bpffs, or its socket.",
+    ),
 ]
-Connect = Annotated[
-    str | None, typer.Option(help="Address of the agent, such as tcp://HOST:PORT; else by --pin-dir.")
+Keys = Annotated[
+    Path | None,
+    typer.Option("--keys", metavar="DIRECTORY", help="CURVE keys, for a tcp:// endpoint."),
 ]
-Keys = Annotated[Path | None, typer.Option(help="Directory of CURVE keys, for tcp://.")]
-FlowId = Annotated[int | None, typer.Option("--flow", help="For this flow only, by its id.")]
-RuleText = Annotated[
+FlowId = Annotated[int | None, typer.Option("--flow", metavar="ID", help="Only the flow with this id.")]
+Match = Annotated[
     str | None,
-    typer.Option("--rule", help="For flows that match, those to come included: 'dst=10.0.0.0/8 dport=80'."),
+    typer.Option(
+        "--match",
+        metavar="CONDITIONS",
+        help="Only flows that match, including future ones: 'dst=10.0.0.0/8 dport=80'."
+        " Conditions: src, dst, sport, dport, cgroup.",
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 PIN_DIR = DEFAULT_PIN_DIR
 

@@ -1,26 +1,30 @@
-"""`ccp doctor`: what this kernel can do and what loads into it, and how to fix what does not."""
+"""`ccp doctor`: what this kernel supports and loads, and how to fix what it does not."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from ccplane.agent import console
+from ccplane.agent.commands.connection import PIN_DIR, PinDir
 from ccplane.agent.features import features
 from ccplane.agent.runfile import running
+from ccplane.base.options import AsJson, examples
 from ccplane.datapath import ebpf
+
+app = typer.Typer(add_completion=False)
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 """The kernel's list of congestion controls."""
 
 
-def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
-) -> None:
-    """Say what the kernel datapath needs, and load each part to see; exit 0 only if the datapath loads."""
+@app.command(epilog=examples("sudo ccp doctor", "sudo ccp doctor --json"))
+def doctor(as_json: AsJson = False, pin_dir: PinDir = PIN_DIR) -> None:
+    """Check what the kernel datapath needs, by loading each part.
+
+    Exits with 1 if the datapath does not load.
+    """
     capabilities = [*ebpf.probe(), *ebpf.try_load()]
     for feature in features():
         capabilities += feature.trials(available_names()) if feature.trials is not None else ()

@@ -1,4 +1,4 @@
-"""`ccp flows`: the flows of this machine that ccplane carries, live."""
+"""`ccp flows`: the flows of this machine that use ccplane."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Annotated, Final
 
 import typer
@@ -18,26 +19,31 @@ from ccplane.agent.agent_view import view_of
 from ccplane.agent.client import Client
 from ccplane.agent.commands.connection import PIN_DIR, PinDir
 from ccplane.agent.flowtable import FlowRow
+from ccplane.base import options
 from ccplane.base.errors import CcpError
 from ccplane.datapath.protocol import DatapathView
 
 ANSWER_S: Final = 1.0
-"""How long the agent has to say what its algorithms raised [s]."""
+"""Time for the agent to answer what its algorithms raised [s]."""
+
+app = typer.Typer(add_completion=False)
 
 
+@app.command(epilog=options.examples("ccp flows", "ccp flows --watch --interval 500ms"))
 def flows(
-    once: Annotated[
-        bool, typer.Option("--once", help="Print one table, after one interval, and end.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON document an interval, one line each.")
-    ] = False,
-    interval: Annotated[float, typer.Option(min=0.01, help="Seconds between looks.")] = 1.0,
+    watch: options.Watch = False,
+    as_json: options.AsJson = False,
+    interval_s: Annotated[
+        float, options.duration("--interval", unit="s", min=0.01, help="Time that throughput and loss are of")
+    ] = options.in_unit(1.0, "s"),
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Show addresses, algorithm, window, rate, RTT, throughput and loss of each flow."""
+    """Show each flow: addresses, algorithm, window, rate, RTT, throughput and loss.
+
+    With --watch --json: one JSON document per interval, one per line.
+    """
     view = view_of(pin_dir)
-    looks = _looks(view, interval, pin_dir)
+    looks = _looks(view, interval_s, pin_dir)
     if as_json:
         for rows, agent in looks:
             document = {
@@ -46,21 +52,18 @@ def flows(
                 "counters": view.counters(),
             }
             typer.echo(json.dumps(document))
-            if once:
+            if not watch:
                 return
-    elif once:
+    elif watch:
+        with suppress(KeyboardInterrupt), Live(auto_refresh=False) as screen:
+            for rows, agent in looks:
+                table = flowtable.render(rows, view.counters(), agent, _failures(rows, agent))
+                screen.update(table, refresh=True)
+    else:
         rows, agent = next(looks)
         # A pipe has no width: give the table what it needs instead of 80 columns.
         console = Console() if Console().is_terminal else Console(width=200)
         console.print(flowtable.render(rows, view.counters(), agent, _failures(rows, agent)))
-    else:
-        try:
-            with Live(auto_refresh=False) as screen:
-                for rows, agent in looks:
-                    table = flowtable.render(rows, view.counters(), agent, _failures(rows, agent))
-                    screen.update(table, refresh=True)
-        except KeyboardInterrupt:
-            return
 
 
 def _looks(

@@ -1,4 +1,4 @@
-"""`ccp new`: a file to start an algorithm from."""
+"""`ccp new`: a file to begin an algorithm with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Annotated
 import typer
 
 from ccp_algs import example_aimd, registry
+from ccplane.base import options
 from ccplane.base.errors import UsageError
+
+app = typer.Typer(add_completion=False)
 
 _ADVICE = " Copy this file to begin\nyour own."
 _IMPORTS = "from ccp_algs import Algorithm, Param, register\nfrom ccp_algs.api import FlowInfo\n"
@@ -27,38 +30,43 @@ def text_for(name: str) -> str:
     return text.replace("Aimd", title).replace('"aimd"', f'"{name}"')
 
 
+@app.command(epilog=options.examples("ccp new mine", "ccp new mine -o algorithms"))
 def new(
-    name: Annotated[str, typer.Argument(help="Name: at most 11 of a-z, 0-9 and _.")],
-    directory: Annotated[Path, typer.Option("--in", help="Directory of the file.")] = Path(),
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name: at most 11 lower-case letters, digits and _.")
+    ],
+    out: Annotated[
+        Path, options.out("Directory of the file.", metavar="DIRECTORY", show_default="current directory")
+    ] = Path(),
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Write NAME.py, a working algorithm to change."""
+    """Write NAME.py, a working algorithm to edit."""
     if not (name.isascii() and name.isidentifier() and name == name.lower() and len(name) <= 11):
         raise UsageError(
             "algorithm.bad_name",
-            f"an algorithm cannot be called `{name}`",
-            why="it is a Python module, and sockets choose it as `ccp.NAME`; the kernel takes 15 characters",
+            f"`{name}` is not a valid name of an algorithm",
+            why="the name is a Python module, and sockets choose `ccp.NAME`, which may have 15 characters",
             fix="use at most 11 lower-case letters, digits and underscores, the first a letter",
         )
     if name in registry.names() and not force:
         raise UsageError(
             "algorithm.exists",
-            f"there is an algorithm `{name}` already",
-            why="yours could be run by its path only, and results would have the same name",
+            f"an algorithm called `{name}` exists",
+            why="a new one could be run by its path only, and results would have the same name",
             fix="choose another name, or use --force",
         )
-    path = directory / f"{name}.py"
+    path = out / f"{name}.py"
     if path.exists() and not force:
         raise UsageError(
             "algorithm.file_exists",
             f"{path} exists",
             fix="choose another name or directory, or overwrite it with --force",
         )
-    if not directory.is_dir():
+    if not out.is_dir():
         raise UsageError(
             "algorithm.no_directory",
-            f"there is no directory {directory}",
-            fix=f"make it: mkdir -p {directory}",
+            f"there is no directory {out}",
+            fix=f"create it: mkdir -p {out}",
         )
     path.write_text(text_for(name), encoding="utf-8")
     typer.echo(f"wrote {path}; next: ccp check {path}, then sudo ccp run {path} --reload")

@@ -1,4 +1,4 @@
-"""`ccp run`: algorithms steer flows until Ctrl-C."""
+"""`ccp run`: run algorithms on flows until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import typer
 
 from ccplane.agent.algorithms import find
 from ccplane.agent.changes import Reloaded
+from ccplane.agent.commands.outcome import sentence
 from ccplane.agent.commands.serving import Given, how_to_use, serving
-from ccplane.agent.commands.told import told
 from ccplane.agent.console import show_error
 from ccplane.agent.description import PLAIN, Plan
 from ccplane.agent.held import SocketOptions
 from ccplane.agent.known_good import KnownGood
 from ccplane.agent.plane import Plane
+from ccplane.base import options
 from ccplane.base.errors import CcpError, UsageError
 from ccplane.datapath import registry
 from ccplane.datapath.ebpf import LoadOptions, compile_program
@@ -35,68 +36,89 @@ OF_THE_KERNEL: Final = (
 )
 """Options that only the kernel datapath has."""
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command(
+    epilog=options.examples(
+        "sudo ccp run mine.py --reload", "sudo ccp run cubic dctcp --rule 'dst=10.0.0.0/8 -> dctcp'"
+    )
+)
 @serving
 def run(
     context: typer.Context,
-    algorithm: Annotated[list[str], typer.Argument(help="Name, FILE.py, FILE.py:Class or module:Class.")],
+    algorithm: Annotated[
+        list[str],
+        typer.Argument(metavar="ALGORITHM...", help="Name, FILE.py, FILE.py:Class or module:Class."),
+    ],
     given: Given,
     datapath: Annotated[
-        str, typer.Option(help=f"Where the flows are: {', '.join(registry.names(scenarios=False))}.")
+        str,
+        typer.Option(
+            metavar="NAME", help=f"Datapath of the flows: {', '.join(registry.names(scenarios=False))}."
+        ),
     ] = registry.EBPF,
     bind: Annotated[
         Path | None,
         typer.Option(
-            help="The agent's socket, where datapaths other than ebpf look for it; else each has its own."
+            metavar="PATH",
+            help="Socket at which datapaths other than ebpf reach the agent.",
+            show_default="the datapath's own",
+            rich_help_panel=options.ADVANCED,
         ),
     ] = None,
     take_over: Annotated[
         bool,
         typer.Option(
-            "--take-over", help="Have the agent that runs hand its flows over, once all is loaded here."
+            "--take-over",
+            help="Take over the running agent's flows once this one is ready.",
+            rich_help_panel=options.ADVANCED,
         ),
     ] = False,
     reload: Annotated[
-        bool, typer.Option("--reload", help="Watch the algorithms' files, and swap in what is saved.")
+        bool, typer.Option("--reload", help="Load an algorithm's file again whenever it is saved.")
     ] = False,
     known_good: Annotated[
         Path | None,
         typer.Option(
-            help="Directory to keep versions known to be good in; the agent starts with one where its"
-            " file does not load, or has a version that was taken back."
+            metavar="DIRECTORY",
+            help="Directory of versions that are known to work. The agent starts with one of them if a "
+            "file does"
+            " not load, or holds a version that was taken back.",
+            rich_help_panel=options.ADVANCED,
         ),
     ] = None,
 ) -> None:
-    """Run algorithms on the TCP flows of this machine that choose `ccp` or `ccp.ALGORITHM`, until Ctrl-C.
+    """Run algorithms on the TCP flows of this machine that use `ccp` or `ccp.ALGORITHM`, until Ctrl-C.
 
-    It needs root. `ccp simulate` needs none, and simulates the flows; `--datapath` names other datapaths,
-    which need none (docs/datapaths.md).
+    Needs root. Without root: `ccp simulate` simulates flows, and other datapaths (--datapath) have flows of
+    their own.
     """
     _check_datapath(context, datapath)
     kept = None if known_good is None else KnownGood(known_good, compile_program)
     ready = given.planned(algorithm, find if kept is None else kept.find)
-    options = replace(given.options, known_good=kept, on_reload=_tell_reload if reload else None)
-    if isinstance(options.load, LoadOptions) and datapath == registry.EBPF:
-        options = replace(options, load=replace(options.load, take_over=take_over))
-        given.serve(ready, options, _greet)
+    serve_options = replace(given.options, known_good=kept, on_reload=_print_reload if reload else None)
+    if isinstance(serve_options.load, LoadOptions) and datapath == registry.EBPF:
+        serve_options = replace(serve_options, load=replace(serve_options.load, take_over=take_over))
+        given.serve(ready, serve_options, _greet)
     else:
         socket = bind or registry.kind_of(datapath).socket
         assert socket is not None, datapath
-        options = replace(options, load=SocketOptions(datapath, socket))
-        given.serve(ready, options, partial(_greet_datapaths, socket))
+        serve_options = replace(serve_options, load=SocketOptions(datapath, socket))
+        given.serve(ready, serve_options, partial(_greet_datapaths, socket))
 
 
 def _check_datapath(context: typer.Context, datapath: str) -> None:
-    """Refuse what is no datapath, and options that mean nothing on it, rather than ignore them."""
+    """Refuse unknown datapaths, and options that the datapath does not have."""
     if refused := registry.refusal(datapath, scenarios=False):
         message, fix = refused
         raise UsageError("datapath.unknown", message, where=f"--datapath {datapath}", fix=fix)
     of_others = ("bind",) if datapath == registry.EBPF else OF_THE_KERNEL
     if given := [name for name in of_others if _is_given(context, name)]:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        names = ", ".join(f"--{name.removesuffix('_ms').replace('_', '-')}" for name in given)
         raise UsageError(
             "datapath.option",
-            f"{options} means nothing on the datapath `{datapath}`",
+            f"the datapath `{datapath}` does not have the option {names}",
             where=f"--datapath {datapath}",
             fix="leave it out",
         )
@@ -109,16 +131,16 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 def _greet_datapaths(socket: Path, plane: Plane, ready: Plan) -> None:
     loaded = ", ".join(running.name for running in ready.running)
-    typer.echo(f"ccp: {loaded} loaded; waits for datapaths at {socket}; Ctrl-C stops")
+    typer.echo(f"ccp: {loaded} loaded, waiting for datapaths at {socket}; Ctrl-C stops")
 
 
-def _tell_reload(name: str, came: Reloaded | CcpError) -> None:
-    """Say what saving a file came to; called on the loader's thread."""
-    if isinstance(came, Reloaded):
-        typer.echo(f"ccp: {told(asdict(came))}")
+def _print_reload(name: str, result: Reloaded | CcpError) -> None:
+    """Print the result of saving a file; called on the loader's thread."""
+    if isinstance(result, Reloaded):
+        typer.echo(f"ccp: {sentence(asdict(result))}")
     else:
-        show_error(came, debug=False)
-        typer.echo(f"ccp: {name} goes on as it was", err=True)
+        show_error(result, debug=False)
+        typer.echo(f"ccp: {name} continues unchanged", err=True)
 
 
 def _greet(plane: Plane, ready: Plan) -> None:

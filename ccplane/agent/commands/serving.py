@@ -1,4 +1,4 @@
-"""Options of an agent that serves flows, and what it prints: shared by `ccp run` and commands of features."""
+"""Options and output that `ccp run` and commands of features share: those of an agent that serves flows."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from ccplane.agent.plane import Plane
 from ccplane.agent.runfile import RUN_DIR
 from ccplane.agent.serve import ServeOptions, serve
 from ccplane.agent.user import settle
+from ccplane.base import options
 from ccplane.base.errors import Collector, UsageError
 from ccplane.datapath.ebpf import DEFAULT_PIN_DIR, LoadOptions
 
 STATUS_INTERVAL_S: Final = 1.0
-"""How often `-v` prints a status line [s]."""
+"""Time between two status lines of `-v` [s]."""
 
 _GIVEN: Final = "given"
 """The parameter of a command that takes the shared options."""
@@ -37,13 +38,13 @@ _GIVEN: Final = "given"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What was given with the shared options.
+    """Values of the shared options.
 
     Attributes:
         options: How to serve.
         params: `--param`.
         rules: `--rule`.
-        names: `--name`.
+        names: `--cc-name`.
         default: `--default`.
         verbose: Whether to print a status line every second.
     """
@@ -56,12 +57,12 @@ class Given:
     verbose: bool
 
     def planned(self, algorithms: Sequence[str], finds: Find = find, also: Sequence[Running] = ()) -> Plan:
-        """Return the plan for what the command line asks for.
+        """Return the plan for the command line.
 
         Args:
-            algorithms: As of `Description`.
-            finds: As of `plan`.
-            also: Likewise.
+            algorithms: As in `Description`.
+            finds: As in `plan`.
+            also: As in `plan`.
 
         Raises:
             CcpError: The problem, if there is one.
@@ -81,12 +82,12 @@ class Given:
         return ready
 
     def serve(self, ready: Plan, options: ServeOptions, greet: Callable[[Plane, Plan], None]) -> None:
-        """Serve until a stop, and say what happened.
+        """Serve until a stop, and print a summary.
 
         Args:
             ready: What to run.
-            options: How.
-            greet: Says what is there, when flows are served.
+            options: How to serve.
+            greet: Called when flows are served; prints what runs.
 
         Raises:
             CcpError: As `ccplane.agent.serve.serve`.
@@ -101,7 +102,7 @@ class Given:
 
 
 def how_to_use(plane: Plane) -> str:
-    """Return what stands at the end of a greeting."""
+    """Return the end of a greeting."""
     adopted = plane.counters.flows_adopted
     return (
         f"{adopted} flow{'' if adopted == 1 else 's'} adopted; "
@@ -111,21 +112,21 @@ def how_to_use(plane: Plane) -> str:
 
 def _ending(plane: Plane, options: ServeOptions) -> str:
     if not isinstance(options.load, LoadOptions):
-        return "flows of datapaths that are there run the law"
+        return "flows of connected datapaths run the fallback"
     if plane.handed_over:
-        return "another agent has the flows now"
+        return "another agent took the flows over"
     if options.unload_at_end:
         return "unloaded"
-    return f"flows run the fallback law, {PLAIN} stays registered until `ccp unload`"
+    return f"flows run the fallback; {PLAIN} stays registered until `ccp unload`"
 
 
 def serving(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the shared options.
 
-    Before it is called, this process is who the agent shall be.
+    This process becomes the agent's user before the command is called.
 
     Args:
-        command: Takes options of its own, and `given: Given`.
+        command: Takes its own options, and `given: Given`.
     """
     own = inspect.signature(command, eval_str=True).parameters.values()
     shared = inspect.signature(_given, eval_str=True).parameters
@@ -140,84 +141,165 @@ def serving(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _given(
-    param: Annotated[
-        list[str] | None, typer.Option("--param", "-p", help="NAME=VALUE or ALGORITHM.NAME=VALUE.")
-    ] = None,
+    param: Annotated[list[str] | None, options.param()] = None,
     rule: Annotated[
         list[str] | None,
         typer.Option(
-            "--rule", help="'dst=10.0.0.0/8 -> cubic'; also src, sport, dport, cgroup. First match."
-        ),
-    ] = None,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--name", help="ALGORITHM=ccp.NAME: another congestion-control name than ccp.ALGORITHM."
+            "--rule",
+            metavar="RULE",
+            help="'CONDITIONS -> ALGORITHM' for flows of `ccp`, such as 'dst=10.0.0.0/8 dport=80 -> "
+            "cubic'; repeatable,"
+            " the first match decides. Conditions: src, dst, sport, dport, cgroup.",
         ),
     ] = None,
     default: Annotated[
-        str | None, typer.Option(help="Algorithm of `ccp` flows that no rule matches; else the first one.")
-    ] = None,
-    max_flows: Annotated[int, typer.Option(help="Concurrent flows; more run the fallback law.")] = 65_536,
-    max_flows_per_user: Annotated[
-        int | None, typer.Option(help="Of them, those of one user; else no user has a quota.")
-    ] = None,
-    max_flows_per_cgroup: Annotated[
-        int | None, typer.Option(help="Of them, those made in one cgroup (v2); else none has a quota.")
-    ] = None,
-    heartbeat_timeout_ms: Annotated[
-        int, typer.Option(help="Silence of this agent after which flows go to the fallback law, in ms.")
-    ] = 200,
-    pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = DEFAULT_PIN_DIR,
-    duration: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
-    unload: Annotated[
-        bool, typer.Option("--unload", help="Remove everything from the kernel at the end.")
-    ] = False,
-    keep_capabilities: Annotated[
-        bool, typer.Option("--keep-capabilities", help="Do not drop capabilities after loading.")
-    ] = False,
-    user: Annotated[
         str | None,
-        typer.Option(help="Become this user, with no more than the capabilities that an agent needs."),
+        typer.Option(
+            metavar="ALGORITHM",
+            help="Algorithm of flows of `ccp` that no rule matches.",
+            show_default="the first one",
+        ),
     ] = None,
-    realtime: Annotated[
-        bool,
-        typer.Option(help="Real-time priority for the event loop; computing for 200 ms at a time loses it."),
-    ] = True,
-    control: Annotated[
-        str | None,
-        typer.Option(help="Where the agent can be asked: ipc://PATH, tcp://HOST:PORT or `none`."),
-    ] = None,
-    control_user: Annotated[
-        str | None, typer.Option(help="User who may control the agent besides root, over the Unix socket.")
-    ] = None,
-    control_keys: Annotated[
-        Path | None, typer.Option(help="Directory of CURVE keys, for tcp://; made if there are none.")
-    ] = None,
+    seconds: Annotated[float | None, options.seconds("Time to run", show_default="until Ctrl-C")] = None,
     broker: Annotated[
         str | None,
         typer.Option(
-            help="Telemetry bus: mqtt://[USER:PASSWORD@]HOST[:PORT]; embedded[:[ADDRESS:]PORT] starts one,"
-            " with ?users=FILE on an address that others reach."
+            metavar="URL",
+            help="Telemetry bus: mqtt://USER:PASSWORD@HOST:PORT, or embedded:PORT to start a broker;"
+            " embedded:ADDRESS:PORT?users=FILE for other machines.",
+            show_default="none",
         ),
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Our name on the bus; else the host's.")] = None,
     metrics: Annotated[
         str | None,
-        typer.Option(help="Where Prometheus may ask: PORT of this machine only, ADDRESS:PORT or unix:PATH."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Endpoint of Prometheus metrics: PORT (this machine only), ADDRESS:PORT or unix:PATH.",
+            show_default="none",
+        ),
     ] = None,
-    audit: Annotated[
-        Path | None, typer.Option(help="File to write down in who changed what: one line of JSON a change.")
-    ] = None,
+    unload: Annotated[
+        bool, typer.Option("--unload", help="Remove ccplane from the kernel at the end.")
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print a status line every second.")
     ] = False,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cc-name",
+            metavar="ALGORITHM=ccp.NAME",
+            help="Name of an algorithm's congestion control, if not ccp.ALGORITHM; repeatable.",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = None,
+    max_flows: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="Maximum concurrent flows; further flows run the fallback.",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = 65_536,
+    max_flows_per_user: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Maximum concurrent flows per user.",
+            show_default="unlimited",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = None,
+    max_flows_per_cgroup: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Maximum concurrent flows per cgroup (v2) that their sockets were created in.",
+            show_default="unlimited",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = None,
+    heartbeat_timeout_ms: Annotated[
+        int,
+        options.duration(
+            "--heartbeat-timeout",
+            unit="ms",
+            whole=True,
+            help="Silence of this agent after which its flows run the fallback",
+            panel=options.ADVANCED,
+        ),
+    ] = options.in_unit(200, "ms"),
+    pin_dir: Annotated[
+        str,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Directory of the datapath in a bpffs.",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = DEFAULT_PIN_DIR,
+    keep_capabilities: Annotated[
+        bool,
+        typer.Option(
+            "--keep-capabilities",
+            help="Do not drop capabilities after loading.",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = False,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            metavar="USER",
+            help="Run as this user, with only the capabilities that an agent needs.",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = None,
+    realtime: Annotated[
+        bool,
+        typer.Option(
+            help="Run the event loop with real-time priority, until it computes for 200 ms without a pause.",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = True,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Control endpoint: ipc://PATH, tcp://HOST:PORT or none.",
+            show_default="a Unix socket",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = None,
+    control_user: Annotated[
+        str | None,
+        typer.Option(
+            metavar="USER",
+            help="User who, like root, may control the agent over the Unix socket.",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = None,
+    control_keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="CURVE keys for a tcp:// endpoint; created if there are none.",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = None,
+    sender: Annotated[str | None, options.sender("this host's name", panel=options.ADVANCED)] = None,
+    audit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Log of who changed what: one line of JSON per change.",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = None,
 ) -> Given:
-    """Become who the agent shall be, and return what was given."""
+    """Become the agent's user, and return the values of the options."""
     if verbose:
         logging.getLogger("ccplane").setLevel(logging.INFO)
     settle(user, pin_dir, RUN_DIR)
-    options = ServeOptions(
+    serve_options = ServeOptions(
         load=LoadOptions(
             pin_dir=pin_dir,
             max_flows=max_flows,
@@ -225,7 +307,7 @@ def _given(
             max_flows_per_cgroup=max_flows_per_cgroup,
             heartbeat_timeout_ms=heartbeat_timeout_ms,
         ),
-        duration_s=duration,
+        duration_s=seconds,
         audit=audit,
         metrics=None if metrics is None else MetricsAddress.from_text(metrics),
         unload_at_end=unload,
@@ -233,9 +315,9 @@ def _given(
         realtime=realtime,
         control=_control(control, control_keys, control_user),
         broker=_broker(broker),
-        host=host,
+        host=sender,
     )
-    return Given(options, param or [], rule or [], name or [], default, verbose)
+    return Given(serve_options, param or [], rule or [], name or [], default, verbose)
 
 
 def _control(address: str | None, keys: Path | None, user: str | None) -> ControlOptions | None:
@@ -251,7 +333,7 @@ def _control(address: str | None, keys: Path | None, user: str | None) -> Contro
                 "control.no_user",
                 f"there is no user `{user}`",
                 where=f"--control-user {user}",
-                fix="name the user who shall control the agent besides root",
+                fix="name an existing user",
             ) from None
     return ControlOptions(address or "", keys, user)
 
@@ -273,9 +355,9 @@ def _names(settings: Sequence[str]) -> dict[str, str]:
             if not (algorithm and equals and cc_name):
                 raise UsageError(
                     "name.invalid",
-                    f"`{setting}` names nothing",
-                    where=f"--name {setting}",
-                    fix="write ALGORITHM=ccp.NAME, such as --name example_aimd=ccp.aimd",
+                    f"cannot parse ALGORITHM=ccp.NAME: `{setting}`",
+                    where=f"--cc-name {setting}",
+                    fix="write it as in --cc-name example_aimd=ccp.aimd",
                 )
             names[algorithm] = cc_name
     problems.finish()

@@ -1,4 +1,4 @@
-"""`ccp tail`: what a running agent sees and does, as it happens."""
+"""`ccp tail`: reports, decisions, events and telemetry of a running agent."""
 
 from __future__ import annotations
 
@@ -10,25 +10,33 @@ import typer
 from ccplane.agent import console
 from ccplane.agent.commands.connection import PIN_DIR, AsJson, Connect, FlowId, Keys, PinDir, client
 from ccplane.agent.control import STREAMS
+from ccplane.base import options
 from ccplane.base.errors import UsageError
 from ccplane.base.names import close_names
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command(epilog=options.examples("ccp tail", "ccp tail report decision -n 20 --json"))
 def tail(
     kinds: Annotated[
-        list[str] | None, typer.Argument(help=f"Some of {', '.join(STREAMS)}; else event.")
+        list[str] | None,
+        typer.Argument(metavar="STREAM", help=f"Streams: {', '.join(STREAMS)}.", show_default="event"),
     ] = None,
     flow: FlowId = None,
-    count: Annotated[int | None, typer.Option("--count", "-n", help="End after so many lines.")] = None,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", "-n", metavar="N", help="Lines to print.", show_default="unlimited"),
+    ] = None,
     as_json: AsJson = False,
     connect: Connect = None,
     keys: Keys = None,
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Print reports, decisions, events and telemetry, one a line, until Ctrl-C.
+    """Print events, reports, decisions and telemetry of the agent, one per line, until Ctrl-C.
 
-    Reports are those that the algorithm asks for: cubic, reno and dctcp ask for what calls for an answer. Set
-    their parameter report_ms for more, as in: ccp set cubic.report_ms=100
+    An algorithm determines how often it gets reports. cubic, reno and dctcp get one only when they have to
+    react; set their parameter report_ms for more: ccp set cubic.report_ms=100
     """
     for kind in kinds or []:
         if kind not in STREAMS:
@@ -38,7 +46,7 @@ def tail(
                 fix=close_names(kind, STREAMS, "stream"),
             )
     with client(connect, keys, pin_dir) as agent:
-        agent.status()  # says so if nobody is there
+        agent.status()  # fails if no agent runs
         with agent.stream(flow, kinds=tuple(kinds or ["event"])) as stream:
             try:
                 for number, row in enumerate(stream, start=1):
@@ -48,7 +56,10 @@ def tail(
             except KeyboardInterrupt:
                 pass
             if stream.dropped:
-                typer.echo(f"ccp: {stream.dropped} were lost, because they came too fast", err=True)
+                typer.echo(
+                    f"ccp: {stream.dropped} lines were lost: they arrived faster than they could be printed",
+                    err=True,
+                )
 
 
 def line(row: dict[str, Any]) -> str:

@@ -8,24 +8,30 @@ from typing import Annotated
 import typer
 
 from ccplane.agent.commands.connection import PIN_DIR, PinDir
+from ccplane.base import options
 from ccplane.base.errors import UsageError
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command(epilog=options.examples("ccp top", "ccp top --interval 2s"))
 def top(
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 0.5,
+    interval_s: Annotated[
+        float, options.duration("--interval", unit="s", min=0.1, help="Time between updates")
+    ] = options.in_unit(0.5, "s"),
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Watch flows, look into their algorithms, and change these while they run."""
+    """Watch flows on a full screen, inspect their algorithms, and change these while they run."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "command.no_terminal",
-            "`ccp top` needs a terminal to draw on and keys to listen to",
-            fix="for a pipe or a file there is `ccp flows --json`",
+            "`ccp top` needs a terminal, for its screen and for keys",
+            fix="use `ccp flows` or `ccp flows --json` for a pipe or a file",
         )
     # Textual takes a while to import: only here.
     from ccplane.agent.monitor.app import Monitor
     from ccplane.agent.monitor.plane_source import open_source
 
-    monitor = Monitor(open_source(pin_dir), interval_s=interval)
+    monitor = Monitor(open_source(pin_dir), interval_s=interval_s)
     monitor.run()
     raise typer.Exit(monitor.return_code or 0)

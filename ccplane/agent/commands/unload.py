@@ -1,25 +1,29 @@
-"""`ccp unload`: nothing of ccplane stays in the kernel."""
+"""`ccp unload`: remove ccplane from the kernel."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from ccplane.agent.commands.connection import PIN_DIR, PinDir
 from ccplane.agent.features import features
+from ccplane.base.options import examples
 from ccplane.datapath import ebpf
 
+app = typer.Typer(add_completion=False)
 
-def unload(
-    pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
-) -> None:
-    """Remove registrations, programs and maps; sockets and defaults get one of the kernel's own."""
-    came = ebpf.unload(pin_dir)
+
+@app.command(epilog=examples("sudo ccp unload"))
+def unload(pin_dir: PinDir = PIN_DIR) -> None:
+    """Remove ccplane from the kernel: congestion controls, programs and maps.
+
+    Its sockets, and namespaces that have it as default, get a built-in congestion control.
+    """
+    done = ebpf.unload(pin_dir)
     for feature in features():
         for line in feature.unload() if feature.unload is not None else ():
             typer.echo(line)
-    for what, lines in (("removed", came.removed), ("moved", came.moved), ("left", came.left)):
+    for what, lines in (("removed", done.removed), ("moved", done.moved), ("left", done.left)):
         for line in lines:
             typer.echo(f"{what} {line}")
-    if not came.removed:
+    if not done.removed:
         typer.echo(f"nothing was loaded in {pin_dir}")

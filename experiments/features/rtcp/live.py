@@ -66,7 +66,7 @@ def arguments_of(scenario: Scenario, directory: Path) -> list[str]:
     settings, records = wanted(scenario)
     found: list[str] = []
     for name, value in settings.items():
-        found += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
+        found += ["--param", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
     if records:
         found += ["--record", str(directory / ACKS)]
     return found

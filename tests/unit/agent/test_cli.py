@@ -82,19 +82,19 @@ def test_debug_shows_the_traceback() -> None:
 
 
 def test_run_says_what_is_loaded_and_how_to_use_it(kernel: Any, mine: Path) -> None:
-    result = ccp("run", "reno", mine, "--duration", "0", "-p", "mine.gain=1.5", "--name", "mine=ccp.m")
+    result = ccp("run", "reno", mine, "--seconds", "0", "-p", "mine.gain=1.5", "--cc-name", "mine=ccp.m")
     assert result.exit_code == 0, result.output
     first, last = result.output.splitlines()
     assert first.startswith(
         "ccp: reno (ccp, ccp.reno), mine (ccp.m) loaded, 1 flow adopted; use: iperf3 -C ccp"
     )
     assert last.startswith("ccp: stopped; 1 flows, 0 reports; ")
-    assert last.endswith("flows run the fallback law, ccp stays registered until `ccp unload`")
+    assert last.endswith("flows run the fallback; ccp stays registered until `ccp unload`")
     assert kernel.closed
 
 
 def test_run_unloads_when_asked(kernel: Any) -> None:
-    result = ccp("run", "reno", "--duration", "0", "--unload")
+    result = ccp("run", "reno", "--seconds", "0", "--unload")
     assert result.exit_code == 0
     assert result.output.rstrip().endswith("; unloaded")
 
@@ -110,17 +110,17 @@ def test_run_passes_options_on(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> 
     ccp(
         "run",
         "reno",
-        "--duration=0",
+        "--seconds=0",
         "--max-flows=10",
         "--max-flows-per-user=3",
         "--max-flows-per-cgroup=4",
-        "--heartbeat-timeout-ms=500",
+        "--heartbeat-timeout=500",
         "--pin-dir=/sys/fs/bpf/x",
     )
     (options,) = seen
     assert (options.max_flows, options.heartbeat_timeout_ms, options.pin_dir) == (10, 500, "/sys/fs/bpf/x")
     assert (options.max_flows_per_user, options.max_flows_per_cgroup) == (3, 4)
-    ccp("run", "reno", "--duration=0")
+    ccp("run", "reno", "--seconds=0")
     assert (seen[1].max_flows_per_user, seen[1].max_flows_per_cgroup) == (None, None)
 
 
@@ -133,8 +133,8 @@ def test_run_passes_options_on(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> 
         (["reno", "--param", "beta"], "param.syntax"),
         (["reno", "--param", "bet=0.5"], "param.nobody_has"),
         (["reno", "--param", "beta=7"], "param.out_of_range"),
-        (["reno", "--name", "reno"], "name.invalid"),
-        (["reno", "--name", "reno=cubic"], "name.invalid"),
+        (["reno", "--cc-name", "reno"], "name.invalid"),
+        (["reno", "--cc-name", "reno=cubic"], "name.invalid"),
         (["reno", "--default", "cubic"], "algorithm.unknown"),
         (["reno", "reno"], "algorithm.duplicate"),
     ],
@@ -142,7 +142,7 @@ def test_run_passes_options_on(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> 
 def test_run_refuses_what_makes_no_sense_without_traceback(
     kernel: Any, arguments: list[str], slug: str
 ) -> None:
-    result = ccp("run", *arguments, "--duration", "0")
+    result = ccp("run", *arguments, "--seconds", "0")
     assert result.exit_code == 1
     assert f"{slug}: " in result.output
     assert "  fix  " in result.output
@@ -186,7 +186,7 @@ def test_check_notes_that_it_may_not_ask_the_verifier(mine: Path, monkeypatch: p
     found = json.loads(result.output)
     assert found["ok"]
     assert found["programs"][0]["verified"] is None
-    assert found["notes"] == ["not shown to the kernel's verifier: needs CAP_BPF"]
+    assert found["notes"] == ["not verified by the kernel: needs CAP_BPF"]
 
 
 def test_check_fails_when_the_verifier_refuses(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,14 +311,14 @@ def view(monkeypatch: pytest.MonkeyPatch) -> View:
 
 
 def test_flows_once_prints_a_table(view: View) -> None:
-    result = ccp("flows", "--once", "--interval", "0.01")
+    result = ccp("flows", "--interval", "0.01")
     assert result.exit_code == 0, result.output
     assert "10.0.0.1:40000" in result.output
     assert "1.00" in result.output  # 125,000 bytes in a second: 1 Mbit/s
 
 
 def test_flows_json_is_one_document_a_line(view: View) -> None:
-    result = ccp("flows", "--once", "--json", "--interval", "0.01")
+    result = ccp("flows", "--json", "--interval", "0.01")
     document = json.loads(result.output)
     assert document["flows"][0]["throughput_bytes_per_s"] == 125_000
     assert document["counters"] == {"flows_active": 1}
@@ -331,14 +331,14 @@ def test_flows_goes_on_until_interrupted(view: View, monkeypatch: pytest.MonkeyP
             raise KeyboardInterrupt
 
     monkeypatch.setattr("ccplane.agent.commands.flows.time.sleep", sleep)
-    result = ccp("flows")
+    result = ccp("flows", "--watch")
     assert result.exit_code == 0
     assert view.looks == 3
 
 
 @pytest.mark.kernel_part
 def test_flows_says_so_when_nothing_is_loaded(tmp_path: Path) -> None:
-    result = ccp("flows", "--once", "--pin-dir", tmp_path)
+    result = ccp("flows", "--pin-dir", tmp_path)
     assert result.exit_code == 2
     assert result.output.startswith("load.not_loaded: ")
     assert len(result.output.splitlines()) == 1
@@ -368,7 +368,7 @@ def test_module_that_does_not_import_is_listed_with_its_error(monkeypatch: pytes
 
 
 def test_new_algorithm_passes_its_check(tmp_path: Path) -> None:
-    written = ccp("new", "my_vegas", "--in", tmp_path)
+    written = ccp("new", "my_vegas", "--out", tmp_path)
     assert written.exit_code == 0
     path = tmp_path / "my_vegas.py"
     assert str(path) in written.output
@@ -379,22 +379,22 @@ def test_new_algorithm_passes_its_check(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["Vegas", "my-alg", "9lives", "longer_than_11", "bär", "a b"])
 def test_new_refuses_names_that_cannot_be(tmp_path: Path, name: str) -> None:
-    result = ccp("new", name, "--in", tmp_path)
+    result = ccp("new", name, "--out", tmp_path)
     assert result.exit_code == 1
     assert "algorithm.bad_name" in result.output
     assert list(tmp_path.iterdir()) == []
 
 
 def test_new_refuses_to_overwrite_and_to_shadow(tmp_path: Path) -> None:
-    assert ccp("new", "mine", "--in", tmp_path).exit_code == 0
+    assert ccp("new", "mine", "--out", tmp_path).exit_code == 0
     (tmp_path / "mine.py").write_text("precious")
-    result = ccp("new", "mine", "--in", tmp_path)
+    result = ccp("new", "mine", "--out", tmp_path)
     assert "algorithm.file_exists" in result.output
     assert (tmp_path / "mine.py").read_text() == "precious"
-    assert ccp("new", "mine", "--in", tmp_path, "--force").exit_code == 0
+    assert ccp("new", "mine", "--out", tmp_path, "--force").exit_code == 0
     assert "precious" not in (tmp_path / "mine.py").read_text()
-    assert "algorithm.exists" in ccp("new", "reno", "--in", tmp_path).output
-    assert "algorithm.no_directory" in ccp("new", "mine", "--in", tmp_path / "nowhere").output
+    assert "algorithm.exists" in ccp("new", "reno", "--out", tmp_path).output
+    assert "algorithm.no_directory" in ccp("new", "mine", "--out", tmp_path / "nowhere").output
 
 
 # errors

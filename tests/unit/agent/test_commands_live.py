@@ -15,8 +15,8 @@ from ccplane.agent import cli
 from ccplane.agent.changes import Which
 from ccplane.agent.client import Client
 from ccplane.agent.commands import serving
+from ccplane.agent.commands.outcome import sentence
 from ccplane.agent.commands.tail import line
-from ccplane.agent.commands.told import told
 from ccplane.base.errors import UsageError
 from tests.repeating import repeating
 from tests.unit.agent.live import FOLD
@@ -35,10 +35,13 @@ def ccp(served: Served, *arguments: object) -> Result:
 
 
 def test_parameters_are_shown_and_set(served: Served) -> None:
-    shown = ccp(served, "set")
+    shown = ccp(served, "get")
     assert "mine.beta" in shown.output
     assert "what it does" in shown.output
-    assert json.loads(ccp(served, "set", "--json").output)["mine"][0]["high"] == 0.9
+    assert json.loads(ccp(served, "get", "--json").output)["mine"][0]["high"] == 0.9
+    chosen = json.loads(ccp(served, "get", "mine.beta", "rounds", "--json").output)["mine"]
+    assert [row["name"] for row in chosen] == ["beta", "rounds"]
+    assert "param.nobody_has" in ccp(served, "get", "bta").output
     assert "2 running flows" in ccp(served, "set", "beta=0.8").output
     assert "1 running flow" in ccp(served, "set", "mine.rounds=5", "--flow", 1).output
     assert (served.instance(1).beta, served.instance(1).rounds, served.instance(2).rounds) == (0.8, 5, 3)
@@ -50,13 +53,13 @@ def test_parameters_are_shown_and_set(served: Served) -> None:
 def test_files_are_loaded_and_flows_switched(served: Served, tmp_path: Path) -> None:
     other = tmp_path / "other.py"
     other.write_text(SOURCE.replace("class Mine", "class Other"))
-    assert "nothing -> " in ccp(served, "reload", other).output
-    assert "1 more flow" in ccp(served, "switch", "other", "--flow", 2).output
-    assert "0 more flows" in ccp(served, "switch", "other", "--rule", "dport=80").output
-    assert "1 more flow" in ccp(served, "switch", "mine", "--from", "other").output
-    assert "mine goes on; the source has not changed" in ccp(served, "reload", "mine").output
+    assert "nothing -> " in ccp(served, "load", other).output
+    assert "moved 1 flow to other" in ccp(served, "switch", "other", "--flow", 2).output
+    assert "moved 0 flows to other" in ccp(served, "switch", "other", "--match", "dport=80").output
+    assert "moved 1 flow to mine" in ccp(served, "switch", "mine", "--algorithm", "other").output
+    assert "mine is unchanged; the source has not changed" in ccp(served, "load", "mine").output
     served.file.write_text(SOURCE + "\n1 / 0\n")
-    refused = ccp(served, "reload")
+    refused = ccp(served, "load")
     assert refused.exit_code == 1
     assert "ZeroDivisionError" in refused.output
 
@@ -65,7 +68,7 @@ def test_program_is_replaced_and_the_agent_stopped(served: Served, tmp_path: Pat
     fold = tmp_path / "fold.ccp"
     fold.write_text(FOLD.replace("Ack.bytes_acked", "Ack.packets_acked"))
     assert "mine/default replaced, 2 flows" in ccp(served, "program", "mine", fold).output
-    assert "telemetry.no_bus" in ccp(served, "listen", "int_summary").output
+    assert "telemetry.no_bus" in ccp(served, "telemetry", "subscribe", "int_summary").output
     assert "the agent stops" in ccp(served, "stop").output
     while not served.datapath.closed:
         pass
@@ -125,8 +128,8 @@ def test_what_a_reload_did_is_one_sentence() -> None:
         "algorithm": "x", "old_sha256": "a" * 64, "new_sha256": "b" * 64, "flows": 1,
         "programs": {"default": "kept"}, "notes": ["n"],
     }  # fmt: skip
-    assert told(done) == "x: aaaaaaaaaaaa -> bbbbbbbbbbbb, 1 flow; n"
-    assert told(done | {"new_sha256": "a" * 64, "notes": []}) == "x: the same source again, 1 flow"
+    assert sentence(done) == "x: aaaaaaaaaaaa -> bbbbbbbbbbbb, 1 flow; n"
+    assert sentence(done | {"new_sha256": "a" * 64, "notes": []}) == "x: loaded the same source again, 1 flow"
 
 
 def test_brokers_are_named_by_url_or_started() -> None:

@@ -24,8 +24,8 @@ def test_two_algorithms_with_one_cut_name_are_refused_with_a_way_out() -> None:
     with pytest.raises(UsageError) as caught:
         cc_names(["long_name_of_one", "long_name_of_two"], {})
     assert caught.value.slug == "name.duplicate"
-    assert "--name long_name_of_two=" in caught.value.fix
-    _, suggested = caught.value.fix.split("--name ")[1].split("=")
+    assert "--cc-name long_name_of_two=" in caught.value.fix
+    _, suggested = caught.value.fix.split("--cc-name ")[1].split("=")
     assert cc_names(["long_name_of_one", "long_name_of_two"], {"long_name_of_two": suggested})
 
 
@@ -36,7 +36,7 @@ def test_bad_explicit_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError) as caught:
         cc_names(["a"], {"a": name})
     assert caught.value.slug == "name.invalid"
-    assert caught.value.where == f"--name a={name}"
+    assert caught.value.where == f"--cc-name a={name}"
 
 
 def test_name_for_an_algorithm_that_does_not_run_is_refused() -> None:

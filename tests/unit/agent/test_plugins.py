@@ -1,4 +1,4 @@
-"""Commands of other packages, and those that a wheel lacks."""
+"""Commands of other packages, and commands missing in a wheel."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from ccplane.agent import cli
+from ccplane.agent import cli, front
 from ccplane.agent.features import ENTRY_POINTS, features
+from ccplane.agent.front import Entry
 from ccplane.base.errors import CcpError
 
 
 def ccp(*arguments: object) -> Result:
     return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
-
-
-def entry(name: str, value: str) -> metadata.EntryPoint:
-    return metadata.EntryPoint(name, value, cli.COMMANDS)
 
 
 plugged = typer.Typer()
@@ -36,21 +33,31 @@ def fail() -> None:
     raise CcpError("plug.in", "did not work", fix="try again")
 
 
+def plug(monkeypatch: pytest.MonkeyPatch, *entries: Entry) -> None:
+    monkeypatch.setattr(cli, "plugins", lambda: {one.path: one for one in entries})
+
+
 def test_plugin_command_runs_and_its_errors_are_shown_like_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "plugins", lambda: {"extra": entry("extra", f"{__name__}:plugged")})
-    monkeypatch.setattr(metadata.EntryPoint, "load", lambda self: plugged)
+    plug(
+        monkeypatch, Entry("extra", f"{__name__}:plugged"), Entry("group.greet", f"{__name__}:plugged.hello")
+    )
+    monkeypatch.setattr(front, "import_module", lambda name: __import__("sys").modules[__name__])
+    monkeypatch.setattr(front, "_source", lambda module: None)
     assert "hello world" in ccp("extra", "hello", "world").output
+    assert "hello world" in ccp("group", "greet", "world").output
     failed = ccp("extra", "fail")
     assert failed.exit_code == 1
     assert "plug.in: did not work" in failed.output
-    assert "extra" in ccp("--help").output
+    listed = ccp("--help").output
+    assert "Other packages" in listed
+    assert "extra" in listed
 
 
 @pytest.mark.parametrize("value", ["no.such.module:app", "json:loads"], ids=["import error", "no typer app"])
 def test_broken_plugin_is_told_and_breaks_no_other_command(
     value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "plugins", lambda: {"extra": entry("extra", value)})
+    plug(monkeypatch, Entry("extra", value))
     listed = ccp("--help")
     assert listed.exit_code == 0
     assert "extra" in listed.output
@@ -64,23 +71,24 @@ def test_broken_plugin_is_told_and_breaks_no_other_command(
 
 
 def test_plugin_cannot_take_the_place_of_our_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "plugins", lambda: {"doctor": entry("doctor", "no.such.module:app")})
+    plug(monkeypatch, Entry("doctor", "no.such.module:app"))
     assert "cannot be loaded" not in ccp("doctor", "--help").output
 
 
-def test_plugins_are_those_of_features_and_of_the_entry_point_group() -> None:
-    others = {one.name for one in metadata.entry_points(group="ccplane.commands")}
-    assert set(cli.plugins()) == others | {name for one in features() for name in one.commands}
+def test_plugins_are_those_of_features_and_of_the_entry_point_groups() -> None:
+    found = front.plugins()
+    assert found["experiment"].panel == "experiment"
+    assert found["telemetry.receive"].value == "telemetry.commands:app"
+    for feature in features():
+        for panel, commands in feature.commands.items():
+            assert {path: found[path].panel for path in commands} == dict.fromkeys(commands, panel)
 
 
 def test_a_command_that_the_wheel_lacks_is_not_listed_and_says_where_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (found,) = (one for one in metadata.entry_points(group="ccplane.commands") if one.name == "paper")
-    left_out = found._for(found.dist)  # type: ignore[attr-defined]
-    vars(left_out)["value"] = "experiments.no_such_folder.commands:app"
-    monkeypatch.setattr(cli, "plugins", lambda: {"paper": left_out})
-    assert "paper" not in ccp("--help").output
+    plug(monkeypatch, Entry("paper", "experiments.no_such_folder.commands:app", "research", shipped=True))
+    assert "paper" not in ccp("help", "--all").output
     refused = ccp("paper", "all")
     assert refused.exit_code == 1
     assert "command.not_in_wheel" in refused.output

@@ -1,4 +1,4 @@
-"""What `ccp regime apply` does with decisions; bus and actuator are doubles."""
+"""`ccp regime apply` applies decisions; bus and actuator are fakes."""
 
 from __future__ import annotations
 
@@ -62,8 +62,6 @@ class FakeInbox:
 
 
 class FakeActuator:
-    """Tells of every change of a path's regime."""
-
     def __init__(self) -> None:
         self.regimes: list[dict[Path, str]] = []
         self.left: bool | None = None
@@ -170,7 +168,7 @@ def test_an_event_as_json_has_what_there_is_to_say_and_both_clocks() -> None:
 
 
 class Recorded:
-    """Stands for an actuator and the loop: keeps what it was made of, and ends at once."""
+    """Replaces an actuator and the loop: records its arguments, and ends immediately."""
 
     made: tuple[Any, ...]
     options: dict[str, Any]
@@ -187,7 +185,7 @@ class FakeLoop:
         FakeLoop.named = named
 
     def request_stop(self) -> None:
-        """Nobody asks."""
+        """Not called."""
 
     def run(self, *, leave: bool, on_start: Callable[[], None]) -> None:
         on_start()
@@ -207,7 +205,16 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 def test_options_reach_the_sockets(run: Callable[..., Any]) -> None:
-    done = run("--rule", "dport=80", "--rule", f"sport=1 -> {NEAR}", "--single-rate", "5", "--netns", "red")
+    done = run(
+        "--rule",
+        "dport=80 -> destination",
+        "--rule",
+        f"sport=1 -> {NEAR}",
+        "--single-rate",
+        "5",
+        "--netns",
+        "red",
+    )
     assert done.exit_code == 0, done.output
     treatments, rules = Recorded.made
     assert treatments[SINGLE_OWNER].rate_bytes_per_s == 5
@@ -237,9 +244,9 @@ def test_events_are_lines_for_people_or_json(run: Callable[..., Any]) -> None:
     ("words", "slug"),
     [
         (["--how", "hosts"], "switch.bad_option"),
-        (["--how", "host", "--rule", "dport=1"], "switch.bad_option"),
+        (["--how", "host", "--rule", "dport=1 -> destination"], "switch.bad_option"),
         (["--how", "host", "--cgroup", "/"], "switch.bad_option"),
-        (["--rule", "dport=0"], "rule.bad_value"),
+        (["--rule", "dport=0 -> destination"], "rule.bad_value"),
         (["--broker", "http://broker"], "bus.bad_url"),
     ],
 )

@@ -43,7 +43,7 @@ def briefly(made: list[tuple[Entry, Standing]]) -> list[tuple[str, str, str, str
 
 
 def test_a_rule_becomes_what_the_kernel_compares() -> None:
-    rule = parse_socket_rule("src=2001:db8::/32 dport=5001-5010, sport=80")
+    rule = parse_socket_rule("src=2001:db8::/32 dport=5001-5010, sport=80 -> destination")
     ((entry, standing),) = entries([rule], TREATMENTS, {})
     assert entry == Entry(
         src=("2001:db8::", 32),
@@ -53,12 +53,12 @@ def test_a_rule_becomes_what_the_kernel_compares() -> None:
         asks_ecn=True,
     )
     assert standing == UNDECIDED
-    ((entry, _),) = entries([parse_socket_rule("dst=10.0.0.0/8")], TREATMENTS, {})
+    ((entry, _),) = entries([parse_socket_rule("dst=10.0.0.0/8 -> destination")], TREATMENTS, {})
     assert (entry.src, entry.dst) == (("::", 0), ("::ffff:10.0.0.0", 104))
 
 
 def test_sockets_of_a_rule_follow_their_own_paths_the_most_exact_first() -> None:
-    assert briefly(entries([parse_socket_rule("dport=5001")], TREATMENTS, REGIMES)) == [
+    assert briefly(entries([parse_socket_rule("dport=5001 -> destination")], TREATMENTS, REGIMES)) == [
         (ME, NEAR, "dctcp", "quiet"),
         (ME, FAR, "cubic", "marks"),
         (ME, "::", "cubic", "marks"),
@@ -67,10 +67,10 @@ def test_sockets_of_a_rule_follow_their_own_paths_the_most_exact_first() -> None
 
 
 def test_paths_outside_of_a_rule_are_not_its() -> None:
-    made = entries([parse_socket_rule("dst=10.0.0.0/8 src=10.0.0.1")], TREATMENTS, REGIMES)
+    made = entries([parse_socket_rule("dst=10.0.0.0/8 src=10.0.0.1 -> destination")], TREATMENTS, REGIMES)
     ten = ("::ffff:10.0.0.0", 104)
     assert [entry.dst for entry, _ in made] == [host(NEAR), ten, ten]
-    six = entries([parse_socket_rule("src=2001:db8::/32")], TREATMENTS, REGIMES)
+    six = entries([parse_socket_rule("src=2001:db8::/32 -> destination")], TREATMENTS, REGIMES)
     assert briefly(six) == [("2001:db8::", "::", "cubic", UNDECIDED.reason)]
 
 
@@ -113,7 +113,7 @@ def test_only_what_needs_ecn_asks_for_it(congestion: str, needs: bool) -> None:
 
 
 def test_only_the_sockets_of_some_paths_are_told_of() -> None:
-    rules = [parse_socket_rule(f"sport=1 -> {NEAR}"), parse_socket_rule("sport=2")]
+    rules = [parse_socket_rule(f"sport=1 -> {NEAR}"), parse_socket_rule("sport=2 -> destination")]
     told = [entry.tell for entry, _ in entries(rules, TREATMENTS, REGIMES, tell={Path(ME, NEAR)})]
     assert told == [True, True, False, False, False]
 
@@ -122,7 +122,10 @@ def test_a_cgroup_is_known_by_its_number(tmp_path: File) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "cgroup.procs").touch()
-    ruled, outer = parse_socket_rule(f"cgroup={inner}"), parse_socket_rule("dport=1")
+    ruled, outer = (
+        parse_socket_rule(f"cgroup={inner} -> destination"),
+        parse_socket_rule("dport=1 -> destination"),
+    )
     made = entries([ruled, outer], TREATMENTS, {}, cgroup=tmp_path)
     assert [entry.cgroup for entry, _ in made] == [inner.stat().st_ino, tmp_path.stat().st_ino]
 
@@ -131,9 +134,9 @@ def test_a_cgroup_is_known_by_its_number(tmp_path: File) -> None:
     ("texts", "most"),
     [
         ([], 4096),
-        (["dport=1"], 4095),
-        (["dport=1", "dport=2", f"dport=3 -> {NEAR}"], 2046),
-        (["dport=1"] * 2048, 1),
+        (["dport=1 -> destination"], 4095),
+        (["dport=1 -> destination", "dport=2 -> destination", f"dport=3 -> {NEAR}"], 2046),
+        (["dport=1 -> destination"] * 2048, 1),
     ],
 )
 def test_as_many_paths_are_known_as_the_kernels_table_has_room_for(texts: list[str], most: int) -> None:
@@ -154,11 +157,11 @@ def test_the_table_is_as_long_as_the_kernels() -> None:
         ("-> 10.0.0.2", "rule.syntax"),
         ("dport=1 ->", "rule.syntax"),
         ("dport", "rule.syntax"),
-        ("dport=1 dport=2", "rule.syntax"),
-        ("dprt=1", "rule.unknown_key"),
-        ("dport=70000", "rule.bad_value"),
+        ("dport=1 dport=2 -> destination", "rule.syntax"),
+        ("dprt=1 -> destination", "rule.unknown_key"),
+        ("dport=70000 -> destination", "rule.bad_value"),
         ("dport=1 -> cubic", "rule.bad_value"),
-        ("cgroup=/nowhere", "rule.bad_value"),
+        ("cgroup=/nowhere -> destination", "rule.bad_value"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused(text: str, slug: str) -> None:
@@ -170,5 +173,5 @@ def test_a_rule_that_cannot_be_is_refused(text: str, slug: str) -> None:
 
 def test_all_that_is_wrong_with_a_rule_is_told_at_once() -> None:
     with pytest.raises(Several) as caught:
-        parse_socket_rule("dport=0 src=nobody")
+        parse_socket_rule("dport=0 src=nobody -> destination")
     assert [error.slug for error in caught.value.errors] == ["rule.bad_value"] * 2

@@ -1,4 +1,4 @@
-"""Parameters and records of `ccp rtcp attach`; what it does to sockets is in tests/kernel."""
+"""Parameters and records of `ccp rtcp attach`; tests/kernel tests it on sockets."""
 
 from __future__ import annotations
 
@@ -98,6 +98,6 @@ def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
 
 
 def test_the_command_reads_parameters_before_it_asks_the_kernel() -> None:
-    result = CliRunner().invoke(cli.app, ["rtcp", "attach", "--set", "eta=20"])
+    result = CliRunner().invoke(cli.app, ["rtcp", "attach", "--param", "eta=20"])
     assert result.exit_code == 1
     assert result.stderr.startswith("param.unknown")

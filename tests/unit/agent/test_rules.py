@@ -77,9 +77,9 @@ def test_cgroup_tree_is_read_once_for_an_id_that_is_outside(tmp_path: Path, monk
     ("text", "slug", "hint"),
     [
         ("dst=10.0.0.0/8 cubic", "rule.syntax", "--rule"),
-        ("-> cubic", "rule.syntax", "CONDITION"),
-        ("dst=10.0.0.0/8 ->", "rule.syntax", "ALGORITHM"),
-        ("dst=10.0.0.0/8 -> two words", "rule.syntax", "ALGORITHM"),
+        ("-> cubic", "rule.syntax", "--rule"),
+        ("dst=10.0.0.0/8 ->", "rule.syntax", "-> cubic"),
+        ("dst=10.0.0.0/8 -> two words", "rule.syntax", "-> cubic"),
         ("dst -> cubic", "rule.syntax", "dst=10.0.0.0/8"),
         ("dport= -> cubic", "rule.syntax", "dport=5001"),
         ("dest=10.0.0.0/8 -> cubic", "rule.unknown_key", "`dst`"),

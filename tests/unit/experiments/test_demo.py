@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from ccplane.base.errors import CcpError, LoadError, VerifierError
 from ccplane.datapath import ebpf
-from experiments.demo import app, command, where
+from experiments.demo import command, where
+from experiments.demo.command import app
 from experiments.demo.runs import LOSS_RATIO, RTT_US, RUNS, Transfer, scenario
 from experiments.demo.where import Where, choose
 from experiments.metrics import MetricError
@@ -45,7 +46,7 @@ def ccp_demo(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 
 
 def test_the_table_has_every_figure_with_its_unit(ccp_demo: Callable[..., Result], tmp_path: Path) -> None:
-    result = ccp_demo("--output", tmp_path / "demo.png")
+    result = ccp_demo("--out", tmp_path / "demo.png")
     assert result.exit_code == 0
     rows = [re.split(r"\s*│\s*", line.strip("│ ")) for line in result.stdout.splitlines() if "│" in line]
     assert rows[-5:] == [
@@ -55,7 +56,7 @@ def test_the_table_has_every_figure_with_its_unit(ccp_demo: Callable[..., Result
         ["0.5%", "flex_cubic", "71.2", "3.50", "54.0", "60.0"],
         ["0.5%", "mine.py", "8.0, then 8.0", "4.50", "55.0", "60.0"],
     ]
-    for heading in ("goodput", "Mbit/s", "sent again", "%", "median RTT", "p95 RTT", "ms"):
+    for heading in ("goodput", "Mbit/s", "retransmitted", "%", "median RTT", "p95 RTT", "ms"):
         assert heading in result.stdout
     assert f"picture: {tmp_path}" in result.stdout
 
@@ -63,7 +64,7 @@ def test_the_table_has_every_figure_with_its_unit(ccp_demo: Callable[..., Result
 def test_json_has_the_same_figures_and_nothing_else_is_printed(
     ccp_demo: Callable[..., Result], tmp_path: Path
 ) -> None:
-    result = ccp_demo("--json", "--output", tmp_path / "demo.png", "--seconds", 2)
+    result = ccp_demo("--json", "--out", tmp_path / "demo.png", "--seconds", 2)
     document = json.loads(result.stdout)
     assert document["seconds"] == 2
     assert (document["datapath"], document["kernel"]) == ("ebpf", os.uname().release)
@@ -92,7 +93,7 @@ def test_figures_are_shown_when_the_plot_cannot_be_written(
     ccp_demo: Callable[..., Result], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("no directory")
-    result = ccp_demo("--output", tmp_path / "file" / "demo.png")
+    result = ccp_demo("--out", tmp_path / "file" / "demo.png")
     assert isinstance(result.exception, CcpError)
     assert result.exception.slug == "demo.cannot_write"
     assert "95.2" in result.stdout
@@ -101,7 +102,7 @@ def test_figures_are_shown_when_the_plot_cannot_be_written(
 def test_the_plot_has_no_other_format_than_figures_have(
     ccp_demo: Callable[..., Result], tmp_path: Path
 ) -> None:
-    result = ccp_demo("--output", tmp_path / "demo.txt")
+    result = ccp_demo("--out", tmp_path / "demo.txt")
     assert isinstance(result.exception, MetricError)
     assert result.exception.slug == "plot.format"
 
@@ -191,9 +192,9 @@ def test_a_datapath_that_is_none_is_refused() -> None:
 def test_everything_that_is_shown_says_that_it_was_simulated(
     ccp_demo: Callable[..., Result], tmp_path: Path
 ) -> None:
-    table = ccp_demo("--output", tmp_path / "demo.svg", "--datapath", "sim").stdout
+    table = ccp_demo("--out", tmp_path / "demo.svg", "--datapath", "sim").stdout
     assert "simulator" in table.splitlines()[0]
     assert "8 s each; simulated" in table
-    assert "seed 1; simulated" in (tmp_path / "demo.svg").read_text()  # each text is also a comment
-    document = json.loads(ccp_demo("--output", tmp_path / "d.svg", "--datapath", "sim", "--json").stdout)
+    assert "seed 1; simulated" in (tmp_path / "demo.svg").read_text()  # each text is a comment, too
+    document = json.loads(ccp_demo("--out", tmp_path / "d.svg", "--datapath", "sim", "--json").stdout)
     assert (document["datapath"], document["kernel"]) == ("sim", None)

@@ -12,7 +12,8 @@ from typer.testing import CliRunner, Result
 
 from ccp_algs.errors import RegistryError
 from ccplane.base.errors import CcpError, ParamError, Several, UsageError
-from experiments.demo import app, wifi
+from experiments.demo import wifi
+from experiments.demo.command import app
 from experiments.metrics import MetricError
 from experiments.mininet_wifi import ready, transfers
 from experiments.mininet_wifi.chain import Chain, Port
@@ -213,7 +214,7 @@ def ccp_demo_wifi(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 def test_the_table_has_every_figure_with_its_unit(
     ccp_demo_wifi: Callable[..., Result], tmp_path: Path
 ) -> None:
-    result = ccp_demo_wifi("--output", tmp_path / "wifi.png", "--rate-mbit", 2)
+    result = ccp_demo_wifi("--out", tmp_path / "wifi.png", "--rate", 2)
     assert result.exit_code == 0, result.output
     rows = [re.split(r"\s*│\s*", line.strip("│ ")) for line in result.stdout.splitlines() if "│" in line]
     assert rows[-2:] == [
@@ -228,7 +229,7 @@ def test_the_table_has_every_figure_with_its_unit(
 def test_json_has_the_rows_and_nothing_else_is_printed(
     ccp_demo_wifi: Callable[..., Result], tmp_path: Path
 ) -> None:
-    result = ccp_demo_wifi("--json", "--figure", 6, "--output", tmp_path / "wifi.png", "--seconds", 2)
+    result = ccp_demo_wifi("--json", "--figure", 6, "--out", tmp_path / "wifi.png", "--seconds", 2)
     document = json.loads(result.stdout)
     assert (document["figure"], document["seconds"], document["kernel"]) == (6, 2, os.uname().release)
     assert (document["rate_bytes_per_s"], document["delay_ms"]) == (125_000, 200)
@@ -255,18 +256,18 @@ def test_each_figure_is_drawn(
     ccp_demo_wifi: Callable[..., Result], tmp_path: Path, figure: int | None, words: list[str]
 ) -> None:
     chosen = () if figure is None else ("--figure", figure)
-    result = ccp_demo_wifi("--output", tmp_path / "wifi.svg", *chosen)
+    result = ccp_demo_wifi("--out", tmp_path / "wifi.svg", *chosen)
     assert result.exit_code == 0, result.output
     text = (tmp_path / "wifi.svg").read_text()  # each text is also a comment
     assert [word for word in words if word not in text] == []
-    assert "one run each, in turn; mac80211_hwsim and hostapd" in text
+    assert "one run of each, in turn; mac80211_hwsim and hostapd" in text
 
 
 def test_figures_are_shown_when_the_plot_cannot_be_written(
     ccp_demo_wifi: Callable[..., Result], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("no directory")
-    result = ccp_demo_wifi("--output", tmp_path / "file" / "wifi.png")
+    result = ccp_demo_wifi("--out", tmp_path / "file" / "wifi.png")
     assert isinstance(result.exception, CcpError)
     assert result.exception.slug == "demo.cannot_write"
     assert "0.800" in result.stdout
@@ -275,14 +276,16 @@ def test_figures_are_shown_when_the_plot_cannot_be_written(
 def test_the_plot_has_no_other_format_than_figures_have(
     ccp_demo_wifi: Callable[..., Result], tmp_path: Path
 ) -> None:
-    result = ccp_demo_wifi("--output", tmp_path / "wifi.txt")
+    result = ccp_demo_wifi("--out", tmp_path / "wifi.txt")
     assert isinstance(result.exception, MetricError)
     assert result.exception.slug == "plot.format"
 
 
-@pytest.mark.parametrize("words", [["--loss", "5"], ["--rate-mbit", "0"], ["--seconds", "0"]])
+@pytest.mark.parametrize("words", [["--loss", "5"], ["--rate", "0"], ["--seconds", "0"]])
 def test_what_is_out_of_range_is_refused(ccp_demo_wifi: Callable[..., Result], words: list[str]) -> None:
-    assert ccp_demo_wifi(*words).exit_code == 2
+    refused = ccp_demo_wifi(*words).exception
+    assert isinstance(refused, UsageError)
+    assert refused.slug == "option.out_of_range"
 
 
 def test_options_of_the_other_demonstration_are_not_ignored() -> None:

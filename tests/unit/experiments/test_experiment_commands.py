@@ -39,7 +39,7 @@ def call(*arguments: str, status: int = 0) -> str:
 
 
 def test_a_run_prints_a_summary_and_keeps_its_result() -> None:
-    said = call("run", "scenario.yaml", "--out", "there", "--set", "seed=2")
+    said = call("run", "scenario.yaml", "--out", "there", "--param", "seed=2")
     assert "kernel/cubic" in said
     assert "16.00" in said  # 2e6 bytes/s in Mbit/s
     assert "result: there" in said
@@ -62,7 +62,7 @@ def test_a_run_with_telemetry_tells_of_the_nodes(monkeypatch: pytest.MonkeyPatch
     assert "2.5" in row
     assert "1 congestion, 2 link, 3 unknown" in said
     assert "p50 2.5 ms" in said
-    assert warnings(Result.load("there")) == ["7 summaries of in-band telemetry were lost"]
+    assert warnings(Result.load("there")) == ["7 in-band telemetry summaries were lost"]
 
 
 def test_a_run_with_receivers_tells_of_the_regimes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,14 +142,14 @@ def test_figures_are_drawn() -> None:
 def test_what_is_wrong_is_told_without_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, slug in (
         (["run", "none.yaml"], "scenario.no_file"),
-        (["run", "scenario.yaml", "--set", "seed"], "scenario.bad_field"),
-        (["run", "scenario.yaml", "--set", "sed=1"], "`seed`"),
+        (["run", "scenario.yaml", "--param", "seed"], "scenario.bad_field"),
+        (["run", "scenario.yaml", "--param", "sed=1"], "`seed`"),
         (["plot", "none"], "result.not_found"),
         (["plot", "scenario.yaml"], "result.broken"),
     ):
-        from importlib.metadata import EntryPoint
+        from ccplane.agent.front import Entry
 
-        entry = EntryPoint("experiment", "experiments.commands:app", cli.COMMANDS)
+        entry = Entry("experiment", "experiments.commands:app")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cli, "plugins", lambda entry=entry: {"experiment": entry})
             result = CliRunner().invoke(cli.app, ["experiment", *arguments])

@@ -45,7 +45,7 @@ MODULES = (
     "ccplane.datapath.ebpf",
     "ccplane.datapath.sim",
     "experiments.commands",
-    "experiments.demo",
+    "experiments.demo.command",
     "experiments.netlab.cellular",
     "experiments.plots",
     "experiments.results",
@@ -76,8 +76,10 @@ def test_modules_of_the_simulator_import_without_linux(tmp_path: Path) -> None:
 
 def test_the_demo_runs_in_the_simulator_without_linux(tmp_path: Path) -> None:
     output = tmp_path / "demo.svg"
-    arguments = ["ccp demo", "--seconds", "2", "--output", str(output)]
-    done = without_linux(f"from experiments import demo; sys.argv = {arguments!r}; demo.app()", tmp_path)
+    arguments = ["ccp demo", "--seconds", "2", "--out", str(output)]
+    done = without_linux(
+        f"from experiments.demo import command; sys.argv = {arguments!r}; command.app()", tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:3] == [
         "in the simulator: virtual time, no sockets",

@@ -79,7 +79,11 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
             "switches[0].shared",
         ),
         (
-            {"switches": (SocketSwitch("sender", rules=("dport=1", "dst={nobody}")),)},
+            {
+                "switches": (
+                    SocketSwitch("sender", rules=("dport=1 -> destination", "dst={nobody} -> destination")),
+                )
+            },
             "unknown_name",
             "switches[0].rules[1]",
         ),
@@ -137,14 +141,14 @@ def test_a_receiver_agent_watches_the_addresses_that_send_to_it() -> None:
     )
     receiver = ReceiverAgent("receiver", mode="paper", detector={"delta_ms": 2.5}, probe_ms=20)
     arguments = regimes.receive_arguments(with_regimes(flows=flows), receiver, hosts(), BROKER)
-    assert arguments[:2] == ["receive", "--regime"]
+    assert arguments[:3] == ["telemetry", "receive", "--regime"]
     assert option(arguments, "--peer") == [SENDER[1], SENDER[0]]
     assert option(arguments, "--regime-mode") == ["paper"]
-    assert option(arguments, "--regime-set") == ["delta_ms=2.5"]
-    assert option(arguments, "--probe-ms") == ["20"]
+    assert option(arguments, "--param") == ["delta_ms=2.5"]
+    assert option(arguments, "--probe-interval") == ["20"]
     assert option(arguments, "--netns") == ["/var/run/netns/ccplab-receiver"]
     assert option(arguments, "--broker") == [BROKER]
-    assert "--interval-ms" not in arguments
+    assert "--interval" not in arguments
 
 
 def test_a_switch_is_told_names_of_the_kernel_and_addresses() -> None:
@@ -154,7 +158,7 @@ def test_a_switch_is_told_names_of_the_kernel_and_addresses() -> None:
     assert arguments[:2] == ["regime", "apply"]
     assert option(arguments, "--single") == ["ccp.dctcp"]
     assert option(arguments, "--shared") == ["cubic"]
-    assert option(arguments, "--stale-ms") == ["300"]
+    assert option(arguments, "--stale") == ["300"]
     assert option(arguments, "--rule") == [f"dst={RECEIVER[0]} dport=5201 -> {RECEIVER[0]}"]
     assert "--single-rate" not in arguments
 

@@ -80,9 +80,9 @@ def test_it_is_told_the_options_and_where_acks_go(tmp_path: Path) -> None:
     params = {"observe": True, "probe_gain_ratio": 0.1}
     recorded = scenario(("rtcp/bbr", params), ("rtcp/bbr", {**params, "record": True}))
     assert live.arguments_of(recorded, tmp_path) == [
-        "--set",
+        "--param",
         "observe=true",
-        "--set",
+        "--param",
         "probe_gain_ratio=0.1",
         "--record",
         str(tmp_path / "acks"),
@@ -95,7 +95,7 @@ def test_nothing_is_attached_for_others(tmp_path: Path) -> None:
 
 
 def test_one_that_fails_is_told_with_its_words(tmp_path: Path) -> None:
-    program = live.attach(tmp_path / "lines.jsonl", "--set", "eta=20")
+    program = live.attach(tmp_path / "lines.jsonl", "--param", "eta=20")
     with pytest.raises(RunError) as caught:
         program.wait_ready()
     assert caught.value.slug == "run.feature"

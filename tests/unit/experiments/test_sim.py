@@ -184,7 +184,7 @@ def test_an_algorithm_that_raises_costs_its_flow_only(tmp_path: Path) -> None:
     result = run(two((f"{tmp_path}/bad.py", {}), ("cubic", {})), tmp_path / "result")
     assert result.metadata["agent"]["flows_failed"] == 1
     (warning,) = warnings(result)
-    assert "1 connections raised" in warning
+    assert "raised an exception on 1 connections" in warning
     log = (tmp_path / "result/agent.log").read_text()
     assert "ZeroDivisionError" in log
     assert (result.flows["goodput_bytes_per_s"] > 0.2 * RATE_BYTES_PER_S).all()  # the fallback took over
@@ -371,7 +371,7 @@ def call(app: object, *arguments: str, status: int = 0) -> str:
 
 def test_a_newcomer_runs_an_algorithm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    path = ("--rate-mbit", "10", "--rtt-ms", "20", "--seconds", "2")
+    path = ("--rate", "10", "--rtt", "20", "--seconds", "2")
     said = call(cli.app, "simulate", "cubic", "kernel/cubic", *path)
     assert "10 Mbit/s, 20 ms, a buffer of 1 BDP (simulated)" in said
     assert os.listdir(tmp_path) == []

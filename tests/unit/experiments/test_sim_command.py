@@ -78,10 +78,10 @@ def test_a_scenario_leaves_no_room_for_a_path(monkeypatch: pytest.MonkeyPatch) -
     orders: list[SimOrder] = []
     monkeypatch.setattr(sim_command, "run", orders.append)
     refused = CliRunner().invoke(
-        cli.app, ["simulate", "cubic", "--scenario", "x.yaml", "--loss", "0.1", "--rtt-ms", "9"]
+        cli.app, ["simulate", "cubic", "--scenario", "x.yaml", "--loss", "0.1", "--rtt", "9"]
     )
     told = [line for line in refused.stderr.splitlines() if line.startswith("scenario.two_paths")]
-    assert [line.split("`")[1] for line in told] == ["--rtt-ms", "--loss"]
+    assert [line.split()[1] for line in told] == ["--rtt", "--loss"]
     assert orders == []
     done = CliRunner().invoke(
         cli.app, ["simulate", "cubic", "--loss", "0.1", "-p", "beta=0.5", "--flows", "2"]

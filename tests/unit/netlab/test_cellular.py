@@ -126,15 +126,15 @@ def test_what_cannot_be_is_refused(link: Cellular, duration_s: float, word: str)
 
 def test_the_command_writes_what_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "lte.trace"
-    done = CliRunner().invoke(app, ["trace", str(file), "--seconds", "10", "--seed", "7", "--json"])
+    done = CliRunner().invoke(app, ["trace", "-o", str(file), "--seconds", "10", "--seed", "7", "--json"])
     assert done.exit_code == 0, done.output
     assert read_trace(file, "trace") == draw(Cellular(), 10, 7).tolist()
     assert json.loads(done.output)["mean_bytes_per_s"] == pytest.approx(625e3, rel=1e-3)
 
 
 def test_the_command_tells_the_figures_and_takes_all_parameters(tmp_path: Path) -> None:
-    options = "--mean-bytes-per-s 1.5e6 --variation 0.2 --coherence-s 2 --outage-every-s 0 --outage-s 3"
-    done = CliRunner().invoke(app, ["trace", str(tmp_path / "t"), *options.split()])
+    options = "--rate 12mbit --variation 0.2 --coherence 2 --outage-interval 0 --outage 3"
+    done = CliRunner().invoke(app, ["trace", "-o", str(tmp_path / "t"), *options.split()])
     assert done.exit_code == 0, done.output
     assert "60 s, mean 12.00 Mbit/s" in done.output
     link = Cellular(

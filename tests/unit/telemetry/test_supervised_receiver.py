@@ -18,8 +18,14 @@ def test_a_receiver_tells_its_manager_how_it_is(tmp_path: Path) -> None:
     with ServiceManager(tmp_path / "notify", watchdog_s=WATCHDOG_S) as systemd:
         receiver = subprocess.Popen(
             [
-                *(sys.executable, "-c", "from ccplane.agent.entry import main; main()", "receive"),
-                *("--quiet", "--no-kernel-probe", "--interval-ms", "60000"),
+                *(
+                    sys.executable,
+                    "-c",
+                    "from ccplane.agent.entry import main; main()",
+                    "telemetry",
+                    "receive",
+                ),
+                *("--quiet", "--no-kernel-probe", "--interval", "60000"),
             ],
             stderr=subprocess.DEVNULL,
             env={**os.environ, **systemd.environment},

@@ -1,4 +1,4 @@
-"""`ccp serve-ccp`: an agent made with portus steers flows."""
+"""`ccp serve-ccp`: let an agent built with portus control flows."""
 
 from __future__ import annotations
 
@@ -14,54 +14,72 @@ from ccplane.agent.commands.serving import Given, how_to_use, serving
 from ccplane.agent.description import Plan
 from ccplane.agent.features.interop.session import Session
 from ccplane.agent.plane import Plane
+from ccplane.base import options
 from ccplane.base.errors import UsageError
 from ccplane.datapath import wire
 
 NAME = "portus"
-"""What rules and `ccp flows` call the agent's algorithm."""
+"""Name of the agent's algorithm in rules and `ccp flows`."""
 
 SOCKETS = Path("/tmp/ccp")
-"""Where portus has its sockets."""
+"""Directory of portus' sockets."""
 
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
-@app.command("serve-ccp")
+@app.command(
+    "serve-ccp",
+    epilog=options.examples(
+        "sudo ccp serve-ccp", "sudo ccp serve-ccp cubic --rule 'dst=10.0.0.0/8 -> cubic'"
+    ),
+)
 @serving
 def serve_ccp(
     given: Given,
     beside: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Algorithms of ours, for `ccp.ALGORITHM` and for rules; the agent is `{NAME}`."),
+        typer.Argument(
+            metavar="ALGORITHM",
+            help=f"ccplane's algorithms, for `ccp.ALGORITHM` and for rules; rules call the agent `{NAME}`.",
+            show_default="none",
+        ),
     ] = None,
-    ipc: Annotated[str, typer.Option(help="How the agent speaks: `unix`.")] = "unix",
     agent: Annotated[
-        Path, typer.Option(help="The agent's socket; of older versions of portus `/tmp/ccp/0/in`.")
+        Path,
+        typer.Option(metavar="PATH", help="The agent's socket; /tmp/ccp/0/in for older versions of portus."),
     ] = SOCKETS / "portus",
-    bind: Annotated[Path, typer.Option(help="Our socket; to older ones `/tmp/ccp/0/out`.")] = SOCKETS
-    / "ccplane",
+    bind: Annotated[
+        Path,
+        typer.Option(metavar="PATH", help="ccplane's socket; /tmp/ccp/0/out for older versions of portus."),
+    ] = SOCKETS / "ccplane",
+    ipc: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND", help="Transport of the agent's messages.", rich_help_panel=options.ADVANCED
+        ),
+    ] = "unix",
 ) -> None:
-    """Let an agent made with portus steer the flows of this machine that choose `ccp`, until Ctrl-C.
+    """Let an agent built with portus control the flows of this machine that use `ccp`, until Ctrl-C.
 
-    It needs root, and the agent has to run as the same user. It may come later, end and come again: without
-    it, the fallback law has its flows.
+    Needs root; the agent has to run as the same user. The agent may start later, exit and start again. Flows
+    run the fallback while there is no agent.
     """
     if ipc != "unix":
         raise UsageError(
             "wire.ipc",
-            f"agents cannot speak over `{ipc}` here",
+            f"`{ipc}` is not a supported transport",
             where=f"--ipc {ipc}",
-            why="`netlink` and `char` are portus' ways to its own kernel module",
+            why="`netlink` and `char` lead to the kernel module of portus",
             fix="start the agent with --ipc unix",
         )
-    wire.log.setLevel(logging.INFO)  # people wait for the agent
+    wire.log.setLevel(logging.INFO)  # a user waits for the agent
     with closing(Session(agent, bind, NAME)) as session:
         steered = Running(session.algorithm(), session.name, {}, initial=None)
         ready = given.planned(beside or [], also=[steered])
 
         def begin(plane: Plane, _ready: Plan) -> None:
             session.attach(plane)
-            typer.echo(f"ccp: waits for the agent at {agent}, {how_to_use(plane)}")
+            typer.echo(f"ccp: waiting for the agent at {agent}, {how_to_use(plane)}")
 
         given.serve(ready, given.options, begin)

@@ -1,4 +1,4 @@
-"""`ccp probe`: a BCC probe of one's own, beside the reports of a running agent."""
+"""`ccp probe`: a BCC probe, with the reports of a running agent."""
 
 from __future__ import annotations
 
@@ -14,34 +14,46 @@ import typer
 
 from ccplane.agent.commands.connection import PIN_DIR, AsJson, Connect, FlowId, Keys, PinDir, client
 from ccplane.agent.features.probes.beside import Beside
+from ccplane.base import options
 from telemetry.bpfcc import BccProbe, Table
 from telemetry.bpfcc.errors import ProbeError
 from telemetry.signals import on_signals
 
 COLUMNS = "{:>16}  {:<12}  {:>12}  {}"
-"""Time [s], source, flow, what."""
+"""Columns of a row: time [s], source, flow, fields."""
+
+app = typer.Typer(add_completion=False)
 
 
-app = typer.Typer()
-
-
-@app.command()
+@app.command(
+    epilog=options.examples("sudo ccp probe retransmits.c", "sudo ccp probe retransmits.c -t 1min --json")
+)
 def probe(
-    file: Annotated[Path | None, typer.Argument(help="File with C text for BCC.")] = None,
-    text: Annotated[str | None, typer.Option("--text", "-e", help="The C text itself.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="C text for BCC.")] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", "-e", metavar="TEXT", help="The C text itself, instead of FILE.")
+    ] = None,
     tables: Annotated[
         list[str] | None,
         typer.Option(
             "--table",
-            help="Show how this table changes; may be repeated. By default all, if there is no output.",
+            metavar="NAME",
+            help="Print changes of this table; repeatable.",
+            show_default="all, if the probe prints nothing",
         ),
     ] = None,
-    interval: Annotated[float, typer.Option(min=0.01, help="Seconds between looks at tables.")] = 1.0,
+    interval_s: Annotated[
+        float, options.duration("--interval", unit="s", min=0.01, help="Time between two reads of the tables")
+    ] = options.in_unit(1.0, "s"),
     flow: FlowId = None,
     seconds: Annotated[
-        float | None, typer.Option(min=0.0, help="End after so many seconds; compiling is not counted.")
+        float | None,
+        options.seconds("Time to run, after the probe is compiled", min=0, show_default="until Ctrl-C"),
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", "-n", help="End after so many lines.")] = None,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", "-n", metavar="N", help="Lines to print.", show_default="unlimited"),
+    ] = None,
     as_json: AsJson = False,
     connect: Connect = None,
     keys: Keys = None,
@@ -49,16 +61,16 @@ def probe(
 ) -> None:
     """Attach a BCC probe, and print its events and the agent's reports in order of time, until Ctrl-C.
 
-    Then come its tables. Needs root, bcc of the distribution (apt install python3-bpfcc) and the kernel's
-    headers. Functions attach by their names: kprobe__tcp_retransmit_skb, TRACEPOINT_PROBE(tcp, tcp_probe).
-    Events have their time in a field t_us, t_ns or ts (ns), and belong to the flow that has their sport and
-    dport.
+    The contents of its tables follow at the end. Needs root, the distribution's bcc (apt install
+    python3-bpfcc) and the kernel's headers. Functions attach by their names: kprobe__tcp_retransmit_skb,
+    TRACEPOINT_PROBE(tcp, tcp_probe). The time of an event is its field t_us, t_ns or ts (ns); its fields
+    sport and dport identify its flow.
     """
     source, name = _source(file, text)
     stop = threading.Event()
     with client(connect, keys, pin_dir) as agent, on_signals(stop.set):
-        agent.status()  # says so if nobody is there, before the compiler takes its time
-        with BccProbe(source, tables=tables or (), interval_s=interval, name=name) as attached:
+        agent.status()  # fails if no agent runs, before the compiler takes its time
+        with BccProbe(source, tables=tables or (), interval_s=interval_s, name=name) as attached:
             _greet(attached)
             if not as_json:
                 typer.secho(COLUMNS.format("time [s]", "source", "flow", "what"), bold=True)
@@ -78,24 +90,27 @@ def probe(
 
 
 def _greet(attached: BccProbe) -> None:
-    """Say on stderr what is attached."""
-    told = f"ccp: attached; {', '.join(attached.sources)} beside the agent's reports; Ctrl-C ends"
-    typer.echo(told, err=True)
+    """Print on stderr what is attached."""
+    typer.echo(f"ccp: attached {', '.join(attached.sources)}; Ctrl-C stops", err=True)
     if attached.without_clock:
         lacking = ", ".join(attached.without_clock)
-        typer.echo(f"ccp: {lacking}: no field with a time, so the time of reading is shown", err=True)
+        typer.echo(
+            f"ccp: {lacking}: events have no time field, so their time is when they were read", err=True
+        )
     if attached.unreadable:
         left_out = ", ".join(attached.unreadable)
-        typer.echo(f"ccp: {left_out}: not shown, because bcc does not know their types", err=True)
+        typer.echo(f"ccp: {left_out}: not shown, because bcc cannot decode their types", err=True)
 
 
 def _take_leave(attached: BccProbe, beside: Beside) -> None:
-    """Say on stderr what is missing in what was shown."""
+    """Print on stderr what the output lacks."""
     for what, lost in (("events", attached.dropped), ("reports", beside.dropped_reports)):
         if lost:
-            typer.echo(f"ccp: {lost} {what} were lost, because they came too fast", err=True)
+            typer.echo(
+                f"ccp: {lost} {what} were lost: they arrived faster than they could be printed", err=True
+            )
     if beside.late:
-        typer.echo(f"ccp: {beside.late} rows came too late to be in order", err=True)
+        typer.echo(f"ccp: {beside.late} rows arrived too late to be printed in order", err=True)
 
 
 def line(row: dict[str, Any]) -> str:
@@ -111,7 +126,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def table_row(table: Table) -> dict[str, Any]:
-    """Return what a table holds at the end as a row beside those of `Beside.rows`."""
+    """Return the contents of a table at the end as a row like those of `Beside.rows`."""
     return {
         "stream": "table",
         "t_us": time.monotonic_ns() // 1000,
@@ -121,27 +136,27 @@ def table_row(table: Table) -> dict[str, Any]:
 
 
 def drawn(table: Table) -> str:
-    """Return what a table holds at the end as lines: a histogram as one, others an entry a line."""
+    """Return the contents of a table at the end as lines: a histogram, or one line per entry."""
     entries = [f"  {_words(one['key'])}: {_words(one['value'])}" for one in table.entries]
     lines = [table.histogram] if table.histogram else entries
     return "\n".join([f"\n{table.name}:{'' if entries else ' empty'}", *lines])
 
 
 def _words(value: Any) -> str:
-    """Return a key or a value of a table as people read it."""
+    """Return a key or a value of a table as text."""
     if isinstance(value, dict):
         return " ".join(f"{name}={_words(one)}" for name, one in value.items())
     return str(value)
 
 
 def _source(file: Path | None, text: str | None) -> tuple[str, str]:
-    """Return the text, and what errors call it."""
+    """Return the text, and its name in errors."""
     if text is not None and file is None:
         return text, "-e"
     if file is None or text is not None:
         raise ProbeError(
             "probe.no_text",
-            "a probe is a file, or a text: one of them",
+            "give either a file or a text",
             fix="ccp probe FILE.c, or ccp probe -e 'C TEXT'",
         )
     try:

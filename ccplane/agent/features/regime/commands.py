@@ -1,4 +1,4 @@
-"""`ccp regime`: the commands of `telemetry.regime`, and `apply`, which needs what only an agent may do."""
+"""`ccp regime`: the commands of `telemetry.regime`, and `apply`, which changes sockets."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ccplane.agent.features.regime.errors import SwitchError
 from ccplane.agent.features.regime.loop import Loop
 from ccplane.agent.features.regime.rules import MAX_RATE_BYTES_PER_S, Treatment, max_paths, parse_socket_rule
 from ccplane.agent.features.regime.sockets import SocketActuator
+from ccplane.base import options
 from ccplane.base.errors import collected
 from ccplane.base.names import close_names
 from telemetry import netns as namespaces
@@ -32,80 +33,140 @@ SUFFIX: Final = "-regime"
 _WAYS: Final = ("sockets", "host")
 
 
-@app.command()
+@app.command(
+    epilog=options.examples(
+        "sudo ccp regime apply --broker mqtt://10.0.0.9",
+        "sudo ccp regime apply --broker mqtt://10.0.0.9 --rule 'dst=10.0.0.0/8 -> destination' "
+        "--single-rate 1gbit",
+    )
+)
 def apply(
-    broker: Annotated[
-        str,
-        typer.Option(help="Where decisions come from: mqtt://[USER[:PASSWORD]@]HOST[:PORT], or mqtts://."),
-    ],
+    broker: Annotated[str, options.broker("Telemetry bus that decisions arrive on")],
     rule: Annotated[
         list[str] | None,
         typer.Option(
-            help="'dst=10.0.0.0/8 dport=5001-5010'; also src, sport, cgroup; '-> ADDRESS' follows that "
-            "receiver. First match; without: all sockets of paths that were decided of."
+            "--rule",
+            metavar="RULE",
+            help="'CONDITIONS -> destination': sockets follow the decisions about their own path; "
+            "'CONDITIONS -> "
+            "ADDRESS': they follow those of the receiver ADDRESS. Repeatable, the first match decides. "
+            "Conditions: "
+            "src, dst, sport, dport, cgroup.",
+            show_default="all sockets whose path has a decision",
         ),
     ] = None,
     single: Annotated[
-        str, typer.Option(help="Congestion control while the bottleneck is ours alone.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Congestion control while the sender has the bottleneck to itself."
+        ),
     ] = "dctcp",
     shared: Annotated[
-        str, typer.Option(help="Congestion control while it is shared, and when nobody knows.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Congestion control while the bottleneck is shared, or nothing is known."
+        ),
     ] = "cubic",
     single_rate: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=MAX_RATE_BYTES_PER_S, help="Pace at most so fast while it is ours alone (bytes/s)."
+        options.rate(
+            "--single-rate",
+            unit="bytes/s",
+            whole=True,
+            min=1,
+            max=MAX_RATE_BYTES_PER_S,
+            help="Maximum pacing rate while the sender has the bottleneck to itself",
+            show_default="unlimited",
         ),
     ] = None,
     shared_rate: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=MAX_RATE_BYTES_PER_S, help="Pace at most so fast while it is shared (bytes/s)."
+        options.rate(
+            "--shared-rate",
+            unit="bytes/s",
+            whole=True,
+            min=1,
+            max=MAX_RATE_BYTES_PER_S,
+            help="Maximum pacing rate while the bottleneck is shared",
+            show_default="unlimited",
         ),
     ] = None,
-    stale_ms: Annotated[
-        int, typer.Option(min=0, help="How long a decision counts that has expired, or whose sender is gone.")
-    ] = STALE_MS,
     netns: Annotated[
         str | None,
-        typer.Option(help="Network namespace, by name or path; the bus stays outside (else our own)."),
+        typer.Option(
+            metavar="NAME|PATH",
+            help="Network namespace of the sockets; the broker is reached from the current one.",
+            show_default="the current one",
+        ),
     ] = None,
     cgroup: Annotated[
-        Path | None, typer.Option(help="Only sockets made in this cgroup v2 directory or below (else all).")
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Only sockets created in this cgroup (v2) or below.",
+            show_default="all",
+        ),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False,
+    stale_ms: Annotated[
+        int,
+        options.duration(
+            "--stale",
+            unit="ms",
+            whole=True,
+            min=0,
+            help="Time that a decision still counts after it expired or its sender disappeared",
+            panel=options.ADVANCED,
+        ),
+    ] = options.in_unit(STALE_MS, "ms"),
     how: Annotated[
-        str, typer.Option(help="sockets: one by one; host: sysctls and fq, as the paper did.")
+        str,
+        typer.Option(
+            metavar="sockets|host",
+            help="sockets: change each socket; host: set sysctls and fq, as the paper did.",
+            rich_help_panel=options.ADVANCED,
+        ),
     ] = "sockets",
     leave: Annotated[
-        bool, typer.Option("--leave", help="Leave everything as it is at the end; else it is put back.")
+        bool,
+        typer.Option(
+            "--leave",
+            help="Leave the changes in place at the end; otherwise they are undone.",
+            rich_help_panel=options.ADVANCED,
+        ),
     ] = False,
     sender: Annotated[
         str | None,
-        typer.Option(help="Name on the bus; else the broker's user, or this host's name and -regime."),
+        options.sender("the broker's user, or this host's name and -regime", panel=options.ADVANCED),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object for each thing that happens.")
-    ] = False,
 ) -> None:
-    """Give TCP sockets the congestion control of their path's regime, until Ctrl-C."""
+    """Switch TCP sockets to the congestion control of their path's regime, until Ctrl-C.
+
+    Needs root.
+    """
     rules = collected(parse_socket_rule, rule or [])
     treatments: dict[Regime, Treatment] = {
         SINGLE_OWNER: Treatment(congestion=single, rate_bytes_per_s=single_rate),
         SHARED: Treatment(congestion=shared, rate_bytes_per_s=shared_rate),
     }
     place = None if netns is None else namespaces.path_of(netns)
-    options = BusOptions.from_url(broker)
+    bus = BusOptions.from_url(broker)
     actuator: Actuator
     if how == "sockets":
         actuator = SocketActuator(treatments, rules, netns=place, cgroup=cgroup)
     elif how != "host":
-        raise SwitchError("switch.bad_option", f"no way `{how}`", "--how", fix=close_names(how, _WAYS, "way"))
+        raise SwitchError(
+            "switch.bad_option",
+            f"`{how}` is not a way to apply regimes",
+            "--how",
+            fix=close_names(how, _WAYS, "way"),
+        )
     elif rules or cgroup is not None:
         raise SwitchError(
             "switch.bad_option",
-            "a host as a whole has no rules",
+            "--how host cannot select sockets",
             "--rule" if rules else "--cgroup",
-            "sysctls hold for all its sockets",
+            "sysctls apply to all sockets of the host",
             "leave it out, or use --how sockets",
         )
     else:
@@ -113,14 +174,14 @@ def apply(
 
         actuator = HostActuator(single, shared, single_rate, shared_rate, place)
     loop = Loop(
-        options,
+        bus,
         actuator,
         Follower(stale_ms, max_paths(rules)),
         (lambda event: typer.echo(msgspec.json.encode(event))) if as_json else _print,
-        sender=sender or sender_name(options, SUFFIX),
+        sender=sender or sender_name(bus, SUFFIX),
         status=online("client"),
     )
-    greeting = f"ccp: following the decisions at {options.host}:{options.port}; Ctrl-C stops"
+    greeting = f"ccp: following the decisions at {bus.host}:{bus.port}; Ctrl-C stops"
     with on_signals(loop.request_stop):
         loop.run(leave=leave, on_start=lambda: typer.echo(greeting, err=True))
 

@@ -1,4 +1,4 @@
-"""`ccp rtcp`: R-TCP's detector over recorded ACKs, and R-TCP for ordinary sockets."""
+"""`ccp rtcp`: R-TCP for ordinary sockets, and its detector on recorded ACKs."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from ccplane.agent.features.rtcp.rules import parse_bound_rule
 from ccplane.agent.features.rtcp.settings import options_of
 from ccplane.agent.features.rtcp.tables import KEPT_IN, known_tables
 from ccplane.agent.metrics import MetricsAddress, serving
+from ccplane.base import options
 from ccplane.base.errors import collected
 from ccplane.base.notify import Manager, Supervised
 from telemetry.bus import mono_us, wall_us
@@ -34,35 +35,36 @@ from telemetry.signals import on_signals
 if TYPE_CHECKING:
     from ccplane.base._native import RtcpTransfer
 
-app = typer.Typer(help="Rate limits by token buckets, as R-TCP finds them.", no_args_is_help=True)
+app = typer.Typer(help="Detect token-bucket rate limits and stay under them (R-TCP).", no_args_is_help=True)
 
 _TURN_S = 0.1
-"""How often verdicts are looked for [s]."""
+"""Time between two reads of verdicts [s]."""
 
 _WATCH_S = 1.0
 
 
 @app.callback()
 def rtcp() -> None:
-    """Rate limits by token buckets, as R-TCP finds them."""
+    """Detect token-bucket rate limits and stay under them (R-TCP)."""
 
 
-@app.command()
+@app.command(epilog=options.examples("ccp rtcp detect flow.csv.gz", "ccp rtcp detect flow.csv --json"))
 def detect(
     trace: Annotated[
         Path,
         typer.Argument(
-            metavar="TRACE.csv[.gz]",
-            help="ACKs with ev,time_us,acked_bytes,delivered,lost,min_rtt_us,app_limited,"
-            "prior_delivered,srtt_us,inflight; MSS 1448.",
+            metavar="TRACE.csv",
+            help="ACKs, also as .csv.gz, with the columns ev, time_us, acked_bytes, delivered, lost, "
+            "min_rtt_us, "
+            "app_limited, prior_delivered, srtt_us, inflight; MSS 1448.",
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Say whether a token bucket limited a recorded flow, since when, and which.
+    """Show whether a token bucket limited a recorded flow, from when on, and its size and rate.
 
-    Times are those of the trace. A flow that was limited once counts as detected, even if the limit was found
-    to be gone later. Bucket size and rate are the last estimate of a limit that was detected.
+    Times are those of the trace. A flow counts as limited even if the limit was lifted later. Size and rate
+    of the bucket are the last estimate of a detected limit.
     """
     detector = new_detector()
     for event, now in read_ack_trace(trace):
@@ -71,7 +73,7 @@ def detect(
         else:
             detector.ack(now)
     transfers = detector.transfers
-    told = [_of_transfer(transfer) for transfer in transfers]
+    rows = [_of_transfer(transfer) for transfer in transfers]
     verdict = {
         "triggered_at_us": next(filter(None, (one.triggered_at_us for one in transfers)), None),
         **_of_limit(
@@ -80,92 +82,102 @@ def detect(
             detector.bucket_bytes,
             detector.rate_bytes_per_s,
         ),
-        "transfers": told,
+        "transfers": rows,
     }
     if as_json:
         console.print_json(verdict)
         return
     typer.echo(f"{'transfer':<10} {'start_s':>10} {_HEADER}")
-    for number, one in enumerate(told, start=1):
+    for number, one in enumerate(rows, start=1):
         typer.echo(f"{number:<10} {one['started_at_us'] / 1e6:>10.3f} {_row(one)}")
     typer.echo(f"{'flow':<10} {'':>10} {_row(verdict)}")
 
 
-@app.command()
+@app.command(
+    epilog=options.examples(
+        "sudo ccp rtcp attach",
+        "sudo ccp rtcp attach --rule 'dst=10.0.0.0/8 -> except' -p probe_every_rounds=25",
+    )
+)
 def attach(
-    observe: Annotated[
-        bool, typer.Option("--observe", help="Find limits only; sockets send as the kernel has them.")
-    ] = False,
-    record: Annotated[
-        Path | None,
-        typer.Option(metavar="DIRECTORY", help="Record the ACKs of each connection, for `ccp rtcp detect`."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Parameter, such as probe_every_rounds=25."),
-    ] = None,
     rule: Annotated[
         list[str] | None,
         typer.Option(
+            "--rule",
             metavar="RULE",
-            help="Which sockets: 'CONDITION...', or 'CONDITION... -> except'; the first that matches "
-            "decides, all others are the kernel's own. Conditions: src, dst, sport, dport, cgroup.",
+            help="'CONDITIONS -> limit' or 'CONDITIONS -> except'; repeatable, the first match decides. "
+            "Conditions: "
+            "src, dst, sport, dport, cgroup.",
+            show_default="limit all sockets",
+        ),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        options.param("Set a parameter of the detector or limiter: NAME=VALUE; repeatable."),
+    ] = None,
+    observe: Annotated[
+        bool, typer.Option("--observe", help="Detect limits only; do not change how sockets send.")
+    ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY", help="Directory to record the ACKs of connections in, for `ccp rtcp detect`."
         ),
     ] = None,
     max_clients: Annotated[
-        int, typer.Option(min=1, help="Sockets of further clients are not bounded.")
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Maximum number of clients; sockets of further clients are not limited."
+        ),
     ] = MAX_CLIENTS,
     keep: Annotated[
-        bool, typer.Option(help="Keep what is known of clients in the kernel, for the next start.")
+        bool, typer.Option(help="Keep the knowledge of clients in the kernel for the next start.")
     ] = True,
     metrics: Annotated[
         str | None,
-        typer.Option(help="Where Prometheus may ask: PORT of this machine only, ADDRESS:PORT or unix:PATH."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Endpoint of Prometheus metrics: PORT (this machine only), ADDRESS:PORT or unix:PATH.",
+            show_default="none",
+        ),
     ] = None,
     as_json: Annotated[
-        bool,
-        typer.Option("--json", help="JSON: an object when it is ready, and then for each verdict."),
+        bool, typer.Option("--json", help="Print one JSON object when ready, and one per verdict.")
     ] = False,
 ) -> None:
     """Offer the congestion controls rtcp_cubic and rtcp_bbr to sockets, until Ctrl-C.
 
-    They are the kernel's CUBIC and BBR, which stay within the token bucket that limits a client. With rules,
-    sockets that none is for become the kernel's `cubic` and `bbr` when they connect; where all rules are
-    exceptions, only those of the rules do.
+    They are the kernel's CUBIC and BBR, and stay below the token bucket that limits a client. Needs root.
+    With rules, sockets that no rule limits get the kernel's `cubic` or `bbr` when they connect. If all rules
+    are exceptions, only the sockets of these rules do.
     """
-    values = dict(params.parse(settings or [], "--set", "probe_every_rounds=25"))
-    options = options_of({**values, "observe": True} if observe else values)
+    values = dict(params.parse(param or [], "--param", "probe_every_rounds=25"))
+    rtcp_options = options_of({**values, "observe": True} if observe else values)
     asked_at = None if metrics is None else MetricsAddress.from_text(metrics)
     attachment = Attachment(
-        options,
+        rtcp_options,
         max_clients=max_clients,
         rules=collected(parse_bound_rule, rule or []),
         keep_in=KEPT_IN if keep else None,
         recorder=None if record is None else AckRecorder(record),
     )
-    tell = _tell_json if as_json else _tell
+    show_all = _print_json if as_json else _print
     stopping = threading.Event()
     with on_signals(stopping.set), ExitStack() as around:
-        around.callback(lambda: tell(attachment.close()))
+        around.callback(lambda: show_all(attachment.close()))
         if asked_at is not None:
             collector = around.enter_context(collecting(attachment.summary))
             around.enter_context(serving(asked_at, collector)).start(lambda: None)
-        _tell_ready(attachment, as_json)
+        _print_ready(attachment, as_json)
         turned = around.enter_context(_supervised(attachment))
         while not stopping.wait(_TURN_S):
-            tell(attachment.turn())
+            show_all(attachment.turn())
             turned()
 
 
-@app.command()
-def show(
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Show it again each second, until Ctrl-C; JSON a line each.")
-    ] = False,
-    as_json: AsJson = False,
-    pin_dir: PinDir = PIN_DIR,
-) -> None:
-    """Show what `ccp rtcp attach`, and an agent's algorithms such as r_tcp_cubic, know of each client."""
+@app.command(epilog=options.examples("ccp rtcp show", "ccp rtcp show --watch"))
+def show(watch: options.Watch = False, as_json: AsJson = False, pin_dir: PinDir = PIN_DIR) -> None:
+    """Show the limits that `ccp rtcp attach`, and algorithms such as r_tcp_cubic, know of each client."""
     if not watch:
         known = known_tables(pin_dir)
         if as_json:
@@ -186,7 +198,7 @@ def show(
                 return
 
 
-def _tell_ready(attachment: Attachment, as_json: bool) -> None:
+def _print_ready(attachment: Attachment, as_json: bool) -> None:
     kept = attachment.kept
     if as_json:
         ready = {"kind": "attached", "t_mono_us": mono_us(), "t_wall_us": wall_us()}
@@ -200,7 +212,7 @@ def _tell_ready(attachment: Attachment, as_json: bool) -> None:
 
 @contextmanager
 def _supervised(attachment: Attachment) -> Iterator[Callable[[], None]]:
-    """Tell the service manager, if one started us, of each turn: what is yielded does."""
+    """Yield a function that reports each turn to the service manager, if one started this process."""
     manager = Manager.from_environment()
     if manager is None:
         yield lambda: None
@@ -213,12 +225,12 @@ def _supervised(attachment: Attachment) -> Iterator[Callable[[], None]]:
         loop.stopping()
 
 
-def _tell_json(verdicts: list[Verdict]) -> None:
+def _print_json(verdicts: list[Verdict]) -> None:
     for one in verdicts:
         typer.echo(msgspec.json.encode(one))
 
 
-def _tell(verdicts: list[Verdict]) -> None:
+def _print(verdicts: list[Verdict]) -> None:
     for one in verdicts:
         clock = console.clock(one.t_wall_us / 1e6)
         limit = f"{one.bucket_bytes / 1e3:.0f} KB, {one.rate_bytes_per_s * 8 / 1e6:.3f} Mbit/s"

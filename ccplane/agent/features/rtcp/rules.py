@@ -1,12 +1,12 @@
-"""Which sockets R-TCP bounds.
+"""Rules that select the sockets that R-TCP limits.
 
-A rule is `CONDITION...` or `CONDITION... -> except`, with the conditions of `ccplane.agent.rules`:
+A rule has the syntax of `ccplane.agent.rules`, with `limit` or `except` on the right:
 
-    cgroup=/sys/fs/cgroup/system.slice/nginx.service sport=443
+    cgroup=/sys/fs/cgroup/system.slice/nginx.service sport=443 -> limit
     dst=10.0.0.0/8 -> except
 
-Sockets of the first rule are bounded, those of the second are not; the first rule that matches decides. A
-socket that no rule matches is not bounded, unless all rules are exceptions.
+Sockets that match the first rule are limited, sockets that match the second are not; the first match decides.
+A socket that matches no rule is not limited, unless all rules are exceptions.
 """
 
 from __future__ import annotations
@@ -14,47 +14,42 @@ from __future__ import annotations
 from typing import Final
 
 from ccplane.agent.conditions import Conditions, conditions_by_key, fields_of
+from ccplane.agent.rules import split_rule
 from ccplane.base.errors import UsageError
 from ccplane.base.names import close_names
 
 BOUNDED: Final = "limit"
 EXCEPTED: Final = "except"
 
-_FIX: Final = (
-    "write CONDITION... or CONDITION... -> except in quotes, such as --rule 'dst=10.0.0.0/8 -> except'"
-)
-
 
 class BoundRule(Conditions, frozen=True, kw_only=True):
     """A rule of the kernel's table: `Rule` of native/ccp-rtcp.
 
     Attributes:
-        bounded: Whether its sockets are; else they get the kernel's own congestion control.
+        bounded: Whether its sockets are limited; else they use the kernel's congestion control.
     """
 
     bounded: bool
 
 
 def parse_bound_rule(text: str) -> BoundRule:
-    """Read one rule.
+    """Parse a rule.
 
     Args:
-        text: `CONDITION...`, or with `-> except` or `-> limit` behind; blanks or commas between conditions.
+        text: `CONDITIONS -> limit` or `CONDITIONS -> except`.
 
     Raises:
         UsageError: `rule.syntax`, `rule.unknown_key`, `rule.bad_value` or `rule.bad_outcome`.
         Several: If several conditions are wrong.
     """
-    left, arrow, right = (part.strip() for part in text.partition("->"))
-    if not left or (arrow and not right):
-        raise UsageError("rule.syntax", f"`{text}` is no rule", where=f"rule `{text}`", fix=_FIX)
+    left, right = split_rule(text, "dst=10.0.0.0/8 -> except")
     values = conditions_by_key(left, text)
-    if arrow and right not in (BOUNDED, EXCEPTED):
+    if right not in (BOUNDED, EXCEPTED):
         raise UsageError(
             "rule.bad_outcome",
-            f"sockets cannot get `{right}`",
+            f"`{right}` is not a valid outcome of a rule",
             where=f"rule `{text}`",
-            why="sockets of a rule are bounded (`limit`, which may be left out), or are not (`except`)",
+            why="R-TCP limits the sockets of a rule (`limit`) or does not (`except`)",
             fix=close_names(right, (BOUNDED, EXCEPTED), "outcome"),
         )
     return BoundRule(**fields_of(values), bounded=right != EXCEPTED)

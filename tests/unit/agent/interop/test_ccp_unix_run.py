@@ -1,4 +1,4 @@
-"""`ccp run --datapath ccp:unix`: the command, without root, and others that look at what it runs."""
+"""`ccp run --datapath ccp:unix` without root, and commands that observe it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ from tests.kernel.driving import wait_until
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[Path]:
-    """An agent that runs, by its socket."""
     path = tmp_path / "portus"
     command = ccp("run", "reno", "--datapath", "ccp:unix", "--bind", str(path))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         greeting = process.stdout.readline()
-        assert "reno loaded; waits for datapaths at" in greeting, greeting
+        assert "reno loaded, waiting for datapaths at" in greeting, greeting
         try:
             yield path
         finally:
@@ -56,7 +55,7 @@ def test_others_see_and_change_what_it_runs(agent: Path, tmp_path: Path) -> None
         wait_until(lambda: len(view.flows()) == 1)
         (stats,) = view.all_stats()
         assert (stats.cwnd_bytes, stats.law) == (14_480, False)
-        said = invoked("flows", "--once", "--json", "--interval", "0.01", "--pin-dir", str(agent))
+        said = invoked("flows", "--json", "--interval", "0.01", "--pin-dir", str(agent))
         (row,) = json.loads(said.stdout)["flows"]
         assert (row["src"], row["dst"], row["steered_by"]) == (
             "10.0.0.1:40000",
@@ -82,7 +81,7 @@ def test_others_see_and_change_what_it_runs(agent: Path, tmp_path: Path) -> None
             "datapath.option",
             "--max-flows, --unload",
         ),
-        (["--bind", "x"], "datapath.option", "--bind means nothing on the datapath `ebpf`"),
+        (["--bind", "x"], "datapath.option", "the datapath `ebpf` does not have the option --bind"),
     ],
 )
 def test_what_means_nothing_is_refused(arguments: list[str], slug: str, says: str) -> None:

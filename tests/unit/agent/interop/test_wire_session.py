@@ -1,4 +1,4 @@
-"""What an agent made with portus is told and does: its socket in our hands, and a datapath that records."""
+"""The session with a portus agent, simulated by a socket of the test, and a recording datapath."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CAP, CWND = (Field(0, 0, 9), Field(2, wire.CWND, 20_000))
 
 
 class Served:
-    """A session on a plane, and the agent's socket."""
+    """A session in an agent loop, and the portus agent's socket."""
 
     def __init__(self, path: Path, datapath: FakeDatapath) -> None:
         self.path, self.datapath = path, datapath
@@ -55,7 +55,6 @@ class Served:
         self.session.attach(self.plane)
 
     def turn(self, *events: object) -> None:
-        """Let events happen."""
         self.datapath.feed(*events)
         self.plane.turn(0)
 
@@ -68,20 +67,18 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 class Agent:
-    """An agent's socket."""
-
     def __init__(self, made: socket.socket) -> None:
         self._socket, self._peer = made, ""
         made.settimeout(30)
 
     def told(self) -> Message:
-        """What it is told next."""
+        """The next message received."""
         datagram, self._peer = self._socket.recvfrom(1024)
         (message,) = wire.messages(datagram)
         return message
 
     def says(self, served: Served, *messages: Message) -> None:
-        """Have messages done: the last one is about something that nobody has, and does nothing."""
+        """Execute messages, followed by one for an unknown flow, which has no effect."""
         done: list[None] = []
         for message in (*messages, Update(99, [])):
             self._socket.sendto(message.octets(), self._peer)
@@ -180,10 +177,10 @@ def test_flows_of_an_agent_that_ended_run_the_fallback(tmp_path: Path, served: S
 def test_an_agent_of_portus_is_waited_for_as_algorithms_are_run(kernel: Any, tmp_path: Path) -> None:
     sockets = ["--agent", tmp_path / "theirs", "--bind", tmp_path / "ours", "--control=none"]
     # Its default: a parameter stays set in this process.
-    result = ccp("serve-ccp", "reno", *sockets, "--duration=0", "-p", "beta=0.5", "--default=reno", "-v")
+    result = ccp("serve-ccp", "reno", *sockets, "--seconds=0", "-p", "beta=0.5", "--default=reno", "-v")
     assert result.exit_code == 0, result.output
-    assert f"ccp: waits for the agent at {tmp_path / 'theirs'}, 1 flow adopted; use: " in result.output
-    assert "; flows run the fallback law, " in result.output
+    assert f"ccp: waiting for the agent at {tmp_path / 'theirs'}, 1 flow adopted; use: " in result.output
+    assert "; flows run the fallback; " in result.output
 
 
 def test_only_unix_sockets_are_spoken_over() -> None:

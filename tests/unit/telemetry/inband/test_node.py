@@ -17,7 +17,7 @@ from telemetry.inband import node_errors, radio
 from telemetry.inband.commands import app
 from telemetry.inband.device import Interface
 from telemetry.inband.node import Counters
-from telemetry.inband.node_commands import told
+from telemetry.inband.node_commands import summary
 from telemetry.inband.queues import Queue, queue_of
 from telemetry.inband.radio import ANY_ADDRESS, has_radio, radios_of
 from telemetry.ioam.model import State
@@ -135,16 +135,16 @@ def test_nl80211_knows_which_interface_has_a_radio(monkeypatch: pytest.MonkeyPat
 
 def test_the_command_says_what_happened_without_what_did_not() -> None:
     none = dict.fromkeys(Counters.__struct_fields__, 0)
-    assert told(Counters(**none)) == "no packets"
-    assert told(Counters(**{**none, "filled": 3, "overflowed": 1})) == "filled 3, overflowed 1"
+    assert summary(Counters(**none)) == "no packets"
+    assert summary(Counters(**{**none, "filled": 3, "overflowed": 1})) == "filled 3, overflowed 1"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--role", "source,spy"], "no role `spy`"),
-        (["--to", "10.0.0.0/8"], "`10.0.0.0/8` is no IPv6 prefix"),
-        (["--from", "fd00::1/8"], "`fd00::1/8` is no IPv6 prefix"),
+        (["--to-prefix", "10.0.0.0/8"], "`10.0.0.0/8` is not an IPv6 prefix"),
+        (["--from-prefix", "fd00::1/8"], "`fd00::1/8` is not an IPv6 prefix"),
     ],
 )
 def test_what_the_command_does_not_know_is_refused(arguments: list[str], said: str) -> None:

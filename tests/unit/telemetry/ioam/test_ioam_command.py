@@ -40,7 +40,7 @@ def test_people_read_a_line_an_option_and_a_node(tmp_path: Path) -> None:
         "  destination at 164: edge to edge, namespace 0: sequence 9, timestamp 1700000000 s",
         "  destination at 180: sender's TCP: cwnd 14480 bytes, mss 1448 bytes",
         "packet 3  1970-01-01T00:00:03.000005000Z  udp [fd00::1]:4000 > [fd00::2]:4001",
-        "  malformed: ioam.bad_value: a value is wrong at NodeLen, octet 50 of the packet (it is 2, and "
+        "  malformed: ioam.bad_value: invalid value at NodeLen, byte 50 of the packet (it is 2, and "
         "fields of trace type 0xb00002 have 3 words)",
         "packet 4  1970-01-01T00:00:04.000005000Z  udp [fd00::1]:4000 > [fd00::2]:4001",
         "  hop-by-hop at 44: trace, namespace 0, type 0x020002, overflow, room for 1 words",
@@ -74,7 +74,7 @@ def test_programs_read_an_object_a_packet(tmp_path: Path) -> None:
         "first_sequence": None,
     }
     assert bad["options"] == []
-    assert bad["errors"][0]["where"] == "NodeLen, octet 50 of the packet"
+    assert bad["errors"][0]["where"] == "NodeLen, byte 50 of the packet"
 
 
 def test_echoes_are_read_by_people_too(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_the_domain_says_what_its_timestamps_are(tmp_path: Path) -> None:
     refused = decode(path, "--timestamps", "swatch")
     assert refused.exit_code == 1
     assert refused.stderr.partition(":")[0] == "ioam.bad_option"
-    assert "no timestamps `swatch`" in refused.stderr
+    assert "no timestamp format `swatch`" in refused.stderr
 
 
 def test_a_file_that_was_cut_off_fails_behind_what_could_be_read(tmp_path: Path) -> None:
@@ -107,14 +107,14 @@ def test_a_file_that_was_cut_off_fails_behind_what_could_be_read(tmp_path: Path)
     result = decode(path)
     assert result.exit_code == 1
     assert "packet 1 " in result.stdout
-    assert "ioam.broken_file: the capture cannot be read to its end" in result.stderr
+    assert "ioam.broken_file: cannot read the capture to its end" in result.stderr
     assert f"{path}, after packet 1" in result.stderr
 
 
 def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
     result = decode(tmp_path / "none.pcap")
     assert result.exit_code == 1
-    assert result.stderr.startswith("ioam.cannot_read: a capture cannot be read\n")
+    assert result.stderr.startswith("ioam.cannot_read: cannot read a capture\n")
     assert "Traceback" not in result.output
 
 
@@ -122,7 +122,7 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
 def test_help_says_what_it_does(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0
-    assert "captured packets" in result.output or "telemetry of a capture" in result.output
+    assert "captured packets" in result.output or "telemetry in a capture" in result.output
 
 
 def test_times_beyond_the_calendar_are_numbers() -> None:

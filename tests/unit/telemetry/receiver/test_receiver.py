@@ -58,14 +58,14 @@ def test_our_own_address_is_that_of_the_route() -> None:
 
 def test_the_command_line_prints_errors_and_fails() -> None:
     for args, slug in (
-        (["--window-ms", "5", "--interval-ms", "2"], "receiver.bad_option"),
+        (["--window", "5", "--interval", "2"], "receiver.bad_option"),
         (["--probe", "carrier-pigeon"], "receiver.bad_option"),
         (["--peer", "no such host"], "receiver.bad_peer"),
         (["--broker", "http://here"], "bus.bad_url"),
         (["--netns", "/proc/none/ns/net"], "receiver.no_netns"),
         (["--regime", "--regime-mode", "hasty"], "regime.bad_option"),
-        (["--regime", "--regime-set", "delta=5"], "regime.bad_option"),
-        (["--regime-set", "delta_ms=5"], "receiver.bad_option"),
+        (["--regime", "--param", "delta=5"], "regime.bad_option"),
+        (["--param", "delta_ms=5"], "receiver.bad_option"),
     ):
         result = cli(*args)
         assert result.exit_code == 1

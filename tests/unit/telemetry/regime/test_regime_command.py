@@ -51,7 +51,7 @@ def test_people_read_a_table(lossy: Path) -> None:
 
 def test_every_parameter_can_be_set(lossy: Path, tmp_path: Path) -> None:
     def regimes(*options: str, of: Path = lossy) -> list[str]:
-        given = [word for one in options for word in (["--set", one] if "=" in one else [one])]
+        given = [word for one in options for word in (["--param", one] if "=" in one else [one])]
         return [json.loads(line)["regime"] for line in replay(of, "--json", *given).stdout.splitlines()]
 
     known = ("baseline_ms=1",)
@@ -108,7 +108,7 @@ def test_what_is_no_text_or_not_there(tmp_path: Path) -> None:
         result = replay(path)
         assert result.exit_code == 1
         assert "regime.cannot_read" in result.stderr
-    assert "regime.bad_option" in replay(binary, "--set", "start=ours").stderr
+    assert "regime.bad_option" in replay(binary, "--param", "start=ours").stderr
 
 
 def test_other_columns_and_orders_are_fine(tmp_path: Path) -> None:

@@ -1,16 +1,16 @@
-"""What a reload did, as a sentence."""
+"""What loading a version did, as a sentence."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-def told(done: dict[str, Any]) -> str:
-    """Return what a reload did as a sentence."""
+def sentence(done: dict[str, Any]) -> str:
+    """Return the result of a load as a sentence."""
     notes = "".join(f"; {note}" for note in done["notes"])
     flows = f"{done['flows']} flow{'' if done['flows'] == 1 else 's'}"
     if done["old_sha256"] == done["new_sha256"]:
-        again = f": the same source again, {flows}" if done["programs"] else " goes on"
-        return f"{done['algorithm']}{again}{notes}"
+        same = f": loaded the same source again, {flows}" if done["programs"] else " is unchanged"
+        return f"{done['algorithm']}{same}{notes}"
     before = done["old_sha256"][:12] or "nothing"
     return f"{done['algorithm']}: {before} -> {done['new_sha256'][:12]}, {flows}{notes}"
