@@ -1,4 +1,4 @@
-"""What a part came to is kept whole, and the pages of papers show what is kept."""
+"""Results of parts are kept completely, and the pages of papers show them."""
 
 from __future__ import annotations
 
