@@ -39,7 +39,7 @@ SLUGS: Final[dict[str, str]] = {
     "rule.unknown_algorithm": "a rule names an algorithm that is not running",
     "wire.ipc": "agents made with portus cannot speak that way here",
     "command.broken": "a plug-in command could not be loaded",
-    "command.unknown": "`ccp` or one of its groups has no such command",
+    "command.unknown": "there is no such command",
     "command.not_in_wheel": "the command serves work on ccplane itself, and is in its repository only",
     "reload.not_readable": "the file of an algorithm cannot be read",
     "reload.no_file": "the source of an algorithm is in no file, so it cannot be read again",
