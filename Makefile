@@ -1,4 +1,4 @@
-# The single door: `make` lists what there is. `make demo` and `make test` install what they need first.
+# `make` lists the targets. `make demo` and `make test` install what they need first.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -12,9 +12,9 @@ BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-node/src/bpf/
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -print)
 EXTENSION := ccplane/base/_native.abi3.so
 CARGO := scripts/cargo.sh
-# All crates, or those that build where the kernel part does not.
+# All crates, or those that build without the kernel part.
 WITHOUT_KERNEL := $(addprefix --exclude ccp-,bpf difftest load node quic rtcp switch trace)
-# What build scripts have in common has no tests, and would bring its dependencies in once more, for what they build.
+# ccp-build (for build scripts) has no tests, and would compile its dependencies twice.
 CRATES = --workspace --exclude ccp-build $(if $(shell scripts/build.sh --features),--no-default-features $(WITHOUT_KERNEL))
 # One profile for the extension, its lints and its tests: dependencies compile once.
 PROFILE := --release
@@ -23,7 +23,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/.venv
 unexport CONDA_PREFIX
 
-# What needs root is run through sudo where that asks for no password, and left out, saying so, where it does.
+# Targets that need root use sudo if it asks for no password; else they are skipped with a message.
 ifeq ($(shell id -u),0)
 ROOT := yes
 SUDO :=
@@ -32,35 +32,35 @@ ROOT := $(shell sudo -n true 2>/dev/null && echo yes)
 SUDO := $(if $(ROOT),sudo -n -E env PATH=$(PATH))
 endif
 PYTEST := $(BIN)/python -B -m pytest -p no:cacheprovider -p tests.outcomes --durations 10
-# The summary names what was left out.
+# The summary lists skipped tests.
 TOLD := -r sfE
-# Two commands at once: what the first one prints comes when both have ended.
+# Two commands in parallel; the output of the first is printed when both have ended.
 BESIDE := scripts/beside.sh
-# Not $(MAKE) in a recipe, which `make -n` would run.
+# Not $(MAKE) in recipes, which `make -n` would run.
 ITSELF := $(MAKE) --no-print-directory
-# Tests that compute share what processors there are.
+# Compute-bound tests share all processors.
 SHARED := -n auto --dist worksteal
 
-# What a recipe prints first: where the time goes, for whoever reads the log.
+# First line of a recipe's output: the time and the target.
 PHASE = @printf '== %s %s\n' "$$(date +%H:%M:%S)" "$@"
 
 .PHONY: help
-help: ## list what there is
+help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- install and build -------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: ## install what is missing: packages, Rust, a virtual environment in .venv; build
+setup: ## install missing packages, Rust, and a virtual environment in .venv; build
 	@scripts/setup.sh
 	@$(MAKE) --no-print-directory .venv/.dev
 
 .PHONY: setup-video
-setup-video: .venv/.setup ## install what `ccp paper r-tcp --video` needs besides: Chromium, ffmpeg, dash.js, segments
+setup-video: .venv/.setup ## install what `ccp paper r-tcp --video` also needs: Chromium, ffmpeg, dash.js, video segments
 	@scripts/setup-video.sh
 
 .PHONY: setup-browser
-setup-browser: .venv/.setup ## install what the test of the notebook panel needs besides: Chromium, JupyterLab, Playwright
+setup-browser: .venv/.setup ## install what the browser test of the notebook panel also needs: Chromium, JupyterLab, Playwright
 	@scripts/setup-browser.sh
 
 SETUP_SCRIPTS := $(addprefix scripts/,setup.sh setup-linux.sh setup-macos.sh packages.sh kernel-part.sh build.sh install-extras.sh)
@@ -69,7 +69,7 @@ SETUP_SCRIPTS := $(addprefix scripts/,setup.sh setup-linux.sh setup-macos.sh pac
 	$(PHASE)
 	@scripts/setup.sh
 
-# What only developing, testing and training want: `make demo` does without.
+# For development, tests and training; not for `make demo`.
 .venv/.dev .venv/.train: .venv/.%: .venv/.setup
 	$(PHASE)
 	scripts/install-extras.sh $*
@@ -78,47 +78,47 @@ SETUP_SCRIPTS := $(addprefix scripts/,setup.sh setup-linux.sh setup-macos.sh pac
 .PHONY: build
 build: $(EXTENSION) ## build the native extension, if its sources changed
 
-# The setup before has built it already, if no source is newer.
+# `make setup` has built it already, unless a source is newer.
 $(EXTENSION): .venv/.setup $(NATIVE_SOURCES)
 	$(PHASE)
 	@[ -e $@ ] && [ -z "$$(find $? -newer $@)" ] || scripts/build.sh --skip-install
 
-# Of which architecture, where it is not this machine's.
+# Architecture of a wheel; default: this machine's.
 ARCH ?=
 
 .PHONY: wheel
-wheel: build .venv/.dev ## what is released, in dist: a wheel for this architecture (or ARCH=aarch64), and the sources
+wheel: build .venv/.dev ## build a release in dist: a wheel for this architecture (or ARCH=aarch64), and the sources
 	scripts/wheel.sh $(ARCH)
 
 .PHONY: test-wheel
-test-wheel: ## install dist/*.whl in a bare Debian 12 and run the demo there (needs root); ARCH=aarch64: emulated, simulated
+test-wheel: ## install dist/*.whl in a bare Debian 12 and run the demo there (needs root); ARCH=aarch64: emulated, simulator only
 	$(if $(ARCH),scripts/try-wheel-cross.sh $(ARCH),$(SUDO) scripts/try-wheel.sh)
 
 .PHONY: test-wheel-kernels
-test-wheel-kernels: build .venv/.dev ## the same on Debian's 6.1, 6.12 and 7.x, in virtual machines (KEEP=--keep: docs/releases.md)
+test-wheel-kernels: build .venv/.dev ## install and use dist/*.whl on Debian's 6.1, 6.12 and 7.x, in virtual machines (KEEP=--keep: docs/releases.md)
 	scripts/setup-vm.sh
 	$(BIN)/python -m scripts.vm.wheel $(KEEP)
 
 # --- run ---------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: build ## what ccplane is for, in a minute: five flows, a live edit, a picture; simulated without root
+demo: build ## run the demo: five flows, a live edit, a picture; simulated without root
 	$(SUDO) $(BIN)/ccp demo
 
-# A folder in which results stay, such as docs/results/bench for the tables in docs/benchmarks.md.
+# Folder for results, such as docs/results/bench for docs/benchmarks.md.
 KEEP ?=
 
 .PHONY: bench
-bench: build ## all benchmarks (need root; an hour, says more first); KEEP=FOLDER keeps the results as JSON
+bench: build ## run all benchmarks (root; about an hour); KEEP=FOLDER keeps the results as JSON
 	$(SUDO) $(BIN)/ccp bench all $(if $(KEEP),--keep $(KEEP))
 
 .PHONY: docs
-docs: build .venv/.dev ## the documents as a site in out/site; a broken link or a name that is gone fails
+docs: build .venv/.dev ## build the documents as a site in out/site; fails on broken links and unknown names
 	$(PHASE)
 	$(BIN)/zensical build --strict
 
 .PHONY: facts
-facts: build ## what intf.h describes of primitives, totals, reports and counters, into Python and the documents
+facts: build ## copy the descriptions in intf.h (primitives, totals, reports, counters) into Python and the documents
 	$(BIN)/python -m scripts.facts
 
 .PHONY: commands
@@ -126,19 +126,19 @@ commands: build ## docs/cli.md, ccp.1 and shell completion, from the commands of
 	$(BIN)/python -m scripts.commands
 
 .PHONY: docs-tables
-docs-tables: build ## the tables in the documents, from docs/results
+docs-tables: build ## write the tables in the documents from docs/results
 	$(BIN)/python -m scripts.tables
 
 # --- check -------------------------------------------------------------------------------------------------------
 
-# Where the runs below keep failed tests, which run again at the end, each alone: scripts/flaky.py.
+# Folder for failed tests, which run again at the end, each alone (scripts/flaky.py).
 OUTCOMES := $(CURDIR)/out/tests
 FLAKY := $(BIN)/python -m scripts.flaky
 export PYTHONHASHSEED ?= $(shell echo $$RANDOM)
 
 .PHONY: test
 test: export CCPLANE_OUTCOMES := $(OUTCOMES)
-test: no-outcomes test-all ## everything: lint, types, tests of all kinds; what fails runs again, alone
+test: no-outcomes test-all ## lint, types, and all kinds of tests; failed tests run again, alone
 	$(PHASE)
 	$(SUDO) $(FLAKY) settle
 
@@ -150,28 +150,28 @@ no-outcomes:
 test-all: MEANWHILE := lint-rust
 test-all: lint-python types lint-bpf docs test-kernel test-computing
 
-# One test, and how often; or nothing, and the whole suite is repeated for a night.
+# A test and its number of repetitions; without TEST, the whole suite is repeated.
 TEST ?=
 N ?= 50
 
 .PHONY: flaky
-flaky: build examples .venv/.dev ## repeat TEST=FILE::NAME N=50 times; without TEST the whole suite, for HOURS=8: what ever failed?
+flaky: build examples .venv/.dev ## repeat TEST=FILE::NAME N=50 times; without TEST repeat the whole suite for HOURS=8 and list failures
 	$(SUDO) $(FLAKY) $(if $(TEST),repeat '$(TEST)' --times $(N),night --hours $(HOURS))
 
-# Notebooks mostly wait; what computes has the processors meanwhile.
+# Notebooks mostly wait, so compute-bound tests run in parallel.
 .PHONY: test-computing
 test-computing: build .venv/.dev
 	$(PHASE)
 	$(BESIDE) $(ITSELF) test-notebooks -- nice $(ITSELF) test-rust test-unit test-interop
 
-# What one runs after each edit: nothing that needs root, PyTorch, or a build where no Rust changed.
+# For use after each edit: without root, PyTorch, or a build if no Rust changed.
 .PHONY: quick
-quick: lint-python types docs ## lint, types, and the unit tests of what changed (SINCE=REVISION; else since the last commit)
+quick: lint-python types docs ## lint, types, and the unit tests of changed files (SINCE=REVISION; default: the last commit)
 	$(PHASE)
 	@$(BIN)/python -m scripts.quick $(if $(SINCE),--since $(SINCE))
 
 .PHONY: lint
-lint: lint-python types lint-rust lint-bpf ## all that reads sources only; `make -k lint` shows all complaints
+lint: lint-python types lint-rust lint-bpf ## all static checks; `make -k lint` shows all errors
 
 .PHONY: lint-python
 lint-python: build .venv/.dev ## ruff (rules and format), and the direction of imports
@@ -181,7 +181,7 @@ lint-python: build .venv/.dev ## ruff (rules and format), and the direction of i
 	$(BIN)/lint-imports --no-cache
 
 .PHONY: types
-types: build .venv/.dev ## mypy, strict
+types: build .venv/.dev ## strict mypy
 	$(PHASE)
 	$(BIN)/mypy
 
@@ -206,41 +206,41 @@ fmt: build .venv/.dev ## format Python, Rust and BPF sources
 
 .PHONY: test-rust
 test-rust: export PROPTEST_RNG_SEED ?= 1
-test-rust: build ## cargo tests, the compiler's also in the kernel with root; PROPTEST_RNG_SEED=N searches elsewhere
+test-rust: build ## cargo tests; with root the compiler's also in the kernel; PROPTEST_RNG_SEED=N sets the seed
 	$(PHASE)
 	$(if $(CCPLANE_OUTCOMES),$(FLAKY) cargo) $(CARGO) test --no-fail-fast $(PROFILE) $(CRATES) $(if $(SUDO),--config "target.'cfg(all())'.runner='$(SUDO)'") -- --show-output
-	$(if $(ROOT),,@echo "not root: the differential test compared interpreter and libccp only, not the kernel")
+	$(if $(ROOT),,@echo "not root: the differential test compared only interpreter and libccp, not the kernel")
 
-# Papers stand on the core, which knows none: their tests run if papers changed since they passed (or by `make test-long`).
+# The core does not depend on papers: their tests run if papers changed since they passed, and in `make test-long`.
 PAPERS := experiments/papers tests/unit/experiments/papers
 PAPERS_PASSED := tests/unit/experiments/papers/passed.txt
 PAPERS_NOW = $(shell git ls-files -co --exclude-standard $(PAPERS) ':!$(PAPERS_PASSED)' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c -16)
 WITHOUT_PAPERS = $(if $(filter $(PAPERS_NOW),$(shell cat $(PAPERS_PASSED) 2>/dev/null)),--ignore tests/unit/experiments/papers)
 
 .PHONY: test-unit
-test-unit: build .venv/.dev ## unit and property tests, those of papers if papers changed; HYPOTHESIS_PROFILE=slow searches longer
+test-unit: build .venv/.dev ## unit and property tests, including those of papers if papers changed; HYPOTHESIS_PROFILE=slow: more examples
 	$(PHASE)
 	$(PYTEST) $(SHARED) $(WITHOUT_PAPERS) tests/unit
 
 .PHONY: test-papers
-test-papers: build .venv/.dev ## unit tests of papers; if they pass, `make test` leaves them out until papers change
+test-papers: build .venv/.dev ## unit tests of papers; once passed, `make test` skips them until papers change
 	$(PHASE)
 	$(PYTEST) $(SHARED) tests/unit/experiments/papers
 	@echo $(PAPERS_NOW) >$(PAPERS_PASSED)
 
 .PHONY: bless
-bless: build .venv/.dev ## accept what algorithms do in simulated scenarios now, and show what changed (ALGORITHM=NAME; else all)
+bless: build .venv/.dev ## accept and show changes of algorithms' golden traces in the simulator (ALGORITHM=NAME; default: all)
 	$(BIN)/python -m tests.golden $(ALGORITHM)
 
 .PHONY: test-interop
-test-interop: build .venv/.dev ## tests against programs that others wrote: Mosquitto, Wireshark
+test-interop: build .venv/.dev ## tests with third-party programs: Mosquitto, Wireshark
 	$(PHASE)
 	$(PYTEST) $(SHARED) tests/interop
 
-# What registers no `ccp`, of which a machine has one: runs beside what does. Both mostly wait.
+# Tests that do not register `ccp`, which must be unique, run in parallel with those that do. Both mostly wait.
 OF_THE_KERNEL := kernel(struct_ops=False)
 
-# Programs that carry flows of QUIC and of libccp; pytest gives a test no time for cargo.
+# Programs for QUIC and libccp, built here because cargo would exceed a test's timeout.
 .PHONY: examples
 examples: build
 	$(CARGO) build $(PROFILE) --package ccp-quic --example files --package ccp-difftest --example libccp_path
@@ -257,12 +257,12 @@ test-kernel-others: build examples .venv/.dev
 	$(SUDO) $(PYTEST) $(TOLD) -m "not long and not alone and $(OF_THE_KERNEL)" tests/kernel
 
 .PHONY: test-train
-test-train: build .venv/.dev .venv/.train ## tests of training; they want PyTorch, which takes two minutes to install
+test-train: build .venv/.dev .venv/.train ## tests of training (installs PyTorch, two minutes)
 	$(PHASE)
 	$(PYTEST) tests/train
 
 .PHONY: test-long
-test-long: build .venv/.dev test-train test-papers ## the larger versions of tests: every algorithm on real sockets, whole sweeps (root); training
+test-long: build .venv/.dev test-train test-papers ## long tests: every algorithm on real sockets, whole sweeps (root), training
 	$(PHASE)
 	$(SUDO) $(PYTEST) $(TOLD) -m long tests/kernel
 
@@ -277,49 +277,49 @@ test-kernels: build .venv/.dev ## kernel tests on Debian's kernels 6.1, 6.12 and
 	$(BIN)/python -m scripts.vm $(KEEP)
 
 .PHONY: test-kernels-smoke
-test-kernels-smoke: build .venv/.dev ## what a kernel has to be able to do, on Debian's 6.1 and 7.x (three minutes)
+test-kernels-smoke: build .venv/.dev ## check required kernel features on Debian's 6.1 and 7.x (three minutes)
 	$(PHASE)
 	scripts/setup-vm.sh
 	$(BIN)/python -m scripts.vm.smoke
 
 .PHONY: test-services
-test-services: build .venv/.dev ## the units of ccp service install under systemd, in a virtual machine (KEEP=--keep: docs/results)
+test-services: build .venv/.dev ## test the systemd units of ccplane in a virtual machine (KEEP=--keep: docs/results)
 	scripts/setup-vm.sh
 	$(BIN)/python -m scripts.vm.services $(KEEP)
 
 .PHONY: test-compose
-test-compose: build .venv/.dev ## all services of docker-compose.yml, by podman in a virtual machine, after make wheel (needs root; KEEP=--keep: docs/operations.md)
+test-compose: build .venv/.dev ## test docker-compose.yml with podman in a virtual machine, after `make wheel` (root; KEEP=--keep: docs/operations.md)
 	scripts/setup-vm.sh podman
 	$(SUDO) $(BIN)/python -m scripts.vm.compose $(KEEP)
 
 soak soak-vm: HOURS ?= 1
 flaky: HOURS ?= 8
 SEED ?=
-# More options of `python -m experiments.soak`, such as --pairs 2.
+# Further options of `python -m experiments.soak`, such as --pairs 2.
 SOAK ?=
 
 .PHONY: soak
-soak: build .venv/.dev ## churn, kills, reloads, upgrades for HOURS=1, from SEED=; says what grew (root; docs/operations.md)
+soak: build .venv/.dev ## soak test: churn, kills, reloads and upgrades for HOURS=1, SEED=N; reports growth (root; docs/operations.md)
 	$(PHASE)
 	$(SUDO) $(BIN)/python -m experiments.soak --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(SOAK)
 
 .PHONY: soak-vm
-soak-vm: build .venv/.dev ## the same in a virtual machine, whose clock is stepped, too (KEEP=--keep: docs/results)
+soak-vm: build .venv/.dev ## soak test in a virtual machine, with clock steps (KEEP=--keep: docs/results)
 	scripts/setup-vm.sh
 	$(BIN)/python -m scripts.vm.soak --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(KEEP)
 
-# A folder with Mininet-WiFi (docs/mininet-wifi.md); without one it is left out.
+# Folder with Mininet-WiFi (docs/mininet-wifi.md); without it, its part is skipped.
 MININET_WIFI ?=
 
 .PHONY: test-wifi
-test-wifi: build .venv/.dev ## in-band telemetry over simulated Wi-Fi, in a virtual machine (about three minutes)
+test-wifi: build .venv/.dev ## test in-band telemetry over simulated Wi-Fi in a virtual machine (three minutes)
 	scripts/setup-vm.sh
 	$(BIN)/python -m scripts.vm.wifi $(if $(MININET_WIFI),--mininet-wifi $(MININET_WIFI))
 
 # --- tidy up -----------------------------------------------------------------------------------------------------
 
 .PHONY: clean
-clean: ## remove what was built, the virtual environment and all caches
+clean: ## remove builds, the virtual environment and all caches
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist out
 	rm -rf native/target $(EXTENSION)
 	find $(PYTHON_PACKAGES) scripts tests -name __pycache__ -prune -exec rm -rf {} +

@@ -1,9 +1,8 @@
 """The message bus: topics, the MQTT client, the embedded broker and the configuration of Mosquitto.
 
-Knows how messages travel and nothing of what they say: payloads are bytes here, `telemetry` gives them
-meaning. Imports `ccplane.base` and nothing else of ours.
+The package transports bytes; `telemetry` gives them meaning. It imports only `ccplane.base`.
 
 Entry points: `broker.topics` (what is published where), `broker.options.BusOptions` (which broker, and how),
-`broker.client.Client` (the connection), `broker.embedded` (a broker of one's own),
-`broker.users` (who may connect).
+`broker.client.Client` (the connection), `broker.embedded` (a broker that ccplane starts), `broker.users`
+(who may connect).
 """

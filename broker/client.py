@@ -1,11 +1,11 @@
-"""The connection to a broker: MQTT 5 through `paho-mqtt`, with what a control loop needs around it.
+"""The connection to a broker: MQTT 5 through `paho-mqtt`, adapted to control loops.
 
-- `publish` never waits. What the network does not take at once is queued up to a limit: then a message with a
-  successor on its topic is dropped, else the oldest. Of what the broker retains, the last a topic waits.
-- A lost connection comes back by itself, with growing waits; subscriptions are made again, the birth message
-  is sent again, and how long the broker was away is known.
-- TCP_NODELAY on the socket: without it a small message may wait 40 ms for the ACK of the one before.
-- Nothing that comes in, and no exception of a handler, ends the network thread.
+- `publish` never blocks. Messages are queued up to a limit; a full queue drops a message with a successor on
+  its topic, else the oldest. For retained messages, only the last one per topic is queued.
+- A lost connection is restored automatically, with increasing delays, together with subscriptions and the
+  birth message; the time without the broker is counted.
+- The socket has TCP_NODELAY: otherwise a small message may wait 40 ms for the ACK of the previous one.
+- No incoming data, and no exception of a handler, ends the network thread.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from broker.queue import TopicQueue
 log = logging.getLogger("ccplane.bus")
 
 IN_FLIGHT: Final = 64
-"""How many messages `paho-mqtt` is given before the first of them is on the wire or acknowledged."""
+"""Maximum messages handed to `paho-mqtt` that are not yet sent or acknowledged."""
 
 MAX_DECISIONS: Final = 10_000
-"""How many decisions wait to be sent; samples never push them out."""
+"""Maximum queued decisions; samples never displace them."""
 
 GOODBYE_S: Final = 1.0
-"""How long `stop` waits for decisions that are still queued [s]."""
+"""Time that `stop` waits for queued decisions [s]."""
 
 _CONNECT_TIMEOUT_S: Final = 5.0
 _QOS1_IN_FLIGHT: Final = 1000
@@ -51,13 +51,13 @@ class Outgoing:
     """A message to publish.
 
     Attributes:
-        topic: Where.
-        payload: What.
+        topic: Its topic.
+        payload: Its content.
         qos: 0 or 1.
         retain: Whether the broker keeps it for later subscribers.
-        decision: Whether samples never push it out of the queue.
-        content_type: How the payload is written.
-        expiry_s: After how long the broker throws it away [s]; None for never.
+        decision: Whether it must not be displaced by samples in the queue.
+        content_type: Format of the payload.
+        expiry_s: Time after which the broker discards it [s]; None for never.
     """
 
     topic: str
@@ -71,13 +71,13 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A message that came.
+    """A received message.
 
     Attributes:
-        topic: Where it was published.
-        payload: What.
-        retained: Whether the broker had kept it.
-        content_type: As the publisher gave it; empty if it did not.
+        topic: Its topic.
+        payload: Its content.
+        retained: Whether the broker had stored it.
+        content_type: The publisher's format; empty if not given.
         received_us: CLOCK_MONOTONIC at arrival [us].
     """
 
@@ -90,19 +90,19 @@ class Incoming:
 
 @dataclass(slots=True)
 class Counters:
-    """What the connection did since its start.
+    """Totals of the connection since its start.
 
     Attributes:
-        published: Messages that left: written to the socket, at QoS 1 acknowledged.
-        samples_dropped: Samples pushed out of the full queue, or lost with the connection.
-        decisions_dropped: Decisions pushed out of theirs.
-        decisions_replaced: Decisions that waited until a newer one on their topic said all that they said.
-        refused: Messages that the broker did not want.
-        received: Messages that came.
+        published: Sent messages: written to the socket, at QoS 1 acknowledged.
+        samples_dropped: Samples dropped from the full queue, or lost with the connection.
+        decisions_dropped: Decisions dropped from their full queue.
+        decisions_replaced: Queued decisions replaced by a newer one on their topic.
+        refused: Messages that the broker refused.
+        received: Received messages.
         handler_errors: Exceptions of handlers.
-        connects: Times the broker took the connection.
-        failures: Times it did not, or was not there.
-        away_total_s: How long the broker was away in all, the time before the first connection included [s].
+        connects: Successful connections.
+        failures: Failed connections.
+        away_total_s: Total time without a connection, including the time before the first one [s].
     """
 
     published: int = 0
@@ -127,11 +127,11 @@ def _properties(message: Outgoing) -> Properties:
 
 
 class Client:
-    """A connection to a broker that looks after itself.
+    """A connection to a broker that restores itself.
 
     Attributes:
-        options: Which broker.
-        counters: What was done since the start.
+        options: The broker.
+        counters: Totals since the start.
     """
 
     def __init__(
@@ -144,15 +144,15 @@ class Client:
         will: Outgoing | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; nothing is connected before `start`.
+        """Prepare the connection; `start` connects.
 
         Args:
-            options: Which broker.
-            client_id: Name of the connection, unique at the broker; empty lets the broker choose.
+            options: The broker.
+            client_id: Unique name of the connection at the broker; empty lets the broker choose one.
             on_message: Called on the network thread with every message.
-            birth: Makes the message that is sent whenever the connection is there.
-            will: What the broker publishes for us if we vanish.
-            clock: Seconds, monotonic.
+            birth: Makes the message to send on every connect.
+            will: Message that the broker publishes if the connection is lost.
+            clock: Monotonic clock [s].
 
         Raises:
             BusError: `bus.tls_files`.
@@ -184,7 +184,7 @@ class Client:
             CallbackAPIVersion.VERSION2,
             client_id,
             protocol=MQTTProtocolVersion.MQTTv5,
-            reconnect_on_failure=False,  # we do, and say why it failed
+            reconnect_on_failure=False,  # done here, with the reason of the failure
         )
         paho.connect_timeout = _CONNECT_TIMEOUT_S
         paho.max_inflight_messages_set(_QOS1_IN_FLIGHT)
@@ -203,14 +203,14 @@ class Client:
         paho.on_message = self._message
         paho.on_subscribe = self._subscribed
         paho.on_socket_open = _no_delay
-        # Set, it keeps `publish` from writing to the socket itself: only the network thread does.
+        # With this callback, `publish` leaves writing to the network thread.
         paho.on_socket_register_write = _nothing
         return paho
 
-    # Life
+    # Lifecycle
 
     def start(self, prepare: Callable[[], None] | None = None) -> None:
-        """Connect in the background, and again whenever the connection is lost.
+        """Connect in the background, and reconnect whenever the connection is lost.
 
         Args:
             prepare: Called once on the network thread before anything else.
@@ -221,7 +221,7 @@ class Client:
         self._thread.start()
 
     def _run(self, prepare: Callable[[], None] | None) -> None:
-        """Connect and serve; whatever `paho-mqtt` raises of a broken stream costs the connection only."""
+        """Connect and serve; exceptions of `paho-mqtt` on broken data only end the connection."""
         if prepare is not None:
             prepare()
         wait_s = self.options.backoff_min_s
@@ -229,7 +229,7 @@ class Client:
             connects = self.counters.connects
             try:
                 self._paho.reconnect()
-                self._paho.loop(0)  # makes what `publish` wakes this thread by; `loop_forever` alone does not
+                self._paho.loop(0)  # creates the socket pair that wakes this thread; `loop_forever` does not
                 self._paho.loop_forever()
             except OSError as error:
                 self._not_connected(str(error))
@@ -242,7 +242,7 @@ class Client:
             wait_s = min(2 * wait_s, self.options.backoff_max_s)
 
     def wait_connected(self, timeout_s: float) -> None:
-        """Wait until the broker has taken the connection.
+        """Wait until the broker has accepted the connection.
 
         Raises:
             BusError: `bus.not_connected`.
@@ -253,16 +253,16 @@ class Client:
             "bus.not_connected",
             f"no connection to the broker within {timeout_s:g} s",
             where=str(self.options),
-            why=self._refusal or "it has not answered yet",
+            why=self._refusal or "the broker has not answered",
             fix="check address, user and password; is the broker running?",
         )
 
     def stop(self, last: Outgoing | None = None, timeout_s: float = GOODBYE_S) -> None:
-        """Send what is queued, then a last message, and disconnect; no will is published then.
+        """Send queued messages and a last message, then disconnect, without publishing the will.
 
         Args:
             last: The last message.
-            timeout_s: How long to wait for both [s]; without a connection there is no waiting.
+            timeout_s: Maximum time to send them [s]; 0 without a connection.
         """
         if self._thread is None:
             return
@@ -278,24 +278,24 @@ class Client:
 
     @property
     def connected(self) -> bool:
-        """Whether the broker is there."""
+        """Whether the broker is connected."""
         return self._connected.is_set()
 
     @property
     def ready(self) -> bool:
-        """Whether the broker is there and has answered all subscriptions."""
+        """Whether the broker is connected and has acknowledged all subscriptions."""
         return self._connected.is_set() and self._asked == self._answered
 
     @property
     def away_s(self) -> float:
-        """For how long the broker has been away [s]; 0 if it is there."""
+        """Time since the connection was lost [s]; 0 while connected."""
         since_s = self._away_since_s
         return 0.0 if since_s is None else self._clock() - since_s
 
-    # Out
+    # Publishing
 
     def publish(self, message: Outgoing) -> None:
-        """Queue a message; never waits."""
+        """Queue a message; never blocks."""
         with self._lock:
             self._idle.clear()
             if message.decision:
@@ -307,21 +307,21 @@ class Client:
         self._send()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all has left; returns whether it has."""
+        """Wait until all messages are sent; return whether they are."""
         return self._idle.wait(timeout_s)
 
     @property
     def queued(self) -> int:
-        """How many messages have not been given to the network yet."""
+        """Number of messages not yet handed to the network."""
         return len(self._decisions) + len(self._samples)
 
     def _may_send(self) -> bool:
         return self._connected.is_set() and self.queued > 0 and len(self._in_flight) < IN_FLIGHT
 
     def _send(self) -> None:
-        """Give queued messages to the network, in order; only one thread does so at a time, none waits.
+        """Hand queued messages to the network, in order; only one thread at a time, and without blocking.
 
-        The look at the queue after letting go of `_sending` is what makes this safe: who was turned away has
+        Checking the queue after releasing `_sending` makes this safe: a thread that could not acquire it has
         queued its message before.
         """
         sent = True
@@ -332,13 +332,13 @@ class Client:
                 self._sending.release()
 
     def _send_next(self) -> bool:
-        """Give one message to the network; False if it has gone, and the message is back in the queue."""
+        """Hand one message to the network; False if disconnected, with the message back in the queue."""
         with self._lock:
             queue = self._decisions or self._samples
             if not queue:
                 return True
             message = queue.pop()
-        # Without a lock: `paho-mqtt` has its own, and calls back while it holds them.
+        # Without a lock: `paho-mqtt` calls back while it holds its own locks.
         sent = self._paho.publish(
             message.topic, message.payload, message.qos, message.retain, _properties(message)
         )
@@ -346,7 +346,7 @@ class Client:
             if message.qos == 0 and sent.rc == MQTTErrorCode.MQTT_ERR_NO_CONN:
                 queue.put_first(message.topic, message)
                 return False
-            if sent.mid in self._early:  # the answer was here before us
+            if sent.mid in self._early:  # the acknowledgement was faster
                 self._early.discard(sent.mid)
                 self._settle()
             else:
@@ -369,10 +369,12 @@ class Client:
                 self.counters.refused += 1
                 if self.counters.refused == 1:
                     topic = "a message" if message is None else message.topic
-                    log.warning("the broker refuses %s: %s (further refusals are counted)", topic, reason)
+                    log.warning(
+                        "the broker refused %s: %s (further refusals are only counted)", topic, reason
+                    )
         self._send()
 
-    # In
+    # Receiving
 
     def subscribe(self, topic_filter: str, qos: int = 0) -> None:
         """Subscribe now, if connected, and after every reconnect."""
@@ -393,7 +395,7 @@ class Client:
             self._answered += 1
         refused = [str(reason) for reason in reasons if reason.is_failure]
         if refused:
-            log.warning("the broker refuses subscriptions: %s", ", ".join(refused))
+            log.warning("the broker refused subscriptions: %s", ", ".join(refused))
 
     def unsubscribe(self, topic_filter: str) -> None:
         """End a subscription."""
@@ -421,16 +423,17 @@ class Client:
             self.counters.handler_errors += 1
             if self.counters.handler_errors == 1:
                 log.exception(
-                    "a message on %r could not be handled (further ones are counted)", message._topic
+                    "the handler of a message on %r failed (further failures are only counted)",
+                    message._topic,
                 )
 
-    # The connection comes and goes
+    # Connection changes
 
     def _connect_answered(
         self, _paho: Paho, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any
     ) -> None:
         if reason.is_failure:
-            self._not_connected(f"the broker says: {reason}")
+            self._not_connected(f"the broker refused the connection: {reason}")
             return
         if self._stopping.is_set():
             self._paho.disconnect()
@@ -441,7 +444,7 @@ class Client:
         if self.counters.connects == 1:
             log.info("connected to %s", self.options)
         else:
-            log.warning("the broker %s is back; it was away for %.1f s", self.options, away_s)
+            log.warning("reconnected to %s after %.1f s", self.options, away_s)
         with self._lock:
             filters = list(self._filters.items())
         if filters:
@@ -455,9 +458,9 @@ class Client:
 
     def _not_connected(self, why: str) -> None:
         before, self._refusal = self._refusal, why
-        self.counters.failures += 1  # who sees it also sees why
+        self.counters.failures += 1  # after the reason, for readers of both
         if why != before:
-            log.warning("no connection to %s: %s; trying again", self.options, why)
+            log.warning("no connection to %s: %s; retrying", self.options, why)
 
     def _disconnected(
         self, _paho: Paho, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any
@@ -465,13 +468,13 @@ class Client:
         if self._stopping.is_set():
             pass
         elif self._connected.is_set():
-            log.warning("the broker %s went away (%s); trying again", self.options, reason)
+            log.warning("lost the connection to %s (%s); reconnecting", self.options, reason)
         elif not self._refusal:
-            self._not_connected("it closes the connection at once; wrong user or password?")
+            self._not_connected("the broker closed the connection immediately; check user and password")
         self._lost()
 
     def _lost(self) -> None:
-        """Note that the connection is gone; what was at QoS 0 on its way is lost, the rest is sent again."""
+        """Handle the loss of the connection: messages in flight at QoS 0 are lost, others are resent."""
         self._connected.clear()
         if self._away_since_s is None:
             self._away_since_s = self._clock()

@@ -1,13 +1,14 @@
-"""A broker of one's own: Mosquitto with generated settings, started again if it dies.
+"""The embedded broker: Mosquitto with generated settings, restarted when it exits.
 
     with EmbeddedBroker() as broker:
         bus = Bus(broker.options, sender="host-a")
 
-`ccp bus serve` runs one from the command line (`broker.embedded_command`). Mosquitto runs as
-nobody and ends with the process that started it, however that ended (`broker.embedded_process`).
+`ccp bus serve` runs one from the command line (`broker.embedded_command`). Mosquitto runs as user
+nobody and ends when the process that started it ends, even if that process is killed
+(`broker.embedded_process`).
 
-Addresses other than loopback require users; these may publish under their own name only, unless an access
-list says otherwise. Limits come from `broker/mosquitto/mosquitto.conf`, as for a Mosquitto service.
+Users are required on addresses other than loopback. A user may publish only under its own name, unless an
+access list says otherwise. Limits come from `broker/mosquitto/mosquitto.conf`, as for a Mosquitto service.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ log = logging.getLogger("ccplane.bus")
 
 LOOPBACK: Final = "127.0.0.1"
 SETTINGS: Final = Path(__file__).with_name("mosquitto")
-"""Configuration of Mosquitto, and the access list where there are users and no other is given."""
+"""Files of the Mosquitto service: its configuration, and the access list used where users exist."""
 LIMITS: Final = "# Limits and log."
-"""Start of what holds for every broker in `mosquitto.conf`."""
+"""First line of the settings in `mosquitto.conf` that apply to every broker."""
 
 RESTART_MIN_S: Final = 0.1
-"""Wait before a broker that died is started again [s]; it doubles with every death soon after a start."""
+"""Delay before an exited broker is restarted [s]; it doubles each time it exits soon after a start."""
 RESTART_MAX_S: Final = 10.0
 
 _STOP_S: Final = 5.0
@@ -70,7 +71,7 @@ _FORM: Final = "embedded[:[ADDRESS:]PORT][?users=FILE[&acl=FILE][&cert=FILE&key=
 
 
 def mosquitto_program() -> Path:
-    """Return where Mosquitto is installed.
+    """Return the path of the Mosquitto program.
 
     Raises:
         BusError: `bus.no_mosquitto`.
@@ -89,10 +90,10 @@ def mosquitto_program() -> Path:
 
 
 def check_open(host: str, *, has_users: bool) -> None:
-    """Refuse to run without users on an address that other machines reach.
+    """Refuse to run without users on an address that other machines can reach.
 
     Raises:
-        BusError: `bus.users_required`, or `bus.bad_url` if the host is no address.
+        BusError: `bus.users_required`, or `bus.bad_url` if the host is not an IP address.
     """
     try:
         is_loopback = ipaddress.ip_address(host).is_loopback
@@ -108,19 +109,19 @@ def check_open(host: str, *, has_users: bool) -> None:
             "bus.users_required",
             f"refusing to start an unauthenticated broker on {host}, a non-loopback address",
             why="anyone who reaches it could publish telemetry, and algorithms act on it",
-            fix="make users with `ccp bus user add FILE USER...`, and name their file: "
+            fix="create users with `ccp bus user add FILE USER...` and pass the file: "
             f"`ccp run --broker 'embedded:{host}:{PORT}?users=FILE'`, or --users FILE of "
             "`ccp bus serve`; or listen on 127.0.0.1",
         )
 
 
 class EmbeddedBroker:
-    """A Mosquitto process that is restarted when it dies.
+    """A Mosquitto process that is restarted when it exits.
 
     Attributes:
-        options: How to reach it, once it is started.
-        restarts: How often it was started again.
-        pid: Mosquitto's process; None if it does not run.
+        options: How clients connect, once the broker is started.
+        restarts: Number of restarts.
+        pid: Process id of Mosquitto; None while it is not running.
     """
 
     def __init__(
@@ -135,16 +136,16 @@ class EmbeddedBroker:
         ca: Path | None = None,
         anonymous: bool = False,
     ) -> None:
-        """Prepare; `start`, or `with`, starts it.
+        """Prepare the broker; `start`, or `with`, starts it.
 
         Args:
             port: TCP port; 0 takes a free one.
             host: Address to listen on.
-            users: Mosquitto password file; without one all clients are accepted, on a loopback address only.
-            acl: Mosquitto access list; None for the shipped one where there are users.
+            users: Mosquitto password file; without one, all clients are accepted, on a loopback address only.
+            acl: Mosquitto access list; None for the default list where users exist.
             certificate: PEM file with the certificate for TLS; None for plain TCP.
-            key: PEM file with its key, if that is not in `certificate`.
-            ca: PEM file by which `options` trust the certificate; None for the system's.
+            key: PEM file with the certificate's key, if `certificate` does not contain it.
+            ca: PEM file with the authority that clients trust; None for the system's.
             anonymous: Accept clients without a user on any address.
 
         Raises:
@@ -179,7 +180,7 @@ class EmbeddedBroker:
         found = _TEXT.fullmatch(text)
         query = parse_qs(found["query"] or "", keep_blank_values=True) if found else {}
         if found is None or set(query) - {"users", "acl", "cert", "key", "ca"}:
-            raise BusError("bus.bad_url", f"`{text}` names no broker", fix=f"write {_FORM}")
+            raise BusError("bus.bad_url", f"cannot parse broker `{text}`", fix=f"write {_FORM}")
         mosquitto_program()
         files = {name: Path(values[-1]) for name, values in query.items()}
         return cls(
@@ -193,7 +194,7 @@ class EmbeddedBroker:
         )
 
     def with_user(self, name: str) -> Self:
-        """Add a user with a random password, for this process; without users, do nothing."""
+        """Add a user with a random password for this process; do nothing if the broker has no users."""
         if self._users is not None:
             password = secrets.token_urlsafe()
             self.options = self.options.as_user(name, password)
@@ -201,20 +202,20 @@ class EmbeddedBroker:
         return self
 
     def start(self) -> Self:
-        """Start it and wait until it listens; from then on it is started again whenever it dies.
+        """Start Mosquitto and wait until it listens; from then on it is restarted whenever it exits.
 
         Raises:
-            BusError: What keeps it from listening, such as `bus.no_mosquitto` or `bus.port_taken`.
+            BusError: If it cannot listen: `bus.no_mosquitto`, `bus.port_taken` and others.
         """
         self._stopping.clear()
-        self._files = self._read()  # now, while there may be rights to do so
+        self._files = self._read()  # now, before privileges are dropped
         process = self._spawn()
         self._watcher = threading.Thread(target=self._watch, args=(process,), name="ccp-broker", daemon=True)
         self._watcher.start()
         return self
 
     def _read(self) -> dict[str, str]:
-        """Return the files that Mosquitto gets, but its configuration."""
+        """Return Mosquitto's files except its configuration."""
         files = {}
         if self._users is not None:
             files["users"] = _text(self._users, "bus.no_password_file", "the password file") + "\n"
@@ -229,7 +230,7 @@ class EmbeddedBroker:
                     "bus.tls_files",
                     f"cannot use the certificate or its key: {error}",
                     where=f"{self._certificate}, {self._key}",
-                    fix="give both as PEM files; broker/mosquitto/make-secrets.sh makes a pair",
+                    fix="give both as PEM files; broker/mosquitto/make-secrets.sh creates a pair",
                 ) from error
         return files
 
@@ -244,10 +245,10 @@ class EmbeddedBroker:
         )
 
     def try_out(self, *, elsewhere: bool) -> None:
-        """Start its process and end it again: its files can be read, and it can listen.
+        """Start Mosquitto and stop it again, to show that it can read its files and listen.
 
         Args:
-            elsewhere: Let it listen on another port, because the one that it wants is not free yet.
+            elsewhere: Listen on another port, because the configured one is still in use.
 
         Raises:
             BusError: As `start`.
@@ -301,7 +302,6 @@ class EmbeddedBroker:
         return process, int(answer["pid"])
 
     def _not_started(self, port: int, code: int, log_text: str) -> BusError:
-        """Return why Mosquitto did not start, from what it logged."""
         shown = f"[{self._host}]" if ":" in self._host else self._host
         errors = [line for line in log_text.splitlines() if line.startswith("Error")]
         why = "; ".join(line.removeprefix("Error: ") for line in errors)
@@ -311,7 +311,7 @@ class EmbeddedBroker:
                 "bus.port_taken",
                 f"cannot listen on {shown}, port {port}",
                 why=why,
-                fix="choose another port; if the system's Mosquitto has it, use that "
+                fix="choose another port; if the system's Mosquitto uses this one, connect to it "
                 "(--broker mqtt://127.0.0.1) or stop it (`systemctl disable --now mosquitto`)",
             )
         if "acl" in lower:
@@ -330,13 +330,13 @@ class EmbeddedBroker:
             )
         return BusError(
             "bus.broker_died",
-            "Mosquitto ended before it listened",
-            why=f"it ended with {_how(code)}" + (f":\n{log_text}" if log_text else ""),
+            "Mosquitto exited before it was listening",
+            why=f"it exited with {_how(code)}" + (f":\n{log_text}" if log_text else ""),
             fix="ccplane needs Mosquitto 2.0.11 or newer (`mosquitto -h` shows the version)",
         )
 
     def _watch(self, process: subprocess.Popen[str]) -> None:
-        """Log what Mosquitto logs; start it again when it ends, until `stop`."""
+        """Forward Mosquitto's log; restart Mosquitto when it exits, until `stop`."""
         wait_s = RESTART_MIN_S
         while True:
             started_s = time.monotonic()
@@ -345,7 +345,7 @@ class EmbeddedBroker:
             code = process.wait()
             if self._stopping.is_set():
                 return
-            log.error("the embedded broker ended (%s); starting it again", _how(code))
+            log.error("the embedded broker exited (%s); restarting it", _how(code))
             if time.monotonic() - started_s > RESTART_MAX_S:
                 wait_s = RESTART_MIN_S
             while True:
@@ -357,24 +357,24 @@ class EmbeddedBroker:
                     process = self._spawn()
                     break
                 except (BusError, OSError) as error:
-                    log.error("the embedded broker cannot be started again; trying on: %s", error)
-            if self._stopping.is_set():  # `stop` may have been too early to see it
+                    log.error("cannot restart the embedded broker, retrying: %s", error)
+            if self._stopping.is_set():  # `stop` may have run before this process was known
                 _end(process)
                 return
             self.restarts += 1
 
     def stop(self) -> None:
-        """End it; nothing happens if it does not run."""
+        """Stop Mosquitto, if it is running."""
         self._stopping.set()
         with self._lock:
             process, self._process, self.pid = self._process, None, None
         if process is not None:
-            # By its standard input: it may run as another user, which this process may not signal.
+            # Closing standard input also stops it where it runs as a user that this process may not signal.
             _pipe(process.stdin).close()
             try:
                 process.wait(_STOP_S)
             except subprocess.TimeoutExpired:
-                log.error("the embedded broker (process %d) does not end", process.pid)
+                log.error("the embedded broker (process %d) does not exit", process.pid)
         if self._watcher is not None:
             self._watcher.join(_STOP_S)
             self._watcher = None
@@ -382,11 +382,9 @@ class EmbeddedBroker:
             _pipe(process.stderr).close()
 
     def __enter__(self) -> Self:
-        """Start it."""
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
         self.stop()
 
 
@@ -396,7 +394,7 @@ def _pipe(stream: IO[str] | None) -> IO[str]:
 
 
 def _end(process: subprocess.Popen[str]) -> str:
-    """Reap a process that has nothing more to do, and return what it said last."""
+    """Reap a process that is exiting, and return the rest of its log."""
     with contextlib.suppress(BrokenPipeError):
         _pipe(process.stdin).close()
     tail = "" if _pipe(process.stderr).closed else _pipe(process.stderr).read()
@@ -411,7 +409,6 @@ def _how(code: int) -> str:
 
 
 def _level(line: str) -> int:
-    """Return how important a line of Mosquitto's log is."""
     if not line.startswith(("Error", "Warning")) or "does not contain '%c' or '%u'" in line:
         return logging.DEBUG
     return logging.WARNING

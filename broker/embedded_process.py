@@ -1,9 +1,9 @@
-"""Runs Mosquitto for `EmbeddedBroker`: without rights, no longer than the process that started this one.
+"""Runs Mosquitto for `EmbeddedBroker`: without privileges, and no longer than the parent process.
 
-A script of the standard library alone (`python -I -S`), so that it starts in 20 ms, and no module of this
-folder hides one of the library. Standard input has one line of JSON; its end is the order to stop, so that
-this ends with its parent however that ends. On standard output it says when Mosquitto listens; standard error
-has Mosquitto's log.
+This script uses only the standard library (`python -I -S`): it starts in 20 ms, and no module of this folder
+can shadow one of the library. Standard input is one line of JSON; end of file stops the script, so it ends
+with its parent even if that is killed. Standard output reports when Mosquitto listens; standard error is
+Mosquitto's log.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import threading
 from pathlib import Path
 
 DESCRIPTORS = 4096
-"""Files and sockets that Mosquitto may have open: more than it may have connections."""
+"""Limit of open files and sockets of Mosquitto; larger than its limit of connections."""
 START_S = 10.0
-"""Time for Mosquitto to listen; then it is killed [s]."""
+"""Time that Mosquitto has to start listening before it is killed [s]."""
 
 _NOBODY = 65534
 _PR_SET_PDEATHSIG = 1
@@ -32,9 +32,9 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def give_up_rights() -> None:
-    """Become nobody if this is root; no program started from here can get rights back.
+    """Become user nobody if this is root; programs started from here cannot regain privileges.
 
-    Root without the capability, as in an agent that gave up its rights, has none to lose.
+    Root without the capability, as in an agent that dropped its privileges, has nothing to drop.
     """
     if os.geteuid() == 0:
         with contextlib.suppress(PermissionError):
@@ -52,7 +52,7 @@ def _allow_descriptors() -> None:
 
 
 def _end_with_parent() -> None:
-    """In the child: end if this process is killed."""
+    """In the child: end when this process is killed."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
@@ -64,13 +64,13 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _kill_at_end_of_input(process: subprocess.Popen[str]) -> None:
-    """Kill it: it has nothing to save, and SIGTERM would have it publish the last wills of all clients."""
+    """Kill Mosquitto: it has no state to save, and on SIGTERM it would publish every client's last will."""
     sys.stdin.buffer.read()
     process.kill()
 
 
 def run() -> int:
-    """Run Mosquitto; returns its exit code, 128 more than the signal if one ended it."""
+    """Run Mosquitto; return its exit code, or 128 plus the number of the signal that ended it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which closes the pipe
     program, files = json.loads(sys.stdin.buffer.readline())
     give_up_rights()
@@ -99,7 +99,7 @@ def run() -> int:
             if runs := line.endswith(" running\n"):
                 break
         late.cancel()
-    if runs:  # it has read its files, which are gone now
+    if runs:  # it has read its files, which are deleted by now
         print(json.dumps({"pid": process.pid}), flush=True)
     for line in process.stderr:
         print(line, end="", file=sys.stderr, flush=True)
@@ -111,4 +111,4 @@ if __name__ == "__main__":
     code = run()
     with contextlib.suppress(OSError):
         sys.stderr.flush()
-    os._exit(code)  # the thread that reads standard input would keep the interpreter from ending
+    os._exit(code)  # the thread that reads standard input would keep the interpreter alive

@@ -8,20 +8,20 @@ from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "bus.bad_acl": "the access list of the embedded broker cannot be used",
-    "bus.bad_name": "a sender or peer cannot be a level of a topic",
-    "bus.bad_url": "the address of a broker cannot be read",
-    "bus.broker_died": "the embedded broker ended before it was told to",
-    "bus.no_mosquitto": "Mosquitto, which an embedded broker is, is not installed",
-    "bus.no_password_file": "the file with users and passwords cannot be read",
-    "bus.not_connected": "the broker did not take the connection in time",
-    "bus.port_taken": "the port of the embedded broker cannot be listened on",
+    "bus.bad_name": "the name of a sender or peer cannot be used in a topic",
+    "bus.bad_url": "the URL of a broker cannot be parsed",
+    "bus.broker_died": "the embedded broker exited unexpectedly",
+    "bus.no_mosquitto": "Mosquitto, which runs as the embedded broker, is not installed",
+    "bus.no_password_file": "the password file cannot be read or written",
+    "bus.not_connected": "no connection to the broker within the time limit",
+    "bus.port_taken": "the embedded broker cannot listen on its port",
     "bus.tls_files": "a certificate or key for TLS cannot be used",
-    "bus.unknown_kind": "there is no topic for such a message",
+    "bus.unknown_kind": "no topic exists for this kind of message",
     "bus.unknown_user": "a password file has no such user",
-    "bus.users_required": "a broker that others reach would let everybody in",
+    "bus.users_required": "a broker on a non-loopback address would accept everyone",
 }
-"""Slug -> what it means; each has a test that names it."""
+"""Slug -> meaning; a test covers each."""
 
 
 class BusError(CcpError):
-    """The bus cannot do what it was asked for."""
+    """An operation of the bus failed."""

@@ -1,4 +1,4 @@
-"""Which broker, and how to speak with it."""
+"""The address of a broker, and the options of a connection."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TLS_PORT: Final = 8883
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How to trust the broker, and what to show it.
+    """TLS options of a connection.
 
     Attributes:
-        ca_file: Certificates to trust; None for those of the system.
-        cert_file: Our own certificate, where the broker asks for one.
-        key_file: Its key.
+        ca_file: Trusted certificates; None for those of the system.
+        cert_file: Client certificate, if the broker requires one.
+        key_file: Key of the client certificate.
     """
 
     ca_file: Path | None = None
@@ -29,7 +29,7 @@ class Tls:
     key_file: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Return a context that checks the broker's certificate and name.
+        """Return a context that verifies the broker's certificate and name.
 
         Raises:
             BusError: `bus.tls_files`.
@@ -44,25 +44,25 @@ class Tls:
                 "bus.tls_files",
                 f"cannot use a certificate or key: {error}",
                 where=files,
-                fix="give PEM files that this user may read; docs/telemetry.md shows how to make them",
+                fix="give PEM files that this user can read; docs/telemetry.md shows how to create them",
             ) from error
         return context
 
 
 @dataclass(frozen=True, slots=True)
 class BusOptions:
-    """A broker and how to speak with it.
+    """A broker and the options of a connection.
 
     Attributes:
         host: Name or address.
         port: TCP port.
-        user: User name; None for none. It should be the sender's name: see `broker.topics`.
+        user: User name; None for none. It should equal the sender's name: see `broker.topics`.
         password: Password of the user.
-        tls: How to do TLS; None for plain TCP.
-        keepalive_s: After this silence the connection is tested [s].
-        backoff_min_s: First wait before connecting again [s]; it doubles with every failure.
-        backoff_max_s: Longest wait [s].
-        queue_samples: How many samples wait to be sent before the oldest is dropped.
+        tls: TLS options; None for plain TCP.
+        keepalive_s: Idle time after which the connection is tested [s].
+        backoff_min_s: First delay before reconnecting [s]; it doubles with every failure.
+        backoff_max_s: Maximum delay [s].
+        queue_samples: Maximum queued samples; above, the oldest is dropped.
     """
 
     host: str = "127.0.0.1"
@@ -77,12 +77,12 @@ class BusOptions:
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Return the options that a URL spells.
+        """Parse a URL.
 
         Args:
-            url: `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, or `mqtts://` for TLS, there with `?ca=FILE`,
-                `&cert=FILE&key=FILE` where they are not the system's. `?password_file=FILE` has the password
-                in its first line: all users of a machine may read command lines.
+            url: `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, or `mqtts://` for TLS, with `?ca=FILE` and
+                `&cert=FILE&key=FILE` if they differ from the system's. `?password_file=FILE` reads the
+                password from the first line of a file, because all users of a machine can see command lines.
 
         Raises:
             BusError: `bus.bad_url`, or `bus.no_password_file` if the file cannot be read.
@@ -94,9 +94,11 @@ class BusOptions:
         except ValueError as error:
             raise _bad_url(url, str(error)) from None
         if parts.scheme not in {"mqtt", "mqtts"}:
-            raise _bad_url(url, f"scheme `{parts.scheme}`")
+            raise _bad_url(url, f"unknown scheme `{parts.scheme}`")
         if not parts.hostname or parts.path not in {"", "/"} or parts.fragment:
-            raise _bad_url(url, "it names no host" if not parts.hostname else "nothing may follow the port")
+            raise _bad_url(
+                url, "the host is missing" if not parts.hostname else "nothing may follow the port"
+            )
         secure = parts.scheme == "mqtts"
         unknown = set(query) - ({"ca", "cert", "key"} if secure else set()) - {"password_file"}
         if unknown:
@@ -105,10 +107,10 @@ class BusOptions:
         password = None if parts.password is None else unquote(parts.password)
         if "password_file" in files:
             if parts.username is None or password is not None:
-                raise _bad_url(url, "a password file goes with a user, in place of the password")
+                raise _bad_url(url, "password_file needs a user, and replaces the password")
             password = _password_in(files["password_file"])
         if "key" in files and "cert" not in files:
-            raise _bad_url(url, "a key without its certificate")
+            raise _bad_url(url, "`key` needs `cert`")
         return cls(
             host=parts.hostname,
             port=port or (TLS_PORT if secure else PORT),
@@ -137,7 +139,7 @@ def _password_in(file: Path) -> str:
             "bus.no_password_file",
             f"cannot read the password: {error}",
             str(file),
-            fix="write it into the first line of a file that this user may read",
+            fix="write the password into the first line of a file that this user can read",
         ) from error
 
 

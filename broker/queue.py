@@ -1,4 +1,4 @@
-"""A bounded queue of messages that gives up first what is outdated."""
+"""A bounded queue of messages that drops outdated messages first."""
 
 from __future__ import annotations
 
@@ -11,19 +11,15 @@ T = TypeVar("T")
 
 
 class TopicQueue(Generic[T]):
-    """Messages in order. When it is full, one that has a successor on its topic goes, else the oldest.
+    """A FIFO queue. When full, it drops a message that has a successor on its topic, else the oldest message.
 
     Attributes:
-        dropped: How many messages were given up because the queue was full.
-        replaced: How many were given up because a newer one says all that they said.
+        dropped: Messages dropped because the queue was full.
+        replaced: Messages removed because a newer one made them obsolete.
     """
 
     def __init__(self, limit: int) -> None:
-        """Begin empty.
-
-        Args:
-            limit: Messages that it holds; at least 1.
-        """
+        """Create an empty queue for up to `limit` messages (at least 1)."""
         self.dropped = self.replaced = 0
         self._limit = limit
         self._number = count()
@@ -32,16 +28,15 @@ class TopicQueue(Generic[T]):
         self._outdated: dict[int, None] = {}
 
     def __len__(self) -> int:
-        """Return how many messages wait."""
         return len(self._messages)
 
     def put(self, topic: Hashable, message: T, *, only_last: bool = False) -> int:
-        """Append a message; returns how many were dropped for it.
+        """Append a message; return how many messages were dropped to make room.
 
         Args:
-            topic: Whose newest message is kept longest.
-            message: What to keep.
-            only_last: It says all that those before it on its topic said: the last of them is removed.
+            topic: The topic; its newest message is kept longest.
+            message: The message.
+            only_last: The message makes the previous one on its topic obsolete, which is removed.
         """
         before = self._newest.get(topic)
         if before is not None and only_last:
@@ -55,7 +50,7 @@ class TopicQueue(Generic[T]):
         return self._keep_within()
 
     def put_first(self, topic: Hashable, message: T) -> int:
-        """Put a message first, because it could not be sent or must be the first; returns as `put`."""
+        """Prepend a message, because it could not be sent or must be first; return as `put`."""
         number = next(self._number)
         self._messages[number] = (topic, message)
         self._messages.move_to_end(number, last=False)
@@ -69,7 +64,7 @@ class TopicQueue(Generic[T]):
         """Remove the first message and return it.
 
         Raises:
-            KeyError: If there is none.
+            KeyError: If the queue is empty.
         """
         return self._remove(next(iter(self._messages), -1))
 

@@ -1,10 +1,10 @@
 """What is published where.
 
-All topics are `ccp/v1/WORD/SENDER` or `ccp/v1/WORD/SENDER/ABOUT`. SENDER is who publishes, and also the user
-name where a broker has users, so that an access list can keep everybody to their own topics. ABOUT is an
-address (or `host`), so that a subscriber can ask for what concerns it.
+All topics are `ccp/v1/WORD/SENDER` or `ccp/v1/WORD/SENDER/ABOUT`. SENDER is the publisher, and the user name
+where a broker has users, so that an access list can restrict each user to its own topics. ABOUT is an address
+(or `host`), so that subscribers can filter for it.
 
-`docs/telemetry.md` shows the table of kinds; a test keeps the two alike.
+A test keeps this module and the table of kinds in `docs/telemetry.md` equal.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Final
 from broker.errors import BusError
 
 ROOT: Final = "ccp/v1"
-"""First two levels of all topics; `v1` is the version of the topics, the messages carry their own."""
+"""First two levels of all topics; `v1` is the version of the topics, messages carry their own version."""
 
 HOST: Final = "host"
-"""Last level of what is about a whole host and not about one peer."""
+"""Last level of topics about a whole host instead of one peer."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ABOUT: Final = re.compile(r"[0-9A-Za-z.:%_-]{1,64}")
@@ -27,16 +27,16 @@ _ABOUT: Final = re.compile(r"[0-9A-Za-z.:%_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class TopicKind:
-    """One kind of message and how it travels.
+    """One kind of message and its delivery.
 
     Attributes:
         word: Third level of the topic.
-        meaning: What it says, for the docs.
-        about: Field of the message's body that says whom it is about, for the last level; None for no level.
+        meaning: What the message says, for the documents.
+        about: Field of the message's body that fills the last level; None for no such level.
         qos: 0 = at most once, 1 = at least once.
-        retain: Whether the broker keeps the last one for those who subscribe later.
-        decision: Whether a full queue keeps it at the cost of samples.
-        ttl_ms: Time to live where the publisher says nothing [ms]; None for no end.
+        retain: Whether the broker keeps the last message for later subscribers.
+        decision: Whether a full queue keeps the message at the cost of samples.
+        ttl_ms: Time to live where the publisher gives none [ms]; None for unlimited.
         for_agents: Whether agents subscribe to it.
         kind: Name of the kind, as in the field `kind` of the message's body.
     """
@@ -53,12 +53,12 @@ class TopicKind:
 
     @property
     def pattern(self) -> str:
-        """The topic as the docs show it."""
+        """The topic as shown in the documents."""
         return f"{ROOT}/{self.word}/SENDER" + ("" if self.about is None else "/ABOUT")
 
 
 BY_KIND: Final[dict[str, TopicKind]] = {}
-"""All kinds of messages; each is declared with its body, in `telemetry.schema`."""
+"""All kinds of messages; `telemetry.schema` declares each with its body."""
 _BY_WORD: Final[dict[str, TopicKind]] = {}
 
 
@@ -71,12 +71,12 @@ def declare(topic: TopicKind) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A topic, taken apart.
+    """A parsed topic.
 
     Attributes:
-        topic: What kind of message belongs there.
-        sender: Who may publish there.
-        about: Whom it is about; empty where the topic has no such level.
+        topic: The kind of message.
+        sender: The publisher.
+        about: The address that the message is about; empty where the topic has no such level.
     """
 
     topic: TopicKind
@@ -85,7 +85,7 @@ class Address:
 
 
 def topic_kind(kind: str) -> TopicKind:
-    """Return how messages of a kind travel.
+    """Return a kind of message by its name.
 
     Raises:
         BusError: `bus.unknown_kind`.
@@ -95,13 +95,13 @@ def topic_kind(kind: str) -> TopicKind:
     except KeyError:
         raise BusError(
             "bus.unknown_kind",
-            f"no messages of kind `{kind}`",
+            f"unknown kind of message: `{kind}`",
             fix="kinds: " + ", ".join(BY_KIND),
         ) from None
 
 
 def check_sender(sender: str) -> str:
-    """Return the name of a sender, if it can be one.
+    """Return the name of a sender, once checked.
 
     Raises:
         BusError: `bus.bad_name`.
@@ -109,8 +109,8 @@ def check_sender(sender: str) -> str:
     if not _NAME.fullmatch(sender):
         raise BusError(
             "bus.bad_name",
-            f"`{sender}` cannot be the name of a sender",
-            why="it is a level of a topic and the user name at the broker",
+            f"invalid sender name: `{sender}`",
+            why="the name is a level of a topic, and the user name at the broker",
             fix="use 1 to 64 letters, digits, `.`, `_` and `-`",
         )
     return sender
@@ -121,8 +121,8 @@ def topic_of(kind: str, sender: str, about: str = HOST) -> str:
 
     Args:
         kind: A kind in `BY_KIND`.
-        sender: Who publishes.
-        about: The address it is about, for kinds that have it.
+        sender: The publisher.
+        about: The address that the message is about, for kinds that have one.
 
     Raises:
         BusError: `bus.unknown_kind` or `bus.bad_name`.
@@ -134,7 +134,7 @@ def topic_of(kind: str, sender: str, about: str = HOST) -> str:
     if not _ABOUT.fullmatch(about):
         raise BusError(
             "bus.bad_name",
-            f"`{about}` cannot be the last level of a topic",
+            f"invalid last level of a topic: `{about}`",
             where=start,
             fix=f"use an IP address, or `{HOST}`",
         )
@@ -142,7 +142,7 @@ def topic_of(kind: str, sender: str, about: str = HOST) -> str:
 
 
 def subscription(kind: str) -> str:
-    """Return the filter for all messages of a kind, whoever sends them.
+    """Return the subscription filter for all messages of a kind, from any sender.
 
     Raises:
         BusError: `bus.unknown_kind`.
@@ -152,7 +152,7 @@ def subscription(kind: str) -> str:
 
 
 def parse_topic(topic: str) -> Address | None:
-    """Take a topic apart; None if it is none of ours."""
+    """Parse a topic; None if it is not one of ccplane's."""
     if not topic.startswith(ROOT + "/"):
         return None
     word, *rest = topic[len(ROOT) + 1 :].split("/")
@@ -165,8 +165,11 @@ def parse_topic(topic: str) -> Address | None:
 
 
 def table() -> str:
-    """Return the table of topics in Markdown, as the docs have it."""
-    rows = ["| kind | topic | QoS | retained | lives | when the queue is full | says |", "|" + "---|" * 7]
+    """Return the table of topics in Markdown."""
+    rows = [
+        "| kind | topic | QoS | retained | lifetime | when the queue is full | content |",
+        "|" + "---|" * 7,
+    ]
     for topic in BY_KIND.values():
         lives = "until the next" if topic.ttl_ms is None else f"{topic.ttl_ms:,} ms".replace(",", " ")
         cells = (

@@ -1,16 +1,16 @@
-"""Congestion-control algorithms, one module each, and the API that they are written against.
+"""Congestion-control algorithms, one per module, and the API for writing them.
 
     from ccp_algs import Algorithm, Param, register
     from ccp_algs.fold import Ack, Cwnd, Flow, FoldProgram, every, latest, total
 
-May import: the standard library, numpy and `ccplane.base`; nothing else of ccplane. An algorithm reads no
-clock, file or environment and draws no global random numbers: it sees reports, and what it does depends on
-nothing else.
-(`ccp_algs/hyvar/policy.py` reads the weights that come with ccplane, whose hash it checks.)
+It may import the standard library, numpy and `ccplane.base`, and nothing else of ccplane. An algorithm reads
+no clock, file or environment variable and draws no global random numbers: its decisions depend only on what
+its callbacks receive. (`ccp_algs/hyvar/policy.py` reads the weights shipped with ccplane, and checks their
+hash.)
 
-Entry points: `ccp_algs.api` (what an algorithm is), `ccp_algs.fold` (fold programs in Python),
-`ccp_algs.params` (parameters), `ccp_algs.registry` (algorithms by name), `ccp_algs.check` (the contract,
-checked). The smallest algorithm is `ccp_algs/example_aimd.py`.
+Start with `ccp_algs.api` (the classes to derive from), `ccp_algs.fold` (fold programs in Python),
+`ccp_algs.params` (parameters), `ccp_algs.registry` (look-up by name) and `ccp_algs.check` (the contract
+check). The smallest complete algorithm is `ccp_algs/example_aimd.py`.
 """
 
 from ccp_algs.api import Algorithm, Updates, VectorAlgorithm

@@ -1,13 +1,13 @@
-"""Growth below the threshold by what telemetry says is free, in a fold program, in place of slow start's.
+"""Additive growth below the threshold by the free room that telemetry reports, for fold programs.
 
-Slow start adds to the window what an ACK acknowledges. Here an ACK adds `growth_permille` thousandths of that
-instead, and in a round never more than `room_bytes`. A round is a round trip, or the interval of the
-telemetry where that is longer: what was added does not show sooner. From `additive_until_us` on, which is
-where telemetry gets stale, it is slow start again.
+In slow start the window grows by the bytes that each ACK acknowledges. Here it grows by `growth_permille`
+thousandths of them, and by at most `room_bytes` per round. A round is a round trip, or the telemetry's
+interval if that is longer, since earlier telemetry cannot show the added bytes. From `additive_until_us` on
+the telemetry is stale, and slow start applies again.
 
-Where ACKs bring echoes of the path, each says how much that is; else Python does, by summaries
-(`int_summary.py`, which has the equation). An echo counts if every hop tells of its queue, and that of the
-bottleneck has a limit.
+If ACKs carry echoes of the path, the growth is computed from each echo; otherwise Python computes it from
+summaries (`int_summary.py`, which has the equation). An echo counts if every hop reports its queue and the
+bottleneck's queue has a limit.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from ccp_algs.fold import (
 from ccp_algs.int_summary import MAX_GROWTH
 
 MAX_PERMILLE: Final = round(1000 * MAX_GROWTH)
-"""Most that an ACK adds."""
+"""Maximum growth per acknowledged byte, in thousandths."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Additive(Part):
-    """Registers and lines; it goes in front of slow start.
+    """Registers and lines; the part goes before slow start.
 
     Attributes:
-        additive_until_us: Until when the growth is the additive one [us]; 0: it is slow start's.
-        growth_permille: What an ACK adds, in thousandths of what it acknowledges.
-        increment: That of equation (1); 0: echoes say nothing of growth.
-        period_permille: Its period, in thousandths of a round trip.
-        room_bytes: Largest growth in a round [bytes].
+        additive_until_us: Growth is additive until this time [us]; 0: slow start.
+        growth_permille: Growth per acknowledged byte, in thousandths.
+        increment: `increment` of equation (1); 0: echoes do not set the growth.
+        period_permille: Period of equation (1), in thousandths of a round trip.
+        room_bytes: Maximum growth per round [bytes].
         round_us: Length of a round [us].
-        added_bytes: What this ACK adds to a window below the threshold [bytes].
-        spent_bytes: Added in this round [bytes].
-        spent_since_us: When it began [us].
+        added_bytes: Growth by this ACK while the window is below the threshold [bytes].
+        spent_bytes: Growth in this round so far [bytes].
+        spent_since_us: Start of this round [us].
     """
 
     additive_until_us: Register
@@ -72,7 +72,7 @@ def additive(loss: Episodes, stale_us: Register) -> Additive:
 
     Args:
         loss: The program's loss episodes.
-        stale_us: An echo that is older counts as none [us].
+        stale_us: Maximum age of an echo that counts [us].
     """
     increment, period_permille = control(), control(4000)
     until_us, permille, room_bytes, round_us = control(), control(), control(), control()
@@ -80,7 +80,7 @@ def additive(loss: Episodes, stale_us: Register) -> Additive:
     tells = Int.all_known & (Int.free_bytes < INFINITY)
     heard = let((increment > 0) & (Int.age_us < stale_us) & tells, "heard_room")
     free_bytes, flows = min_(Int.free_bytes, NO_LIMIT_BYTES), max_(Int.flow_count, 1)
-    # The rate is a mean that lags (docs/inband.md), but what this flow sends in a round arrives there.
+    # The rate is a lagging mean (docs/inband.md), but at least what this flow sends in a round arrives there.
     round_bytes = max_(Int.arrival_bytes_per_s * Flow.srtt_us // 1_000_000, Cwnd)
     arrived_bytes = round_bytes * period_permille // 1000 * flows
     is_additive = let(Ack.now < until_us, "is_additive")

@@ -1,4 +1,4 @@
-"""What an algorithm is, and what it gets to see.
+"""The classes that algorithms derive from, and what their callbacks receive.
 
     @register("vegas")
     class Vegas(Algorithm):
@@ -7,9 +7,9 @@
         def on_report(self, report: VegasFold) -> None:
             self.flow.set(cwnd_bytes=report.cwnd_bytes + self.flow.info.mss_bytes)
 
-One instance a flow (`Algorithm`) or one instance a run (`VectorAlgorithm`). All callbacks run on one thread,
-in the order in which things happened. An exception in a callback costs that flow its algorithm, and no other
-flow anything.
+An `Algorithm` has one instance per flow, a `VectorAlgorithm` one instance for all flows. All callbacks run on
+one thread, in the order of the events. If a callback raises, its flow is handed to the fallback; other flows
+are not affected.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from ccplane.base.flows import FlowStats as FlowStats
 from ccplane.base.flows import ReportHead as ReportHead
 
 Program = str | FoldMeta
-"""A fold program: text in the CCP language, or a class derived from FoldProgram."""
+"""A fold program: source text in the CCP language, or a class derived from FoldProgram."""
 
 Programs = Program | Mapping[str, Program]
-"""One fold program, or several by name; the first of several is the one that flows start with."""
+"""One fold program, or several by name. Flows start with the first."""
 
 DEFAULT_PROGRAM = "default"
-"""Name of the program of an algorithm that has one."""
+"""Name of the program if an algorithm has only one."""
 
 
 class Report(ReportHead, Protocol):
-    """A report of a program that is CCP source text, whose fields nobody can check."""
+    """A report of a program given as CCP source text: its fields cannot be type-checked."""
 
     def __getattr__(self, name: str, /) -> int:
         """Return a field of the report."""
@@ -51,7 +51,7 @@ class Report(ReportHead, Protocol):
 
 
 class Sample(Protocol):
-    """A telemetry sample: what `telemetry.schema.Sample` is to an algorithm."""
+    """A telemetry sample, as algorithms receive it (`telemetry.schema.Sample`)."""
 
     @property
     def kind(self) -> str:
@@ -60,55 +60,56 @@ class Sample(Protocol):
 
     @property
     def body(self) -> Any:
-        """What it says: of the class that `telemetry.schema` has for the kind."""
+        """Content: an instance of the class that `telemetry.schema` has for the kind."""
         ...
 
     @property
     def sender(self) -> str:
-        """Who said it."""
+        """Name of the sender."""
         ...
 
     @property
     def topic(self) -> str:
-        """Where."""
+        """Topic on which it was published."""
         ...
 
     @property
     def received_us(self) -> int:
-        """When it came [us], by the clock of `report.now_us`."""
+        """Time of receipt, on the clock of `report.now_us` [us]."""
         ...
 
     @property
     def age_at_receipt_us(self) -> int:
-        """How old it was then [us]."""
+        """Age at receipt [us]."""
         ...
 
     def age_ms(self, now_us: int) -> float:
-        """Return how old it is [ms] at a time of the clock of `report.now_us` [us]."""
+        """Return the age [ms] at time `now_us` [us], on the clock of `report.now_us`."""
         ...
 
     def expired(self, now_us: int) -> bool:
-        """Return whether it has stopped being true at a time of that clock [us]."""
+        """Return whether the sample has expired at time `now_us` [us], on the clock of `report.now_us`."""
         ...
 
 
 class Flow(Protocol):
-    """The flow, as its algorithm steers it."""
+    """The flow that an algorithm controls."""
 
     @property
     def info(self) -> FlowInfo:
-        """What is known of the flow from its start."""
+        """What is known about the flow from its start."""
         ...
 
     def set(
         self, *, cwnd_bytes: float | None = None, rate_bytes_per_s: float | None = None, **registers: float
     ) -> None:
-        """Set window, pacing rate and control registers, all at once, before the next fold.
+        """Set window, pacing rate and control registers together, before the next fold.
 
         Args:
-            cwnd_bytes: New window [bytes]; the datapath never goes below 2 segments. None leaves it.
-            rate_bytes_per_s: New pacing rate [bytes/s], 0 = not paced by the algorithm. None leaves it.
-            **registers: Control registers of the program, by name. Fractions are cut off.
+            cwnd_bytes: New window [bytes], at least 2 segments. None leaves it unchanged.
+            rate_bytes_per_s: New pacing rate [bytes/s]; 0: the algorithm does not pace. None leaves it
+                unchanged.
+            **registers: Control registers of the program, by name. Fractions are truncated.
         """
         ...
 
@@ -120,31 +121,32 @@ class Flow(Protocol):
         rate_bytes_per_s: float | None = None,
         **registers: float,
     ) -> None:
-        """Run another fold program; its registers start at their initial values.
+        """Switch to another fold program. Its registers start at their initial values.
 
         Args:
-            name: One of the names in `program`.
+            name: A name in `program`.
             cwnd_bytes: As in `set`.
             rate_bytes_per_s: As in `set`.
-            **registers: Control registers that start with another value.
+            **registers: Control registers to start with other values.
         """
         ...
 
     def extend(self, extension: str, octets: bytes | None) -> None:
-        """Give the flow to an extension of the datapath, or tell the extension something else of it.
+        """Send a message to an extension of the datapath. The first one attaches the flow to it.
 
         Args:
-            extension: One of the algorithm's `extensions`, by name.
-            octets: A letter that only the extension understands; None has it leave the flow alone.
+            extension: Name of one of the algorithm's `extensions`.
+            octets: The message, in the extension's own format. None detaches the flow from the extension.
         """
         ...
 
     def tell(self, kind: str, /, **detail: Any) -> None:
-        """Tell whoever listens to the agent's events of something that happened to the flow.
+        """Emit an event about the flow to everyone who follows the agent's events.
 
         Args:
-            kind: What, as `area:thing_happened`; the areas of the agent's own events are taken.
-            **detail: What else there is to say: text, numbers, None.
+            kind: Kind of the event, as `area:thing_happened`. The areas of the agent's own events are
+                reserved.
+            **detail: Details of the event: text, numbers or None.
 
         Raises:
             ContractError: `contract.bad_event`.
@@ -153,100 +155,101 @@ class Flow(Protocol):
 
 
 class Common(metaclass=ParamMeta):
-    """What all algorithms have."""
+    """Common base of all algorithms."""
 
     name: ClassVar[str] = ""
-    """Name it is registered by."""
+    """Name it is registered under."""
     program: ClassVar[Programs]
     """Fold program, or several by name."""
     needs_ecn: ClassVar[bool] = False
-    """Ask for ECN when connections are set up."""
+    """Negotiate ECN when connections are set up."""
     extensions: ClassVar[tuple[str | Path, ...]] = ()
-    """Extensions of the datapath that it uses, by name, or by the path of an object file of your own,
-    `NAME.bpf.o`; where one is not to be had, the algorithm does not start."""
+    """Extensions of the datapath that the algorithm uses: names, or paths of object files `NAME.bpf.o`.
+    The algorithm does not start if one cannot be loaded."""
     callbacks: ClassVar[tuple[str, ...]] = ()
-    """Names of `on_...` methods that it calls by itself: a part does that for who builds on it."""
+    """Names of additional `on_...` methods that the class itself calls, so that `ccp check` accepts them."""
     told_examples: ClassVar[Mapping[str, Sequence[bytes]]] = MappingProxyType({})
-    """What extensions may tell, by name, for `ccp check`."""
+    """Messages that each extension may send, by extension name, for `ccp check`."""
     depends_on: ClassVar[tuple[Path, ...]] = ()
-    """Files that its decisions depend on besides its sources: results of another one are others."""
+    """Files besides its sources that its decisions depend on. Different contents count as another version."""
 
     def on_reload(self, old: Any) -> None:
-        """Take over from an instance of the version before, when the algorithm was edited while it runs.
+        """Take over from an instance of the previous version after the algorithm was edited while running.
 
-        `on_create` was called for the running flows first, so that attributes that are new have their first
-        values; windows and rates that it set are forgotten. By default attributes of the same name are
-        carried over, as copies; `super().on_reload(old)` does that, too. What is set here reaches the
-        datapath as one letter. A fold program whose text is unchanged runs on with its registers.
+        `on_create` has been called first for the running flows, so new attributes have their initial values;
+        windows and rates that it set are discarded. By default, attributes of the same name are copied from
+        the previous instance; `super().on_reload(old)` does this. Values set here reach the datapath as one
+        update. A fold program whose text is unchanged keeps running, with its registers.
 
         Args:
-            old: The instance before, of the old class. It is not to be changed: it goes on if this raises,
-                and so does the old version of all other flows.
+            old: The previous instance, of the old class. Do not change it: if this method raises, the old
+                version stays in use for all flows.
         """
         carry_over(old, self)
 
 
 class Algorithm(Common):
-    """An algorithm with one instance a flow. Override what you need."""
+    """An algorithm with one instance per flow. Override the methods that you need."""
 
     flow: Flow
     """The flow; set before `on_create`."""
 
     def on_create(self, info: FlowInfo) -> None:
-        """Take over a flow, new or not. What is set here reaches the datapath together with the program."""
+        """Take over a new or running flow. Values set here reach the datapath together with the program."""
 
     def on_report(self, report: Any) -> None:
-        """Decide.
+        """Decide, given a report.
 
         Args:
-            report: What the program reported. Annotate it with the program's class, `report: MyFold`, and
-                editors know its fields; with `Report`, if the program is text.
+            report: What the program reported. Annotate it with the program's class, `report: MyFold`, so that
+                editors know its fields; for a program given as text, annotate it with `Report`.
         """
 
     def on_params(self, names: frozenset[str]) -> None:
-        """Use parameters that were set since `on_create`: for this flow, or for all.
+        """Apply parameters that were set after `on_create`, for this flow or for all flows.
 
-        For those that live in control registers of the fold program, a flow that has nothing to report
-        included; what is read where it is needed, as `self.beta`, needs no callback.
+        Override it for parameters that are copied into control registers of the fold program: it is called
+        even if the flow has nothing to report. Parameters that are read where they are used, as `self.beta`,
+        need no callback.
 
         Args:
-            names: Which. The values may be those of before.
+            names: Names of the parameters that were set. Their values may be unchanged.
         """
 
     def on_telemetry(self, sample: Any) -> None:
-        """Use a telemetry sample that belongs to this flow; annotate it with `Sample`."""
+        """Handle a telemetry sample for this flow. Annotate it with `Sample`."""
 
     def on_telemetry_lost(self, kind: str, sender: str) -> None:
-        """Do without telemetry of this kind: the last sample of this sender has expired.
+        """Continue without telemetry of this kind: the last sample of this sender has expired.
 
         Args:
             kind: Kind of the samples, as in `sample.kind`.
-            sender: Who sent them.
+            sender: Name of their sender.
         """
 
     def on_extension(self, extension: str, octets: bytes) -> None:
-        """Learn what an extension of the datapath tells of the flow; see `Flow.extend`.
+        """Handle a message from an extension of the datapath about this flow; see `Flow.extend`.
 
         Args:
-            extension: Its name.
-            octets: What it tells, as it writes it down; a multiple of eight.
+            extension: Name of the extension.
+            octets: The message in the extension's format; its length is a multiple of eight.
         """
 
     def on_close(self, stats: FlowStats) -> None:
-        """Say good-bye: the flow is gone, or another algorithm has it; nothing can be set any more."""
+        """Clean up. The flow closed or moved to another algorithm; `flow.set` has no effect."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Updates:
-    """What a `VectorAlgorithm` writes back: arrays of shape (n,), uint64.
+    """Decisions of a `VectorAlgorithm`: arrays of shape (n,), uint64.
 
-    Of two entries of one flow the last holds.
+    If a flow has several entries, the last one applies.
 
     Attributes:
         flow_ids: The flows.
-        cwnd_bytes: New windows [bytes]; 0 leaves a window as it is, None leaves all.
-        rate_bytes_per_s: New pacing rates [bytes/s]; 0 leaves a rate as it is, None leaves all.
-        registers: Control registers of the flows' programs by name; all these flows get them.
+        cwnd_bytes: New windows [bytes]; 0 leaves one window unchanged, None all.
+        rate_bytes_per_s: New pacing rates [bytes/s]; 0 leaves one rate unchanged, None all.
+        registers: Control registers by name, set for all these flows.
     """
 
     flow_ids: NDArray[np.uint64]
@@ -256,88 +259,89 @@ class Updates:
 
 
 Decided = Updates | Sequence[Updates] | None
-"""What a `VectorAlgorithm` decides: nothing, or updates; several where flows get different registers."""
+"""Decisions of a `VectorAlgorithm`: none, one `Updates`, or several if flows set different registers."""
 
 
 class VectorAlgorithm(Common):
-    """An algorithm with one instance for all flows, which sees reports as arrays. Override what you need."""
+    """An algorithm with one instance for all flows. It receives reports as arrays. Override what you need."""
 
     flows: Mapping[int, Flow]
-    """Its flows by id, for what concerns one of them: another program, an event, an extension. Set before the
-    first `on_create`; a flow leaves behind `on_close`."""
+    """Its flows by id, for decisions about one flow: another program, an event, an extension. Set before the
+    first `on_create`; a flow is removed after its `on_close`."""
 
     def on_create(self, info: FlowInfo) -> None:
-        """Take over a flow, new or not; what is set by `self.flows[info.flow_id]` goes with the program."""
+        """Take over a new or running flow; values set by `self.flows[info.flow_id]` go with the program."""
 
     def on_reports(self, reports: NDArray[np.void], program: str) -> Decided:
-        """Decide for many flows at once.
+        """Decide for many flows together.
 
         Args:
             reports: Structured array of shape (n,) in order of arrival, with the fields flow_id, now_us,
                 cwnd_bytes, rate_bytes_per_s (uint64), missed (uint32), flags (uint16; bit 0 = timeout, bit 1
                 = fold error), and one uint64 for each field of the program's report. A flow may have several
                 entries.
-            program: Name of the program that made them.
+            program: Name of the program that sent the reports.
 
         Returns:
-            What to write, or None for nothing. Several are written one behind the other.
+            Decisions to apply, in order; None for none.
         """
         raise NotImplementedError
 
     def on_params(self, names: frozenset[str]) -> Decided:
-        """Use parameters that were set since the instance was made; see `Algorithm.on_params`.
+        """Apply parameters that were set after the instance was created; see `Algorithm.on_params`.
 
         Returns:
-            As `on_reports`.
+            As for `on_reports`.
         """
         return None
 
     def on_telemetry(self, samples: Sequence[tuple[int, Sample]]) -> Decided:
-        """Use telemetry: pairs of a flow's id and a sample that belongs to it, in order of arrival.
+        """Handle telemetry: pairs of a flow's id and a sample for that flow, in order of arrival.
 
         Returns:
-            As `on_reports`.
+            As for `on_reports`.
         """
         return None
 
     def on_telemetry_lost(self, flow_ids: Sequence[int], kind: str, sender: str) -> None:
-        """Do without telemetry of this kind: the last sample of this sender for these flows has expired."""
+        """Continue without telemetry of this kind: this sender's last sample for these flows has expired."""
 
     def on_extension(self, flow_id: int, extension: str, octets: bytes) -> None:
-        """Learn what an extension of the datapath tells of a flow; see `Algorithm.on_extension`."""
+        """Handle a message from an extension of the datapath about a flow; see `Algorithm.on_extension`."""
 
     def on_close(self, flow_id: int) -> None:
-        """Forget a flow."""
+        """Clean up after a flow that closed or moved to another algorithm."""
 
 
 AnyAlgorithm = type[Algorithm] | type[VectorAlgorithm]
 
 
 AGENT_AREAS: Final = frozenset({"flow", "param", "algorithm", "program", "canary", "telemetry"})
-"""Areas of the agent's own events, which nobody else may tell."""
+"""Areas reserved for the agent's own events."""
 
 
 def check_event(kind: str) -> None:
-    """Check the kind of an event that an algorithm tells.
+    """Check the kind of an event that an algorithm emits.
 
     Raises:
-        ContractError: `contract.bad_event`, if it is not spelled `area:thing_happened`, or is the agent's.
+        ContractError: `contract.bad_event`, if it is not spelled `area:thing_happened` or its area is
+        reserved.
     """
     area = kind.partition(":")[0]
     if re.fullmatch(r"[a-z][a-z0-9_]*:[a-z][a-z0-9_]*", kind) and area not in AGENT_AREAS:
         return
     raise ContractError(
         "contract.bad_event",
-        f"an algorithm cannot tell of {kind!r}",
-        why=f"events of `{area}` are the agent's"
+        f"an algorithm cannot emit the event {kind!r}",
+        why=f"the area `{area}` is reserved for the agent's events"
         if area in AGENT_AREAS
-        else "it is not `area:thing_happened`",
-        fix="choose an area of your own, such as `regime:switched`",
+        else "an event is named `area:thing_happened`",
+        fix="choose another area, such as `regime:switched`",
     )
 
 
 def programs_of(cls: AnyAlgorithm) -> dict[str, str]:
-    """Return the fold programs of an algorithm as CCP source text by name, the first one first.
+    """Return an algorithm's fold programs as CCP source text by name, in their order.
 
     Raises:
         ContractError: `contract.no_program` or `contract.not_a_program`.
@@ -349,7 +353,7 @@ def programs_of(cls: AnyAlgorithm) -> dict[str, str]:
             "contract.no_program",
             f"{cls.__name__} has no fold program",
             where=where,
-            why="without one the datapath folds nothing and reports nothing",
+            why="without a fold program the datapath reports nothing",
             fix="set `program` to a FoldProgram class or to CCP source text",
         )
     by_name = programs if isinstance(programs, Mapping) else {DEFAULT_PROGRAM: programs}
@@ -361,7 +365,7 @@ def programs_of(cls: AnyAlgorithm) -> dict[str, str]:
                 "contract.not_a_program",
                 f"program `{name}` of {cls.__name__} is {program!r}",
                 where=where,
-                why="it is neither text nor a FoldProgram class",
+                why="a fold program is CCP source text or a FoldProgram class",
                 fix="derive the class from ccp_algs.fold.FoldProgram, or pass CCP source text",
             )
         sources[str(name)] = source

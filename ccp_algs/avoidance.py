@@ -1,6 +1,6 @@
-"""Congestion avoidance by a segment a round trip, as part of a fold program: what Reno and DCTCP share.
+"""Congestion avoidance by one segment per round trip, as part of a fold program, for Reno and DCTCP.
 
-Acknowledged bytes are collected; whenever they make a window, the window grows by a segment.
+Acknowledged bytes are added up; for each full window of them the window grows by one segment.
 
 Sources: RFC 5681 section 3.1, RFC 3465 section 2.1 (byte counting). Deviation: none.
 """
@@ -17,7 +17,7 @@ from ccp_algs.fold.expressions import Flag
 
 @dataclasses.dataclass(frozen=True)
 class Credit(Part):
-    """What was acknowledged in congestion avoidance and not yet turned into growth.
+    """Bytes acknowledged in congestion avoidance that have not yet grown the window.
 
     Attributes:
         credit_bytes: The register [bytes].
@@ -26,7 +26,7 @@ class Credit(Part):
     credit_bytes: Register
 
     def restart(self, verdict: Verdict) -> Sequence[Statement]:
-        """Return what begins anew with a loss episode, for `loss_episodes(also=...)`."""
+        """Return what a loss episode resets, for `loss_episodes(also=...)`."""
         return [self.credit_bytes.set(0, when=verdict.cut | verdict.timeout)]
 
 
@@ -44,19 +44,19 @@ class AdditiveIncrease(Part):
 
 
 def additive_increase(loss: Episodes, earned: Credit, growing: Flag | None = None) -> AdditiveIncrease:
-    """Build the part; it goes in front of slow start, so that no ACK counts for both.
+    """Build the part; it goes before slow start, so that no ACK counts for both.
 
     Args:
         loss: The program's loss episodes.
         earned: The program's credit.
-        growing: When the window may grow at all, if not `loss.may_grow`.
+        growing: Condition under which the window may grow; default `loss.may_grow`.
 
     Returns:
         The part, for one line of a FoldProgram.
     """
     growing = loss.may_grow if growing is None else growing
     credit_bytes = earned.credit_bytes
-    # Credit may be left below the threshold, where an idle time shrank the window.
+    # Credit may remain below the threshold, after an idle period has shrunk the window.
     return AdditiveIncrease(
         earn=on(growing & (Cwnd >= loss.ssthresh_bytes), credit_bytes.add(Ack.bytes_acked)),
         spend=on(

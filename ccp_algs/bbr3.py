@@ -1,43 +1,45 @@
-"""BBR version 3: a model of the path, its rate and its RTT, decides the pacing rate and the window.
+"""BBR version 3: pacing rate and window follow from a model of the path, its bottleneck rate and its RTT.
 
-The flow paces at the largest delivery rate that it saw, keeps about as much in flight as rate and smallest
-RTT make, and from time to time sends faster to see whether there is more, or less to see the bare RTT. A loss
-rate above 2 % bounds what is in flight when it probes; other losses bound rate and volume until the next
-probe. So random losses of 2 % and more cost most of a path that holds many packets, unlike version 1: raise
-`loss_thresh` there (docs/bbr.md).
+The flow paces at the maximum delivery rate that it measured and keeps about one bandwidth-delay product in
+flight. From time to time it sends faster to find more bandwidth, or drains the queue to measure the RTT
+without it. If a probe causes a loss rate above 2 %, that bounds the data in flight. Other losses bound rate
+and inflight until the next probe. Random loss of 2 % and more therefore costs most of the rate of a path that
+holds many packets, unlike in version 1: raise `loss_thresh` there (docs/bbr.md).
 
     STARTUP --(rate stops growing, or loss)--> DRAIN --(queue gone, or 3 rounds)--> DOWN
     DOWN --(queue gone)--> CRUISE --(2 to 3 s, or as many rounds as Reno)--> REFILL --(a round)--> UP
     UP --(rate stops growing, loss, bound of a probe that went too high)--> DOWN
     any --(5 s without a smaller RTT)--> PROBE_RTT --(200 ms and a round)--> CRUISE, or STARTUP again
 
-The fold program (`bbr_model.py`) measures and sets rate and window on every ACK; this class runs the state
-machine, over parts of the model in `bbr_bounds.py`. A transition is a letter to the fold program, some tens
-of microseconds after the ACK that called for it.
+The fold program (`bbr_model.py`) measures, and sets rate and window on every ACK. This class runs the state
+machine, over parts of the model in `bbr_bounds.py`. A state transition reaches the fold program as an update,
+some tens of microseconds after the ACK that caused it.
 
-Source: draft-ietf-ccwg-bbr-06, section 5; names of its variables are kept where they fit.
+Source: draft-ietf-ccwg-bbr-06, section 5; variables have the draft's names where possible.
 
 Parameters: `loss_thresh` (2 %), `beta` (0.7) and `headroom` (0.15) of section 2.8, `probe_rtt_interval_s` (5,
-section 5.3.4.2: a must on shared networks), `seed` of the random waits (section 5.3.3.8.3).
+section 5.3.4.2; required on shared networks), `seed` of the random waits (section 5.3.3.8.3).
 
 Deviations, with reasons:
 
-* The datapath does not tell P.delivered, P.lost and P.tx_in_flight. Rounds and loss rates are counted by
-  what is gone (`bbr_model.py`); what was in flight when a lost packet was sent is interpolated between the
-  beginnings of this round and the one before.
-* What a round delivered (BBR.inflight_latest) is taken at its end, not as the largest of its ACKs.
-* Rounds last 1 ms at least, which matters where the RTT is less.
+* The datapath does not provide P.delivered, P.lost and P.tx_in_flight. Rounds and loss rates are computed
+  from `gone_pkts` (`bbr_model.py`); the inflight at the time a lost packet was sent is interpolated between
+  the starts of this round and of the round before.
+* BBR.inflight_latest, what a round delivered, is taken at the end of the round, not as the maximum of its
+  ACKs.
+* A round lasts at least 1 ms, which matters for smaller RTTs.
 * Loss events are ACKs that show a loss, not ranges of sequence numbers.
-* ECN marks count as losses do: section 3.7 says to treat them as congestion, and leaves open how.
-* The samples of ProbeRTT are left out instead of marked as limited by the application: the first round
-  behind it is low, which a largest value does not show.
-* A start from idle is seen at its first ACK: nothing is changed before, and ProbeRTT is not due then.
-* The first window is not paced: the rate is set on the first ACK.
-* What is in flight has reached the long-term bound when less than a send quantum is missing.
-* Headroom of the window is 15 % of the bound, where the draft has a segment at least.
-* Drain obeys the long-term bound, as the table of section 5.6.1 has it (the code of 5.6.4.7 does not).
-* State for an undo is saved at the first reaction of a recovery, not again in each round of it.
-* Spurious recoveries are those that the kernel undoes. A tail loss that it repairs by a probe goes unseen.
+* ECN marks count as losses. Section 3.7 says to treat them as congestion, and leaves open how.
+* Samples taken in ProbeRTT are skipped instead of marked as application-limited. The first sample after it is
+  low, which does not affect a maximum.
+* A restart from idle is seen on its first ACK: nothing changes earlier, and ProbeRTT is not due then.
+* The initial window is not paced: the rate is set on the first ACK.
+* The inflight counts as having reached the long-term bound when less than a send quantum is missing.
+* The headroom of the window is 15 % of the bound; the draft has at least one segment.
+* Drain obeys the long-term bound, as the table in section 5.6.1 says (the code in 5.6.4.7 does not).
+* State for an undo is saved at the first reaction of a recovery, not in each of its rounds.
+* Spurious recoveries are those that the kernel undoes. A tail loss that the kernel repairs by a probe is not
+  seen.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ UP: Final = "up"
 PROBE_RTT: Final = "probe_rtt"
 
 PROBING_BW: Final = (STARTUP, REFILL, UP)
-"""States that look for bandwidth: losses do not lower the short-term bounds in them."""
+"""States that probe for bandwidth: losses do not lower the short-term bounds in them."""
 PROBE_BW: Final = (DOWN, CRUISE, REFILL, UP)
 
 PACING_PERMILLE: Final = {
@@ -95,16 +97,14 @@ EXTRA_ACKED_ROUNDS: Final = 5
 
 @register("bbr3")
 class Bbr3(Algorithm):
-    """BBR of draft-ietf-ccwg-bbr-06; see the module."""
+    """BBR version 3 of draft-ietf-ccwg-bbr-06; see the module."""
 
     program = Bbr3Fold
-    loss_thresh = Param(0.02, min=0.001, max=0.5, doc="loss rate of a round trip that ends a probe")
-    beta = Param(0.7, min=0.3, max=0.95, doc="least part of the bounds that a round with losses leaves")
-    headroom = Param(0.15, min=0.0, max=0.5, doc="part of the long-term bound left to others while cruising")
-    probe_rtt_interval_s = Param(
-        5.0, min=0.1, max=600.0, unit="s", doc="time without a smaller RTT behind which the queue is drained"
-    )
-    seed = Param(1, min=0, max=1 << 31, doc="of the random waits between probes, with the flow's number")
+    loss_thresh = Param(0.02, min=0.001, max=0.5, doc="loss rate of a round trip that ends a bandwidth probe")
+    beta = Param(0.7, min=0.3, max=0.95, doc="minimum fraction of the bounds kept after a round with losses")
+    headroom = Param(0.15, min=0.0, max=0.5, doc="share of the long-term bound left to others while cruising")
+    probe_rtt_interval_s = Param(5.0, min=0.1, max=600.0, unit="s", doc="interval between PROBE_RTT phases")
+    seed = Param(1, min=0, max=1 << 31, doc="seed of the random waits between probes, with the flow's id")
 
     state: str
 
@@ -139,19 +139,17 @@ class Bbr3(Algorithm):
         self._send(self._registers(report))
 
     def on_reload(self, old: Any) -> None:
-        """Go on where the version before was: its registers go over those of `on_create`."""
+        """Continue in the previous version's state: its registers replace those of `on_create`."""
         super().on_reload(old)
         self.flow.set(**self._sent)
 
     def start_up(self) -> None:
-        """Look for bandwidth as at the start, whatever was found before."""
+        """Probe for bandwidth as at the start of the connection, and forget the long-term bound."""
         self.state = STARTUP
         self.pipe = FullPipe()
         self.short.reset()
         self._set_long(INFINITY)
         self._send(self._registers(None))
-
-    # The model.
 
     def _begin(self) -> None:
         self._sent: dict[str, int] = {}
@@ -179,7 +177,7 @@ class Bbr3(Algorithm):
         return int(bw_bytes_per_s * report.min_rtt_us // SECOND_US)
 
     def _inflight_bytes(self, report: Bbr3Fold) -> int:
-        """Return Inflight(1.0) of section 5.6.4.2: what fills the pipe, with room for offloads."""
+        """Return Inflight(1.0) of section 5.6.4.2: what fills the pipe, with an allowance for offloads."""
         return max(self._bdp_bytes(report), int(report.budget_bytes))
 
     def _target_bytes(self, report: Bbr3Fold) -> int:
@@ -199,7 +197,7 @@ class Bbr3(Algorithm):
         return max(self._bdp_bytes(report) * CWND_PERMILLE[PROBE_RTT] // 1000, self._pipe_bytes(report))
 
     def _tx_in_flight_bytes(self, report: Bbr3Fold) -> int:
-        """Return what was in flight when the packet was sent that this report tells to be lost, estimated."""
+        """Return the estimated inflight when the packet was sent that this report shows as lost."""
         start_pkts, before_pkts = report.inflight_start_pkts, report.inflight_before_pkts
         gone_pkts = min(max(report.gone_pkts - report.round_from_gone_pkts, 0), start_pkts)
         sent_at_pkts = before_pkts + (start_pkts - before_pkts) * gone_pkts / max(start_pkts, 1)
@@ -222,15 +220,13 @@ class Bbr3(Algorithm):
     def _set_long(self, inflight_bytes: int) -> None:
         self.inflight_long_bytes = self._orders["inflight_long_bytes"] = inflight_bytes
 
-    # Spurious recoveries.
-
     def _save(self, report: Bbr3Fold) -> Undo:
         if self.undo is None or self.undo.recoveries != report.recoveries:
             self.undo = Undo(report.recoveries, dataclasses.replace(self.short), self.inflight_long_bytes)
         return self.undo
 
     def _take_back(self, report: Bbr3Fold) -> None:
-        """Give back what a spurious recovery took (section 5.5.11.2)."""
+        """Restore what a spurious recovery reduced (section 5.5.11.2)."""
         undo, self.undo = self.undo, None
         self.pipe.restart()
         self._reset_signals()
@@ -244,8 +240,6 @@ class Bbr3(Algorithm):
                 self.state = STARTUP
         elif undo.state == UP and self.state not in (UP, PROBE_RTT):
             self._start_refill(report)
-
-    # The state machine.
 
     def _start_round(self, report: Bbr3Fold) -> None:
         self._orders["round_end_pkts"] = report.sent_pkts
@@ -263,10 +257,10 @@ class Bbr3(Algorithm):
         self.cycle_start_us = report.now_us
         self.is_stopping = True
         self._start_round(report)
-        self._reset_signals()  # losses of the probe are answered, or were few
+        self._reset_signals()  # the probe's losses have been handled, or were few
 
     def _reset_signals(self) -> None:
-        """Forget the losses of the round that is under way (ResetCongestionSignals of section 5.5.10.3)."""
+        """Forget the losses of the current round (ResetCongestionSignals of section 5.5.10.3)."""
         self._orders |= {"is_lossy": 0, "bw_so_far_bytes_per_s": 0, "inflight_so_far_bytes": 0}
 
     def _start_refill(self, report: Bbr3Fold) -> None:
@@ -281,7 +275,7 @@ class Bbr3(Algorithm):
         self.is_probe_sample = True
         self.pipe.restart(report.round_bw_bytes_per_s)
         self._start_round(report)
-        # The bound grows by 1, 2, 4, ... segments in successive rounds that it holds back.
+        # The bound grows by 1, 2, 4, ... segments in successive rounds that it limits.
         self._orders |= {
             "up_acked_bytes": 0,
             "up_acked_per_inc_bytes": max(report.cwnd_bytes, report.mss_bytes),
@@ -289,7 +283,7 @@ class Bbr3(Algorithm):
         }
 
     def _adapt_long_bound(self, report: Bbr3Fold) -> bool:
-        """Follow what probes for bandwidth brought; return whether that decided about the state.
+        """Adapt the long-term bound to the outcome of a probe; return whether that also chose the state.
 
         Source: AdaptLongTermModel() of section 5.3.3.9 and HandleInflightTooHigh() of section 5.5.10.2.
         """
@@ -335,7 +329,7 @@ class Bbr3(Algorithm):
         return waited or self._rounds_to_wait(report) <= 0
 
     def _rounds_to_wait(self, report: Bbr3Fold) -> int:
-        """Return how many rounds Reno would still need to win back what a loss takes from it."""
+        """Return the number of rounds that Reno would still need to recover from one loss."""
         reno_rounds = self._target_bytes(report) // max(report.mss_bytes, 1)
         return int(min(reno_rounds, RENO_ROUNDS) - self.rounds_since_up)
 
@@ -373,10 +367,8 @@ class Bbr3(Algorithm):
             else:
                 self.state = STARTUP
 
-    # What the fold program is to do.
-
     def _registers(self, report: Bbr3Fold | None) -> dict[str, int]:
-        """Return gains, bounds, and what to hear of, for the state."""
+        """Return the state's gains and bounds, and which reports it needs."""
         state = self.state
         has_headroom = state in (CRUISE, PROBE_RTT)
         return {
@@ -396,7 +388,7 @@ class Bbr3(Algorithm):
         } | ({} if report is None else self._wishes(report))
 
     def _wishes(self, report: Bbr3Fold) -> dict[str, int]:
-        """Return what the fold program is to report, beside losses and what is due."""
+        """Return which reports are needed besides losses and due transitions."""
         state, wanted_rounds, drain_bytes, alarm_us = self.state, 1, 0, INFINITY
         if state in (DOWN, CRUISE):
             alarm_us = self.cycle_start_us + self.probe_wait_us

@@ -1,6 +1,6 @@
-"""Parts of BBR's model that live in Python: whether the pipe is full, the short-term bounds, and their undo.
+"""Parts of BBR's model that live in Python: the full-pipe check, the short-term bounds, and the undo state.
 
-Source: draft-ietf-ccwg-bbr-06, by section at each.
+Source: draft-ietf-ccwg-bbr-06; each class names its section.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class FullPipe:
     """Whether the delivery rate stopped growing (section 5.3.1.2).
 
     Attributes:
-        is_full: Whether it did once: STARTUP is over.
-        now: Whether it did in this probe.
-        bw_bytes_per_s: The rate that has to be exceeded by a quarter.
-        rounds: For how many rounds it was not.
+        is_full: The pipe has been full once: STARTUP is over.
+        now: The pipe is full in this probe.
+        bw_bytes_per_s: The rate that a new sample has to exceed by a quarter [bytes/s].
+        rounds: Number of rounds in a row that did not exceed it.
     """
 
     is_full: bool = False
@@ -32,11 +32,11 @@ class FullPipe:
     rounds: int = 0
 
     def restart(self, bw_bytes_per_s: int = 0) -> None:
-        """Begin anew, from a rate."""
+        """Start again from a rate."""
         self.bw_bytes_per_s, self.rounds, self.now = bw_bytes_per_s, 0, False
 
     def check(self, report: Bbr3Fold) -> None:
-        """Take what a report says of the rate."""
+        """Update with the rate in a report."""
         if self.now or not report.rounds or report.is_limited:
             return
         if report.round_bw_bytes_per_s >= FULL_BW_GROWTH * self.bw_bytes_per_s:
@@ -47,7 +47,7 @@ class FullPipe:
         self.is_full |= self.now
 
     def end(self) -> None:
-        """Take the pipe for full, because of losses (section 5.3.1.3)."""
+        """Consider the pipe full because of losses (section 5.3.1.3)."""
         self.is_full = self.now = True
 
 
@@ -56,19 +56,19 @@ class ShortBounds:
     """Bounds that losses set until the next probe (section 5.5.10.3).
 
     Attributes:
-        bw_bytes_per_s: Of the rate.
-        inflight_bytes: Of what is in flight.
+        bw_bytes_per_s: Bound of the rate [bytes/s].
+        inflight_bytes: Bound of the data in flight [bytes].
     """
 
     bw_bytes_per_s: int = INFINITY
     inflight_bytes: int = INFINITY
 
     def reset(self) -> None:
-        """Forget both."""
+        """Remove both bounds."""
         self.bw_bytes_per_s = self.inflight_bytes = INFINITY
 
     def lower(self, report: Bbr3Fold, beta: float) -> None:
-        """Slow down to what was delivered in a round with losses, by no more than `beta`."""
+        """Lower the bounds to what a round with losses delivered, but by no more than the factor `beta`."""
         bw_bytes_per_s, inflight_bytes = self.bw_bytes_per_s, self.inflight_bytes
         if bw_bytes_per_s == INFINITY:
             bw_bytes_per_s = report.max_bw_bytes_per_s
@@ -78,20 +78,20 @@ class ShortBounds:
         self.inflight_bytes = max(report.inflight_latest_bytes, int(beta * inflight_bytes))
 
     def widen(self, other: ShortBounds) -> None:
-        """Take the wider of each bound and another's."""
+        """Raise each bound to the other's, where that is larger."""
         self.bw_bytes_per_s = max(self.bw_bytes_per_s, other.bw_bytes_per_s)
         self.inflight_bytes = max(self.inflight_bytes, other.inflight_bytes)
 
 
 @dataclasses.dataclass
 class Undo:
-    """What a recovery that proves spurious gives back (section 5.5.11).
+    """What a spurious recovery has to restore (section 5.5.11).
 
     Attributes:
         recoveries: Number of the recovery.
-        short: Short-term bounds before it.
-        inflight_long_bytes: Long-term bound of what is in flight.
-        state: STARTUP or UP if the recovery ended it, else empty.
+        short: Short-term bounds before the recovery.
+        inflight_long_bytes: Long-term bound of the data in flight before it [bytes].
+        state: STARTUP or UP if the recovery ended that state, else empty.
     """
 
     recoveries: int

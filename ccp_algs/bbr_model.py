@@ -1,18 +1,18 @@
-"""BBR's fold program: what it measures of the path on every ACK, and the window and rate that follow.
+"""BBR's fold program: it measures the path on every ACK, and derives window and pacing rate.
 
-Python (`bbr3.py`) runs the state machine: it sets gains and bounds, and what it waits for. The fold program
-does what needs every ACK:
+Python (`bbr3.py`) runs the state machine: it sets gains, bounds, and the conditions for reports. The fold
+program does what is needed on every ACK:
 
-* the delivery rate: the largest sample of this cycle of bandwidth probing and of the one before,
-* the smallest RTT, of 10 s and of the interval between two ProbeRTTs,
-* losses: how many since the first of a round trip, and what was delivered meanwhile,
-* aggregation: what is acknowledged beyond the estimated rate, largest of the last rounds,
-* rounds: one ends when a packet is gone that was sent after it began,
+* the delivery rate: the maximum sample of this cycle of bandwidth probing and of the previous one,
+* the minimum RTT, over 10 s and over the interval between two ProbeRTTs,
+* losses: the number since the first loss of a round trip, and the data delivered since then,
+* aggregation: the maximum, over the last rounds, of the data acknowledged beyond the estimated rate,
+* rounds: a round ends when a packet sent after its start is gone,
 * the window and the pacing rate.
 
-The datapath tells neither what was delivered nor what was in flight when a packet was sent. `gone_pkts`, what
-was delivered or marked lost, stands in: what is gone and what is in flight is what was sent, so a packet sent
-now is gone when `gone_pkts` is above the sum of both of now.
+The datapath does not provide what was delivered or in flight when a packet was sent. `gone_pkts`, the packets
+delivered or marked lost, replaces it: packets gone plus packets in flight are all packets sent, so a packet
+sent now is gone when `gone_pkts` exceeds the present sum of the two.
 
 Source: draft-ietf-ccwg-bbr-06, sections 4.1.1 (delivery rate), 5.3.3.9 (ProbeBW), 5.3.4.3 (ProbeRTT), 5.5
 (model), 5.6 (control). Deviations: those that `bbr3.py` lists.
@@ -42,11 +42,11 @@ from ccp_algs.fold import (
 
 SECOND_US: Final = 1_000_000
 MAX_RATE_BYTES_PER_S: Final = 1 << 37
-"""1.1 Tbit/s: samples above are cut, so that products fit 64 bits."""
+"""1.1 Tbit/s: larger samples are clipped, so that products fit 64 bits."""
 MAX_TIME_US: Final = 10 * SECOND_US
-"""RTTs and intervals are cut to this for the same reason; also the length of the filter of min_rtt."""
+"""RTTs and intervals are clipped to this, so that products fit 64 bits; also the window of min_rtt."""
 MIN_ROUND_US: Final = 1_000
-"""A round lasts at least this long, so that no flow reports more than a thousand of them a second."""
+"""Minimum length of a round, so that no flow reports more than a thousand rounds per second."""
 MIN_PIPE_PKTS: Final = 4
 INITIAL_PKTS: Final = 10
 MAX_QUANTUM_BYTES: Final = 64 * 1024
@@ -56,7 +56,7 @@ DEFAULT_CWND_PERMILLE: Final = 2000
 
 
 class Bbr3Fold(FoldProgram):
-    """The model and its control; reports as often as Python wants to hear of rounds, and events at once."""
+    """The model and its control. It reports rounds as often as Python asks, and events immediately."""
 
     acked = total(Ack.bytes_acked)
     lost = total(Ack.lost_pkts_sample)
@@ -80,7 +80,7 @@ class Bbr3Fold(FoldProgram):
     up_acked_bytes = control()
     up_acked_per_inc_bytes = control(1)
     up_growth = control(1)
-    # Set by Python: what it wants to hear of.
+    # Set by Python: what to report.
     wanted_rounds = control(1)
     drain_bytes = control()
     is_cautious = control()
@@ -107,7 +107,7 @@ class Bbr3Fold(FoldProgram):
         is_alive == 0,
         is_alive.set(1),
         event.set(STARTED),
-        # No estimate yet: what the window makes of the smoothed RTT (InitPacingRate, section 5.6.2).
+        # No estimate yet: the window divided by the smoothed RTT (InitPacingRate, section 5.6.2).
         Rate.set(min_(Cwnd * SECOND_US // Flow.srtt_us * pacing_permille // 1000, MAX_RATE_BYTES_PER_S)),
         min_rtt_stamp_us.set(Ack.now),
         probe_min_stamp_us.set(Ack.now),
@@ -120,7 +120,7 @@ class Bbr3Fold(FoldProgram):
         extra_start_us.set(Ack.now),
     )
 
-    # The delivery rate (sections 4.1.1.2.4 and 5.5.5), and its largest sample of two cycles (5.5.6).
+    # The delivery rate (sections 4.1.1.2.4 and 5.5.5), and its maximum over two cycles (5.5.6).
     sample = let(min_(Flow.rate_incoming, Flow.rate_outgoing, MAX_RATE_BYTES_PER_S))
     is_limited = field(volatile=False)
     is_low_on_purpose = is_limited.set(is_probe_rtt)
@@ -141,7 +141,8 @@ class Bbr3Fold(FoldProgram):
     fastest = max_bw_bytes_per_s.set(max_(bw_now_bytes_per_s, bw_before_bytes_per_s))
     bw = let(min_(max_bw_bytes_per_s, bw_short_bytes_per_s))
 
-    # The smallest RTT (sections 5.3.4.3 and 5.4.1). Behind a silence no ProbeRTT is due: it drains queues.
+    # The minimum RTT (sections 5.3.4.3 and 5.4.1). An idle period drains the queue, so no ProbeRTT is due
+    # after it.
     was_idle = state()
     expired = field()
     rtt_us = state()
@@ -160,7 +161,7 @@ class Bbr3Fold(FoldProgram):
         min_rtt_stamp_us.set(probe_min_stamp_us, when=is_renewed),
     )
 
-    # Losses, and marks with them (section 5.5.10). A loss round is a round trip that begins with the first.
+    # Losses and ECN marks (section 5.5.10). A loss round is a round trip that begins with the first loss.
     too_high = field()
     loss_rounds = field()
     bw_latest_bytes_per_s = field(volatile=False)
@@ -219,7 +220,7 @@ class Bbr3Fold(FoldProgram):
         is_lossy.set(0),
     )
 
-    # Aggregation (section 5.5.9), largest of two spans of `extra_rounds` rounds.
+    # Aggregation (section 5.5.9), maximum over two spans of `extra_rounds` rounds.
     extra_delivered_bytes = state()
     extra_now_bytes = state()
     extra_before_bytes = state()
@@ -232,7 +233,8 @@ class Bbr3Fold(FoldProgram):
         extra_start_us.set(Ack.now),
         expected_bytes.set(0),
     )
-    # On a link that never idles a span has no end: products fit 64 bits if it goes on from what is ahead now.
+    # On a link that is never idle a span has no end: continue from the present excess, so that products fit
+    # 64 bits.
     go_on = on(
         Ack.now > extra_start_us + MAX_TIME_US,
         extra_delivered_bytes.set(extra_delivered_bytes - expected_bytes),
@@ -244,7 +246,7 @@ class Bbr3Fold(FoldProgram):
         max_(extra_now_bytes, min_(extra_delivered_bytes - expected_bytes, Cwnd)),
     )
 
-    # Rounds (section 5.5.1), and what was in flight when they began: the ACKs of a round are of that data.
+    # Rounds (section 5.5.1), and the data in flight at their start, which the ACKs of the round acknowledge.
     rounds = field()
     round_bw_bytes_per_s = field(volatile=False)
     round_from_gone_pkts = field(volatile=False)
@@ -255,7 +257,7 @@ class Bbr3Fold(FoldProgram):
         is_new_round,
         rounds.add(1),
         round_bw_bytes_per_s.set(sample),
-        # What was in flight without much loss is safe (AdaptLongTermModel, section 5.3.3.9).
+        # An inflight without much loss is safe (AdaptLongTermModel, section 5.3.3.9).
         inflight_long_bytes.set(
             max_(inflight_long_bytes, inflight_start_pkts * Flow.mss),
             when=lost_since_round_pkts * 1000 <= loss_permille * inflight_start_pkts,
@@ -273,7 +275,7 @@ class Bbr3Fold(FoldProgram):
         extra_age_rounds.set(0, when=is_old),
     )
 
-    # The long-term bound grows while it holds a probe back (ProbeInflightLongtermUpward, section 5.3.3.9).
+    # The long-term bound grows while it limits a probe (ProbeInflightLongtermUpward, section 5.3.3.9).
     held_back = field()
     increments = let(up_acked_bytes // up_acked_per_inc_bytes, "increments")
     grow_long = on(
@@ -287,8 +289,8 @@ class Bbr3Fold(FoldProgram):
         up_growth.set(min_(up_growth * 2, 1 << 30), when=is_new_round),
     )
 
-    # A probe behind one that went too high stops when what was in flight comes near the bound; offloads hold
-    # back what is less than a quantum.
+    # A probe after one that went too high stops when the inflight comes near the bound. Offloads hold back
+    # less than a quantum.
     reached = field()
     quantum_bytes = max_(min_(Rate // 1000, MAX_QUANTUM_BYTES), 2 * Flow.mss)
     reach = on(
@@ -296,12 +298,12 @@ class Bbr3Fold(FoldProgram):
         reached.set(1),
     )
 
-    # What the kernel takes back: it restores its threshold when it finds a recovery to be spurious.
+    # Undo by the kernel: it restores its threshold when it finds a recovery to be spurious.
     undone = field()
     undo = undone.set(1, when=(Flow.ca_state <= DISORDER) & (Flow.snd_ssthresh > threshold_bytes))
     remember_threshold = threshold_bytes.set(Flow.snd_ssthresh)
 
-    # The window (section 5.6.4). Recovery and ProbeRTT give back the window that they found.
+    # The window (section 5.6.4). The window from before a recovery or a ProbeRTT is restored at its end.
     is_modulated = state()
     was_modulated = state()
     recoveries = field(volatile=False)
@@ -344,7 +346,7 @@ class Bbr3Fold(FoldProgram):
         Cwnd.set(window_bytes),
     )
 
-    # The pacing rate (section 5.6.2): until the pipe was full once it only grows.
+    # The pacing rate (section 5.6.2) only grows until the pipe has been full once.
     paced_bytes_per_s = let(bw * pacing_permille // 1000)
     pace = Rate.set(
         paced_bytes_per_s, when=((is_full > 0) | (paced_bytes_per_s > Rate)) & (paced_bytes_per_s > 0)

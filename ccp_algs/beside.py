@@ -1,13 +1,13 @@
-"""Modules beside an algorithm's file, imported for this version of it and for nobody else.
+"""Imports from an algorithm's own directory, kept apart for each version of the algorithm.
 
     from my_lib import smoothed        # in mine.py: my_lib.py in the same directory
 
-An algorithm that is loaded from a file is a module of a private package, and so is what it imports from its
-directory: `PACKAGE.mine` and `PACKAGE.my_lib`. The next version has another package. So two versions can be
-there at once, each with the modules that it was imported with, also if a callback imports something.
+An algorithm loaded from a file is a module of a private package, and so is each module that it imports from
+its directory: `PACKAGE.mine` and `PACKAGE.my_lib`. Each version has its own package. Two versions can
+therefore be loaded simultaneously, each with its own modules, even if a callback imports something later.
 
-Only `.py` files are found so, and packages with an `__init__.py`. Names of the standard library, `ccplane`
-and `ccp_algs` always mean those. What is installed elsewhere is imported as usual, once.
+Only `.py` files and packages with an `__init__.py` are found this way. Names of the standard library,
+`ccplane` and `ccp_algs` always mean those. Installed packages are imported as usual, once per process.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from types import ModuleType
 from typing import Any, Final
 
 Read = Callable[[Path], str | None]
-"""Returns the text of a file, None if there is no such file. Raises OSError if it may not be read."""
+"""Returns the text of a file, None if there is none. Raises OSError if the file may not be read."""
 
 OURS: Final = frozenset({"broker", "ccp_algs", "ccplane", "experiments", "telemetry"})
 """Packages of ccplane."""
 
 API: Final = frozenset({"ccplane", "ccp_algs"})
-"""Those that algorithms import; files next to an algorithm may have the names of the others."""
+"""Packages of ccplane that algorithms import. Files next to an algorithm may not have these names."""
 
 _packages: dict[str, Package] = {}
 _executed: set[str] = set()
 
 
 def read_text(path: Path) -> str | None:
-    """Return the text of a Python file, None if there is none; see `Read`."""
+    """Return the text of a Python file, None if the file cannot be found; see `Read`."""
     try:
         path.stat()
-    except (OSError, ValueError):  # not there, or in a directory that is closed to us: nothing to import
+    except (OSError, ValueError):  # no such file, or its directory is not readable
         return None
     return importlib.util.decode_source(path.read_bytes())
 
 
 def sha256(text: str) -> str:
-    """Return the hash by which a source text is known."""
+    """Return the hash that identifies a source text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -57,15 +57,15 @@ class Package:
     """The private package of one version of an algorithm.
 
     Attributes:
-        name: Its name, the same for no other version that is in use.
-        file: The algorithm's file, or a name in angle brackets: nothing is beside that.
+        name: Its name, unique among the versions in use.
+        file: The algorithm's file, or a name in angle brackets, which has no directory to import from.
         own: Text of the file; empty before `load`.
-        seen: Hash of each file that was looked for by an import, and of the algorithm's own; None for those
-            that are not there. It grows if a callback imports.
+        seen: Hash of each file that an import looked for, and of the algorithm's own file; None for files
+            that do not exist. A callback that imports adds to it.
     """
 
     def __init__(self, name: str, file: str, read: Read = read_text) -> None:
-        """Make a package without modules, known to nobody."""
+        """Create a package without modules. It is not registered yet."""
         self.name = name
         self.file = file
         self.own = ""
@@ -78,20 +78,20 @@ class Package:
 
     @property
     def texts(self) -> dict[str, str]:
-        """Text of each file that was imported, the algorithm's own among them."""
+        """Text of each imported file, the algorithm's own included."""
         return {self.file: self.own, **self._texts}
 
     def load(self, text: str) -> ModuleType:
-        """Import the algorithm's own file, under the package's name from now on.
+        """Import the algorithm's own file and register the package.
 
         Args:
-            text: What the file has.
+            text: Content of the file.
 
         Returns:
             The module.
 
         Raises:
-            Exception: Whatever the text raises; the package is forgotten then.
+            Exception: Whatever the text raises. The package is dropped then.
         """
         holder = ModuleType(self.name)
         holder.__path__ = []
@@ -112,7 +112,7 @@ class Package:
         return module
 
     def drop(self) -> None:
-        """Forget the package and its modules; what has references to them keeps them."""
+        """Forget the package and its modules; existing references to them stay valid."""
         _packages.pop(self.name, None)
         for name in self._modules():
             del sys.modules[name]
@@ -122,14 +122,14 @@ class Package:
         return [name for name in list(sys.modules) if name == self.name or name.startswith(inside)]
 
     def execute(self, module: ModuleType, text: str, file: str) -> None:
-        """Run a module's text in it."""
+        """Run a text in a module."""
         _executed.add(file)
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         vars(module)["__builtins__"] = self._builtins
         exec(compile(text, file, "exec", dont_inherit=True), vars(module))
 
     def find(self, name: str) -> tuple[str, bool] | None:
-        """Return the file of a module by its name within the package, and whether it is a package."""
+        """Return the file of a module, by its name within the package, and whether it is a package."""
         if self._directory is None:
             return None
         place = self._directory.joinpath(*name.split("."))
@@ -142,7 +142,7 @@ class Package:
         return None
 
     def text(self, file: str) -> str:
-        """Return the text of a file that was found."""
+        """Return the text of a file that `find` returned."""
         return self._texts[file]
 
     def _has(self, name: str) -> bool:
@@ -161,7 +161,7 @@ class Package:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """Stand for `__import__` in the modules of the package."""
+        """Replace `__import__` in the modules of the package."""
         first = name.partition(".")[0]
         if level or not self._has(first):
             return builtins.__import__(name, globals, locals, fromlist or (), level)
@@ -209,7 +209,7 @@ sys.meta_path.insert(0, _Finder())
 
 @contextmanager
 def replacing(name: str) -> Iterator[None]:
-    """Let a package take the place of another of its name; if that fails, the one before is back."""
+    """Replace the package of this name by another one; restore the previous one if that raises."""
     before = _packages.get(name)
     modules = {} if before is None else {one: sys.modules[one] for one in before._modules()}
     if before is not None:
@@ -224,10 +224,10 @@ def replacing(name: str) -> Iterator[None]:
 
 
 def package_of(cls: type) -> Package | None:
-    """Return the private package that a class was imported into; None for a class of another module."""
+    """Return the private package that contains a class, None if the class is in none."""
     return _packages.get(cls.__module__.partition(".")[0])
 
 
 def is_executed(file: str) -> bool:
-    """Return whether a file was imported here: an algorithm's own, or one beside it."""
+    """Return whether this process imported a file as an algorithm, or as a module next to one."""
     return file in _executed

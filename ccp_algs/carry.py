@@ -1,9 +1,9 @@
-"""State of an algorithm, carried from an instance of its old version to one of its new version.
+"""Carry an algorithm's state from an instance of the old version to one of the new version.
 
-What is carried is a copy, so that the old instance is as it was if the new version turns out to be unfit.
-Objects whose class stands in the edited module, or in one beside it that was imported with it, become objects
-of the class of the same name in the new version: the new code works on them at once. Functions, locks, files
-and whatever else cannot be copied are shared.
+The state is copied, so that the old instance is unchanged if the new version turns out to be unusable.
+Objects of a class in the edited module, or in a module imported from its directory, become objects of the
+class of the same name in the new version, so the new code applies to them immediately. Functions, locks,
+files and whatever else cannot be copied are shared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ccp_algs import beside
 from ccp_algs.params import Param, params_of
 
 NOT_CARRIED: Final = frozenset({"flow"})
-"""Attributes that belong to an instance and not to its state."""
+"""Attributes that belong to the instance, not to its state."""
 
 _PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})
 """Types whose values need no copy."""
@@ -29,17 +29,17 @@ _NAMED: Final = (type, FunctionType, BuiltinFunctionType, ModuleType)
 
 
 def carry_over(old: object, new: object) -> None:
-    """Give `new` the attributes that `old` has; those that only `new` has stay as they are.
+    """Copy to `new` the attributes that `old` has; attributes that only `new` has are left unchanged.
 
-    A parameter that was set for this one flow stays set, if the new version still has it; a plain attribute
-    that is a parameter now, or the other way round, is left out.
+    A parameter set for this flow alone stays set if the new version still has it. An attribute that changed
+    from plain to parameter or back is skipped.
 
     Args:
         old: Instance of the old version.
-        new: Instance of the new version, ready to work.
+        new: Instance of the new version, after `on_create`.
 
     Raises:
-        ParamError: If the new version refuses the value of a parameter.
+        ParamError: If the new version rejects the value of a parameter.
     """
     classes: tuple[Any, Any] = (type(old), type(new))
     before, after = map(_parameters, classes)
@@ -60,14 +60,14 @@ def carry_over(old: object, new: object) -> None:
 
 @lru_cache(maxsize=4)
 def _parameters(cls: type) -> dict[str, Param[Any]]:
-    """Return the parameters of a class; this is asked for every flow."""
+    """Return the parameters of a class; cached, since every flow asks."""
     return params_of(cls)
 
 
 def _copied(state: dict[str, Any], old: object, new: object) -> dict[str, Any]:
     try:
         return dict(_Copier(old, new).copy(state))
-    except Exception:  # something in it cannot be copied: one by one, and that is shared
+    except Exception:  # some attribute cannot be copied: copy one by one
         return {name: _copied_or_shared(value, old, new) for name, value in state.items()}
 
 
@@ -79,13 +79,13 @@ def _copied_or_shared(value: Any, old: object, new: object) -> Any:
 
 
 class _Copier:
-    """Copies objects by pickling them, with what is named (classes, functions) passed by hand."""
+    """Copies objects by pickling them; named things (classes, functions) are passed by reference."""
 
     def __init__(self, old: object, new: object) -> None:
         self.modules = {type(old).__module__: type(new).__module__}
         self.packages = [beside.package_of(type(one)) for one in (old, new)]
         self.named: list[Any] = []
-        # Back references find the new instance and its flow.
+        # References back to the old instance and its flow become references to the new ones.
         self.instead = {id(old): new}
         if hasattr(old, "flow") and hasattr(new, "flow"):
             self.instead[id(old.flow)] = new.flow
@@ -100,14 +100,14 @@ class _Copier:
         return _Reader(written, self).load()
 
     def keep(self, thing: Any) -> int | None:
-        """Return the number under which a thing is passed by hand; None if it is copied."""
+        """Return the number of a thing that is passed by reference, None if it is to be copied."""
         if not (isinstance(thing, _NAMED) or id(thing) in self.instead):
             return None
         self.named.append(thing)
         return len(self.named) - 1
 
     def give(self, number: int) -> Any:
-        """Return what stands for a thing in the new version."""
+        """Return the new version's counterpart of a thing passed by reference."""
         thing = self.named[number]
         if id(thing) in self.instead:
             return self.instead[id(thing)]
@@ -120,7 +120,7 @@ class _Copier:
         return thing
 
     def _after(self, name: str | None) -> ModuleType | None:
-        """Return the module of the new version that took the place of one of the old."""
+        """Return the new version's module that replaces a module of the old version."""
         before, after = self.packages
         if name is None:
             return None

@@ -1,10 +1,10 @@
-"""The contract of algorithms, checked before a flow depends on it: by `ccp check`, live editing and tests.
+"""Check that an algorithm keeps its contract; used by `ccp check`, by live editing and by tests.
 
-    check_algorithm(Vegas)        # raises what is wrong, returns what was seen
+    check_algorithm(Vegas)        # raises an error for each violation, else returns a summary
 
-The algorithm gets ordinary reports and nasty ones (all zero, twice the same, late, huge, a timeout), without
-kernel and without network. It must take them all, set only what a datapath can hold, and do the same when run
-again.
+The algorithm receives ordinary reports and difficult ones (all zero, repeated, late, huge, a timeout),
+without kernel and network. It must accept all of them, set only values that a datapath can hold, and decide
+the same when run again.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _VECTOR_FLOWS: Final = 3
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What a check saw.
+    """Result of a check.
 
     Attributes:
-        name: Registered name, else the class name.
-        programs: CCP source by program name.
+        name: Registered name, or else the class name.
+        programs: CCP source text by program name.
         params: Default by parameter name.
-        needs_ecn: It asks for ECN.
-        reports: Reports that it took.
-        updates: Decisions that it made.
+        needs_ecn: Whether the algorithm asks for ECN.
+        reports: Number of reports that it received.
+        updates: Number of decisions that it made.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Summary:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FakeInfo(FlowInfo):
-    """A flow that does not exist."""
+    """Information about a simulated flow."""
 
     flow_id: int = 1 << 32
     src_addr: str = "2001:db8::1"
@@ -99,10 +99,10 @@ _LAST_TOTALS: Final = FlowStats(
 
 
 class FakeReport:
-    """A report with the fields of one program; asking for another field is an error that says so."""
+    """A report with the fields of one program; reading another field raises an error that names them."""
 
     def __init__(self, head: Mapping[str, Any], fields: Mapping[str, int], algorithm: str) -> None:
-        """Take what every report has, and the program's own fields."""
+        """Take the attributes that every report has, and the program's own fields."""
         self.__dict__.update(head)
         self.__dict__.update(fields)
         self._fields = dict(fields)
@@ -113,7 +113,7 @@ class FakeReport:
         return dict(self._fields)
 
     def __getattr__(self, name: str) -> int:
-        """Say which fields there are."""
+        """Raise an error that lists the fields."""
         if name.startswith("__"):
             raise AttributeError(name)
         raise ContractError(
@@ -125,12 +125,12 @@ class FakeReport:
 
 
 class RecordingFlow:
-    """A flow that writes down what is asked of it, and refuses what a datapath would.
+    """A flow that records each decision, and rejects what a datapath would reject.
 
     Attributes:
-        info: What is known of the flow.
-        calls: Everything that was asked, in order; not what was told.
-        events: What was told, in order: kind and detail.
+        info: What is known about the flow.
+        calls: All decisions, in order; events excluded.
+        events: All emitted events, in order: kind and detail.
         cwnd_bytes: Window last set [bytes].
     """
 
@@ -151,7 +151,7 @@ class RecordingFlow:
     def set(
         self, *, cwnd_bytes: float | None = None, rate_bytes_per_s: float | None = None, **registers: float
     ) -> None:
-        """Write down one decision."""
+        """Record a decision."""
         self.calls.append(("set", self._checked(cwnd_bytes, rate_bytes_per_s, registers)))
 
     def set_program(
@@ -162,7 +162,7 @@ class RecordingFlow:
         rate_bytes_per_s: float | None = None,
         **registers: float,
     ) -> None:
-        """Write down a change of program."""
+        """Record a change of program."""
         if name not in self._programs:
             raise ContractError(
                 "contract.unknown_program",
@@ -173,11 +173,11 @@ class RecordingFlow:
         self.calls.append((name, self._checked(cwnd_bytes, rate_bytes_per_s, registers)))
 
     def extend(self, extension: str, octets: bytes | None) -> None:
-        """Write down a letter to an extension, its octets by their place."""
+        """Record a message to an extension, one entry per byte."""
         self.calls.append((extension, {str(place): octet for place, octet in enumerate(octets or b"")}))
 
     def tell(self, kind: str, /, **detail: Any) -> None:
-        """Write down an event."""
+        """Record an event."""
         check_event(kind)
         self.events.append((kind, detail))
 
@@ -195,7 +195,7 @@ class RecordingFlow:
                 raise ContractError(
                     "contract.unknown_register",
                     f"program `{self._program}` has no control register `{name}`",
-                    why="flow.set takes cwnd_bytes, rate_bytes_per_s and control registers",
+                    why="flow.set accepts cwnd_bytes, rate_bytes_per_s and control registers",
                     fix=close_names(name, known, "register"),
                 )
             checked[name] = _integer(name, value, 0, MAX_REGISTER)
@@ -209,14 +209,14 @@ def check_algorithm(
 
     Args:
         cls: The class.
-        compile_program: Compiles source text under a program name and raises what is wrong with it, for
-            example `ccplane.base._native.compile`. None leaves the programs uncompiled.
+        compile_program: Compiles source text under a program name and raises on errors, for example
+            `ccplane.base._native.compile`. None: the programs are not compiled.
 
     Returns:
-        What was seen.
+        Summary of the check.
 
     Raises:
-        ContractError: A slug `contract.*`, if it does not keep the contract.
+        ContractError: A slug `contract.*`, if the algorithm violates its contract.
         Exception: Whatever the algorithm or the compiler raises.
     """
     programs = programs_of(cls)
@@ -228,10 +228,10 @@ def check_algorithm(
     if first != second:
         raise ContractError(
             "contract.not_deterministic",
-            f"{cls.__name__} decides differently when it sees the same reports again",
+            f"{cls.__name__} decides differently when it receives the same reports again",
             where=f"{cls.__module__}.{cls.__qualname__}",
-            why="it draws random numbers, reads a clock, or keeps state outside its instances",
-            fix="use report.now_us for time, and a random generator of the instance with a seed from a Param",
+            why="it probably draws random numbers, reads a clock, or keeps state outside its instances",
+            fix="take the time from report.now_us, and seed the instance's own random generator from a Param",
         )
     return Summary(
         name=cls.name or cls.__name__,
@@ -244,30 +244,30 @@ def check_algorithm(
 
 
 def check_reload(old: AnyAlgorithm, new: AnyAlgorithm) -> None:
-    """Check that a new version of an algorithm can take over in the middle of a flow.
+    """Check that a new version of an algorithm can take over from a running one.
 
     Args:
-        old: The class before.
-        new: Its edited version, which keeps the contract.
+        old: The class of the running version.
+        new: The class of the new version, which has passed `check_algorithm`.
 
     Raises:
-        Exception: Whatever the new version raises: while it takes over, or on the reports after that.
+        Exception: Whatever the new version raises: in `on_reload`, or on the reports after it.
     """
     for name in ("on_report", "on_reports"):
         own = getattr(_base(new), name, None)
         if getattr(old, name, None) is not own and getattr(new, name, None) is own:
             raise ContractError(
                 "contract.missing_callback",
-                f"{new.__name__} has no {name} any more",
+                f"{new.__name__} does not define {name}",
                 where=f"{new.__module__}.{new.__qualname__}",
-                why="the version before decides there, and nobody would",
+                why="the previous version implements it; without it nothing would make the decision",
                 fix=f"define {name}",
             )
     try:
         before = _begin(old, programs_of(old))
         before.run()
     except Exception:
-        return  # the old version does not bear our reports; it is not the one to be judged
+        return  # the old version fails on these reports, so they cannot test the new one
     after = _begin(new, programs_of(new))
     after.algorithm.on_reload(before.algorithm)
     after.run()
@@ -279,14 +279,14 @@ def _base(cls: AnyAlgorithm) -> AnyAlgorithm:
 
 
 def _check_callbacks(cls: AnyAlgorithm) -> None:
-    """Find callbacks that nobody calls."""
+    """Reject methods named `on_...` that nothing calls."""
     base = _base(cls)
     known = [*(name for name in dir(base) if name.startswith("on_")), *cls.callbacks]
     for name in dir(cls):
         if name.startswith("on_") and callable(getattr(cls, name)) and name not in known:
             raise ContractError(
                 "contract.unknown_callback",
-                f"nobody calls {cls.__name__}.{name}",
+                f"{cls.__name__}.{name} is never called",
                 where=f"{cls.__module__}.{cls.__qualname__}",
                 why=f"the callbacks are {', '.join(known)}",
                 fix=close_names(name, known, "callback"),
@@ -305,7 +305,7 @@ def registers_of(source: str) -> tuple[list[str], list[str]]:
 
 
 def _reports(fields: list[str]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
-    """Yield head and fields of the reports that every algorithm must take."""
+    """Yield head and fields of the reports that every algorithm must accept."""
 
     def report(now_us: int, value: int, **head: Any) -> tuple[dict[str, Any], dict[str, int]]:
         common = {
@@ -319,7 +319,7 @@ def _reports(fields: list[str]) -> Iterator[tuple[dict[str, Any], dict[str, int]
         return common | head, dict.fromkeys(fields, value)
 
     yield report(1_010_000, 0)
-    for step in range(20):  # every value of a small enumeration, and counts
+    for step in range(20):  # all values of a small enumeration, or small counts
         yield report(1_030_000 + 20_000 * step, step)
     usual = report(1_500_000, _MSS_BYTES)
     yield usual
@@ -334,18 +334,18 @@ def _reports(fields: list[str]) -> Iterator[tuple[dict[str, Any], dict[str, int]
 
 
 def _told(cls: AnyAlgorithm) -> Iterator[tuple[str, bytes]]:
-    """Yield what extensions may tell, by the algorithm's own word."""
+    """Yield the messages that extensions may send, as the algorithm declares them."""
     for extension, examples in cls.told_examples.items():
         for octets in examples:
             yield extension, octets
 
 
 class _Trial:
-    """An algorithm on a flow that does not exist.
+    """An algorithm on a simulated flow.
 
     Attributes:
-        algorithm: The instance; `on_create` was called.
-        calls: What it decided.
+        algorithm: The instance, after `on_create`.
+        calls: Its decisions.
     """
 
     def __init__(self, cls: type[Algorithm], programs: Mapping[str, str]) -> None:
@@ -360,9 +360,9 @@ class _Trial:
         return self.flow.calls
 
     def run(self) -> None:
-        """Let it take all reports."""
+        """Feed the algorithm all reports."""
         for i in range(sum(1 for _ in _reports([]))):
-            head, fields = list(_reports(self.flow.fields))[i]  # the program may change from one to the next
+            head, fields = list(_reports(self.flow.fields))[i]  # the program may have changed
             head = {"flow_id": self.info.flow_id, "cwnd_bytes": min(self.flow.cwnd_bytes, 1 << 30)} | head
             self.algorithm.on_report(FakeReport(head, fields, type(self.algorithm).__name__))
         self.algorithm.on_params(frozenset(params_of(type(self.algorithm))))
@@ -370,12 +370,12 @@ class _Trial:
             self.algorithm.on_extension(extension, octets)
 
     def close(self) -> None:
-        """Let it say good-bye."""
+        """Close the flow."""
         self.algorithm.on_close(_LAST_TOTALS)
 
 
 class _VectorTrial:
-    """A vectorised algorithm on flows that do not exist; attributes as of `_Trial`."""
+    """A vectorised algorithm on simulated flows; same attributes as `_Trial`."""
 
     def __init__(self, cls: type[VectorAlgorithm], programs: Mapping[str, str]) -> None:
         self.infos = [
@@ -393,7 +393,7 @@ class _VectorTrial:
         self._fields, self._registers = registers_of(source)
 
     def run(self) -> None:
-        """Let it take all reports."""
+        """Feed the algorithm all reports."""
         dtype = np.dtype([*REPORT_HEAD, *((name, "<u8") for name in self._fields)])
         known = {info.flow_id for info in self.infos}
         self._record(self.algorithm.on_reports(np.zeros(0, dtype), self._program), known)
@@ -415,7 +415,7 @@ class _VectorTrial:
                 self.calls += _recorded(updates, flow_ids, self._registers)
 
     def close(self) -> None:
-        """Let it say good-bye."""
+        """Close the flows."""
         for info in self.infos:
             self.algorithm.on_close(info.flow_id)
 
@@ -436,7 +436,7 @@ def _recorded(updates: Updates, flow_ids: set[int], registers: list[str]) -> lis
         raise ContractError(
             "contract.not_updates",
             f"on_reports returned {updates!r}",
-            why="it returns Updates, a list of them, or None",
+            why="it must return Updates, a list of Updates, or None",
             fix="return Updates(flow_ids, cwnd_bytes)",
         )
     amounts = {"cwnd_bytes": updates.cwnd_bytes, "rate_bytes_per_s": updates.rate_bytes_per_s}
@@ -446,7 +446,7 @@ def _recorded(updates: Updates, flow_ids: set[int], registers: list[str]) -> lis
             raise ContractError(
                 "contract.unknown_register",
                 f"the program has no control register `{name}`",
-                why="Updates.registers has control registers",
+                why="Updates.registers may contain only control registers",
                 fix=close_names(name, registers, "register"),
             )
         columns[name] = column
@@ -455,14 +455,14 @@ def _recorded(updates: Updates, flow_ids: set[int], registers: list[str]) -> lis
             raise ContractError(
                 "contract.not_updates",
                 f"an array of Updates has shape {column.shape} and type {column.dtype}",
-                why="all have shape (n,) and type uint64",
+                why="all arrays must have shape (n,) and type uint64",
                 fix="convert with .astype(np.uint64)",
             )
     calls = []
     for row, flow_id in enumerate(updates.flow_ids.tolist()):
         if flow_id not in flow_ids:
             raise ContractError(
-                "contract.unknown_flow", f"Updates names the flow {flow_id}, which does not exist"
+                "contract.unknown_flow", f"Updates contains the flow {flow_id}, which does not exist"
             )
         most = {name: MAX_AMOUNT if name in amounts else MAX_REGISTER for name in columns}
         values = {name: _integer(name, column[row].item(), 0, most[name]) for name, column in columns.items()}
@@ -471,7 +471,7 @@ def _recorded(updates: Updates, flow_ids: set[int], registers: list[str]) -> lis
 
 
 def _integer(name: str, value: float, low: int, high: int) -> int:
-    is_number = isinstance(value, SupportsFloat)  # algorithms pass what they computed, whatever they declare
+    is_number = isinstance(value, SupportsFloat)  # algorithms may pass other types than they declare
     if is_number and math.isfinite(value):
         whole = int(value)
         if low <= whole <= high:
@@ -480,5 +480,5 @@ def _integer(name: str, value: float, low: int, high: int) -> int:
         "contract.bad_value",
         f"{name} cannot be {value!r}",
         why=f"it must be a number from {low} to {high}",
-        fix="bound what you compute: reports can be empty, late, doubled and huge",
+        fix="bound the computed value: reports can be empty, late, repeated or huge",
     )

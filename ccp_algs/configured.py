@@ -1,4 +1,4 @@
-"""What Python does for algorithms that are all fold program: it hands parameters over."""
+"""Base of algorithms that consist of a fold program only: Python hands it the parameters."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ccp_algs.params import Param
 
 
 class Configured(Algorithm):
-    """Sets what its parameters determine, also after its program started anew.
+    """Sets the registers that parameters determine, and sets them again whenever its program restarts.
 
     Attributes:
-        report_ms: To be declared, behind those of the algorithm.
+        report_ms: To be declared by the algorithm, after its other parameters.
     """
 
     report_ms: Param[float]
@@ -21,12 +21,12 @@ class Configured(Algorithm):
         self._configure()
 
     def on_report(self, report: LossReport) -> None:
-        """Hand the parameters over again after the program started anew."""
+        """Hand the parameters over again after a restart of the program."""
         if report.event == STARTED:
             self._configure()
 
     def on_params(self, names: frozenset[str]) -> None:
-        """Hand them over."""
+        """Hand the changed parameters over."""
         self._configure()
 
     def registers(self) -> dict[str, int]:

@@ -1,14 +1,13 @@
-"""A constant window or a constant rate: no congestion control at all.
+"""A constant window or a constant pacing rate, without congestion control.
 
-For measurements of a path, and as the counterpart of algorithms that give way. The fold program keeps the
-window where it shall be, also when the kernel collapses it after a timeout. It does not react to loss: never
-run it where others need the path.
+For measurements of a path, and as a counterpart of algorithms that yield. The fold program keeps the window
+constant even after a timeout, when the kernel collapses it. It does not react to loss: do not run it on a
+path that other users need.
 
-Parameters: `cwnd_bytes`, the window; 0 lets it be as large as the rate needs, twice the product of rate and
-RTT, and 10 segments at least (RFC 6928). `rate_bytes_per_s`, the pacing rate; 0 does not pace. Both can be
-given.
+Parameters: `cwnd_bytes`, the window; 0 derives it from the rate: twice rate times RTT, at least 10 segments
+(RFC 6928). `rate_bytes_per_s`, the pacing rate; 0 disables pacing. Both can be set.
 
-Source: none, there is no algorithm here.
+Source and deviations: none.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ _US_PER_S = 1_000_000
 
 
 class ConstFold(FoldProgram):
-    """Keeps window and rate where Python put them."""
+    """Keeps window and pacing rate at the values that Python set."""
 
     acked = total(Ack.bytes_acked)
     lost = total(Ack.lost_pkts_sample)
     fixed_cwnd_bytes = control(0)
     fixed_rate_bytes_per_s = control(0)
     running = state(0)
-    started = field(0)  # 1: the registers have their initial values, Python has to set them again
+    started = field(0)  # 1: the program restarted, Python has to set its registers again
     notice = on(running == 0, started.set(1), running.set(1))
     keep = Cwnd.set(fixed_cwnd_bytes, when=fixed_cwnd_bytes > 0)
     fit = Cwnd.set(
@@ -45,20 +44,20 @@ class Const(Algorithm):
     """Constant window or rate; see the module."""
 
     program = ConstFold
-    cwnd_bytes = Param(0, min=0, max=1 << 30, unit="bytes", doc="the window; 0: as large as the rate needs")
-    rate_bytes_per_s = Param(0, min=0, max=125_000_000_000, unit="bytes/s", doc="the rate; 0: not paced")
+    cwnd_bytes = Param(0, min=0, max=1 << 30, unit="bytes", doc="window; 0: as large as the rate needs")
+    rate_bytes_per_s = Param(0, min=0, max=125_000_000_000, unit="bytes/s", doc="pacing rate; 0: no pacing")
 
     def on_create(self, info: FlowInfo) -> None:
         """Set window and rate."""
         self._configure()
 
     def on_report(self, report: ConstFold) -> None:
-        """Set them again after the program started anew."""
+        """Set them again after the program restarted."""
         if report.started:
             self._configure()
 
     def on_params(self, names: frozenset[str]) -> None:
-        """Set what was set."""
+        """Apply the changed parameters."""
         self._configure()
 
     def _configure(self) -> None:

@@ -1,34 +1,33 @@
-"""Copa: a window that keeps 1/delta packets of each flow in the queue, and CUBIC's company where it must.
+"""Copa: each flow keeps 1/delta packets in the queue, and competes like Reno with flows that fill the queue.
 
     target rate = 1 / (delta d_q),  d_q = RTT_standing - RTT_min
     each ACK: cwnd +- v / (delta cwnd), towards the target; v doubles while the direction stays
 
-Flows with one target oscillate around it together, so that the queue is nearly empty in every five round
-trips. If it is not, somebody else fills it: Copa then leaves delta = 1/2 and moves 1/delta as Reno moves a
-window, until the queue empties again.
+Flows with the same target oscillate around it together, so that the queue is nearly empty once in five round
+trips. If it is not, other flows keep it filled. Copa then leaves delta = 1/2 and changes 1/delta the way Reno
+changes a window, until the queue empties again.
 
     DEFAULT (delta = 1/2) <--(nearly empty in the last 5 RTTs)--> COMPETITIVE (1/delta: AIMD)
 
 Source: V. Arun, H. Balakrishnan, "Copa: Practical Delay-Based Congestion Control for the Internet", NSDI
-2018: section 2 (target rate), 2.1 (update of the window, velocity, slow start, pacing), 2.2 (competitive
-mode), 3 (why the queue is nearly empty in five round trips).
+2018, sections 2 (target rate), 2.1 (window update, velocity, slow start, pacing), 2.2 (competitive mode) and
+3 (why the queue is nearly empty once in five round trips).
 
-Parameters: `delta` (1/2; section 2.2) and `competitive`, which switches that mode off; `report_ms`.
+Parameters: `delta` (1/2; section 2.2), `competitive`, which enables the competitive mode, and `report_ms`.
 
 Deviations:
-* Minima and the maximum over a window of time are kept in two halves, so that they are of the last half to
-  whole of it: RTT_standing of srtt/2, RTT_min of 10 s, RTT_max of four round trips (sections 2.1 and 2.2).
-* A queue in which a flow's own packets are not further apart than it sends them is nearly empty, too: a
-  receiver that acknowledges every second packet makes RTTs longer by that much, which is more than a tenth
-  of what they vary by where flows are slow.
-* Velocity is bounded so that a window at most doubles in a round trip.
-* What an ACK moves the window by is counted by acknowledged bytes, so that ACKs for many packets move it as
-  many ACKs would, and is applied in whole packets.
-* After a timeout, of which the paper says nothing, the window is what the kernel left, and slow start begins
-  again.
-* A loss halves 1/delta once in a round trip.
+* Extremes over a time window are kept in two halves, so they cover between half of the window and all of it:
+  RTT_standing over srtt/2, RTT_min over 10 s, RTT_max over four round trips (sections 2.1 and 2.2).
+* The queue also counts as nearly empty if the flow's own packets are no further apart in it than the flow
+  sends them. A receiver that acknowledges every second packet lengthens RTTs by that much, which for slow
+  flows exceeds a tenth of the RTT's range.
+* Velocity is bounded so that a window at most doubles per round trip.
+* Changes of the window are scaled by acknowledged bytes, so that one ACK for many packets has the same effect
+  as many ACKs, and are applied in whole packets.
+* The paper does not cover timeouts. Here the window is what the kernel left, and slow start begins again.
+* A loss halves 1/delta at most once per round trip.
 
-Limit: flows can take each other for a rival, and then fill the buffer together.
+Limit: Copa flows can mistake each other for competing flows, and then fill the buffer together.
 """
 
 from __future__ import annotations
@@ -57,15 +56,15 @@ from ccp_algs.params import Param
 from ccp_algs.registry import register
 
 UNIT = 16
-"""1/delta is kept in these parts of a packet."""
+"""1/delta is stored in this fraction of a packet."""
 DELTA = 0.5
 MIN_WINDOW_US = 10_000_000
 EMPTY_RTTS = 5
 MAX_WINDOW_RTTS = 4
 EMPTY_PART = 10
-"""A queue of less than this part of what the RTT varies by is nearly empty."""
+"""A queueing delay of less than this fraction of the RTT's range counts as nearly empty."""
 STEADY_RTTS = 3
-"""The direction has to stay so long before velocity doubles."""
+"""Round trips in the same direction before velocity doubles."""
 _MOST_US = 1 << 24
 _MOST_VELOCITY = 1 << 16
 _MOST_INVERSE = UNIT << 16
@@ -75,13 +74,13 @@ DOWN, UP = 1, 2
 
 
 class CopaFold(FoldProgram):
-    """All of Copa; reports what it is at, once a round trip."""
+    """All of Copa; reports its state once per round trip."""
 
     default_inverse = control(round(UNIT / DELTA))
     may_compete = control(1)
     report_us = control(report_interval_us(REPORT_MS))
 
-    # RTTs over windows, in halves (sections 2.1 and 2.2).
+    # RTTs over time windows, in halves (sections 2.1 and 2.2).
     sample_us = let(max_(min_(Flow.rtt_sample_us, _MOST_US), 1), "sample_us")
     srtt_us = let(max_(Flow.srtt_us, 1), "srtt_us")
     standing_began_us = state()
@@ -92,7 +91,7 @@ class CopaFold(FoldProgram):
     max_now_us, max_before_us = state(), state()
     last_empty_us = state()
 
-    # What it is at.
+    # State.
     starting = field()
     competitive = field(volatile=False)
     inverse = field(round(UNIT / DELTA), volatile=False)
@@ -147,7 +146,7 @@ class CopaFold(FoldProgram):
     stand = standing_us.set(min_(standing_now_us, standing_before_us), when=known)
     queue = queueing_us.set(standing_us - least_us, when=known)
 
-    # Who else is there? (section 2.2)
+    # Are there competing flows? (section 2.2)
     most_us = let(max_(max_now_us, max_before_us), "most_us")
     packet_us = let(standing_us * Flow.mss // Cwnd, "packet_us")
     nearly_us = let(max_((most_us - least_us) // EMPTY_PART, packet_us), "nearly_us")
@@ -162,7 +161,7 @@ class CopaFold(FoldProgram):
         cut_until_us.set(Ack.now + srtt_us),
     )
 
-    # Once a window: velocity (section 2.1), and 1/delta of the competitive mode (section 2.2).
+    # Once per window: velocity (section 2.1), and 1/delta of the competitive mode (section 2.2).
     went_up = let(Cwnd > round_cwnd_bytes, "went_up")
     went_down = let(Cwnd <= round_cwnd_bytes, "went_down")
     stays = let((went_up & (direction == UP)) | (went_down & (direction == DOWN)), "stays")
@@ -216,8 +215,8 @@ class Copa(Algorithm):
     """Copa; see the module."""
 
     program = CopaFold
-    delta = Param(DELTA, min=0.01, max=2.0, doc="inverse of the packets that a flow keeps in the queue")
-    competitive = Param(True, doc="give up a short queue beside flows that fill it")
+    delta = Param(DELTA, min=0.01, max=2.0, doc="inverse of the number of packets a flow keeps in the queue")
+    competitive = Param(True, doc="compete with flows that fill the queue, at the cost of delay")
     report_ms = regular_reports(REPORT_MS)
 
     def on_create(self, info: FlowInfo) -> None:
@@ -225,12 +224,12 @@ class Copa(Algorithm):
         self._configure()
 
     def on_report(self, report: Any) -> None:
-        """Hand the parameters over again after the program started anew."""
+        """Hand the parameters over again after a restart of the program."""
         if report.starting:
             self._configure()
 
     def on_params(self, names: frozenset[str]) -> None:
-        """Hand them over."""
+        """Hand the changed parameters over."""
         self._configure()
 
     def _configure(self) -> None:

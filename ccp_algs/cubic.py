@@ -5,8 +5,8 @@
          +------------- timeout ----------------------+--------+ loss, ECN: beta * cwnd, new W_max and K
 
 The fold program grows the window, leaves slow start, and reduces the window on the ACK that shows a loss.
-Python (`cubic_control.py`) then decides where the curve goes: W_max with fast convergence, and K, which needs
-a cube root. Until its answer arrives (tens of microseconds, within the recovery that lasts a round trip) only
+Python (`cubic_control.py`) then computes the new curve: W_max with fast convergence, and K, which needs a
+cube root. Until its answer arrives (tens of microseconds, within a recovery that lasts a round trip), only
 the Reno-friendly window grows.
 
 Source: RFC 9438; for slow start see `slow_start.py`. Where each section is:
@@ -23,10 +23,10 @@ Source: RFC 9438; for slow start see `slow_start.py`. Where each section is:
 
 Parameters: `beta` (0.7, section 4.6), `c_per_s3` (0.4, section 5.1), `fast_convergence` (on, section 4.7),
 `hystart` (on, section 4.10), `css_rounds` (0: HyStart as in Linux, so that the two can be compared; RFC 9406
-has 5, for HyStart++), `report_ms` (0: a flow reports only what calls for an answer).
+has 5, for HyStart++), `report_ms` (0: a flow reports only what needs an answer).
 
-Deviations: those of `cubic_core.py`, `episodes.py` and `slow_start.py`. Growth stops while the window is not
-used up, as the kernel judges it; before the first loss the kernel counts a half-used window as used.
+Deviations: those of `cubic_core.py`, `episodes.py` and `slow_start.py`. The window does not grow while it is
+not used up, as judged by the kernel; before the first loss the kernel counts a half-used window as used up.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ccp_algs.slow_start import hystart
 
 
 class CubicFold(FoldProgram):
-    """Growth, slow start and immediate reduction."""
+    """Growth, slow start and the immediate reduction."""
 
     acked = total(Ack.bytes_acked)
     cubic = cubic_state()

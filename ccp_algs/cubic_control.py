@@ -1,8 +1,8 @@
-"""What CUBIC and its variants decide in Python: parameters, W_max and K behind a reduction, undo.
+"""The part of CUBIC and its variants that runs in Python: parameters, W_max and K after a reduction, undo.
 
-`CubicAnswers` knows parameters and answers. `CubicControl` gives them for one flow, and is the base of most
-classes; a variant overrides what is its own. The fold programs of such classes have the parts of
-`cubic_core.py`, `episodes.py` and `slow_start.py`, whose registers are set here.
+`CubicAnswers` has the parameters and computes answers to reports. `CubicControl` applies them for one flow
+and is the base of most classes; variants override what differs. The fold programs of such classes have the
+parts of `cubic_core.py`, `episodes.py` and `slow_start.py`, whose registers are set here.
 
 Source: RFC 9438 sections 4.2, 4.7 and 4.9. Deviation: none.
 """
@@ -26,12 +26,14 @@ from ccp_algs.params import Param
 
 
 class CubicAnswers(Common):
-    """What to answer to a report, as control registers."""
+    """Computes the answer to a report, as control registers."""
 
-    beta = Param(BETA, min=0.3, max=0.95, doc="window behind a loss episode, as part of that before")
+    beta = Param(BETA, min=0.3, max=0.95, doc="window after a loss episode, as a fraction of that before")
     c_per_s3 = Param(C_PER_S3, min=0.01, max=100.0, unit="segments/s^3", doc="steepness of the curve")
-    fast_convergence = Param(True, doc="aim lower where the last W_max was not reached, to make room")
-    hystart = Param(True, doc="leave the first slow start before the queue overflows")
+    fast_convergence = Param(
+        True, doc="aim lower if the window did not reach the last W_max, to make room for new flows"
+    )
+    hystart = Param(True, doc="leave the first slow start before the queue overflows (HyStart)")
     css_rounds = Param(
         0, min=0, max=20, unit="rounds", doc="0: HyStart as in Linux; more: HyStart++ (RFC 9406 has 5)"
     )
@@ -47,7 +49,7 @@ class CubicAnswers(Common):
         }
 
     def answer(self, report: CubicReport) -> dict[str, int]:
-        """Return what a report calls for: a new curve, or the old one behind a spurious reduction."""
+        """Return the answer to a report: a new curve, or the previous one after a spurious reduction."""
         if report.event == CUT:
             return self.registers(report.mss_bytes) | self.curve(report)
         if report.event == UNDO:
@@ -57,7 +59,7 @@ class CubicAnswers(Common):
         return {}
 
     def curve(self, report: CubicReport) -> dict[str, int]:
-        """Return W_max and K behind a reduction (RFC 9438 sections 4.2 and 4.7)."""
+        """Return W_max and K after a reduction (RFC 9438 sections 4.2 and 4.7)."""
         w_max = w_max_bytes(
             report.prior_bytes, report.old_w_max_bytes, self.beta, fast_convergence=self.fast_convergence
         )
@@ -65,11 +67,11 @@ class CubicAnswers(Common):
         return {"w_max_bytes": w_max, "k_us": self.k_us(w_max, left_bytes, report.mss_bytes)}
 
     def window_left_bytes(self, report: CubicReport) -> float:
-        """Return what a reduction left of the window [bytes]."""
+        """Return the window that a reduction left [bytes]."""
         return report.prior_bytes * self.beta
 
     def k_us(self, w_max_bytes: float, cwnd_epoch_bytes: float, mss_bytes: int) -> int:
-        """Return K [us]; arguments as of `cubic_core.k_us`."""
+        """Return K [us]; same arguments as `cubic_core.k_us`."""
         return k_us(w_max_bytes, cwnd_epoch_bytes, mss_bytes, self.c_per_s3)
 
     def restored(self, report: CubicReport) -> dict[str, int]:
@@ -84,7 +86,7 @@ class CubicAnswers(Common):
 
 
 class CubicControl(CubicAnswers, Algorithm):
-    """Answers what the fold program of one flow reports."""
+    """Answers the reports of one flow's fold program."""
 
     report_ms = regular_reports(0.0)
 
@@ -97,10 +99,10 @@ class CubicControl(CubicAnswers, Algorithm):
         self.flow.set(**self.registers(info.mss_bytes))
 
     def on_report(self, report: Any) -> None:
-        """Answer it."""
+        """Answer a report."""
         if registers := self.answer(report):
             self.flow.set(**registers)
 
     def on_params(self, names: frozenset[str]) -> None:
-        """Hand them to the fold program."""
+        """Hand the changed parameters over."""
         self.flow.set(**self.registers(self.flow.info.mss_bytes))

@@ -1,23 +1,23 @@
-"""CUBIC's growth as part of a fold program, and the numbers that steer it: what all variants of CUBIC share.
+"""CUBIC's growth as part of a fold program, and the numbers it needs; shared by all variants of CUBIC.
 
-In a fold program (integers, bytes, microseconds): `CubicState`, which a loss episode restarts, and
-`cubic_growth`, which grows the window. In Python (floats, where a cube root is easy): `k_us`, `w_max_bytes`,
+For fold programs (integers, bytes, microseconds): `CubicState`, which a loss episode restarts, and
+`cubic_growth`, which grows the window. For Python (floats, where a cube root is easy): `k_us`, `w_max_bytes`,
 `cubic_scale`.
 
 The curve is W(t) = W_max + C (t - K)^3, here in bytes: the cube of the distance from K in units of 1024 us,
-divided by the register `cubic_scale` = 10^18 / (1024^3 C mss). With the distance cut to 2,000,000 units (34
-minutes), the cube fits 64 bits, and C * 2048^3 segments are more than any window.
+divided by the register `cubic_scale` = 10^18 / (1024^3 C mss). The distance is clipped to 2,000,000 units (34
+minutes), so that the cube fits 64 bits; C * 2048^3 segments exceed any window.
 
-The window grows in steps: acknowledged bytes are collected until they make a 16th of the window, then the
+The window grows in steps: acknowledged bytes are added up until they make a 16th of the window, then the
 formulas of the RFC, which are per acknowledged segment, are applied to all of them. The datapath sets whole
-segments, so finer steps would change nothing that leaves the host, and most ACKs take the short way.
+segments, so finer steps would change nothing on the wire, and most ACKs skip the computation.
 
 Source: RFC 9438 sections 4.2 to 4.5, 4.7 and 4.8.
 
-Deviations: the steps, above. W_est is not allowed to shrink the window (section 4.3 sets cwnd to W_est when
-W_cubic(t) is below it, which RFC 9438 does not mean as a reduction), as in Linux. Before the first reduction
-the window grows by 5 % a round trip at least, as in Linux: HyStart may have left slow start far below what
-the path bears, and the curve, flat at its origin, would need seconds to get there.
+Deviations: the steps, above. W_est never shrinks the window, as in Linux (section 4.3 sets cwnd to W_est when
+W_cubic(t) is below it, which RFC 9438 does not mean as a reduction). Before the first reduction the window
+grows by at least 5 % per round trip, as in Linux: HyStart may have left slow start far below what the path
+can carry, and the curve, flat at its origin, would need seconds to get there.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ C_PER_S3: Final = 0.4
 """Aggressiveness [segments/s^3] (RFC 9438 section 5.1)."""
 
 K_UNKNOWN: Final = INFINITY
-"""Value of `k_us` behind a reduction until Python has computed K: the curve is out of reach, W_est rules."""
+"""Value of `k_us` after a reduction until Python has computed K: it disables the curve, so W_est applies."""
 
 STEPS_PER_WINDOW: Final = 16
 _UNIT_US: Final = 1024
@@ -63,7 +63,7 @@ _MAX_UNITS: Final = 2_000_000
 
 
 def k_us(w_max_bytes: float, cwnd_epoch_bytes: float, mss_bytes: int, c_per_s3: float = C_PER_S3) -> int:
-    """Return K, the time that the curve takes from the window behind a reduction back to W_max.
+    """Return K, the time that the curve takes from the window after a reduction back to W_max.
 
     Args:
         w_max_bytes: W_max [bytes].
@@ -72,7 +72,7 @@ def k_us(w_max_bytes: float, cwnd_epoch_bytes: float, mss_bytes: int, c_per_s3: 
         c_per_s3: C [segments/s^3], > 0.
 
     Returns:
-        K [us]; 0 where the window is not below W_max.
+        K [us]; 0 if the window is not below W_max.
 
     Raises:
         ParamError: `param.out_of_range`, if mss_bytes or c_per_s3 is not positive.
@@ -87,13 +87,13 @@ def k_us(w_max_bytes: float, cwnd_epoch_bytes: float, mss_bytes: int, c_per_s3: 
 def w_max_bytes(
     prior_bytes: int, last_w_max_bytes: int, beta: float = BETA, *, fast_convergence: bool = True
 ) -> int:
-    """Return W_max behind a reduction.
+    """Return W_max after a reduction.
 
     Args:
         prior_bytes: Window before the reduction [bytes].
         last_w_max_bytes: W_max of the epoch that ends [bytes].
         beta: Multiplicative decrease factor, 0 < beta < 1.
-        fast_convergence: Make room for new flows: where the window did not reach the last W_max, aim lower.
+        fast_convergence: Aim lower if the window did not reach the last W_max, to make room for new flows.
 
     Returns:
         W_max [bytes].
@@ -106,7 +106,7 @@ def w_max_bytes(
 
 
 def alpha_permille(beta: float) -> int:
-    """Return alpha_cubic in thousandths: what W_est grows by to be fair to Reno, for a decrease factor.
+    """Return alpha_cubic in thousandths: the growth of W_est that is fair to Reno at this decrease factor.
 
     Source: RFC 9438 section 4.3: 3 (1 - beta) / (1 + beta). Deviation: rounded to thousandths.
     """
@@ -114,7 +114,7 @@ def alpha_permille(beta: float) -> int:
 
 
 def cubic_scale(mss_bytes: int, c_per_s3: float = C_PER_S3) -> int:
-    """Return the divisor that makes bytes of a cube of time in units of 1024 us; see the module.
+    """Return the divisor that converts the cube of a time in units of 1024 us to bytes; see the module.
 
     Args:
         mss_bytes: Segment size [bytes], > 0.
@@ -144,14 +144,15 @@ class CubicState(Part):
 
     Attributes:
         credit_bytes: Acknowledged in congestion avoidance and not yet turned into growth [bytes].
-        w_max_bytes: W_max [bytes]; 0: the window at the start of the epoch (RFC 9438 sections 4.8 and 4.10).
+        w_max_bytes: W_max [bytes]; 0: the window at the epoch's start (RFC 9438 sections 4.8 and 4.10).
         k_us: K [us]; K_UNKNOWN until Python has computed it.
-        epoch: 1 while a congestion-avoidance epoch runs.
-        t_us: Time in this epoch, without the time in which the window was not used up [us].
+        epoch: 1 during a congestion-avoidance epoch.
+        t_us: Time in this epoch, excluding periods in which the window was not used up [us].
         w_est_bytes: W_est, the window that Reno would have [bytes].
         cubic_scale: See the module.
         alpha_permille: alpha_cubic, in thousandths.
-        old_w_max_bytes: Reported: W_max of the epoch that a reduction ended [bytes]; and so on.
+        old_w_max_bytes: Reported: W_max of the epoch that a reduction ended [bytes]; likewise the other
+            `old_` registers.
     """
 
     credit_bytes: Register
@@ -170,7 +171,7 @@ class CubicState(Part):
     mss_bytes: Register
 
     def restart(self, verdict: Verdict) -> Sequence[Statement]:
-        """Return what ends an epoch, for `loss_episodes(also=...)`; the old one is kept for an undo."""
+        """Return what ends an epoch, for `loss_episodes(also=...)`; the old epoch is kept for an undo."""
         ended = verdict.cut | verdict.timeout
         return [
             self.old_w_max_bytes.set(self.w_max_bytes, when=ended),
@@ -180,14 +181,14 @@ class CubicState(Part):
             self.old_w_est_bytes.set(self.w_est_bytes, when=ended),
             self.mss_bytes.set(Flow.mss),
             self.credit_bytes.set(0, when=ended),
-            # Also where a recovery needs no new reduction: the window comes back lower than it was.
+            # Also if a recovery needs no new reduction: the window is smaller after it.
             self.epoch.set(0, when=ended | verdict.repairing),
             self.k_us.set(K_UNKNOWN, when=verdict.cut),
             self.w_max_bytes.set(0, when=verdict.timeout),
         ]
 
     def begin_again(self, reduced: Flag) -> Sequence[Statement]:
-        """Return what ends an epoch on ACKs on which `reduced` holds, without keeping the old one."""
+        """Return what ends an epoch on ACKs that satisfy `reduced`, without keeping the old epoch."""
         return [
             self.credit_bytes.set(0, when=reduced),
             self.epoch.set(0, when=reduced),
@@ -198,8 +199,8 @@ class CubicState(Part):
 def cubic_state(mss_bytes: int = 1448) -> CubicState:
     """Build the registers.
 
-    Args:
-        mss_bytes: Segment size that the scale is right for until Python sets it [bytes].
+    mss_bytes: Segment size that determines the scale until Python sets it [bytes].
+    mss_bytes: Segment size that the scale is right for until Python sets it [bytes].
     """
     return CubicState(
         credit_bytes=state(),
@@ -220,7 +221,7 @@ def cubic_state(mss_bytes: int = 1448) -> CubicState:
 
 
 class CubicReport(LossReport, Protocol):
-    """What a report says of the curve and of loss; see `CubicState`."""
+    """The fields of a report about the curve and about loss; see `CubicState`."""
 
     old_w_max_bytes: int
     old_k_us: int
@@ -245,13 +246,13 @@ class CubicGrowth(Part):
 def cubic_growth(
     cubic: CubicState, loss: Episodes, growing: Flag | None = None, eager: Flag | None = None
 ) -> CubicGrowth:
-    """Build congestion avoidance; it goes in front of slow start, so that no ACK counts for both.
+    """Build congestion avoidance; it goes before slow start, so that no ACK counts for both.
 
     Args:
         cubic: The registers of the curve.
         loss: The program's loss episodes.
-        growing: When the window may grow at all, if not `loss.may_grow`.
-        eager: When the window grows by an eighth a round trip at least; never, if None.
+        growing: Condition under which the window may grow; default `loss.may_grow`.
+        eager: Condition under which the window grows by at least an eighth per round trip; None: never.
 
     Returns:
         The part, for one line of a FoldProgram.
@@ -292,13 +293,14 @@ def cubic_growth(
             off_bytes,
             target_bytes.set(w_max + off_bytes),
             target_bytes.set(w_max - off_bytes, when=then_us < k),
-            # Without a loss so far nothing is known of the path: as Linux, at least 5 % a round trip.
+            # Before the first loss nothing is known about the path: at least 5 % per round trip, as in Linux.
             target_bytes.set(max_(target_bytes, Cwnd + Cwnd // 20), when=loss.prior_bytes == 0),
             faster,
             target_bytes.set(max_(min_(target_bytes, Cwnd + Cwnd // 2), Cwnd)),
             alpha_now.set(cubic.alpha_permille),
             alpha_now.set(1000, when=w_est >= loss.prior_bytes),
-            # Where an idle time or a limit shrank the window, W_est goes along, or the window would jump.
+            # After an idle period or a limit shrank the window, W_est shrinks along, or the window would
+            # jump.
             w_est.set(min_(w_est, Cwnd) + est_gain),
             Cwnd.set(max_(gained, w_est)),
             credit_bytes.set(0),

@@ -1,20 +1,21 @@
-"""DCTCP: the window shrinks in proportion to how much of it was marked by ECN.
+"""DCTCP: the window shrinks in proportion to the fraction of it that was marked by ECN.
 
-    alpha <- alpha (1 - g) + g M     once a window; M = marked part of the acknowledged bytes
-    cwnd  <- cwnd (1 - alpha / 2)    on an ECN echo, once a window
+    alpha <- alpha (1 - g) + g M     once per window; M = marked fraction of the acknowledged bytes
+    cwnd  <- cwnd (1 - alpha / 2)    on an ECN echo, once per window
     loss, growth, slow start         as Reno
 
-The whole algorithm is its fold program: round trips in data centres are shorter than the way to Python. Marks
-arrive as the switch set them only if the receiver echoes each of them, that is if it runs a DCTCP receiver:
-the kernel's `dctcp` or ours. Sockets of this algorithm ask for ECN when the connection is set up
-(`needs_ecn`); without ECN it is Reno.
+The whole algorithm is its fold program: round trips in data centres are shorter than the way to Python. Exact
+marks arrive only if the receiver echoes each of them, that is, if it runs a DCTCP receiver: the kernel's
+`dctcp` or ccplane's. Sockets of this algorithm ask for ECN when the connection is set up (`needs_ecn`);
+without ECN it behaves like Reno.
 
 Source: RFC 8257 sections 3.3 to 3.5 and 4.2.
 
 Parameters: `g` (1/16, section 4.2), `beta` (0.5, reaction to loss, section 3.5).
 
-Deviations: those of `episodes.py` and `slow_start.py`. The window does not grow in the window of data behind
-an ECN reduction, as in Linux, which is in CWR then; the RFC does not say. alpha is an integer in millionths.
+Deviations: those of `episodes.py` and `slow_start.py`. The window does not grow during the window of data
+after an ECN reduction, as in Linux, which is then in CWR; the RFC leaves it open. alpha is an integer in
+millionths.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class DctcpFold(FoldProgram):
         window_marked_bytes.set(0),
     )
 
-    # The reduction: step 9, once for each window of data (RFC 3168 section 6.1.2).
+    # The reduction: step 9, once per window of data (RFC 3168 section 6.1.2).
     cut_end_bytes = state()
     ready = let((Flow.delivered_bytes > cut_end_bytes) & (loss.episode < REDUCING))
     excess_bytes = let(Cwnd * alpha_ppm // (2 * MILLION))
@@ -85,7 +86,7 @@ class DctcpFold(FoldProgram):
         ecn_cuts.add(1),
     )
 
-    # Growth as Reno, on windows that were not reduced.
+    # Growth as in Reno, in windows that were not reduced.
     growing = let(loss.may_grow & (Flow.delivered_bytes > cut_end_bytes))
     avoidance = additive_increase(loss, credit, growing)
     start = slow_start(loss, growing)
@@ -100,7 +101,7 @@ class Dctcp(Configured):
     program = DctcpFold
     needs_ecn = True
     g = Param(1 / 16, min=0.001, max=1.0, doc="weight of the newest window in alpha")
-    beta = Param(0.5, min=0.1, max=0.9, doc="window behind a loss episode, as part of that before")
+    beta = Param(0.5, min=0.1, max=0.9, doc="window after a loss episode, as a fraction of that before")
     report_ms = regular_reports(0.0)
 
     def registers(self) -> dict[str, int]:

@@ -1,19 +1,19 @@
-"""Losses judged by echoes of the path (`Int.*`), in a fold program, on the ACK that shows them.
+"""Classify losses by echoes of the path (`Int.*`), in a fold program, on the ACK that shows them.
 
-Counters in the echo say how many packets of this flow were lost so far, and where. The sink sees a gap before
-the sender can mark the packet lost, so that the cause is there first. An ACK that shows a loss, first line
-that holds:
+Counters in the echo report how many of this flow's packets were lost so far, and where. The sink sees a gap
+before the sender can mark the packet lost, so the cause arrives first. For an ACK that shows a loss, the
+first matching line applies:
 
-| since the last judgement the counters say | the loss is |
+| counters since the last classified loss | the loss is |
 | --- | --- |
-| lost by congestion, or nobody knows where, and no reduction has answered it | congestion |
-| more lost on links than losses were judged | none |
-| nothing | congestion |
+| show losses by congestion or of unknown cause that no reduction has answered | congestion |
+| show more losses on links than losses classified so | not congestion |
+| show nothing | congestion |
 
-A timeout shows nothing, as no packet came behind the lost ones. It is congestion if the first line holds, a
-hop is silent, or the queue of the bottleneck was full to `full_permille` when the last echo saw it.
+A timeout carries no echo, as no packet arrived after the lost ones. It is congestion if the first line
+matches, a hop does not report, or the bottleneck's queue was full to `full_permille` at the last echo.
 
-Where nobody echoes, or the echo is older than `stale_us`, none of this holds: see `wireless.py`.
+Without echoes, or if the last one is older than `stale_us`, `wireless.py` decides.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from ccp_algs.fold import Ack, Flow, Int, Part, Register, Statement, control, fi
 from ccp_algs.fold.expressions import Num
 
 NO_LIMIT_BYTES: Final = 1 << 40
-"""Room that counts as unlimited: products with it still fit 64 bits."""
+"""Free room that counts as unlimited; products with it still fit 64 bits."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Echoes(Part):
-    """Registers of the judgement.
+    """Registers of the classification.
 
     Attributes:
-        stale_us: An echo that is older counts as none [us].
-        full_permille: How much of a queue is in use when it counts as full, in thousandths.
+        stale_us: Maximum age of an echo that counts [us].
+        full_permille: Fraction of a queue in use from which it counts as full, in thousandths.
         spares: 1: losses may be spared.
-        answered_pkts: Of the losses that count as congestion, those that a reduction answered [packets].
-        judged_pkts: Of the losses on links, those that were judged [packets].
-        heard: 1: the loss at hand is judged by an echo.
-        congested: 1: by the echo it is congestion.
-        echo_age_us: Reported: age of the echo that the last loss was judged by [us].
+        answered_pkts: Congestion losses that a reduction answered [packets].
+        judged_pkts: Losses on links that were classified [packets].
+        heard: 1: an echo classifies the present loss.
+        congested: 1: according to the echo it is congestion.
+        echo_age_us: Reported: age of the echo that classified the last loss [us].
     """
 
     stale_us: Register
@@ -54,7 +54,7 @@ class Echoes(Part):
     echo_age_us: Register
 
     def weigh(self, at_us: Num) -> list[Statement]:
-        """Return what finds `heard`, by an echo that was recent at `at_us` [us], and `congested`."""
+        """Return what computes `heard`, from an echo that was recent at `at_us` [us], and `congested`."""
         recent = Int.age_us < self.stale_us + (Ack.now - at_us)
         queue_bytes = Int.queue_bytes
         room_bytes = min_(Int.free_bytes, NO_LIMIT_BYTES)
@@ -70,7 +70,7 @@ class Echoes(Part):
         ]
 
     def account(self, verdict: Verdict) -> list[Statement]:
-        """Return what notes that losses were judged, for `loss_episodes(also=...)`."""
+        """Return what records that losses were classified, for `loss_episodes(also=...)`."""
         answered = verdict.cut | verdict.timeout | verdict.repairing
         return [
             self.answered_pkts.set(_congestion_pkts(), when=answered),

@@ -1,9 +1,9 @@
-"""Loss episodes in a fold program: one reduction a window of data, and packet conservation until repaired.
+"""Loss episodes in a fold program: one reduction per window of data, and packet conservation until repaired.
 
-The kernel finds losses and says so in `Flow.ca_state`; a congestion control with `cong_control`, as ours,
-does the rest itself: it reduces the window, keeps it down while the loss is repaired, and starts over after a
-timeout. This part does that on the ACK that shows the trouble, before Python hears of it, and says in the
-report field `event` what it did. It is common to all algorithms that answer loss by a factor.
+The kernel detects losses and shows its state in `Flow.ca_state`. A congestion control with `cong_control`,
+such as ccplane's, does the rest: it reduces the window, keeps it down while the loss is repaired, and starts
+over after a timeout. This part does so on the ACK that shows the loss, before Python learns of it, and
+reports the outcome in the field `event`. It serves all algorithms that answer loss by a factor.
 
 States of `episode`:
 
@@ -18,28 +18,27 @@ RFC 6937 section 3 (the window follows what is delivered while a loss is repaire
 
 Deviations, with reasons:
 
-* The reduction takes the window, not FlightSize (RFC 5681 equation 4), as Linux does; windows of these
-  algorithms grow only while they are used, so the two are close.
-* `recover` is estimated, as the datapath does not tell the highest sequence number sent: the window at the
-  cut, a quarter of it for data sent while the loss was being detected, and three segments. A second episode
-  that follows without a pause is therefore seen up to a quarter of a round trip late.
-* The window drops to the threshold at once instead of in the course of a round trip (PRR): sending pauses
-  until the pipe is down to it. Where the pipe is below, what an ACK delivers is sent, and a segment more if
-  it acknowledges in order and shows no loss, as PRR does; what the pause held back is not made up for.
-* A timeout leaves 2 segments, not 1: no window of the datapath is smaller.
+* The reduction is relative to the window, not to FlightSize (RFC 5681 equation 4), as in Linux; the windows
+  of these algorithms grow only while they are used up, so the two are close.
+* `recover` is estimated, as the datapath does not provide the highest sequence number sent: the window at the
+  reduction, plus a quarter of it for data sent while the loss was being detected, plus three segments. A
+  second episode that follows without a pause is therefore detected up to a quarter of a round trip late.
+* The window drops to the threshold immediately, not over a round trip as in PRR: sending pauses until the
+  inflight is down to it. Below it, an ACK releases what it delivers, plus one segment if it acknowledges in
+  sequence and shows no loss, as in PRR; data held back by the pause is not made up for.
+* A timeout leaves 2 segments, not 1: the datapath's minimum window.
 * A tail loss that the kernel repairs with a probe (RFC 8985 section 7.4) shows in no ACK and is not answered.
 
-Algorithms that do not take every loss for congestion pass a condition, `evidence`. A loss or timeout without
-it is *spared*: the kernel repairs it as ever, and nothing else happens. The window stays where it is, grows
-on if it is used up, and goes without the conservation of a recovery, as nothing is to be reduced. Only a
+Algorithms that do not consider every loss congestion pass a condition, `evidence`. A loss or timeout without
+evidence is *spared*: the kernel repairs it as usual, and nothing else happens. The window stays where it is,
+keeps growing if it is used up, and is not subject to packet conservation, as nothing is to be reduced. Only a
 timeout still collapses it, because the kernel does that, but below an unchanged threshold. Each ACK that
-shows a loss is judged for itself, so that a later loss of the same recovery can still reduce the window. ECN
-echoes and full queues of this host are evidence by themselves. So is what is learned of a loss afterwards
-(`Evidence.late`): the reduction is made then, unless one has been made for that window of data. ECN echoes
-are judged, too, if a condition for them is given (`Evidence.marks`).
+shows a loss is classified separately, so that a later loss of the same recovery can still reduce the window.
+ECN echoes and full queues on this host are evidence by themselves. So is information that arrives after the
+loss (`Evidence.late`): the reduction is made then, unless that window of data has been answered. ECN echoes
+are classified only if there is a condition for them (`Evidence.marks`).
 
-A program that takes over begins with the kernel's threshold, or with `start_ssthresh_bytes` if Python knows a
-better one.
+A program that takes over starts with the kernel's threshold, or with `start_ssthresh_bytes` if Python set it.
 """
 
 from __future__ import annotations
@@ -75,20 +74,20 @@ from ccp_algs.fold.lines import AtEnd, LocalFlag
 from ccp_algs.params import Param
 
 REPORT_MS: Final = 100.0
-"""Shortest time between regular reports of who needs them [ms]; what calls for an answer comes at once."""
+"""Minimum time between regular reports where an algorithm needs them [ms]; others are sent immediately."""
 
 # Values of the report field `event`.
 NOTHING: Final = 0
 STARTED: Final = 1
 """The program has just started: its control registers have their initial values."""
 CUT: Final = 2
-"""The window was reduced because of loss, ECN, or a full queue of this host."""
+"""The window was reduced because of a loss, an ECN echo, or a full queue on this host."""
 TIMEOUT: Final = 3
-"""A retransmission timeout: slow start again."""
+"""A retransmission timeout: slow start begins again."""
 UNDO: Final = 4
 """The kernel found the last reduction spurious and restored the window."""
 SPARED: Final = 5
-"""A loss was no congestion. Only a verdict: it calls for no report, so that a lossy path floods nobody."""
+"""A loss was not congestion. It triggers no report, so that a lossy path does not cause a flood of them."""
 
 # Values of the register `episode`. Up to AFTER_TIMEOUT the window may grow.
 OPEN: Final = 0
@@ -104,15 +103,15 @@ LOSS: Final = 4
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What an ACK that shows trouble means: conditions for statements of the algorithm.
+    """Conditions, true on an ACK that shows a loss or ECN echo, for statements of the algorithm.
 
     Attributes:
         cut: The window is reduced now.
         timeout: A retransmission timeout happened.
         undo: The last reduction was spurious.
-        repairing: A loss is being repaired, on this ACK and until it is done. Not one that was spared.
-        spared: Loss or timeout without evidence of congestion; never, if every loss is taken for it.
-        left_bytes: Window behind the ACK before [bytes]: that before a timeout.
+        repairing: A loss is being repaired, from this ACK until the repair is done; not a spared one.
+        spared: A loss or timeout without evidence of congestion; never, if every loss counts as congestion.
+        left_bytes: Window after the previous ACK [bytes], that is, before a timeout.
         ssthresh_bytes: Slow-start threshold [bytes].
     """
 
@@ -127,13 +126,13 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """What shows that a loss is congestion, for `loss_episodes(evidence=...)`.
+    """Conditions under which a loss is congestion, for `loss_episodes(evidence=...)`.
 
     Attributes:
-        weigh: What runs ahead of the judgement on ACKs that show trouble, as `on` takes it.
-        congestion: A loss on this ACK, or this timeout, is congestion.
-        late: A loss that an ACK before this one showed was congestion.
-        marks: An ECN echo on this ACK is congestion; None: each is.
+        weigh: Statements, as `on` accepts them, to run before the classification.
+        congestion: The loss or timeout on this ACK is congestion.
+        late: A loss that an earlier ACK showed was congestion.
+        marks: An ECN echo on this ACK is congestion; None: every echo is.
     """
 
     weigh: Sequence[Any]
@@ -144,19 +143,19 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True)
 class Tally(Part):
-    """Lost packets by verdict, for reports.
+    """Lost packets by classification, for reports.
 
     Attributes:
-        spared_pkts: Reported: lost since the last report and spared [packets].
-        congestion_pkts: Reported: lost since the last report in congestion: judged so, or in data that a
-            reduction answered already [packets].
+        spared_pkts: Reported: packets lost and spared since the last report.
+        congestion_pkts: Reported: packets lost by congestion since the last report: classified so, or in data
+            that a reduction had answered.
     """
 
     spared_pkts: Register
     congestion_pkts: Register
 
     def count(self, verdict: Verdict) -> list[Statement]:
-        """Return what counts, for `loss_episodes(also=...)`."""
+        """Return what counts lost packets, for `loss_episodes(also=...)`."""
         lost_pkts = Ack.lost_pkts_sample
         return [
             self.congestion_pkts.add(lost_pkts),
@@ -175,15 +174,15 @@ class Episodes(Part):
     """Registers and lines of loss episodes.
 
     Attributes:
-        lost: Reported: newly lost since the last report [packets].
+        lost: Reported: packets newly lost since the last report.
         event: Reported: what happened since the last report, NOTHING to UNDO.
         prior_bytes: Reported: window before the last reduction [bytes].
-        ssthresh_bytes: Slow-start threshold [bytes], INFINITY while there is none.
-        start_ssthresh_bytes: Threshold to begin with [bytes]; 0: the kernel's.
-        cut_permille: Window behind a reduction, in thousandths of that before.
-        configured: 1: Python has set the control registers: STARTED calls for no answer, and is not told.
+        ssthresh_bytes: Slow-start threshold [bytes]; INFINITY: none yet.
+        start_ssthresh_bytes: Initial threshold [bytes]; 0: the kernel's.
+        cut_permille: Window after a reduction, in thousandths of the window before it.
+        configured: 1: Python has set the control registers, so that STARTED needs no answer and no report.
         episode: OPEN, AFTER_TIMEOUT, REDUCING or STARTING.
-        may_grow: The window is used up, and nothing is being repaired: it may grow.
+        may_grow: The window is used up, and no loss is being repaired.
     """
 
     lost: Register
@@ -206,7 +205,7 @@ class Episodes(Part):
 
 
 class LossReport(ReportHead, Protocol):
-    """What a report says of loss episodes; see `Episodes`."""
+    """The fields of a report about loss episodes; see `Episodes`."""
 
     lost: int
     event: int
@@ -215,10 +214,10 @@ class LossReport(ReportHead, Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class _Terms:
-    """Registers and conditions that rules are written in.
+    """Registers and conditions of the rules.
 
     Attributes:
-        collapsed: A timeout was told, and the kernel collapsed the window.
+        collapsed: A timeout was reported, and the kernel collapsed the window.
     """
 
     kind: Register
@@ -235,15 +234,15 @@ class _Terms:
 
 @dataclasses.dataclass(frozen=True)
 class _Rules:
-    """What depends on whether losses can be spared.
+    """The rules that differ depending on whether losses can be spared.
 
     Attributes:
-        shows: ACKs that there is something to do on.
-        judge: Statements that find `kind`.
-        tells: `kind` is an event.
+        shows: Condition for ACKs that need handling.
+        judge: Statements that compute `kind`.
+        tells: `kind` is an event to report.
         spared: A loss was spared.
-        go_on: Statements that find the new `episode`.
-        is_over: A reduction is over: the window goes back to the threshold.
+        go_on: Statements that compute the new `episode`.
+        is_over: A reduction is over: the window returns to the threshold.
         is_collapse: The window stays collapsed.
     """
 
@@ -267,12 +266,12 @@ def loss_episodes(
     """Build the part.
 
     Args:
-        cut_permille: Window behind a reduction, in thousandths of that before; the initial value of the
-            register.
-        ecn_is_loss: Reduce also on ECN echoes as on loss (RFC 3168). False leaves ECN to the algorithm.
-        also: Further statements of the algorithm for ACKs that show trouble.
-        evidence: What shows that a loss is congestion; without it every loss is.
-        least_bytes: No reduction goes below that, nor above the window that it reduces; None: no such bound.
+        cut_permille: Initial value of the register: window after a reduction, in thousandths of the window
+            before it.
+        ecn_is_loss: Reduce also on ECN echoes, as on loss (RFC 3168). False leaves ECN to the algorithm.
+        also: Further statements of the algorithm for ACKs that show a loss or echo.
+        evidence: Conditions under which a loss is congestion; None: every loss is.
+        least_bytes: Lower bound of reductions, which never raise the window; None: no bound.
 
     Returns:
         The part, for one line of a FoldProgram.
@@ -312,13 +311,13 @@ def loss_episodes(
     rules = _every_loss(terms, ecn_is_loss) if evidence is None else _judged(terms, ecn_is_loss, evidence)
     react = on(
         rules.shows,
-        # A flow that comes from the law, or from another program: what the kernel knows is all there is.
+        # A flow taken over from the fallback or another program: only the kernel's state is known.
         starting,
         event.set(STARTED, when=starting & (configured == 0)),
         ssthresh_bytes.set(Flow.snd_ssthresh, when=starting),
         ssthresh_bytes.set(start_ssthresh_bytes, when=starting & (start_ssthresh_bytes > 0)),
         left_bytes.set(Cwnd, when=starting),
-        # What is it? Later lines win.
+        # Classify; later lines take precedence.
         rules.judge,
         undo,
         kind.set(UNDO, when=undo),
@@ -326,7 +325,7 @@ def loss_episodes(
         () if evidence is None else timeout,
         reduced,
         event.set(kind, when=rules.tells),
-        # The window before: when a timeout is told, the kernel has already collapsed Cwnd.
+        # The window before: when a timeout is reported, the kernel has already collapsed Cwnd.
         window_bytes.set(Cwnd),
         window_bytes.set(left_bytes, when=timeout),
         prior_bytes.set(window_bytes, when=reduced),
@@ -334,7 +333,7 @@ def loss_episodes(
         undo_ssthresh_bytes.set(ssthresh_bytes, when=reduced),
         ssthresh_bytes.set(max_(left_by_cut, floor_bytes), when=reduced),
         ssthresh_bytes.set(undo_ssthresh_bytes, when=undo),
-        # Where is the episode now?
+        # The new state of the episode.
         terms.open_now,
         terms.was_reducing,
         rules.go_on,
@@ -374,9 +373,9 @@ _TROUBLE_PKTS: Final = Ack.lost_pkts_sample + Flow.local_congestion
 
 
 def _every_loss(terms: _Terms, ecn_is_loss: bool) -> _Rules:
-    """Return the rules of algorithms that take every loss for congestion.
+    """Return the rules of algorithms that consider every loss congestion.
 
-    A timeout is no CUT: the kernel's state is LOSS then.
+    A timeout is not a CUT: the kernel's state is then LOSS.
     """
     kind, episode, fresh = terms.kind, terms.episode, terms.fresh
     worst_quiet_state = DISORDER if ecn_is_loss else CWR
@@ -403,7 +402,7 @@ def _every_loss(terms: _Terms, ecn_is_loss: bool) -> _Rules:
 
 
 def _judged(terms: _Terms, ecn_is_loss: bool, evidence: Evidence) -> _Rules:
-    """Return the rules of algorithms that want evidence."""
+    """Return the rules of algorithms that require evidence."""
     kind, episode, fresh = terms.kind, terms.episode, terms.fresh
     told, marks = Flow.ca_state == RECOVERY, number(0)
     explicit: Flag = Flow.local_congestion > 0
@@ -419,7 +418,7 @@ def _judged(terms: _Terms, ecn_is_loss: bool, evidence: Evidence) -> _Rules:
     collapse = let(terms.collapsed, "collapse")
     lost_now = Ack.lost_pkts_sample > 0
     return _Rules(
-        # Most ACKs of a recovery in which everything was spared need nothing.
+        # Most ACKs of a recovery with only spared losses need no handling.
         shows=shows,
         judge=(
             fresh,
@@ -436,7 +435,7 @@ def _judged(terms: _Terms, ecn_is_loss: bool, evidence: Evidence) -> _Rules:
         tells=(kind > NOTHING) & (kind < SPARED),
         spared=kind == SPARED,
         go_on=(
-            # The kernel may go on repairing what is spared: a reduction is over when its data is repaired.
+            # The kernel may keep repairing spared losses: a reduction is over when its own data is repaired.
             episode.set(OPEN, when=terms.open_now | fresh),
             episode.set(REDUCING, when=terms.cut | (told & covered)),
             episode.set(AFTER_TIMEOUT, when=(Flow.ca_state == LOSS) & (covered | terms.timeout)),
@@ -447,33 +446,33 @@ def _judged(terms: _Terms, ecn_is_loss: bool, evidence: Evidence) -> _Rules:
 
 
 def reports(loss: Episodes, report_us: Register) -> Flag:
-    """Return when to report: at each event, and once a round trip, not more often than `report_us` says.
+    """Return when to report: at each event, and once per round trip, but at most once every `report_us`.
 
     Args:
         loss: The program's loss episodes.
-        report_us: Shortest time between regular reports [us]; INFINITY: there are none.
+        report_us: Minimum time between regular reports [us]; INFINITY: no regular reports.
     """
     return every(max_(Flow.srtt_us, report_us)) | (loss.event > 0)
 
 
 def report_interval_us(report_ms: float) -> int:
-    """Return the shortest time between regular reports [us] for a parameter [ms]; 0: there are none."""
+    """Return the minimum time between regular reports [us] for a parameter [ms]; 0 ms disables them."""
     return round(1000 * report_ms) if report_ms else INFINITY
 
 
 def regular_reports(report_ms: float) -> Param[float]:
-    """Return the parameter that says how often flows report what calls for no answer."""
-    doc = "shortest time between reports that only inform; 0: none but those that call for an answer"
+    """Return the parameter that sets the minimum time between reports that need no answer."""
+    doc = "minimum time between informative reports; 0: only reports that need an answer"
     return Param(report_ms, min=0.0, max=60_000.0, unit="ms", doc=doc)
 
 
 def recover_at(window_bytes: Num) -> Num:
-    """Return where the cumulative ACK will be when all data sent until now is repaired [bytes], estimated."""
+    """Return the estimated cumulative ACK once all data sent until now is repaired [bytes]."""
     return Flow.delivered_bytes + window_bytes + window_bytes // 4 + 3 * Flow.mss
 
 
 def pipe_and_delivered() -> Num:
-    """Return the window that sends what this ACK delivers [bytes]."""
+    """Return the window that releases what this ACK delivers [bytes]."""
     return Flow.bytes_in_flight + (Ack.packets_acked + Ack.packets_misordered) * Flow.mss
 
 

@@ -1,4 +1,4 @@
-"""Errors of algorithms and their fold programs; those of parameters are `ccplane.base.errors.ParamError`."""
+"""Errors of algorithms and their fold programs. Errors of parameters are `ccplane.base.errors.ParamError`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLUMBING = (str(_PACKAGE / "errors.py"), str(_PACKAGE / "fold"))
 
 
 class AlgorithmError(CcpError):
-    """Base of everything that can be wrong with an algorithm."""
+    """Base of all errors of algorithms."""
 
 
 class FoldError(AlgorithmError):
@@ -20,7 +20,7 @@ class FoldError(AlgorithmError):
 
 
 class UnknownPrimitiveError(FoldError, AttributeError):
-    """No datapath has this primitive. Also an AttributeError, as Python expects of a missing attribute."""
+    """No datapath has this primitive. Also an AttributeError, as Python requires for a missing attribute."""
 
 
 class RegistryError(AlgorithmError):
@@ -28,11 +28,11 @@ class RegistryError(AlgorithmError):
 
 
 class ContractError(AlgorithmError):
-    """An algorithm breaks the contract of `ccp_algs.api`; found by `check_algorithm`."""
+    """An algorithm violates the contract of `ccp_algs.api`; raised by `check_algorithm`."""
 
 
 def caller() -> str:
-    """Return `file:line` of the nearest frame outside the plumbing of this package, for `where`."""
+    """Return `file:line` of the nearest frame outside this package's internals, for `where`."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_PLUMBING) and frame.f_back is not None:
         frame = frame.f_back

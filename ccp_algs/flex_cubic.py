@@ -1,35 +1,38 @@
 """Flex-Cubic: CUBIC that reacts to a loss only if the RTT shows a queue.
 
-    loss with RTT <  k * minRTT: spared; window, threshold and curve stay, the window grows on
-    loss with RTT >= k * minRTT: congestion; as CUBIC
+    loss with RTT <  k * minRTT: spared; window, threshold and curve stay, the window keeps growing
+    loss with RTT >= k * minRTT: congestion, as in CUBIC
 
 Everything else is CUBIC, from the same code: growth, HyStart, the Reno-friendly region, fast convergence, and
-the reduction itself. The judgement (`inflation.py`) runs in the fold program, on each ACK that shows a loss.
+the reduction itself. The classification (`inflation.py`) runs in the fold program, on each ACK that shows a
+loss.
 
-* RTT: the sample of that ACK, else the last one. minRTT: the kernel's, of the last 5 minutes.
-* A spared loss is no event for CUBIC. Window, threshold, W_max, K, epoch and W_est stay; the window grows on
-  while the kernel repairs, if it is used up, and is not tied to what is delivered: nothing is to be reduced.
-  It has to grow then: with 2 % loss and a window of 400 segments the kernel leaves recovery hardly ever.
-* A later loss of the same recovery is judged for itself. Losses of data that a reduction has answered already
-  are part of that: one reduction a window, as everywhere.
-* ECN echoes and full queues of this host are congestion at any RTT.
-* Timeout: spared or not like a loss, by the last RTT before it. The kernel collapses the window in any case;
-  spared, threshold and curve stay, so that slow start leads back to where the window was.
+* RTT: the sample of that ACK, else the previous one. minRTT: the kernel's, over the last 5 minutes.
+* A spared loss is not an event for CUBIC. Window, threshold, W_max, K, epoch and W_est stay. If the window is
+  used up, it keeps growing while the kernel repairs, and is not tied to deliveries, because nothing is to be
+  reduced. It has to grow then: with 2 % loss and a window of 400 segments the kernel hardly ever leaves
+  recovery.
+* A later loss of the same recovery is classified separately. Losses of data that a reduction has already
+  answered cause no further reduction: there is one per window.
+* ECN echoes and full queues on this host are congestion at any RTT.
+* A timeout is spared or not like a loss, by the last RTT before it. The kernel collapses the window in any
+  case; if the timeout is spared, threshold and curve stay, so that slow start leads back to the previous
+  window.
 
 Sources: P. P. P. Filho, M. R. N. Ribeiro, M. Martinello, G. F. Miguel, "Flex-Cubic: A Runtime-Adaptive
 Loss-Tolerant TCP Cubic", sections 3.1, 3.3 and 3.4; RFC 9438; for `queue_fraction` see `inflation.py`.
 
-Parameters: those of `cubic.py`; `rtt_multiplier` (k = 2, section 3.4); off by default and beyond the paper:
-`congestion_memory_ms`, `min_rtt_window_ms`, `queue_fraction` (all in `inflation.py`). The paper's units are
-converted by `beta_of` and `c_per_s3_of`.
+Parameters: those of `cubic.py`; `rtt_multiplier` (k = 2, section 3.4). Beyond the paper, and off by default:
+`congestion_memory_ms`, `min_rtt_window_ms`, `queue_fraction` (all in `inflation.py`). `beta_of` and
+`c_per_s3_of` convert the paper's units.
 
 Deviations: those of `cubic.py`. The paper does not say which RTT is meant, nor what happens to the window
-during a spared recovery, to ECN, and to timeouts: see above for what is done here. The authors' program does
-something else than the paper: it reduces at every loss, and only a timeout depends on the RTT.
+during a spared recovery, to ECN, and at timeouts; the list above says what is done here. The authors' program
+differs from the paper: it reduces at every loss, and only timeouts depend on the RTT.
 
-Limits: k = 2 sees no queue that delays by less than minRTT, so that with a buffer below the bandwidth-delay
-product every loss is spared, and the window grows until most packets are dropped. `docs/flex-cubic.md` has
-figures, and what `queue_fraction` does about it.
+Limits: k = 2 misses queues that delay by less than minRTT. With a buffer below the bandwidth-delay product
+every loss is therefore spared, and the window grows until most packets are dropped. `docs/flex-cubic.md` has
+figures, and the effect of `queue_fraction`.
 """
 
 from __future__ import annotations
@@ -59,12 +62,12 @@ RTT_MULTIPLIER: Final = 2.0
 
 
 def beta_of(beta_1024: int) -> float:
-    """Return beta of RFC 9438 for one in the paper's unit, 1/1024: 717 is 0.7."""
+    """Return beta of RFC 9438 for a value in the paper's unit, 1/1024: 717 gives 0.7."""
     return beta_1024 / 1024
 
 
 def c_per_s3_of(scale: int) -> float:
-    """Return C of RFC 9438 [segments/s^3] for the paper's "C", a scale in 10/1024: 41 is 0.4."""
+    """Return C of RFC 9438 [segments/s^3] for the paper's "C", in units of 10/1024: 41 gives 0.4."""
     return 10 * scale / 1024
 
 
@@ -78,7 +81,7 @@ def _also(verdict: Verdict) -> list[Statement]:
 
 
 class FlexCubicFold(FoldProgram):
-    """CUBIC's program, and the judgement of losses in front of it."""
+    """CUBIC's program, with the classification of losses before it."""
 
     acked = total(Ack.bytes_acked)
     cubic = _cubic
@@ -105,25 +108,33 @@ class FlexCubic(CubicControl):
         RTT_MULTIPLIER,
         min=1.0,
         max=100.0,
-        doc="k: a loss is congestion if its RTT >= k * minRTT; 1: always",
+        doc="k: a loss is congestion if its RTT >= k * minRTT; 1: every loss is",
     )
     congestion_memory_ms = Param(
-        0.0, min=0.0, max=60_000.0, unit="ms", doc="how long losses count behind one that showed inflation"
+        0.0,
+        min=0.0,
+        max=60_000.0,
+        unit="ms",
+        doc="how long further losses count as congestion after a loss with an inflated RTT",
     )
     min_rtt_window_ms = Param(
-        0.0, min=0.0, max=600_000.0, unit="ms", doc="minRTT is that of so long; 0: the kernel's, of 5 minutes"
+        0.0, min=0.0, max=600_000.0, unit="ms", doc="window of minRTT; 0: the kernel's, 5 minutes"
     )
     queue_fraction = Param(
-        0.0, min=0.0, max=1.0, doc="losses this far up in the flow's own RTT range count, too; 0: off"
+        0.0, min=0.0, max=1.0, doc="a loss also counts from this fraction of the flow's own RTT range; 0: off"
     )
     persist_rounds = Param(
-        0, min=0, max=100, unit="rounds", doc="k * minRTT counts only when it lasted so long; 0: at once"
+        0,
+        min=0,
+        max=100,
+        unit="rounds",
+        doc="rounds that the RTT must stay inflated before it counts; 0: none",
     )
     spared_window = Param(
         GROWS,
         min=GROWS,
         max=PRR,
-        doc="while spared losses are repaired, the window 0: grows, 1: is held, 2: PRR",
+        doc="window while spared losses are repaired: 0 grows, 1 stays, 2 follows PRR",
     )
 
     def registers(self, mss_bytes: int) -> dict[str, int]:

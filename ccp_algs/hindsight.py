@@ -1,16 +1,18 @@
-"""Which reductions were wrong, by telemetry that comes later: too few, or one too many.
+"""Find reductions that later telemetry shows to be missing or wrong.
 
-A loss and what telemetry says of it come to the sender on different ways, and either may be first. A loss
-that a summary tells of was lost in the summary's interval as the sink saw it; the data was sent a one-way
-delay before, and the ACK that shows the loss comes a one-way delay later. So, with the smoothed RTT for both:
+A loss and the telemetry about it reach the sender on different paths, and either may arrive first. A loss in
+a summary happened in the summary's interval, on the sink's clock; the data was sent a one-way delay earlier,
+and the ACK that shows the loss arrives a one-way delay later. Therefore, with the smoothed RTT for both
+delays:
 
-* Losses in an interval that began more than an RTT behind the last reduction are of data sent after it: if
-  they are overflow, a reduction is due. Others belong to that reduction.
-* A reduction for a loss was for one that the sink saw in the two RTTs before. If summaries of that time, up
-  to one that ends behind the reduction, tell of wireless losses and of no overflow, it is taken back.
+* Losses in an interval that began more than an RTT after the last reduction are of data sent after it. If
+  they are overflow, a reduction is due. Earlier losses belong to the last reduction.
+* A reduction for a loss was for a loss that the sink saw in the two RTTs before it. If the summaries of that
+  time, up to one that ends after the reduction, show wireless losses and no overflow, the reduction is
+  undone.
 
-Times are CLOCK_MONOTONIC of this host. Those of a summary are its arrival less its age, so late by the least
-time that messages take to come here, which is a millisecond or two.
+Times are CLOCK_MONOTONIC of this host. The times of a summary are its arrival less its age. They are late by
+the minimum delivery time of messages, a millisecond or two.
 
 Source: none. Deviation: none.
 """
@@ -24,7 +26,7 @@ from typing import Final
 from ccp_algs.int_summary import OVERFLOW, WIRELESS
 
 KEPT: Final = 256
-"""Summaries that are kept: two RTTs of more than a second at the default interval of 10 ms."""
+"""Number of summaries kept: two RTTs of more than a second at the default interval of 10 ms."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,9 +34,9 @@ class Reduction:
     """A reduction of the window.
 
     Attributes:
-        number: Its number, from 1; 0: there was none.
-        at_us: When [us].
-        srtt_us: Smoothed RTT then [us].
+        number: Its number, from 1; 0: none yet.
+        at_us: Its time [us].
+        srtt_us: Smoothed RTT at that time [us].
     """
 
     number: int = 0
@@ -50,41 +52,41 @@ class _Heard:
 
 
 class Hindsight:
-    """Remembers what was heard and what was done."""
+    """Remembers the received summaries and the last reduction."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._heard: deque[_Heard] = deque(maxlen=KEPT)
         self._last = Reduction()
         self._before = Reduction()
         self._doubtful = False
 
     def reduced(self, reduction: Reduction, *, doubtful: bool) -> None:
-        """Note a reduction that was made.
+        """Record a reduction.
 
         Args:
             reduction: The reduction.
-            doubtful: It was for a loss and nothing else, and may have been wrong.
+            doubtful: It was only for a loss, and may have been wrong.
         """
         self._before, self._last, self._doubtful = self._last, reduction, doubtful
 
     def undone(self) -> None:
-        """Note that the last reduction was undone, whoever found it wrong."""
+        """Record that the last reduction was undone, by any mechanism."""
         self._last, self._doubtful = self._before, False
 
     def heard(self, start_us: int, end_us: int, verdict: int) -> None:
-        """Note a summary's interval [us], and what it says of losses."""
+        """Record a summary's interval [us] and its verdict on losses."""
         self._heard.append(_Heard(start_us, end_us, verdict))
 
     def is_due(self, srtt_us: int) -> bool:
-        """Return whether the last summary tells of congestion that no reduction has answered."""
+        """Return whether the last summary shows congestion that no reduction has answered."""
         last = self._heard[-1]
         return last.verdict == OVERFLOW and (
             self._last.number == 0 or last.start_us - srtt_us > self._last.at_us
         )
 
     def excused(self) -> int:
-        """Return the number of the last reduction if it turns out to be wrong, else 0; once for each."""
+        """Return the number of the last reduction if it proves wrong, else 0; each number once."""
         if not self._doubtful or self._heard[-1].end_us < self._last.at_us:
             return 0
         at_us, srtt_us = self._last.at_us, self._last.srtt_us

@@ -1,35 +1,36 @@
-"""HPCC: the window follows the inflight of the busiest link, as echoes of the path tell it, on each ACK.
+"""HPCC: the window follows the inflight of the busiest link, as reported by echoes of the path, on each ACK.
 
     U = queue / (link rate * T) + arrivals / link rate      of the bottleneck; T: round trip without queues
 
     U >= eta, or `max_stage` rounds of increase are over:   W = W_ref * eta / U + W_AI
     else:                                                   W = W_ref + W_AI
 
-W_ref is the window a round trip ago, so that what was sent by one window is answered once. The flow paces at
-W / T. Every echo in an ACK (`Int.*`) counts, in the fold program; Python only hears how it goes.
+W_ref is the window one round trip ago, so each measurement changes the window only once. The flow paces at W
+/ T. The fold program uses every echo in an ACK (`Int.*`); Python only follows the result.
 
-Where nobody echoes, a hop of the path is silent, or the bottleneck does not tell its rate, this is CUBIC,
-from the same code (`cubic.py`); the report says which of the two steers (`steered`), and so does an event
-when that changes. A loss that an echo calls congestion, and one that none explains, reduces the window by
-CUBIC's beta; lost on a link, it changes nothing (`echoes.py`).
+Without echoes, with a hop that does not report, or with a bottleneck that does not report its rate, this is
+CUBIC, from the same code (`cubic.py`). The report field `steered` says which of the two is in control, and an
+event is emitted when that changes. A loss that an echo classifies as congestion, and one that no echo
+explains, reduces the window by CUBIC's beta; a loss on a link changes nothing (`echoes.py`).
 
 Source: Y. Li, R. Miao, H. H. Liu et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, section 3
 and algorithm 1.
 
-Parameters: `eta` (0.95) and `max_stage` (5), section 3.3; `packet_bytes` (1500), what a full packet takes on
-the wire with all its headers: queues and arrivals are told in full packets, link rates in bytes; `stale_ms`
-(1000).
+Parameters: `eta` (0.95) and `max_stage` (5), section 3.3; `packet_bytes` (1500), the size of a full packet on
+the wire with all its headers, because queues and arrivals are reported in full packets and link rates in
+bytes; `stale_ms` (1000).
 
 Deviations, with reasons:
 
-* The sink picks one hop, that with the longest wait; HPCC takes the largest U of all. Where queues are empty,
-  that is the slowest link.
-* HPCC has the sum of bytes sent; nodes here tell a rate, an exponential mean (docs/inband.md). What it lags
-  behind is added: mean + RATE_TIME_US * its change.
-* W_AI is that of the paper, W_init (1 - eta) / N, with the link's W_init and the flows that the node counts.
-* The window starts at the initial one, not at the link's, as slow paths have small buffers; it stays within
-  what fills the link, and W_AI.
-* HPCC has lossless links; the reaction to loss is CUBIC's.
+* The sink selects one hop, that with the longest queueing delay; HPCC takes the largest U of all hops. If
+  queues are empty, the selected hop is the slowest link.
+* HPCC has counters of bytes sent; nodes here report a rate, an exponential mean (docs/inband.md). Its lag is
+  compensated: mean + RATE_TIME_US * its change.
+* W_AI is the paper's, W_init (1 - eta) / N, with the link's W_init and the number of flows that the node
+  counts.
+* The window starts at the initial window, not at the link's, as slow paths have small buffers; it is bounded
+  by what fills the link, plus W_AI.
+* HPCC assumes lossless links; the reaction to loss is CUBIC's.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ from ccp_algs.registry import register
 from ccp_algs.slow_start import hystart
 
 RATE_TIME_US: Final = 100_000
-"""Time constant of the arrival rate that nodes tell [us]: RATE_TIME_NS in native/ccp-int/src/meter.rs."""
+"""Time constant of the nodes' arrival rate [us]: RATE_TIME_NS in native/ccp-int/src/meter.rs."""
 MILLION: Final = 1_000_000
 ETA: Final = 0.95
 MAX_STAGE: Final = 5
@@ -95,7 +96,7 @@ def _also(verdict: Verdict) -> list[Statement]:
 
 
 class HpccFold(FoldProgram):
-    """The law, and CUBIC where it does not hold."""
+    """HPCC, and CUBIC where echoes are missing."""
 
     acked = total(Ack.bytes_acked)
     srtt_us = latest(Flow.srtt_us)
@@ -113,7 +114,7 @@ class HpccFold(FoldProgram):
         ),
     )
 
-    # Who steers?
+    # Does HPCC or CUBIC control the window?
     steered = field(volatile=False)
     was_steered = state()
     last_left_us = state()
@@ -128,7 +129,7 @@ class HpccFold(FoldProgram):
         last_left_us.set(0),
     )
 
-    # MeasureInflight: in bytes of payload, as the window counts them.
+    # MeasureInflight, in bytes of payload, the unit of the window.
     eta_ppm = control(round(ETA * MILLION))
     max_stage = control(MAX_STAGE)
     packet_bytes = control(PACKET_BYTES)
@@ -194,7 +195,7 @@ class HpccFold(FoldProgram):
 
 
 class HpccReport(CubicReport, Protocol):
-    """What a report says; see `HpccFold`."""
+    """The fields of a report; see `HpccFold`."""
 
     steered: int
 
@@ -205,21 +206,33 @@ class Hpcc(CubicControl):
 
     program = HpccFold
     report_ms = regular_reports(REPORT_MS)
-    eta = Param(ETA, min=0.5, max=0.99, doc="utilization of the bottleneck that is aimed at")
+    eta = Param(ETA, min=0.5, max=0.99, doc="target utilization of the bottleneck")
     max_stage = Param(
-        MAX_STAGE, min=0, max=100, unit="rounds", doc="additive increase before U decides again"
+        MAX_STAGE,
+        min=0,
+        max=100,
+        unit="rounds",
+        doc="rounds of additive increase before the utilisation U decides again",
     )
     packet_bytes = Param(
-        PACKET_BYTES, min=576, max=65_535, unit="bytes", doc="a full packet on the wire, with all its headers"
+        PACKET_BYTES,
+        min=576,
+        max=65_535,
+        unit="bytes",
+        doc="size of a full packet on the wire, with all its headers",
     )
     stale_ms = Param(
-        STALE_MS, min=10.0, max=60_000.0, unit="ms", doc="echoes that are older count as none: CUBIC"
+        STALE_MS,
+        min=10.0,
+        max=60_000.0,
+        unit="ms",
+        doc="maximum age of an echo; with older ones the flow is CUBIC",
     )
 
     _steered = 0
 
     def on_report(self, report: HpccReport) -> None:
-        """Answer as CUBIC does; tell who steers."""
+        """Answer as CUBIC does; emit an event when control passes between HPCC and CUBIC."""
         if report.steered != self._steered:
             self._steered = report.steered
             self.flow.tell("hpcc:steers" if report.steered else "hpcc:rests")

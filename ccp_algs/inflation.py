@@ -1,30 +1,26 @@
-"""RTT inflation as evidence of congestion, in a fold program: is there a queue where this loss happened?
+"""RTT inflation as evidence of congestion, in a fold program: was there a queue at the time of the loss?
 
-A loss is congestion if the RTT on the ACK that shows it is at least k times the smallest RTT; see
-`flex_cubic.py`, which says where that comes from. Four options widen or move this rule, each off while its
-register is 0:
+A loss is congestion if the RTT on the ACK that shows it is at least k times the minimum RTT; for the source
+see `flex_cubic.py`. Five options extend this rule; each is off while its register is 0:
 
-* `memory_us`: for so long after a loss that showed a queue the threshold is lower. It is 1, so that every
-  loss counts, for the first half of that time, and rises back to k in the second half. Only what showed a
-  queue itself renews the memory; what counts because of it does not, or random loss would keep it alive.
-* `window_us`: the smallest RTT is that of the last `window_us`, or of the last half of it at least, instead
-  of the kernel's, which is that of the last 5 minutes.
-* `queue_permille`: a loss is congestion also if the smoothed RTT is in the upper part of this flow's own
-  range: so many thousandths of the way from the smallest RTT to the largest smoothed one of the last
-  RANGE_US. This is the Spike scheme, with the smoothed round trip in place of each packet's one-way
-  delay, because bursts of the flow's own make single samples jump; with one threshold in place of two;
-  and with the last seconds in place of all times. A range of less than an eighth of the smallest RTT, or
-  a millisecond, is noise and shows nothing.
+* `memory_us`: for this time after a loss that showed a queue the threshold is lower. It is 1, so that every
+  loss counts, for the first half of the time, and rises back to k in the second half. Only losses that showed
+  a queue themselves renew the memory; otherwise random loss would keep it alive.
+* `window_us`: the minimum RTT is taken over the last `window_us` (at least over half of it) instead of the
+  kernel's 5 minutes.
+* `queue_permille`: a loss is also congestion if the smoothed RTT is in the upper part of the flow's own
+  range: at least this many thousandths of the way from the minimum RTT to the maximum smoothed RTT of the
+  last RANGE_US. This is the Spike scheme, with three changes: the smoothed RTT replaces each packet's one-way
+  delay, because the flow's own bursts make single samples jump; one threshold replaces two; the last seconds
+  replace the whole connection. A range below an eighth of the minimum RTT, or below a millisecond, is noise
+  and shows nothing.
+* `persist_rounds`: k times the minimum RTT shows a queue only if all RTTs were as large for this many
+  smoothed round trips: a "temporal threshold".
 
-ECN echoes can be judged in the same way, by the ACK that carries them.
+ECN echoes can be classified in the same way, by the ACK that carries them.
 
-* `persist_rounds`: k times the smallest RTT shows a queue only if all RTTs were as large for so many smoothed
-  round trips: a "temporal threshold".
-
-Windows are kept in two buckets of half their length.
-
-ACKs without an RTT sample leave the last one standing, and before the first there is the kernel's smoothed
-RTT. Where not even that is known, a loss is congestion.
+Time windows are kept in two buckets of half their length. ACKs without an RTT sample keep the previous one;
+before the first sample the kernel's smoothed RTT is used. If that is also unknown, a loss is congestion.
 
 Source: for the Spike scheme S. Cen, P. C. Cosman, G. M. Voelker, "End-to-end differentiation of congestion
 and wireless losses", IEEE/ACM Transactions on Networking 11(5), 2003.
@@ -60,36 +56,36 @@ NO_LOSS: Final = 0
 SPARED_LOSS: Final = 1
 """No evidence of congestion."""
 REMEMBERED: Final = 2
-"""Congestion: a loss before showed inflation."""
+"""Congestion: an earlier loss showed an inflated RTT."""
 INFLATED: Final = 3
-"""Congestion: the RTT is k times the smallest."""
+"""Congestion: the RTT is at least k times the minimum."""
 QUEUE: Final = 4
 """Congestion: the smoothed RTT is high in the flow's own range."""
 
 RANGE_US: Final = 10_000_000
-"""Window of the largest smoothed RTT [us]; CUBIC fills a queue more often, on most paths."""
+"""Window of the maximum smoothed RTT [us]; on most paths CUBIC fills the queue more often than that."""
 NOISE_DIVISOR: Final = 8
 NOISE_US: Final = 1_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Inflation(Part):
-    """Registers and lines that watch the RTT; it goes in front of the loss episodes.
+    """Registers and lines that track the RTT; the part goes before the loss episodes.
 
     Attributes:
         rtt_us: Reported: last RTT sample [us].
-        min_rtt_us: Reported: the smallest RTT that it is compared with [us].
-        rtt_rise_us: Reported: absolute variation, `rtt_us - min_rtt_us` [us].
-        rtt_rise_permille: Reported: relative variation, in thousandths of `min_rtt_us`.
+        min_rtt_us: Reported: the minimum RTT that it is compared with [us].
+        rtt_rise_us: Reported: absolute rise, `rtt_us - min_rtt_us` [us].
+        rtt_rise_permille: Reported: relative rise, in thousandths of `min_rtt_us`.
         inflated: Reported: 1 if the RTT was inflated at the report.
-        loss_rtt_us: Reported: RTT that the last loss was judged by [us].
+        loss_rtt_us: Reported: RTT by which the last loss was classified [us].
         loss_reason: Reported: verdict on the last loss since the last report, NO_LOSS to QUEUE.
         k_permille: The threshold k, in thousandths.
         memory_us: See the module [us].
         window_us: See the module [us].
         queue_permille: See the module.
         persist_rounds: See the module.
-        inflated_since_us: When the RTT became k times the smallest and stayed so; 0: it is not.
+        inflated_since_us: Time since which the RTT has been at least k times the minimum; 0: it is not.
     """
 
     rtt_us: Register
@@ -117,14 +113,14 @@ class Inflation(Part):
     persist: Block
 
     def evidence(self) -> Evidence:
-        """Return the judgement of losses, for `loss_episodes(evidence=...)`."""
+        """Return the classification of losses, for `loss_episodes(evidence=...)`."""
         return self._evidence((Ack.lost_pkts_sample > 0) | Flow.was_timeout)
 
     def evidence_of_marks(self, also: Flag) -> Evidence:
-        """Return the judgement of ECN echoes; each loss is congestion.
+        """Return the classification of ECN echoes; every loss is congestion.
 
         Args:
-            also: What must hold besides for an echo to count.
+            also: Further condition for an echo to count.
         """
         evidence = self._evidence(Ack.ecn_bytes > 0)
         counts = (Ack.ecn_bytes > 0) & also & evidence.congestion
@@ -163,7 +159,7 @@ class Inflation(Part):
         )
 
     def report(self, tells: Flag) -> Block:
-        """Return the block that completes a report; it goes in front of `when`, which is `tells`, too."""
+        """Return the block that completes a report; it goes before `when`, and takes the same condition."""
         return on(
             tells,
             self._baseline(),
@@ -227,19 +223,19 @@ def inflation(k_permille: int) -> Inflation:
 def _relearn(
     name: str, wanted: Flag, half_us: Num | int, registers: tuple[Register, Register, Register], newer: Num
 ) -> Block:
-    """Return the block that keeps an extreme value of a window in two buckets.
+    """Return the block that tracks the extreme value of a time window in two buckets.
 
     Args:
-        name: For the names of intermediate results.
-        wanted: Whether to do it.
+        name: Prefix of the names of intermediate results.
+        wanted: Condition for tracking.
         half_us: Length of a bucket [us].
-        registers: When the newer bucket began, the value in it, and the value in the one before.
-        newer: What the newer bucket is to hold behind this ACK.
+        registers: Start of the newer bucket, the value in it, and the value in the older bucket.
+        newer: New value of the newer bucket after this ACK.
     """
     began_us, bucket, old_bucket = registers
     length_us = let(half_us, f"{name}_half_us")
     turn = let(Ack.now >= began_us + length_us, f"{name}_turn")
-    stale = let(Ack.now >= began_us + 2 * length_us, f"{name}_stale")  # both: nothing came for long
+    stale = let(Ack.now >= began_us + 2 * length_us, f"{name}_stale")  # both buckets are stale
     empty = bucket.initial
     return on(
         wanted,

@@ -1,17 +1,17 @@
-"""CUBIC with in-band telemetry: losses on wireless links do not count, and free room decides the growth.
+"""CUBIC with in-band telemetry: losses on wireless links do not count, and growth depends on the free room.
 
-    a loss, telemetry says   wireless_loss="keep" (New L1)   "mild" (New L2)   "cubic"
+    loss, by telemetry       wireless_loss="keep" (New L1)   "mild" (New L2)   "cubic"
       wireless               window stays                    * wireless_beta   * beta
       congestion             * beta                          * beta            * beta
-      nothing, or it is old  * beta                          * beta            * beta
+      unknown, or stale      * beta                          * beta            * beta
 
     below the threshold      increment=0: slow start; 1 to 3: equation (1) of the paper
 
-Everything else is CUBIC, from the same code. Where ACKs bring echoes of the path, the fold program judges
-each loss by them (`echoes.py`), and finds the room to grow (`additive.py`). Else summaries do: what one says
-is decided in Python (`int_summary.py`), every 10 ms, and holds in the fold program until it is stale
-(`wireless.py`). What was done for a loss before its summary came is corrected, both ways (`hindsight.py`).
-ECN echoes and full queues of this host are always congestion.
+Everything else is CUBIC, from the same code. If ACKs carry echoes of the path, the fold program uses them to
+classify each loss (`echoes.py`) and to find the room to grow (`additive.py`). Otherwise it relies on
+summaries: Python evaluates them every 10 ms (`int_summary.py`), and the result applies in the fold program
+until it is stale (`wireless.py`). The reaction to a loss whose summary comes later is corrected, in both
+directions (`hindsight.py`). ECN echoes and full queues on this host are always congestion.
 
 Sources: R. V. Bhat, J. Haxhibeqiri, I. Moerman, J. Hoebeke, "Adaptive Transport Layer Protocols using In-band
 Network Telemetry and eBPF", section VI-A and table I; RFC 9438.
@@ -19,12 +19,12 @@ Network Telemetry and eBPF", section VI-A and table I; RFC 9438.
 Parameters: those of `cubic.py`; `wireless_loss` and `increment`, above; `wireless_beta` (0.95, table I). The
 paper does not name these: `stale_ms` (1000), `full_ratio` (0.9), `period_rtts` (4), see `int_summary.py`.
 
-Deviations: those of `cubic.py` and `int_summary.py`. The paper says nothing of losses that are seen before
-telemetry tells their cause, of timeouts, of ECN, and of W_max behind a mild reduction: see `wireless.py`. The
-factor of a mild reduction is in K, but alpha, which is about fairness to flows that answer congestion, stays
-that of `beta`.
+Deviations: those of `cubic.py` and `int_summary.py`. The paper does not cover losses that are seen before
+telemetry shows their cause, timeouts, ECN, and W_max after a mild reduction: see `wireless.py`. K accounts
+for the factor of a mild reduction. alpha stays that of `beta`, since it is about fairness to flows that
+answer congestion.
 
-Limits, and how the growth was studied: `docs/int-cubic.md`.
+For limits, and for a study of the growth, see `docs/int-cubic.md`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _also(verdict: Verdict) -> list[Any]:
 
 
 class IntCubicFold(FoldProgram):
-    """CUBIC's program, with the judgement of losses and the growth that telemetry decides."""
+    """CUBIC's program, with losses classified by telemetry and growth set by it."""
 
     acked = total(Ack.bytes_acked)
     srtt_us = field(volatile=False)
@@ -94,7 +94,7 @@ class IntCubicFold(FoldProgram):
 
 
 class IntReport(CubicReport, Protocol):
-    """What a report says; see the parts of `IntCubicFold`."""
+    """The fields of a report; see the parts of `IntCubicFold`."""
 
     srtt_us: int
     cuts: int
@@ -109,44 +109,50 @@ WIRELESS_BETA: Final = 0.95
 STALE_MS: Final = 1000.0
 
 INT_SUMMARY: Final = "int_summary"
-"""Kind of the telemetry that is listened to."""
+"""Kind of telemetry that the algorithm uses."""
 INTERVAL_US: Final = 10_000
-"""Interval of a summary that does not say it [us]: the sink's default."""
+"""Interval of a summary that does not state it [us]: the sink's default."""
 LONGEST_INTERVAL_US: Final = 100_000
-"""An interval that is longer has a pause of the flow in it: it is not how long telemetry takes [us]."""
+"""A longer interval includes a pause of the flow, so it does not show the delay of telemetry [us]."""
 
 
 @register("int_cubic")
 class IntCubic(CubicControl):
-    """CUBIC New L1 and L2, and the growth of equation (1); see the module."""
+    """CUBIC New L1 and L2, with the growth of equation (1); see the module."""
 
     program = IntCubicFold
     report_ms = regular_reports(REPORT_MS)
     wireless_loss = Param(
         "keep",
         choices=("cubic", "keep", "mild"),
-        doc="a loss that telemetry calls wireless: as any (cubic), window kept (L1), mild reduction (L2)",
+        doc="reaction to a wireless loss: cubic as to any loss, keep (L1) none, mild (L2) a mild reduction",
     )
     wireless_beta = Param(
-        WIRELESS_BETA, min=0.5, max=0.99, doc="window behind a mild reduction, as part of that before"
+        WIRELESS_BETA,
+        min=0.5,
+        max=0.99,
+        doc="window after a mild reduction, as a fraction of the window before it",
     )
     increment = Param(
-        0, min=0, max=3, doc="increment of equation (1) below the threshold; 0: slow start as in CUBIC"
+        0,
+        min=0,
+        max=3,
+        doc="increment of equation (1), for growth below the threshold; 0: slow start as in CUBIC",
     )
     stale_ms = Param(
-        STALE_MS, min=10.0, max=60_000.0, unit="ms", doc="telemetry that is older counts as none: plain CUBIC"
+        STALE_MS,
+        min=10.0,
+        max=60_000.0,
+        unit="ms",
+        doc="maximum age of telemetry; with older telemetry the flow is plain CUBIC",
     )
-    full_ratio = Param(0.9, min=0.1, max=1.0, doc="how much of a queue is in use when it counts as full")
+    full_ratio = Param(0.9, min=0.1, max=1.0, doc="fraction of a queue in use from which it counts as full")
     period_rtts = Param(
-        4.0,
-        min=0.5,
-        max=100.0,
-        unit="rounds",
-        doc="period of equation (1), in rounds (`additive.py`)",
+        4.0, min=0.5, max=100.0, unit="rounds", doc="period of equation (1), in rounds (`additive.py`)"
     )
 
     def on_create(self, info: FlowInfo) -> None:
-        """Begin without telemetry: as plain CUBIC."""
+        """Start without telemetry, as plain CUBIC."""
         self._hindsight = Hindsight()
         self._cuts = 0
         self._srtt_us = 0
@@ -155,7 +161,7 @@ class IntCubic(CubicControl):
         super().on_create(info)
 
     def on_report(self, report: IntReport) -> None:
-        """Answer as CUBIC does; remember reductions, which telemetry may find wrong."""
+        """Answer as CUBIC does; remember reductions, which later telemetry may show to be wrong."""
         self._seen_us = max(self._seen_us, report.now_us)
         self._srtt_us = report.srtt_us
         self._cuts = report.cuts
@@ -172,7 +178,7 @@ class IntCubic(CubicControl):
         super().on_report(report)
 
     def on_telemetry(self, sample: Sample) -> None:
-        """Say what losses are from now on, correct what was done before, and how much room there is."""
+        """Set what losses mean from now on and how much room there is; correct earlier reactions."""
         if sample.kind != INT_SUMMARY or not self._is_ours(sample.body.flow):
             return
         summary = sample.body
@@ -193,7 +199,7 @@ class IntCubic(CubicControl):
         self.flow.set(**registers)
 
     def on_telemetry_lost(self, kind: str, sender: str) -> None:
-        """Be plain CUBIC from now on; timeouts of data that was sent before are judged as before."""
+        """Become plain CUBIC; timeouts of data sent earlier are still classified by the last telemetry."""
         if kind == INT_SUMMARY:
             self._spare_until_us = min(self._spare_until_us, self._seen_us + 1)
             self.flow.set(spare_until_us=self._spare_until_us, additive_until_us=0)
@@ -216,7 +222,7 @@ class IntCubic(CubicControl):
         return registers
 
     def _is_ours(self, flow: Any) -> bool:
-        """Return whether a summary is of our data; ACKs that carry telemetry have one, too."""
+        """Return whether a summary is about this flow's data; ACKs with telemetry have summaries as well."""
         info = self.flow.info
         if (flow.src_port, flow.dst_port) != (info.src_port, info.dst_port):
             return False
@@ -238,6 +244,6 @@ class IntCubic(CubicControl):
         }
 
     def _mild_k_us(self, report: IntReport) -> int:
-        """Return K behind a mild reduction [us]; it is as without telemetry but for the factor."""
+        """Return K after a mild reduction [us]; only the factor differs from CUBIC's."""
         cwnd_epoch_bytes = max(report.mild_prior_bytes * self.wireless_beta, 2 * report.mss_bytes)
         return self.k_us(report.mild_w_max_bytes, cwnd_epoch_bytes, report.mss_bytes)

@@ -1,27 +1,27 @@
-"""What a summary of in-band telemetry means for a congestion control: are losses congestion, is there room?
+"""Interpretation of a summary of in-band telemetry for congestion control: cause of losses, and free room.
 
 Pure functions of a summary (`telemetry.schema.IntSummary`), of which any field may be missing (None).
 
-Where a loss comes from (Bhat et al., section VI-A: "based on the flow packet loss ratio and the available
-queue capacity"), first line that holds:
+The cause of a loss (Bhat et al., section VI-A: "based on the flow packet loss ratio and the available
+queue capacity"); the first matching line applies:
 
-| the summary says | verdict |
+| summary | verdict |
 | --- | --- |
 | `loss_cause` is `overflow` or `mixed` | OVERFLOW |
-| `loss_cause` is `wireless`, and every hop tells of its queue | WIRELESS |
+| `loss_cause` is `wireless`, and every hop reports its queue | WIRELESS |
 | a queue is full to `full_ratio` or more | FULL |
-| every hop tells of its queue, there is a hop, and nothing was lost nobody knows where | CALM |
+| every hop reports its queue, there is a hop, and no loss has an unknown place | CALM |
 | otherwise | UNKNOWN |
 
 Growth, equation (1): cwnd += available_queue_capacity * increment / (arrival_rate * flow_count) on every ACK.
-The paper gives no units. Here capacity is in packets and the arrival rate in packets a period, so that the
-quotient is a number: segments that each acknowledged segment adds, where slow start adds one. With a period
-T, a flow that is alone then grows by the whole free room in T / increment: its window is W' = ACKs/s * free *
-increment / (arrivals/s * T) = free * increment / T, whatever the rates are.
+The paper gives no units. Here capacity is in packets and the arrival rate in packets per period, so the
+quotient has no unit: it is the number of segments added per acknowledged segment, which is one in slow start.
+With a period T, a single flow then grows by the whole free room in T / increment: its window is W' = ACKs/s *
+free * increment / (arrivals/s * T) = free * increment / T, at any rate.
 
 Source: R. V. Bhat, J. Haxhibeqiri, I. Moerman, J. Hoebeke, "Adaptive Transport Layer Protocols using In-band
 Network Telemetry and eBPF", section VI-A. Deviations: the units, above; of several hops the tightest counts,
-where the paper says "intermediate nodes"; limits as of `Room`.
+where the paper says "intermediate nodes"; the limits of `Room`.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ import dataclasses
 from typing import Any, Final
 
 UNKNOWN: Final = 0
-"""Nothing can be said: losses are congestion."""
+"""Unknown: losses count as congestion."""
 CALM: Final = 1
-"""No queue is full, and nothing was lost, or nobody says why."""
+"""No queue is full, and no loss has an unknown cause."""
 WIRELESS: Final = 2
-"""What was lost was lost on a link, with room in all queues."""
+"""The losses were on a link, with room in all queues."""
 FULL: Final = 3
-"""A queue is nearly full: the next loss will be congestion."""
+"""A queue is nearly full: the next loss counts as congestion."""
 OVERFLOW: Final = 4
-"""Something was lost in a full queue."""
+"""A full queue dropped packets."""
 
 SPARES: Final = frozenset({CALM, WIRELESS})
-"""Verdicts under which losses are no congestion."""
+"""Verdicts with which losses do not count as congestion."""
 
 MAX_GROWTH: Final = 100.0
-"""Most segments that an acknowledged one adds, where next to nothing arrives; the room bounds it sooner."""
+"""Maximum growth per acknowledged segment, for tiny arrival rates; usually the room limits it earlier."""
 
 
 def verdict_of(summary: Any, full_ratio: float) -> int:
-    """Return what losses of a flow are, UNKNOWN to OVERFLOW.
+    """Return the verdict on a flow's losses, UNKNOWN to OVERFLOW.
 
     Args:
         summary: The summary.
-        full_ratio: How much of a queue is in use when it counts as full.
+        full_ratio: Fraction of a queue in use from which it counts as full.
     """
     if summary.loss_cause in ("overflow", "mixed"):
         return OVERFLOW
     uses = [_use_of(hop) for hop in summary.hops]
     if summary.has_silent_hop or summary.lost_unknown_pkts:
-        uses.append(None)  # of a queue that nobody tells of
+        uses.append(None)  # a hop that does not report its queue
     if summary.loss_cause == "wireless" and None not in uses:
         return WIRELESS
     if any(use is not None and use >= full_ratio for use in uses):
@@ -67,7 +67,7 @@ def verdict_of(summary: Any, full_ratio: float) -> int:
 
 
 def _use_of(hop: Any) -> float | None:
-    """Return how much of a hop's queue is in use, 0 to 1; None if it does not tell."""
+    """Return the fraction of a hop's queue that is in use, 0 to 1; None if the hop does not report it."""
     if hop.queue_is_unlimited:
         return 0.0
     for depth, free in (
@@ -81,11 +81,11 @@ def _use_of(hop: Any) -> float | None:
 
 @dataclasses.dataclass(frozen=True)
 class Room:
-    """What equation (1) makes of a summary.
+    """The room to grow by equation (1).
 
     Attributes:
-        growth: Segments that an acknowledged one adds, at increment 1; 0 to MAX_GROWTH.
-        share_bytes: Free room of the tightest hop, by its flows [bytes]: the most to grow in a round.
+        growth: Segments per acknowledged segment at increment 1; 0 to MAX_GROWTH.
+        share_bytes: Free room of the tightest hop, divided by its flows [bytes]: maximum growth per round.
     """
 
     growth: float
@@ -93,12 +93,12 @@ class Room:
 
 
 def room_of(summary: Any, period_s: float, mss_bytes: int) -> Room | None:
-    """Return the room of the hop that allows the least growth, or None if no hop says all that it takes.
+    """Return the room at the hop that allows the least growth; None if no hop reports all that it needs.
 
     Args:
         summary: The summary.
-        period_s: Time that arrivals are counted over [s], > 0.
-        mss_bytes: Segment size, for queues that are counted in bytes [bytes], > 0.
+        period_s: Period over which arrivals are counted [s], > 0.
+        mss_bytes: Segment size, for queues counted in bytes [bytes], > 0.
     """
     rooms = [room for hop in summary.hops if (room := _room(hop, period_s, mss_bytes)) is not None]
     return min(rooms, key=lambda room: room.growth, default=None)
@@ -110,7 +110,7 @@ def _room(hop: Any, period_s: float, mss_bytes: int) -> Room | None:
         free_pkts = hop.queue_free_bytes / mss_bytes
     if free_pkts is None or hop.arrival_pkts_per_s is None or hop.flow_count is None:
         return None
-    flows = max(1, hop.flow_count)  # ours is there, whatever the node has counted
+    flows = max(1, hop.flow_count)  # this flow counts even if the node has not seen it
     arrived_pkts = hop.arrival_pkts_per_s * period_s * flows
     growth = min(MAX_GROWTH, free_pkts / arrived_pkts) if arrived_pkts > 0 else MAX_GROWTH
     return Room(growth, mss_bytes * free_pkts / flows)

@@ -1,24 +1,27 @@
-"""Loss-tolerant CUBIC: CUBIC, until losses at RTTs without a queue say that the path loses at random.
+"""Loss-tolerant CUBIC: like CUBIC, unless losses at RTTs without a queue show that the path loses at random.
 
     loss, RTT high in the flow's own range, or too many at once --> congestion: as CUBIC
     loss, RTT low -------------------------------------------> spared: window, threshold and curve stay
     two of these --------------------------------------------> tolerant for 4 s from the last one
 
 A tolerant flow reduces to what the path carries, grows only while the RTT is low, and is paced: it fills the
-path with hardly a queue. `tolerance.py` has the rules. Without low losses every window is that of `cubic`.
+path almost without a queue. `tolerance.py` has the rules. Without low losses every window equals that of
+`cubic`.
 
-It is what became of `flex_cubic`, whose threshold of twice the smallest RTT cannot be reached in buffers
-below one BDP. This one is relative to the queue that the flow has seen; `docs/flex-cubic.md` compares them.
+It is the successor of `flex_cubic`, whose threshold of twice the minimum RTT cannot be reached in buffers
+below one BDP. Here the threshold is relative to the queue that the flow has seen; `docs/flex-cubic.md`
+compares the two.
 
 Sources: RFC 9438, and those of `tolerance.py`; the idea of sparing losses by the RTT is from P. P. P. Filho,
 M. R. N. Ribeiro, M. Martinello, G. F. Miguel, "Flex-Cubic: A Runtime-Adaptive Loss-Tolerant TCP Cubic".
 
-Parameters: those of `cubic.py`; `memory_ms` (4 s): how long a flow is tolerant after a low loss; 0: never.
+Parameters: those of `cubic.py`; `memory_ms` (4 s), the time that a flow stays tolerant after a low loss; 0:
+none.
 
 Deviations: those of `cubic.py`.
 
-Limits: buffers of a few packets cannot be told from no queue at all, so that drops there make the flow
-tolerant; RTTs that jump for other reasons make it CUBIC.
+Limits: a buffer of a few packets looks like no queue at all, so that drops there make the flow tolerant. If
+RTTs vary for other reasons, the flow behaves like CUBIC.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ def _also(verdict: Verdict) -> list[Statement]:
 
 
 class LtCubicFold(FoldProgram):
-    """CUBIC's program, the evidence in front of it, and what tolerance does behind."""
+    """CUBIC's program, with the evidence before it and the tolerant behaviour after it."""
 
     acked = total(Ack.bytes_acked)
     cubic = _cubic
@@ -81,7 +84,7 @@ class LtCubic(CubicControl):
         min=0.0,
         max=60_000.0,
         unit="ms",
-        doc="how long a low loss makes the flow tolerant; 0: never",
+        doc="time that a flow stays tolerant after a low loss; 0: never tolerant",
     )
 
     def registers(self, mss_bytes: int) -> dict[str, int]:
@@ -89,5 +92,5 @@ class LtCubic(CubicControl):
         return super().registers(mss_bytes) | {"memory_us": round(1000 * self.memory_ms)}
 
     def window_left_bytes(self, report: Any) -> float:
-        """Return what a reduction left of the window [bytes]."""
+        """Return the window that a reduction left [bytes]."""
         return float(min(report.reduced_to_bytes, report.prior_bytes))

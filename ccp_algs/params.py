@@ -1,13 +1,13 @@
-"""Parameters of algorithms: declared once, checked always, and changed while flows run.
+"""Parameters of algorithms: declared once, checked on every assignment, and changeable while flows run.
 
     class Vegas(Algorithm):
         alpha_pkts = Param(2, min=1, max=100, unit="segments", doc="lower bound of the queue")
 
-    Vegas.alpha_pkts = 3          # all flows, those that run already included
+    Vegas.alpha_pkts = 3          # all flows, running ones included
     vegas.alpha_pkts = 4          # one flow
-    set_params(Vegas, {"alpha_pkts": "5"})   # by name, from text: what the command line and notebooks use
+    set_params(Vegas, {"alpha_pkts": "5"})   # by name, from text, as the command line and notebooks do
 
-`Vegas.alpha_pkts` and `vegas.alpha_pkts` read the value that holds there. The type is that of the default:
+`Vegas.alpha_pkts` and `vegas.alpha_pkts` read the current value. A parameter has the type of its default:
 bool, int, float or str.
 """
 
@@ -32,28 +32,28 @@ _changes = 0
 
 
 def changes() -> int:
-    """Return how often any parameter was set in this process: the number of the last change."""
+    """Return the number of the last change of any parameter in this process."""
     return _changes
 
 
 class Settings:
-    """Collects which parameters are set in this process, by whatever thread, from its making on."""
+    """Collects the changes of parameters in this process, made by any thread since its creation."""
 
     def __init__(self) -> None:
-        """Begin."""
+        """Start collecting."""
         self._settings: deque[tuple[int, object, str]] = deque()
         _all_settings.add(self)
 
     def __bool__(self) -> bool:
-        """Return whether there is something to take."""
+        """Return whether there are changes to take."""
         return bool(self._settings)
 
     def note(self, change: int, target: object, name: str) -> None:
-        """Take note of a setting."""
+        """Record a change."""
         self._settings.append((change, target, name))
 
     def take(self) -> Iterator[tuple[int, object, str]]:
-        """Yield, once each: the number of a change, the instance or class that it was made for, the name."""
+        """Yield each change once: its number, the instance or class changed, the parameter's name."""
         while self._settings:
             yield self._settings.popleft()
 
@@ -65,13 +65,13 @@ class Param(Generic[T]):
     """One parameter of an algorithm class.
 
     Attributes:
-        name: Attribute it was assigned to.
-        default: Value unless set; its type is the parameter's type.
-        min: Smallest value allowed, inclusive; None = no bound.
-        max: Largest value allowed, inclusive; None = no bound.
-        choices: The only values allowed; empty = any.
+        name: Name of the class attribute.
+        default: Initial value; its type is the parameter's type.
+        min: Minimum, inclusive; None: no bound.
+        max: Maximum, inclusive; None: no bound.
+        choices: The only values allowed; empty: any.
         unit: Unit of the value, empty if dimensionless.
-        doc: One sentence on what it does.
+        doc: One phrase that says what it sets.
     """
 
     def __init__(
@@ -87,7 +87,8 @@ class Param(Generic[T]):
         """Declare the parameter.
 
         Raises:
-            ParamError: `param.wrong_type` or `param.out_of_range`, if the default breaks its own rules.
+            ParamError: `param.wrong_type` or `param.out_of_range`, if the default violates the bounds or
+            choices.
         """
         self.name = "?"
         self.owner = "?"
@@ -101,12 +102,12 @@ class Param(Generic[T]):
         self.check(default)
 
     def __set_name__(self, owner: type, name: str) -> None:
-        """Learn the name that the class body gives it."""
+        """Take the name of the class attribute."""
         self.name = name
         self.owner = owner.__name__
 
     def __get__(self, instance: object | None, owner: type) -> T:
-        """Return the value that holds for this instance, or for the class."""
+        """Return the current value for this instance, or for the class."""
         if instance is not None:
             own = instance.__dict__.get(self.name, self)
             if own is not self:
@@ -121,24 +122,24 @@ class Param(Generic[T]):
         """Set it for one flow.
 
         Raises:
-            ParamError: As `check`.
+            ParamError: As for `check`.
         """
         self.put(instance, self.check(value, type(instance)))
 
     def is_set(self, cls: type) -> bool:
-        """Return whether it was set for `cls` or a class that this is derived from."""
+        """Return whether it was set for `cls` or one of its base classes."""
         return any(base in self._by_class for base in cls.__mro__)
 
     def set_for_class(self, cls: type, value: T) -> None:
-        """Set it for `cls` and classes derived from it, unless these or single flows have set their own.
+        """Set it for `cls` and its subclasses. Subclasses and flows with values of their own keep them.
 
         Raises:
-            ParamError: As `check`.
+            ParamError: As for `check`.
         """
         self.put(cls, self.check(value, cls))
 
     def put(self, target: object, checked: T) -> None:
-        """Set it for a class or an instance, to a value that `check` or `parse` returned."""
+        """Set it for a class or an instance, to a value returned by `check` or `parse`."""
         if isinstance(target, type):
             self._by_class[target] = checked
         else:
@@ -150,11 +151,11 @@ class Param(Generic[T]):
 
         Args:
             value: The value.
-            cls: Whose parameter it is, for the error: a class derived from the one that declares it.
+            cls: Class to name in the error, if it is a subclass of the one that declares the parameter.
 
         Raises:
-            ParamError: `param.wrong_type` if it is of another type (an int passes for a float, nothing else
-                does), `param.out_of_range` if it is outside the bounds, not among the choices, or not finite.
+            ParamError: `param.wrong_type` if it has another type (only an int is accepted for a float),
+                `param.out_of_range` if it is outside the bounds, not among the choices, or not finite.
         """
         checked = self._typed(value, cls)
         if isinstance(checked, float) and not math.isfinite(checked):
@@ -171,10 +172,10 @@ class Param(Generic[T]):
         return checked
 
     def parse(self, text: str, cls: type | None = None) -> T:
-        """Return the value that `text` spells, as the command line gives it; `cls` as in `check`.
+        """Parse `text` as given on the command line; `cls` as for `check`.
 
         Raises:
-            ParamError: `param.wrong_type` if it does not spell one, else as `check`.
+            ParamError: `param.wrong_type` if the text is not a value of the type, else as for `check`.
         """
         kind = type(self.default)
         try:
@@ -184,16 +185,12 @@ class Param(Generic[T]):
                 return self.check(text.lower() in _TRUE, cls)
             return self.check(kind(text), cls)
         except ValueError:
-            fix = (
-                "write true or false"
-                if kind is bool
-                else f"write {kind.__name__}, for example {self.default}"
-            )
-            why = f"it does not spell {_article(kind)}"
+            fix = "write true or false" if kind is bool else f"write a value such as {self.default}"
+            why = f"it is not {_article(kind)}"
             raise self._refuse(cls, "param.wrong_type", text, why, fix) from None
 
     def range(self) -> str:
-        """Return the bounds for people, for example `0.1 <= beta <= 1.0`."""
+        """Return the bounds as text, for example `0.1 <= beta <= 1.0`."""
         low = "" if self.min is None else f"{self.min} <= "
         high = "" if self.max is None else f" <= {self.max}"
         return f"{low}{self.name}{high}" + (f" [{self.unit}]" if self.unit else "")
@@ -212,7 +209,7 @@ class Param(Generic[T]):
         elif kind is float and not isinstance(value, bool | str) and hasattr(value, "__float__"):
             typed = float(value)
         elif not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-            why = f"it takes {_article(kind)}, not {_article(type(value))}"
+            why = f"expected {_article(kind)}, got {_article(type(value))}"
             raise self._refuse(cls, "param.wrong_type", value, why)
         return typed  # type: ignore[no-any-return]
 
@@ -232,7 +229,7 @@ def _article(kind: type) -> str:
 
 
 class ParamMeta(type):
-    """Metaclass that lets `Class.param = value` set a parameter for all flows instead of replacing it."""
+    """Metaclass that makes `Class.param = value` set a parameter for all flows instead of replacing it."""
 
     def __setattr__(cls, name: str, value: object) -> None:
         """Set a parameter class-wide; everything else as usual."""
@@ -244,7 +241,7 @@ class ParamMeta(type):
 
 
 def find_param(cls: type, name: str) -> Param[Any] | None:
-    """Return the parameter `name` of a class, its own or an inherited one; None if it has none."""
+    """Return the parameter `name` of a class or its bases; None if there is none."""
     for base in cls.__mro__:
         if name in base.__dict__:
             found = base.__dict__[name]
@@ -260,15 +257,15 @@ def params_of(cls: type) -> dict[str, Param[Any]]:
 
 
 def set_params(target: object, values: Mapping[str, object]) -> None:
-    """Set parameters by name: for all flows if `target` is a class, for one if it is an instance.
+    """Set parameters by name: for all flows if `target` is a class, for one flow if it is an instance.
 
     Args:
         target: Algorithm class or instance.
-        values: Value by parameter name; text is parsed. Nothing is set unless all are right.
+        values: Value by parameter name; text is parsed. If one is wrong, none is set.
 
     Raises:
         ParamError: `param.unknown`, `param.wrong_type` or `param.out_of_range`.
-        Several: If more than one is wrong.
+        Several: If several are wrong.
     """
     cls = target if isinstance(target, type) else type(target)
     for name, value in checked_params(cls, values).items():
@@ -276,15 +273,15 @@ def set_params(target: object, values: Mapping[str, object]) -> None:
 
 
 def checked_params(cls: type, values: Mapping[str, object]) -> dict[str, object]:
-    """Return values in the types of the parameters of a class.
+    """Return values converted to the types of a class's parameters.
 
     Args:
         cls: Algorithm class.
         values: Value by parameter name; text is parsed.
 
     Raises:
-        ParamError: As `set_params`.
-        Several: Likewise.
+        ParamError: As for `set_params`.
+        Several: As for `set_params`.
     """
     known = params_of(cls)
     checked: dict[str, object] = {}

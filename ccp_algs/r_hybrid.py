@@ -1,44 +1,46 @@
-"""R-Hybrid: DCTCP while the bottleneck is ours alone, CUBIC or BBR while it is not, as the receiver decides.
+"""R-Hybrid: DCTCP while the host has the bottleneck to itself, CUBIC or BBR while it is shared.
 
     SHARED: cubic or bbr3  --- decision SINGLE_OWNER, and the flow has ECN ---> SINGLE_OWNER: dctcp
            ^                                                                          |
            +------- decision SHARED, or no decision for `stale_ms` (fail-safe) -------+
 
-The receiver's detector (`telemetry/regime`) decides for a path; a flow follows the decisions on its own path,
-in the direction in which it sends. A switch changes the fold program of the live flow, and nothing of any
-other flow. The programs are those of `cubic.py`, `bbr3.py` and `dctcp.py`, and so are the classes that answer
-their reports. A flow without ECN never becomes DCTCP: ECN is agreed on when the connection is set up, so
-sockets ask for it then (`needs_ecn`).
+The receiver's detector (`telemetry/regime`) decides about a path; a flow follows the decisions about its own
+path, in the direction in which it sends. A switch replaces the fold program of the live flow and does not
+affect other flows. The fold programs are those of `cubic.py`, `bbr3.py` and `dctcp.py`, and so are the
+classes that answer their reports. A flow without ECN never becomes DCTCP. ECN is negotiated when the
+connection is set up, so sockets ask for it then (`needs_ecn`).
 
-What is handed over at a switch:
+State at a switch:
 
 | | `handover=carry` (default) | `handover=reset` |
 | --- | --- | --- |
 | window, data in flight | stay | stay |
-| slow-start threshold | stays, as last reported | is forgotten: slow start from the window there is |
-| W_max, K, alpha, BBR's model | begin anew | begin anew |
+| slow-start threshold | stays, as last reported | is reset: slow start from the present window |
+| W_max, K, alpha, BBR's model | are reset | are reset |
 
-BBR has no threshold; `carry` hands on the one before it. The paper says that a switch resets ssthresh. Linux
-does not: window and threshold belong to the socket and stay, what begins anew is the private state. So
-`carry` is what the paper's prototype did. It is also the safer one: behind a reset, slow start adds to what
-is in a queue already (`docs/r-hybrid.md` has figures).
+BBR has no threshold; `carry` passes on the one before it. The paper says that a switch resets ssthresh. Linux
+does not: window and threshold belong to the socket and stay, and only the private state is reset. So `carry`
+is what the paper's prototype did. It is also the safer one: after a reset, slow start adds to a queue that
+already exists (`docs/r-hybrid.md` has figures).
 
-ECN echoes in SHARED, where that is CUBIC, `shared_ecn`:
+`shared_ecn` sets the reaction to ECN echoes in SHARED, if that is CUBIC:
 
-* `abe` (default): as a loss, but the window keeps `ecn_beta` (0.85) of itself instead of 0.7: a mark comes
-  before the queue is full (RFC 8511, which has that number for CUBIC). Where the echo's RTT is less than a
-  millisecond above the smallest, `early_ecn_beta` (0.95): routers for the Internet mark later (CoDel's target
-  is 5 ms, RFC 8289; PIE's 15 ms, RFC 8033), and a switch's threshold for DCTCP that early leaves the link
-  idle behind a cut that is made for them.
-* `loss`: as a loss, by RFC 3168.
-* `queue`: only with an RTT of `rtt_multiplier` times the smallest (`inflation.py`); else it is spared.
-* `ignore`: never. It breaks RFC 3168 section 6.1.2, so use it only where the marks are known to be wrong.
+* `abe` (default): as to a loss, but the window keeps `ecn_beta` (0.85) of its size instead of 0.7, because a
+  mark comes before the queue is full (RFC 8511, which has this number for CUBIC). If the echo's RTT is less
+  than a millisecond above the minimum, the window keeps `early_ecn_beta` (0.95): Internet routers mark later
+  (CoDel's target is 5 ms, RFC 8289; PIE's 15 ms, RFC 8033), and with a switch's early threshold for DCTCP a
+  larger reduction would leave the link idle.
+* `loss`: as to a loss, by RFC 3168.
+* `queue`: only if the RTT is `rtt_multiplier` times the minimum (`inflation.py`); otherwise the echo is
+  spared.
+* `ignore`: none. This violates RFC 3168 section 6.1.2, so use it only if the marks are known to be wrong.
 
-With `probe_s` a flow that runs `cubic` or `dctcp` probes whose queue it is, while decisions hold and there is
-a queue (`share_probe.py`), and follows the echo rather than the decision until three probes had none.
+With `probe_s`, a flow that runs `cubic` or `dctcp` probes its share of the queue, while decisions arrive and
+there is a queue (`share_probe.py`). It follows the result rather than the decision until three probes gave no
+result.
 
-Events, with the flow: `regime:switched` (before, after, regime, reason), `regime:refused` (wanted, why; once
-a flow), `regime:fail_safe` (why), `regime:probed` (regime, share, reason).
+Events of a flow: `regime:switched` (before, after, regime, reason), `regime:refused` (wanted, why; once per
+flow), `regime:fail_safe` (why), `regime:probed` (regime, share, reason).
 
 Sources: K. Nguyen, "R-Hybrid: Fast Receiver-Driven Congestion Regime Detection for Adaptive Congestion
 Control Switching in AWS", sections 4.4 and 5.1; RFC 9438, RFC 8257, RFC 8511.
@@ -48,8 +50,8 @@ Parameters: `start` (shared; section 6 has it as the safe default), `shared` (cu
 `flex_cubic.py`), `single_rate_bytes_per_s` (0; section 4.4 has the line rate), `shared_pacing_ratio` (0),
 `probe_s` (0). CUBIC, BBR and DCTCP have the defaults of their classes.
 
-Deviations: those of `cubic.py`, `bbr3.py`, `dctcp.py` and `inflation.py`. The paper switches a whole host,
-this a flow.
+Deviations: those of `cubic.py`, `bbr3.py`, `dctcp.py` and `inflation.py`. The paper switches a whole host;
+here each flow is switched.
 """
 
 from __future__ import annotations
@@ -100,17 +102,17 @@ from ccp_algs.slow_start import hystart
 SINGLE_OWNER: Final = "SINGLE_OWNER"
 SHARED: Final = "SHARED"
 REGIME_DECISION: Final = "regime_decision"
-"""Kind of the telemetry that is listened to."""
+"""Kind of telemetry that the algorithm uses."""
 
 RTT_MULTIPLIER: Final = 2.0
 PROBING: Final = ("cubic", "dctcp")
 """Programs that can probe."""
 PROBES_KEPT: Final = 3
-"""For so many times the time between probes an echo stands."""
+"""The result of a probe applies for this many probe intervals."""
 ECN_BETA: Final = 0.85
-"""Window behind an ECN echo, as part of that before (RFC 8511 section 3.1, for CUBIC)."""
+"""Window after an ECN echo, as a fraction of the window before it (RFC 8511 section 3.1, for CUBIC)."""
 EARLY_ECN_BETA: Final = 0.95
-"""The same where the echo shows less than EARLY_QUEUE_US of queue."""
+"""The same if the echo's RTT shows less than EARLY_QUEUE_US of queueing delay."""
 EARLY_QUEUE_US: Final = 1_000
 
 
@@ -119,13 +121,13 @@ def _threshold(loss: Episodes) -> Register:
 
 
 def _paced(pace_permille: Register) -> Block:
-    """Return the block that paces at a part of the window a round trip, in thousandths."""
+    """Return the block that paces at a multiple of window per round trip, in thousandths."""
     rate_bytes_per_s = pace_permille * 1000 * Cwnd // Flow.srtt_us
     return on((pace_permille > 0) & (Flow.srtt_us > 0), Rate.set(rate_bytes_per_s))
 
 
 def _eased(loss: Episodes, kept_permille: Register, kept_early_permille: Register) -> Block:
-    """Return the block that keeps more of the window where an ECN echo, and no loss, reduced it."""
+    """Return the block that keeps more of the window if an ECN echo, and not a loss, reduced it."""
     by_echo = (loss.kind == CUT) & (Flow.ca_state == CWR) & (Flow.local_congestion == 0)
     has_rtt = Flow.rtt_sample_us > 0
     early = let(has_rtt & (Flow.rtt_sample_us < Flow.min_rtt_us + EARLY_QUEUE_US), "early")
@@ -141,14 +143,14 @@ def _eased(loss: Episodes, kept_permille: Register, kept_early_permille: Registe
 
 
 class DctcpProgram(DctcpFold):
-    """DCTCP that tells its threshold."""
+    """DCTCP that reports its threshold."""
 
     threshold_bytes = _threshold(DctcpFold.loss)
     probe = share_probe(DctcpFold.loss)
 
 
 class CubicProgram(CubicFold):
-    """CUBIC that keeps more of its window at an ECN echo, tells its threshold, and paces if asked to."""
+    """CUBIC that keeps more of its window at an ECN echo, reports its threshold, and can be paced."""
 
     ecn_kept_permille = control()
     ecn_kept_early_permille = control()
@@ -165,7 +167,7 @@ _ecn_counts = control()
 
 
 class MarksProgram(FoldProgram):
-    """The same, with ECN echoes judged by the RTT, or ignored."""
+    """CUBIC that classifies ECN echoes by the RTT, or ignores them."""
 
     acked = total(Ack.bytes_acked)
     cubic = _cubic
@@ -184,26 +186,26 @@ class MarksProgram(FoldProgram):
 
 
 class _Cubic(Cubic):
-    """CUBIC whose reports tell that it has started, the threshold, and that time goes on."""
+    """CUBIC that also reports its start, its threshold, and regularly."""
 
     report_ms = regular_reports(REPORT_MS)
 
     def registers(self, mss_bytes: int) -> dict[str, int]:
-        """Return those of CUBIC."""
+        """Return CUBIC's registers, with reports of the start enabled."""
         return super().registers(mss_bytes) | {"configured": 0}
 
     def window_left_bytes(self, report: Any) -> float:
-        """Return the threshold that the fold program chose: an ECN echo may cut less than a loss."""
+        """Return the threshold that the fold program chose: an ECN echo may reduce less than a loss."""
         return float(report.threshold_bytes)
 
 
 class _Dctcp(Dctcp):
-    """DCTCP, likewise."""
+    """DCTCP that also reports its start and regularly."""
 
     report_ms = regular_reports(REPORT_MS)
 
     def registers(self) -> dict[str, int]:
-        """Return those of DCTCP."""
+        """Return DCTCP's registers, with reports of the start enabled."""
         return super().registers() | {"configured": 0}
 
 
@@ -213,7 +215,7 @@ _CONTROLS: Final[dict[str, type[Algorithm]]] = {
     "cubic_marks": _Cubic,
     "bbr3": Bbr3,
 }
-"""Who answers the reports of a program."""
+"""The class that answers the reports of each program."""
 
 
 @register("r_hybrid")
@@ -228,37 +230,53 @@ class RHybrid(Algorithm):
     }
     needs_ecn = True
     start = Param(
-        "shared", choices=("shared", "single_owner"), doc="regime until a decision comes, or is missed"
+        "shared",
+        choices=("shared", "single_owner"),
+        doc="regime before the first decision arrives, or is found missing",
     )
-    shared = Param("cubic", choices=("cubic", "bbr3"), doc="congestion control of SHARED")
+    shared = Param("cubic", choices=("cubic", "bbr3"), doc="congestion control in the regime SHARED")
     stale_ms = Param(
-        1000.0, min=0.0, max=600_000.0, unit="ms", doc="SHARED so long after the last decision has expired"
+        1000.0,
+        min=0.0,
+        max=600_000.0,
+        unit="ms",
+        doc="time without a valid decision after which the flow returns to SHARED",
     )
     handover = Param(
-        "carry", choices=("carry", "reset"), doc="slow-start threshold at a switch: kept, or forgotten"
+        "carry", choices=("carry", "reset"), doc="slow-start threshold at a switch: kept (carry) or reset"
     )
     shared_ecn = Param(
         "abe",
         choices=("abe", "loss", "queue", "ignore"),
-        doc="ECN echoes for CUBIC: less than a loss (RFC 8511), as loss, only with an inflated RTT, or never",
+        doc="CUBIC on ECN echoes: reduces less than at a loss (abe), as at a loss, at an inflated RTT, never",
     )
     ecn_beta = Param(
-        ECN_BETA, min=0.7, max=0.95, doc="with shared_ecn=abe: window behind an echo, as part of that before"
+        ECN_BETA,
+        min=0.7,
+        max=0.95,
+        doc="with shared_ecn=abe: window after an ECN echo, as a fraction of the window before it",
     )
     early_ecn_beta = Param(
         EARLY_ECN_BETA,
         min=0.7,
         max=0.99,
-        doc="the same, if more, where its RTT is less than 1 ms above the smallest",
+        doc="as ecn_beta, for echoes with under 1 ms of queueing (used if larger)",
     )
     rtt_multiplier = Param(
-        RTT_MULTIPLIER, min=1.0, max=100.0, doc="with shared_ecn=queue: an RTT of so many minRTT is inflated"
+        RTT_MULTIPLIER,
+        min=1.0,
+        max=100.0,
+        doc="with shared_ecn=queue: an RTT above this multiple of minRTT counts as inflated",
     )
     single_rate_bytes_per_s = Param(
-        0, min=0, max=125_000_000_000, unit="bytes/s", doc="pacing in SINGLE_OWNER: the line rate; 0: none"
+        0,
+        min=0,
+        max=125_000_000_000,
+        unit="bytes/s",
+        doc="pacing rate in SINGLE_OWNER, usually the line rate; 0: no pacing",
     )
     shared_pacing_ratio = Param(
-        0.0, min=0.0, max=10.0, doc="pacing of CUBIC: so many windows a smoothed RTT; 0: none"
+        0.0, min=0.0, max=10.0, doc="pacing of CUBIC in SHARED, in windows per smoothed RTT; 0: no pacing"
     )
 
     probe_s = Param(
@@ -266,7 +284,7 @@ class RHybrid(Algorithm):
         min=0.0,
         max=3600.0,
         unit="s",
-        doc="so often the flow probes whose queue it is, and follows that; 0: never",
+        doc="interval between probes of the flow's share of the queue, which override decisions; 0: none",
     )
 
     _running: str
@@ -274,7 +292,7 @@ class RHybrid(Algorithm):
     _control: Algorithm
 
     def on_create(self, info: FlowInfo) -> None:
-        """Begin in the regime that is the start."""
+        """Start in the initial regime."""
         self._regime = SINGLE_OWNER if self.start == "single_owner" else SHARED
         self._sender = ""
         self._seen_us = 0
@@ -287,10 +305,10 @@ class RHybrid(Algorithm):
         self._begin(self._wanted())
 
     def on_report(self, report: Any) -> None:
-        """Hand the report to the control of its program; go to SHARED if nobody decides any more."""
+        """Pass the report to the running program's class; return to SHARED if decisions are missing."""
         self._seen_us = max(self._seen_us, report.now_us)
         if self._starting and report.event != STARTED and not report.missed:
-            return  # it lay in the queue since this program ran before
+            return  # an old report, from an earlier run of this program
         self._starting = False
         if self._running != "bbr3":
             self._threshold_bytes = report.threshold_bytes
@@ -304,7 +322,7 @@ class RHybrid(Algorithm):
             self._probe(report)
 
     def on_params(self, names: frozenset[str]) -> None:
-        """Use them at once."""
+        """Apply the changed parameters immediately."""
         self._configure()
         self._settle("parameter changed")
 
@@ -319,20 +337,20 @@ class RHybrid(Algorithm):
         self._settle(sample.body.reason or f"decision of {sample.sender}")
 
     def on_telemetry_lost(self, kind: str, sender: str) -> None:
-        """Begin to count: there is no decision any more that holds."""
+        """Start the fail-safe timer: the last decision has expired."""
         if kind == REGIME_DECISION and sender == self._sender and not self._silent:
             self._silent, self._silent_since_us = True, self._seen_us
             if self.stale_ms == 0:
                 self._fail_safe_if_due(self._seen_us)
 
     def _is_ours(self, decision: Any) -> bool:
-        """Return whether a decision is about data that we send; a host at the other end decides, too."""
+        """Return whether a decision is about data sent from here; the host at the other end also decides."""
         return decision.peer is None or _plain(decision.peer) == _plain(self.flow.info.src_addr)
 
     def _fail_safe_if_due(self, now_us: int) -> None:
         if self._holding == SHARED or now_us < self._silent_since_us + 1000 * self.stale_ms:
             return
-        what = f"{self._sender} is silent or gone" if self._sender else "nobody decided"
+        what = f"{self._sender} is silent or gone" if self._sender else "no decision received"
         why = f"{what}, for {self.stale_ms:g} ms"
         self.flow.tell("regime:fail_safe", why=why)
         self._regime, self._probed = SHARED, ""
@@ -340,21 +358,21 @@ class RHybrid(Algorithm):
 
     @property
     def _holding(self) -> str:
-        """The regime that the flow follows: what the last probe said, else what was decided."""
+        """The regime that the flow follows: the last probe's result, or else the decision."""
         return self._probed or self._regime
 
     def _probe(self, report: Any) -> None:
-        """Hear the echo of a probe, and plan the next one; what two of them do not repeat is forgotten."""
+        """Evaluate a probe and plan the next one; a result that is not confirmed expires."""
         every_us = round(1e6 * self.probe_s)
         share = self._prober.take(report)
         if share is not None:
             self._probed, self._probed_us = SINGLE_OWNER if share > ALONE else SHARED, report.now_us
-            why = f"share of the queue {share:.2f}, by a probe"
+            why = f"probe: share of the queue {share:.2f}"
             self.flow.tell("regime:probed", regime=self._probed, share=round(share, 3), reason=why)
             self._settle(why)
         elif self._probed and report.now_us > self._probed_us + PROBES_KEPT * every_us:
             self._probed = ""
-            self._settle("no probe for long")
+            self._settle("no recent probe gave a result")
         elif registers := self._prober.plan(report.now_us, every_us):
             self.flow.set(**registers)
 
@@ -362,20 +380,20 @@ class RHybrid(Algorithm):
         self.flow.set(rate_bytes_per_s=self._rate_bytes_per_s(), **self._registers())
 
     def _wanted(self) -> str:
-        """Return the program that regime, flow and parameters ask for."""
+        """Return the program for the present regime, flow and parameters."""
         if self._holding == SINGLE_OWNER:
             if self.flow.info.ecn_ok:
                 return "dctcp"
             if not self._refused:
                 self._refused = True
-                why = "the connection did not agree on ECN, which is done when it is set up"
+                why = "the connection did not negotiate ECN at setup"
                 self.flow.tell("regime:refused", wanted="dctcp", why=why)
         if self.shared == "cubic" and self.shared_ecn in ("queue", "ignore"):
             return "cubic_marks"
         return self.shared
 
     def _settle(self, reason: str) -> None:
-        """Switch to the program that is wanted, if it is another one."""
+        """Switch to the wanted program, if another one runs."""
         before, wanted = self._running, self._wanted()
         if wanted == before:
             return
@@ -401,7 +419,7 @@ class RHybrid(Algorithm):
         return None if self._running == "bbr3" or self.shared_pacing_ratio > 0 else 0
 
     def _registers(self) -> dict[str, int]:
-        """Return the registers of the running program that our parameters determine."""
+        """Return the registers of the running program that R-Hybrid's parameters determine."""
         if self._running in ("dctcp", "bbr3"):
             return {}
         registers = {"pace_permille": round(1000 * self.shared_pacing_ratio)}
@@ -417,6 +435,6 @@ class RHybrid(Algorithm):
 
 
 def _plain(address: str) -> object:
-    """Return an address to compare; IPv4 in IPv6 becomes IPv4."""
+    """Return a comparable address; IPv4-mapped IPv6 becomes IPv4."""
     parsed = ip_address(address)
     return (parsed.ipv4_mapped or parsed) if isinstance(parsed, IPv6Address) else parsed

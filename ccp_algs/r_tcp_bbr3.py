@@ -1,4 +1,4 @@
-"""R-TCP-BBRv3: BBR version 3 (`bbr3.py`), kept within the token bucket that limits its client.
+"""R-TCP-BBRv3: BBR version 3 (`bbr3.py`), bounded by the token bucket that limits its client.
 
     pacing rate = min(BBR's, R)
     cwnd = min(BBR's, R sRTT)
@@ -8,11 +8,9 @@ Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate
 
 Parameters: those of BBR and of R-TCP (`rtcp/mixin.py`).
 
-Deviations: the paper bounds the pacing rate only; but half a window may leave at once. Whenever the cap is
-raised BBR is in STARTUP, without the bounds that losses left. The paper lets it probe when the cap is lifted.
-But a flow that sends what it received before learns nothing from a raised cap.
-
-History: 1, first version; 2, bounds the window, too.
+Deviations: the paper bounds only the pacing rate; but half a window may leave in a burst, so the window is
+bounded as well. Whenever the cap is raised, BBR is in STARTUP, without the bounds that losses left. The paper
+lets it probe when the cap is lifted; but a flow that keeps its sending rate learns nothing from a raised cap.
 """
 
 from __future__ import annotations
@@ -30,6 +28,6 @@ class RTcpBbr3(RateLimited, Bbr3):
     caps_cwnd = True
 
     def on_rate_limit(self, limit: RateLimit) -> None:
-        """Look for bandwidth while the cap is raised."""
+        """Probe for bandwidth while the cap is raised."""
         if limit.seeks:
             self.start_up()

@@ -1,4 +1,4 @@
-"""R-TCP-CUBIC: CUBIC (`cubic.py`), kept within the token bucket that limits its client (`rtcp/mixin.py`).
+"""R-TCP-CUBIC: CUBIC (`cubic.py`), bounded by the token bucket that limits its client (`rtcp/mixin.py`).
 
     window = min(CUBIC's, R sRTT)       pacing rate = R while there is a limit
 
@@ -10,9 +10,9 @@ Parameters: those of CUBIC and of R-TCP, and `pace_cubic`.
 Deviations, with reasons:
 
 * A capped flow is paced (`pace_cubic`): at 1 Mbit/s and 20 ms the window of equation 14 is less than two
-  segments, and what leaves at once is lost at once.
+  segments, and a burst would be lost as a whole.
 * While the cap is raised CUBIC is in slow start, without HyStart: along its curve it would need seconds to
-  find out that a limit is gone.
+  find out that a limit has been lifted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ccp_algs.rtcp.mixin import RateLimited
 from ccp_algs.rtcp.options import Options
 
 NO_THRESHOLD_BYTES: Final = 1 << 40
-"""Slow start without an end, that is not the first one: HyStart leaves it alone."""
+"""Unlimited slow start that is not the first one, so that HyStart does not end it."""
 
 
 @register("r_tcp_cubic")
@@ -35,11 +35,11 @@ class RTcpCubic(RateLimited, Cubic):
     """CUBIC within a rate limit; see the module."""
 
     caps_cwnd = True
-    pace_cubic = Param(Options.pace_cubic, doc="pace at the limit besides bounding the window")
+    pace_cubic = Param(Options.pace_cubic, doc="pace at the limit, in addition to bounding the window")
 
     @property
     def caps_rate(self) -> bool:  # type: ignore[override] # it can be changed
-        """Whether the pacing rate is bounded, too."""
+        """Whether the pacing rate is bounded."""
         return self.pace_cubic
 
     def on_rate_limit(self, limit: RateLimit) -> None:

@@ -1,9 +1,9 @@
-"""R-TCP-Hyvar: Hyvar (`algorithms.py`) within the token bucket that limits its client (`rtcp/mixin.py`).
+"""R-TCP-Hyvar: Hyvar (`algorithms.py`), bounded by the token bucket that limits its client (`rtcp/mixin.py`).
 
     window = min(Hyvar's, R sRTT)       pacing rate = R while there is a limit
 
 Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI
-2026, appendix M: the limiter over a learned congestion control.
+2026, appendix M: the limiter for a learned congestion control.
 
 Parameters: those of Hyvar and of R-TCP.
 

@@ -5,9 +5,9 @@
 
     get("vegas"), get("my/vegas.py"), get("my/vegas.py:Vegas"), get("package.module:Vegas")
 
-Names come from the modules of `ccp_algs`, which are imported when a name is first asked for, and from
-installed packages with entry points in the group `ccplane.algorithms`. A module that does not import is
-listed with its error and hides no other.
+Names come from the modules of `ccp_algs`, which are imported at the first look-up, and from installed
+packages with entry points in the group `ccplane.algorithms`. A module whose import fails is listed with its
+error; the others remain available.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def register(name: str) -> Callable[[Cls], Cls]:
     """Return a class decorator that gives an algorithm its name.
 
     Args:
-        name: Lower-case identifier. Sockets choose the algorithm as `ccp.NAME`, and kernel names hold 15
-            characters, so 11 is the most.
+        name: Lower-case identifier of at most 11 characters: sockets choose the algorithm as `ccp.NAME`, and
+            kernel names hold 15 characters.
 
     Raises:
         RegistryError: `registry.bad_name`, `registry.not_an_algorithm` or `registry.duplicate`.
@@ -52,13 +52,13 @@ def register(name: str) -> Callable[[Cls], Cls]:
         raise RegistryError(
             "registry.bad_name",
             f"an algorithm cannot be called {name!r}",
-            why="sockets choose it as `ccp.NAME`, and the kernel takes 15 characters",
+            why="sockets choose it as `ccp.NAME`, and kernel names hold 15 characters",
             fix="use at most 11 lower-case letters, digits and underscores, the first a letter",
         )
 
     def decorate(cls: Cls) -> Cls:
         _check_class(cls, cls.__qualname__)
-        # A file may use any name: it is asked for by path, and stands beside the algorithm of that name.
+        # A file may use any name: it is looked up by path, and does not replace the algorithm of that name.
         if beside.package_of(cls) is None:
             known = _algorithms.get(name)
             if known is not None and _place(known) != _place(cls):
@@ -66,7 +66,7 @@ def register(name: str) -> Callable[[Cls], Cls]:
                     "registry.duplicate",
                     f"two algorithms are called `{name}`",
                     where=_place(cls),
-                    why=f"{_place(known)} has the name already",
+                    why=f"{_place(known)} already has this name",
                     fix="choose another name",
                 )
             _algorithms[name] = cls
@@ -77,13 +77,13 @@ def register(name: str) -> Callable[[Cls], Cls]:
 
 
 def names() -> list[str]:
-    """Return the names of all algorithms that can be had, sorted."""
+    """Return the names of all available algorithms, sorted."""
     _scan()
     return sorted(_algorithms)
 
 
 def failures() -> dict[str, Exception]:
-    """Return modules and entry points that could not be imported, with the exception of each."""
+    """Return the modules and entry points whose import failed, with the exception of each."""
     _scan()
     return dict(_failures)
 
@@ -95,9 +95,10 @@ def get(name: str) -> AnyAlgorithm:
         name: A registered name, a `.py` file (with `:Class` if it has several), or `module:Class`.
 
     Raises:
-        RegistryError: `registry.unknown` if there is none of that name, `registry.import_failed` if its
-            module does not import, `registry.no_algorithm` or `registry.several` if a file does not have
-            exactly one, `registry.not_an_algorithm` if the class is something else.
+        RegistryError: `registry.unknown` if there is none of that name, `registry.import_failed` if the
+        import of its
+            module fails, `registry.no_algorithm` or `registry.several` if a file does not have exactly one,
+            `registry.not_an_algorithm` if the class is not an algorithm.
     """
     target, _, attribute = name.partition(":")
     if target.endswith(".py"):
@@ -113,14 +114,14 @@ def get(name: str) -> AnyAlgorithm:
             f"`{name}` cannot be imported",
             where=name,
             why=_short(_failures[name]),
-            fix="repair the module; the cause is attached",
+            fix="fix the module; the cause is attached",
         ) from _failures[name]
     broken = "; ".join(f"{module}: {_short(error)}" for module, error in _failures.items())
     raise RegistryError(
         "registry.unknown",
-        f"no algorithm is called `{name}`",
+        f"there is no algorithm `{name}`",
         why=f"these modules cannot be imported: {broken}" if broken else "",
-        fix=close_names(name, _algorithms, "algorithm") + "\na file works, too: path/to/algorithm.py",
+        fix=close_names(name, _algorithms, "algorithm") + "\nor give a file: path/to/algorithm.py",
     )
 
 
@@ -132,7 +133,7 @@ def _scan() -> None:
     for module in pkgutil.iter_modules(sys.modules["ccp_algs"].__path__):
         try:
             importlib.import_module(f"ccp_algs.{module.name}")
-        except Exception as error:  # whatever a module does wrong must not hide the others
+        except Exception as error:  # a failing import must not hide the other modules
             _failures[module.name] = error
     for entry in metadata.entry_points(group=ENTRY_POINTS):
         try:
@@ -148,7 +149,7 @@ def _from_file(path: Path, attribute: str) -> AnyAlgorithm:
             "registry.unknown",
             f"there is no file {path}",
             where=str(path),
-            fix=f"check the path; algorithms known by name: {', '.join(names())}",
+            fix=f"check the path; known algorithms: {', '.join(names())}",
         )
     module = _load_file(path)
     own = algorithms_in(module)
@@ -160,13 +161,13 @@ def _from_file(path: Path, attribute: str) -> AnyAlgorithm:
             "registry.several" if own else "registry.no_algorithm",
             f"{path} defines {len(own)} algorithms" + (f": {listed}" if own else ""),
             where=str(path),
-            fix=f"say which: {path}:{own[0].__name__}" if own else "derive a class from ccp_algs.Algorithm",
+            fix=f"name one: {path}:{own[0].__name__}" if own else "derive a class from ccp_algs.Algorithm",
         )
     return own[0]
 
 
 def algorithms_in(module: ModuleType) -> list[AnyAlgorithm]:
-    """Return the algorithms that a module defines, without those that it imports."""
+    """Return the algorithms that a module defines, without imported ones."""
     return [
         value
         for value in vars(module).values()
@@ -177,7 +178,7 @@ def algorithms_in(module: ModuleType) -> list[AnyAlgorithm]:
 
 
 def _load_file(path: Path) -> ModuleType:
-    """Import a file afresh, and what it imports from its directory, under a name that depends on its path."""
+    """Import a file and its local modules again, under a package name that depends on the path."""
     place = path.resolve()
     stem, digest = re.sub(r"\W", "_", place.stem), hashlib.sha256(str(place).encode()).hexdigest()
     package = beside.Package(f"ccp_algs_file_{stem}_{digest[:8]}", str(place))
@@ -190,7 +191,7 @@ def _load_file(path: Path) -> ModuleType:
             f"{path} cannot be imported",
             where=str(path),
             why=_short(error),
-            fix="repair the file; the cause is attached",
+            fix="fix the file; the cause is attached",
         ) from error
 
 
@@ -226,10 +227,10 @@ def _check_class(cls: object, where: str) -> AnyAlgorithm:
         return cls
     raise RegistryError(
         "registry.not_an_algorithm",
-        f"{cls!r} is no algorithm",
+        f"{cls!r} is not an algorithm",
         where=where,
         why="it is not derived from Algorithm or VectorAlgorithm",
-        fix="derive it: `class Name(Algorithm)`, with `from ccp_algs import Algorithm`",
+        fix="derive it, `class Name(Algorithm)`, with `from ccp_algs import Algorithm`",
     )
 
 

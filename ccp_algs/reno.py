@@ -1,7 +1,7 @@
-"""Reno: slow start, additive increase by a segment a round trip, halving once a loss episode.
+"""Reno: slow start, additive increase by one segment per round trip, halving once per loss episode.
 
-The whole algorithm is its fold program, so that it reacts at the speed of the kernel; Python only watches.
-The window grows by byte counting: a segment for each window acknowledged.
+The whole algorithm is its fold program, so that it reacts at the speed of the kernel; Python only observes.
+The window grows by byte counting: one segment for each window acknowledged.
 
     slow start --(window reaches ssthresh)--> congestion avoidance
          ^                                             |
@@ -11,8 +11,8 @@ Sources: RFC 5681 sections 3.1 and 3.2, RFC 3465 section 2.1, RFC 6582 section 3
 
 Parameters: `beta` (0.5, RFC 5681 equation 4), `report_ms` (0: a flow reports events only).
 
-Deviations: those of `episodes.py` and `slow_start.py`. Loss is found by the kernel (SACK, RACK), so that Reno
-here is what RFC 6675 describes rather than three duplicate ACKs counted by hand.
+Deviations: those of `episodes.py` and `slow_start.py`. The kernel detects losses (SACK, RACK), so this is RFC
+6675 rather than three duplicate ACKs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Reno(Configured):
     """Reno with SACK-based loss detection; see the module."""
 
     program = RenoFold
-    beta = Param(0.5, min=0.1, max=0.9, doc="window behind a loss episode, as part of that before")
+    beta = Param(0.5, min=0.1, max=0.9, doc="window after a loss episode, as a fraction of that before")
     report_ms = regular_reports(0.0)
 
     def registers(self) -> dict[str, int]:

@@ -1,9 +1,9 @@
-r"""Whose queue is it? A flow goes a few per cent slower, then faster; the delay tells its share of the queue.
+r"""Measure a flow's share of the queue: send slightly slower, then faster, and watch the delay.
 
-While others send z and we send r over a link of rate C that has a queue, the delay grows by (r + z) / C - 1.
-If r changes by a part x for a while, that is by x r / C more: by x, if nobody else sends, and else by x times
-our share of what arrives. Nothing has to be known of the link for that, and nobody has to have been alone
-before. Others who react to the delay make the echo smaller still.
+Let the flow send r and others z over a link of rate C that has a queue; the delay grows by (r + z) / C - 1.
+If r changes by a fraction x for a while, the delay changes by x r / C more: by x if nobody else sends, and
+else by x times the flow's share of the arrivals. This requires no knowledge of the link, and no earlier time
+without competition. Competing flows that react to the delay make the echo even smaller.
 
     rate    ----+    +----+    +----      r (1 + x)
                 |    |    |    |
@@ -14,17 +14,17 @@ before. Others who react to the delay make the echo smaller still.
                   \  /    \  /
                    \/      \/
 
-Each RTT is counted for when its packet was sent. The mean over the outer quarters of all periods less that
-over the inner ones is half of the depth, however the delay drifts meanwhile. Flows of one host go up and down
-together, as they follow one clock: the echo is that of the host. Hosts have periods of their own lengths, so
-that they do not take each other's echo for theirs.
+Each RTT counts for the time when its packet was sent. The mean over the outer quarters of all periods minus
+the mean over the inner ones is half of the depth, even if the delay drifts meanwhile. All flows of a host
+follow one clock and vary together, so the echo is that of the host. Each host has its own period, so that
+hosts do not mistake each other's echo for their own.
 
-Limits: the queue must be deeper than what a slow half drains, x * half, or there is nothing to hear; losses
-and switches of the program end a probe. Flows of a host that do not probe count as others.
+Limits: the queue must be deeper than what a slow half drains, x * half; otherwise there is no echo. Losses
+and switches of the program end a probe. Flows of a host that do not probe count as competing flows.
 
-Source: pulsed rates and what cross traffic makes of them, P. Goyal et al., "Elasticity Detection: A Building
-Block for Internet Congestion Control", SIGCOMM 2022. Deviation: that asks whether others react, and knows the
-link's rate; here the share is read from the depth of the delay.
+Source: pulsed rates and the response of cross traffic, P. Goyal et al., "Elasticity Detection: A Building
+Block for Internet Congestion Control", SIGCOMM 2022. Deviation: the paper asks whether cross traffic reacts,
+and knows the link's rate; here the depth of the delay shows the share.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ from ccp_algs.fold import (
 )
 
 DEPTH_PERMILLE: Final = 50
-"""By how much the rate goes down and up, x."""
+"""Fraction x by which the rate goes down and up."""
 HALF_US: Final = 50_000
-"""Length of a slow or fast half of a period [us]; hosts differ by up to `SPREAD` from it."""
+"""Length of a slow or fast half of a period [us]; hosts deviate from it by up to `SPREAD`."""
 SPREAD: Final = 0.2
 PERIODS: Final = 4
 RATE_US: Final = 500_000
-"""Over so long the rate is measured from which a probe departs [us]."""
+"""Window over which the rate before a probe is measured [us]."""
 ALONE: Final = 0.85
-"""A greater share is all of it. Where that was chosen: 0.93 to 1 alone, 0.89 beside others with a tenth."""
+"""A share above this counts as all. Measured: 0.93 to 1 alone, 0.89 with a tenth of competing traffic."""
 
 NONE, PROBING, DONE = range(3)
 """Values of the report field `probe_phase`."""
@@ -69,20 +69,20 @@ NONE, PROBING, DONE = range(3)
 
 @dataclasses.dataclass(frozen=True)
 class Probe(Part):
-    """Registers and lines of probes; they go behind what sets the window and the rate.
+    """Registers and lines of probes; the part goes after what sets the window and the rate.
 
     Attributes:
         outer_sum_us: Reported: sum of the RTTs of outer quarters [us].
-        outer_rtts: Reported: how many these are.
-        inner_sum_us: Reported: the same of inner quarters [us].
-        inner_rtts: Reported: likewise.
+        outer_rtts: Reported: number of these RTTs.
+        inner_sum_us: Reported: sum of the RTTs of inner quarters [us].
+        inner_rtts: Reported: number of these RTTs.
         probe_phase: Reported: NONE, PROBING or DONE; NONE also after a loss, or if the queue was too short.
-        probe_rate_bytes_per_s: Rate from which the probe departs [bytes/s].
-        probe_room_bytes: Window beyond the present one that the fast halves need [bytes].
+        probe_rate_bytes_per_s: Rate before the probe [bytes/s].
+        probe_room_bytes: Extra window that the fast halves need [bytes].
         probe_half_us: Length of half a period [us].
-        probe_from_us: When it begins [us].
-        probe_until_us: When it ends [us]; 0: there is none.
-        probe_queue_us: Least queueing delay with which it is done [us].
+        probe_from_us: Start of the probe [us].
+        probe_until_us: End of the probe [us]; 0: no probe.
+        probe_queue_us: Minimum queueing delay for a probe [us].
     """
 
     outer_sum_us: Register
@@ -106,7 +106,7 @@ def share_probe(loss: Episodes) -> Probe:
     """Build the part.
 
     Args:
-        loss: The program's loss episodes: one ends a probe.
+        loss: The program's loss episodes; an episode ends a probe.
     """
     outer_sum_us, outer_rtts, inner_sum_us, inner_rtts = (field(volatile=False) for _ in range(4))
     rate, room_bytes, from_us, until_us, queue_us = (control() for _ in range(5))
@@ -120,7 +120,7 @@ def share_probe(loss: Episodes) -> Probe:
     ends = let((phase == PROBING) & (Ack.now >= until_us), "probe_ends")
     halves = let((Ack.now - from_us) // half_us, "halves")
     is_fast = let(halves - halves // 2 * 2 > 0, "is_fast")
-    # A period is added: what the first ACKs acknowledge was sent before the probe.
+    # One extra period: the first ACKs acknowledge data sent before the probe.
     quarters = let((Ack.now + 2 * half_us - from_us - Flow.rtt_sample_us) // (half_us // 2), "quarters")
     quarter = let(quarters - quarters // 4 * 4, "quarter")
     is_outer = let((quarter == 0) | (quarter == 3), "is_outer")
@@ -146,7 +146,8 @@ def share_probe(loss: Episodes) -> Probe:
             (begins, is_fit),
             begun_from_us.set(from_us, when=begins),
             phase.set(NONE, when=begins),
-            # What is reduced is the window before: the fast halves did not need all of their room.
+            # The reduction is relative to the window before the probe: the fast halves did not need all their
+            # room.
             (spoilt, reduced_bytes),
             loss.prior_bytes.set(window_before_bytes, when=spoilt),
             loss.ssthresh_bytes.set(reduced_bytes, when=spoilt),
@@ -175,7 +176,7 @@ def share_probe(loss: Episodes) -> Probe:
 
 
 class ProbeReport(Protocol):
-    """What a report of such a program says."""
+    """The fields of a report about probes."""
 
     now_us: int
     acked: int
@@ -187,13 +188,13 @@ class ProbeReport(Protocol):
 
 
 class Prober:
-    """Plans the probes of one flow, and hears their echoes."""
+    """Plans the probes of one flow, and evaluates them."""
 
     def __init__(self, address: str) -> None:
-        """Begin.
+        """Start.
 
         Args:
-            address: The host's own: all its flows have the same periods.
+            address: The host's own address; it determines the periods of all its flows.
         """
         part = zlib.crc32(address.encode()) / 2**32
         self._half_us = round(HALF_US * (1 + SPREAD * (2 * part - 1)))
@@ -202,11 +203,11 @@ class Prober:
 
     @property
     def drains_us(self) -> float:
-        """By how much a slow half shortens the queue, if nobody else sends [us]."""
+        """The time by which a slow half shortens the queue, if nobody else sends [us]."""
         return self._half_us * DEPTH_PERMILLE / 1000
 
     def take(self, report: ProbeReport) -> float | None:
-        """Take a report; return the share of the queue if a probe has just ended that can be believed."""
+        """Process a report; return the share of the queue if a valid probe has just ended."""
         now_us = report.now_us
         self._acked.append((now_us, report.acked))
         while self._acked[0][0] < now_us - RATE_US:
@@ -220,18 +221,18 @@ class Prober:
         return 2 * higher_us / self.drains_us
 
     def plan(self, now_us: int, every_us: int) -> dict[str, int]:
-        """Return the registers of the next probe; none, if one is planned, or it is not yet time for it.
+        """Return the registers of the next probe; none if one is planned, or it is too early.
 
         Args:
             now_us: The datapath's clock [us].
-            every_us: Probes begin at multiples of this [us], of all flows of the host at once.
+            every_us: Probes of all flows of the host begin together, at multiples of this [us].
         """
         if self._until_us or len(self._acked) < 2:
             return {}
         passed_us = now_us - self._acked[0][0]
         rate_bytes_per_s = sum(acked for _, acked in list(self._acked)[1:]) / passed_us * 1e6
         from_us = (now_us // every_us + 1) * every_us
-        if from_us - now_us > RATE_US:  # the rate would be an old one
+        if from_us - now_us > RATE_US:  # the measured rate would be outdated
             return {}
         self._until_us = from_us + 2 * PERIODS * self._half_us
         return {
@@ -244,6 +245,6 @@ class Prober:
         }
 
     def forget(self) -> None:
-        """Know nothing of the flow any more: its program is another one."""
+        """Forget the flow's state: its program was replaced."""
         self._until_us = 0
         self._acked.clear()

@@ -1,23 +1,23 @@
-"""Slow start in a fold program: the standard one, and two that leave it before the queue overflows.
+"""Slow start in a fold program: the standard one, and two variants that end before the queue overflows.
 
 A round ends when the data is acknowledged that was in flight when it began.
 
-HyStart++ (RFC 9406; `css_limit` > 0) compares the smallest RTT of this round with that of the last. A rise
-by an eighth (at least 4 ms, at most 16 ms) is taken for a queue: growth goes on at a quarter of the speed
+HyStart++ (RFC 9406; `css_limit` > 0) compares the minimum RTT of this round with that of the previous one. A
+rise by an eighth (at least 4 ms, at most 16 ms) indicates a queue: growth continues at a quarter of the speed
 (CSS), and after `css_limit` such rounds (five) the window becomes the threshold. If the RTT falls again in
-between, it was noise and slow start goes on.
+between, the rise was noise, and slow start continues.
 
-HyStart (as Linux has it; `css_limit` = 0) makes the window the threshold at the first of two signs: the same
-rise over the smallest RTT of the connection, or a train of ACKs, less than 2 ms apart, that lasts longer than
-half of that RTT (and half a millisecond, for what offloads hold back).
+HyStart (as in Linux; `css_limit` = 0) makes the window the threshold at the first of two signs: the same rise
+over the minimum RTT of the connection, or a train of ACKs, less than 2 ms apart, that lasts longer than half
+of that RTT (plus half a millisecond, for what offloads hold back).
 
 Sources: RFC 5681 section 3.1, RFC 3465 section 2.2 (byte counting), RFC 9406 sections 4.2 and 4.3; Ha and
 Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55 (2011), section 4.
 
-Deviation: no limit L on what one ACK adds (RFC 3465 section 2.3, RFC 9406 L = 8), as in Linux: segments are
-acknowledged in batches as large as the offload of the network card makes them. Linux waits for a train of a
-whole round trip on sockets that are paced, because pacing stretches it; here it is half of one always, so
-that a flow on such a socket leaves slow start earlier.
+Deviations: there is no limit L on the growth by one ACK (RFC 3465 section 2.3, RFC 9406 L = 8), as in Linux:
+the size of acknowledged batches depends on the network card's offload. On paced sockets Linux requires a
+train of a whole round trip, because pacing stretches it; here half a round trip always suffices, so that a
+flow on such a socket leaves slow start earlier.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ CSS_GROWTH_DIVISOR: Final = 4
 TRAIN_GAP_US: Final = 2_000
 TRAIN_SLACK_US: Final = 1_000
 UNKNOWN_RTT_US: Final = 1 << 32
-"""Above any round-trip time: that of a round in which there was no sample."""
+"""Above any round-trip time; value for a round without a sample."""
 LOW_WINDOW_PKTS: Final = 16
-"""HyStart looks for signs from this window on; smaller ones are too short to tell."""
+"""Minimum window for HyStart; smaller ones are too short to show a sign."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,11 +65,11 @@ class SlowStart(Part):
 
 
 def slow_start(loss: Episodes, growing: Flag | None = None) -> SlowStart:
-    """Build the part: below the threshold the window grows by what is acknowledged.
+    """Build the part: below the threshold the window grows by the acknowledged bytes.
 
     Args:
         loss: The program's loss episodes.
-        growing: When the window may grow at all, if not `loss.may_grow`.
+        growing: Condition under which the window may grow; default `loss.may_grow`.
 
     Returns:
         The part, for one line of a FoldProgram.
@@ -83,9 +83,9 @@ class HyStart(Part):
     """Slow start with HyStart++ or HyStart.
 
     Attributes:
-        hystart: 0 switches both off: standard slow start.
-        css_limit: Rounds of conservative slow start; 0 chooses HyStart.
-        slow_start: All of it.
+        hystart: 0: standard slow start, without either.
+        css_limit: Rounds of conservative slow start; 0: HyStart.
+        slow_start: The whole part.
     """
 
     hystart: Register
@@ -104,12 +104,12 @@ class HyStart(Part):
 
 
 def hystart(loss: Episodes, added_bytes: Num = Ack.bytes_acked, growing: Flag | None = None) -> HyStart:
-    """Build the part: the first slow start ends by delay, later ones at the threshold.
+    """Build the part: the first slow start ends by delay, later ones end at the threshold.
 
     Args:
         loss: The program's loss episodes.
-        added_bytes: What an ACK adds to the window, if not what it acknowledges [bytes].
-        growing: As of `slow_start`.
+        added_bytes: Growth of the window per ACK; default the acknowledged bytes [bytes].
+        growing: As for `slow_start`.
 
     Returns:
         The part, for one line of a FoldProgram.
@@ -160,7 +160,7 @@ def hystart(loss: Episodes, added_bytes: Num = Ack.bytes_acked, growing: Flag | 
         rounds.set(0, when=enter),
         baseline_us.set(min_rtt_us, when=enter),
         in_css,
-        # Once there is a threshold, because of loss or of this line, slow start is the standard one.
+        # Once there is a threshold, by a loss or by this line, slow start is the standard one.
         first,
         grown_bytes.set(added_bytes),
         grown_bytes.set(grown_bytes // CSS_GROWTH_DIVISOR, when=in_css & first),

@@ -1,10 +1,10 @@
-"""What a window does while the kernel repairs losses that were spared: three readings, in a fold program.
+"""What the window does while the kernel repairs spared losses: three interpretations, for fold programs.
 
-* GROWS: it grows on, as if nothing had happened.
-* HELD: it stays as it is until the kernel is back in Open or Disorder. So it is with a congestion control
-  that has `cong_avoid`, as the program of Flex-Cubic's authors: Linux does not call that while it repairs.
-* PRR: besides, it follows what is delivered (RFC 6937), as Linux has it then: nothing is sent that was not
-  delivered, but for a segment an ACK. Afterwards it is what it was.
+* GROWS: it keeps growing as if nothing had happened.
+* HELD: it stays constant until the kernel is back in Open or Disorder. This is the behaviour of a congestion
+  control with `cong_avoid`, such as that of Flex-Cubic's authors: Linux does not call it during a repair.
+* PRR: in addition, the window follows deliveries (RFC 6937), as in Linux: only what was delivered is
+  released, plus one segment per ACK. Afterwards the old window is restored.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ PRR: Final = 2
 
 @dataclasses.dataclass(frozen=True)
 class SparedRecovery(Part):
-    """Registers and lines; it goes behind growth and slow start.
+    """Registers and lines; the part goes after growth and slow start.
 
     Attributes:
-        held_bytes: What the window is again afterwards, while it follows what is delivered [bytes].
+        held_bytes: Window to restore afterwards, while the window follows deliveries [bytes].
     """
 
     held_bytes: Register
@@ -34,7 +34,7 @@ class SparedRecovery(Part):
 
 
 def growing(loss: Episodes, spared_window: Register) -> LocalFlag:
-    """Return when the window may grow, for growth and slow start."""
+    """Return the condition under which the window may grow, for growth and slow start."""
     return let(loss.may_grow & ((spared_window == GROWS) | (Flow.ca_state < RECOVERY)))
 
 
@@ -43,7 +43,7 @@ def spared_recovery(loss: Episodes, spared_window: Register) -> SparedRecovery:
 
     Args:
         loss: The program's loss episodes.
-        spared_window: The register that chooses.
+        spared_window: The register that selects the interpretation.
     """
     held_bytes = state()
     repairing = (Flow.ca_state == RECOVERY) & (loss.episode <= AFTER_TIMEOUT)

@@ -1,28 +1,28 @@
-"""Is this loss random? Evidence in a fold program from the flow's own RTTs, and what follows for its window.
+"""Random losses: evidence from the flow's own RTTs, in a fold program, and the consequences for the window.
 
-A loss is *low* if the RTT on its ACK, and all others of this round trip but single ones, which delayed
-acknowledgments make, are no more than `low_us` above the smallest: no queue, so no congestion. `low_us` is a
-twelfth of the smallest RTT, for bursts up to 2 ms and a quarter of it; at most a quarter of the range of
-RTTs in the last 10 to 20 s, so that a shallow buffer, full, is above it; and at least what one and a half
-packets take to pass, and 0.1 ms. A low loss is spared, unless the flow floods the path: in this round trip
-more is lost than twice the share of the best round trip of late, 2 %, and four packets.
+A loss is *low* if the RTT on its ACK, and all other RTTs of this round trip except single ones (delayed
+acknowledgments), are at most `low_us` above the minimum: no queue, so no congestion. `low_us` is a twelfth of
+the minimum RTT, plus up to 2 ms and at most a quarter of it for bursts; at most a quarter of the range of
+RTTs in the last 10 to 20 s, so that a full shallow buffer exceeds it; and at least the time of one and a half
+packets, and 0.1 ms. A low loss is spared, unless the flow floods the path: in this round trip the loss
+exceeds twice the share of the best recent round trip, 2 %, and four packets.
 
 Two low losses, in different round trips and less than `memory_us` apart, make the flow *tolerant*, until
-there was none for that long, or an ECN echo came. Until the first of them, RTTs of the round trip before
-count, too: in slow start a burst can overflow a queue that is empty again when the loss shows.
+there was none for that long, or an ECN echo arrived. Before the first of them, RTTs of the previous round
+trip also count: in slow start a burst can overflow a queue that is empty again when the loss shows.
 
-While it is tolerant,
+While the flow is tolerant,
 
-* a reduction leaves what the path was measured to carry, the largest delivery rate of late by the smallest
-  RTT, or `cut_permille` of the window, whichever is more; and nine tenths at most;
-* the window grows only while the RTT is low, so that the queue stays short; then by an eighth a round trip at
-  least, because a curve from the last reduction says nothing of a path that loses at random;
-* the flow is paced, 1.2 times its window in a smoothed RTT, in slow start 2 times, as Linux paces: bursts
-  into a shallow buffer are losses, too. Slow start then ends when the RTT is no longer low.
+* a reduction leaves what the path was measured to carry, the maximum recent delivery rate times the minimum
+  RTT, or `cut_permille` of the window, whichever is more; at most nine tenths;
+* the window grows only while the RTT is low, so that the queue stays short; then by at least an eighth per
+  round trip, because the curve from the last reduction does not fit a path that loses at random;
+* the flow is paced, at 1.2 windows per smoothed RTT, in slow start at 2, as in Linux: bursts into a shallow
+  buffer cause losses. Slow start then ends when the RTT is not low.
 
-Sources: for the RTT's own range as the measure the Spike scheme (S. Cen, P. C. Cosman, G. M. Voelker,
+Sources: for the RTT's own range as the measure, the Spike scheme (S. Cen, P. C. Cosman, G. M. Voelker,
 "End-to-end differentiation of congestion and wireless losses", IEEE/ACM Transactions on Networking 11(5),
-2003); for the window after a reduction Westwood+ (`westwood.py`). Thresholds are ours.
+2003); for the window after a reduction, Westwood+ (`westwood.py`). The thresholds are our own.
 """
 
 from __future__ import annotations
@@ -59,40 +59,39 @@ SPARED_LOSS: Final = 1
 HIGH: Final = 2
 """Congestion: the RTT was not low."""
 FLOOD: Final = 3
-"""Congestion: too much is lost in this round trip."""
+"""Congestion: this round trip loses too much."""
 UNKNOWN: Final = 4
 """Congestion: there was no RTT sample yet."""
 
 MEMORY_MS: Final = 4_000.0
 RANGE_US: Final = 10_000_000
-"""Length of a bucket of what is remembered of RTTs, and of shares lost [us]."""
+"""Length of a bucket for RTTs and loss shares [us]."""
 RATE_US: Final = 1_000_000
 RATE_ROUNDS: Final = 10
-"""Delivery rates are remembered for so many round trips, or a second, and as long again."""
+"""Delivery rates are remembered for one to two times this many round trips, at least a second."""
 MOST_BYTES_PER_S: Final = 1 << 37
 MOST_US: Final = 10_000_000
 FLOOD_PERMILLE: Final = 20
 FLOOD_PKTS: Final = 4
 LEAST_ROUND_PKTS: Final = 20
-"""The share lost in a smaller round trip says nothing."""
+"""The loss share of a smaller round trip is ignored."""
 BURSTS_US: Final = 2_000
-"""What a flow's own bursts may queue on a short path, which is more than a twelfth of its RTT [us]."""
+"""Allowance for the flow's own bursts on short paths, where it exceeds a twelfth of the RTT [us]."""
 _SECOND_US: Final = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance(Part):
-    """Registers and lines; it goes in front of the loss episodes.
+    """Registers and lines; the part goes before the loss episodes.
 
     Attributes:
         rtt_us: Reported: last RTT sample [us].
-        loss_rise_us: Reported: by how much the RTT that the last loss was judged by is above the smallest
-            [us].
-        low_us: Reported: up to which rise a loss is low [us].
+        loss_rise_us: Reported: rise over the minimum of the RTT by which the last loss was classified [us].
+        low_us: Reported: maximum rise of a low loss [us].
         loss_reason: Reported: verdict on the last loss since the last report, NO_LOSS to UNKNOWN.
         memory_us: See the module [us].
-        tolerant_until_us: When the flow stops being tolerant [us].
-        least_bytes: No reduction goes below that [bytes].
+        tolerant_until_us: End of the tolerance [us].
+        least_bytes: Lower bound of reductions [bytes].
     """
 
     rtt_us: Register
@@ -141,7 +140,7 @@ class Tolerance(Part):
         return max_(self.fastest_bytes_per_s, self.old_fastest_bytes_per_s)
 
     def evidence(self) -> Evidence:
-        """Return the judgement of losses, for `loss_episodes(evidence=...)`."""
+        """Return the classification of losses, for `loss_episodes(evidence=...)`."""
         judged = let((Ack.lost_pkts_sample > 0) | Flow.was_timeout, "judged")
         range_us = max_(self.max_rtt_us, self.old_max_rtt_us) - Flow.min_rtt_us
         packet_us = min_(Flow.mss * _SECOND_US // self._rate, 20_000)
@@ -233,7 +232,7 @@ def tolerance() -> Tolerance:
         sample_rtt=on(
             Flow.rtt_sample_us > 0,
             max_rtt_us.set(max_(max_rtt_us, Flow.rtt_sample_us)),
-            # Of two samples the smaller: a delayed acknowledgment makes one large, a queue several.
+            # The smaller of two samples: a delayed acknowledgment raises one sample, a queue raises several.
             peak_us.set(max_(peak_us, min_(last_us, Flow.rtt_sample_us))),
             last_us.set(Flow.rtt_sample_us),
         ),
@@ -259,7 +258,7 @@ def tolerance() -> Tolerance:
 
 @dataclasses.dataclass(frozen=True)
 class Lenience(Part):
-    """What a tolerant flow does besides: pacing, and how its slow start ends."""
+    """Further behaviour of a tolerant flow: pacing, and the end of slow start."""
 
     paced: Register
     is_lenient: LocalFlag
@@ -268,7 +267,7 @@ class Lenience(Part):
 
 
 def lenience(tolerance: Tolerance, loss: Episodes, start: HyStart) -> Lenience:
-    """Build the part; it goes behind slow start.
+    """Build the part; it goes after slow start.
 
     Args:
         tolerance: The program's evidence.
@@ -285,7 +284,7 @@ def lenience(tolerance: Tolerance, loss: Episodes, start: HyStart) -> Lenience:
         pace=on(
             tolerant,
             paced.set(1),
-            # Pacing makes a train of ACKs as long as a round trip, which HyStart would take for a queue.
+            # Pacing stretches a train of ACKs to a round trip, which HyStart would mistake for a queue.
             start.hystart.set(0),
             Rate.set(min_(Cwnd * 6 * (_SECOND_US // 5) // Flow.srtt_us, MOST_BYTES_PER_S)),
             Rate.set(Rate * 5 // 3, when=in_slow_start),

@@ -1,9 +1,9 @@
-"""`example_aimd` for all flows at once: one call a batch of reports, arithmetic in NumPy.
+"""`example_aimd` for all flows together: one call per batch of reports, computed in NumPy.
 
-State lives in arrays indexed by the flow's slot, the low 32 bits of its id. If a batch has several reports of
-a flow, each is judged by the state before the batch, and the last decision holds.
+State is kept in arrays indexed by the flow's slot, the low 32 bits of its id. If a batch contains several
+reports of a flow, each is evaluated with the state before the batch, and the last decision applies.
 
-Source and deviations: as `example_aimd.py`.
+Source and deviations: those of `example_aimd.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SLOT = np.uint64(0xFFFF_FFFF)
 
 
 class VectorAimdFold(AimdFold):
-    """What `AimdFold` reports, and the segment size, so that it needs not be kept by flow."""
+    """The fields of `AimdFold`, and the segment size, so that it need not be stored per flow."""
 
     mss_bytes = latest(Flow.mss)
 
@@ -31,11 +31,11 @@ class VectorAimd(VectorAlgorithm):
     """Additive increase, multiplicative decrease, vectorised."""
 
     program = VectorAimdFold
-    increase_pkts = Param(1.0, min=0.1, max=100.0, unit="segments", doc="growth in a round trip")
-    decrease = Param(0.5, min=0.1, max=0.9, doc="window behind a loss, as part of that before")
+    increase_pkts = Param(1.0, min=0.1, max=100.0, unit="segments", doc="growth per round trip")
+    decrease = Param(0.5, min=0.1, max=0.9, doc="window after a loss, as a fraction of the window before it")
 
     def __init__(self) -> None:
-        """Begin without flows."""
+        """Start without flows."""
         self.cwnd_bytes = np.zeros(0)
         self.ssthresh_bytes = np.zeros(0)
         self.calm_until_us = np.zeros(0)
@@ -54,7 +54,7 @@ class VectorAimd(VectorAlgorithm):
         self.calm_until_us[slot] = 0
 
     def on_reports(self, reports: NDArray[np.void], program: str) -> Updates | None:
-        """Decide for every report as `Aimd.on_report` does."""
+        """Decide for every report like `Aimd.on_report`."""
         slots = (reports["flow_id"] & _SLOT).astype(np.intp)
         cwnd = reports["cwnd_bytes"].astype(np.float64)
         mss = reports["mss_bytes"].astype(np.float64)

@@ -1,20 +1,20 @@
-"""Westwood+: Reno that reduces its window to what the path was measured to carry, not to half.
+"""Westwood+: Reno that reduces its window to what the path was measured to carry, instead of to half.
 
     slow start, congestion avoidance: as Reno
-    loss, timeout: threshold = bandwidth estimate x smallest RTT
+    loss, timeout: threshold = bandwidth estimate x minimum RTT
 
-The bandwidth estimate is what was acknowledged in a round trip (50 ms at least), through two low-pass
-filters, each of which keeps seven eighths, as Linux has it. So random losses cost less than half of the
-window while the path is full, and nearly nothing in a queue; what a window grows by does not change.
+The bandwidth estimate is what was acknowledged in a round trip (at least 50 ms), through two low-pass filters
+that each keep seven eighths, as in Linux. Random losses therefore cost less than half of the window while the
+path is full, and next to nothing while there is a queue; growth is unchanged.
 
 Source: L. A. Grieco, S. Mascolo, "Performance evaluation and comparison of Westwood+, New Reno, and Vegas TCP
 congestion control", ACM SIGCOMM CCR 34(2), 2004, sections 2.1 and 2.2; tcp_westwood.c of Linux for the
 filters.
 
-Parameters: none but `report_ms` (0: a flow reports events only).
+Parameters: only `report_ms` (0: a flow reports events only).
 
-Deviations: those of `episodes.py` and `slow_start.py`. A reduction never makes the window larger, as both do
-where the estimate is above it. Until there is an estimate, a loss leaves two segments, as in Linux.
+Deviations: those of `episodes.py` and `slow_start.py`. A reduction never enlarges the window; in the sources
+it does if the estimate is larger. Until there is an estimate, a loss leaves two segments, as in Linux.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ccp_algs.registry import register
 from ccp_algs.slow_start import slow_start
 
 LEAST_US = 50_000
-"""Shortest time that a sample of the bandwidth is of [us]."""
+"""Minimum duration of a bandwidth sample [us]."""
 _SECOND_US = 1_000_000
 _MOST_BYTES_PER_S = 1 << 40
 

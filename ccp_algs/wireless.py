@@ -1,28 +1,29 @@
-"""Losses judged by telemetry, in a fold program: spare them, reduce mildly, and correct what was wrong.
+"""Classify losses by telemetry, in a fold program: spare them, reduce mildly, and correct errors later.
 
-Where ACKs bring echoes of the path, these judge (`echoes.py`), and all below that is about Python is void.
-Else Python hears from the network whether losses are congestion, and says until when that is true:
+If ACKs carry echoes of the path, these classify the loss (`echoes.py`), and what follows about Python does
+not apply. Otherwise Python learns from the network whether losses are congestion, and sets how long that is
+valid:
 
     before `spare_until_us`  a loss is spared, or, with `mild_permille` < 1000, reduces the window mildly
-    from then on             a loss is congestion (0: at once; without telemetry that is always so)
+    from then on             a loss is congestion (0: from the start; so it is without telemetry)
 
-The kernel sees a loss when its ACKs come, the telemetry of it comes at about that time, earlier or later. So
-Python also corrects afterwards, by the number of the reduction that it means (`cuts` in the report):
+The kernel sees a loss when its ACKs arrive; its telemetry arrives at about the same time, earlier or later.
+Python therefore also corrects afterwards, by the number of the reduction (`cuts` in the report):
 
-* `late_cut` = `cuts` + 1: a loss that was spared was congestion. The window is reduced now, if no reduction
-  was made for that window of data.
-* `take_back` = `cuts`: the last reduction was for a loss that was none of congestion. Window, threshold and
-  (by Python, as behind every undo) curve come back; in the mild mode less what a mild reduction takes.
+* `late_cut` = `cuts` + 1: a spared loss was congestion. The window is reduced now, unless that window of data
+  has been answered.
+* `take_back` = `cuts`: the last reduction was for a loss that was not congestion. Window, threshold and (by
+  Python, as after every undo) curve are restored; in mild mode, less what a mild reduction takes.
 
-An order for a number that is not the right one any more is void, so that orders and losses may cross.
+A correction with an outdated number has no effect, so that corrections and losses may cross.
 
-A mild reduction takes its part of window and threshold once a window of data, and restarts the curve, whose
-W_max is never lowered by it. It needs no recovery with conservation of packets: the window goes on growing
-while the kernel repairs. Below the threshold, behind a timeout, it takes from the threshold what it takes
-from the window: that window is small because of the timeout, not because the path is full.
+A mild reduction takes its fraction of window and threshold once per window of data, and restarts the curve
+without lowering W_max. It needs no packet conservation: the window keeps growing while the kernel repairs.
+Below the threshold, after a timeout, it reduces the threshold by the fraction of the window: the window is
+small because of the timeout, not because the path is full.
 
-A timeout is judged by the telemetry that was true when the last ACK came: its data was lost then, and while
-the sender backs off there is no packet that could carry telemetry.
+A timeout is classified by the telemetry that was valid when the last ACK arrived: its data was lost then, and
+while the sender backs off no packet can carry telemetry.
 """
 
 from __future__ import annotations
@@ -56,22 +57,22 @@ from ccp_algs.fold.lines import AtEnd, Local
 
 @dataclasses.dataclass(frozen=True)
 class Wireless(Part):
-    """Registers of the judgement; it goes in front of the loss episodes.
+    """Registers of the classification; the part goes before the loss episodes.
 
     Attributes:
-        spare_until_us: Losses before are spared [us].
-        mild_permille: Window behind a mild reduction, in thousandths of that before; 1000: there is none.
-        late_cut: Order: make the reduction of this number.
-        take_back: Order: take the reduction of this number back.
-        cuts: Reported: number of reductions so far, timeouts included; that of the last one.
-        blind: Reported: 1 if the last reduction was for a loss and nothing else, so that it can be wrong.
-        mild_prior_bytes: Reported: window, or threshold, before a mild reduction since the last report
-            [bytes]; 0: there was none.
-        mild_w_max_bytes: Reported: W_max behind it [bytes].
-        mild_recover_bytes: Where the cumulative ACK will be when its window of data is repaired [bytes].
-        late_recover_bytes: The same of a reduction that was ordered: the kernel may see that loss later.
-        judged_at_us: Of when the telemetry is that the loss at hand is judged by [us].
-        seen_us: When the last ACK came [us].
+        spare_until_us: Losses before this time are spared [us].
+        mild_permille: Window after a mild reduction, in thousandths of the window before it; 1000: none.
+        late_cut: Correction: make the reduction with this number.
+        take_back: Correction: undo the reduction with this number.
+        cuts: Reported: number of reductions so far, timeouts included.
+        blind: Reported: 1 if the last reduction was for a loss only, so that it can be wrong.
+        mild_prior_bytes: Reported: window, or threshold, before the last mild reduction since the last report
+            [bytes]; 0: none.
+        mild_w_max_bytes: Reported: W_max after it [bytes].
+        mild_recover_bytes: Cumulative ACK at which its window of data is repaired [bytes].
+        late_recover_bytes: The same for a corrected reduction, whose loss the kernel may see later [bytes].
+        judged_at_us: Time of the telemetry that classifies the present loss [us].
+        seen_us: Time of the last ACK [us].
     """
 
     spare_until_us: Register
@@ -89,10 +90,10 @@ class Wireless(Part):
     note: AtEnd
 
     def evidence(self, echoes: Echoes) -> Evidence:
-        """Return the judgement, for `loss_episodes(evidence=...)`.
+        """Return the classification, for `loss_episodes(evidence=...)`.
 
         Args:
-            echoes: The program's judgement by echoes, which goes first.
+            echoes: The program's classification by echoes, which takes precedence.
         """
         at_us, heard, unheard = self.judged_at_us, echoes.heard > 0, echoes.heard == 0
         by_summary = (at_us >= self.spare_until_us) & self._is_unanswered()
@@ -108,7 +109,7 @@ class Wireless(Part):
         )
 
     def answer(self, verdict: Verdict, cubic: CubicState, echoes: Echoes) -> list[Statement | Local]:
-        """Return what the verdict does besides, for `loss_episodes(also=...)`."""
+        """Return the further consequences of the verdict, for `loss_episodes(also=...)`."""
         named = (Flow.local_congestion > 0) | (Ack.ecn_bytes > 0) | (Flow.ca_state == CWR)
         late = self.late_cut > self.cuts
         permille, prior, floor_bytes = self.mild_permille, self.mild_prior_bytes, 2 * Flow.mss
@@ -139,7 +140,7 @@ class Wireless(Part):
 
 @dataclasses.dataclass(frozen=True)
 class Excuse(Part):
-    """What takes a reduction back; it goes behind the loss episodes."""
+    """What undoes a reduction; the part goes after the loss episodes."""
 
     excuse: Block
 
@@ -168,8 +169,8 @@ def excuse(judged: Wireless, loss: Episodes) -> Excuse:
     """Build the part.
 
     Args:
-        judged: The program's judgement of losses.
-        loss: Its loss episodes.
+        judged: The program's classification of losses.
+        loss: The program's loss episodes.
     """
     excused = let(judged.take_back == judged.cuts, "excused")
     reopened = let(excused & (Flow.ca_state < LOSS), "reopened")

@@ -7,12 +7,12 @@
     client = ccplane.connect()                          # a running agent
     result = ccplane.run(ccplane.Scenario(...))         # an experiment
 
-Names are imported when they are first asked for: this package itself imports nothing. Scripts written for
-portus replace their import line with `import ccplane.pyportus as portus`. After `import ccplane`, Gymnasium
-makes `ccplane/CongestionControl-v0`.
+Names are imported on first use, so `import ccplane` loads little. Scripts written for portus replace their
+import line with `import ccplane.pyportus as portus`. After `import ccplane`, Gymnasium can make
+`ccplane/CongestionControl-v0`.
 
-May import: every other package. No other package imports it (its parts `ccplane.agent`, `ccplane.base` and
-`ccplane.datapath` are layers of their own).
+May import: every other package. No other package imports this module; `ccplane.agent`, `ccplane.base` and
+`ccplane.datapath` are separate layers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ccp_algs import Algorithm, Param, Updates, VectorAlgorithm, check_algorithm, register
     from ccplane import fold, lab
     from ccplane.agent.client import Client
-    from ccplane.agent.client import Client as connect  # noqa: N813 -- it is called like a function
+    from ccplane.agent.client import Client as connect  # noqa: N813 -- used like a function
     from ccplane.base.errors import CcpError
     from ccplane.base.flows import FlowInfo, FlowStats
     from experiments import metrics, plots, statistics, theory
@@ -87,21 +87,21 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def load_result(directory: str | Path) -> Result:
-    """Return the result of a run from its directory; errors are those of `Result.load`."""
+    """Return the result of a run from its directory; raises the same errors as `Result.load`."""
     from experiments.results import Result
 
     return Result.load(directory)
 
 
-if not TYPE_CHECKING:  # types are checked against the imports above: a wrong name is an error there
+if not TYPE_CHECKING:  # type checkers see the imports above, where a wrong name is an error
 
     def __getattr__(name):
-        """Import what is asked for, and keep it."""
+        """Import a name on first use, and keep it."""
         if (home := _HOME_OF.get(name)) is None:
             raise AttributeError(f"module 'ccplane' has no attribute {name!r}")
         from importlib import import_module
 
-        if home in ("ccplane", "experiments"):  # these have modules
+        if home in ("ccplane", "experiments"):  # their names are modules
             found = import_module(f"{home}.{name}")
         else:
             found = getattr(import_module(home), "Client" if name == "connect" else name)
@@ -110,7 +110,7 @@ if not TYPE_CHECKING:  # types are checked against the imports above: a wrong na
 
 
 def __dir__() -> list[str]:
-    """Return all names, those included that were not asked for yet."""
+    """Return all names, including those not imported yet."""
     return sorted({*globals(), *__all__})
 
 

@@ -1,4 +1,4 @@
-"""Fold programs: what the datapath does with every ACK, and when it reports. All of `ccp_algs.fold`.
+"""Fold programs: what the datapath does on every ACK, and when it reports. Re-exports `ccp_algs.fold`.
 
 from ccplane.fold import Ack, Flow, FoldProgram, every, latest, total
 """

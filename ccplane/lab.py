@@ -1,4 +1,4 @@
-"""The network lab: namespaces, emulated links, traffic in them. The usual parts of `experiments.netlab`.
+"""The network lab: namespaces, emulated links and traffic. Re-exports names of `experiments.netlab`.
 
 from ccplane.lab import Buffer, Direction, dumbbell, emulated, start_iperf3
 """

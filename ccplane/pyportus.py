@@ -1,4 +1,4 @@
-"""The API of pyportus, for scripts written for it: `ccplane.agent.features.interop.pyportus`.
+"""The API of pyportus, for existing scripts. Re-exports `ccplane.agent.features.interop.pyportus`.
 
 import ccplane.pyportus as portus        # was: import pyportus as portus
 """

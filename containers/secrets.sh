@@ -1,6 +1,6 @@
 #!/bin/bash
-# Makes the secrets of docker-compose.yml's services, those that are missing: a password for each, which nobody has to
-# know, and the broker's certificate. Each service sees its own password only, the broker hashes of all.
+# Creates missing secrets for the services of docker-compose.yml: a random password for each, and the broker's
+# certificate. Each service can read only its own password; the broker stores hashes of all.
 set -euo pipefail
 umask 077
 users=(agent receiver notebook)

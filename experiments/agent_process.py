@@ -1,4 +1,4 @@
-"""Agents for benchmarks, the demo and tests: a `ccp run` as users start it, or one in this process."""
+"""Agents for benchmarks, the demo and tests: a `ccp run` process, or an agent in this process."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from ccplane.base.errors import LoadError
 from ccplane.datapath import ebpf
 
 START_TIMEOUT_S: Final = 600.0 if os.environ.get("CCPLANE_EMULATED") else 60.0
-"""Nobody waits for so long but for one that hangs; an emulated processor is ten times slower."""
+"""Start timeout [s]; long, because an emulated processor is ten times slower."""
 STOP_TIMEOUT_S: Final = 10.0
 PIN_DIR: Final = "/sys/fs/bpf/ccplane-lab"
-"""Not an agent's default: an experiment takes no flows from somebody's running agent."""
+"""Differs from the agent's default, so that an experiment does not take over the flows of a running agent."""
 
 
 def ccp(*arguments: str) -> list[str]:
-    """Return the command `ccp ...`; nothing in the current directory is imported for it."""
+    """Return the command `ccp ...`; it imports nothing from the current directory."""
     return [sys.executable, "-P", "-c", "from ccplane.agent.entry import main; main()", *arguments]
 
 
 class AgentProcess:
-    """An agent in a process of its own.
+    """An agent in its own process.
 
     Attributes:
-        pid: Its process.
-        greeting: The line that it printed when it was ready.
+        pid: Process id.
+        greeting: The line that the agent printed when it was ready.
     """
 
     def __init__(
@@ -51,16 +51,16 @@ class AgentProcess:
         """Start the agent and wait until it is ready.
 
         Args:
-            arguments: Those of `ccp run`.
-            pin_dir: Where its datapath is pinned.
-            enter: Command that starts it somewhere else, such as `Host.enter`.
-            packages: Folder to import ccplane from, if not where this one was imported from.
-            patience_s: How long it may take until it is ready [s].
-            command: Another one of `ccp` than `run` that serves flows.
-            bind: Its socket, on a datapath that is not the kernel's: then nothing is pinned.
+            arguments: Arguments of `ccp run`.
+            pin_dir: Directory in which the datapath is pinned.
+            enter: Command prefix that starts the agent elsewhere, such as `Host.enter`.
+            packages: Folder to import ccplane from; None for the one in use here.
+            patience_s: Time limit until it is ready [s].
+            command: Command of `ccp` to use instead of `run`.
+            bind: The agent's socket, for datapaths other than the kernel's; nothing is pinned then.
 
         Raises:
-            LoadError: `load.agent`, with what it printed, if it ends or is not ready in time.
+            LoadError: `load.agent`, with its output, if it exits or is not ready in time.
         """
         place = ["--pin-dir", pin_dir] if bind is None else ["--bind", str(bind)]
         words = [*enter, *ccp(command, *arguments, *place)]
@@ -78,7 +78,7 @@ class AgentProcess:
         self.pid = self._process.pid
         try:
             self.greeting = self._first_line(patience_s)
-        except BaseException:  # Ctrl-C: it is in a session of its own and does not hear it
+        except BaseException:  # Ctrl-C does not reach the agent's session
             self.kill()
             raise
         if not self.greeting:
@@ -88,7 +88,7 @@ class AgentProcess:
                 "the agent did not start",
                 " ".join(["ccp", command, *arguments]),
                 self.log().strip()[-2000:],
-                "run the command by hand; `ccp doctor` says what is missing",
+                "run the command manually; `ccp doctor` lists what is missing",
             )
 
     def _first_line(self, patience_s: float) -> str:
@@ -101,7 +101,7 @@ class AgentProcess:
             late.cancel()
 
     def log(self) -> str:
-        """Return what it wrote to its error output so far."""
+        """Return the agent's error output so far."""
         if not self._log.closed:
             self._log.seek(0)
             self._written = self._log.read()
@@ -109,17 +109,17 @@ class AgentProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it lives."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """Kill it without a word (SIGKILL): its flows find out by themselves."""
+        """Kill the agent with SIGKILL; the kernel's watchdog takes over its flows."""
         if self.running:
             os.kill(self.pid, signal.SIGKILL)
         self._reap()
 
     def stop(self) -> str:
-        """End it as Ctrl-C does; returns its last words."""
+        """Stop the agent as Ctrl-C does; return its final output."""
         if self.running:
             os.kill(self.pid, signal.SIGINT)
         return self._reap()
@@ -146,18 +146,9 @@ def running_agent(
     command: str = "run",
     bind: Path | None = None,
 ) -> Iterator[AgentProcess]:
-    """Run an agent for the length of a block, and leave nothing of it in the kernel.
+    """Run an agent for a `with` block, and leave nothing in the kernel.
 
-    Args:
-        *arguments: Those of `ccp run`.
-        pin_dir: Where its datapath is pinned.
-        enter: As for `AgentProcess`.
-        packages: Likewise.
-        command: Likewise.
-        bind: Likewise.
-
-    Raises:
-        LoadError: As `AgentProcess`.
+    Arguments and errors are those of `AgentProcess`; `arguments` are those of `ccp run`.
     """
 
     def tidy() -> None:
@@ -167,7 +158,7 @@ def running_agent(
     try:
         agent = AgentProcess(arguments, pin_dir, enter, packages, command=command, bind=bind)
     except LoadError:
-        raise  # what is pinned there may be another agent's
+        raise  # the pinned datapath may belong to another agent
     except BaseException:
         tidy()
         raise
@@ -182,14 +173,14 @@ def running_agent(
 
 @contextlib.contextmanager
 def agent_here(described: Description, **options: Any) -> Iterator[Plane]:
-    """Have an agent in this process for the length of a block; who has it lets it take its turns.
+    """Run an agent in this process for a `with` block; the caller lets it take its turns.
 
     Args:
-        described: What it runs; its callbacks are not tried before, as they may measure.
-        **options: As of `ebpf.LoadOptions`, but where it is pinned.
+        described: What it runs; callbacks are not tried first, because they may measure.
+        **options: Those of `ebpf.LoadOptions`, except the pin directory.
 
     Raises:
-        CcpError: What keeps it from starting.
+        CcpError: If it cannot start.
     """
     ready = plan(described, tries=False)
     ebpf.unload(PIN_DIR)

@@ -17,6 +17,7 @@ from rich.table import Table
 from ccplane.base import options
 from ccplane.base.errors import CcpError
 from experiments.errors import ResultError, ScenarioError
+from experiments.run_options import Datapath, Jobs, On
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,37 +44,6 @@ _Param = Annotated[
     ),
 ]
 
-_Datapath = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ebpf|sim",
-        help="ebpf: real sockets (needs root); sim: the simulator.",
-        show_default="as the scenario says",
-    ),
-]
-
-On = Annotated[
-    str | None,
-    typer.Option(
-        metavar="dask://HOST:PORT",
-        help="Distribute the runs over the workers of this Dask scheduler.",
-        rich_help_panel=options.ADVANCED,
-    ),
-]
-
-Jobs = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        help="Simultaneous runs. Runs with ccplane's algorithms on real sockets take turns.",
-        rich_help_panel=options.ADVANCED,
-    ),
-]
-
-NoRun = Annotated[
-    bool, typer.Option("--no-run", help="Report the runs in --out; run nothing (needs no root).")
-]
-
 _MAX_ROWS: Final = 40
 
 
@@ -88,7 +58,7 @@ def run_(
     file: Annotated[Path, typer.Argument(help="Scenario, a YAML file.")],
     out: Annotated[Path | None, options.out("Folder for the result.", show_default="out/NAME-TIME")] = None,
     changes: _Param = None,
-    datapath: _Datapath = None,
+    datapath: Datapath = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run a scenario, save its result, and print a summary. Real sockets need root.
@@ -129,7 +99,7 @@ def sweep_(
         int | None, typer.Option(min=1, help="Runs of each point.", show_default="as the grid says")
     ] = None,
     changes: _Param = None,
-    datapath: _Datapath = None,
+    datapath: Datapath = None,
     on: On = None,
     dry_run: options.DryRun = False,
     as_json: options.AsJson = False,

@@ -1,12 +1,10 @@
-"""What others did to a measurement, and the rule that says when a round does not count.
+"""What disturbed a measurement, and the rule for rounds that do not count.
 
-Three things disturb: a hypervisor that takes processors away (steal time), other processes, and clocks that
-do not agree. The rule looks at these alone, never at what was measured. A share of the machine that others
-take all the time does not disturb a comparison: both sides have it. What disturbs is that one side had more
-of it, or that hardly anything was left. So within a round, the share of the machine that others took may
-differ by `TAKEN_APART` between any two measurements, and be `TAKEN_MOST` in each.
-
-A processor that another process has is as gone as one that the hypervisor took: the rule adds them up.
+Three things disturb: a hypervisor that takes processor time (steal), other processes, and clocks that
+disagree. The rule looks only at these, never at the results. A constant share taken from all measurements
+does not bias a comparison; unequal shares do, and so does a share that leaves hardly anything. So the share
+of the machine taken by the hypervisor and other processes together may differ by at most `TAKEN_APART`
+between two measurements of a round, and be at most `TAKEN_MOST` in each.
 """
 
 from __future__ import annotations
@@ -21,28 +19,29 @@ from experiments import processes
 from experiments.netlab import CpuSeconds, cpu_counts
 
 TAKEN_MOST: Final = 0.4
-"""Share of the machine that others may take from a measurement: above, what is left is not this machine."""
+"""Maximum share of the machine taken from a measurement; above, the rest no longer represents this
+machine."""
 TAKEN_APART: Final = 0.08
-"""By how much this share may differ within a round. Figures follow it about one to one."""
+"""Maximum difference of this share within a round. Results follow it about one to one."""
 CLOCKS_APART_S: Final = 0.005
-"""By how much two clocks may disagree about a measurement; NTP slews by 0.5 ms a second at most, and a
-machine that was suspended, or whose clock was set, is off by far more [s]."""
+"""Maximum disagreement of two clocks during a measurement [s]. NTP slews by at most 0.5 ms per second; after
+a suspend, or when a clock is set, the disagreement is far larger."""
 
 CAUSES: Final = ("clock", "steal", "processes")
-"""Why a round does not count."""
+"""Reasons why a round does not count."""
 
 _CLOCKS: Final = (time.CLOCK_MONOTONIC, time.CLOCK_MONOTONIC_RAW, time.CLOCK_BOOTTIME, time.CLOCK_REALTIME)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen of the machine during a measurement.
+    """The machine during a measurement.
 
     Attributes:
         cpu: CPU time of the machine.
-        foreign_s: CPU time of processes that are not the benchmark's [s].
-        clocks_apart_s: By how much the clock that went furthest was ahead of the one that went least [s].
-        processors: How many the machine has.
+        foreign_s: CPU time of processes outside the benchmark [s].
+        clocks_apart_s: Difference between the clocks that advanced most and least [s].
+        processors: Number of processors.
     """
 
     cpu: CpuSeconds
@@ -62,7 +61,7 @@ class Seen:
 
     @property
     def own_ratio(self) -> float:
-        """Share of the machine that the measurement had, interrupts included."""
+        """Share of the machine used by the measurement, interrupts included."""
         return self.own_busy_s / (self.processors * self.cpu.elapsed_s)
 
     @property
@@ -77,21 +76,21 @@ class Seen:
 
     @property
     def taken_ratio(self) -> float:
-        """Share of the machine that others took in either way."""
+        """Share of the machine taken by the hypervisor and other processes."""
         return self.stolen_ratio + self.foreign_ratio
 
 
 class Watch:
-    """Watches the machine over a `with` block.
+    """Watches the machine during a `with` block.
 
     Attributes:
-        seen: What was seen; there after the block.
+        seen: The observation, after the block.
     """
 
     seen: Seen
 
     def __enter__(self) -> Self:
-        # To look at all processes takes some milliseconds, which are outside of what is counted.
+        # Listing all processes takes some milliseconds; it happens outside of the counted time.
         self._there = processes.running()
         self._before = cpu_counts(), _clocks_s()
         return self
@@ -115,10 +114,10 @@ def _clocks_s() -> list[float]:
 
 
 def disturbances(seen: Sequence[Seen]) -> tuple[str, ...]:
-    """Return why a round does not count; nothing if it does.
+    """Return why a round does not count; empty if it counts.
 
     Args:
-        seen: What was seen in each measurement of the round, at least one.
+        seen: The machine during each measurement of the round, at least one.
 
     Returns:
         Some of `CAUSES`.
@@ -128,7 +127,7 @@ def disturbances(seen: Sequence[Seen]) -> tuple[str, ...]:
         causes.append("clock")
     taken = [one.taken_ratio for one in seen]
     if max(taken) > TAKEN_MOST or max(taken) - min(taken) > TAKEN_APART:
-        # Named is what differs more, or is more where nothing differs.
+        # Name the cause that differs more; where neither differs, the larger one.
         stolen, foreign = [[one.stolen_ratio for one in seen], [one.foreign_ratio for one in seen]]
         if max(taken) - min(taken) > TAKEN_APART:
             more_stolen = max(stolen) - min(stolen) >= max(foreign) - min(foreign)
@@ -139,9 +138,5 @@ def disturbances(seen: Sequence[Seen]) -> tuple[str, ...]:
 
 
 def disturbances_alone(seen: Sequence[Seen]) -> tuple[str, ...]:
-    """Return why a round does not count whose measurements are not compared with each other.
-
-    Args:
-        seen: As of `disturbances`.
-    """
+    """Return why a round does not count whose measurements are not compared with each other."""
     return tuple({cause: None for one in seen for cause in disturbances([one])})

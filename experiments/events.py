@@ -1,4 +1,4 @@
-"""Events of a scenario: what changes while it runs, as plain data."""
+"""Events of a scenario: changes during the run, as plain data."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ParamValue = bool | int | float | str
 
 
 class SetLink(Plain, frozen=True, tag_field="kind", tag="set_link"):
-    """A link becomes another one: its rate rises, its loss goes, its path gets longer.
+    """Change a link, such as its rate, loss or delay.
 
     Attributes:
-        at_s: When, since the start of the run [s].
-        link: `NAME>` (from a to b), `NAME<` (back), or `NAME` for both.
-        fields: Fields of `Direction` that change, with their new values; null takes one away. The others
-            stay as they are.
+        at_s: Time since the start of the run [s].
+        link: `NAME>` (from a to b), `NAME<` (from b to a), or `NAME` for both directions.
+        fields: Fields of `Direction` with their new values; null removes a field. Other fields keep their
+            values.
     """
 
     at_s: Seconds
@@ -28,13 +28,13 @@ class SetLink(Plain, frozen=True, tag_field="kind", tag="set_link"):
 
 
 class SetRoute(Plain, frozen=True, tag_field="kind", tag="set_route"):
-    """The way between two hosts changes.
+    """Change the route between two hosts.
 
     Attributes:
-        at_s: When, since the start of the run [s].
-        path: The nodes of the new way, from the first host to the last. Where several links connect two
-            nodes, the name of one stands between them.
-        both: Whether the way back is the same one in reverse.
+        at_s: Time since the start of the run [s].
+        path: The nodes of the new route, from the first host to the last. Where several links connect two
+            nodes, the name of the chosen link stands between them.
+        both: Whether the opposite direction takes the same route in reverse.
     """
 
     at_s: Seconds
@@ -43,13 +43,13 @@ class SetRoute(Plain, frozen=True, tag_field="kind", tag="set_route"):
 
 
 class SetParam(Plain, frozen=True, tag_field="kind", tag="set_param"):
-    """A parameter of an algorithm changes, for flows that run and for those to come.
+    """Set a parameter of an algorithm, for existing and future flows.
 
     Attributes:
-        at_s: When, since the start of the run [s].
-        flow: Of this flow only.
-        algorithm: Of all flows that have this algorithm, named as the flows name it. One of the two is given.
-        param: Which parameter.
+        at_s: Time since the start of the run [s].
+        flow: Set it for this flow. Give either this or `algorithm`.
+        algorithm: Set it for all flows with this algorithm, named as in the flows.
+        param: Name of the parameter.
         value: Its new value.
     """
 
@@ -60,17 +60,16 @@ class SetParam(Plain, frozen=True, tag_field="kind", tag="set_param"):
     algorithm: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse both targets and none."""
         if (self.flow is None) == (self.algorithm is None):
             raise ValueError("give either `flow` or `algorithm`")
 
 
 class Edit(Plain, frozen=True, tag_field="kind", tag="edit"):
-    """An algorithm is edited: its flows go on with another version, as after `ccp load`.
+    """Edit an algorithm: its flows switch to the new version, as after `ccp load`.
 
     Attributes:
-        at_s: When, since the start of the run [s].
-        algorithm: Which, named as the flows name it.
+        at_s: Time since the start of the run [s].
+        algorithm: The algorithm, named as in the flows.
         becomes: File with the new version.
     """
 

@@ -1,4 +1,4 @@
-"""Programs that a checkout builds beside ccplane: examples of the crates in `native`."""
+"""Example programs of the crates in `native`, which a checkout can build."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = Path(__file__).parents[1] / "native/target/release/examples"
-"""Where a checkout has them."""
+"""Their directory in a checkout."""
 
 
 def build(crate: str, example: str) -> str:
-    """Return the command that builds one, in a checkout."""
+    """Return the command that builds an example, in a checkout."""
     return f"scripts/cargo.sh build --release --package {crate} --example {example}"
 
 
 def is_built(program: Path) -> bool:
-    """Return whether an example is there."""
+    """Return whether an example is built."""
     return os.access(program, os.X_OK)

@@ -1,4 +1,4 @@
-"""Which runs do not count: a rule that is applied before anything looks at their figures."""
+"""The rule for runs that do not count; it is applied before anyone looks at their results."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from experiments.disturbance import TAKEN_MOST
 from experiments.results import Result
 
 LATE_US: Final = 20_000
-"""A run in which the emulator was once so late does not count: the machine stood still [us]."""
+"""A run with an emulator delay above this does not count: the machine stood still [us]."""
 
 
 def late_us(result: Result) -> float:
-    """Return by how much the emulator was late at most [us]; 0 where nothing was emulated in real time."""
+    """Return the emulator's maximum delay [us]; 0 for runs without real-time emulation."""
     emulator = result.metadata.get("emulator")
     return 0.0 if emulator is None else float(emulator["lateness_us"]["max"])
 
 
 def taken_ratio(result: Result) -> float:
-    """Return the share of the machine that others took, its hypervisor or other processes; 0 if not known."""
+    """Return the share of the machine taken by the hypervisor and other processes; 0 if unknown."""
     processors = result.metadata.get("processors", {})
     return float(processors.get("stolen_ratio", 0.0) + processors.get("foreign_ratio", 0.0))
 
 
 def idle_ratio(result: Result) -> float:
-    """Return the share of the machine that nobody wanted; 1 where that is not known."""
+    """Return the idle share of the machine; 1 if unknown."""
     return 1.0 - float(sum(result.metadata.get("processors", {}).values()))
 
 
 def why(result: Result) -> str | None:
-    """Return why a run does not count; None if it does."""
+    """Return why a run does not count; None if it counts."""
     if late_us(result) > LATE_US:
         return "the emulator was late"
     return "others had the processors" if taken_ratio(result) > TAKEN_MOST else None

@@ -1,9 +1,9 @@
-"""Metrics by the book: pure functions from the tables of a result to numbers.
+"""Metrics: pure functions from the tables of a result to numbers.
 
-What goes in are the tables of a `Result` (`flow_samples`, `link_samples`), or a part of their rows
-(`within`); what comes out is a number for each flow or link. What cannot be known is NaN, and never 0: a flow
-with a single sample has no goodput, flows that all stand still have no fairness. Counters of the tables are
-cumulative, so that a metric over a time is the difference between the last and the first sample in it.
+The input is a table of a `Result` (`flow_samples`, `link_samples`), or a part of its rows (`within`); the
+output is a number for each flow or link. Unknown values are NaN, never 0: a flow with a single sample has no
+goodput, and flows that all stand still have no fairness. Counters in the tables are cumulative, so a metric
+over a time is the difference between the last and the first sample in it.
 """
 
 from __future__ import annotations
@@ -18,32 +18,28 @@ from numpy.typing import ArrayLike
 from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
-    "metric.no_column": "a table has not got a column that a metric or figure needs",
-    "metric.bad_value": "an argument of a metric or a value in its table cannot be",
-    "plot.format": "a figure cannot be written in the format that is asked for",
-    "plot.nothing": "a result has nothing that could be drawn",
+    "metric.no_column": "a table lacks a column that a metric or figure needs",
+    "metric.bad_value": "an argument of a metric, or a value in its table, is invalid",
+    "plot.format": "a figure cannot be written in the requested format",
+    "plot.nothing": "a result has no data to draw",
 }
-"""Slug -> what it means; each has a test that names it."""
+"""Slug -> meaning; a test covers each."""
 
 NAN: Final = float("nan")
 
 _STALL_COST_PER_S: Final = 4.3
-"""What a second in which a video stands still costs in `qoe`: as much as its highest bitrate is worth."""
+"""Cost of one second of stalling in `qoe`; equal to the value of the highest bitrate of the source."""
 
 
 class MetricError(CcpError):
-    """A metric cannot be computed from what it was given."""
+    """A metric cannot be computed from its arguments."""
 
 
 def need(table: pd.DataFrame, *columns: str) -> None:
-    """Check that a table has the columns that are about to be used.
-
-    Args:
-        table: The table.
-        *columns: Their names.
+    """Check that a table has columns.
 
     Raises:
-        MetricError: `metric.no_column`, with all that are missing.
+        MetricError: `metric.no_column`, naming all missing columns.
     """
     missing = [name for name in columns if name not in table.columns]
     if missing:
@@ -51,20 +47,17 @@ def need(table: pd.DataFrame, *columns: str) -> None:
             "metric.no_column",
             f"the table has no column {', '.join(f'`{name}`' for name in missing)}",
             why=f"its columns are {', '.join(str(name) for name in table.columns) or 'none'}",
-            fix="pass the table of a `Result` that has it: flow_samples, link_samples, flows, objects",
+            fix="pass a table of a `Result` that has the column: flow_samples, link_samples, flows, objects",
         )
 
 
 def within(samples: pd.DataFrame, start_s: float = 0.0, stop_s: float = float("inf")) -> pd.DataFrame:
-    """Return the samples of a part of the run.
+    """Return the samples of a part of the run, in order of time.
 
     Args:
         samples: A table with a column `t_s` (flow_samples, link_samples, events).
-        start_s: Beginning [s since the start of the run]; a sample at this moment is in.
-        stop_s: End [s]; a sample at this moment is in, too.
-
-    Returns:
-        Those rows, in order of time.
+        start_s: Beginning, inclusive [s since the start of the run].
+        stop_s: End, inclusive [s].
     """
     need(samples, "t_s")
     chosen = samples[samples["t_s"].between(start_s, stop_s)]
@@ -72,14 +65,14 @@ def within(samples: pd.DataFrame, start_s: float = 0.0, stop_s: float = float("i
 
 
 def goodput_bytes_per_s(flow_samples: pd.DataFrame) -> pd.Series:
-    """Return each flow's goodput: payload acknowledged, by time.
+    """Return each flow's goodput: acknowledged payload per second.
 
     Args:
         flow_samples: Columns `t_s`, `flow`, `bytes_acked` (cumulative).
 
     Returns:
         Goodput [bytes/s] by flow; NaN for a flow with fewer than two samples. Retransmissions and headers do
-        not count; data that arrived but was not yet acknowledged counts later.
+        not count; payload counts when it is acknowledged.
 
     Source: RFC 2647 §3.17 (goodput), measured at the sender.
     """
@@ -89,16 +82,16 @@ def goodput_bytes_per_s(flow_samples: pd.DataFrame) -> pd.Series:
 def goodput_over_time(flow_samples: pd.DataFrame, interval_s: float) -> pd.DataFrame:
     """Return each flow's goodput over intervals of at least a given length.
 
-    Nothing is interpolated: an interval lasts from one sample to the first one that is `interval_s` younger,
-    and so is longer where a flow was silent.
+    Nothing is interpolated: an interval lasts from one sample to the first that is at least `interval_s`
+    later, so it is longer where a flow was silent.
 
     Args:
         flow_samples: Columns `t_s`, `flow`, `bytes_acked`.
-        interval_s: Least length of an interval [s], > 0.
+        interval_s: Minimum length of an interval [s], > 0.
 
     Returns:
-        A row for each flow and interval: `flow`, `start_s`, `end_s`, `t_s` (its middle),
-        `goodput_bytes_per_s`. Samples behind the last whole interval are left out.
+        A row for each flow and interval: `flow`, `start_s`, `end_s`, `t_s` (the middle),
+        `goodput_bytes_per_s`. Samples after the last whole interval are left out.
 
     Raises:
         MetricError: `metric.bad_value`, if the interval is not positive.
@@ -127,42 +120,43 @@ def goodput_over_time(flow_samples: pd.DataFrame, interval_s: float) -> pd.DataF
 
 
 def utilisation_ratio(link_samples: pd.DataFrame, rates_bytes_per_s: Mapping[str, float]) -> pd.Series:
-    """Return what share of its capacity each link direction carried.
+    """Return the utilisation of each link direction: delivered bytes divided by capacity.
 
     Args:
         link_samples: Columns `t_s`, `link`, `delivered_bytes` (cumulative, IP packets).
-        rates_bytes_per_s: Capacity by link direction [bytes/s]; for one that changed, its mean over the time.
+        rates_bytes_per_s: Capacity by link direction [bytes/s]; for a rate that changed, its mean over the
+            time.
 
     Returns:
-        Ratio by link direction; NaN for one without capacity in `rates_bytes_per_s` or with fewer than two
-        samples. Packets that finish within the time but started before it may raise it a little above 1.
+        Ratio by link direction; NaN without a capacity or with fewer than two samples. Packets that started
+        before the time but finish within it may raise the ratio slightly above 1.
     """
     rate = _rate(link_samples, "link", "delivered_bytes", "utilisation_ratio")
     capacity = pd.Series({name: rates_bytes_per_s.get(name, NAN) for name in rate.index}, dtype=np.float64)
     if (capacity <= 0).any():
-        raise _bad("a link's capacity is not positive", f"rates_bytes_per_s {dict(rates_bytes_per_s)}")
+        raise _bad("a link's capacity must be positive", f"rates_bytes_per_s {dict(rates_bytes_per_s)}")
     return (rate / capacity).rename("utilisation_ratio").rename_axis("link")
 
 
 def loss_ratio(link_samples: pd.DataFrame) -> pd.Series:
-    """Return what share of the packets that came to each link direction its loss process took.
+    """Return the share of arriving packets that the loss process of each link direction dropped.
 
     Args:
         link_samples: Columns `t_s`, `link`, `arrived_pkts`, `dropped_loss_pkts` (cumulative).
 
     Returns:
-        Ratio by link direction; NaN where nothing arrived. Drops of queue, AQM and policer are not in it.
+        Ratio by link direction; NaN where nothing arrived. Drops by queue, AQM and policer do not count.
     """
     need(link_samples, "t_s", "link", "arrived_pkts", "dropped_loss_pkts")
     return _ratio(link_samples, "link", "dropped_loss_pkts", "arrived_pkts", "loss_ratio")
 
 
 def retrans_pct(flow_samples: pd.DataFrame) -> pd.Series:
-    """Return how much of what each flow sent was sent again.
+    """Return the share of each flow's sent bytes that were retransmissions.
 
     Args:
-        flow_samples: Columns `t_s`, `flow`, `bytes_retrans`, `bytes_sent` (cumulative, payload; what is sent
-            again is in both).
+        flow_samples: Columns `t_s`, `flow`, `bytes_retrans`, `bytes_sent` (cumulative payload;
+            retransmissions are in both).
 
     Returns:
         100 x retransmitted / sent by flow [%]; NaN for a flow that sent nothing.
@@ -179,9 +173,9 @@ def rtt_percentiles_us(
     """Return percentiles of each flow's RTT.
 
     Args:
-        flow_samples: Columns `flow` and `column`; every sample counts alike, and samples are even in time,
-            not in packets.
-        percentiles: Which, 0 to 100.
+        flow_samples: Columns `flow` and `column`; every sample has equal weight, and samples are evenly
+            spaced in time, not in packets.
+        percentiles: Percentiles to compute, 0 to 100.
         column: `rtt_us` (single measurements) or `srtt_us` (smoothed, RFC 6298).
 
     Returns:
@@ -193,7 +187,7 @@ def rtt_percentiles_us(
     """
     need(flow_samples, "flow", column)
     if any(not 0 <= q <= 100 for q in percentiles):
-        raise _bad("a percentile is not between 0 and 100", f"percentiles {list(percentiles)}")
+        raise _bad("a percentile must be between 0 and 100", f"percentiles {list(percentiles)}")
     stem = column.removesuffix("_us")
     rows = {
         flow: {
@@ -209,18 +203,18 @@ def rtt_percentiles_us(
 def queueing_delay_us(
     flow_samples: pd.DataFrame, base_rtt_us: float | None = None, column: str = "rtt_us"
 ) -> pd.Series:
-    """Return for each sample by how much its RTT exceeds that of the empty path.
+    """Return the queueing delay of each sample: its RTT minus the RTT of the empty path.
 
     Args:
         flow_samples: Columns `flow` and `column`.
-        base_rtt_us: RTT without queues, where it is known (`EmulatedNetwork.base_rtt_us`) [us]; else the
-            smallest RTT of each flow in this table stands for it, which is too much for a flow that never saw
-            the queue empty.
+        base_rtt_us: RTT without queues, where known (`EmulatedNetwork.base_rtt_us`) [us]. Otherwise the
+            minimum RTT of each flow in this table is used; it is too high for a flow that never saw the
+            queue empty.
         column: `rtt_us` or `srtt_us`.
 
     Returns:
-        Queueing delay [us], one value a row of `flow_samples`, NaN where there is no RTT. Delayed
-        acknowledgments and the hosts' own scheduling are in it.
+        Queueing delay [us], one value per row of `flow_samples`, NaN where there is no RTT. It includes
+        delayed acknowledgments and scheduling delays of the hosts.
     """
     need(flow_samples, "flow", column)
     rtt_us = flow_samples[column].astype(np.float64)
@@ -229,15 +223,15 @@ def queueing_delay_us(
 
 
 def int_nodes(int_hops: pd.DataFrame) -> pd.DataFrame:
-    """Return what in-band telemetry said of the nodes that flows met, over all the time that it has.
+    """Summarise what in-band telemetry reported of the nodes on flows' paths, over the whole table.
 
     Args:
         int_hops: Columns `flow`, `backward`, `hop`, `node`, `interval_us`, and those below.
 
     Returns:
-        A row for each flow, direction and node, in the order of the way: `queue_depth_pkts` and
-        `arrival_pkts_per_s` are means by time, `queue_free_pkts` the least of any interval, `flow_count` the
-        largest. NaN where the node did not say.
+        A row for each flow, direction and node, in the order of the path: `queue_depth_pkts` and
+        `arrival_pkts_per_s` are time-weighted means, `queue_free_pkts` is the minimum of all intervals,
+        `flow_count` the maximum. NaN where the node reported nothing.
     """
     means = ["queue_depth_pkts", "arrival_pkts_per_s"]
     keys = ["flow", "backward", "hop", "node"]
@@ -252,20 +246,20 @@ def int_nodes(int_hops: pd.DataFrame) -> pd.DataFrame:
 
 
 def viewing(playback: pd.DataFrame) -> pd.DataFrame:
-    """Return what the viewer of each flow's video had of it.
+    """Return the viewing quality of each flow's video.
 
     Args:
         playback: Columns `flow`, `number`, `bitrate_bytes_per_s`, `played_s`, `startup_s`, `stalls`,
             `stalled_s`.
 
     Returns:
-        A row by flow: `played_s`; `bitrate_bytes_per_s`, the mean over what was played; `startup_s`, the mean
-        of those that are known; `stalls`; `stalled_s`; `stalls_per_min` and `stalled_ratio` of what was
-        played; `qoe`, and `quality`, the part of it that is the bitrates'.
+        A row by flow: `played_s`; `bitrate_bytes_per_s`, the mean over the playing time; `startup_s`, the
+        mean of the known values; `stalls`; `stalled_s`; `stalls_per_min` and `stalled_ratio`, relative to the
+        playing time; `qoe`, and `quality`, the bitrates' contribution to it.
 
-    Source: `qoe` is QoE_lin of Mao et al. 2017 (SIGCOMM), section 5.1: the bitrate [Mbit/s] of each segment,
-    minus 4.3 times the seconds for which it stood still, minus by how much the bitrate changed from segment
-    to segment, divided by the number of segments. The wait before the first one does not count.
+    Source: `qoe` is QoE_lin of Mao et al. 2017 (SIGCOMM), section 5.1: the sum of the segments' bitrates
+    [Mbit/s], minus 4.3 times the seconds of stalling, minus the sum of bitrate changes between neighbouring
+    segments, divided by the number of segments. The wait before the first segment does not count.
     """
     need(playback, "flow", "number", "bitrate_bytes_per_s", "played_s", "startup_s", "stalls", "stalled_s")
     rows = {}
@@ -288,14 +282,14 @@ def viewing(playback: pd.DataFrame) -> pd.DataFrame:
 
 
 def jain_index(values: ArrayLike) -> float:
-    """Return Jain's fairness index of what each of n users got.
+    """Return Jain's fairness index of n shares.
 
     Args:
         values: n values >= 0, of any unit.
 
     Returns:
-        (sum x)^2 / (n sum x^2): 1 if all got the same, 1/n if one got all. NaN if there are no values, if one
-        is missing (NaN), or if nobody got anything.
+        (sum x)^2 / (n sum x^2): 1 if all shares are equal, 1/n if one user has everything. NaN if there are
+        no values, if one is missing (NaN), or if all are 0.
 
     Raises:
         MetricError: `metric.bad_value`, if a value is negative or infinite.
@@ -305,14 +299,11 @@ def jain_index(values: ArrayLike) -> float:
     """
     got = np.asarray(values, dtype=np.float64).ravel()
     if (got < 0).any() or np.isinf(got).any():
-        raise _bad("fairness is of finite values that are not negative", f"values {got.tolist()}")
+        raise _bad("fairness needs finite, non-negative values", f"values {got.tolist()}")
     if got.size == 0 or np.isnan(got).any() or not got.any():
         return NAN
-    got = got / got.max()  # squares of tiny and of huge values stay numbers
+    got = got / got.max()  # squares of tiny and huge values stay finite
     return float(got.sum() ** 2 / (got.size * np.square(got).sum()))
-
-
-# --- what they share ---------------------------------------------------------------------------------------
 
 
 def _by(table: pd.DataFrame, key: str) -> Iterable[tuple[str, pd.DataFrame]]:
@@ -322,13 +313,11 @@ def _by(table: pd.DataFrame, key: str) -> Iterable[tuple[str, pd.DataFrame]]:
 
 
 def _difference(own: pd.DataFrame, column: str) -> float:
-    """Return by how much a counter grew; NaN without two values."""
     known = own[column].dropna()
     return float(known.iloc[-1]) - float(known.iloc[0]) if len(known) > 1 else NAN
 
 
 def _rate(table: pd.DataFrame, key: str, column: str, name: str) -> pd.Series:
-    """Return growth of a counter by time, for each key."""
     need(table, "t_s", key, column)
     rates = {}
     for one, own in _by(table, key):
@@ -339,7 +328,6 @@ def _rate(table: pd.DataFrame, key: str, column: str, name: str) -> pd.Series:
 
 
 def _ratio(table: pd.DataFrame, key: str, above: str, below: str, name: str) -> pd.Series:
-    """Return growth of a counter by that of another, for each key."""
     ratios = {}
     for one, own in _by(table, key):
         whole = _difference(own, below)
@@ -363,10 +351,8 @@ def _percentile(values: np.ndarray, q: float) -> float:
 
 def _positive(value: float, name: str) -> None:
     if not value > 0:
-        raise _bad(f"{name} is not positive", f"{name}={value}")
+        raise _bad(f"{name} must be positive", f"{name}={value}")
 
 
 def _bad(message: str, where: str) -> MetricError:
-    return MetricError(
-        "metric.bad_value", message, where, fix="the docstring of the metric says what it takes"
-    )
+    return MetricError("metric.bad_value", message, where, fix="see the docstring of the metric")

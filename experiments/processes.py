@@ -1,4 +1,4 @@
-"""CPU time of the processes that are not this benchmark's."""
+"""CPU time of processes outside of this benchmark."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _INIT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process as /proc has it.
+    """A process in /proc.
 
     Attributes:
-        pid: Its number.
-        parent: That of its parent.
-        session: That of its session.
-        kernel: Whether it is a thread of the kernel.
+        pid: Process id.
+        parent: Process id of its parent.
+        session: Id of its session.
+        kernel: Whether it is a kernel thread.
         cpu_s: CPU time of all its threads [s].
-        ended_s: CPU time of its children that ended, and of theirs [s].
+        ended_s: CPU time of its reaped descendants [s].
     """
 
     pid: int
@@ -36,9 +36,9 @@ class Process:
 
 
 def parse(stat: str, *, ticks_per_s: int) -> Process:
-    """Return the process that a text of /proc/PID/stat describes."""
+    """Parse a text of /proc/PID/stat."""
     pid, _, rest = stat.partition(" (")
-    fields = rest.rpartition(") ")[2].split()  # from the third one of proc_pid_stat(5) on
+    fields = rest.rpartition(") ")[2].split()  # from the third field of proc_pid_stat(5)
     user, system, ended_user, ended_system = map(int, fields[11:15])
     return Process(
         pid=int(pid),
@@ -51,20 +51,20 @@ def parse(stat: str, *, ticks_per_s: int) -> Process:
 
 
 def running() -> dict[int, Process]:
-    """Return all processes that this one can see, by number."""
+    """Return all visible processes by pid."""
     found = {}
     for folder in _PROC.iterdir():
         if folder.name.isdecimal():
             try:
                 process = parse((folder / "stat").read_text(), ticks_per_s=_TICKS_PER_S)
-            except OSError:  # it has just ended
+            except OSError:  # it has just exited
                 continue
             found[process.pid] = process
     return found
 
 
 def family(processes: Mapping[int, Process], pid: int) -> set[int]:
-    """Return a process and what it started: its descendants, and what left them but kept their session."""
+    """Return a process, its descendants, and orphans that kept a session of these."""
     children: dict[int, list[int]] = {}
     for process in processes.values():
         children.setdefault(process.parent, []).append(process.pid)
@@ -73,23 +73,18 @@ def family(processes: Mapping[int, Process], pid: int) -> set[int]:
         one = left.pop()
         own.add(one)
         left += children.get(one, [])
-    # The session that it was started in has others, too: a shell, and what runs from there.
+    # Not the session that it was started in: that also has the shell and its other children.
     sessions = {processes[one].session for one in own if one in processes}
     sessions -= {processes[pid].session} if pid in processes else set()
     return own | {one.pid for one in processes.values() if one.session in sessions}
 
 
 def foreign_s(before: Mapping[int, Process], after: Mapping[int, Process], own: Iterable[int]) -> float:
-    """Return the CPU time that processes of others took between two looks [s].
+    """Return the CPU time that other processes used between two readings [s].
 
-    Threads of the kernel are nobody's: most of what they do, our packets made them do. Soft interrupts are
-    counted for whoever they interrupt, or for nobody. A process that began and ended in between counts if
-    its parent waited for it and is not init.
-
-    Args:
-        before: All processes at the first look.
-        after: All at the second.
-        own: Those that are ours, at either look.
+    Kernel threads do not count: most of their work is caused by our packets. Soft interrupts count for the
+    interrupted process, or for none. A process that started and ended in between counts if its parent waited
+    for it and is not init.
     """
     ours = set(own)
     taken_s = 0.0
@@ -108,10 +103,7 @@ def foreign_s(before: Mapping[int, Process], after: Mapping[int, Process], own: 
 
 
 def _heir(pid: int, before: Mapping[int, Process], after: Mapping[int, Process]) -> int | None:
-    """Return whose `ended_s` has what a process had taken, once it ended: an ancestor's that goes on.
-
-    None, if there is no such.
-    """
+    """Return the ancestor whose `ended_s` contains the time of a process that exited; None without one."""
     while pid in before and pid not in after:
         pid = before[pid].parent
     return pid if pid in after else None

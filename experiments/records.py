@@ -1,4 +1,4 @@
-"""Results that are kept in the repository: JSON, one line a record."""
+"""JSON files of results in the repository, with one line per record."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def dumped(document: dict[str, Any]) -> str:
-    """Return a document as JSON with one line a record, and an end of line.
+    """Return a document as JSON with one line per record, and a final newline.
 
-    Records are the members of a list of containers, or of an object with nothing but containers. What holds
-    records has a line for each of its members, anything else one line.
+    A record is a member of a list of containers, or of an object with only containers. A container of records
+    has a line for each of its members; everything else takes one line.
     """
     return _lines(document, "") + "\n"
 

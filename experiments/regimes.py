@@ -1,9 +1,9 @@
-"""Regimes of a scenario: who tells them apart, and whose sockets follow; plain data.
+"""Receiver agents and socket switches of a scenario, as plain data.
 
     receivers: [{host: receiver, mode: fast, detector: {delta_ms: 2}}]
     switches: [{host: sender, single: dctcp, shared: kernel/cubic}]
 
-Flows of ccplane's algorithms need no switch: they hear what the receivers decide by themselves.
+Flows of ccplane's algorithms need no switch: they receive the receivers' decisions themselves.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ Milliseconds = Annotated[int, Meta(gt=0, le=3_600_000)]
 
 
 class ReceiverAgent(Plain, frozen=True):
-    """A receiver agent, `ccp telemetry receive --regime`, in a host for the whole run.
+    """A receiver agent, `ccp telemetry receive --regime`, on a host for the whole run.
 
     Attributes:
-        host: Where it is. A host has one at most.
-        peers: Hosts that it watches; those that send flows to it, if none are named.
-        mode: The paper's constants, those for faster networks, or the latter with an eye on own queues; see
-            docs/regime.md.
-        detector: Parameters of the detector that are not the mode's, as for `ccp telemetry receive --param`.
-        window_ms: What an observation covers [ms]; the mode's, if None.
-        interval_ms: Time between two signals [ms]; the mode's, if None.
-        probe_ms: Time between two probes of a peer's RTT [ms]; the mode's, if None.
-        ttl_ms: How long a decision is true [ms]; as `ccp telemetry receive` chooses, if None.
+        host: Its host, which has no other receiver agent.
+        peers: Hosts to watch; if empty, those that send flows to its host.
+        mode: The paper's constants, those for faster networks, or the latter with detection of own queues;
+            see docs/regime.md.
+        detector: Parameters of the detector that differ from the mode's (`--param` of `ccp telemetry
+            receive`).
+        window_ms: Time that an observation covers [ms]; None for the mode's.
+        interval_ms: Time between two signals [ms]; None for the mode's.
+        probe_ms: Time between two RTT probes of a peer [ms]; None for the mode's.
+        ttl_ms: Lifetime of a decision [ms]; None for the default of `ccp telemetry receive`.
     """
 
     host: str
@@ -44,19 +45,18 @@ class ReceiverAgent(Plain, frozen=True):
 
 
 class SocketSwitch(Plain, frozen=True):
-    """What switches sockets of a host's ordinary programs, `ccp regime apply`, for the whole run.
+    """A switch for sockets of ordinary programs on a host, `ccp regime apply`, for the whole run.
 
     Attributes:
-        host: Whose sockets. A host has one at most.
-        single: Congestion control while a path is the flow's alone; named as algorithms of flows are:
-            `kernel/dctcp`, or one of ccplane such as `dctcp`, which the run's agent runs.
-        shared: Congestion control while others share it, and whenever nobody knows.
-        single_rate_bytes_per_s: Pacing rate with `single` [bytes/s]; none, if None.
-        shared_rate_bytes_per_s: Pacing rate with `shared` [bytes/s]; none, if None.
-        stale_ms: For how long after the last decision stopped being true it still counts [ms]; as `ccp regime
-            apply` chooses, if None.
-        rules: Which sockets, as for `ccp regime apply --rule`; `{HOST}` stands for a host's IPv4 address. All
-            that have a decision, if there are none.
+        host: Its host, which has no other switch.
+        single: Congestion control while the flow has the path alone; named like a flow's algorithm:
+            `kernel/dctcp`, or an algorithm of ccplane such as `dctcp`, which the run's agent runs.
+        shared: Congestion control while the path is shared or its state is unknown.
+        single_rate_bytes_per_s: Pacing rate with `single` [bytes/s]; None for no pacing.
+        shared_rate_bytes_per_s: Pacing rate with `shared` [bytes/s]; None for no pacing.
+        stale_ms: How long an expired decision still counts [ms]; None for the default of `ccp regime apply`.
+        rules: Sockets to switch, as for `ccp regime apply --rule`; `{HOST}` is replaced by a host's IPv4
+            address. If empty, all sockets whose path has a decision.
     """
 
     host: str

@@ -1,12 +1,12 @@
-"""Results of runs: tables, and where they come from.
+"""Results of runs: tables and metadata.
 
     result = Result.load("out/my-run")
-    result.flows            # a row a flow
+    result.flows            # one row per flow
     result.flow_samples     # flows over time
     result.metadata["machine"]["kernel"]
 
-A result is a directory: `scenario.yaml`, `metadata.json`, a Parquet file a table (`experiments.runs.tables`
-has their columns), and the agent's log. `ResultSet` is what a sweep leaves: many of them.
+A result is a directory: `scenario.yaml`, `metadata.json`, a Parquet file per table (`experiments.runs.tables`
+defines their columns), and the agent's log. A `ResultSet` is the result of a sweep: many runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from experiments.runs import places, reading, tables
 from experiments.scenario import Scenario
 
 FORMAT: Final = 1
-"""Of the files; a reader refuses what is newer than itself."""
+"""Version of the file format; a reader refuses newer versions than its own."""
 
 METADATA: Final = "metadata.json"
 SCENARIO: Final = "scenario.yaml"
@@ -33,13 +33,13 @@ SWEEP: Final = "sweep.json"
 
 
 class Result:
-    """What one run left.
+    """The result of one run.
 
     Attributes:
-        directory: Where its files are.
-        metadata: What it says of itself; see `docs/experiments.md`.
-        axes: Values of the sweep's axes that this run has; empty outside of a sweep.
-        repeat: Which repeat of a sweep it is, from 0.
+        directory: Directory of its files.
+        metadata: Its metadata; see `docs/experiments.md`.
+        axes: The run's values on the sweep's axes; empty outside of a sweep.
+        repeat: Number of the repeat in a sweep, from 0.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Result:
         table: Callable[[str], pd.DataFrame],
         scenario_yaml: str,
     ) -> None:
-        """Make it; `load` and `experiments.run.run` do."""
+        """Use `load` or `experiments.run.run` instead."""
         self.directory = directory
         self.metadata = dict(metadata)
         self.axes: dict[str, Any] = {}
@@ -59,7 +59,7 @@ class Result:
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
-        """Open the result of a run, of a failed one, too; tables are read when they are asked for.
+        """Open the result of a run, finished or failed; tables are read on first access.
 
         Raises:
             ResultError: `result.not_found`, `result.newer` or `result.broken`.
@@ -74,14 +74,14 @@ class Result:
 
     @classmethod
     def in_memory(cls, directory: Path) -> Self:
-        """Read a whole result, whose directory may go then."""
+        """Read a whole result, so that its directory can be removed."""
         stored = cls.load(directory)
         held = {name: _read_table(directory, name) for name in tables.COLUMNS}
         return cls(None, stored.metadata, held.__getitem__, stored._scenario_yaml)
 
     @property
     def complete(self) -> bool:
-        """Whether the run came to its end; `metadata["error"]` says why not."""
+        """Whether the run finished; `metadata["error"]` gives the reason if not."""
         return bool(self.metadata["complete"])
 
     @property
@@ -91,82 +91,82 @@ class Result:
 
     @cached_property
     def scenario(self) -> Scenario:
-        """What was run."""
+        """The scenario of the run."""
         raw = reading.parse_yaml(self._scenario_yaml, SCENARIO)
         return reading.convert(raw, Scenario, SCENARIO)
 
     @cached_property
     def flows(self) -> pd.DataFrame:
-        """A summary row a flow."""
+        """A summary row per flow."""
         return self._table("flows")
 
     @cached_property
     def flow_samples(self) -> pd.DataFrame:
-        """Flows over time; flows with several connections as one."""
+        """Flows over time; the connections of a flow are added up."""
         return self._table("flow_samples")
 
     @cached_property
     def connection_samples(self) -> pd.DataFrame:
-        """Every connection over time, as sampled."""
+        """Connections over time, as sampled."""
         return self._table("connection_samples")
 
     @cached_property
     def link_samples(self) -> pd.DataFrame:
-        """Directions of links over time."""
+        """Link directions over time."""
         return self._table("link_samples")
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """What happened when; `detail` is JSON."""
+        """Events with their times; `detail` is JSON."""
         return self._table("events")
 
     @cached_property
     def objects(self) -> pd.DataFrame:
-        """A row for each object that was downloaded."""
+        """A row for each downloaded object."""
         return self._table("objects")
 
     @cached_property
     def playback(self) -> pd.DataFrame:
-        """A row for each piece of video that was played; empty if there was none."""
+        """A row for each video segment that was played; empty without video."""
         return self._table("playback")
 
     @cached_property
     def int_summaries(self) -> pd.DataFrame:
-        """What in-band telemetry said of flows, interval by interval; empty if there was none."""
+        """In-band telemetry of flows, by interval; empty without telemetry."""
         return self._table("int_summaries")
 
     @cached_property
     def int_hops(self) -> pd.DataFrame:
-        """What it said of the nodes on their way; a row for each summary and node."""
+        """In-band telemetry of the nodes on the flows' paths; a row for each summary and node."""
         return self._table("int_hops")
 
     @cached_property
     def int_records(self) -> pd.DataFrame:
-        """What sinks noted of every packet, where that was asked for: a row for each node that it met."""
+        """Sinks' records of every packet, if enabled: a row for each node that a packet passed."""
         return self._table("int_records")
 
     @cached_property
     def int_decisions(self) -> pd.DataFrame:
-        """When algorithms had answered to a summary, and how old it was then."""
+        """When algorithms reacted to a summary, and the age of the summary then."""
         return self._table("int_decisions")
 
     @property
     def receiver_signals(self) -> pd.DataFrame:
-        """What receiver agents measured."""
+        """Measurements of receiver agents."""
         return self._table("receiver_signals")
 
     @property
     def regimes(self) -> pd.DataFrame:
-        """What they made of it, one row a peer and window."""
+        """Decisions of receiver agents, one row per peer and window."""
         return self._table("regimes")
 
     @property
     def regime_events(self) -> pd.DataFrame:
-        """What became of flows with their regimes."""
+        """Switches and regimes of flows."""
         return self._table("regime_events")
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return a table by its name, such as those of features: `rate_limits`."""
+        """Return a table by name; needed for tables of features, such as `rate_limits`."""
         return self._table(name)
 
     def __repr__(self) -> str:
@@ -175,24 +175,24 @@ class Result:
 
 
 class ResultSet:
-    """What a sweep left: the results of its finished runs, and what is missing.
+    """The result of a sweep: the results of its finished runs, and the list of missing runs.
 
-    Iterating gives the results, in the order of the grid.
+    Iterating yields the results, in the order of the grid.
 
     Attributes:
-        directory: Where it is.
+        directory: Directory of the sweep.
         axes: Names of the sweep's axes.
     """
 
     def __init__(self, directory: Path, plan: Mapping[str, Any]) -> None:
-        """Describe a sweep; `load` and `experiments.sweep.sweep` do."""
+        """Use `load` or `experiments.sweep.sweep` instead."""
         self.directory = directory
         self.axes: list[str] = list(plan["axes"])
         self._plan = plan
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
-        """Open what a sweep left, whether it came to its end or not.
+        """Open the result of a sweep, finished or not.
 
         Raises:
             ResultError: `result.not_found`, `result.newer` or `result.broken`.
@@ -212,12 +212,12 @@ class ResultSet:
 
     @property
     def missing(self) -> list[dict[str, Any]]:
-        """Those of `planned` that are not finished."""
+        """The runs of `planned` that are not finished."""
         return [run for run in self.planned if not is_complete(self.directory / run["key"])]
 
     @property
     def failed(self) -> list[dict[str, Any]]:
-        """Those of `missing` that failed; `error` has the parts of the error, `directory` what there is."""
+        """The runs of `missing` that failed; `error` is the error, `directory` the incomplete result."""
         found = []
         for run in self.missing:
             directory = places.incomplete(self.directory / run["key"])
@@ -240,14 +240,14 @@ class ResultSet:
         return f"ResultSet({self.name!r}, {len(self)} of {len(self.planned)} runs)"
 
     def table(self, name: str = "flows") -> pd.DataFrame:
-        """Return one of the tables of all finished runs, one below the other.
+        """Return one of the tables, concatenated over all finished runs.
 
         Args:
-            name: Which; `flows` has a row for each run and flow.
+            name: Name of the table; `flows` has a row for each run and flow.
 
         Returns:
-            The table, with the columns `run`, `repeat`, `seed` and one for each axis in front. An axis whose
-            name is a column of the table, too, is called `axis.NAME`.
+            The table, with leading columns `run`, `repeat`, `seed` and one for each axis. An axis with the
+            name of a column of the table is called `axis.NAME`.
         """
         parts = []
         for result in self:
@@ -268,7 +268,7 @@ class ResultSet:
 
 
 def is_complete(directory: Path) -> bool:
-    """Return whether a finished run is there, of this format."""
+    """Return whether a directory holds a finished run of this format."""
     try:
         data = json.loads((directory / METADATA).read_text())
     except (OSError, ValueError):
@@ -281,7 +281,7 @@ def read_json(file: Path, what: str) -> dict[str, Any]:
 
     Args:
         file: The file.
-        what: What it describes.
+        what: Kind of result, for errors.
 
     Raises:
         ResultError: `result.not_found`, `result.newer` or `result.broken`.
@@ -292,20 +292,20 @@ def read_json(file: Path, what: str) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise ResultError(
             "result.not_found",
-            f"there is no result of a {what} in {file.parent}",
+            f"{file.parent} holds no result of a {what}",
             str(file),
-            "the file is not there",
-            "`ccp experiment list` shows where there are results",
+            "the file does not exist",
+            "`ccp experiment list` lists results",
         ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _broken(file, error) from error
     if newer:
         raise ResultError(
             "result.newer",
-            f"this result has format {data['format']}",
+            f"this result has the newer format {data['format']}",
             str(file),
             f"this ccplane reads formats up to {FORMAT}",
-            "upgrade ccplane (metadata.json says which version wrote it)",
+            "upgrade ccplane (metadata.json names the version that wrote the result)",
         )
     return data
 
@@ -328,5 +328,4 @@ def _broken(file: Path, error: Exception) -> ResultError:
 
 
 def _cell(value: Any) -> Any:
-    """Return an axis' value as a table can hold it."""
     return value if isinstance(value, str | int | float | bool | None) else json.dumps(value)

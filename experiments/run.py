@@ -29,11 +29,11 @@ from experiments.runs.session import Progress
 from experiments.scenario import Scenario
 
 Recorder = Callable[[Scenario, Recording, Path, Progress], None]
-"""Runs a checked scenario, and fills the recording as it goes; files may be left in the directory."""
+"""Runs a checked scenario, and fills the recording; it may leave files in the directory."""
 
 
 def _on_sockets(scenario: Scenario, recording: Recording, directory: Path, progress: Progress) -> None:
-    from experiments.runs import live  # Linux only, and the simulator needs none of it
+    from experiments.runs import live  # Linux only; not needed by the simulator
 
     live.record(scenario, recording, directory, progress)
 
@@ -45,7 +45,7 @@ def _simulated(scenario: Scenario, recording: Recording, directory: Path, progre
 
 
 DATAPATHS: Final[dict[str, Recorder]] = {registry.EBPF: _on_sockets, registry.SIM: _simulated}
-"""Datapath -> how a scenario runs on it."""
+"""Datapath -> function that runs a scenario on it."""
 
 _numbers: Final = itertools.count(1)
 
@@ -61,22 +61,19 @@ def run(
     """Run a scenario to its end.
 
     Args:
-        scenario: What to run.
-        out: Directory for the result; it must not exist, or be empty. None: the result is in memory only.
-        datapath: Another datapath than the scenario's.
-        progress: Told now and then.
-        recorder: Runs it; as `DATAPATHS` says, if None.
-
-    Returns:
-        The result.
+        scenario: The scenario.
+        out: Directory for the result; it must be empty or not exist. None keeps the result only in memory.
+        datapath: Overrides the scenario's datapath.
+        progress: Called now and then.
+        recorder: Runs the scenario; None for the function in `DATAPATHS`.
 
     Raises:
-        ScenarioError: If the scenario cannot be.
-        Several: If several things of it cannot be.
+        ScenarioError: If the scenario is invalid.
+        Several: If several things are invalid.
         ResultError: `result.exists` or `result.cannot_write`.
         RunError: `run.datapath`, `run.agent`, `run.publisher`, `run.regimes`, `run.no_samples`,
-            `run.wrong_congestion`. What there is of a result is kept as `OUT.incomplete`.
-        LabError: If the network or the traffic failed; likewise.
+            `run.wrong_congestion`. The incomplete result is kept as `OUT.incomplete`.
+        LabError: If the network or the traffic failed; the same applies to the result.
         LoadError: If ccplane's algorithms cannot run here; likewise.
     """
     if datapath is not None:
@@ -84,7 +81,7 @@ def run(
     scenario.validate()
     recorder = recorder or recorder_of(scenario)
     if out is None:
-        name = f"ccplane-run-{next(_numbers)}"  # several threads may run at once
+        name = f"ccplane-run-{next(_numbers)}"  # several threads may run simultaneously
         with places.scratch(Path(tempfile.gettempdir()) / name) as place:
             _fill(place, scenario, recorder, progress)
             return Result.in_memory(place)
@@ -102,7 +99,7 @@ def run(
 
 
 def recorder_of(scenario: Scenario) -> Recorder:
-    """Return what runs a scenario.
+    """Return the function that runs a scenario.
 
     Raises:
         RunError: `run.datapath`.
@@ -114,7 +111,7 @@ def recorder_of(scenario: Scenario) -> Recorder:
 
 
 def _fill(place: Path, scenario: Scenario, recorder: Recorder, progress: Progress | None) -> None:
-    """Run, and write everything into a directory, also if the run fails."""
+    """Run, and write the result into a directory, even if the run fails."""
     facts = {"format": FORMAT, "complete": False, **metadata.gathered(scenario)}
     facts["started"] = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     begin_s = time.monotonic()
@@ -146,11 +143,11 @@ def _write(
 
 
 def judge(recording: Recording) -> None:
-    """See whether what was recorded is what was asked for.
+    """Check that the recording matches the scenario.
 
     Raises:
         RunError: `run.no_samples` or `run.wrong_congestion`.
-        Several: If both, or of several flows.
+        Several: If both errors occur, or several flows have errors.
     """
     problems = Collector()
     for flow in recording.flows:
@@ -159,18 +156,18 @@ def judge(recording: Recording) -> None:
             if not last:
                 raise RunError(
                     "run.no_samples",
-                    f"no connection of flow `{flow.name}` was seen",
+                    f"no connection of flow `{flow.name}` was sampled",
                     f"flow {flow.name}",
-                    "it sent nothing, or ended before its first sample",
-                    "let it send more, or make sample_interval_us smaller",
+                    "the flow sent nothing, or ended before its first sample",
+                    "let the flow send more, or reduce sample_interval_us",
                 )
             others = sorted(set(last.values()) - {flow.congestion} - flow.may_become)
             if others:
                 raise RunError(
                     "run.wrong_congestion",
-                    f"flow `{flow.name}` ran {', '.join(others)} instead of {flow.congestion}",
+                    f"flow `{flow.name}` used {', '.join(others)} instead of {flow.congestion}",
                     f"flow {flow.name}",
-                    "the kernel, or the program that sends, chose another one",
-                    "see `ccp doctor` for the congestion controls that this kernel has",
+                    "the kernel or the sending program chose another congestion control",
+                    "`ccp doctor` lists the congestion controls of this kernel",
                 )
     problems.finish()

@@ -1,4 +1,4 @@
-"""A scenario: everything that a run depends on, as plain data that YAML files hold.
+"""A scenario: everything that a run depends on, as plain data, stored in YAML files.
 
 scenario = Scenario.load("experiments/scenarios/rate-step.yaml")
 scenario = scenario.replace(duration_s=20)
@@ -46,21 +46,21 @@ FlowName = Annotated[str, Meta(pattern="^[a-z][a-z0-9_-]{0,30}$")]
 
 
 class Flow(Plain, frozen=True):
-    """One flow: who sends to whom, what, and under which congestion control.
+    """One flow: its hosts, its traffic and its congestion control.
 
     Attributes:
-        name: Unique in the scenario.
+        name: Unique name in the scenario.
         sender: Host that sends the data.
-        receiver: Host that gets it.
-        algorithm: `kernel/NAME` is a congestion control of the kernel, such as `kernel/cubic`; `rtcp/cubic`
-            and `rtcp/bbr` are the kernel's under R-TCP; `quinn/cubic` is quinn's own, over QUIC; anything
-            else is one of ccplane: a name such as `cubic`, `FILE.py`, `FILE.py:Class` or `module:Class`.
-        params: Parameters of ccplane's algorithm, or of R-TCP, that are not at their defaults.
-        traffic: What the application does.
-        start_s: When it starts, since the start of the run [s].
-        stop_s: When it is stopped at the latest [s]; at the end of the run, if None.
-        ecn: Whether its connections ask for ECN. Flows of one host have this in common.
-        family: Of addresses.
+        receiver: Host that receives the data.
+        algorithm: `kernel/NAME` is a kernel congestion control, such as `kernel/cubic`; `rtcp/cubic` and
+            `rtcp/bbr` are the kernel's under R-TCP; `quinn/cubic` is quinn's, over QUIC; all other names are
+            algorithms of ccplane: a name such as `cubic`, `FILE.py`, `FILE.py:Class` or `module:Class`.
+        params: Parameters of ccplane's algorithm, or of R-TCP, that differ from the defaults.
+        traffic: Traffic of the application.
+        start_s: Start, since the start of the run [s].
+        stop_s: Latest end [s]; None for the end of the run.
+        ecn: Whether its connections negotiate ECN. All flows of a host must agree.
+        family: Address family.
     """
 
     name: FlowName
@@ -76,22 +76,22 @@ class Flow(Plain, frozen=True):
 
 
 class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
-    """A network, the flows through it, and what happens meanwhile.
+    """A network, the flows through it, and the events during the run.
 
     Attributes:
-        format: Of this description; 1.
-        name: What people call it.
+        format: Version of this format; 1.
+        name: Display name.
         topology: The network: hosts and links (`graph`), or a shape that expands to them.
         flows: One or more.
         duration_s: Length of the run [s].
-        events: What changes while it runs.
-        seed: For everything that is random: losses, jitter, on and off times.
-        datapath: Where it runs: `ebpf`, on real sockets of this machine, or `sim`, in the simulator.
-        sample_interval_us: How often flows and links are sampled [us].
-        captures: Directions of links (`NAME>`, `NAME<`) whose packets are kept in the result, as files
+        events: Changes during the run.
+        seed: Seed of everything random: losses, jitter, on and off times.
+        datapath: Where to run: `ebpf` (real sockets of this machine) or `sim` (the simulator).
+        sample_interval_us: Time between samples of flows and links [us].
+        captures: Link directions (`NAME>`, `NAME<`) whose packets are kept in the result, as files
             `NAME>.pcapng`.
-        receivers: Who tells regimes apart.
-        switches: Whose ordinary sockets follow that.
+        receivers: Receiver agents, which detect regimes.
+        switches: Switches, which make ordinary sockets follow the regimes.
     """
 
     format: Literal[1] = FORMAT
@@ -108,28 +108,28 @@ class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
     switches: tuple[SocketSwitch, ...] = ()
 
     def __post_init__(self) -> None:
-        """Take a bare `Topology` as a graph."""
+        """Convert a bare `Topology` to a graph."""
         given: object = self.topology
         if type(given) is Topology:
             msgspec.structs.force_setattr(self, "topology", Graph.of(given))
 
     @property
     def network(self) -> Topology:
-        """Hosts and links, whatever shape `topology` is."""
+        """Hosts and links, for any shape of `topology`."""
         return self.topology.expanded()
 
     @classmethod
     def parse(cls, raw: Any, origin: str = "", directory: Path | None = None) -> Self:
-        """Return the scenario that plain data describes, checked.
+        """Return the validated scenario that plain data describes.
 
         Args:
-            raw: What YAML or JSON of a scenario contains.
+            raw: The content of a scenario's YAML or JSON.
             origin: Where it comes from, for errors.
-            directory: What paths of files in it are relative to; the current directory, if None.
+            directory: Base of relative paths in it; None for the current directory.
 
         Raises:
-            ScenarioError: The problem, if there is one; it names the field.
-            Several: All problems, if there are more.
+            ScenarioError: The error; it names the field.
+            Several: All errors, if there are several.
         """
         scenario = reading.convert(files.resolved(raw, directory or Path()), cls, origin)
         check.check(scenario, origin)
@@ -137,17 +137,17 @@ class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a YAML file; paths in it are relative to its directory.
+        """Read a YAML file; relative paths in it are based on its directory.
 
         Raises:
-            ScenarioError: `scenario.no_file`, `scenario.syntax`, or as `parse`.
+            ScenarioError: `scenario.no_file`, `scenario.syntax`, or as in `parse`.
         """
         path = Path(path)
         raw = reading.parse_yaml(reading.read_text(path), str(path))
         return cls.parse(raw, str(path), path.parent)
 
     def save(self, path: str | Path) -> None:
-        """Write it as a YAML file that `load` reads.
+        """Write the scenario to a YAML file, for `load`.
 
         Raises:
             ScenarioError: `scenario.cannot_write`.
@@ -160,38 +160,38 @@ class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
                 f"cannot write {path}",
                 str(path),
                 error.strerror or str(error),
-                "choose another place",
+                "choose another file",
             ) from error
 
     def to_yaml(self) -> str:
-        """Return its YAML."""
+        """Return the scenario as YAML."""
         return reading.to_yaml(self)
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain data: what its YAML contains."""
+        """Return the scenario as plain data, as in its YAML."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         return plain
 
     def replace(self, **changes: Any) -> Self:
-        """Return another scenario with some fields changed; `run` checks it."""
+        """Return a copy with some fields changed; `run` validates it."""
         return msgspec.structs.replace(self, **changes)
 
     def validate(self) -> None:
-        """Check everything that can be checked without running it.
+        """Check everything that can be checked without running the scenario.
 
         Raises:
-            ScenarioError: The problem, if there is one; it names the field.
-            Several: All problems, if there are more.
+            ScenarioError: The error; it names the field.
+            Several: All errors, if there are several.
         """
         check.check(reading.convert(self.plain(), type(self)), "")
 
     def content_hash(self) -> str:
-        """Return 64 hexadecimal digits that change with whatever a run of it depends on.
+        """Return a hash of 64 hexadecimal digits over everything that a run depends on.
 
-        That is the scenario itself, the sources of its algorithms, its trace files, and ccplane's version;
-        not its place on the disk, nor this machine.
+        That is the scenario itself, the sources of its algorithms, its trace files, and ccplane's version,
+        but not its location on disk, nor this machine.
 
         Raises:
-            ScenarioError: `scenario.no_file`, or an algorithm that is not found.
+            ScenarioError: `scenario.no_file`, or if an algorithm is not found.
         """
         return files.content_hash(self)

@@ -1,4 +1,4 @@
-"""What repeats of an experiment tell: an estimate, and how far it can be trusted."""
+"""Estimates from repeats of an experiment, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from experiments.metrics import NAN, MetricError, need
 
 LEVEL: Final = 0.95
-"""Of intervals, if nothing else is said."""
+"""Default level of intervals."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Estimate:
     """A value with its confidence interval.
 
     Attributes:
-        value: The median; NaN without a single known value.
+        value: The median; NaN without a known value.
         low: Lower end of the interval; NaN with too few known values.
         high: Upper end, likewise.
-        n: How many values are behind it; missing ones (NaN) are not counted.
+        n: Number of known values; missing ones (NaN) do not count.
     """
 
     value: float
@@ -35,33 +35,34 @@ class Estimate:
 
 
 def least_runs(level: float = LEVEL) -> int:
-    """Return with how many values a median has an interval of a level: 6 with 95 %, 8 with 99 %."""
+    """Return the minimum number of values for an interval of the median: 6 for 95 %, 8 for 99 %."""
     return 1 + math.ceil(-math.log2(1 - level))
 
 
 def median_interval(values: ArrayLike, *, level: float = LEVEL) -> Estimate:
-    """Estimate a median from few repeats, with an interval that needs no assumption about their distribution.
+    """Estimate a median from few repeats, with an interval that assumes nothing about their distribution.
 
     Args:
         values: One value for each repeat; NaN is left out.
         level: Confidence level, between 0 and 1.
 
     Returns:
-        The estimate. The ends are values themselves: those nearest to each other, at equal distance from the
-        least and the greatest, between which the median lies with the level. There is no interval with
-        fewer values than `least_runs`: all of five values have 93.75 %, and what promises 95 % of five
-        assumes a distribution (docs/verdicts.md has how often such intervals are right).
+        The estimate. The ends of the interval are values themselves, equally far from the minimum and the
+        maximum in rank, and as close together as the level allows. With fewer values than `least_runs` there
+        is no interval: the range of five values covers 93.75 %, and methods that promise 95 % from five
+        values assume a distribution (docs/verdicts.md shows how often such intervals are right).
 
-        It covers the median of the values' distribution, which must be the same for all repeats, and these
-        independent. It says nothing about the mean, and nothing about other hours or machines.
+        The interval covers the median of the values' distribution, if the repeats are independent and
+        identically distributed. It does not cover the mean, nor other hours or machines.
 
     Raises:
-        MetricError: `metric.bad_value`, if a value is infinite, or the level cannot be.
+        MetricError: `metric.bad_value`, if a value is infinite, or the level is invalid.
 
-    Source: the sign test turned round, W. R. Thompson 1936: how many values are below the median is binomial.
+    Source: inversion of the sign test, W. R. Thompson 1936: the number of values below the median is
+    binomial.
     """
     if not 0 < level < 1:
-        raise MetricError("metric.bad_value", "the level is between 0 and 1", f"level={level}")
+        raise MetricError("metric.bad_value", "the level must be between 0 and 1", f"level={level}")
     known = np.sort(_known(values))
     n = known.size
     if n < least_runs(level):
@@ -73,11 +74,11 @@ def median_interval(values: ArrayLike, *, level: float = LEVEL) -> Estimate:
 
 
 def share_interval(hits: int, n: int, *, level: float = LEVEL) -> Estimate:
-    """Estimate a share from how often something was so, with the exact interval.
+    """Estimate a probability from a number of hits, with the exact interval.
 
     Args:
-        hits: How often it was.
-        n: Of how many; with none, nothing is known.
+        hits: Number of hits.
+        n: Number of trials; 0 gives no estimate.
         level: Confidence level.
 
     Returns:
@@ -92,7 +93,7 @@ def share_interval(hits: int, n: int, *, level: float = LEVEL) -> Estimate:
 
 
 def _least(hits: int, n: int, outside: float) -> float:
-    """Return the share with which so many hits or more are as likely as `outside`."""
+    """Return the share at which `hits` or more of `n` have the probability `outside`."""
     if hits == 0:
         return 0.0
     if hits == n:
@@ -107,7 +108,7 @@ def _least(hits: int, n: int, outside: float) -> float:
 
 
 def _at_least(hits: int, n: int, share: float) -> float:
-    """Return how likely so many hits or more are, of n, where each is as likely as `share`, inside (0, 1)."""
+    """Return the probability of `hits` or more of `n`, each with probability `share`, inside (0, 1)."""
     logs = (
         math.lgamma(n + 1)
         - math.lgamma(k + 1)
@@ -120,29 +121,28 @@ def _at_least(hits: int, n: int, share: float) -> float:
 
 
 def _known(values: ArrayLike) -> np.ndarray:
-    """Return the values that are known."""
     known = np.asarray(values, dtype=np.float64).ravel()
     known = known[~np.isnan(known)]
     if np.isinf(known).any():
-        raise MetricError("metric.bad_value", "infinity has no interval", f"values {known.tolist()}")
+        raise MetricError("metric.bad_value", "infinite values have no interval", f"values {known.tolist()}")
     return known
 
 
 def over_repeats(table: pd.DataFrame, value: str, by: Sequence[str], *, level: float = LEVEL) -> pd.DataFrame:
-    """Estimate a column's median over all rows that agree in others.
+    """Estimate the median of a column over all rows that agree in other columns.
 
     Args:
         table: A row for each repeat, such as `ResultSet.table()`.
         value: The column to estimate.
-        by: The columns that tell experiments apart, at least one.
+        by: The columns that distinguish experiments, at least one.
         level: Confidence level.
 
     Returns:
         A row for each combination, in order of appearance: the columns of `by`, then `value`, `low`, `high`
-        and `n`, as of `Estimate`.
+        and `n`, as in `Estimate`.
 
     Raises:
-        MetricError: `metric.no_column`, or as `median_interval`.
+        MetricError: `metric.no_column`, or as in `median_interval`.
     """
     need(table, value, *by)
     rows = []

@@ -1,12 +1,12 @@
-"""Sweeps: many runs of one scenario that varies along axes.
+"""Sweeps: many runs of one scenario with axes of variation.
 
     from experiments.sweep import Grid, sweep
 
     results = sweep(Grid.load("experiments/scenarios/buffers.yaml"), out="out/buffers", jobs=2)
     print(results.table().groupby("links.bottleneck.forward.buffer.bdp")["goodput_bytes_per_s"].median())
 
-Each run has a directory of its own in `out`, named by the hash of all that it depends on. A run that is there
-is not done again: an interrupted sweep goes on where it was, and a grid that has grown does what is new.
+Each run has its own directory in `out`, named by the hash of everything it depends on. Existing runs are not
+repeated: an interrupted sweep resumes where it was, and an extended grid only does its new runs.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ KEY_DIGITS: Final = 16
 _HOPELESS: Final = frozenset(
     {"lab.not_permitted", "lab.no_tun", "lab.no_qdisc", "lab.no_command", "lab.no_video", "run.datapath"}
 )
-"""Errors that every run of this machine would have."""
+"""Errors that all runs on this machine would share."""
 _HOPELESS_IN_A_ROW: Final = 3
 
 
 def planned(grid: Grid, repeats: int | None = None) -> list[PlannedRun]:
-    """Return all runs of a grid, round by round: each round has all points, and begins with another one.
+    """Return all runs of a grid, round by round: each round has all points, and starts with another one.
 
-    What a slow hour of the machine changes so changes all points alike.
+    So a slow phase of the machine affects all points alike.
 
     Args:
         grid: The grid.
-        repeats: How often each point is run; as the grid says, if None.
+        repeats: Number of runs per point; None for the grid's number.
 
     Raises:
-        ScenarioError: The problem, if a point cannot be.
-        Several: All problems, if there are more.
+        ScenarioError: The error, if a point is invalid.
+        Several: All errors, if there are several.
     """
     runs = []
     points = grid.points()
-    content = functools.cache(files.content)  # reading all sources takes longer than a simulated run
+    content = functools.cache(files.content)  # hashing all sources takes longer than a simulated run
     for repeat in range(grid.repeats if repeats is None else repeats):
         first = repeat % len(points)
         for point in points[first:] + points[:first]:
@@ -74,9 +74,9 @@ def planned(grid: Grid, repeats: int | None = None) -> list[PlannedRun]:
 
 
 def estimate_s(runs: list[PlannedRun], jobs: int) -> float | None:
-    """Return how long runs take, roughly: those that take turns one after the other [s].
+    """Return the approximate duration of runs; those that take turns count in sequence [s].
 
-    None, if some are simulated: how long that takes depends on how much is sent.
+    None if some are simulated: their duration depends on their amount of traffic.
     """
     if any(one.scenario.datapath == SIM for one in runs):
         return None
@@ -97,22 +97,23 @@ def sweep(
     """Do all runs of a grid that are not done yet.
 
     Args:
-        grid: What to run.
-        out: Directory for the results; that of an earlier sweep of the same name is gone on with.
-        repeats: How often each point is run; as the grid says, if None.
-        jobs: How many runs at once, in processes of this machine. Runs with ccplane's algorithms take turns.
-        executor: What does the runs instead; anything of the interface of `concurrent.futures`. It must see
-            `out` under the same path.
-        on: `dask://HOST:PORT`: the runs are done by the workers of this Dask scheduler, wherever they are.
-        report: Told how it goes; by default nobody.
+        grid: The grid.
+        out: Directory for the results; an earlier sweep of the same name is resumed.
+        repeats: Number of runs per point; None for the grid's number.
+        jobs: Number of parallel runs, in processes of this machine. Runs with ccplane's algorithms take
+            turns.
+        executor: Does the runs instead; has the interface of `concurrent.futures`. It must see `out` under
+            the same path.
+        on: `dask://HOST:PORT`: the workers of this Dask scheduler do the runs, on any machine.
+        report: Receives the progress; None for no reports.
 
     Returns:
-        The results. Runs that failed are missing in it; `ResultSet.failed` says why.
+        The results, without failed runs; `ResultSet.failed` gives the reasons.
 
     Raises:
-        ScenarioError: If a point of the grid cannot be; nothing was run then.
+        ScenarioError: If a point of the grid is invalid; nothing was run then.
         SweepError: `sweep.other`, `sweep.busy`, `sweep.workers`, or `sweep.aborted` if all runs fail alike;
-            `sweep.two_places` or `sweep.bad_place`, and what `experiments.runs.cluster` raises.
+            `sweep.two_places` or `sweep.bad_place`, and those of `experiments.runs.cluster`.
         ResultError: If the results cannot be written.
     """
     out, report = Path(out), report or Report()
@@ -140,9 +141,6 @@ def sweep(
     return results
 
 
-# --- the ways to do runs -----------------------------------------------------------------------------------
-
-
 def _one_by_one(missing: list[PlannedRun], out: Path, report: Report) -> None:
     judge = _Judge()
     for one in missing:
@@ -159,10 +157,10 @@ def _on_workers(missing: list[PlannedRun], out: Path, report: Report, jobs: int)
         except BrokenExecutor as error:
             raise SweepError(
                 "sweep.workers",
-                "a process that does runs died",
+                "a worker process died",
                 why=str(error),
                 fix="see the lines above; a script that sweeps with jobs needs `if __name__ == '__main__':`, "
-                "because the processes import it",
+                "because the worker processes import it",
             ) from error
         except BaseException:
             workers.stop()
@@ -219,30 +217,25 @@ def _elsewhere(on: str, jobs: int, executor: Executor | None) -> str:
     if jobs != 1 or executor is not None:
         raise SweepError(
             "sweep.two_places",
-            "runs cannot be done here and elsewhere",
+            "runs cannot be done both here and on a cluster",
             f"--on {on}",
-            "jobs and executors are ways to do them without a cluster",
-            "leave --jobs out: the cluster does as many runs at once as its workers have threads",
+            "jobs and executors are alternatives to a cluster",
+            "omit --jobs: the cluster runs as many at a time as its workers have threads",
         )
     return address_of(on)
 
 
 def do_remotely(scenario: dict[str, Any], out: str) -> dict[str, str] | None:
-    """Do one run, wherever an executor does it.
-
-    Args:
-        scenario: As plain data.
-        out: Directory for the result.
+    """Do one run in an executor's process.
 
     Returns:
-        None, or the parts of the error that kept it from its end.
+        None, or the parts of the error that stopped the run.
     """
     error = _do(Scenario.parse(scenario), Path(out), None)
     return None if error is None else error.as_dict()
 
 
 def _do(scenario: Scenario, out: Path, progress: Progress | None) -> CcpError | None:
-    """Do one run; return the error that kept it from its end."""
     try:
         run(scenario, out, progress=progress)
     except CcpError as error:
@@ -251,18 +244,13 @@ def _do(scenario: Scenario, out: Path, progress: Progress | None) -> CcpError | 
 
 
 class _Judge:
-    """Gives a sweep up whose runs cannot succeed."""
+    """Aborts a sweep whose runs cannot succeed."""
 
     def __init__(self) -> None:
         self._slugs: list[str] = []
         self._any_done = False
 
     def take(self, error: CcpError | None) -> None:
-        """Hear how a run ended.
-
-        Raises:
-            SweepError: `sweep.aborted`.
-        """
         if error is None:
             self._any_done = True
             return
@@ -272,19 +260,16 @@ class _Judge:
         if hopeless or (alike and not self._any_done):
             raise SweepError(
                 "sweep.aborted",
-                "the sweep was given up",
+                "the sweep was aborted",
                 error.where,
                 f"its runs cannot succeed: {error.message}" + (f" ({error.why})" if error.why else ""),
                 error.fix,
             ) from error
 
 
-# --- the directory -----------------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def _own(out: Path, title: str) -> Iterator[None]:
-    """Have a sweep's directory for oneself."""
+    """Lock a sweep's directory during a `with` block."""
     try:
         made = not out.exists()
         out.mkdir(parents=True, exist_ok=True)
@@ -299,14 +284,14 @@ def _own(out: Path, title: str) -> Iterator[None]:
         except BlockingIOError:
             raise SweepError(
                 "sweep.busy",
-                f"a sweep is under way in {out}",
+                f"another sweep is running in {out}",
                 str(out),
-                fix="wait for its end, or choose another place with --out",
+                fix="wait for its end, or choose another directory with --out",
             ) from None
         if (out / SWEEP).exists():
             there = ResultSet.load(out).name
         elif any(out.iterdir()):
-            there = "something that is no sweep"
+            there = "something other than a sweep"
         else:
             there = title
         if there != title:
@@ -314,7 +299,7 @@ def _own(out: Path, title: str) -> Iterator[None]:
                 "sweep.other",
                 f"{out} holds the runs of `{there}`, not of `{title}`",
                 str(out),
-                fix="choose another place with --out",
+                fix="choose another directory with --out",
             )
         yield
     finally:

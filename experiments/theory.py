@@ -1,4 +1,4 @@
-"""What theory says a flow gets under loss: the laws that the validation suite compares measurements with."""
+"""Theoretical throughput of a flow under loss, for comparison with measurements in the validation suite."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ MATHIS_PERIODIC: Final = math.sqrt(3 / 2)
 MATHIS_RANDOM: Final = 1.3098
 """Constant C of the Mathis law where every packet is lost with the same probability, independently: 1.31.
 
-In terms of packets acknowledged, W^2/2 grows by 1 a packet and falls to a quarter at random losses. X = p
-W^2/2 is then, in equilibrium, the sum over k >= 0 of E_k / 4^k with E_k exponentially distributed of mean 1,
-and the constant is sqrt(2) / E[X^(-1/2)], where E[X^(-1/2)] = sqrt(pi) prod over k >= 1 of (1 - 2^(1-2k)) /
-(1 - 4^-k).
-Source: Ott, Kemperman, Mathis, "The stationary behavior of ideal TCP congestion avoidance", 1996; Mathis et
-al. 1997 give 1.31 in their table."""
+In terms of acknowledged packets, W^2/2 grows by 1 per packet and falls to a quarter at random losses. In
+equilibrium, X = p W^2/2 is the sum over k >= 0 of E_k / 4^k with E_k exponentially distributed of mean 1, and
+the constant is sqrt(2) / E[X^(-1/2)], where E[X^(-1/2)] = sqrt(pi) prod over k >= 1 of (1 - 2^(1-2k)) / (1 -
+4^-k). Source: Ott, Kemperman, Mathis, "The stationary behavior of ideal TCP congestion avoidance", 1996;
+Mathis et al. 1997 give 1.31 in their table."""
 
 CUBIC_C: Final = 0.4
 """C of RFC 9438 §5 [packets/s^3]."""
@@ -26,23 +25,23 @@ CUBIC_BETA: Final = 0.7
 
 
 def mathis_pkts(loss_ratio: float, constant: float = MATHIS_RANDOM, pkts_per_growth: float = 1.0) -> float:
-    """Return Reno's mean window under loss, after the law of Mathis, Semke, Mahdavi and Ott.
+    """Return Reno's mean window under loss, by the law of Mathis, Semke, Mahdavi and Ott.
 
     Args:
-        loss_ratio: Loss probability of a packet, 0 < p <= 1; meant for p below some percent, where loss is
+        loss_ratio: Loss probability of a packet, 0 < p <= 1; meant for at most a few percent, where loss is
             repaired without timeouts.
         constant: `MATHIS_RANDOM` or `MATHIS_PERIODIC`.
-        pkts_per_growth: b, how many packets' acknowledgment the window takes for one. 1 where it grows with
-            what is acknowledged, as Linux does (`tcp_reno_cong_avoid` is told the number of packets that an
-            ACK covers; appropriate byte counting, RFC 3465), whether or not ACKs are delayed; 2 where it
-            grows with the number of ACKs and the receiver delays them.
+        pkts_per_growth: b, the number of acknowledged packets that count as one for window growth. 1 where
+            the window grows with acknowledged packets, as in Linux, even with delayed ACKs
+            (`tcp_reno_cong_avoid` gets the number of packets that an ACK covers; appropriate byte counting,
+            RFC 3465). 2 where it grows with the number of ACKs, and the receiver delays ACKs.
 
     Returns:
         Mean window over time, C / sqrt(b p) [packets].
 
     Source: Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", CCR 27(3),
-    1997, equation 3 and the table of constants: 1.22 and 1.31 for periodic and random loss, by sqrt(2) less
-    with delayed ACKs.
+    1997, equation 3 and the table of constants: 1.22 and 1.31 for periodic and random loss, divided by
+    sqrt(2) with delayed ACKs.
     """
     return constant / math.sqrt(pkts_per_growth * loss_ratio)
 
@@ -52,8 +51,8 @@ def aimd_pkts(loss_ratio: float, alpha_pkts: float, beta: float) -> float:
 
     Args:
         loss_ratio: One packet in 1 / `loss_ratio` is lost.
-        alpha_pkts: Increase for each RTT [packets].
-        beta: What the window is multiplied with at a loss, 0 < beta < 1.
+        alpha_pkts: Increase per RTT [packets].
+        beta: Factor of the window at a loss, 0 < beta < 1.
 
     Returns:
         Mean window [packets].
@@ -85,7 +84,7 @@ def cubic_pkts(loss_ratio: float, rtt_s: float, c: float = CUBIC_C, beta: float 
 
 
 def throughput_bytes_per_s(window_pkts: float, mss_bytes: float, rtt_s: float) -> float:
-    """Return what a window carries: one window an RTT.
+    """Return the throughput of a window: one window per RTT.
 
     Args:
         window_pkts: Mean window over time [packets].
@@ -101,17 +100,17 @@ def throughput_bytes_per_s(window_pkts: float, mss_bytes: float, rtt_s: float) -
 def bbr_share(
     buffer_bdp: float, bdp_pkts: float, rtt_s: float, n_bbr: int = 1, probe_every_s: float = 10.0
 ) -> float:
-    """Return the part of a link that BBRv1 flows have together beside loss-based ones, however many.
+    """Return the combined share of a link of BBRv1 flows next to any number of loss-based flows.
 
-    Their window of twice the estimated BDP limits them, in which the RTT that they estimate holds the others'
-    part of the queue; while they probe for the RTT they send nothing until their part has drained.
+    Their window of twice the estimated BDP limits them; its RTT estimate includes the other flows' part of
+    the queue. While they probe for the RTT they send nothing until their own part has drained.
 
     Args:
-        buffer_bdp: Room in front of the link, X [BDP], > 0.
-        bdp_pkts: The link's rate by the RTT without queue [packets].
-        rtt_s: That RTT [s].
-        n_bbr: How many BBR flows.
-        probe_every_s: How often they probe for the RTT [s].
+        buffer_bdp: Buffer in front of the link, X [BDP], > 0.
+        bdp_pkts: Product of the link's rate and the RTT without queue [packets].
+        rtt_s: RTT without queue [s].
+        n_bbr: Number of BBR flows.
+        probe_every_s: Time between two RTT probes [s].
 
     Returns:
         A share of the link, 0 to 1.
@@ -125,19 +124,19 @@ def bbr_share(
 
 
 def padhye_pkts_per_s(loss_ratio: float, rtt_s: float, rto_s: float, pkts_per_growth: float = 1.0) -> float:
-    """Return Reno's rate under loss with timeouts, after Padhye, Firoiu, Towsley and Kurose.
+    """Return Reno's rate under loss with timeouts, by the model of Padhye, Firoiu, Towsley and Kurose.
 
     Args:
         loss_ratio: Loss probability of a packet, 0 < p < 1.
         rtt_s: RTT [s].
-        rto_s: T0, how long a first timeout takes [s].
-        pkts_per_growth: b, as of `mathis_pkts`.
+        rto_s: T0, the duration of a first timeout [s].
+        pkts_per_growth: b, as in `mathis_pkts`.
 
     Returns:
-        Packets sent by time [packets/s]; those that are lost count, as in the paper's equation.
+        Sending rate [packets/s], lost packets included, as in the paper's equation.
 
     Source: Padhye et al., "Modeling TCP Throughput: A Simple Model and its Empirical Validation", SIGCOMM
-    1998, equation 30 without a largest window.
+    1998, equation 30 without a maximum window.
     """
     repaired_s = rtt_s * math.sqrt(2 * pkts_per_growth * loss_ratio / 3)
     timeouts = min(1.0, 3 * math.sqrt(3 * pkts_per_growth * loss_ratio / 8))

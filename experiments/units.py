@@ -1,4 +1,4 @@
-"""Units that people speak in, in those that the code has."""
+"""Conversion factors for units."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Holds, fails or undecided: what the interval of a figure says of a claim about it.
+"""Holds, fails or undecided: the verdict on a claim from the interval of a figure.
 
-A claim holds if the whole interval is within its bounds, fails if all of it is beyond one of them, and is
-undecided otherwise, also without an interval. Benchmarks' goals and papers' claims are judged by it.
+A claim holds if the whole interval is within its bounds, fails if the whole interval is outside, and is
+undecided otherwise or without an interval. Goals of benchmarks and claims of papers are judged in this way.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from experiments.statistics import Estimate, least_runs
 Verdict = Literal["holds", "fails", "undecided"]
 
 MOST_RUNS: Final = 100_000
-"""More runs than that are not worth a number: the bound is where the figure is."""
+"""Maximum reported number of runs; above, the bound is too close to the figure."""
 
 
 def verdict(found: Estimate, at_least: float | None, at_most: float | None) -> Verdict:
-    """Return what an interval says of a claim.
+    """Return the verdict on a claim.
 
     Args:
         found: The figure.
-        at_least: Lower bound of the claim, itself within; None: there is none.
+        at_least: Lower bound of the claim, inclusive; None for none.
         at_most: Upper bound, likewise.
     """
     least, most = _bounds(at_least, at_most)
@@ -32,10 +32,10 @@ def verdict(found: Estimate, at_least: float | None, at_most: float | None) -> V
 
 
 def runs_needed(found: Estimate, at_least: float | None, at_most: float | None) -> int | None:
-    """Return about how many runs would decide what is undecided; None if none would, or the value is unknown.
+    """Return approximately how many runs would decide an undecided claim; None if unknown or if none would.
 
-    Without an interval it is how many give one. Else the median is taken to stay, and the interval to become
-    narrower with the root of the number of runs.
+    Without an interval, this is the minimum number of runs for one. Otherwise it assumes that the median
+    stays, and the interval narrows with the square root of the number of runs.
     """
     if math.isnan(found.value):
         return None

@@ -1,12 +1,12 @@
-"""A simulated run to watch and to change, as a running agent is: without root, at the pace of the clock.
+"""A simulated run that can be watched and changed like a running agent: without root, in real time.
 
     from experiments.watched import Watched
 
     with Watched(scenario) as run:
         run.client.panel()                      # in a notebook; also .params, .load, .stream, ...
 
-The simulator carries packets in virtual time, which here waits for the clock on the wall. The agent inside
-has a control socket, so `ccplane.agent.Client` speaks to it as to any other.
+The simulator slows virtual time down to real time. The agent has a control socket, so `ccplane.agent.Client`
+connects to it as to any other agent.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
 START_TIMEOUT_S: Final = 60.0
-"""How long the simulation may take to begin [s]."""
+"""Start timeout of the simulation [s]."""
 
 AHEAD_S: Final = 0.005
-"""How far virtual time may be ahead of the wall's [s]: shorter sleeps cost more than they are worth."""
+"""Maximum lead of virtual time over real time [s]; shorter sleeps are not worth their cost."""
 
 
 class _EndedError(Exception):
@@ -47,35 +47,35 @@ class _EndedError(Exception):
 
 
 class Watched:
-    """A scenario in the simulator, with an agent that can be asked. A context manager.
+    """A scenario in the simulator, with an agent that accepts clients. A context manager.
 
-    It ends with the scenario, or when it is closed; no result is kept. `experiments.run` gives one.
+    It ends with the scenario, or when it is closed. It keeps no result; `experiments.run` does.
 
     Attributes:
-        client: A connection to the agent; others may be opened to its `address`.
+        client: A connection to the agent; others may connect to its `address`.
     """
 
     def __init__(self, scenario: Scenario, *, speed: float = 1.0) -> None:
-        """Start.
+        """Start the simulation.
 
         Args:
-            scenario: What is run; some flow has one of ccplane's algorithms. It may be for any datapath.
-            speed: Virtual seconds a second, at most: what the simulator does not manage comes late.
+            scenario: A scenario for any datapath; at least one flow has an algorithm of ccplane.
+            speed: Maximum virtual seconds per second; the simulator may be slower.
 
         Raises:
-            ScenarioError: If the scenario cannot be.
-            Several: If several things of it cannot be.
-            RunError: `run.nothing_to_watch`, without an algorithm of ccplane; `run.agent`, if it did not
-                begin.
+            ScenarioError: If the scenario is invalid.
+            Several: If several things are invalid.
+            RunError: `run.nothing_to_watch`, without an algorithm of ccplane; `run.agent`, if the simulation
+                did not start.
         """
         self._scenario = scenario.replace(datapath=SIM)
         self._scenario.validate()
         if not any(is_ours(flow.algorithm) for flow in scenario.flows):
             raise RunError(
                 "run.nothing_to_watch",
-                "the scenario has no flow of an agent",
+                "the scenario has no flow controlled by an agent",
                 where=scenario.name,
-                why="all its flows have algorithms of the kernel",
+                why="all its flows have kernel algorithms",
                 fix="give a flow an algorithm without `kernel/` in front",
             )
         self._speed = speed
@@ -94,7 +94,7 @@ class Watched:
             raise
 
     def close(self) -> None:
-        """End it; may be called again."""
+        """Stop the simulation; may be called again."""
         self.client.close()
         self._end()
 
@@ -104,13 +104,11 @@ class Watched:
         return self._thread.is_alive()
 
     def __enter__(self) -> Watched:
-        """Return itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
         self.close()
 
     def _wait(self) -> None:
@@ -122,10 +120,10 @@ class Watched:
                 raise self._error
             raise RunError(
                 "run.agent",
-                "the simulation did not begin",
+                "the simulation did not start",
                 where=self._scenario.name,
                 why=repr(self._error) if self._error else f"nothing happened in {START_TIMEOUT_S:g} s",
-                fix="see whether `experiments.run.run` can run the scenario",
+                fix="check whether `experiments.run.run` can run the scenario",
             ) from self._error
 
     def _end(self) -> None:
@@ -152,7 +150,6 @@ class Watched:
 
     @contextlib.contextmanager
     def _open(self, plane: Plane, datapath: SimDatapath) -> Iterator[None]:
-        """Let others in, and hold virtual time back."""
         begin_s, begin_us = time.monotonic(), datapath.now_us
 
         def wait() -> None:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Run two commands side by side: beside.sh COMMAND -- COMMAND. What the first one prints is shown when both have ended; if one fails, so
-# does this. An interrupt ends both.
+# Runs two commands in parallel: beside.sh COMMAND -- COMMAND. Prints the output of the first when both have ended. Fails if one
+# fails. An interrupt ends both.
 set -uo pipefail
 
 first=()
@@ -9,14 +9,14 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do first+=("$1"); shift; done
 shift
 
 log=$(mktemp)
-# With job control it is a process group of its own, and hears of an interrupt.
+# Job control gives it its own process group, which receives the interrupt.
 set -m
 "${first[@]}" >"$log" 2>&1 </dev/null &
 beside=$!
 set +m
 trap 'kill -INT -- "-$beside" 2>/dev/null && wait "$beside"; rm -f "$log"' EXIT
 
-# Pytest ends by itself after an interrupt: Bash would go on, and wait for the other one.
+# Pytest handles an interrupt and exits normally, so Bash would keep waiting for the other command.
 trap 'exit 130' INT TERM
 
 failed=0

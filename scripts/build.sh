@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the extension into .venv: with the kernel part where what that needs is there, else without. Options are
-# maturin's; --features only prints cargo's options for what is built.
+# Builds the extension into .venv, with the kernel part if its dependencies are installed. Options are maturin's; --features
+# only prints cargo's options.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/kernel-part.sh

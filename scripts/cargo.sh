@@ -1,6 +1,6 @@
 #!/bin/sh
-# cargo with the environment in which maturin runs it: with another one, pyo3 would compile anew at every change between
-# building the extension and linting it.
+# cargo with maturin's environment: with another one, pyo3 would be compiled again at every change between building and
+# linting the extension.
 root=$(cd "$(dirname "$0")/.." && pwd)
 python=$root/.venv/bin/python
 config=$(ls "$root"/native/target/maturin/pyo3-config-*-abi3.txt 2>/dev/null | head -n 1)

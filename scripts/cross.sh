@@ -1,12 +1,12 @@
-# Sourced by what builds for another architecture than this machine's: a root file system of that one, as old as this
-# machine's, and the environment in which cargo and the build scripts of crates use it. Needs scripts/packages.sh.
+# Sourced by builds for another architecture: a root file system of the same Debian release, and the environment for cargo and
+# crates' build scripts. Needs scripts/packages.sh.
 
 readonly DEBIAN_OF_aarch64=arm64
 
 cross() { # cross ARCHITECTURE
 	local debian=DEBIAN_OF_$1 triple=$1-unknown-linux-gnu gnu=$1-linux-gnu suite name
 	debian=${!debian:-} suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-	[ -n "$debian" ] || die "cannot build for $1" "only for aarch64, and for this machine: $(uname -m)" "build it on $1"
+	[ -n "$debian" ] || die "cannot build for $1" "only for aarch64 and this machine's $(uname -m)" "build it on a machine of that architecture"
 	has "$gnu-gcc" || apt_install "gcc-$gnu" "libc6-dev-$debian-cross"
 	has mmdebstrap || apt_install mmdebstrap
 	has "qemu-$1-static" || apt_install qemu-user-static

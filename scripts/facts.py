@@ -1,8 +1,7 @@
 """Writes the descriptions in native/ccp-bpf/src/bpf/intf.h into Python and the documents (`make facts`).
 
-Its comments describe primitives, totals of flows, the head of reports and counters, once; the compiled part
-reads them there. The text made from them stands between marks in `FILES`; `--check` only says which files are
-not up to date.
+The comments of intf.h describe primitives, totals of flows, the head of reports, and counters. The generated
+text is between marks in `FILES`; `--check` only reports files that are not up to date.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ FILES: Final = (
     "ccplane/base/flows.py",
     "docs/fold-programs.md",
 )
-"""Not imported: they may be out of date."""
+"""Read as text, not imported, because they may be out of date."""
 BLOCK: Final = re.compile(
     r"(?P<begin>^ *(?:# |<!-- )facts: (?P<name>\w+)[^\n]*\n).*?(?P<end>^ *(?:# |<!-- )end of facts)",
     re.DOTALL | re.MULTILINE,
 )
 DEFAULTS: Final = {"law": "True", "law_cause": '"new"'}
-"""Of totals that no one knows; the others are 0."""
+"""Defaults of totals; the others are 0."""
 
 
 class Fact(NamedTuple):
@@ -45,7 +44,7 @@ class Fact(NamedTuple):
 
 
 def facts(subject: str) -> list[Fact]:
-    """Return what is described of a subject."""
+    """Return the descriptions of a subject."""
     return [Fact(*row) for row in _native.facts()[subject]]
 
 
@@ -106,7 +105,7 @@ def _table(rows: list[Fact]) -> str:
 
 
 def parts() -> dict[str, str]:
-    """Return what stands between the marks, by their name."""
+    """Return the text between the marks, by their name."""
     known = facts("primitives")
     of = {
         prefix: [fact for fact in known if fact.name.startswith(prefix)] for prefix in ("Ack", "Flow", "Int")
@@ -134,7 +133,7 @@ def parts() -> dict[str, str]:
 
 
 def written(text: str) -> str:
-    """Return a file with what is described between its marks."""
+    """Return a file with the generated text between its marks."""
     made = parts()
     return BLOCK.sub(lambda block: f"{block['begin']}{made[block['name']]}{block['end']}", text)
 
@@ -147,10 +146,14 @@ def stale() -> list[Path]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only say which files are not up to date")
+    parser.add_argument("--check", action="store_true", help="only report files that are not up to date")
     is_check = parser.parse_args().check
     for path in stale():
-        print(f"{path.name} is not what intf.h describes" if is_check else f"wrote {path.name}")
+        print(
+            f"{path.name} is not up to date with intf.h: run `make facts`"
+            if is_check
+            else f"wrote {path.name}"
+        )
         if is_check:
             sys.exit(1)
         path.write_text(written(path.read_text()))

@@ -1,8 +1,8 @@
-"""Tests that fail now and then: run again alone at the end of `make test`, and searched for by `make flaky`.
+"""Flaky tests: rerun at the end of `make test`, and searched for by `make flaky`.
 
-A flaky test is a defect, but not of the change that meets it. So a test that fails in `make test` runs again,
-alone, up to twice. If it passes, the run is green and its last lines name the test. A test that also fails
-alone fails the run. `make flaky TEST=... N=50` repeats one test, `make flaky` the whole suite for a night.
+A flaky test is a defect, but not of the change under test. So a test that fails in `make test` runs again,
+alone, up to twice. If it passes, the run passes and its last lines name the test; else the run fails. `make
+flaky TEST=... N=50` repeats one test, `make flaky` the whole suite for a night.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ ROOT = Path(__file__).parents[1]
 OUTCOMES = ROOT / "out/tests"
 FAILED, SLOW = "failed.jsonl", "slow.jsonl"
 MOST_FAILED = 10
-"""If more tests fail, the change is broken, and none of them runs again."""
+"""Maximum failed tests to run again; if more fail, the change is broken."""
 PYTEST = (sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q")
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A test that failed.
+    """A failed test.
 
     Attributes:
         test: Its name.
-        again: How to run it alone: `pytest` and a node, or a command of cargo.
-        message: The first line of what it said.
-        seed: What would draw the same random numbers.
-        host_took: Share of the machine that the hypervisor gave to others meanwhile.
+        again: Command that runs it alone: `pytest` and a node, or a command of cargo.
+        message: First line of its message.
+        seed: Seed of the same random numbers.
+        host_took: Share of the machine that the hypervisor took during the test.
     """
 
     test: str
@@ -47,25 +47,25 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Slow(msgspec.Struct, frozen=True):
-    """A slow test, and how long it took [s]."""
+    """A slow test and its duration [s]."""
 
     test: str
     duration_s: float
 
 
 def add_failure(folder: Path, failure: Failure) -> None:
-    """Add a failed test to those of this run."""
+    """Record a failed test of this run."""
     _append(folder / FAILED, failure)
 
 
 def add_slow(folder: Path, test: str, duration_s: float) -> None:
-    """Add a slow test to those of this run."""
+    """Record a slow test of this run."""
     _append(folder / SLOW, Slow(test, duration_s))
 
 
 def _append(path: Path, record: msgspec.Struct) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:  # two runs side by side write here
+    with path.open("ab") as file:  # two runs may write at the same time
         file.write(msgspec.json.encode(record) + b"\n")
 
 
@@ -86,12 +86,7 @@ def slowest(folder: Path, count: int = 15) -> list[Slow]:
 
 
 def settle(folder: Path, tries: int) -> int:
-    """Run what failed again, each test alone; return the exit status of the whole run.
-
-    Args:
-        folder: Where the run kept its outcomes.
-        tries: How often a test may try again.
-    """
+    """Run failed tests again, each alone; return the exit status of the whole run."""
     if slow := slowest(folder):
         print("slowest tests:")
         for test in slow:
@@ -129,7 +124,7 @@ PANICKED = re.compile(r"thread '(?P<name>[^']+)'.* panicked at (?P<where>.*)")
 
 
 def cargo(folder: Path, command: Sequence[str]) -> int:
-    """Run a `cargo test`, and keep the tests that fail; return its exit status, 0 if they can run again."""
+    """Run `cargo test` and record failed tests; return its exit status, 0 if they can run again."""
     lines: list[str] = []
     with subprocess.Popen(
         [*command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, errors="replace"
@@ -143,7 +138,7 @@ def cargo(folder: Path, command: Sequence[str]) -> int:
     found = cargo_failures(lines, command, seed)
     for failure in found:
         add_failure(folder, failure)
-    # What failed for something else, such as an error of the compiler or a documentation test, stays failed.
+    # Other failures, such as compiler errors or documentation tests, cannot run again.
     binaries = sum("test result: FAILED." in line for line in lines)
     return (
         0
@@ -153,7 +148,7 @@ def cargo(folder: Path, command: Sequence[str]) -> int:
 
 
 def cargo_failures(lines: Iterable[str], command: Sequence[str], seed: str) -> list[Failure]:
-    """Return the failed tests in what `cargo test --no-fail-fast` prints, each with its command."""
+    """Return the failed tests in the output of `cargo test --no-fail-fast`, each with its command."""
     options = command[: command.index("--")] if "--" in command else command
     binary = None
     messages: dict[str, str] = {}
@@ -179,7 +174,7 @@ def cargo_failures(lines: Iterable[str], command: Sequence[str], seed: str) -> l
 
 
 def repeat(test: str, times: int) -> int:
-    """Run one test again and again, each time in a process of its own; return 1 if it ever failed."""
+    """Run one test `times` times, each in its own process; return 1 if it ever failed."""
     failed: Counter[str] = Counter()
     for number in range(1, times + 1):
         seed = str(random.randrange(2**32))
@@ -205,7 +200,7 @@ def _summary(output: str) -> str:
 
 
 def night(hours: float) -> int:
-    """Run the suite over and over for a number of hours, and list the tests that ever failed."""
+    """Repeat the suite for a number of hours, and list the tests that ever failed."""
     until = time.monotonic() + hours * 3600
     ever: Counter[str] = Counter()
     last: dict[str, Failure] = {}
@@ -225,7 +220,7 @@ def night(hours: float) -> int:
             last[failure.test] = failure
         print(f"== round {rounds}: {sum(ever.values())} failures so far, of {len(ever)} tests", flush=True)
         if run.returncode:
-            print("this round ended early: what make printed says why")
+            print("this round ended early; see the output of make")
             break
     for test, count in ever.most_common():
         print(f"flaky: {count} of {rounds} rounds: {_line(last[test])}")
@@ -233,17 +228,17 @@ def night(hours: float) -> int:
 
 
 def main() -> int:
-    """Do what the command line says."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m scripts.flaky", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    settling = commands.add_parser("settle", help="run again, alone, what failed in `make test`")
+    settling = commands.add_parser("settle", help="run the failed tests of `make test` again, each alone")
     settling.add_argument("--tries", type=int, default=2, metavar="N")
-    running = commands.add_parser("cargo", help="run `cargo test`, and keep the tests that fail")
+    running = commands.add_parser("cargo", help="run `cargo test`, and record failed tests")
     running.add_argument("arguments", nargs=argparse.REMAINDER)
     repeating = commands.add_parser("repeat", help="repeat one test")
     repeating.add_argument("test")
     repeating.add_argument("-n", "--times", type=int, default=50, metavar="N")
-    nights = commands.add_parser("night", help="repeat the suite")
+    nights = commands.add_parser("night", help="repeat the whole suite")
     nights.add_argument("--hours", type=float, default=8.0)
     given = parser.parse_args()
     folder = Path(os.environ.get("CCPLANE_OUTCOMES", OUTCOMES))

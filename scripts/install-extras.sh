@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what pyproject.toml's dependencies and the extras of these names want into .venv, without ccplane itself.
+# Installs the dependencies of pyproject.toml and of the given extras into .venv, without ccplane itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 requirements=$(mktemp)

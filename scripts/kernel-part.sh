@@ -1,5 +1,5 @@
-# Sourced by what builds: whether the kernel part of the extension can be built here. It is libbpf, and programs that
-# clang compiles for the kernel. Without it there is the simulator. KERNEL_PART=no leaves it out.
+# Sourced by builds: whether the kernel part of the extension (libbpf and BPF programs) can be built here. Without it only
+# the simulator works. KERNEL_PART=no leaves it out.
 
 wants_kernel_part() {
 	[ "$(uname -s)" = Linux ] && [ "${KERNEL_PART:-yes}" != no ]

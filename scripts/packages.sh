@@ -1,4 +1,4 @@
-# Sourced by what installs packages of Debian and Ubuntu: saying what is done, and doing it as root.
+# Sourced by scripts that install packages of Debian and Ubuntu: messages, and installation as root.
 
 say() { printf '\033[1m%s\033[0m\n' "setup: $*"; }
 die() { # what, why, fix
@@ -16,7 +16,7 @@ as_root() {
 	elif can_be_root; then
 		sudo "$@"
 	else
-		die "cannot install packages: $*" "this is not root, and sudo is not there or wants a password" \
+		die "cannot install packages: $*" "not root, and sudo is missing or asks for a password" \
 			"run that command as root, then start again"
 	fi
 }
@@ -29,15 +29,15 @@ apt_update() {
 	updated=yes
 }
 apt_install() {
-	has apt-get || die "missing: $*" "there is no apt-get here to install it with" \
-		"install it (these are Debian's package names), then start again"
+	has apt-get || die "missing: $*" "this system has no apt-get" \
+		"install these packages (Debian's names), then start again"
 	apt_update
 	say "apt-get install $*"
 	as_root sh -ec "$APT_INSTALL" sh "$@"
 }
 
-# Debian's packages of Mosquitto and nginx start a service, now and at every boot. ccplane starts these programs itself,
-# where it needs them: the services stay off, unless they were there before.
+# Debian's packages of Mosquitto and nginx start a service, now and at every boot. ccplane starts these programs itself, so the
+# services stay off unless they were installed before.
 APT_INSTALL='
 	policy=${POLICY_RC_D:-/usr/sbin/policy-rc.d}
 	if [ ! -e "$policy" ]; then

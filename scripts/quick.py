@@ -1,9 +1,9 @@
-"""`make quick`: the tests of what changed, in the time that one waits for.
+"""`make quick`: the tests of changed files.
 
-Changed is what git sees as changed since a revision: the last commit, or the one before if nothing is. A
-Python module brings the unit tests that import it, and those named after it; if there are none, those of the
-modules that import it. A crate brings its own tests, a document those of the documents. What is used by way
-of others is left to `make test-unit`.
+Changed files are those that differ from a revision: the last commit, or the one before it if nothing differs.
+A Python module selects the unit tests that import it or are named after it; without any, those of the modules
+that import it. A crate selects its own tests, a document the tests of documents. `make test-unit` also runs
+tests that use a module indirectly.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("broker", "ccp_algs", "ccplane", "experiments", "telemetry")
 UNIT = Path("tests/unit")
 KERNEL_CRATES = {"ccp-bpf", "ccp-difftest", "ccp-node", "ccp-rtcp", "ccp-switch", "ccp-trace", "ccp-native"}
-"""Whose tests need root, or a build of the extension: `make test-rust` runs them."""
+"""Crates whose tests need root or a build of the extension: `make test-rust` runs them."""
 
 
 def main() -> int:
-    """Run what belongs to the changes; return the exit status."""
+    """Run the tests of changed files; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.quick", description=__doc__)
-    parser.add_argument("--since", metavar="REV", help="the revision that is compared with")
+    parser.add_argument("--since", metavar="REV", help="revision to compare with")
     since = parser.parse_args().since or ("HEAD" if changed("HEAD") else "HEAD~1")
     paths = changed(since)
     print(f"quick: {len(paths)} files changed since {since}")
@@ -41,12 +41,12 @@ def main() -> int:
             ["scripts/cargo.sh", "test", "--release", "--package", crate], cwd=ROOT
         ).returncode
     if not tests and not crates:
-        print("quick: no test belongs to them")
+        print("quick: the changed files have no tests")
     return status
 
 
 def changed(since: str) -> list[Path]:
-    """Return the files that differ from a revision, those included that git does not know yet."""
+    """Return the files that differ from a revision, including untracked files."""
     differ = ["git", "--no-optional-locks", "diff", "--name-only", "--diff-filter=d", since]
     unknown = ["git", "ls-files", "--others", "--exclude-standard"]
     found: set[str] = set()
@@ -57,7 +57,7 @@ def changed(since: str) -> list[Path]:
 
 
 def tests_of(paths: Iterable[Path]) -> list[Path]:
-    """Return the files of unit tests that belong to changed files."""
+    """Return the files of unit tests of changed files."""
     python = [path for path in paths if path.suffix in (".py", ".pyi")]
     found = {path for path in python if path.is_relative_to(UNIT) and path.name.startswith("test_")}
     all_tests = {path.relative_to(ROOT): imported_by(path) for path in (ROOT / UNIT).rglob("test_*.py")}
@@ -72,12 +72,7 @@ def tests_of(paths: Iterable[Path]) -> list[Path]:
 
 
 def users(module: str, tests: Mapping[Path, set[str]]) -> set[Path]:
-    """Return the tests of a module: those that import it, or are named after it.
-
-    Args:
-        module: The module.
-        tests: What each test imports.
-    """
+    """Return the tests that import a module or are named after it; `tests` has the imports of each."""
     name = f"test_{module.rpartition('.')[2]}.py"
     found = {path for path, imported in tests.items() if module in imported or path.name == name}
     if found:
@@ -91,7 +86,7 @@ def crates_of(paths: Iterable[Path]) -> list[str]:
     """Return the changed crates whose tests need neither root nor the extension."""
     crates = {path.parts[1] for path in paths if path.parts[0] == "native" and len(path.parts) > 2}
     for crate in sorted(crates & KERNEL_CRATES):
-        print(f"quick: {crate} is left to `make test-rust` and the tests on real sockets")
+        print(f"quick: {crate} not tested; run `make test-rust` and the tests on real sockets")
     return sorted(crates - KERNEL_CRATES)
 
 
@@ -102,7 +97,7 @@ def module_of(path: Path) -> str:
 
 
 def imported_by(file: Path) -> set[str]:
-    """Return the modules that a file imports, and what may be one: `from a import b` is of a and of a.b."""
+    """Return the modules that a file may import: `from a import b` gives a and a.b."""
     names = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

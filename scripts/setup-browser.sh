@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what only the test of the notebook panel in a browser needs: Chromium (a Debian and Ubuntu package), JupyterLab
-# and Playwright. May run again at any time: what is there is left alone.
+# Installs what only the browser test of the notebook panel needs: Chromium (a Debian and Ubuntu package), JupyterLab and
+# Playwright. Can be repeated; installed programs are left alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh

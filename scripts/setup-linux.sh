@@ -2,7 +2,7 @@
 
 . scripts/kernel-part.sh
 
-candidate() { # the version that apt would install, without epoch and Debian's part; nothing if there is none
+candidate() { # the version that apt would install, without epoch and Debian's part; else empty
 	LC_ALL=C apt-cache policy "$1" 2>/dev/null |
 		sed -n 's/^ *Candidate: *\([0-9]*:\)\{0,1\}\([0-9][0-9.]*\).*/\2/p'
 }
@@ -16,7 +16,7 @@ need() { # need PACKAGE COMMAND...: the package, unless the command succeeds
 has_libclang() {
 	ldconfig -p | grep -q libclang || compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' || [ -n "${LIBCLANG_PATH:-}" ]
 }
-has_for_root() { # programs for administrators, whose folders not every PATH has
+has_for_root() { # programs in folders that are not in every PATH
 	PATH=$PATH:/usr/sbin:/sbin has "$1"
 }
 for_any_build() {
@@ -49,7 +49,7 @@ for_networks() {
 	need tshark has tshark
 	need procps has ps
 }
-lacks() { # lacks LIST...: whether any of these lists has a missing package; they are in `missing`, each once
+lacks() { # lacks LIST...: whether a package of these lists is missing; sets `missing`
 	missing=()
 	local list
 	for list in "$@"; do
@@ -64,19 +64,19 @@ install_packages() {
 		apt_install "${missing[@]}"
 		return
 	fi
-	# The simulator needs little. What else lacks is said, and is no reason to stop.
-	local why="this is not root, and sudo is not there or wants a password"
-	has apt-get || why="there is no apt-get here to install it with (these are Debian's package names)"
+	# Only packages for any build are required; others are reported.
+	local why="not root, and sudo is missing or asks for a password"
+	has apt-get || why="this system has no apt-get (these are Debian's package names)"
 	if lacks for_any_build; then
-		die "missing: ${missing[*]}" "$why" "install that as root, then start again"
+		die "missing: ${missing[*]}" "$why" "install these packages as root, then start again"
 	fi
 	if lacks for_kernel_part; then
-		say "without the kernel part, for which these are missing: ${missing[*]}"
+		say "building without the kernel part; missing: ${missing[*]}"
 	fi
 	if lacks for_networks; then
-		say "no experiments on real sockets, for which these are missing: ${missing[*]}"
+		say "experiments on real sockets will not work; missing: ${missing[*]}"
 	fi
-	say "to have all of it, install that as root, and start again: $why"
+	say "to change this, install these packages as root and start again ($why)"
 }
 
 # --- Python and Rust ---------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ install_rust() {
 		install_stable_rust
 		return
 	fi
-	# Debian keeps a newer Rust beside its own, for browsers.
+	# Debian also has a newer Rust, for browsers.
 	for kind in "rustc cargo rust-clippy rustfmt" "rustc-web cargo-web rust-web-clippy rustfmt-web"; do
 		version=$(candidate "${kind%% *}")
 		if [ -n "$version" ] && at_least "$version" "$MIN_RUST"; then

@@ -1,15 +1,15 @@
-# Sourced by setup.sh: what macOS lacks, from Homebrew. There is no kernel part to build here, so little is needed.
+# Sourced by setup.sh: what macOS needs, from Homebrew. There is no kernel part.
 
 brew_install() {
-	has brew || die "missing: $*" "there is no brew here to install it with" "install Homebrew or $*, then start again"
+	has brew || die "missing: $*" "Homebrew is not installed" "install Homebrew or $*, then start again"
 	say "brew install $*"
 	brew install --quiet "$@"
 }
 
 install_packages() {
-	# They bring cc, make, and libclang, by which Rust reads a header.
+	# The command line tools include cc, make, and libclang for Rust's bindings.
 	xcode-select --print-path >/dev/null 2>&1 || die "missing: the command line tools" \
-		"xcode-select knows none" "run xcode-select --install, then start again"
+		"xcode-select does not find them" "run xcode-select --install, then start again"
 }
 
 install_python() {

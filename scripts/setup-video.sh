@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what only the experiments with video need: Chromium and ffmpeg (Debian and Ubuntu packages), dash.js from npm,
-# and the segments of a test video, made here. May run again at any time: what is there is left alone.
+# and the segments of a test video, which are made here. Can be repeated; existing files are left alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,8 +29,8 @@ if ! is_dash_js $CACHE/dash.js; then
 	trap 'rm -rf "$folder"' EXIT
 	npm pack --silent --pack-destination "$folder" $DASH_JS >/dev/null
 	tar -xzf "$folder"/*.tgz -C "$folder" $DASH_JS_FILE
-	is_dash_js "$folder/$DASH_JS_FILE" || die "$DASH_JS is another one than it was" \
-		"the checksum of $DASH_JS_FILE differs" "see what npm brought: npm pack $DASH_JS"
+	is_dash_js "$folder/$DASH_JS_FILE" || die "$DASH_JS has changed" \
+		"the checksum of $DASH_JS_FILE differs" "inspect it with: npm pack $DASH_JS"
 	mv "$folder/$DASH_JS_FILE" $CACHE/dash.js
 fi
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what virtual machines are built and run with (Debian and Ubuntu packages), and the programs that are named
-# (setup-vm.sh [PROGRAM...]). May run again at any time: what is there is left alone.
+# Installs what building and running virtual machines needs (Debian and Ubuntu packages), and given programs (setup-vm.sh
+# [PROGRAM...]). Can be repeated; installed programs are left alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

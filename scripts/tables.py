@@ -1,7 +1,6 @@
 """Writes the tables of the documents from docs/results (`make docs-tables`).
 
-A table stands between two marks of its page, and a test finds manual changes. The commands that make the
-results:
+A table is between two marks of its page; a test finds manual changes. Commands that create the results:
 
     make bench KEEP=docs/results/bench                                          docs/benchmarks.md
     ccp validate --draw N --seed S --keep docs/results/validation       docs/validation.md
@@ -9,8 +8,7 @@ results:
     make test-kernels KEEP=--keep                                               docs/kernels.md
     make test-compose KEEP=--keep                                               docs/operations.md
 
-A page of a paper has a block for each part, and its claims with their verdicts where the block's name is
-`claims`; a part does not repeat what those say.
+A paper's page has a block for each part, and a block `claims`, whose checks the parts do not repeat.
 """
 
 from __future__ import annotations
@@ -40,10 +38,10 @@ END: Final = "<!-- end -->"
 
 
 def kept_benchmarks(folder: Path = RESULTS / "bench") -> list[BenchResult]:
-    """Return the results that are kept in a folder, in the order of the benchmarks.
+    """Return the results in a folder, in the order of the benchmarks.
 
     Raises:
-        BenchError: `bench.cannot_read`, if a file is no result.
+        BenchError: `bench.cannot_read`.
     """
     found = [BenchResult.from_json(file.read_text(), str(file)) for file in folder.glob("*.json")]
     order = list(BENCHMARKS)
@@ -53,7 +51,7 @@ def kept_benchmarks(folder: Path = RESULTS / "bench") -> list[BenchResult]:
 
 
 def benchmarks(found: list[BenchResult]) -> str:
-    """Return results as docs/benchmarks.md has them."""
+    """Return results as text for docs/benchmarks.md."""
     return "\n\n".join(map(_benchmark, found)) if found else "No results are kept yet."
 
 
@@ -62,7 +60,7 @@ def _benchmark(result: BenchResult) -> str:
     rounds = "; ".join(f"{title}: {told_rounds(tally)}" for title, tally in result.rounds.items())
     return "\n".join(
         [
-            # What this version cannot measure again has no command.
+            # Benchmarks that this version does not have are shown without a command.
             f"### {command if result.name in BENCHMARKS else f'`{result.name}`, measured once'}",
             "",
             result.made,
@@ -80,7 +78,7 @@ def _benchmark(result: BenchResult) -> str:
 
 
 def _without_keep(command: list[str]) -> list[str]:
-    """Return a command without the folder of its result."""
+    """Return a command without `--keep FOLDER`."""
     kept = [number for number, word in enumerate(command) if word == "--keep"]
     return [word for number, word in enumerate(command) if not {number, number - 1} & set(kept)]
 
@@ -101,13 +99,8 @@ _BLOCK: Final = re.compile(
 def paper(text: str, name: str, folder: Path = PAPERS) -> str:
     """Return a page with the kept results of its parts between their marks.
 
-    Args:
-        text: The page.
-        name: Of the paper.
-        folder: Where results are kept.
-
     Raises:
-        ResultError: `result.broken`, if those of a part are missing.
+        ResultError: `result.broken`, if a part's are missing.
     """
     judged = []
     if f" {CLAIMS}: " in text:
@@ -124,7 +117,7 @@ def paper(text: str, name: str, folder: Path = PAPERS) -> str:
 
 
 def shown(text: str) -> list[str]:
-    """Return the names of the parts that a page shows results of."""
+    """Return the names of the parts whose results a page shows."""
     return [block["part"] for block in _BLOCK.finditer(text) if block["part"] != CLAIMS]
 
 
@@ -134,7 +127,7 @@ Writer = Callable[[str], str]
 
 
 def of_machines(kept: Path, table: Callable[[Any], str]) -> Writer:
-    """Return what writes the table of what virtual machines left."""
+    """Return the writer of a table from a kept file."""
     return lambda text: filled(text, f"{BEGIN}\n", END, table(json.loads(kept.read_text())))
 
 
@@ -145,7 +138,7 @@ WRITERS: Final[dict[Path, Writer]] = {
     DOCS / "operations.md": of_machines(compose.KEPT, compose.table),
     **{page: lambda text, name=page.stem: paper(text, name) for page in sorted(PAGES.glob("*.md"))},
 }
-"""Page -> what returns it with its tables between their marks."""
+"""Page -> function that returns it with its tables."""
 
 
 if __name__ == "__main__":

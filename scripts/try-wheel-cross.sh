@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs the wheel of another architecture (try-wheel-cross.sh ARCHITECTURE) with that one's Python, emulated by qemu, and
-# runs what needs no kernel of that architecture: the import, `ccp check`, and the demonstration in the simulator.
+# Installs the wheel of another architecture (try-wheel-cross.sh ARCHITECTURE) with its Python, emulated by qemu, and runs what
+# does not need its kernel: the import, `ccp check`, and the demonstration in the simulator.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
 . scripts/cross.sh
 
 architecture=$1
-wheel=$(ls dist/ccplane-*"_$architecture.whl" 2>/dev/null) || die "there is no wheel for $architecture in dist" "" "make wheel ARCH=$architecture"
+wheel=$(ls dist/ccplane-*"_$architecture.whl" 2>/dev/null) || die "dist has no wheel for $architecture" "" "run \`make wheel ARCH=$architecture\`"
 cross "$architecture"
 python=$(cd "$cross_root/usr/bin" && ls python3.?? | head -n 1)
 folder=$(mktemp -d)
@@ -30,7 +30,7 @@ du -sh "$folder/site"
 ccp() { within -c 'from ccplane.agent.entry import main; main()' "$@"; }
 within -c 'import platform; from ccplane.base import _native; print(platform.machine(), _native.__file__)'
 timed "ccp --version" ccp --version
-ccp doctor || say "as it should: the kernel here is not one for $architecture"
+ccp doctor || say "expected: this kernel is not for $architecture"
 ccp new mine
 timed "ccp check" ccp check mine.py
 timed "ccp demo" ccp demo --datapath sim

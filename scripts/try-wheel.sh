@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs the wheel in dist/ into a bare Debian root file system (Python and venv, no compiler), and runs what a new user
-# would: the demonstration as a user, in the simulator, and as root, on sockets. Needs root.
+# Installs the wheel in dist/ into a bare Debian root file system (Python and venv, no compiler), and runs a new user's first
+# steps: the demonstration as a user, in the simulator, and as root, on sockets. Needs root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
 
-[ "$(id -u)" = 0 ] || die "a root file system is made by root only" "this is not root" "sudo make test-wheel"
-wheel=$(ls dist/ccplane-*"_$(uname -m).whl" 2>/dev/null) || die "there is no wheel in dist" "" "make wheel"
+[ "$(id -u)" = 0 ] || die "cannot make a root file system" "this is not root" "run \`sudo make test-wheel\`"
+wheel=$(ls dist/ccplane-*"_$(uname -m).whl" 2>/dev/null) || die "dist has no wheel" "" "run \`make wheel\`"
 command -v mmdebstrap >/dev/null || apt_install mmdebstrap
 
 if [ -z "${CCPLANE_IN_OWN_MOUNTS:-}" ]; then
@@ -43,12 +43,12 @@ timed "pip install 'ccplane.whl[lab]'" pip "$inside[lab]"
 within du -sh /opt/ccplane
 say "as a user"
 within setpriv --reuid=1000 --regid=1000 --clear-groups env HOME=/tmp sh -c 'mkdir /tmp/user && cd /tmp/user && ccp demo && ls -l out'
-say "as root, without iperf3: the simulator, and why"
+say "as root, without iperf3: the simulator, with a reason"
 within sh -c 'cd /root && ccp demo --seconds 2'
 say "as root, on sockets"
 chroot "$root" sh -c 'apt-get -qq update && apt-get -qq install --no-install-recommends iperf3 >/dev/null'
 timed "ccp demo" within sh -c 'cd /root && ccp demo && ls -l out'
-say "an algorithm of one's own, edited under a flow"
+say "a new algorithm, edited while a flow sends"
 own_algorithm() {
 	within sh -c 'cd /root && ccp new mine && ccp check mine.py && ccp simulate mine.py --seconds 2'
 	within sh -c 'cd /root && exec ccp run mine.py --reload' &

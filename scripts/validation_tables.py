@@ -17,7 +17,7 @@ END: Final = "<!-- end -->"
 RESULTS: Final = ROOT / "docs/results/validation"
 PAPERS: Final = ROOT / "docs/results/papers"
 TENTH: Final = "-tenth"
-"""What the names of these parts end with."""
+"""Suffix of parts that compare real sockets with the simulator."""
 
 
 def begin(name: str) -> str:
@@ -29,17 +29,17 @@ def begin(name: str) -> str:
 
 
 def drawn() -> dict[str, Heldout]:
-    """Return the draws that are kept, by their names.
+    """Return the kept draws by name.
 
     Raises:
-        BenchError: `bench.cannot_read`, if a file is no result.
+        BenchError: `bench.cannot_read`.
     """
     files = sorted(RESULTS.glob("draw-*.json"))
     return {file.stem: Heldout.from_json(file.read_text(), str(file)) for file in files}
 
 
 def drawn_tables(found: dict[str, Heldout]) -> str:
-    """Return draws as the document has them."""
+    """Return draws as text for the document."""
     if not found:
         return "No draw is kept yet."
     return "\n\n".join(_drawn(name, one) for name, one in found.items())
@@ -66,7 +66,7 @@ def _drawn(name: str, found: Heldout) -> str:
 
 
 def tenths() -> list[Kept]:
-    """Return what is kept of papers' parts on real sockets beside the simulated ones.
+    """Return the kept parts that compare real sockets with the simulator.
 
     Raises:
         ResultError: `result.broken`.
@@ -76,11 +76,11 @@ def tenths() -> list[Kept]:
 
 
 def tenth_table(found: Sequence[Kept]) -> str:
-    """Return by how much the simulator is off, a row for each part."""
+    """Return the deviations of the simulator, a row for each part."""
     if not found:
         return "No result is kept yet."
     quantities = [row["quantity"] for row in found[0].tables[0].rows.to_dict("records")]
-    headings = ["paper", "part", "run", "runs", "do not count", *quantities]
+    headings = ["paper", "part", "measured", "runs", "not counted", *quantities]
     return "\n".join(_table(headings, [_tenth(one, quantities) for one in found]))
 
 
@@ -107,7 +107,7 @@ def _table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]
 
 
 def written(text: str) -> str:
-    """Return the document with the tables of what is kept between their marks."""
+    """Return the document with its tables between their marks."""
     made = (
         ("drawn", drawn_tables(drawn())),
         ("tenth", tenth_table(tenths())),

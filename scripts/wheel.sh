@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Builds what is released into dist/: a wheel for an architecture (wheel.sh [ARCHITECTURE]; this machine's if none is
-# said), with libelf and all licences inside, and the sources. What it is good for depends on this system's C library: the
-# wheel's name says it (manylinux_2_NN).
+# Builds a release into dist/: a wheel for an architecture (wheel.sh [ARCHITECTURE], default: this machine's) with libelf and all
+# licences, and the sources. The wheel needs at least this system's C library; its name has the version (manylinux_2_NN).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
 . scripts/kernel-part.sh
 
-has_kernel_part_needs || die "no wheel without the kernel part" "it needs Linux, clang, libelf and zlib" "make setup"
+has_kernel_part_needs || die "cannot build a wheel without the kernel part" "it needs Linux, clang, libelf and zlib" "run \`make setup\`"
 tools=$PWD/.cache/tools
 export VIRTUAL_ENV=$PWD/.venv PATH=$PWD/.venv/bin:$tools/bin:$PATH
 architecture=${1:-$(uname -m)}
@@ -28,7 +27,7 @@ cp /usr/share/doc/libelf1*/copyright LICENSE-libelf
 
 say "building the wheel and the sources"
 rm -rf dist/plain dist/*"_$architecture.whl" dist/*.tar.gz
-# Not maturin's own repair: it patches the extension where cargo keeps it, which then works in no checkout any more.
+# Not maturin's own repair: it would patch the extension in cargo's folder and break it for checkouts.
 maturin build --quiet --release --auditwheel skip --compatibility linux "${target[@]}" --out dist/plain
 auditwheel repair --wheel-dir dist dist/plain/*.whl
 rm -r dist/plain

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Deletes a feature from a copy of the tree, builds what is left, and runs the core's tests: the core knows no feature.
-# `scripts/without.sh rtcp|interop DIRECTORY`. What each case lists are the feature's folders, and its registrations, a
-# word or a line each.
+# Deletes a feature from a copy of the tree, builds the rest, and runs the core's tests: the core must not depend on features.
+# `scripts/without.sh rtcp|interop DIRECTORY`. Each case lists the feature's folders and registrations.
 set -eu
 feature=$1
 copy=$2
@@ -40,11 +39,11 @@ interop)
     native_names='(?:[Ww]ire\w*|Message|[Pp]ortable|\w+_bytecode)'
     ;;
 *)
-    echo "without.sh: no feature \`$feature\`; give rtcp or interop" >&2
+    echo "without.sh: unknown feature \`$feature\`; use rtcp or interop" >&2
     exit 2
     ;;
 esac
-# Its names in the description of the native module: each goes to the next line that is not indented.
+# Delete its names from the stub of the native module, each up to the next line that is not indented.
 "$here/.venv/bin/python" - ccplane/base/_native.pyi "$native_names" <<'EOT'
 import pathlib, re, sys
 stub, names = pathlib.Path(sys.argv[1]), sys.argv[2]
@@ -52,7 +51,7 @@ text = re.sub(rf'(?m)^    "{names}",\n', "", stub.read_text())
 stub.write_text(re.sub(rf"(?m)^(@\w+\n)?(class|def) {names}\b.*\n(?:(?:[ )].*)?\n)*", "", text))
 EOT
 
-# Third-party crates are taken from the build of the tree, where they are compiled already.
+# Reuse third-party crates that are compiled already.
 export CARGO_TARGET_DIR="$here/native/target" PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON="$here/.venv/bin/python"
 cd native
 cargo build --release --offline -p ccp-native

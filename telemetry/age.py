@@ -1,19 +1,19 @@
-"""How old a message is when it comes, though clocks of hosts differ.
+"""The age of a message at its arrival, although the clocks of hosts differ.
 
-Wall clocks may be wrong by seconds, monotonic clocks start anywhere. But of one sender the difference between
-our monotonic clock at arrival and its own at departure is the same for all messages, but for the time on the
-way. So the least difference of the last seconds stands for *no time*, and what is above it is age: a message
-that waited in a broker or a queue is found out, whatever the clocks say.
+Wall clocks may be wrong by seconds, and monotonic clocks start anywhere. But for one sender, the difference
+between the receiver's monotonic clock at arrival and the sender's at departure is constant, except for the
+transit time. So the minimum difference of the last seconds stands for age 0, and the excess over it is the
+age. This detects messages that waited in a broker or a queue, whatever the clocks show.
 
-Only of the last seconds: clocks run at different speeds, a sender's may stop while its machine is paused, and
-a message may lie about it. What was the least for such a reason is forgotten after two times `WINDOW_US` in
-which messages came. While none come, nothing is forgotten: what a sender had queued while the broker was away
-comes at once, and is old.
+The minimum covers only the last seconds, because clocks run at different speeds, a sender's clock may stop
+while its machine is paused, and a message may lie about it. A wrong minimum is forgotten after two times
+`WINDOW_US` in which messages arrive. Without messages nothing is forgotten, so messages that a sender queued
+while the broker was away count as old when they arrive together.
 
-A sender that booted again or slept has another monotonic clock: the difference of its two clocks tells.
+After a reboot or suspend, a sender has another monotonic clock; the difference of its two clocks shows that.
 
-What the broker kept (retained messages) was made before we listened. For it there is no difference to compare
-with, and wall clocks have to do.
+Messages that the broker retained were created before the subscription. They have no difference to compare
+with, so their age comes from wall clocks.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from dataclasses import dataclass
 from typing import Final
 
 WINDOW_US: Final = 10_000_000
-"""For how long the least difference counts, and for the same time again [us]. In twice that, a clock that is
-wrong by 100 ppm strays by 2 ms."""
+"""The minimum difference covers this time and up to the same time again [us]. In twice this time, a clock
+that is wrong by 100 ppm drifts by 2 ms."""
 
 OTHER_CLOCK_US: Final = 1_000_000
-"""By how much a sender's two clocks may part before it counts as another sender [us]."""
+"""Change of the difference between a sender's two clocks above which it counts as another sender [us]."""
 
 MAX_SENDERS: Final = 10_000
-"""How many senders are remembered."""
+"""Maximum number of remembered senders."""
 
 
 @dataclass(slots=True)
 class _Sender:
-    """The least differences of the window before and of this one, and when this one began."""
+    """The minimum differences of the previous and the current window, and the start of the current one."""
 
     before_us: int
     least_us: int
@@ -43,20 +43,19 @@ class _Sender:
 
 
 class Ages:
-    """Tells the age of messages from what came before."""
+    """Computes the age of messages from earlier messages."""
 
     def __init__(self) -> None:
-        """Know no sender."""
         self._senders: dict[str, _Sender] = {}
 
     def age_us(self, sender: str, sent_mono_us: int, sent_wall_us: int, received_us: int) -> int:
-        """Return how old a message is at arrival [us]; 0 for the first of a sender.
+        """Return the age of a message at arrival [us]; 0 for the first message of a sender.
 
         Args:
-            sender: Who sent it.
-            sent_mono_us: Its time by the sender's monotonic clock [us].
-            sent_wall_us: Its time by the sender's wall clock [us].
-            received_us: Our monotonic clock [us].
+            sender: Its sender.
+            sent_mono_us: Its time on the sender's monotonic clock [us].
+            sent_wall_us: Its time on the sender's wall clock [us].
+            received_us: Time of arrival, CLOCK_MONOTONIC of this host [us].
         """
         difference_us = received_us - sent_mono_us
         clocks_us = sent_wall_us - sent_mono_us
@@ -74,10 +73,10 @@ class Ages:
 
 
 def retained_age_us(sent_wall_us: int, wall_us: int) -> int:
-    """Return how old a retained message is [us], by wall clocks; never negative.
+    """Return the age of a retained message by wall clocks [us]; never negative.
 
     Args:
-        sent_wall_us: Its time by the sender's wall clock [us].
-        wall_us: Our wall clock [us].
+        sent_wall_us: Its time on the sender's wall clock [us].
+        wall_us: This host's wall clock [us].
     """
     return max(0, wall_us - sent_wall_us)

@@ -1,6 +1,6 @@
-"""Publish and subscribe messages of `telemetry.schema`, checked at the edge.
+"""Publish and subscribe to messages of `telemetry.schema`, validated on receipt.
 
-A message that does not validate is counted, logged once a source, and never delivered.
+Invalid messages are counted, logged once per source, and never delivered.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from telemetry.schema import (
 log = logging.getLogger("ccplane.bus")
 
 MAX_LOGGED_SOURCES: Final = 1000
-"""Of so many sources the first invalid message is logged; of the rest it is only counted."""
+"""Number of sources whose first invalid message is logged; for further sources it is only counted."""
 
 
 @dataclass(slots=True)
 class BusCounters:
-    """What went through since the start.
+    """Totals since the start.
 
     Attributes:
-        connection: Of the connection: sent, dropped, how long away.
+        connection: Counters of the connection: sent, dropped, time away.
         valid: Messages received and delivered.
         invalid: Messages received and refused, by slug.
-        expired: Messages that were no longer true when they came.
-        echoes: Our own messages, which come back because we subscribe to what we publish.
+        expired: Messages that had expired when they arrived.
+        echoes: This sender's own messages, received because of its subscriptions.
     """
 
     connection: client.Counters
@@ -64,11 +64,11 @@ def mono_us() -> int:
 
 
 class Bus:
-    """One sender's connection: messages out, valid samples in.
+    """One sender's connection to the bus.
 
     Attributes:
-        sender: Our name.
-        counters: What went through since the start.
+        sender: Name of this sender.
+        counters: Totals since the start.
     """
 
     def __init__(
@@ -81,16 +81,17 @@ class Bus:
         kinds: Collection[str] = (),
         form: Format = "json",
     ) -> None:
-        """Prepare; nothing is connected before `start`.
+        """Prepare the connection; `start` connects.
 
         Args:
-            options: Which broker.
-            sender: Our name: letters, digits, `.`, `_`, `-`; the user name, where the broker has users.
-            status: Birth message, published whenever the broker is there; `offline` is published at `stop`,
-                or by the broker if we vanish. None for whoever wants to stay unknown.
-            on_sample: Called on the network thread with every valid message of others; must not block.
-            kinds: What to subscribe to.
-            form: How to write what is published.
+            options: The broker.
+            sender: Name of this sender: letters, digits, `.`, `_`, `-`; the user name, where the broker has
+                users.
+            status: Birth message, published on every connect; `stop` publishes `offline`, or the broker does
+                if the connection is lost. None for no messages about this sender.
+            on_sample: Called on the network thread with every valid message of other senders; must not block.
+            kinds: Kinds of messages to subscribe to.
+            form: Format of published messages.
 
         Raises:
             BusError: `bus.bad_name`, `bus.unknown_kind` or `bus.tls_files`.
@@ -114,7 +115,7 @@ class Bus:
             self.subscribe(kind)
 
     def start(self, prepare: Callable[[], None] | None = None) -> None:
-        """Connect in the background, and again whenever the connection is lost.
+        """Connect in the background, and reconnect whenever the connection is lost.
 
         Args:
             prepare: Called once on the network thread before anything else.
@@ -122,7 +123,7 @@ class Bus:
         self._client.start(prepare)
 
     def wait_connected(self, timeout_s: float) -> None:
-        """Wait until the broker has taken the connection.
+        """Wait until the broker has accepted the connection.
 
         Raises:
             BusError: `bus.not_connected`.
@@ -130,49 +131,49 @@ class Bus:
         self._client.wait_connected(timeout_s)
 
     def stop(self) -> None:
-        """Publish `offline`, give what is queued a second to leave, and disconnect."""
+        """Publish `offline`, wait up to a second for queued messages to be sent, and disconnect."""
         status = self._status
         self._client.stop(None if status is None else self._message(_offline(status, "stopped"), None))
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all that was published has left; returns whether it has."""
+        """Wait until all published messages are sent; return whether they are."""
         return self._client.flush(timeout_s)
 
     @property
     def connected(self) -> bool:
-        """Whether the broker is there."""
+        """Whether the broker is connected."""
         return self._client.connected
 
     @property
     def ready(self) -> bool:
-        """Whether the broker is there and has answered all subscriptions."""
+        """Whether the broker is connected and has acknowledged all subscriptions."""
         return self._client.ready
 
     @property
     def away_s(self) -> float:
-        """For how long the broker has been away [s], 0 if it is there."""
+        """Time since the connection was lost [s]; 0 while connected."""
         return self._client.away_s
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What is subscribed to."""
+        """The subscribed kinds."""
         return tuple(self._kinds)
 
     def publish(self, body: Body, *, ttl_ms: int | None = None) -> None:
-        """Queue a message; never waits.
+        """Queue a message; never blocks.
 
         Args:
-            body: What to say. Its kind decides topic, quality of service and what happens when the queue is
-                full: see `broker.topics`.
-            ttl_ms: How long it is true [ms]; None for what the table of topics says.
+            body: The message. Its kind determines topic, quality of service and handling of a full queue: see
+                `broker.topics`.
+            ttl_ms: Time to live [ms]; None for the default of its kind.
 
         Raises:
-            BusError: `bus.bad_name`, if the body's peer cannot be in a topic.
+            BusError: `bus.bad_name`, if the body's peer cannot be used in a topic.
         """
         self._client.publish(self._message(body, ttl_ms))
 
     def subscribe(self, kind: str) -> None:
-        """Listen to a kind of message, from now on and after every reconnect.
+        """Subscribe to a kind of message, now and after every reconnect.
 
         Raises:
             BusError: `bus.unknown_kind`.
@@ -181,7 +182,7 @@ class Bus:
         self._kinds[kind] = None
 
     def unsubscribe(self, kind: str) -> None:
-        """Listen to a kind no longer.
+        """Unsubscribe from a kind of message.
 
         Raises:
             BusError: `bus.unknown_kind`.
@@ -191,7 +192,7 @@ class Bus:
 
     def _birth(self) -> client.Outgoing:
         if self._status is None:
-            raise AssertionError("only who has a status has a birth message")
+            raise AssertionError("only senders with a status have a birth message")
         return self._message(self._status, None)
 
     def _message(self, body: Body, ttl_ms: int | None) -> client.Outgoing:
@@ -217,7 +218,7 @@ class Bus:
         )
 
     def _receive(self, incoming: client.Incoming) -> None:
-        if not incoming.payload:  # how a retained message is removed
+        if not incoming.payload:  # the removal of a retained message
             return
         try:
             envelope = decode_from(incoming.topic, incoming.payload, incoming.content_type)
@@ -264,7 +265,9 @@ class Bus:
         if source not in self._logged and len(self._logged) < MAX_LOGGED_SOURCES:
             self._logged.add(source)
             log.warning(
-                "invalid message on %s, dropped (further ones from there are counted)\n%s", source, error
+                "invalid message on %s dropped (further ones from this source are only counted)\n%s",
+                source,
+                error,
             )
 
 

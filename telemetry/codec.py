@@ -1,7 +1,7 @@
-"""From message to bytes and back: the only door, in both directions.
+"""Converts messages to bytes and back; all messages pass through here.
 
-JSON by default, MessagePack by choice. The content type of MQTT 5 says which; where a publisher gives none,
-the first byte does: a JSON object starts with `{` (or white space), a MessagePack map never does.
+The default format is JSON, the alternative MessagePack. The content type of MQTT 5 names the format. If it is
+missing, the first byte decides: a JSON object starts with `{` (or white space), a MessagePack map never does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONTENT_TYPES: Final[dict[Format, str]] = {"json": "application/json", "msgpack"
 """Format -> content type."""
 
 MAX_BYTES: Final = 64 * 1024
-"""Longest payload that is read at all [bytes]."""
+"""Maximum payload that is decoded [bytes]."""
 
 _ENCODE: Final = {"json": msgspec.json.Encoder().encode, "msgpack": msgspec.msgpack.Encoder().encode}
 _DECODE: Final = {
@@ -53,7 +53,7 @@ def encode(envelope: Envelope, form: Format = "json") -> bytes:
 
 
 def form_of(payload: bytes, content_type: str = "") -> Format:
-    """Return how a payload is written: as its content type says, else as its first byte does."""
+    """Return the format of a payload by its content type, else by its first byte."""
     if content_type == CONTENT_TYPES["json"]:
         return "json"
     if content_type == CONTENT_TYPES["msgpack"] or (payload and payload[0] not in _JSON_STARTS):
@@ -62,21 +62,18 @@ def form_of(payload: bytes, content_type: str = "") -> Format:
 
 
 def decode(payload: bytes, content_type: str = "") -> Envelope:
-    """Return the message in a payload.
+    """Decode and validate a payload.
 
     Args:
         payload: As received.
-        content_type: Of MQTT 5; empty if there was none.
-
-    Returns:
-        The message, valid in every field.
+        content_type: Content type of MQTT 5; empty if there was none.
 
     Raises:
         InvalidMessageError: One of `telemetry.errors.MESSAGE_SLUGS`.
     """
     if len(payload) > MAX_BYTES:
         raise InvalidMessageError(
-            "message.too_long", f"{len(payload)} bytes, {MAX_BYTES} are the most a message may have"
+            "message.too_long", f"the message has {len(payload)} bytes; the maximum is {MAX_BYTES}"
         )
     form = form_of(payload, content_type)
     try:
@@ -89,13 +86,13 @@ def decode(payload: bytes, content_type: str = "") -> Envelope:
 
 
 def about_of(body: Body) -> str:
-    """Return the last level of a body's topic: the address it is about, or `host`."""
+    """Return the last level of a body's topic: the address that it is about, or `host`."""
     field = topic_kind(kind_of(body)).about
     return HOST if field is None else getattr(body, field) or HOST
 
 
 def _is_about(body: Body, about: str) -> bool:
-    """Whether a body speaks of what its topic says, and of no flow of others."""
+    """Whether a body is about the address of its topic, and about no other peer's flow."""
     expected = about_of(body)
     if about != expected:
         try:
@@ -110,43 +107,43 @@ def _is_about(body: Body, about: str) -> bool:
 
 
 def decode_from(topic: str, payload: bytes, content_type: str = "") -> Envelope:
-    """Return the message in a payload, if kind, sender and peer are those of its topic.
+    """Decode a payload, and check that kind, sender and peer match its topic.
 
-    A broker with users lets everybody publish to topics of their own name only, and perhaps of some peers:
-    that makes the sender true, and keeps it to these paths.
+    A broker with users lets each user publish only to topics of its own name, and possibly of certain peers.
+    This check makes the sender authentic, and restricts it to these paths.
 
     Args:
-        topic: Where it was published.
+        topic: Topic of the message.
         payload: As received.
-        content_type: Of MQTT 5; empty if there was none.
+        content_type: Content type of MQTT 5; empty if there was none.
 
     Raises:
         InvalidMessageError: One of `telemetry.errors.MESSAGE_SLUGS`.
     """
     address = parse_topic(topic)
     if address is None:
-        raise InvalidMessageError("message.wrong_topic", f"`{topic[:200]}` is none of our topics")
+        raise InvalidMessageError("message.wrong_topic", f"unknown topic `{topic[:200]}`")
     envelope = decode(payload, content_type)
     kind = kind_of(envelope.body)
     if kind != address.topic.kind or envelope.sender != address.sender:
         raise InvalidMessageError(
             "message.wrong_topic",
-            f"a message of kind `{kind}` from `{envelope.sender}` does not belong there",
+            f"a message of kind `{kind}` from `{envelope.sender}` does not belong to this topic",
             where=topic,
-            why=f"that topic is for `{address.topic.kind}` from `{address.sender}`",
+            why=f"the topic is for `{address.topic.kind}` from `{address.sender}`",
         )
     if address.topic.about is not None and not _is_about(envelope.body, address.about):
         raise InvalidMessageError(
             "message.wrong_topic",
-            f"a message about `{about_of(envelope.body)}`, or a flow of another peer, does not belong there",
+            f"a message about `{about_of(envelope.body)}`, or another peer's flow, does not belong here",
             where=topic,
-            why=f"that topic is for `{address.about}`",
+            why=f"the topic is for `{address.about}`",
         )
     return envelope
 
 
 def _refusal(payload: bytes, form: Format, error: Exception) -> InvalidMessageError:
-    """Say why a payload cannot be read; an unknown version is the reason before all others."""
+    """Return why a payload cannot be decoded; an unknown version takes precedence."""
     try:
         version = _VERSION[form](payload).version
     except _REFUSALS:
@@ -156,13 +153,13 @@ def _refusal(payload: bytes, form: Format, error: Exception) -> InvalidMessageEr
             return _unknown_version(version)
     if isinstance(error, msgspec.ValidationError):
         return InvalidMessageError("message.not_valid", str(error))
-    return InvalidMessageError("message.not_readable", str(error), why=f"it was read as {form}")
+    return InvalidMessageError("message.not_readable", str(error), why=f"it was decoded as {form}")
 
 
 def _unknown_version(version: int) -> InvalidMessageError:
     return InvalidMessageError(
         "message.version",
-        f"schema version {version}, this program knows version {VERSION}",
-        why="a field may mean something else there",
+        f"unsupported schema version {version}; this program supports version {VERSION}",
+        why="the meaning of fields may differ",
         fix="update the older of the two sides",
     )

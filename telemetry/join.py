@@ -1,15 +1,16 @@
-"""Which flows a sample belongs to: pure look-ups, no I/O.
+"""Maps samples to flows: pure look-ups, no I/O.
 
-The most exact of what a body names decides:
+The most specific field of a body decides:
 
 1. `flow`: the flow with this 5-tuple, in either direction.
 2. `peer` and `address`: flows between these two addresses, in either direction.
-3. `peer` alone: flows with this address at either end. A receiver calls the sending host its peer; for the
-   sending host that is its own address.
+3. `peer` alone: flows with this address at either end. A receiver calls the sending host its peer, which is
+   the
+   sending host's own address.
 4. `host`: all flows of the host with this name.
 
-Addresses are compared in their one spelling, and IPv4 in IPv6 (`::ffff:10.0.0.1`) is IPv4. What names none of
-these, or names a flow that is not TCP, belongs to no flow.
+Addresses are compared in canonical form, and IPv4 in IPv6 (`::ffff:10.0.0.1`) is IPv4. A body without these
+fields, or with a flow that is not TCP, belongs to no flow.
 """
 
 from __future__ import annotations
@@ -22,14 +23,10 @@ Ends = tuple[str, int, str, int]
 
 
 class FlowIndex:
-    """The flows of one host, to be found by 5-tuple, by addresses, or all at once."""
+    """The flows of one host, indexed by 5-tuple and by addresses."""
 
     def __init__(self, host: str) -> None:
-        """Know no flow yet.
-
-        Args:
-            host: Name of this host, for samples that name one.
-        """
+        """Create an empty index; `host` is the name of this host, for samples that name a host."""
         self._host = host
         self._ends: dict[int, Ends] = {}
         self._by_ends: dict[Ends, int] = {}
@@ -37,21 +34,13 @@ class FlowIndex:
         self._by_address: dict[str, dict[int, None]] = {}
 
     def __len__(self) -> int:
-        """Return how many flows are known."""
         return len(self._ends)
 
     def add(self, flow_id: int, src: str, src_port: int, dst: str, dst_port: int) -> None:
         """Add a flow, or change the addresses of a known one.
 
-        Args:
-            flow_id: Its number.
-            src: Our address.
-            src_port: Our port.
-            dst: The peer's address.
-            dst_port: The peer's port.
-
         Raises:
-            ValueError: If an address is none.
+            ValueError: If an address is invalid.
         """
         self.remove(flow_id)
         ends = (canonical(src), src_port, canonical(dst), dst_port)
@@ -62,11 +51,11 @@ class FlowIndex:
             self._by_address.setdefault(address, {})[flow_id] = None
 
     def remove(self, flow_id: int) -> None:
-        """Forget a flow; nothing happens if it is not known."""
+        """Remove a flow, if it is known."""
         ends = self._ends.pop(flow_id, None)
         if ends is None:
             return
-        # The kernel may have given the ports to a new flow before it told of the old one's end.
+        # The kernel may reuse the ports for a new flow before it reports the end of the old one.
         if self._by_ends.get(ends) == flow_id:
             del self._by_ends[ends]
         _discard(self._by_pair, (ends[0], ends[2]), flow_id)
@@ -74,7 +63,7 @@ class FlowIndex:
             _discard(self._by_address, address, flow_id)
 
     def find(self, body: Body) -> list[int]:
-        """Return the flows that a body belongs to, in the order in which they came."""
+        """Return the flows that a body belongs to, in order of their creation."""
         if not isinstance(body, About):
             return []
         if body.flow is not None:

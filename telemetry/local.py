@@ -1,4 +1,4 @@
-"""The telemetry bus within one process, on a clock of its own: what a simulation has instead of a broker.
+"""The telemetry bus of a simulation: within one process, on a virtual clock, without a broker.
 
     bus = LocalBus(lambda: datapath.now_us)
     sink = bus.join("sink")
@@ -6,10 +6,9 @@
     sink.publish(summary)
     samples = agent.drain()
 
-Topics, messages, times to live and what is kept for later subscribers are those of `telemetry.bus`: each
-message is encoded, and decoded and checked again, so what would be refused there is refused here. It has no
-network: a message is there when it is sent, and its age is 0. Wall clocks show the same as the clock. One
-thread uses it.
+Topics, messages, times to live and retained messages are those of `telemetry.bus`. Each message is encoded,
+decoded and validated, so invalid messages are refused as on the real bus. There is no network: a message
+arrives when it is sent, with age 0. Wall clocks equal the virtual clock. The bus is not thread-safe.
 """
 
 from __future__ import annotations
@@ -24,15 +23,10 @@ from telemetry.schema import VERSION, AgentStatus, Body, Envelope, Sample, kind_
 
 
 class LocalBus:
-    """Hands messages from whoever publishes to all others that listen."""
+    """Delivers messages from a publisher to all other subscribers."""
 
     def __init__(self, clock_us: Callable[[], int], form: Format = "json") -> None:
-        """Begin without members.
-
-        Args:
-            clock_us: The clock of all members [us].
-            form: How messages are written.
-        """
+        """Create a bus without members."""
         self._clock_us = clock_us
         self._form = form
         self._members: list[Member] = []
@@ -43,8 +37,8 @@ class LocalBus:
 
         Args:
             sender: Its name: letters, digits, `.`, `_`, `-`.
-            kinds: What it listens to; what the bus has kept of that comes first.
-            status: What it says of itself at its birth; None for nothing.
+            kinds: Kinds that it subscribes to; retained messages come first.
+            status: Its birth message; None for none.
 
         Raises:
             BusError: `bus.bad_name` or `bus.unknown_kind`.
@@ -60,7 +54,7 @@ class LocalBus:
         return member
 
     def publish(self, sender: str, body: Body, ttl_ms: int | None) -> None:
-        """Hand a message to all others that listen to its kind; see `Member.publish`."""
+        """Deliver a message to all other subscribers of its kind; see `Member.publish`."""
         kind = kind_of(body)
         topic = topics.topic_kind(kind)
         now_us = self._clock_us()
@@ -90,20 +84,20 @@ class LocalBus:
             member.take(sample)
 
     def leave(self, member: Member) -> None:
-        """Let a member hear nothing more; see `Member.close`."""
+        """Remove a member; see `Member.close`."""
         if member in self._members:
             self._members.remove(member)
 
 
 class Member:
-    """One that publishes and listens.
+    """A publisher and subscriber.
 
     Attributes:
         sender: Its name.
     """
 
     def __init__(self, bus: LocalBus, sender: str, kinds: frozenset[str], status: AgentStatus | None) -> None:
-        """Be of a bus; see `LocalBus.join`."""
+        """Use `LocalBus.join` instead."""
         self.sender = sender
         self._bus = bus
         self._kinds = kinds
@@ -111,30 +105,30 @@ class Member:
         self._waiting: list[Sample] = []
 
     def publish(self, body: Body, *, ttl_ms: int | None = None) -> None:
-        """Say something to all others that listen to it.
+        """Publish a message to all other subscribers of its kind.
 
         Args:
-            body: What to say.
-            ttl_ms: How long it is true [ms]; None for what the table of topics says.
+            body: The message.
+            ttl_ms: Time to live [ms]; None for the default of its kind.
 
         Raises:
-            BusError: `bus.bad_name`, if the body's peer cannot be in a topic.
-            InvalidMessageError: What others would refuse it for.
+            BusError: `bus.bad_name`, if the body's peer cannot be used in a topic.
+            InvalidMessageError: If the message is invalid.
         """
         self._bus.publish(self.sender, body, ttl_ms)
 
     def drain(self) -> list[Sample]:
-        """Return what came since the last call, in order."""
+        """Return the samples since the last call, in order."""
         taken, self._waiting = self._waiting, []
         return taken
 
     def take(self, sample: Sample) -> None:
-        """Keep a sample for `drain`, if we listen to it; what we said ourselves does not come back."""
+        """Keep a sample of a subscribed kind for `drain`, unless it is from this member."""
         if sample.kind in self._kinds and sample.sender != self.sender:
             self._waiting.append(sample)
 
     def close(self) -> None:
-        """Say that we are gone, if we said that we came, and hear nothing more."""
+        """Publish `offline`, if there was a birth message, and leave the bus."""
         self._bus.leave(self)
         if self._status is not None:
             self.publish(msgspec.structs.replace(self._status, status="offline", reason="stopped"))

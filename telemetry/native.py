@@ -1,4 +1,4 @@
-"""The compiled module, as telemetry uses it: there is one, and what it raises has the shape of our errors."""
+"""Access to the native module, with its errors converted to telemetry's."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ from telemetry.errors import TelemetryError
 
 @contextmanager
 def native(error: type[TelemetryError], not_built: str, where: str) -> Iterator[Any]:
-    """Give the compiled module for the length of a block.
-
-    Args:
-        error: What errors of the module become; slug and sentences stay.
-        not_built: Slug, where there is no such module.
-        where: Who needs it.
-    """
+    """Yield the native module for a `with` block."""
     try:
         from ccplane.base import _native
     except ImportError as lacking:

@@ -1,7 +1,7 @@
-"""Network namespaces of Linux, as seen by a thread: `setns(2)` moves the calling thread, and no other one.
+"""Linux network namespaces from the view of a thread: `setns(2)` moves only the calling thread.
 
-Sockets that a thread opens, and files that it opens under /proc/thread-self/net and /proc/sys/net, are those
-of its namespace, and stay so. A thread that it starts begins where it is.
+Sockets that a thread opens, and files that it opens under /proc/thread-self/net and /proc/sys/net, belong to
+its namespace permanently. New threads start in the namespace of their creator.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 DIRECTORY: Final = Path("/var/run/netns")
-"""Where namespaces have their names, for us and for `ip netns`: NETNS_RUN_DIR of iproute2 and pyroute2."""
+"""Directory of named namespaces, also for `ip netns`: NETNS_RUN_DIR of iproute2 and pyroute2."""
 
 OWN: Final = Path("/proc/thread-self/ns/net")
-"""The file that stands for the namespace of the thread that opens it."""
+"""File that stands for the namespace of the thread that opens it."""
 
 _CLONE_NEWNET: Final = 0x40000000  # <linux/sched.h>
 _libc: Final = ctypes.CDLL(None, use_errno=True)  # os.setns and os.unshare come with Python 3.12
@@ -32,7 +32,7 @@ def enter(path: Path) -> None:
     """Move this thread into a namespace.
 
     Raises:
-        OSError: There is none, or it may not be entered.
+        OSError: If the namespace does not exist, or entering is not permitted.
     """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -43,11 +43,11 @@ def enter(path: Path) -> None:
 
 @contextlib.contextmanager
 def inside(path: Path | None, refused: Callable[[OSError], Exception]) -> Iterator[None]:
-    """Have this thread in a namespace for the length of a block; None: where it is.
+    """Move this thread into a namespace for a `with` block; None leaves it where it is.
 
     Args:
         path: The file that stands for the namespace.
-        refused: Returns what to raise if there is none, or it may not be entered.
+        refused: Returns the exception to raise if the namespace cannot be entered.
     """
     if path is None:
         yield
@@ -70,7 +70,7 @@ def unshare() -> None:
     """Move this thread into a new namespace.
 
     Raises:
-        OSError: It may not.
+        OSError: If that is not permitted.
     """
     _must(_libc.unshare(_CLONE_NEWNET))
 

@@ -1,4 +1,4 @@
-"""What a program changes on a host and puts back: at its end, or, killed, when the next one comes."""
+"""Restores a host's settings at the end of a program, or, if that was killed, at the start of the next."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _Before = TypeVar("_Before", bound=msgspec.Struct)
 
 
 def claim(name: str) -> socket.socket | None:
-    """Take a name that the kernel gives once in each network namespace, until the socket is closed.
+    """Claim a name that is unique in each network namespace, until the socket is closed.
 
     Args:
-        name: What is to be changed by one program only.
+        name: The setting that only one program may change.
 
     Returns:
-        The socket that has the name; None if another has it.
+        The socket that holds the name; None if another process holds it.
     """
     taken = socket.socket(socket.AF_UNIX)
     try:
@@ -33,7 +33,7 @@ def claim(name: str) -> socket.socket | None:
 
 
 def keep(path: Path, before: msgspec.Struct) -> None:
-    """Write down how things were, before they are changed; what was there is replaced as a whole."""
+    """Save settings to a file before changing them; replaces the file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
     new.write_bytes(msgspec.json.encode(before))
@@ -41,7 +41,7 @@ def keep(path: Path, before: msgspec.Struct) -> None:
 
 
 def left_behind(path: Path, kind: type[_Before]) -> _Before | None:
-    """Return how things were, if a program wrote it down and was killed."""
+    """Return the settings saved by a program that was killed; None if there are none."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (FileNotFoundError, msgspec.DecodeError):

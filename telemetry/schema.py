@@ -1,10 +1,10 @@
-"""All messages of the bus: an envelope that says who, when and for how long, and one body of many kinds.
+"""All messages of the bus: an envelope with sender, time and lifetime, and a body of one of several kinds.
 
-Every field that a publisher may not know is None, which means *missing*; 0 means that it was measured and is
-0. Names carry units. What is received is checked against these classes (`telemetry.codec`): unknown fields
-are passed over, so that a newer publisher may say more; what is there must have the right type and range.
+Fields that a publisher may not know are None, which means *missing*; 0 means that it was measured and is 0.
+Names carry units. Received messages are validated against these classes (`telemetry.codec`): unknown fields
+are ignored, so newer publishers may add fields; known fields must have the right type and range.
 
-Above each body stands where it is published and how it travels (`broker.topics`).
+The decorator of each body declares its topic and delivery (`broker.topics`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from broker.topics import TopicKind, declare
 _Body = TypeVar("_Body", bound=type[Struct])
 
 VERSION: Final = 1
-"""Version of the envelope and all bodies. It grows when a field changes its meaning, not for new ones."""
+"""Version of the envelope and all bodies. It changes when a field changes its meaning, not for new fields."""
 
-_MAX: Final = (1 << 53) - 1  # what every JSON reader keeps exactly
+_MAX: Final = (1 << 53) - 1  # the largest integer that every JSON parser preserves
 
 Count = Annotated[int, Meta(ge=0, le=_MAX)]
 """A number of things, bytes, or microseconds."""
@@ -42,20 +42,20 @@ Value = Annotated[int, Meta(ge=-_MAX, le=_MAX)] | Annotated[float, Meta(ge=-1e30
 """A parameter's value, or a detail of an event; floats are finite."""
 
 MAX_TTL_MS: Final = 7 * 24 * 3600 * 1000
-"""A message is true for a week at the most [ms]."""
+"""Maximum lifetime of a message: a week [ms]."""
 Ttl = Annotated[int, Meta(ge=1, le=MAX_TTL_MS)]
-"""How long a message is true [ms]."""
+"""Lifetime of a message [ms]."""
 
 WindowMs = Annotated[int, Meta(ge=1, le=3_600_000)]
-"""What a message covers [ms]: up to an hour."""
+"""Time that a message covers [ms]: up to an hour."""
 
 
 @lru_cache(maxsize=65536)
 def canonical(address: str) -> str:
-    """Return an IP address in its one spelling; IPv4 in IPv6 becomes IPv4.
+    """Return an IP address in canonical form; IPv4 in IPv6 becomes IPv4.
 
     Raises:
-        ValueError: If it is no address.
+        ValueError: If it is not an address.
     """
     parsed = ipaddress.ip_address(address)
     if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
@@ -64,12 +64,12 @@ def canonical(address: str) -> str:
 
 
 def unpacked(packed: bytes) -> str:
-    """Return the address that 16 bytes are, as kernel programs have it, in its one spelling."""
+    """Return the canonical form of an address of 16 bytes, as in kernel programs."""
     return canonical(str(ipaddress.IPv6Address(packed)))
 
 
 def published(topic: TopicKind) -> Callable[[_Body], _Body]:
-    """Declare on which topic a body is published."""
+    """Declare the topic of a body."""
 
     def declared(body: _Body) -> _Body:
         declare(replace(topic, kind=str(body.__struct_config__.tag)))
@@ -82,11 +82,11 @@ class FlowId(Struct, frozen=True, kw_only=True):
     """The 5-tuple of a flow, in either direction.
 
     Attributes:
-        src: One end's address.
+        src: Address of one end.
         src_port: Its port.
-        dst: The other end's address.
+        dst: Address of the other end.
         dst_port: Its port.
-        protocol: `tcp`, or `udp`, of which we have no flows.
+        protocol: `tcp`, or `udp`, for which ccplane has no flows.
     """
 
     src: str
@@ -101,13 +101,13 @@ class FlowId(Struct, frozen=True, kw_only=True):
 
 
 class About(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """Base of what belongs to flows. The most exact of what is given decides: see `telemetry.join`.
+    """Base of messages about flows. The most specific given field decides: see `telemetry.join`.
 
     Attributes:
         flow: One flow.
-        peer: The address at the other end of the path, as the publisher sees it.
-        address: The publisher's own address on that path.
-        host: A host by name, meaning all its flows.
+        peer: Address at the other end of the path, as the publisher sees it.
+        address: The publisher's address on that path.
+        host: Name of a host, for all its flows.
     """
 
     flow: FlowId | None = None
@@ -125,40 +125,40 @@ class About(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
 @published(
     TopicKind(
         "signal",
-        "what a receiver measured of a peer or a flow: RTT, one-way delay, CE marks, loss, goodput",
+        "a receiver's measurements of a peer or a flow: RTT, one-way delay, CE marks, loss, goodput",
         about="peer",
         ttl_ms=3000,
         for_agents=True,
     )
 )
 class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="receiver_signal"):
-    """What a receiver measured of one peer over a window. `peer` is always given: who sends to the receiver.
+    """A receiver's measurements of one peer over a window. `peer` is the sending host, and is always given.
 
-    With `flow`, it is about that connection only; the same receiver's signal of the peer holds all of them.
+    With `flow`, the signal is about that connection only; the receiver's signal about the peer includes it.
 
     Attributes:
         window_ms: Length of the window [ms].
-        rtt_min_us: Least RTT in the window [us].
+        rtt_min_us: Minimum RTT in the window [us].
         rtt_p50_us: Median RTT [us].
         rtt_p95_us: 95th percentile [us].
         rtt_p99_us: 99th percentile [us].
-        rtt_max_us: Greatest RTT [us].
-        rtt_samples: How many RTTs these are of.
-        jitter_us: Mean difference of neighbouring RTTs [us].
-        owd_variation_us: 99th percentile of the one-way delay of segments from the peer above the least one
-            of their flow (PDV of RFC 5481) [us].
+        rtt_max_us: Maximum RTT [us].
+        rtt_samples: Number of RTT samples.
+        jitter_us: Mean difference of consecutive RTTs [us].
+        owd_variation_us: 99th percentile of the one-way delay of the peer's segments, above the minimum of
+            their flow (PDV of RFC 5481) [us].
         ce_marks: Packets with ECN CE, new in the window.
-        loss_pkts: Segments that the receiver itself sent to the peer again, because the peer's ACKs showed a
-            loss or did not come, new in the window; None if it sent the peer nothing.
-        reordered_pkts: Segments that came out of order, new in the window.
-        duplicate_pkts: Segments that came twice, new in the window.
-        resent_pkts: Segments that the peer sent again, as the receiver recognises them when they come, new in
+        loss_pkts: Segments that the receiver itself retransmitted to the peer, because the peer's ACKs showed
+            a loss or did not arrive, new in the window; None if it sent the peer nothing.
+        reordered_pkts: Segments that arrived out of order, new in the window.
+        duplicate_pkts: Segments that arrived twice, new in the window.
+        resent_pkts: Segments that the peer retransmitted, as recognised by the receiver on arrival, new in
             the window: below the highest sequence number, with a newer timestamp.
-        retrans_pkts: Segments that the peer sent to the receiver again, as the peer's own signal about the
-            receiver says (its `loss_pkts`), new in the window; None if it says nothing.
-        arrival_pkts_per_s: Segments with payload that arrived, in whatever order, by time [packets/s].
-        goodput_bytes_per_s: Bytes that arrived in order, by time [bytes/s].
-        flows: How many flows with this peer the window saw.
+        retrans_pkts: Segments that the peer retransmitted to the receiver, as reported in the peer's own
+            signal (its `loss_pkts`), new in the window; None without such a signal.
+        arrival_pkts_per_s: Segments with payload that arrived, in any order [packets/s].
+        goodput_bytes_per_s: Bytes that arrived in order [bytes/s].
+        flows: Number of flows with this peer in the window.
     """
 
     peer: str
@@ -185,7 +185,7 @@ class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="
 @published(
     TopicKind(
         "regime",
-        "which congestion regime a path is in, as a detector decided",
+        "the congestion regime of a path, as decided by a detector",
         about="peer",
         qos=1,
         retain=True,
@@ -195,16 +195,16 @@ class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="
     )
 )
 class RegimeDecision(About, frozen=True, kw_only=True, omit_defaults=True, tag="regime_decision"):
-    """Which congestion regime a path or a host is in.
+    """The congestion regime of a path or a host.
 
     Attributes:
-        regime: `SINGLE_OWNER` (the queue is ours alone) or `SHARED`.
+        regime: `SINGLE_OWNER` (the sender has the bottleneck alone) or `SHARED`.
         score: 1 if the newest window looked congested, else 0.
         density: Share of the last windows that looked congested.
-        estimate: What these windows say; the regime follows when they say it for long enough.
+        estimate: Estimate from these windows; the regime follows once it persists.
         window_ms: Length of a window [ms].
-        since_wall_us: Since when, by the publisher's wall clock [us].
-        reason: Why it was decided so, for people.
+        since_wall_us: Time since when the regime holds, by the publisher's wall clock [us].
+        reason: Human-readable reason.
     """
 
     regime: Literal["SINGLE_OWNER", "SHARED"]
@@ -217,29 +217,29 @@ class RegimeDecision(About, frozen=True, kw_only=True, omit_defaults=True, tag="
 
 
 class IntHop(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one node on the path said, mean over the interval where not said otherwise.
+    """Data of one node on the path; means over the interval unless noted otherwise.
 
     Attributes:
         node_id: Number of the node.
-        interval_us: For how long its means are, by its own clock [us]: what to weigh them by. A queue that
-            grows stretches the interval at the sink.
-        queue_depth_bytes: Bytes that wait, by time.
-        queue_depth_pkts: Packets that wait, by time.
-        queue_free_bytes: Room left in the queue [bytes], by time.
-        queue_free_pkts: Room left in the queue [packets], by time.
-        queue_is_unlimited: Whether the queue has no limit. A hop that says neither this nor the room left
-            has a limit that nobody knows.
-        arrival_pkts_per_s: Packets that come to the queue [packets/s].
-        arrival_bytes_per_s: Bytes that come to the queue [bytes/s].
+        interval_us: Time that its means cover, by its own clock [us]; the weight of the means. A growing
+            queue stretches the interval at the sink.
+        queue_depth_bytes: Bytes in the queue, time-weighted.
+        queue_depth_pkts: Packets in the queue, time-weighted.
+        queue_free_bytes: Room left in the queue [bytes], time-weighted.
+        queue_free_pkts: Room left in the queue [packets], time-weighted.
+        queue_is_unlimited: Whether the queue has no limit. If neither this nor the room left is given, the
+            limit is unknown.
+        arrival_pkts_per_s: Packets that arrive at the queue [packets/s].
+        arrival_bytes_per_s: Bytes that arrive at the queue [bytes/s].
         flow_count: Flows that share the queue.
         transit_delay_us: Time within the node [us].
-        lost_pkts: Packets lost on the link behind it, new in the interval.
-        lost_congestion_pkts: Packets of the flow that its queue dropped, as the summary's.
-        lost_link_pkts: Packets of the flow that the link behind it lost, as the summary's.
+        lost_pkts: Packets lost on its outgoing link, new in the interval.
+        lost_congestion_pkts: Packets of the flow that its queue dropped, as in the summary.
+        lost_link_pkts: Packets of the flow lost on its outgoing link, as in the summary.
         rssi_dbm: Signal strength of a wireless link [dBm].
-        snr_db: Signal to noise ratio of a wireless link [dB].
-        mcs: Modulation and coding scheme of a wireless link, the last one.
-        data_rate_bytes_per_s: Rate of the link [bytes/s].
+        snr_db: Signal-to-noise ratio of a wireless link [dB].
+        mcs: Last modulation and coding scheme of a wireless link.
+        data_rate_bytes_per_s: Data rate of the link [bytes/s].
     """
 
     node_id: Count | None = None
@@ -265,32 +265,32 @@ class IntHop(Struct, frozen=True, kw_only=True, omit_defaults=True):
 @published(
     TopicKind(
         "int",
-        "what in-band telemetry says of a flow over an interval: latency, loss, its cause, queues by hop",
+        "in-band telemetry of a flow over an interval: latency, loss and its cause, queues by hop",
         ttl_ms=1000,
         for_agents=True,
     )
 )
 class IntSummary(About, frozen=True, kw_only=True, omit_defaults=True, tag="int_summary"):
-    """What in-band telemetry says of one flow over an interval.
+    """In-band telemetry of one flow over an interval.
 
     Attributes:
         interval_us: Length of the interval [us].
         end_mono_us: Its end, by the sink's monotonic clock [us].
         received_pkts: Packets of the flow that reached the sink, new in the interval.
-        lost_pkts: Packets of the flow that did not, new in the interval.
+        lost_pkts: Packets of the flow that were lost, new in the interval.
         latency_us: Mean latency from source to sink [us].
-        latency_max_us: Greatest latency [us].
-        jitter_us: Mean difference of neighbouring latencies [us].
-        loss_ratio: Lost by sent.
-        loss_cause: Where losses come from; `none` if nothing was lost. None if nobody knows, and no queue
-            is known to have dropped any.
-        lost_congestion_pkts: Packets of which it is known since the interval that a queue dropped them.
-            That may be later than `lost_pkts` has them, and then they were `lost_unknown_pkts`.
-        lost_link_pkts: The same of those that a link lost.
-        lost_unknown_pkts: Of the lost ones, those of which nobody knows yet where they were lost.
-        has_silent_hop: Whether hop limits show that there are nodes on the path which tell nothing.
-        cwnd_bytes: The sender's window as carried in the packets, the last one [bytes].
-        hops: The nodes on the path, the first behind the source first.
+        latency_max_us: Maximum latency [us].
+        jitter_us: Mean difference of consecutive latencies [us].
+        loss_ratio: Lost packets divided by sent packets.
+        loss_cause: Main cause of the losses; `none` without losses. None if unknown, and no queue is known to
+            have dropped packets.
+        lost_congestion_pkts: Packets known since this interval to be dropped by a queue. That may be later
+            than they count in `lost_pkts`; until then they are `lost_unknown_pkts`.
+        lost_link_pkts: The same for packets lost on a link.
+        lost_unknown_pkts: Lost packets whose place of loss is not known yet.
+        has_silent_hop: Whether hop limits show that some nodes on the path report nothing.
+        cwnd_bytes: The sender's last window carried in packets [bytes].
+        hops: The nodes on the path, starting with the first after the source.
     """
 
     flow: FlowId
@@ -314,7 +314,7 @@ class IntSummary(About, frozen=True, kw_only=True, omit_defaults=True, tag="int_
 @published(
     TopicKind(
         "status",
-        "birth and last will: `online`, or `offline` with the reason",
+        "birth message and last will: `online`, or `offline` with the reason",
         qos=1,
         retain=True,
         decision=True,
@@ -324,16 +324,16 @@ class IntSummary(About, frozen=True, kw_only=True, omit_defaults=True, tag="int_
 class AgentStatus(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="agent_status"
 ):
-    """Birth and last will of whoever publishes.
+    """Birth message or last will of a publisher.
 
     Attributes:
         status: `online`, or `offline`.
-        role: What it is.
-        reason: Why it is offline: `stopped`, or `connection lost` (the broker says so in its name).
+        role: Kind of publisher.
+        reason: Why it is offline: `stopped`, or `connection lost` (sent by the broker on its behalf).
         software: Name and version.
-        host: Its host by name.
-        algorithms: What an agent runs.
-        started_wall_us: Since when it runs, by its wall clock [us].
+        host: Name of its host.
+        algorithms: Algorithms of an agent.
+        started_wall_us: Start of the program, by its wall clock [us].
     """
 
     status: Literal["online", "offline"]
@@ -352,10 +352,10 @@ class ParamChange(
     """A parameter of an algorithm was set.
 
     Attributes:
-        algorithm: Whose.
-        name: Which.
-        value: To what.
-        flow: Of this flow only; None for all.
+        algorithm: The algorithm.
+        name: Name of the parameter.
+        value: Its new value.
+        flow: The affected flow; None for all.
     """
 
     algorithm: Word
@@ -364,19 +364,17 @@ class ParamChange(
     flow: FlowId | None = None
 
 
-@published(
-    TopicKind("event", "something happened to an algorithm or a flow, such as a reload or an exception")
-)
+@published(TopicKind("event", "an event of an algorithm or a flow, such as a reload or an exception"))
 class AlgorithmEvent(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="algorithm_event"
 ):
-    """Something happened to an algorithm or one of its flows.
+    """An event of an algorithm or of one of its flows.
 
     Attributes:
-        algorithm: Whose.
-        event: What, as `area:thing_happened`.
-        flow: The flow, if it is about one.
-        detail: What else there is to say, such as the hashes of the sources before and after a reload.
+        algorithm: The algorithm.
+        event: The event, as `area:thing_happened`.
+        flow: The flow, for events of one flow.
+        detail: Further data, such as the hashes of the sources before and after a reload.
     """
 
     algorithm: Word
@@ -386,19 +384,19 @@ class AlgorithmEvent(
 
 
 Body = ReceiverSignal | RegimeDecision | IntSummary | AgentStatus | ParamChange | AlgorithmEvent
-"""What a message may say."""
+"""All bodies."""
 
 
 class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message.
 
     Attributes:
-        version: Of the schema: `VERSION`.
-        sender: Who publishes; also a level of the topic.
-        t_mono_us: When it was made, by the publisher's monotonic clock [us].
-        t_wall_us: The same by its wall clock, since 1970 [us].
-        ttl_ms: How long it is true [ms]; None for no end.
-        body: What it says.
+        version: Version of the schema: `VERSION`.
+        sender: Name of the publisher; also a level of the topic.
+        t_mono_us: Time of the message, by the publisher's monotonic clock [us].
+        t_wall_us: Time of the message, by the publisher's wall clock, since 1970 [us].
+        ttl_ms: Lifetime [ms]; None for unlimited.
+        body: The content.
     """
 
     version: Annotated[int, Meta(ge=0, le=_MAX)]
@@ -415,19 +413,19 @@ def kind_of(body: Body) -> str:
 
 
 class Sample(Struct, frozen=True, kw_only=True):
-    """A message that was received and is valid: what `on_telemetry` gets.
+    """A received, valid message: the argument of `on_telemetry`.
 
     Attributes:
         kind: Kind of the body, such as `receiver_signal`.
-        body: What it says.
-        sender: Who said it.
-        topic: Where.
-        received_us: When it came, CLOCK_MONOTONIC of this host [us]: the clock of `report.now_us`.
-        age_at_receipt_us: How old it was then [us]; see `telemetry.age`.
-        expires_us: When it stops being true, same clock [us]; None for never.
-        sent_mono_us: When it was made, by the sender's monotonic clock [us].
-        sent_wall_us: When it was made, by the sender's wall clock [us].
-        retained: The broker kept it for us: it was published before we subscribed.
+        body: The content.
+        sender: Name of its publisher.
+        topic: Its topic.
+        received_us: Time of arrival, CLOCK_MONOTONIC of this host [us]: the clock of `report.now_us`.
+        age_at_receipt_us: Its age at arrival [us]; see `telemetry.age`.
+        expires_us: Time of its expiry, same clock [us]; None for never.
+        sent_mono_us: Time of the message, by the sender's monotonic clock [us].
+        sent_wall_us: Time of the message, by the sender's wall clock [us].
+        retained: Whether the broker had stored it: it was published before the subscription.
     """
 
     kind: str
@@ -442,7 +440,7 @@ class Sample(Struct, frozen=True, kw_only=True):
     retained: bool = False
 
     def age_ms(self, now_us: int) -> float:
-        """Return how old it is [ms].
+        """Return its age [ms].
 
         Args:
             now_us: CLOCK_MONOTONIC of this host [us], such as `report.now_us`.
@@ -450,5 +448,5 @@ class Sample(Struct, frozen=True, kw_only=True):
         return max(0, now_us - self.received_us + self.age_at_receipt_us) / 1000
 
     def expired(self, now_us: int) -> bool:
-        """Return whether it has stopped being true at `now_us` (CLOCK_MONOTONIC) [us]."""
+        """Return whether it has expired at `now_us` (CLOCK_MONOTONIC) [us]."""
         return self.expires_us is not None and now_us >= self.expires_us

@@ -1,4 +1,4 @@
-"""Ending tidily when the user, or the system, asks for it."""
+"""Clean shutdown on Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def on_signals(stop: Callable[[], Any]) -> Iterator[None]:
-    """Call this on Ctrl-C and SIGTERM within the block, instead of what they did before."""
+    """Call `stop` on Ctrl-C and SIGTERM within the block, instead of the previous handlers."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, lambda *_: stop()) for number in numbers]
     try:

@@ -1,4 +1,4 @@
-"""What a program of ours says of itself on the bus."""
+"""Name and birth message of a program on the bus."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NAME_CHARACTERS = 64
 
 
 def host_name(suffix: str = "") -> str:
-    """Return the name of this host, with what cannot be in a topic replaced, short enough for a suffix."""
+    """Return this host's name with characters invalid in topics replaced, short enough for a suffix."""
     name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in socket.gethostname())
     return name[: _NAME_CHARACTERS - len(suffix)] or "host"
 
 
 def sender_name(way: BusOptions, suffix: str) -> str:
-    """Return the name on the bus of a program that was given none: the broker's user, or host and suffix."""
+    """Return the default name of a program on the bus: the broker's user, or host name and suffix."""
     return way.user or f"{host_name(suffix)}{suffix}"
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes what the broker keeps secret: a certificate authority of its own, a certificate for the names and addresses
-# by which clients call it, and a password for each user. Needs openssl, and mosquitto_passwd of Mosquitto 2.
+# Creates the broker's secrets: a certificate authority, a certificate for the broker's host names and addresses, and a
+# password for each user. Needs openssl, and mosquitto_passwd of Mosquitto 2.
 #
 #   make-secrets.sh HOST[,HOST...] USER...
 #
-# Passwords come from the terminal, or one a line from standard input. What is there is kept: run it again to add
-# users. Clients need secrets/ca.crt.
+# Passwords are read from the terminal, or one per line from standard input. Existing files are kept: run it again to
+# add users. Clients need secrets/ca.crt.
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 cd "$(dirname "$0")"
@@ -42,9 +42,9 @@ for user in "$@"; do
 	read -rsp "password of $user: " password
 	[ ! -t 0 ] || echo
 	case $password in
-	'' | *:*) echo "the password of $user is empty or has a colon, where mosquitto_passwd would cut it" >&2; exit 1 ;;
+	'' | *:*) echo "the password of $user is empty or contains a colon, which mosquitto_passwd does not support" >&2; exit 1 ;;
 	esac
-	printf '%s:%s\n' "$user" "$password" >new # not as an argument, which every user of this machine could read
+	printf '%s:%s\n' "$user" "$password" >new # not an argument, which all users of this machine could see
 	run mosquitto_passwd -U new
 	{ grep -v "^$user:" passwords || true; cat new; } >all
 	mv all passwords

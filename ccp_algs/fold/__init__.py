@@ -1,7 +1,7 @@
-"""Fold programs written in Python: what the datapath does with every ACK, and when it reports.
+"""Fold programs written in Python: what the datapath computes on every ACK, and when it reports.
 
-A fold program is a class. Each line of its body is a name and what it stands for; the lines run in their
-order on every ACK, in the kernel:
+A fold program is a class. Each line of its body names a register, a statement or a condition; in the kernel
+the lines run in this order on every ACK:
 
     class MyFold(FoldProgram):
         acked = total(Ack.bytes_acked)               # fields of the report: since the last one
@@ -24,7 +24,7 @@ order on every ACK, in the kernel:
 | do several things under one condition | `y = on(condition, statement, ...)`                               |
 | report                                | `when = every(period_us) | condition`, or `when = never`          |
 
-Derived classes add lines behind those of their base; a line of the same name replaces the inherited one.
+Derived classes append their lines to those of the base; a line of the same name replaces the inherited one.
 Functions can build groups of lines for several programs: see `Part`.
 """
 

@@ -1,15 +1,14 @@
-"""Expressions of fold programs: what Python operators on primitives and registers turn into.
+"""Expressions of fold programs: the results of Python operators on primitives and registers.
 
-Everything is an unsigned 64-bit number or a flag. The CCP language stops a fold in the middle when a
-subtraction goes below zero, an addition overflows or a division has no divisor; the forms emitted here do
-not:
+Every value is an unsigned 64-bit number or a flag. The CCP language aborts a fold when a subtraction goes
+below zero, an addition overflows or a divisor is zero. The forms emitted here do not:
 
 * `a - b` is 0 where b is larger,
 * `a // b` divides by 1 where b is 0 (nothing is added where b cannot be 0),
-* `a + b` stays at INFINITY where one of them may be INFINITY,
+* `a + b` stays at INFINITY where an operand may be INFINITY,
 * a comparison of `Flow.rtt_sample_us` is false on ACKs without a sample.
 
-What stays with the author: products must fit 64 bits.
+The author remains responsible for products: they must fit 64 bits.
 """
 
 from __future__ import annotations
@@ -20,44 +19,44 @@ from typing import Final, NoReturn
 from ccp_algs.errors import FoldError, caller
 
 INFINITY: Final = (1 << 64) - 1
-"""Largest value of a register; the language writes it +infinity."""
+"""Maximum value of a register; the language writes it +infinity."""
 
 NO_SAMPLE: Final = 0xFFFF_FFFF
-"""What `Flow.rtt_sample_us` reads on an ACK that gives no RTT sample."""
+"""Value of `Flow.rtt_sample_us` on an ACK without an RTT sample."""
 
 _SAMPLE_TEST: Final = f"(< Flow.rtt_sample_us {NO_SAMPLE})"
 
 
 class Expr:
-    """Something that a fold program can evaluate.
+    """An expression that a fold program can evaluate.
 
     Attributes:
-        sampled: It reads `Flow.rtt_sample_us`, so that it means something only on ACKs with a sample.
+        sampled: It reads `Flow.rtt_sample_us`, so it is meaningful only on ACKs with a sample.
     """
 
     sampled: bool = False
 
     def render(self) -> str:
-        """Return it in the CCP language."""
+        """Return the expression in the CCP language."""
         raise NotImplementedError
 
     def __bool__(self) -> NoReturn:
-        """Refuse: the value is known only in the datapath, when an ACK arrives."""
+        """Raise an error: the value is known only in the datapath, when an ACK arrives."""
         raise FoldError(
             "fold.no_truth_value",
-            "Python cannot decide this now: its value is known only when an ACK arrives",
+            "Python cannot evaluate this condition: its value is known only when an ACK arrives",
             where=caller(),
-            why="`if`, `and`, `or`, `not` and chains such as `a < b < c` ask Python for a truth value",
+            why="`if`, `and`, `or`, `not` and chains such as `a < b < c` require a truth value in Python",
             fix="write `&`, `|`, `~` with parentheses around comparisons, and `when=` instead of `if`",
         )
 
 
 class Num(Expr):
-    """A number.
+    """A numeric expression.
 
     Attributes:
-        huge: It may be INFINITY, so that adding to it could overflow.
-        nonzero: It is never 0, so that it can divide.
+        huge: It may be INFINITY, so an addition to it could overflow.
+        nonzero: It is never 0, so it can be a divisor without a guard.
     """
 
     huge: bool = False
@@ -96,13 +95,13 @@ class Num(Expr):
         return Quotient(number(other), self)
 
     def __truediv__(self, other: object) -> NoReturn:
-        """Refuse: there are no fractions."""
+        """Raise an error: fold programs have no fractions."""
         raise FoldError(
             "fold.no_fractions",
             "fold programs have no fractions",
             where=caller(),
             why="registers are 64-bit integers",
-            fix="use `//`, and scale: `x * 7 // 10` for 0.7 x",
+            fix="use `//` with a scaled factor: `x * 7 // 10` for 0.7 x",
         )
 
     def __lt__(self, other: Num | int) -> Flag:
@@ -133,14 +132,14 @@ class Num(Expr):
 
 
 class Flag(Expr):
-    """Something true or false."""
+    """A condition."""
 
     def __and__(self, other: Flag) -> Flag:
         """Return whether both hold."""
         return Junction("&&", self, flag(other))
 
     def __or__(self, other: Flag) -> Flag:
-        """Return whether one holds."""
+        """Return whether at least one holds."""
         return Junction("||", self, flag(other))
 
     def __invert__(self) -> Flag:
@@ -163,32 +162,34 @@ def number(value: object) -> Num:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= INFINITY:
         return Literal(value)
     if isinstance(value, float):
-        why, fix = "registers are 64-bit integers", "scale: `x * 7 // 10` for 0.7 x"
+        why, fix = "registers are 64-bit integers", "use a scaled factor: `x * 7 // 10` for 0.7 x"
     elif isinstance(value, Flag):
-        why = "this is a flag"
-        fix = "make a number of it: `n = state(0)`, `set_n = n.set(1, when=...)`"
+        why = "it is a flag"
+        fix = "convert it to a number: `n = state(0)`, `set_n = n.set(1, when=...)`"
     else:
         why, fix = (
             "registers are unsigned 64-bit integers",
             "pass an int from 0 to INFINITY, or an expression",
         )
-    raise FoldError("fold.not_a_number", f"{value!r} is no number here", where=caller(), why=why, fix=fix)
+    raise FoldError(
+        "fold.not_a_number", f"expected a number, got {value!r}", where=caller(), why=why, fix=fix
+    )
 
 
 def flag(value: object) -> Flag:
     """Return `value` as a condition.
 
     Raises:
-        FoldError: `fold.not_a_flag`, if it is none.
+        FoldError: `fold.not_a_flag`, if it is not a condition.
     """
     if isinstance(value, Flag):
         return value
     raise FoldError(
         "fold.not_a_flag",
-        f"{value!r} is no condition",
+        f"expected a condition, got {value!r}",
         where=caller(),
         why="a condition is a comparison or a flag such as Flow.cwnd_limited",
-        fix="compare it with something, for example `x > 0`; mind the parentheses: `(a > 0) | (b > 0)`",
+        fix="write a comparison, for example `x > 0`; use parentheses: `(a > 0) | (b > 0)`",
     )
 
 
@@ -244,7 +245,7 @@ class PrimitiveFlag(Flag):
 
 
 class Binary(Num):
-    """Two numbers made one."""
+    """An operation on two numbers."""
 
     def __init__(self, left: Num, right: Num) -> None:
         """Take both operands."""
@@ -268,7 +269,7 @@ class Sum(Binary):
         self.nonzero = left.nonzero or right.nonzero
 
     def render(self) -> str:
-        """Return the sum; where it could overflow, the left side is cut to what there is room for."""
+        """Return the sum; if it could overflow, the left operand is clipped first."""
         if not self.huge:
             return self.apply("+", self.left, self.right)
         room = self.apply("-", "+infinity", self.right)
@@ -306,8 +307,8 @@ class Product(Binary):
                 "fold.overflow",
                 "this product can overflow 64 bits",
                 where=caller(),
-                why="one factor may be INFINITY, and an overflow stops the fold half way",
-                fix="bound it first: `min_(x, limit) * y`, or divide before multiplying",
+                why="one factor may be INFINITY, and an overflow aborts the fold",
+                fix="bound the factor: `min_(x, limit) * y`, or divide before multiplying",
             )
 
     def render(self) -> str:
@@ -328,7 +329,7 @@ class Quotient(Binary):
         self.huge = left.huge and not (isinstance(right, Literal) and right.value > 1)
         if isinstance(right, Literal) and right.value == 0:
             raise FoldError(
-                "fold.division_by_zero", "division by 0", where=caller(), fix="divide by something else"
+                "fold.division_by_zero", "division by 0", where=caller(), fix="use a divisor other than 0"
             )
 
     def render(self) -> str:
@@ -396,7 +397,7 @@ def max_(first: Num | int, *others: Num | int) -> Num:
 
 
 def distance(left: Num | int, right: Num | int) -> Num:
-    """Return how far two numbers are apart."""
+    """Return the absolute difference of two numbers."""
     return Distance(number(left), number(right))
 
 
@@ -441,14 +442,14 @@ class Comparison(Flag):
                 return f"(< {low} (+ {high} 1))"
             if op == ">=" and not left.huge:
                 return f"(> (+ {low} 1) {high})"
-        # The larger one, or the smaller one, is one of them: the one that is named twice is the shorter one.
+        # The extreme of two numbers equals one of them; the shorter text is the one written twice.
         once, twice = (low, high) if isinstance(left, Binary) else (high, low)
         extreme = "max" if (op == ">=") == (twice == low) else "min"
         return f"(== ({extreme} {once} {twice}) {twice})"
 
 
 class Junction(Flag):
-    """Two flags made one."""
+    """An operation on two flags."""
 
     def __init__(self, op: str, left: Flag, right: Flag) -> None:
         """Take `&&` or `||`."""
@@ -481,7 +482,7 @@ class HasSample(Flag):
 
 
 class Negation(Flag):
-    """The opposite of a flag that is no comparison; the language knows it only as `!if`."""
+    """The opposite of a flag other than a comparison; the language has only `!if` for it."""
 
     def __init__(self, of: Flag) -> None:
         """Take the flag."""
@@ -492,7 +493,7 @@ class Negation(Flag):
         return self.of
 
     def render(self) -> str:
-        """Refuse: a statement whose whole condition this is emits `!if` and does not come here.
+        """Raise an error: a statement emits `!if` instead if this is its whole condition.
 
         Raises:
             FoldError: `fold.negated_flag`.
@@ -501,7 +502,7 @@ class Negation(Flag):
             "fold.negated_flag",
             f"`~` of the flag {self.of.render()} cannot be part of a larger condition",
             why="the CCP language has no `not`",
-            fix="keep it in a number: `x = state(0)`, `a = x.set(0)`, `b = x.set(1, when=~flag)`, `x > 0`",
+            fix="store it in a number: `x = state(0)`, `a = x.set(0)`, `b = x.set(1, when=~flag)`, `x > 0`",
         )
 
 
@@ -513,7 +514,7 @@ class Every(Flag):
         self.period_us = period_us
 
     def __invert__(self) -> Flag:
-        """Refuse: there is nothing it could mean.
+        """Raise an error: `~every(...)` has no meaning.
 
         Raises:
             FoldError: `fold.negated_flag`.
@@ -523,7 +524,7 @@ class Every(Flag):
         )
 
     def render(self) -> str:
-        """Return the test. A missing RTT sample reads as 71 minutes, so it needs no guard."""
+        """Return the test. A missing RTT sample reads as 71 minutes, so no guard is needed."""
         return f"(> Micros {self.period_us.render()})"
 
 

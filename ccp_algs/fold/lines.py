@@ -26,11 +26,11 @@ class Statement:
     """One assignment.
 
     Attributes:
-        where: File and line that made it.
+        where: File and line of the assignment.
     """
 
     def __init__(self, target: Register | Implicit, value: Num | int, when: Flag | None) -> None:
-        """Assign `value` to `target` on every ACK, or on those on which `when` holds."""
+        """Assign `value` to `target` on every ACK, or on ACKs that satisfy `when`."""
         self.target = target
         self.value = number(value)
         self.when = None if when is None else flag(when)
@@ -39,12 +39,12 @@ class Statement:
         self.where = caller()
 
     def render(self) -> list[str]:
-        """Return it in the CCP language."""
+        """Return the statement in the CCP language."""
         target, value = self.target.render(), self.value.render()
         if self.when is None:
             return [f"(:= {target} {value})"]
         if isinstance(self.target, Implicit):
-            # The language has `if` for declared registers only.
+            # The language has `if` only for declared registers.
             copy = copy_of(self.target)
             return [
                 f"(:= {copy} {target})",
@@ -63,14 +63,14 @@ class Conditional:
     when: Flag
 
     def render(self) -> list[str]:
-        """Return it in the CCP language."""
+        """Return the statement in the CCP language."""
         if isinstance(self.when, Negation):
             return [f"(:= {self.target} (!if {self.when.of.render()} {self.value}))"]
         return [f"(:= {self.target} (if {self.when.render()} {self.value}))"]
 
 
 class Average(Statement):
-    """A moving average; ACKs without a value leave it as it is."""
+    """A moving average; ACKs without a value leave it unchanged."""
 
     def __init__(self, target: Register, value: Num, keep: int, when: Flag | None) -> None:
         """Keep `keep` tenths of the old average."""
@@ -78,7 +78,7 @@ class Average(Statement):
         self.keep = keep
 
     def render(self) -> list[str]:
-        """Return it in the CCP language; ewma cannot be conditional, so ACKs without a value repeat it."""
+        """Return it in the CCP language. ewma cannot be conditional: ACKs without a value repeat the last."""
         target, value = self.target.render(), self.value.render()
         if self.when is None:
             return [f"(:= {target} (ewma {self.keep} {value}))"]
@@ -93,16 +93,16 @@ def copy_of(target: Register | Implicit) -> str:
 
 
 class _Target(Num):
-    """A number that can be assigned to."""
+    """A number that can be assigned."""
 
     name: str
 
     def set(self, value: Num | int, when: Flag | None = None) -> Statement:
-        """Return the statement that assigns `value`, always or where `when` holds."""
+        """Return the statement that assigns `value`, always or on ACKs that satisfy `when`."""
         raise NotImplementedError
 
     def add(self, value: Num | int, when: Flag | None = None) -> Statement:
-        """Return the statement that adds `value`, always or where `when` holds."""
+        """Return the statement that adds `value`, always or on ACKs that satisfy `when`."""
         return self.set(self + value, when)
 
     def __repr__(self) -> str:
@@ -111,18 +111,18 @@ class _Target(Num):
 
 
 class Register(_Target):
-    """A number that the program keeps from ACK to ACK.
+    """A number that the program keeps between ACKs.
 
     Attributes:
-        in_report: It is a field of the report; else Python can set it.
-        volatile: A report sets it back to `initial`.
-        update: What changes it on every ACK, if it came with a rule.
+        in_report: It is a field of the report; otherwise Python can set it.
+        volatile: It returns to `initial` after each report.
+        update: The statement that changes it on every ACK, if it was declared with one.
     """
 
     in_report: ClassVar[bool] = False
 
     def __init__(self, initial: int, *, volatile: bool = False, nonzero: bool = False) -> None:
-        """Declare a register; the attribute it is assigned to becomes its name."""
+        """Declare a register. Its name is that of the class attribute."""
         self.initial = _constant(initial)
         self.nonzero = nonzero
         self.volatile = volatile
@@ -132,11 +132,11 @@ class Register(_Target):
         self.where = caller()
 
     def set(self, value: Num | int, when: Flag | None = None) -> Statement:
-        """Return the statement that assigns `value`, always or where `when` holds."""
+        """Return the statement that assigns `value`, always or on ACKs that satisfy `when`."""
         return Statement(self, value, when)
 
     def render(self) -> str:
-        """Return the name that the program knows it by."""
+        """Return its name in the program."""
         return self.name
 
     def declare(self) -> str:
@@ -147,14 +147,14 @@ class Register(_Target):
 class ReportField(Register):
     """A register that is a field of the report.
 
-    Type checkers take a report for an instance of its program (see `FoldProgram`): there, a field is the
-    number that was reported. In the program it is the register.
+    In a program it is the register. To type checkers a report is an instance of its program (see
+    `FoldProgram`), in which the field is the reported number.
     """
 
     in_report = True
 
     def render(self) -> str:
-        """Return the name that the program knows it by."""
+        """Return its name in the program."""
         return f"Report.{self.name}"
 
     if TYPE_CHECKING:
@@ -173,15 +173,15 @@ def _constant(value: int) -> Literal:
         return constant
     raise FoldError(
         "fold.not_a_number",
-        f"{value!r} is no initial value",
+        f"{value!r} is not an initial value",
         where=caller(),
-        why="the initial value of a register is a constant",
+        why="the initial value of a register must be a constant",
         fix="declare it with an int and add a line `name = register.set(...)`",
     )
 
 
 class Implicit(_Target):
-    """A number that every program has: Cwnd, Rate and Micros."""
+    """A number that exists in every program: Cwnd, Rate or Micros."""
 
     def __init__(self, name: str, *, nonzero: bool = False) -> None:
         """Take the name."""
@@ -189,7 +189,7 @@ class Implicit(_Target):
         self.nonzero = nonzero
 
     def set(self, value: Num | int, when: Flag | None = None) -> Statement:
-        """Return the statement that assigns `value`, always or where `when` holds."""
+        """Return the statement that assigns `value`, always or on ACKs that satisfy `when`."""
         return Statement(self, value, when)
 
     def render(self) -> str:
@@ -198,18 +198,18 @@ class Implicit(_Target):
 
 
 Cwnd: Final = Implicit("Cwnd", nonzero=True)
-"""The congestion window [bytes], as it is now and as it shall be."""
+"""The congestion window [bytes]; assign it to set the window."""
 Rate: Final = Implicit("Rate")
-"""The pacing rate [bytes/s]; 0 = not paced by the algorithm."""
+"""The pacing rate [bytes/s]; 0: the algorithm does not pace."""
 Micros: Final = Implicit("Micros")
-"""Time since the last report, or since it was set to 0 [us]."""
+"""Time since the last report, or since the program set it to 0 [us]."""
 
 
 class Local:
-    """An intermediate result under a name of its own."""
+    """A named intermediate result."""
 
     def __init__(self, value: Expr, name: str = "") -> None:
-        """Take what it stands for, and its name if it is not a line of its own."""
+        """Take the expression, and the name if the result is not a line of its own."""
         self.value = value
         self.name = name
         self.where = caller()
@@ -223,7 +223,7 @@ class LocalNum(Local, Num):
     """A named number; see `let`."""
 
     def __init__(self, value: Num, name: str = "") -> None:
-        """Take what it stands for."""
+        """Take the expression."""
         super().__init__(value, name)
         self.huge = value.huge
         self.nonzero = value.nonzero
@@ -249,14 +249,14 @@ def let(value: Flag, name: str = "") -> LocalFlag: ...
 def let(value: Num | Flag | int, name: str = "") -> LocalNum | LocalFlag:
     """Name an intermediate result, so that it is computed once.
 
-    It is computed where it stands, or inside the `on(...)` that it is passed to.
+    It is computed where the line stands, or inside the `on(...)` that it is passed to.
 
     Args:
         value: Expression or condition.
-        name: Its name in the program; needed only where it is not a line of its own.
+        name: Name in the program; needed only if it is not a line of its own.
 
     Returns:
-        Something to use in its place, in the lines below.
+        The named result, for use in later lines.
     """
     return LocalFlag(value, name) if isinstance(value, Flag) else LocalNum(number(value), name)
 
@@ -265,21 +265,22 @@ class Block:
     """Statements under one condition; see `on`."""
 
     def __init__(self, condition: Flag, body: tuple[Statement | Local, ...]) -> None:
-        """Take the condition and what to do."""
+        """Take the condition and the statements."""
         self.condition = condition
         self.body = body
 
 
 def on(condition: Flag, *body: Any) -> Block:
-    """Do several things on ACKs on which `condition` holds; the datapath skips them otherwise.
+    """Run several statements on ACKs that satisfy `condition`; on others the datapath skips them all.
 
     Args:
         condition: The condition.
-        *body: Statements and `let`s, also in lists and tuples. One that is a line of its own runs here
-            instead.
+        *body: Statements and `let`s, also in lists and tuples. A statement that is also a line of the class
+        runs only
+            here.
 
     Returns:
-        The line for the program.
+        The block, for one line of the program.
     """
     return Block(flag(condition), tuple(_flatten(body)))
 
@@ -293,30 +294,30 @@ def _flatten(items: Any) -> Iterator[Statement | Local]:
         else:
             raise FoldError(
                 "fold.not_a_statement",
-                f"{item!r} is no statement",
+                f"{item!r} is not a statement",
                 where=caller(),
-                why="only statements do something when an ACK arrives",
-                fix="use `x.set(...)`, `x.add(...)`, or `let(...)`",
+                why="only statements can run when an ACK arrives",
+                fix="use `x.set(...)`, `x.add(...)` or `let(...)`",
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class AtEnd:
-    """A statement that runs behind all other lines; see `at_end`."""
+    """A statement that runs after all other lines; see `at_end`."""
 
     statement: Statement
 
 
 def at_end(statement: Statement) -> AtEnd:
-    """Run `statement` behind all other lines, wherever it stands: for parts that need the last word."""
+    """Run `statement` after all other lines, wherever it stands; for parts that must come last."""
     return AtEnd(statement)
 
 
 class Part:
-    """Base of groups of lines that a function builds for several programs.
+    """Base of groups of lines that functions build for several programs.
 
-    A part is a frozen dataclass: its fields that are registers, statements, blocks or `let`s become lines of
-    the program at the place of the part, under the names of the fields.
+    A part is a frozen dataclass. Its fields that are registers, statements, blocks or `let`s become lines of
+    the program at the place of the part, named like the fields.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -326,7 +327,7 @@ class Never(Flag):
     """No report; see `never`."""
 
     def render(self) -> str:
-        """Return a condition that does not hold."""
+        """Return a condition that never holds."""
         return "(< 1 0)"
 
 
@@ -338,24 +339,25 @@ def control(initial: int = 0, *, volatile: bool = False, nonzero: bool = False) 
     """Declare a number that Python sets with `flow.set(name=value)`.
 
     Args:
-        initial: Value until then.
-        volatile: Set it back to `initial` after every report.
-        nonzero: Nobody ever sets it to 0, so that it divides as it is; a division by 0 stops the fold.
+        initial: Initial value.
+        volatile: Reset it to `initial` after every report.
+        nonzero: Promise that it is never set to 0, so that it can be a divisor without a guard. A division by
+            0 aborts the fold.
     """
     return Register(initial, volatile=volatile, nonzero=nonzero)
 
 
 def state(initial: int = 0) -> Register:
-    """Declare a number that the program remembers between ACKs; to the datapath the same as `control`."""
+    """Declare a number that the program keeps between ACKs; the datapath treats it like a `control`."""
     return Register(initial)
 
 
 def field(initial: int = 0, *, volatile: bool = True) -> ReportField:
-    """Declare a field of the report that statements of yours set.
+    """Declare a report field that the program's own statements set.
 
     Args:
-        initial: Value at the start.
-        volatile: Set it back to `initial` after every report.
+        initial: Initial value.
+        volatile: Reset it to `initial` after every report.
     """
     return ReportField(initial, volatile=volatile)
 
@@ -372,24 +374,24 @@ def total(value: Num | int, when: Flag | None = None) -> ReportField:
 
 
 def count(condition: Flag | None = None) -> ReportField:
-    """Report on how many ACKs since the last report `condition` held; all ACKs without one."""
+    """Report the number of ACKs since the last report that satisfy `condition`, or of all ACKs."""
     return total(1, condition)
 
 
 def latest(value: Num, when: Flag | None = None) -> ReportField:
-    """Report the last `value`; of ACKs that had one, if it is the RTT sample."""
+    """Report the last `value`. ACKs without an RTT sample are skipped if the value needs one."""
     register = ReportField(0)
     return _ruled(register, register.set(value, when))
 
 
 def minimum(value: Num, when: Flag | None = None, *, per_report: bool = False) -> ReportField:
-    """Report the smallest `value` since the program started or since the last report; INFINITY if none."""
+    """Report the minimum of `value` since the program started, or since the last report; INFINITY if none."""
     register = ReportField(INFINITY, volatile=per_report)
     return _ruled(register, register.set(min_(register, value), when))
 
 
 def maximum(value: Num, when: Flag | None = None, *, per_report: bool = False) -> ReportField:
-    """Report the largest `value` since the program started or since the last report; 0 if none."""
+    """Report the maximum of `value` since the program started, or since the last report; 0 if none."""
     register = ReportField(0, volatile=per_report)
     return _ruled(register, register.set(max_(register, value), when))
 
@@ -398,9 +400,9 @@ def smoothed(value: Num, when: Flag | None = None, *, keep: int = 8) -> ReportFi
     """Report a moving average.
 
     Args:
-        value: What to average.
-        when: ACKs to look at; all without it.
-        keep: How many tenths of the old average each ACK keeps, 0 to 9.
+        value: Value to average.
+        when: Condition for ACKs that count; default all.
+        keep: Weight of the old average, in tenths, 0 to 9.
 
     Raises:
         FoldError: `fold.bad_weight`, if `keep` is out of range.
@@ -408,9 +410,9 @@ def smoothed(value: Num, when: Flag | None = None, *, keep: int = 8) -> ReportFi
     if keep not in range(10):
         raise FoldError(
             "fold.bad_weight",
-            f"a moving average cannot keep {keep!r} tenths",
+            f"a moving average cannot keep {keep!r} tenths of its old value",
             where=caller(),
-            why="the CCP language has weights in tenths",
+            why="weights of the CCP language are whole tenths",
             fix="choose `keep` from 0 to 9",
         )
     register = ReportField(0)

@@ -1,6 +1,6 @@
-"""What a datapath measures: `Ack.<name>` of an ACK, `Flow.<name>` of its flow, `Int.<name>` of its path.
+"""The primitives that a datapath measures: `Ack.<name>`, `Flow.<name>`, and `Int.<name>` of the path.
 
-They are those of `enum ccp_prim` in native/ccp-bpf/src/bpf/intf.h, which describes them.
+They are the entries of `enum ccp_prim` in native/ccp-bpf/src/bpf/intf.h, which documents them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ccplane.base.names import close_names
 
 
 class AckPrimitives:
-    """What one ACK tells. In fold programs as `Ack.<name>`."""
+    """Values of one ACK. In fold programs as `Ack.<name>`."""
 
     # facts: ack (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     bytes_acked = Primitive("Ack.bytes_acked")
@@ -35,7 +35,7 @@ class AckPrimitives:
     # end of facts
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say which primitives there are.
+        """Raise an error that lists the primitives.
 
         Raises:
             UnknownPrimitiveError: `fold.unknown_primitive`.
@@ -44,7 +44,7 @@ class AckPrimitives:
 
 
 class FlowPrimitives:
-    """What the datapath knows of the flow at this ACK. In fold programs as `Flow.<name>`."""
+    """Values of the flow at this ACK. In fold programs as `Flow.<name>`."""
 
     # facts: flow (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     bytes_in_flight = Primitive("Flow.bytes_in_flight")
@@ -60,7 +60,7 @@ class FlowPrimitives:
     rtt_sample_us = Primitive("Flow.rtt_sample_us", sampled=True)
     """RTT sample [us]. Not every ACK has one; statements that read it skip those without."""
     was_timeout = PrimitiveFlag("Flow.was_timeout")
-    """The fold runs because of a retransmission timeout, not of an ACK."""
+    """The fold runs because of a retransmission timeout, not because of an ACK."""
     min_rtt_us = Primitive("Flow.min_rtt_us")
     """The kernel's windowed minimum RTT [us]."""
     srtt_us = Primitive("Flow.srtt_us")
@@ -82,17 +82,17 @@ class FlowPrimitives:
     cwnd_limited = PrimitiveFlag("Flow.cwnd_limited")
     """The window, not the application or the receiver, limits sending."""
     local_congestion = Primitive("Flow.local_congestion")
-    """Times a queue of this host refused a packet since the last fold."""
+    """Times that a queue of this host refused a packet since the last fold."""
     ecn_ok = PrimitiveFlag("Flow.ecn_ok")
     """ECN was negotiated."""
     delivered_bytes = Primitive("Flow.delivered_bytes")
     """Acknowledged in order since the connection began [bytes]."""
     rate_allowed = Primitive("Flow.rate_allowed")
-    """Rate that an extension of the datapath allows [bytes/s]; 0 if there is no limit."""
+    """Rate limit set by an extension of the datapath [bytes/s]; 0 if there is none."""
     # end of facts
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say which primitives there are.
+        """Raise an error that lists the primitives.
 
         Raises:
             UnknownPrimitiveError: `fold.unknown_primitive`.
@@ -101,45 +101,46 @@ class FlowPrimitives:
 
 
 class IntPrimitives:
-    """What the last echo of in-band telemetry said (docs/inband.md). In fold programs as `Int.<name>`.
+    """Values of the last echo of in-band telemetry (docs/inband.md). In fold programs as `Int.<name>`.
 
-    The echo is of one hop, that with the longest wait, but for counts of losses. All but `age_us` are 0 while
-    nobody echoes.
+    An echo describes one hop, that with the longest queueing delay, except for the counts of losses. Without
+    echoes all values but `age_us` are 0.
     """
 
     # facts: int (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     age_us = Primitive("Int.age_us", huge=True)
-    """Since the packet of the last echo left this host [us]; INFINITY without echoes."""
+    """Time since the packet of the last echo left this host [us]; INFINITY without echoes."""
     fresh = PrimitiveFlag("Int.fresh")
     """This ACK brought a new echo."""
     hop = Primitive("Int.hop")
-    """Place of the hop with the longest wait, from 1 at the sender on."""
+    """Position of the hop with the longest queueing delay, counted from 1 at the sender."""
     node = Primitive("Int.node")
     """Id of that hop."""
     hops = Primitive("Int.hops")
-    """Number of hops that wrote."""
+    """Number of hops that reported."""
     all_known = PrimitiveFlag("Int.all_known")
-    """Every hop of the path reports depth and room of its queue."""
+    """Every hop of the path reports the length and the free room of its queue."""
     queue_bytes = Primitive("Int.queue_bytes")
-    """Queue of that hop, in full-size packets [bytes]."""
+    """Queue length of that hop, in full-size packets [bytes]."""
     free_bytes = Primitive("Int.free_bytes", huge=True)
-    """Room in the queue of that hop, in full-size packets [bytes]; INFINITY if unlimited, 0 if unknown."""
+    """Free room in the queue of that hop, in full-size packets [bytes]; INFINITY if unlimited, 0 if unknown.
+    """
     arrival_bytes_per_s = Primitive("Int.arrival_bytes_per_s")
-    """Rate at which packets of all flows arrive at that hop [bytes/s]."""
+    """Arrival rate of all flows at that hop [bytes/s]."""
     link_bytes_per_s = Primitive("Int.link_bytes_per_s")
-    """Rate at which the queue of that hop drains [bytes/s]; 0 if unknown."""
+    """Rate at which that hop's queue drains [bytes/s]; 0 if unknown."""
     flow_count = Primitive("Int.flow_count")
-    """Flows that the hop sees; 0 if unknown."""
+    """Number of flows at that hop; 0 if unknown."""
     losses_congestion = Primitive("Int.losses_congestion")
-    """Dropped by a node's own queue since the flow began [packets]."""
+    """Packets dropped by nodes' queues since the flow began [packets]."""
     losses_link = Primitive("Int.losses_link")
-    """Lost between two nodes that both report, since the flow began [packets]."""
+    """Packets lost on links between reporting nodes since the flow began [packets]."""
     losses_unknown = Primitive("Int.losses_unknown")
-    """Lost where some node does not report, since the flow began [packets]."""
+    """Packets lost near nodes that do not report, since the flow began [packets]."""
     # end of facts
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say which primitives there are.
+        """Raise an error that lists the primitives.
 
         Raises:
             UnknownPrimitiveError: `fold.unknown_primitive`.
@@ -151,9 +152,9 @@ def _unknown(prefix: str, name: str, kind: type) -> UnknownPrimitiveError:
     known = [key for key in vars(kind) if not key.startswith("_")]
     return UnknownPrimitiveError(
         "fold.unknown_primitive",
-        f"no primitive `{prefix}.{name}`",
+        f"there is no primitive `{prefix}.{name}`",
         where=caller(),
-        why="a datapath measures only what is listed in ccp_algs/fold/primitives.py",
+        why="datapaths measure only the primitives listed in ccp_algs/fold/primitives.py",
         fix=close_names(name, known, "primitive").replace("`", f"`{prefix}.", 1),
     )
 

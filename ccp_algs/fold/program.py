@@ -1,4 +1,4 @@
-"""From the body of a FoldProgram class to a program in the CCP language."""
+"""Compile the body of a FoldProgram class to a program in the CCP language."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RESERVED: Final = frozenset({"Cwnd", "Rate", "Micros", "Report", "Ack", "Flow",
 
 
 class FoldMeta(type):
-    """Turns the body of a FoldProgram class into a program."""
+    """Metaclass that compiles the body of a FoldProgram class to a program."""
 
     _lines: Mapping[str, Any]
     _source: str
@@ -36,14 +36,14 @@ class FoldMeta(type):
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], abstract: bool = False
     ) -> FoldMeta:
-        """Build the program, so that mistakes show where the class is written.
+        """Build the program here, so that errors point to the class definition.
 
         Args:
             mcs: This metaclass.
             name: Name of the class.
             bases: Its bases.
             namespace: Its body.
-            abstract: It is a base for others and needs no `when`.
+            abstract: The class is a base for other programs and needs no `when`.
         """
         cls = super().__new__(mcs, name, bases, namespace)
         lines: dict[str, Any] = {}
@@ -61,11 +61,11 @@ class FoldMeta(type):
     def __init__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], abstract: bool = False
     ) -> None:
-        """Take `abstract` from the class statement, too."""
+        """Accept `abstract` from the class statement."""
         super().__init__(name, bases, namespace)
 
     def __call__(cls, *_args: object, **_kwargs: object) -> NoReturn:
-        """Refuse: the class is the program.
+        """Raise an error: the class itself is the program.
 
         Raises:
             FoldError: `fold.not_instantiable`.
@@ -105,7 +105,7 @@ def _is_line(key: str, value: object) -> bool:
 
 
 def _in_blocks(values: Iterable[object]) -> Iterator[Statement | Local]:
-    """Yield what blocks among the lines contain."""
+    """Yield the statements and `let`s inside blocks."""
     for value in values:
         if isinstance(value, Block):
             yield from value.body
@@ -116,7 +116,7 @@ def _in_blocks(values: Iterable[object]) -> Iterator[Statement | Local]:
 
 
 class Builder:
-    """Writes one program.
+    """Builds one program.
 
     Attributes:
         registers: All registers, in order of appearance.
@@ -136,7 +136,7 @@ class Builder:
         """Return the source text.
 
         Raises:
-            FoldError: If the lines make no program.
+            FoldError: If the lines are not a valid program.
         """
         for key, value in self.lines.items():
             if key != "when":
@@ -188,7 +188,7 @@ class Builder:
             and statement.when is not None
             and not _negated(statement.when)
         ):
-            # Cheaper than a copy of the register: skipped as a whole where the condition does not hold.
+            # Cheaper than a copy of the register: the event is skipped where the condition does not hold.
             target, value = statement.target.render(), statement.value.render()
             self._events.append((self._condition(statement.when), [f"(:= {target} {value})"]))
             return
@@ -199,7 +199,7 @@ class Builder:
         if isinstance(statement.target, Register) and not statement.target.name:
             raise FoldError(
                 "fold.unnamed_register",
-                "a statement uses a register that is no line of the program",
+                "a statement uses a register that is not a line of the program",
                 where=statement.where,
                 why=f"{self.where} has no line `name = ...` for it",
                 fix="assign the register to a name in the body of the class",
@@ -217,7 +217,7 @@ class Builder:
             self._events.append((condition, list(body)))
 
     def _copy(self, statement: Statement) -> None:
-        """Declare the register in which a conditional assignment to Cwnd, or an average, is prepared."""
+        """Declare the register that prepares a conditional assignment to Cwnd, or an average."""
         needs_copy = isinstance(statement.target, Implicit) or isinstance(statement, Average)
         name = copy_of(statement.target)
         if needs_copy and statement.when is not None and name not in self._named:
@@ -232,8 +232,8 @@ class Builder:
                 "fold.never_reports",
                 "the program does not say when to report",
                 where=self.where,
-                why="Python hears nothing of a flow between its start and its end",
-                fix="add `when = every(Flow.srtt_us)`, or `when = never` if that is meant",
+                why="without reports Python receives nothing between the flow's start and its end",
+                fix="add `when = every(Flow.srtt_us)`, or `when = never` for a program without reports",
             )
         if isinstance(when, Never):
             return
@@ -247,7 +247,7 @@ class Builder:
                 "fold.duplicate_name",
                 f"two lines are called `{name}`",
                 where=self.where,
-                why="a part of the program brings a line of this name, too",
+                why="a part of the program already has a line of this name",
                 fix="rename one of them",
             )
         if name in _RESERVED or not re.fullmatch(r"(?!true|false|volatile)[A-Za-z][A-Za-z0-9_]*", name):
@@ -255,15 +255,15 @@ class Builder:
                 "fold.bad_name",
                 f"a register cannot be called `{name}`",
                 where=thing.where,
-                why="the CCP language would read it as something else",
-                fix="rename it; not Cwnd, Rate, Micros, source, when, _..., true..., false... or volatile...",
+                why="the CCP language reserves the name",
+                fix="rename it; not Cwnd, Rate, Micros, source, when, _..., true..., false..., volatile...",
             )
         if thing.name not in ("", name):
             raise FoldError(
                 "fold.two_names",
-                f"the register `{thing.name}` gets the second name `{name}`",
+                f"the register `{thing.name}` gets a second name, `{name}`",
                 where=thing.where,
-                why="one register has one name in all programs that share it",
+                why="a register has the same name in all programs that share it",
                 fix="use the same name, or declare another register",
             )
         thing.name = name
@@ -283,14 +283,15 @@ def _negated(condition: Flag) -> bool:
 
 
 def _event(condition: str, body: list[str]) -> str:
-    # Once said, (fallthrough) holds for the rest of the program; repeated so that each event reads alone.
+    # One (fallthrough) holds for the rest of the program; it is repeated so that each event can be read
+    # alone.
     return "\n".join([f"(when {condition}", *(f"  {one}" for one in body), "  (fallthrough)", ")"])
 
 
 class FoldProgram(metaclass=FoldMeta, abstract=True):
-    """Base of fold programs. Derive from it; the class is the program, see the module.
+    """Base of fold programs. Derive from it; the class itself is the program.
 
-    To an editor and to mypy a report is an instance of its program, with what all reports have
+    For editors and mypy a report is an instance of its program, with the attributes that all reports have
     (`ccp_algs.api.ReportHead`) and a number for each field: `def on_report(self, report: MyFold)`.
     """
 

@@ -1,8 +1,8 @@
 """Hyvar: a hybrid of CUBIC and a learned policy whose monitoring time period (MTP) follows the network.
 
-Entry points: `algorithms` (hyvar, hybrid_mtp, policy). Parts: `fold` (the
-program in the datapath), `collector`, `reasoner`, `observation` (what the policy sees), `policy` (its
-weights). May import what algorithms may: the standard library, numpy, `ccp_algs`.
+Entry points: `algorithms` (hyvar, hybrid_mtp, policy). Parts: `fold` (the fold program), `collector`,
+`reasoner`, `observation` (the policy's input), `policy` (its weights). Like all algorithms it may import the
+standard library, numpy and `ccp_algs`.
 """
 
 from ccp_algs.hyvar import algorithms

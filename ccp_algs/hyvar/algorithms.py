@@ -2,34 +2,34 @@
 
     ACKs --> fold program: CUBIC grows the window; totals of the interval --- every MTP ---> state collector
       ^                                                                                            |
-      +-- MTP, window * 2^a, who has the window <-- MTP controller <-- state reasoner <-- policy <-+
+      +-- MTP, window * 2^a, who sets the window <-- MTP controller <-- state reasoner <-- policy <--+
 
-Each flow reports at the end of an interval. The collector makes a normalised state of it, the reasoner
-chooses one of four cases and with it the length of the next interval, the policy a factor for the window.
-All flows of a batch are evaluated at once.
+Each flow reports at the end of an interval. The collector derives a normalised state from the report. The
+reasoner chooses one of four cases, and with it the length of the next interval; the policy chooses a factor
+for the window. All flows of a batch are evaluated together.
 
-The controller switches between CUBIC and the policy. A long MTP leaves the window to CUBIC, from one word
-of the policy to the next: that is a hybrid. The policy has the window alone in case 3, losses without a
-queue; with `case4_alone` also in case 4, a long queue, once the MTP is as short as it may be (`reasoner.py`).
+The controller switches between CUBIC and the policy. During a long MTP CUBIC sets the window between two
+decisions of the policy: a hybrid. In case 3, losses without a queue, only the policy sets the window; with
+`case4_alone` also in case 4, a long queue, once the MTP has reached its minimum (`reasoner.py`).
 
-    hyvar        the MTP follows the network, from `mtp_ms` on
-    hybrid_mtp   the MTP is `mtp_ms`, as Orca has it: CUBIC all the time, a word of the policy at each end
-    policy       the MTP is `mtp_ms`, and the policy has the window alone, from the first ACK on
+    hyvar        the MTP follows the network, starting at `mtp_ms`
+    hybrid_mtp   the MTP is `mtp_ms`, as in Orca: CUBIC all the time, a decision of the policy at each end
+    policy       the MTP is `mtp_ms`, and only the policy sets the window, from the first ACK on
 
 Sources: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.); RFC
 9438; Abbasloo, Yen and Chao, "Classic Meets Modern: a Pragmatic Learning-Based Congestion Control for the
 Internet" (Orca), SIGCOMM 2020, for hybrids of a fixed period.
 
-Parameters: those of CUBIC (`cubic_control.py`); `mtp_ms`; of `hyvar` alone `alpha_rtts` and `delta_ratio`
+Parameters: those of CUBIC (`cubic_control.py`); `mtp_ms`; for `hyvar` only, `alpha_rtts` and `delta_ratio`
 (the slides give neither), `mtp_min_ms`, `mtp_max_ms` and `mtp_min_rtts` (bounds of the MTP; not given
 either), `case4_alone` and `loss_price` (`reasoner.py`), `trains` (`trains.py`) and `thr_window_rtts`
-(`collector.View`). `docs/papers/hyvar.md` says how much they matter.
+(`collector.View`). `docs/papers/hyvar.md` shows how much they matter.
 
-Deviations, with reasons: those of `reasoner.py`, `collector.py`, `trains.py` and `fold.py`; of the loss
-episodes, CUBIC and slow start, see there. The slides do not say how MTP and switching hang together: above is
-what is done here. The MTP is not shorter than `mtp_min_rtts` minimum RTTs: what a decision does shows in the
-RTT only then, and decisions in between would answer to the one before again. The policy is read from a file,
-which algorithms do not do elsewhere: it comes with ccplane, and is checked by its hash.
+Deviations, with reasons: those of `reasoner.py`, `collector.py`, `trains.py` and `fold.py`, and of the loss
+episodes, CUBIC and slow start. The slides do not say how the MTP determines the switching; the text above is
+our reading. The MTP is at least `mtp_min_rtts` minimum RTTs: the RTT shows the effect of a decision only
+then, so earlier decisions would react to the state before it. The policy is read from a file, which other
+algorithms do not do: it is shipped with ccplane and checked by its hash.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ LONG_QUEUE: Final = 4
 
 @dataclasses.dataclass(frozen=True)
 class Intervals:
-    """What the next intervals of n flows are to be like; arrays of shape (n,).
+    """The next intervals of n flows; arrays of shape (n,).
 
     Attributes:
-        mtp_us: How long they are [us].
-        learned: The policy has the window alone.
-        heeded: What the policy's factor is multiplied by, at their beginning; 0: it is not applied.
+        mtp_us: Their lengths [us].
+        learned: Whether only the policy sets the window.
+        heeded: Multiplier of the policy's factor at their beginning; 0: the factor is not applied.
     """
 
     mtp_us: Floats
@@ -73,54 +73,54 @@ class Intervals:
 
 
 class Hybrid(CubicAnswers):
-    """CUBIC with the policy at the end of each interval: decisions on reports of many flows, as updates."""
+    """CUBIC with a decision of the policy at the end of each interval; handles the reports of many flows."""
 
     program = HyvarFold
     depends_on = (SHIPPED,)
     mtp_ms = Param(
         FIRST_MTP_US / 1000, min=1.0, max=60_000.0, unit="ms", doc="interval of the policy's decisions (MTP)"
     )
-    policy_file = Param("", doc="weights of the policy; empty: the one that comes with ccplane")
+    policy_file = Param("", doc="file with the weights of the policy; empty: the shipped policy")
 
     learned_from_start = False
-    """The policy has the window alone from the first ACK on."""
+    """Only the policy sets the window, from the first ACK on."""
 
     @property
     def view(self) -> View:
-        """What the policy is shown."""
+        """What the policy's observations are based on."""
         return View()
 
     def __init__(self) -> None:
         """Read the policy.
 
         Raises:
-            PolicyError: As `policy.load_policy`.
+            PolicyError: As for `policy.load_policy`.
         """
         self._policy = load_policy(Path(self.policy_file) if self.policy_file else SHIPPED)
         self._collector = Collector()
         self._mss_bytes: dict[int, int] = {}
 
     def add(self, info: FlowInfo) -> dict[str, int]:
-        """Take a flow; returns the registers that it begins with."""
+        """Add a flow; return its initial registers."""
         self._collector.add(info.flow_id, 1000 * self.mtp_ms)
         self._mss_bytes[info.flow_id] = info.mss_bytes
         return self._beginning(info.flow_id, info.mss_bytes)
 
     def remove(self, flow_id: int) -> None:
-        """Forget a flow."""
+        """Remove a flow."""
         self._collector.remove(flow_id)
         self._mss_bytes.pop(flow_id, None)
 
     def decide(self, reports: NDArray[np.void]) -> list[Updates]:
-        """Return what reports call for.
+        """Return the updates that answer reports.
 
         Args:
-            reports: As of `VectorAlgorithm.on_reports`.
+            reports: As for `VectorAlgorithm.on_reports`.
         """
         updates: list[Updates] = []
         events = reports["event"]
         if events.any():
-            # Few: an answer of CUBIC, a few floats each.
+            # Few flows need an answer of CUBIC, a few floats each.
             rows = []
             for row in reports[events > NOTHING].tolist():
                 report = SimpleNamespace(**dict(zip(reports.dtype.names or (), row, strict=True)))
@@ -136,17 +136,17 @@ class Hybrid(CubicAnswers):
         return updates
 
     def all_registers(self) -> list[Updates]:
-        """Return the registers that parameters determine, of all flows."""
+        """Return the registers that parameters determine, for all flows."""
         return _grouped([(flow_id, self.registers(mss)) for flow_id, mss in self._mss_bytes.items()])
 
     def next_intervals(self, states: States) -> Intervals:
-        """Return what the next intervals are to be like."""
+        """Return the next intervals."""
         n = len(states.flow_ids)
         learned = np.full(n, self.learned_from_start)
         return Intervals(np.full(n, 1000 * self.mtp_ms), learned, np.ones(n))
 
     def _control(self, states: States) -> Updates:
-        """Set the next intervals, and the policy's factors."""
+        """Set the next intervals and the policy's factors."""
         following = self.next_intervals(states)
         self._collector.set_mtp_us(states.flow_ids, following.mtp_us)
         gain = np.exp2(self._policy.actions(states.observations).astype(np.float64)) * following.heeded
@@ -164,36 +164,40 @@ class Hybrid(CubicAnswers):
 
 
 class Adaptive(Hybrid):
-    """Hyvar's decisions: the MTP follows the network."""
+    """Hyvar's decisions: the MTP adapts to the network."""
 
     alpha_rtts = Param(
         0.2, min=0.01, max=10.0, unit="minimum RTTs", doc="queueing delay above which a queue is long (alpha)"
     )
-    delta_ratio = Param(0.01, min=0.0, max=1.0, doc="share of lost packets from which losses count (delta)")
-    mtp_min_ms = Param(10.0, min=1.0, max=1000.0, unit="ms", doc="the MTP is not shorter")
-    mtp_max_ms = Param(200.0, min=1.0, max=60_000.0, unit="ms", doc="the MTP is not longer, but for the next")
-    mtp_min_rtts = Param(
-        1.0, min=0.0, max=100.0, unit="minimum RTTs", doc="the MTP is not shorter than so many minimum RTTs"
+    delta_ratio = Param(0.01, min=0.0, max=1.0, doc="minimum share of lost packets that counts as loss")
+    mtp_min_ms = Param(10.0, min=1.0, max=1000.0, unit="ms", doc="lower bound of the MTP")
+    mtp_max_ms = Param(
+        200.0, min=1.0, max=60_000.0, unit="ms", doc="upper bound of the MTP; mtp_min_rtts takes precedence"
     )
-    case4_alone = Param(False, doc="the policy has the window alone in case 4 at the shortest MTP")
+    mtp_min_rtts = Param(1.0, min=0.0, max=100.0, unit="minimum RTTs", doc="lower bound of the MTP")
+    case4_alone = Param(False, doc="in case 4, at the shortest MTP, only the policy sets the window")
     loss_price = Param(
         160.0,
         min=0.0,
         max=1e6,
-        doc="halvings of the factor in case 4, by part of the path and loss above delta",
+        doc="in case 4, halvings of the factor per share of the path and loss above delta",
     )
     thr_window_rtts = Param(
-        3000.0, min=1.0, max=1e9, unit="minimum RTTs", doc="the best throughput is that of so long"
+        3000.0,
+        min=1.0,
+        max=1e9,
+        unit="minimum RTTs",
+        doc="window over which the best throughput is remembered",
     )
-    trains = Param(True, doc="the path's rate is that of packets that left together, where that is more")
+    trains = Param(True, doc="take the path's rate from packets that left together, if it is higher")
 
     @property
     def view(self) -> View:
-        """What the policy is shown."""
+        """What the policy's observations are based on."""
         return View(self.thr_window_rtts, self.trains)
 
     def next_intervals(self, states: States) -> Intervals:
-        """Let the reasoner choose; see the module."""
+        """Let the reasoner choose the intervals; see the module."""
         case = cases(states, self.alpha_rtts, self.delta_ratio)
         bounds = Bounds(1000 * self.mtp_min_ms, 1000 * self.mtp_max_ms, self.mtp_min_rtts)
         mtp_us = bounds.clip(next_mtp_us(states, case, self.alpha_rtts), states.rtt_min_us)
@@ -207,22 +211,22 @@ class Adaptive(Hybrid):
 
 
 class _All(Hybrid, VectorAlgorithm):
-    """All flows in one instance."""
+    """One instance for all flows."""
 
     def on_create(self, info: FlowInfo) -> None:
-        """Take a flow; its registers follow when its program has started."""
+        """Add a flow; its registers are set when its program has started."""
         self.add(info)
 
     def on_reports(self, reports: NDArray[np.void], program: str) -> list[Updates]:
-        """Decide for all flows at once."""
+        """Decide for all flows together."""
         return self.decide(reports)
 
     def on_params(self, names: frozenset[str]) -> Decided:
-        """Hand them to the fold programs."""
+        """Hand the changed parameters to the fold programs."""
         return self.all_registers()
 
     def on_close(self, flow_id: int) -> None:
-        """Forget a flow."""
+        """Remove a flow."""
         self.remove(flow_id)
 
 

@@ -1,15 +1,15 @@
-"""Hyvar's state collector: intervals of flows, out of totals that the fold program reports.
+"""Hyvar's state collector: derives intervals of flows from the totals that the fold program reports.
 
-The learning environment (`experiments/learning/worlds.py`) collects with the same code.
+The learning environment (`experiments/learning/worlds.py`) uses the same code.
 
-What a flow was like in its last interval is kept in arrays, a row for each slot of the datapath; all flows
-of a batch are collected at once.
+Each flow's last interval is kept in arrays, one row per slot of the datapath. All flows of a batch are
+collected together.
 
 Source: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.), State
-Collector: network states that are consecutive and normalised. Deviation: what is normalised how is not
-said there. Here it is the queueing delay in minimum RTTs, RTT / RTT_min - 1, and its gradient is the
-difference to the interval before, not divided by time: what is asked is how far the queue came, whatever
-the interval. `View` says what else than in the slides the policy can be shown, and why.
+Collector: consecutive, normalised network states. Deviation: the slides do not define the normalisation. Here
+the queueing delay is measured in minimum RTTs, RTT / RTT_min - 1, and its gradient is the difference from the
+previous interval, not divided by time: it shows the change of the queue, whatever the interval's length.
+`View` lists what else the policy can be shown, beyond the slides, and why.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ _KEPT: Final = np.dtype(
 _TOTALS: Final = ("now_us", "delivered_pkts", "lost_pkts", "rtt_sum_us", "rtt_samples")
 _FIRST_SLOTS: Final = 64
 _LATEST: Final = 0.2
-"""Weight of the latest interval in the smoothed loss: one overflow costs little, many in a row do."""
+"""Weight of the latest interval in the smoothed loss: a single overflow counts little, repeated ones much."""
 
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """How the best throughput of a path is known that the policy is shown; the defaults are the slides'.
+    """How the path's best throughput in the observations is determined; the defaults are the slides'.
 
-    A flow that holds on to the best throughput that it ever had takes the path for its own when others come,
-    and one that came late never learns what there is. With what packets that left together tell of the path,
-    both know the same. The smaller a flow's part of the path, the more of a queue the policy bears: who has
-    little takes more, who has much makes room.
+    A flow that keeps its best throughput forever claims the whole path when other flows arrive, and a flow
+    that arrives late never learns the path's rate. Packets that left together show both flows the same rate.
+    The smaller a flow's share of the path, the longer a queue the policy tolerates: flows with a small share
+    grow, flows with a large share yield.
 
     Attributes:
-        window_rtts: The best throughput is that of so many minimum RTTs, and of the last two intervals at
-            least; half of them are forgotten at once.
-        trains: It is the rate of the latest train (`trains.py`), where that is higher.
+        window_rtts: Window over which the best throughput is remembered, in minimum RTTs, and at least two
+            intervals; the older half is forgotten in one step.
+        trains: Use the rate of the latest train (`trains.py`) where it is higher.
     """
 
     window_rtts: float = float("inf")
@@ -69,20 +69,20 @@ class View:
 
 @dataclasses.dataclass(frozen=True)
 class States:
-    """What n flows were like in the interval that ended; arrays of shape (n,).
+    """States of n flows in the interval that ended; arrays of shape (n,).
 
     Attributes:
         flow_ids: The flows, each once.
-        observations: What the policy sees, (n, 7) float32.
-        seen: What they were made of: the arguments of `observation.observe`.
+        observations: The policy's input, (n, 7) float32.
+        seen: What the observations were computed from: the arguments of `observation.observe`.
         queue_rtts: Queueing delay in minimum RTTs, RTT / RTT_min - 1, >= 0.
-        gradient_rtts: What that grew by since the interval before.
-        loss_ratio: Lost, as part of what was sent.
-        smoothed_loss_ratio: The same, smoothed over intervals.
-        part_ratio: Throughput by the best that the path has to offer, 0 to 1.
+        gradient_rtts: Change of `queue_rtts` since the previous interval.
+        loss_ratio: Lost packets as a fraction of packets sent.
+        smoothed_loss_ratio: `loss_ratio`, smoothed over intervals.
+        part_ratio: Throughput as a fraction of the path's best, 0 to 1.
         rtt_min_us: Minimum RTT of the flow [us].
-        mtp_us: Length of the interval that was asked for [us].
-        in_slow_start: CUBIC was in slow start at its end.
+        mtp_us: Requested length of the interval [us].
+        in_slow_start: Whether CUBIC was in slow start at its end.
     """
 
     flow_ids: NDArray[np.uint64]
@@ -102,14 +102,14 @@ _AS_THE_SLIDES: Final = View()
 
 
 class Collector:
-    """Keeps what is known of flows."""
+    """Keeps the state of all flows."""
 
     def __init__(self) -> None:
-        """Begin without flows."""
+        """Start without flows."""
         self._kept = np.zeros(0, _KEPT)
 
     def add(self, flow_id: int, mtp_us: float) -> None:
-        """Take a flow; its first interval begins with `begin`."""
+        """Add a flow; its first interval begins with `begin`."""
         slot = flow_id & int(_SLOT)
         if slot >= len(self._kept):
             more = max(_FIRST_SLOTS, slot + 1 - len(self._kept), len(self._kept))
@@ -119,41 +119,41 @@ class Collector:
         self._kept[slot]["mtp_us"] = mtp_us
 
     def remove(self, flow_id: int) -> None:
-        """Forget a flow."""
+        """Remove a flow."""
         slot = flow_id & int(_SLOT)
         if self._kept[slot]["flow_id"] == flow_id:
             self._kept[slot] = np.zeros((), _KEPT)
 
     def begin(self, reports: NDArray[np.void]) -> None:
-        """Count from these reports on: the fold programs have just started.
+        """Start counting with these reports: their fold programs have just started.
 
         Args:
-            reports: As of `VectorAlgorithm.on_reports`.
+            reports: As for `VectorAlgorithm.on_reports`.
         """
         slots = _slots(reports)
         for name in _TOTALS:
             self._kept[name][slots] = reports[name]
 
     def mtp_us(self, flow_ids: NDArray[np.uint64]) -> Floats:
-        """Return the lengths of the intervals of flows [us]."""
+        """Return the lengths of the flows' intervals [us]."""
         lengths_us: Floats = self._kept["mtp_us"][(flow_ids & _SLOT).astype(np.intp)]
         return lengths_us
 
     def set_mtp_us(self, flow_ids: NDArray[np.uint64], mtp_us: Floats) -> None:
-        """Take note of what the lengths of the intervals of flows are from now on [us]."""
+        """Record the new lengths of the flows' intervals [us]."""
         self._kept["mtp_us"][(flow_ids & _SLOT).astype(np.intp)] = mtp_us
 
     def end(self, reports: NDArray[np.void], view: View = _AS_THE_SLIDES) -> States | None:
-        """End the intervals of the flows that report so; their next ones begin.
+        """End the intervals of the flows in these reports, and start their next ones.
 
         Args:
-            reports: As of `VectorAlgorithm.on_reports`, those with `due`. Of several of one flow the last
-                holds, for all of the time.
-            view: What the observations show.
+            reports: As for `VectorAlgorithm.on_reports`, those with `due`. Of several reports of a flow the
+                last one counts, for the whole time.
+            view: How the observations are computed.
 
         Returns:
-            What the intervals were like; None without any. Reports that are not behind the one before tell
-            nothing.
+            The states of the intervals; None if there are none. Reports no later than the flow's previous one
+            are ignored.
         """
         reports = _last_of_each(reports)
         slots = _slots(reports)
@@ -165,7 +165,7 @@ class Collector:
         kept = self._kept[slots]
         mss_bytes = reports["mss_bytes"].astype(np.float64)
         elapsed_s = (reports["now_us"] - kept["now_us"]) / 1e6
-        # What was taken for lost and had not been lowers the total.
+        # The total falls when a packet marked lost turns out to have arrived.
         grown = {name: np.maximum(reports[name] - kept[name], 0.0) for name in _TOTALS[1:]}
         thr_bytes_per_s = grown["delivered_pkts"] * mss_bytes / elapsed_s
         loss_bytes_per_s = grown["lost_pkts"] * mss_bytes / elapsed_s
@@ -214,7 +214,7 @@ class Collector:
 
 
 def _best(kept: NDArray[np.void], now_us: Floats, thr_bytes_per_s: Floats, window_us: Floats) -> Floats:
-    """Return the best throughput of the window [bytes/s], and keep what it takes for the next one."""
+    """Return the best throughput of the window [bytes/s], and store what the next call needs."""
     over = now_us - kept["span_began_us"] > window_us / 2
     for name, value in (
         ("thr_max_before_bytes_per_s", kept["thr_max_bytes_per_s"]),

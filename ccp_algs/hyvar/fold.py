@@ -1,14 +1,14 @@
-"""Hyvar's fold program: CUBIC on each ACK, intervals of a length that Python sets, the policy's factor.
+"""Hyvar's fold program: CUBIC on each ACK, intervals whose length Python sets, and the policy's factor.
 
-* `mtp_us` is the length of the interval (MTP). The first ACK behind its end makes a report with `due`.
-  What an interval is judged by are totals, so that a report in between, which CUBIC needs an answer to, or
-  one that found no room, takes nothing away from it.
-* `gain_ppm` is the factor that the policy asks for, in millionths. The next ACK applies it to the window
-  that is there then, and forgets it. It is not applied while a loss is repaired, and a factor above 1 not
-  while the window is not used up; a factor of 1 is nothing. CUBIC begins a new epoch there, flat: the
-  policy's window is its new W_max. A factor below 1 ends slow start.
-* `learned` gives the window to the policy alone: CUBIC does not grow, and a loss reduces nothing (it is
-  *spared*, see `episodes.py`); ECN echoes and full queues of this host still do. A timeout collapses the
+* `mtp_us` is the length of the interval (MTP). The first ACK after its end triggers a report with `due`. An
+  interval is evaluated by totals, so neither an additional report for CUBIC nor a report that found no room
+  loses data.
+* `gain_ppm` is the factor that the policy requests, in millionths. The next ACK applies it to the window at
+  that time and clears it. It is not applied while a loss is repaired, and a factor above 1 not while the
+  window is not used up; a factor of 1 has no effect. CUBIC then begins a new, flat epoch: the policy's window
+  is its new W_max. A factor below 1 ends slow start.
+* `learned` leaves the window to the policy alone: CUBIC does not grow it, and a loss does not reduce it (it
+  is *spared*, see `episodes.py`); ECN echoes and full queues on this host still do. A timeout collapses the
   window, because the kernel does that; slow start leads back to the threshold.
 """
 
@@ -40,23 +40,23 @@ from ccp_algs.hyvar.trains import Trains, trains
 from ccp_algs.slow_start import hystart
 
 PPM: Final = 1_000_000
-"""A factor of 1 in `gain_ppm`."""
+"""`gain_ppm` for a factor of 1."""
 FIRST_MTP_US: Final = 20_000
-"""Length of the interval until Python has set one [us]."""
+"""Length of the interval until Python sets one [us]."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Intervals(Part):
-    """What is known of an interval; reported fields are totals of the flow.
+    """The state of an interval; reported fields are totals of the flow.
 
     Attributes:
         mtp_us: Length of an interval [us].
         due: Reported: 1 if an interval is over.
-        delivered_pkts: Reported: delivered until the end of the interval [packets].
-        lost_pkts: Reported: marked lost until then [packets].
+        delivered_pkts: Reported: packets delivered until the end of the interval.
+        lost_pkts: Reported: packets marked lost until then.
         rtt_sum_us: Reported: sum of the RTT samples [us].
-        rtt_samples: Reported: how many there were.
-        rtt_min_us: Reported: smallest RTT [us].
+        rtt_samples: Reported: number of RTT samples.
+        rtt_min_us: Reported: minimum RTT [us].
         srtt_us: Reported: smoothed RTT [us].
         in_slow_start: Reported: 1 in slow start.
     """
@@ -112,7 +112,7 @@ def intervals(loss: Episodes) -> Intervals:
 
 @dataclasses.dataclass(frozen=True)
 class Gain(Part):
-    """The policy's factor; it goes behind the loss episodes and in front of growth."""
+    """The policy's factor; the part goes after the loss episodes and before growth."""
 
     gain_ppm: Register
     before_bytes: Register
@@ -136,7 +136,7 @@ def gain(cubic: CubicState, loss: Episodes, train: Trains) -> Gain:
             # Cwnd < 2^30 and gain_ppm <= 16 * 10^6: the product fits.
             Cwnd.set(max_(Cwnd * gain_ppm // PPM, 2 * Flow.mss), when=acts),
             loss.ssthresh_bytes.set(Cwnd, when=ends_slow_start),
-            # To CUBIC this is what a loss is: the path is known, it does not look for its end any more.
+            # For CUBIC this is like a loss: the path is known, so slow start ends.
             loss.prior_bytes.set(before_bytes, when=acts & lowers),
             cubic.w_max_bytes.set(0, when=acts),
             cubic.epoch.set(0, when=acts),
@@ -159,7 +159,7 @@ _intervals = intervals(_loss)
 
 
 class HyvarFold(FoldProgram):
-    """CUBIC's program, intervals, and the policy's hand on the window."""
+    """CUBIC's program, with intervals and the policy's factor."""
 
     learned = _learned
     cubic = _cubic

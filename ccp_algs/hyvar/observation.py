@@ -1,19 +1,19 @@
-"""What the policy sees of an interval: seven numbers from -1 to 1, the observation `hyvar-1`.
+"""The policy's input for an interval: seven numbers from -1 to 1, the observation `hyvar-1`.
 
-    0  thr / thr_max                  how much of the best throughput so far
+    0  thr / thr_max                  fraction of the best throughput
     1  log2(1 + bdp / mss) / 16       size of the path, bdp = thr_max * rtt_min
     2  rtt_min / rtt                  1 without a queue
     3  log2(1 + rtt_min / 1 ms) / 12  length of the path
-    4  loss / (thr + loss)            share of what was sent that was lost
-    5  log2(cwnd / bdp) / 4           window against the path
+    4  loss / (thr + loss)            fraction of the sent data that was lost
+    5  log2(cwnd / bdp) / 4           window relative to the path
     6  rtt_min / srtt                 as 2, over a longer time
 
-Training and run time share this code. A change of meaning needs another name, so that no policy is fed what
-it was not trained on.
+Training and run time share this code. If the meaning changes, the name must change, so that no policy
+receives observations that it was not trained on.
 
 Source: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.), table of
-the state: thr, thr_max, RTT, RTT_min, loss, cwnd, sRTT. Deviation: how they are normalised is not said
-there. Ratios and logarithms keep every number within bounds on any path.
+the state: thr, thr_max, RTT, RTT_min, loss, cwnd, sRTT. Deviation: the slides do not define the
+normalisation. Ratios and logarithms keep every number within bounds on any path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 OBSERVATION: Final = "hyvar-1"
-"""Name of the observation, kept with every policy."""
+"""Name of the observation, stored with every policy."""
 N_FEATURES: Final = 7
 """Numbers in an observation."""
 
@@ -50,24 +50,23 @@ def observe(
 
     Args:
         thr_bytes_per_s: Delivered in the interval [bytes/s].
-        thr_max_bytes_per_s: Largest of those of the flow so far [bytes/s].
-        rtt_us: Mean RTT of the interval [us]; 0: there was no sample.
+        thr_max_bytes_per_s: Maximum throughput of the flow so far [bytes/s].
+        rtt_us: Mean RTT of the interval [us]; 0: no sample.
         rtt_min_us: Minimum RTT of the flow so far [us].
         loss_bytes_per_s: Lost in the interval [bytes/s].
         cwnd_bytes: Window at its end [bytes].
-        srtt_us: Smoothed RTT at its end [us]; 0: there is none.
+        srtt_us: Smoothed RTT at its end [us]; 0: none.
         mss_bytes: Segment size [bytes].
 
     Returns:
-        Array of shape (n, 7), float32, all from -1 to 1. A quotient that is not defined, as there was no
-        sample, counts as 1 for RTTs (no queue is known of), as 0 for throughput and loss, and as 1 for the
-        window (nothing was delivered yet that it could be held against).
+        Array of shape (n, 7), float32, all from -1 to 1. An undefined quotient counts as 1 for RTTs (no known
+        queue), as 0 for throughput and loss, and as 1 for the window (nothing delivered to compare it with).
     """
     thr, thr_max = _floats(thr_bytes_per_s), _floats(thr_max_bytes_per_s)
     loss, cwnd = _floats(loss_bytes_per_s), _floats(cwnd_bytes)
     rtt, rtt_min, srtt, mss = _floats(rtt_us), _floats(rtt_min_us), _floats(srtt_us), _floats(mss_bytes)
     seen = np.empty((np.broadcast(thr, thr_max, rtt, rtt_min, loss, cwnd, srtt, mss).size, N_FEATURES))
-    with np.errstate(all="ignore"):  # by 0: another value is chosen; infinite: it is clipped
+    with np.errstate(all="ignore"):  # divisions by 0 are replaced, infinite values are clipped
         bdp = thr_max * rtt_min / 1e6
         seen[:, 0] = np.where(thr_max > 0, thr / thr_max, 0)
         seen[:, 1] = np.log2(1 + np.where(mss > 0, bdp / mss, 0)) / _LOG2_BDP_PKTS

@@ -1,11 +1,11 @@
-"""The learned policy: a small network in a safetensors file, evaluated with NumPy for all flows at once.
+"""The learned policy: a small network in a safetensors file, evaluated with NumPy for all flows together.
 
-    policy = load_policy(SHIPPED)              # the file and its hash, or an error that says what is wrong
+    policy = load_policy(SHIPPED)              # checks the file against its hash
     actions = policy.actions(observe(...))     # (n, 7) -> (n,), from -1 to 1
 
-Two hidden layers with tanh; the mean action is cut to [-1, 1]. The file names its kind, its version and
-the observation that it was trained on. It comes with a file of its SHA-256 hash beside it, and nothing
-runs whose hash is another: weights are nothing that one can look at and see what is wrong.
+Two hidden layers with tanh; the mean action is clipped to [-1, 1]. The file states its kind, its version and
+the observation that it was trained on. A file with its SHA-256 hash lies next to it. A policy whose hash
+differs is rejected, since wrong weights cannot be recognised by looking at them.
 
 Source of the format: the documentation of safetensors, "Format": 8 bytes of length (little endian), a JSON
 header, the tensors. Deviation: 32-bit floats only.
@@ -30,37 +30,37 @@ from ccp_algs.hyvar.observation import N_FEATURES, OBSERVATION
 KIND: Final = "hyvar-policy"
 VERSION: Final = "1"
 SHIPPED: Final = Path(__file__).with_name("policy.safetensors")
-"""The policy that comes with ccplane."""
+"""The shipped policy."""
 
 _LAYERS: Final = 3
 _HEAD_BYTES: Final = 8
 _MAX_HEADER_BYTES: Final = 1 << 20
 _FLOAT_BYTES: Final = 4
 _LARGEST: Final = 1e6
-_TRAIN: Final = "train one with `ccp train hyvar`, or install ccplane anew"
+_TRAIN: Final = "train one with `ccp train hyvar`, or reinstall ccplane"
 
 
 class PolicyError(AlgorithmError):
-    """A file of weights cannot be used."""
+    """A policy file cannot be used."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """A policy that was read.
+    """A loaded policy.
 
     Attributes:
-        layers: Weight (out, in) and bias (out,) of each layer, float32, the first one first.
-        about: What the file says of itself: kind, version, observation, how it was trained.
+        layers: Weight (out, in) and bias (out,) of each layer, float32, in order.
+        about: The file's metadata: kind, version, observation, details of the training.
     """
 
     layers: tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]
     about: Mapping[str, str]
 
     def actions(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the mean actions: the window is to be multiplied by 2 to the power of each.
+        """Return the mean actions a: the window is to be multiplied by 2^a.
 
         Args:
-            observations: As of `observation.observe`, (n, 7) float32.
+            observations: As returned by `observation.observe`, (n, 7) float32.
 
         Returns:
             Array of shape (n,), float32, from -1 to 1.
@@ -74,40 +74,43 @@ class Policy:
 
 
 def load_policy(path: Path) -> Policy:
-    """Read a policy and hold it against the hash beside it, the file of the same name ending in `.sha256`.
+    """Read a policy and check it against its hash, in the file of the same name ending in `.sha256`.
 
     Args:
         path: The safetensors file.
 
     Raises:
-        PolicyError: `policy.missing`, `policy.no_hash`, `policy.wrong_hash`, or as `parse_policy`.
+        PolicyError: `policy.missing`, `policy.no_hash`, `policy.wrong_hash`, or as for `parse_policy`.
     """
-    content = _read(path, "policy.missing", "no policy", _TRAIN)
+    content = _read(path, "policy.missing", "cannot read the policy file", _TRAIN)
     beside = path.with_suffix(".sha256")
-    fix = f"if it is to be trusted: sha256sum {path.name} > {beside.name}, in its directory"
-    said = _read(beside, "policy.no_hash", "no hash of the policy", fix).decode(errors="replace").split()
+    fix = f"if you trust the policy, run in its directory: sha256sum {path.name} > {beside.name}"
+    said = (
+        _read(beside, "policy.no_hash", "cannot read the policy's hash", fix).decode(errors="replace").split()
+    )
     found = hashlib.sha256(content).hexdigest()
     if said[:1] != [found]:
         raise PolicyError(
             "policy.wrong_hash",
-            "the policy is not the one that its hash is of",
+            "the policy file does not match its SHA-256",
             str(path),
-            f"it has the SHA-256 {found}, {beside.name} says {said[0] if said else 'nothing'}",
+            f"its SHA-256 is {found}, {beside.name} has {said[0] if said else 'none'}",
             _TRAIN,
         )
     return parse_policy(content, str(path))
 
 
 def parse_policy(content: bytes, where: str) -> Policy:
-    """Return the policy that the content of a safetensors file is.
+    """Parse a policy from the content of a safetensors file.
 
     Args:
-        content: The file.
-        where: Its name, for errors.
+        content: Content of the file.
+        where: Name of the file, for errors.
 
     Raises:
-        PolicyError: `policy.not_safetensors`, `policy.wrong_kind` if it is another thing, another version or
-            of another observation, `policy.wrong_shape`, `policy.not_finite`.
+        PolicyError: `policy.not_safetensors`, `policy.wrong_kind` if the kind, version or observation
+        differs,
+            `policy.wrong_shape`, `policy.not_finite`.
     """
     header, start = _header(content, where)
     about = header.pop("__metadata__", {})
@@ -115,10 +118,10 @@ def parse_policy(content: bytes, where: str) -> Policy:
         if about.get(key) != wanted:
             raise PolicyError(
                 "policy.wrong_kind",
-                f"this is no policy of {key} {wanted}",
+                f"this is not a policy of {key} {wanted}",
                 where,
-                f"it says {key} = {about.get(key)!r}",
-                "take the policy of this version of ccplane, or train one with `ccp train hyvar`",
+                f"the file has {key} = {about.get(key)!r}",
+                "use the policy shipped with this version of ccplane, or train one with `ccp train hyvar`",
             )
     names = [f"{i}.{what}" for i in range(_LAYERS) for what in ("weight", "bias")]
     if sorted(header) != sorted(names):
@@ -145,7 +148,7 @@ def _read(path: Path, slug: str, message: str, fix: str) -> bytes:
 
 
 def _header(content: bytes, where: str) -> tuple[dict[str, Any], int]:
-    """Return the header of a safetensors file, and where its data begins."""
+    """Return the header of a safetensors file, and the offset of its data."""
     size_bytes = int.from_bytes(content[:_HEAD_BYTES], "little")
     start = _HEAD_BYTES + size_bytes
     try:
@@ -153,7 +156,7 @@ def _header(content: bytes, where: str) -> tuple[dict[str, Any], int]:
             raise ValueError(f"a header of {size_bytes} bytes in a file of {len(content)}")
         header = json.loads(content[_HEAD_BYTES:start])
         if not isinstance(header, dict) or not isinstance(header.get("__metadata__", {}), dict):
-            raise ValueError("its header is no JSON object")
+            raise ValueError("its header is not a JSON object")
     except ValueError as error:
         raise _damaged(where, str(error)) from error
     return header, start
@@ -168,17 +171,19 @@ def _tensor(name: str, entry: Any, data: bytes, where: str) -> NDArray[np.float3
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(where, f"tensor {name}: {error}") from error
     values = np.frombuffer(data[begin:end], "<f4").reshape(shape).astype(np.float32)
-    if not (np.abs(values) < _LARGEST).all():  # NaN is not, either
-        why = f"they are below {_LARGEST:g}, whatever the training"
-        raise PolicyError("policy.not_finite", f"tensor {name} has absurd numbers", where, why, _TRAIN)
+    if not (np.abs(values) < _LARGEST).all():  # also false for NaN
+        why = f"trained weights are below {_LARGEST:g}"
+        raise PolicyError(
+            "policy.not_finite", f"tensor {name} contains values out of range", where, why, _TRAIN
+        )
     return values
 
 
 def _damaged(where: str, why: str) -> PolicyError:
     return PolicyError(
-        "policy.not_safetensors", "this is no safetensors file of 32-bit floats", where, why, _TRAIN
+        "policy.not_safetensors", "this is not a safetensors file of 32-bit floats", where, why, _TRAIN
     )
 
 
 def _misshapen(where: str, why: str) -> PolicyError:
-    return PolicyError("policy.wrong_shape", "this is not the network that is known", where, why, _TRAIN)
+    return PolicyError("policy.wrong_shape", "the network has an unexpected shape", where, why, _TRAIN)

@@ -1,32 +1,33 @@
-"""Hyvar's state reasoner: how long the next interval is, who has the window, what losses cost the policy.
+"""Hyvar's state reasoner: the next interval's length, who sets the window, and the price of losses.
 
 With q = RTT / RTT_min - 1, its gradient g, and the share of lost packets:
 
-    case 1   q <= alpha, loss < delta, g < 0     MTP <- MTP * 2^S(-g / alpha)     the queue drains: look less
-    case 2   q <= alpha, loss < delta, g >= 0    MTP <- MTP * e^(-g / alpha)      it grows: look more often
-    case 3   q <= alpha, loss >= delta           MTP stays; the learned policy has the window alone
-    case 4   q > alpha                           MTP <- MTP * e^(-q / alpha)      a long queue: look at once
+    case 1   q <= alpha, loss < delta, g < 0     MTP <- MTP * 2^S(-g / alpha)     queue drains: decide later
+    case 2   q <= alpha, loss < delta, g >= 0    MTP <- MTP * e^(-g / alpha)      queue grows: decide sooner
+    case 3   q <= alpha, loss >= delta           MTP stays; only the learned policy sets the window
+    case 4   q > alpha                           MTP <- MTP * e^(-q / alpha)      long queue: decide soon
 
 Source: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.), Design.
-What they leave open, and what is done here:
+What they leave open, and the choices made here:
 
-* S(x) is not defined. It is the logistic function, S(x) = 1 / (1 + e^-x), with x = -g / alpha: the MTP
-  grows by 1.41 where the queue just does not grow, up to 2 where it drains fast.
-* Case 3 reads `Loss < delta`, which would be cases 1 and 2 again, and no case would be left for losses
-  without a queue. It is taken for a misprint of `Loss >= delta`: losses that no queue explains are what
-  CUBIC answers wrongly, and the reason to switch to the policy.
-* Case 4 does not look at losses. The slides switch in case 3 only: CUBIC and the policy have the window, and
-  CUBIC answers losses. So it is here. With `case4_alone` the policy is alone at the shortest MTP, and losses
-  are its affair. docs/papers/hyvar.md holds the two against each other.
-* In case 4 losses have a price here, which the slides do not have. Where several flows keep a queue full,
-  each has a small part of the path, for which the policy raises its window again and again: eight of them
-  sent 14 % twice. The factor is divided by 2^(price * part * (loss - delta)), sqrt(2) at most, part being the
-  flow's throughput by the path's, loss smoothed. It is Kelly's law: who has more pays more, which makes for
-  equal parts; with the bound nobody is priced out of the path. Without losses, and with `loss_price` = 0, it
-  is as in the slides. Source: F. Kelly, A. Maulloo and D. Tan, "Rate Control for Communication Networks",
-  JORS 49, 1998, its primal algorithm. Deviations: a factor instead of a rate, and the bound.
-* alpha, delta and the bounds of the MTP are not given: parameters, see `algorithms.py`.
-* How RTT is normalised is not said: see `collector.py`.
+* S(x) is not defined. It is the logistic function here, S(x) = 1 / (1 + e^-x), with x = -g / alpha: the MTP
+  grows by a factor of 1.41 if the queue just does not grow, and up to 2 if it drains fast.
+* Case 3 reads `Loss < delta`, which would repeat cases 1 and 2 and leave no case for losses without a queue.
+  We take it for a misprint of `Loss >= delta`: losses that no queue explains are those to which CUBIC
+  responds wrongly, and the reason to switch to the policy.
+* Case 4 ignores losses. The slides switch in case 3 only, so in case 4 CUBIC and the policy share the window,
+  and CUBIC answers losses; so it is here. With `case4_alone` only the policy sets the window at the shortest
+  MTP, and handles losses. docs/papers/hyvar.md compares the two.
+* In case 4 losses have a price, which the slides do not have. If several flows keep a queue full, each has a
+  small share of the path, for which the policy keeps raising its window: eight flows retransmitted 14 %. The
+  factor is divided by 2^(price * part * (loss - delta)), at most by sqrt(2), where part is the flow's
+  throughput divided by the path's, and loss is smoothed. As in Kelly's scheme, flows with a larger share pay
+  more, which drives shares towards equality; the bound keeps every flow in competition. Without losses, and
+  with `loss_price` = 0, this has no effect. Source: F. Kelly, A. Maulloo and D. Tan, "Rate Control for
+  Communication Networks", JORS 49, 1998, its primal algorithm. Deviations: a factor instead of a rate, and
+  the bound.
+* alpha, delta and the bounds of the MTP are not given: they are parameters, see `algorithms.py`.
+* The normalisation of the RTT is not defined: see `collector.py`.
 * "MTP_n <- MTP_n - 1" in case 4 is read as MTP_(n-1), as in the other cases.
 """
 
@@ -41,7 +42,7 @@ from numpy.typing import NDArray
 from ccp_algs.hyvar.collector import Floats, States
 
 _MOST_HALVINGS: Final = 0.5
-"""What a price halves a factor by at most, as a power of 2: about what the policy raises a small part by."""
+"""Maximum price, as an exponent of 2: about the policy's increase for a small share."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Bounds:
     Attributes:
         least_us: Shortest [us].
         most_us: Longest [us].
-        least_rtts: Shortest, in minimum RTTs of the flow; where that is longer than `most_us` it holds.
+        least_rtts: Shortest, in minimum RTTs of the flow; it takes precedence over `most_us`.
     """
 
     least_us: float
@@ -73,7 +74,7 @@ def cases(states: States, alpha_rtts: float, delta_ratio: float) -> NDArray[np.i
 
 
 def next_mtp_us(states: States, case: NDArray[np.int8], alpha_rtts: float) -> Floats:
-    """Return how long the next intervals are to be, without bounds [us]."""
+    """Return the lengths of the next intervals before bounding [us]."""
     steepness = states.gradient_rtts / alpha_rtts
     longer = np.exp2(1 / (1 + np.exp(np.minimum(steepness, 0.0))))
     shorter = np.exp(-np.maximum(steepness, 0.0))
@@ -84,16 +85,16 @@ def next_mtp_us(states: States, case: NDArray[np.int8], alpha_rtts: float) -> Fl
 
 
 def priced(states: States, case: NDArray[np.int8], loss_price: float, delta_ratio: float) -> Floats:
-    """Return what losses leave of the policy's factors; see the module.
+    """Return the multipliers of the policy's factors that losses cause; see the module.
 
     Args:
-        states: Of n flows.
+        states: States of n flows.
         case: Their cases, shape (n,).
-        loss_price: Halvings for all of the path, at a loss of 1.
-        delta_ratio: Smoothed losses up to it are free.
+        loss_price: Halvings for a flow with the whole path, at a loss of 1.
+        delta_ratio: Smoothed losses up to this ratio are free.
 
     Returns:
-        Array of shape (n,), 2^-0.5 to 1; 1 but in case 4.
+        Array of shape (n,), from 2^-0.5 to 1; 1 outside case 4.
     """
     halvings = loss_price * states.part_ratio * (states.smoothed_loss_ratio - delta_ratio)
     left: Floats = np.exp2(-np.where(case == 4, halvings.clip(0.0, _MOST_HALVINGS), 0.0))

@@ -1,16 +1,16 @@
-"""The rate of a path, by packets that left together: its bottleneck spreads them, whoever else sends.
+"""The rate of a path, from packets that left together and were spread by the bottleneck.
 
-A flow that came late knows nothing of the rate that others had before: its own best is what they left. But of
-packets that leave together the last arrives behind the first by what the bottleneck takes for those between
-them. Two kinds of packets leave together here: the first window of a connection, or that behind a pause, and
-what a factor of the policy adds to the window. They are told by how many packets were delivered, so that an
-ACK costs two comparisons while no train is on its way. A train of which some were lost seems slower than it
-was.
+A flow that arrives late cannot know the path's rate: its own best throughput is what earlier flows left over.
+But if packets leave together, the last arrives after the first by the time that the bottleneck needs for
+those between them. Two kinds of packets leave together here: the first window of a connection, or the first
+after an idle period, and what a factor of the policy adds to the window. They are identified by the number of
+deliveries, so that an ACK costs two comparisons while no train is in flight. A train with losses appears
+slower than it was.
 
 Source: C. Dovrolis, P. Ramanathan and D. Moore, "What Do Packet Dispersion Techniques Measure?", INFOCOM
-2001. Deviations: packets of others between those of a train make it slower, and there the mode of many trains
-tells the rate; here a train is held against the best throughput that the flow had (`collector.View`). Nothing
-is sent for a train.
+2001. Deviations: packets of other flows within a train make it appear slower, and the paper takes the mode of
+many trains; here a train is compared with the flow's best throughput (`collector.View`). No extra packets are
+sent.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from ccp_algs.fold import (
 from ccp_algs.fold.expressions import Flag, Num
 
 ENOUGH_PKTS: Final = 5
-"""Of a train, behind its first ACK: fewer tell little."""
+"""Minimum length of a train, after its first ACK: shorter ones are inaccurate."""
 LEAST_PKTS: Final = 3
-"""Of one that is half a window of fewer than ten: a flow that others starve has no longer ones."""
+"""Minimum for a train of half a window of fewer than ten packets: a starved flow has no longer ones."""
 LEAST_US: Final = 500
-"""How long it lasts [us]: what offloads and radio links hold back comes at once, however slow the path is."""
+"""Minimum duration [us]: offloads and radio links release packets together, however slow the path is."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Trains(Part):
-    """The train that is on its way, if there is one.
+    """The train in flight, if any.
 
     Attributes:
-        train_bytes_per_s: Reported: rate of the fastest train that came since the last report; 0: none did.
-        train_before_pkts: Deliveries before its first packet's: it counts from the packet before it.
-        train_last_pkts: Deliveries with its last one's; 0: there is none; INFINITY: its first ACK will tell.
-        idle: What is sent next leaves at once.
+        train_bytes_per_s: Reported: rate of the fastest train since the last report; 0: none.
+        train_before_pkts: Deliveries before its first packet: it is measured from the packet before it.
+        train_last_pkts: Deliveries including its last packet; 0: no train; INFINITY: known at its first ACK.
+        idle: Nothing is in flight, so the next packets leave together.
     """
 
     train_bytes_per_s: Register
@@ -64,7 +64,7 @@ class Trains(Part):
     idle: Block
 
     def begin(self, when: Flag) -> tuple[Statement, ...]:
-        """Return what takes note of a window that was raised, not by what an ACK acknowledges."""
+        """Return what records a window increase that exceeds the acknowledged bytes."""
         return (
             self.train_before_pkts.set(_on_its_way_pkts(), when=when),
             self.train_last_pkts.set(Flow.delivered + Cwnd // Flow.mss, when=when),
@@ -73,7 +73,7 @@ class Trains(Part):
 
 
 def trains() -> Trains:
-    """Build the part; it goes in front of what begins one."""
+    """Build the part; it goes before statements that begin a train."""
     before_pkts, last_pkts = state(), state(INFINITY)
     began_us, from_pkts = state(), state()
     rate = field()
@@ -96,7 +96,7 @@ def trains() -> Trains:
                 when=tells,
             ),
             from_pkts.set(Flow.delivered, when=opens),
-            # Behind a pause, what is on its way when the first ACK comes left at once.
+            # After an idle period, all that is in flight at the first ACK left together.
             last_pkts.set(min_(last_pkts, _on_its_way_pkts()), when=opens),
             last_pkts.set(0, when=closes),
             began_us.set(0, when=closes),

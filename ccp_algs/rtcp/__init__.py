@@ -1,6 +1,6 @@
-"""R-TCP (NSDI 2026): detect from ACKs that a token bucket limits a flow, and estimate size and rate.
+"""R-TCP (NSDI 2026): detect from ACKs that a token bucket limits a flow; estimate the bucket's size and rate.
 
-Entry points: `mixin` (any algorithm, kept within its clients' limits), `detection` (the detector by itself).
+Entry points: `mixin` (bounds any algorithm by its client's limit), `detection` (the detector alone).
 """
 
 from ccp_algs.rtcp.detection import Progress, new_detector

@@ -1,4 +1,4 @@
-"""R-TCP's detector: is a flow limited by a token bucket, and by which?
+"""R-TCP's detector: is a flow limited by a token bucket, and by which one?
 
     detector = new_detector()
     detector.start(Progress(...))   # a transfer begins: its first data is sent, after nothing was in flight
@@ -7,7 +7,7 @@
         ... detector.bucket_bytes, detector.rate_bytes_per_s, detector.tokens_bytes(now_us)
 
 It needs no I/O and no clock, and works with any congestion control. It is the kernel's detector, compiled for
-this process: native/ccp-rtcp/src/core/detector.h has rules, sources and reasons.
+this process; native/ccp-rtcp/src/core/detector.h has rules, sources and reasons.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class Progress(NamedTuple):
-    """The counters of a flow; they never fall.
+    """The counters of a flow; they never decrease.
 
     Attributes:
-        time_us: When, on any clock that does not go back [us].
-        delivered_pkts: Acknowledged, cumulatively or selectively [packets].
-        lost_pkts: Marked lost, each time a packet is [packets].
+        time_us: Time on a monotonic clock [us].
+        delivered_pkts: Packets acknowledged, cumulatively or selectively.
+        lost_pkts: Packets marked lost; a packet counts each time.
         min_rtt_us: Minimum RTT, less than 2^32 [us].
     """
 
@@ -38,7 +38,7 @@ class Progress(NamedTuple):
 
 
 def new_detector(options: Options | None = None, *, mss_bytes: int = 1448) -> RtcpDetector:
-    """Return a detector of one flow, without knowledge.
+    """Return a new detector for one flow.
 
     Args:
         options: Its parameters.

@@ -1,4 +1,4 @@
-"""What the datapath's extension `rate_limits` is told, and what it tells of a flow's client."""
+"""Messages to and from the datapath's extension `rate_limits`."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ LIMIT_STATES: Final = ("unlimited", "limited", "capped", "probing", "raised", "g
 """`enum rtcp_verdict` of native/ccp-rtcp/src/bpf/rtcp.h, in its order."""
 
 LIMITED_STATES: Final = ("limited", "capped", "probing", "raised")
-"""Of these, those in which there is a limit."""
+"""The states in which there is a limit."""
 
 CAP_CWND: Final = 1
-"""Bit of a letter: the window is bounded."""
+"""Flag in a message: bound the window."""
 CAP_RATE: Final = 2
-"""Bit of a letter: the pacing rate is bounded."""
+"""Flag in a message: bound the pacing rate."""
 
 _HEAD: Final = struct.Struct("=I4x")
-"""What stands before the options in a `struct rtcp_letter` of native/ccp-rtcp."""
+"""The fields before the options in a `struct rtcp_letter` of native/ccp-rtcp."""
 _ROW: Final = struct.Struct("=QQQQIII24s4x")
 
 
 def letter(options: Options, *, cwnd: bool = False, rate: bool = False) -> bytes:
-    """Return the letter that has the extension look for a limit of a flow's client, and keep within it.
+    """Return the message that makes the extension look for a limit of the flow's client and keep within it.
 
     Args:
         options: Parameters of detector and limiter.
         cwnd: Bound the window.
-        rate: Bound the pacing rate; a flow that is not paced is paced then.
+        rate: Bound the pacing rate; an unpaced flow is then paced.
     """
     return _HEAD.pack(CAP_CWND * cwnd + CAP_RATE * rate) + options.to_bytes()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RateLimit:
-    """What is known of the token bucket that limits a flow's client.
+    """The token bucket that limits a flow's client, as far as known.
 
     Attributes:
-        state: `limited`: there is a limit, and tokens enough not to mind; `capped`, `probing`, `raised`: what
-            is sent is bounded by the rate, by a little more, or by much more; `gone`; `no_room`: the table of
-            clients is full, and no limit is looked for; `apart`: connections cannot share a bucket, and are
-            clients of their own from now on.
+        state: `limited`: there is a limit, and enough tokens; `capped`, `probing`, `raised`: sending is
+            bounded by the rate, by a little more, or by much more; `gone`: the limit was lifted; `no_room`:
+            the table of clients is full, and no limit is looked for; `apart`: connections cannot share a
+            bucket, and are treated as separate clients from now on.
         bucket_bytes: Estimated bucket size [bytes].
         rate_bytes_per_s: Estimated rate limit [bytes/s].
         tokens_bytes: Estimated level of the bucket [bytes].
-        active_flows: Flows to the client that have something to send.
-        client: Name of the client, as `Remote.name` has it: all flows to it share the limit.
+        active_flows: Number of flows to the client that have data to send.
+        client: Name of the client, as in `Remote.name`; all flows to it share the limit.
     """
 
     state: str
@@ -64,18 +64,18 @@ class RateLimit:
 
     @classmethod
     def from_bytes(cls, octets: bytes) -> RateLimit:
-        """Return what a `struct rtcp_row` of native/ccp-rtcp says."""
+        """Parse a `struct rtcp_row` of native/ccp-rtcp."""
         _t_us, bucket, rate, tokens, _netns, verdict, active_flows, remote = _ROW.unpack(octets)
         client = Remote.from_bytes(remote).name
         return cls(LIMIT_STATES[verdict], bucket, rate, tokens, active_flows, client)
 
     def to_bytes(self) -> bytes:
-        """Return it as the extension tells it, at time 0 in a network namespace that is not known."""
+        """Return the `struct rtcp_row` the extension would send, with time 0 and no network namespace."""
         remote = Remote.named(self.client).to_bytes()
         verdict, numbers = LIMIT_STATES.index(self.state), (self.bucket_bytes, self.rate_bytes_per_s)
         return _ROW.pack(0, *numbers, self.tokens_bytes, 0, verdict, self.active_flows, remote)
 
     @property
     def seeks(self) -> bool:
-        """Whether the algorithm is to find out if more gets through than the limit lets."""
+        """Whether the algorithm should probe if more than the limit gets through."""
         return self.state in ("probing", "raised")

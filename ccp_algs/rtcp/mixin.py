@@ -1,25 +1,25 @@
-"""Any algorithm, kept within the token bucket that limits its flow's client (R-TCP).
+"""Bound any algorithm by the token bucket that limits its flow's client (R-TCP).
 
     @register("r_tcp_mine")
     class Mine(RateLimited, MyAlgorithm):
-        caps_cwnd = True        # the algorithm steers by its window
-        caps_rate = False       # ... not by its pacing rate
+        caps_cwnd = True        # the algorithm controls its window
+        caps_rate = False       # ... and not its pacing rate
 
         def on_rate_limit(self, limit):      # optional
             if limit.seeks:
-                ...                          # look for more than there was
+                ...                          # probe for more bandwidth
 
 `VectorRateLimited` is the same for a `VectorAlgorithm`; there it is `on_rate_limit(self, flow_id, limit)`.
 
-The datapath finds the limit and bounds window and pacing rate where they are applied, on each ACK, whatever
-fold program and Python ask for. All flows to the client are taken together, also those of other algorithms
-derived from this class. The algorithm need not know of it. It is told when something changes, because some
-grow slowly when a cap is raised.
+The datapath finds the limit, and bounds window and pacing rate where they are applied, on each ACK, whatever
+the fold program and Python set. All flows to the client share the limit, including those of other algorithms
+derived from this class. The algorithm may ignore it. `on_rate_limit` reports each change all the same,
+because some algorithms grow slowly after a cap is raised.
 
 Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI
 2026, section 5 and appendix M.
 
-Deviation: none of its own; for those of the detector and of the limiter see detector.h and limiter.h of
+Deviation: none here; for those of the detector and of the limiter see detector.h and limiter.h of
 native/ccp-rtcp.
 """
 
@@ -46,7 +46,7 @@ def _option(name: str, doc: str, unit: str = "") -> Param[Any]:
 
 
 class _Limits(Common):
-    """What both have: the parameters, and what is asked of the datapath."""
+    """The common part: the parameters, and the messages to the datapath."""
 
     extensions = (EXTENSION,)
     callbacks = ("on_rate_limit",)
@@ -60,35 +60,50 @@ class _Limits(Common):
     caps_cwnd: ClassVar[bool] = False
     """Bound the window."""
     caps_rate: ClassVar[bool] = True
-    """Bound the pacing rate; a flow that is not paced is paced while it is bounded."""
+    """Bound the pacing rate; an unpaced flow is then paced while it is bounded."""
 
-    loss_window_min_rtts = _option("loss_window_min_rtts", "how long losses are counted (alpha)", "min-RTTs")
+    loss_window_min_rtts = _option(
+        "loss_window_min_rtts", "window over which losses are counted (alpha)", "min-RTTs"
+    )
     loss_ratio = _option("loss_ratio", "share of lost packets above which estimation begins (beta)")
-    n_candidates = _option("n_candidates", "bucket sizes that are weighed against each other (omega)")
-    reduction_ratio = _option("reduction_ratio", "rate limit over rate before, below which it fell (theta)")
+    n_candidates = _option("n_candidates", "number of candidate bucket sizes that are compared (omega)")
+    reduction_ratio = _option(
+        "reduction_ratio", "ratio of the limit to the rate before, below which the rate fell abruptly (theta)"
+    )
     convergence_min_rtts = _option(
-        "convergence_min_rtts", "how long the estimate has to stay (epsilon)", "min-RTTs"
+        "convergence_min_rtts", "time that the estimate must be stable (epsilon)", "min-RTTs"
     )
-    tolerance_ratio = _option("tolerance_ratio", "how far the rate may change meanwhile")
-    excess_buckets = _option("excess_buckets", "bucket sizes whose overdraft shows that a limit is gone")
-    excess_buckets_anew = _option("excess_buckets_anew", "the same in a transfer not found limited itself")
-    excess_rates = _option("excess_rates", "rates at which that bucket is refilled at least")
+    tolerance_ratio = _option("tolerance_ratio", "maximum relative change of the rate during that time")
+    excess_buckets = _option(
+        "excess_buckets", "overdraft, in bucket sizes, that shows that a limit was lifted"
+    )
+    excess_buckets_anew = _option(
+        "excess_buckets_anew", "as excess_buckets, in a transfer that was not itself found limited"
+    )
+    excess_rates = _option("excess_rates", "minimum refill rate of that bucket, in estimated rates")
     probe_every_rounds = _option(
-        "probe_every_rounds", "how long a cap stays before it is raised (eta)", "sRTTs"
+        "probe_every_rounds", "time that a cap stays before it is raised (eta)", "sRTTs"
     )
-    probe_rounds = _option("probe_rounds", "how long it is raised", "sRTTs")
-    probe_gain_ratio = _option("probe_gain_ratio", "how much it is raised (gamma)")
-    margin_ratio = _option("margin_ratio", "share of the rate limit that pacing is bounded by")
-    floor_pkts = _option("floor_pkts", "a window of a paced flow is not bounded to less", "segments")
-    observe = _option("observe", "limits are found, and nothing is bounded")
-    kept_s = _option("kept_s", "how long a limited client is remembered without a connection", "s")
-    ipv4_prefix_bits = _option("ipv4_prefix_bits", "addresses with such a prefix in common are one client's")
-    ipv6_prefix_bits = _option("ipv6_prefix_bits", "the same of IPv6; a subscriber has a /64")
-    ports_per_client = _option("ports_per_client", "size of a client's block of ports; 0: it has all")
-    falls_apart = _option("falls_apart", "connections that cannot share a bucket are clients of their own")
+    probe_rounds = _option("probe_rounds", "time that a cap is raised", "sRTTs")
+    probe_gain_ratio = _option("probe_gain_ratio", "fraction by which a cap is raised (gamma)")
+    margin_ratio = _option("margin_ratio", "bound of the pacing rate, as a fraction of the rate limit")
+    floor_pkts = _option("floor_pkts", "minimum bound of a paced flow's window", "segments")
+    observe = _option("observe", "only detect limits, without bounding flows")
+    kept_s = _option("kept_s", "time that a limited client is remembered without a connection", "s")
+    ipv4_prefix_bits = _option(
+        "ipv4_prefix_bits", "IPv4 addresses with a common prefix of this length are one client"
+    )
+    ipv6_prefix_bits = _option(
+        "ipv6_prefix_bits",
+        "IPv6 addresses with a common prefix of this length are one client (subscribers: 64)",
+    )
+    ports_per_client = _option(
+        "ports_per_client", "size of a client's block of ports behind NAT; 0: all ports"
+    )
+    falls_apart = _option("falls_apart", "treat connections that cannot share a bucket as separate clients")
 
     def options(self) -> Options:
-        """Return the parameters as they are now."""
+        """Return the present parameters."""
         return Options(**{name: getattr(self, name) for name in _OPTIONS})
 
     def _limit(self, flow: Flow) -> None:
@@ -96,14 +111,14 @@ class _Limits(Common):
 
 
 def _told(flow: Flow, octets: bytes) -> RateLimit:
-    """Tell listeners what the extension tells of a flow, and return it."""
+    """Emit an event with the extension's message about a flow, and return the message."""
     limit = RateLimit.from_bytes(octets)
     flow.tell("rate_limit:changed", **dataclasses.asdict(limit))
     return limit
 
 
 class RateLimited(_Limits, Algorithm):
-    """In front of an algorithm in the list of bases; see the module. Parameters are those of `Options`."""
+    """Base class to list before an algorithm; see the module. Its parameters are those of `Options`."""
 
     def on_create(self, info: FlowInfo) -> None:
         """Look for limits from the first ACK on."""
@@ -111,23 +126,23 @@ class RateLimited(_Limits, Algorithm):
         self._limit(self.flow)
 
     def on_params(self, names: frozenset[str]) -> None:
-        """Look for limits with the parameters that were set."""
+        """Look for limits with the changed parameters."""
         super().on_params(names)
         if not names.isdisjoint(_OPTIONS):
             self._limit(self.flow)
 
     def on_extension(self, extension: str, octets: bytes) -> None:
-        """Take what is known of the client's limit, and tell it to listeners and to the algorithm."""
+        """Pass on what is known about the client's limit, as an event and to the algorithm."""
         super().on_extension(extension, octets)
         if extension == EXTENSION:
             self.on_rate_limit(_told(self.flow, octets))
 
     def on_rate_limit(self, limit: RateLimit) -> None:
-        """Learn that what is known of the client's rate limit has become another."""
+        """Handle a change in what is known about the client's rate limit."""
 
 
 class VectorRateLimited(_Limits, VectorAlgorithm):
-    """The same in front of an algorithm with one instance for all flows."""
+    """The same for an algorithm with one instance for all flows."""
 
     def on_create(self, info: FlowInfo) -> None:
         """Look for limits from the flow's first ACK on."""
@@ -135,7 +150,7 @@ class VectorRateLimited(_Limits, VectorAlgorithm):
         self._limit(self.flows[info.flow_id])
 
     def on_params(self, names: frozenset[str]) -> Decided:
-        """Look for limits of all flows with the parameters that were set."""
+        """Look for limits of all flows with the changed parameters."""
         decided = super().on_params(names)
         if not names.isdisjoint(_OPTIONS):
             for flow in self.flows.values():
@@ -143,15 +158,15 @@ class VectorRateLimited(_Limits, VectorAlgorithm):
         return decided
 
     def on_extension(self, flow_id: int, extension: str, octets: bytes) -> None:
-        """Take what is known of a client's limit, and tell it to listeners and to the algorithm."""
+        """Pass on what is known about a client's limit, as an event and to the algorithm."""
         super().on_extension(flow_id, extension, octets)
         if extension == EXTENSION:
             self.on_rate_limit(flow_id, _told(self.flows[flow_id], octets))
 
     def on_rate_limit(self, flow_id: int, limit: RateLimit) -> None:
-        """Learn that what is known of the rate limit of a flow's client has become another.
+        """Handle a change in what is known about the rate limit of a flow's client.
 
         Args:
-            flow_id: The flow; `self.flows[flow_id]` sets what is its own.
-            limit: What is known now.
+            flow_id: The flow; use `self.flows[flow_id]` to control it.
+            limit: The limit, as known now.
         """

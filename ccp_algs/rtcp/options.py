@@ -1,4 +1,4 @@
-"""Parameters of R-TCP, with the defaults of the paper's Tables 2, 6 and 7 where it has them."""
+"""Parameters of R-TCP; the defaults are from the paper's Tables 2, 6 and 7 where it has them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ccplane.base.errors import ParamError
 PPM: Final = 1_000_000
 US_PER_S: Final = 1_000_000
 MOST_CANDIDATES: Final = 17
-"""Sizes that there is room for in the kernel."""
+"""Maximum number of candidate bucket sizes, by their space in the kernel."""
 _MOST = 1000
-"""No ratio, and no number of min-RTTs, is larger: products stay within 64 bits."""
+"""Maximum of ratios and of numbers of min-RTTs: products stay within 64 bits."""
 
 
 RANGES: Final[Mapping[str, tuple[float, float]]] = {
@@ -38,11 +38,11 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "ipv6_prefix_bits": (0, 128),
     "ports_per_client": (0, 65_536),
 }
-"""Least and largest value of each parameter."""
+"""Minimum and maximum of each parameter."""
 
 
 class Exact(NamedTuple):
-    """The parameters as the detector computes with them: `struct rtcp_options` of native/ccp-rtcp.
+    """The parameters in the detector's units: `struct rtcp_options` of native/ccp-rtcp.
 
     Names that end in _ppm are millionths.
     """
@@ -75,34 +75,36 @@ _C = struct.Struct("=20IQ")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """Parameters of the detector and of the limiter; Greek letters are the paper's.
+    """Parameters of the detector and of the limiter; Greek letters are the paper's, "added" ones ours.
 
     Attributes:
-        loss_window_min_rtts: How long losses are counted, alpha [min-RTTs].
+        loss_window_min_rtts: Window over which losses are counted, alpha [min-RTTs].
         loss_ratio: Share of lost packets above which estimation begins, beta.
-        n_candidates: Bucket sizes that are weighed against each other, omega.
-        reduction_ratio: Rate limit over mean throughput before the losses, below which the fall is abrupt,
-            theta.
-        convergence_min_rtts: How long the estimate has to stay, epsilon [min-RTTs].
-        tolerance_ratio: How far the rate may change meanwhile and still count as the same. The paper has no
-            tolerance; its authors' code has one by the coarse units it computes in.
-        excess_buckets: A limit is gone if a bucket of so many times the estimated size could not have let
-            through what was delivered. Ours.
-        excess_buckets_anew: The same for a transfer that has not been found limited itself. Ours.
-        excess_rates: That bucket is refilled at so many times the estimated rate at least. Ours.
-        probe_every_rounds: How long a flow is kept at the rate limit before it probes, eta [sRTTs].
-        probe_rounds: How long it probes [sRTTs].
-        probe_gain_ratio: How much more than the rate limit it may send then, gamma.
-        margin_ratio: Share of the rate limit that a pacing rate is bounded by, as in the authors' code.
-        floor_pkts: A window is not bounded to less [packets]. Ours.
-        pace_cubic: Whether CUBIC is paced at the limit besides having its window bounded. Ours.
-        observe: Whether limits are found only, and nothing is bounded.
-        kept_s: How long a limited client is remembered without a connection [s].
-        ipv4_prefix_bits: How much of their addresses IPv4 connections to one client have in common. Ours, as
-            the next two.
-        ipv6_prefix_bits: The same of IPv6 addresses; a subscriber has a /64 at least.
-        ports_per_client: Of each address, where NAT gives each subscriber a block of so many ports; 0: all.
-        falls_apart: Whether connections that cannot share a bucket are clients of their own
+        n_candidates: Number of candidate bucket sizes that are compared, omega.
+        reduction_ratio: Ratio of the rate limit to the mean throughput before the losses, below which the
+            fall is abrupt, theta.
+        convergence_min_rtts: Time that the estimate must be stable, epsilon [min-RTTs].
+        tolerance_ratio: Maximum relative change of the rate in a stable estimate. The paper has no tolerance;
+            its authors' code has one because it computes in coarse units.
+        excess_buckets: A limit was lifted if a bucket of this many times the estimated size could not have
+            let through what was delivered. Added.
+        excess_buckets_anew: The same for a transfer that was not itself found limited. Added.
+        excess_rates: That bucket is refilled at this many times the estimated rate, at least. Added.
+        probe_every_rounds: Time that a flow is bounded by the rate limit before it probes, eta [sRTTs].
+        probe_rounds: Duration of a probe [sRTTs].
+        probe_gain_ratio: Fraction above the rate limit that it may send then, gamma.
+        margin_ratio: Bound of the pacing rate, as a fraction of the rate limit, as in the authors' code.
+        floor_pkts: Minimum bound of a window [packets]. Added.
+        pace_cubic: Pace CUBIC at the limit, in addition to bounding its window. Added.
+        observe: Only detect limits, without bounding flows.
+        kept_s: Time that a limited client is remembered without a connection [s].
+        ipv4_prefix_bits: Length of the address prefix that IPv4 connections of one client share. Added, like
+        the
+            next two.
+        ipv6_prefix_bits: The same for IPv6 addresses; a subscriber has at least a /64.
+        ports_per_client: Number of ports per client, where NAT gives each subscriber a block of ports; 0:
+            all.
+        falls_apart: Treat connections that cannot share a bucket as separate clients
             (native/ccp-rtcp/src/core/member.h).
 
     Raises:
@@ -132,16 +134,18 @@ class Options:
     falls_apart: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Check the bounds."""
         for name, (least, most) in RANGES.items():
             value = getattr(self, name)
             if not least <= value <= most:
                 bound = f"at least {least:g} and at most {most:g}"
-                raise ParamError("param.out_of_range", f"{name} cannot be {value}", name, fix=f"give {bound}")
+                raise ParamError(
+                    "param.out_of_range", f"{name} cannot be {value}", name, fix=f"choose {bound}"
+                )
 
     @functools.cached_property
     def exact(self) -> Exact:
-        """The same as integers."""
+        """The parameters in the detector's units, as integers."""
         return Exact(*map(self._exact, Exact._fields))
 
     def _exact(self, name: str) -> int:
@@ -152,5 +156,5 @@ class Options:
         return int(getattr(self, name))
 
     def to_bytes(self) -> bytes:
-        """Return them as the programs in the kernel have them."""
+        """Return them as a `struct rtcp_options`."""
         return _C.pack(*self.exact)

@@ -1,4 +1,4 @@
-"""Which remote ends are one client, and share its limit.
+"""Remote ends of connections that count as one client and share its limit.
 
     Remote.from_bytes(octets).name     # 2001:db8::/64
 
@@ -14,19 +14,19 @@ from typing import Final, NamedTuple
 LAST_PORT: Final = 65_535
 ADDRESS_BITS: Final = 128
 MAPPED_BITS: Final = 96
-"""Of an IPv6 address that stand before an IPv4 one."""
+"""Prefix of an IPv4-mapped IPv6 address."""
 
 _C = struct.Struct("=16sHHB3x")
 
 
 class Remote(NamedTuple):
-    """Ends of connections that are one client's: `struct rtcp_remote` of native/ccp-rtcp.
+    """The remote ends that are one client: `struct rtcp_remote` of native/ccp-rtcp.
 
     Attributes:
-        address: 16 bytes, IPv4 mapped, zero beyond the prefix.
-        first_port: First of its ports.
-        last_port: Last of them.
-        prefix_bits: Of the IPv6 address, mapped or not, that count.
+        address: 16 bytes, IPv4-mapped if IPv4, zero beyond the prefix.
+        first_port: First port.
+        last_port: Last port.
+        prefix_bits: Length of the prefix, in bits of the 16-byte address.
     """
 
     address: bytes
@@ -36,12 +36,12 @@ class Remote(NamedTuple):
 
     @classmethod
     def from_bytes(cls, octets: bytes) -> Remote:
-        """Return it from the octets of `struct rtcp_remote`."""
+        """Parse a `struct rtcp_remote`."""
         return cls(*_C.unpack(octets))
 
     @classmethod
     def named(cls, name: str) -> Remote:
-        """Return the one with a name."""
+        """Parse a name."""
         if name.startswith("["):
             text, _, ports = name[1:].partition("]:")
         else:
@@ -52,12 +52,12 @@ class Remote(NamedTuple):
         return cls(packed(network.network_address), int(first), int(last or first), bits)
 
     def to_bytes(self) -> bytes:
-        """Return it as the octets of `struct rtcp_remote`."""
+        """Return it as a `struct rtcp_remote`."""
         return _C.pack(*self)
 
     @property
     def name(self) -> str:
-        """Address or prefix, and port or range of ports if that is not all of them."""
+        """Address or prefix, with the port or range of ports unless it is all of them."""
         address = ipaddress.IPv6Address(self.address)
         mapped = address.ipv4_mapped
         bits = self.prefix_bits if mapped is None else self.prefix_bits - MAPPED_BITS
@@ -70,12 +70,12 @@ class Remote(NamedTuple):
         return f"{text}:{ports}" if mapped is not None else f"[{text}]:{ports}"
 
     def is_at(self, address: str) -> bool:
-        """Return whether ports of an address belong to it."""
+        """Return whether it includes ports of an address."""
         unlike = int.from_bytes(packed(address)) ^ int.from_bytes(self.address)
         return unlike >> (ADDRESS_BITS - self.prefix_bits) == 0
 
 
 def packed(address: str | ipaddress.IPv4Address | ipaddress.IPv6Address) -> bytes:
-    """Return the 16 bytes of an address, IPv4 mapped."""
+    """Return the 16 bytes of an address, IPv4-mapped if IPv4."""
     found = ipaddress.ip_address(address)
     return found.packed if found.version == 6 else b"\0" * 10 + b"\xff\xff" + found.packed

@@ -1,14 +1,14 @@
-"""The running plane: it joins algorithms to a datapath.
+"""The agent: it runs algorithms on the flows of a datapath.
 
-Purpose: the event loop (`ccplane.agent.plane.Plane`), the choice of an algorithm for a flow
+Purpose: the agent loop (`ccplane.agent.plane.Plane`), the choice of an algorithm for each flow
 (`ccplane.agent.rules`), changes while flows run (`ccplane.agent.changes`, `ccplane.agent.reload`,
 `ccplane.agent.control`), and the command line `ccp` (`ccplane.agent.cli`).
 
 May import: `ccp_algs`, `ccplane.datapath`, `telemetry`, `broker`, `ccplane.base`. Never `experiments`;
 commands of other packages reach `ccp` through the entry-point group `ccplane.commands`.
 
-Entry points: `ccplane.agent.serve.serve()` runs algorithms on the kernel datapath until it is told to stop;
-`ccplane.agent.plane.Plane` is the same loop on any datapath; `ccplane.agent.Client` asks and changes a
+Entry points: `ccplane.agent.serve.serve()` runs algorithms on the kernel datapath until it is stopped;
+`ccplane.agent.plane.Plane` is the same loop for any datapath; `ccplane.agent.Client` inspects and changes a
 running agent.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["Client"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the client when it is first asked for: the agent itself needs none."""
+    """Import the client on first use; the agent itself does not need it."""
     if name == "Client":
         from ccplane.agent.client import Client
 

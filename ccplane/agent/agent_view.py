@@ -1,4 +1,4 @@
-"""A datapath that only its agent can see, as the agent tells of it: for `ccp flows` and `ccp top`."""
+"""A view of a datapath that only its agent can observe, for `ccp flows` and `ccp top`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ccplane.datapath import ebpf
 from ccplane.datapath.protocol import LAW_PROGRAM, DatapathView
 
 ANSWER_S: Final = 2.0
-"""How long the agent has to answer [s]."""
+"""Timeout for the agent's answer [s]."""
 
 _INFO: Final = (
     "flow_id",
@@ -29,28 +29,22 @@ _INFO: Final = (
 
 
 class AgentView:
-    """Asks for all flows at once, and tells of them until they are asked for again."""
+    """Asks the agent for all flows, and returns their totals from the same answer."""
 
     def __init__(
         self, rows: Callable[[], Sequence[Mapping[str, Any]]], handles: Callable[[], Mapping[str, int]]
     ):
-        """Take what is asked.
-
-        Args:
-            rows: Flows, as `ask.Flows` has them.
-            handles: Handles of programs by `ALGORITHM/PROGRAM`.
-        """
         self._ask = rows
         self._handles = handles
         self._rows: Sequence[Mapping[str, Any]] = ()
 
     def flows(self) -> Sequence[FlowInfo]:
-        """Return all flows of now."""
+        """Ask for the current flows."""
         self._rows = self._ask()
         return [FlowInfo(**{name: row[name] for name in _INFO}, init_cwnd_bytes=0) for row in self._rows]
 
     def all_stats(self) -> Sequence[FlowStats]:
-        """Return the totals of the same flows."""
+        """Return the totals of the flows from the last call of `flows`."""
         handles = self._handles()
         return [
             FlowStats(
@@ -66,15 +60,15 @@ class AgentView:
         ]
 
     def counters(self) -> dict[str, int]:
-        """Return nothing: what datapaths had no room for, they do not tell."""
+        """Return nothing: these datapaths do not report counters."""
         return {}
 
 
 def view_of(place: str) -> DatapathView:
-    """Return a view of a datapath: of a directory of pins, or as the agent of a socket tells of it.
+    """Return a view of a datapath: of a pin directory, or through the agent that listens on a socket.
 
     Raises:
-        LoadError: If nothing is loaded there, or it may not be read.
+        LoadError: If nothing is loaded there, or permission is denied.
     """
     if not runfile.is_socket(place):
         return ebpf.observe(place)

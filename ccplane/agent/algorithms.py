@@ -1,4 +1,4 @@
-"""From what a user names to a running algorithm: found, named, compiled; nothing here touches a datapath."""
+"""Finds, names and compiles the algorithms that a user names. Nothing here touches a datapath."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ from ccplane.datapath.protocol import Compile, Program
 P = TypeVar("P", bound=Program)
 
 CHECK_S: Final = 10.0
-"""How long the callbacks may take for the reports of a check [s]; it is some milliseconds."""
+"""Time limit for the reports of a check [s]; usually they take a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An algorithm that is ready to run.
+    """An algorithm, ready to run.
 
     Attributes:
         algorithm: Its class.
-        name: Name by which rules, parameters and messages know it.
+        name: Its name in rules, parameters and messages.
         programs: Its compiled fold programs by name.
-        initial: The program of a flow whose `on_create` chooses none; None leaves the flow to the fallback
-            law.
-        cc_name: Congestion-control name of its own, empty for none.
+        initial: The program of a flow whose `on_create` sets none; None leaves the flow to the fallback.
+        cc_name: The algorithm's congestion-control name; empty if it has none.
     """
 
     algorithm: AnyAlgorithm
@@ -47,11 +46,11 @@ class Running:
 
     @property
     def needs_ecn(self) -> bool:
-        """Whether connections shall ask for ECN."""
+        """Whether connections request ECN."""
         return self.algorithm.needs_ecn
 
     def called(self, cc_name: str) -> Running:
-        """Return it with this congestion-control name."""
+        """Return a copy with this congestion-control name."""
         return replace(self, cc_name=cc_name)
 
 
@@ -62,7 +61,7 @@ def find(name: str) -> AnyAlgorithm:
         name: A registered name, a `.py` file, `FILE.py:Class` or `module:Class`.
 
     Raises:
-        UsageError: If there is none; with the line if its module does not import.
+        UsageError: If it does not exist, or its module cannot be imported; then with the line.
     """
     try:
         return registry.get(name)
@@ -74,11 +73,11 @@ def find(name: str) -> AnyAlgorithm:
 
 
 Find = Callable[[str], AnyAlgorithm]
-"""Returns the class of what a user names; raises what `find` raises."""
+"""Returns an algorithm's class by name; same errors as `find`."""
 
 
 def _line_of(cause: BaseException, where: str) -> str:
-    """Return `FILE:LINE` of the algorithm's line at which an import failed, else `where`."""
+    """Return `FILE:LINE` of the algorithm's line where an import failed, else `where`."""
     if isinstance(cause, SyntaxError) and cause.filename is not None:
         return f"{shown(cause.filename)}:{cause.lineno}"
     frames = [
@@ -92,7 +91,7 @@ def _line_of(cause: BaseException, where: str) -> str:
 
 
 def name_of(algorithm: AnyAlgorithm, asked: str) -> str:
-    """Return the name of an algorithm: the registered one, else that of its file, else that of its class."""
+    """Return an algorithm's name: its registered name, else the name of its file, else of its class."""
     if algorithm.name:
         return algorithm.name
     target = asked.partition(":")[0]
@@ -101,19 +100,12 @@ def name_of(algorithm: AnyAlgorithm, asked: str) -> str:
 
 
 def compile_programs(algorithm: AnyAlgorithm, compile_program: Compile[P]) -> dict[str, P]:
-    """Compile all fold programs of an algorithm.
-
-    Args:
-        algorithm: The class.
-        compile_program: The compiler.
-
-    Returns:
-        Programs by name, the first of a flow first.
+    """Compile all fold programs of an algorithm; return programs by name, the initial program first.
 
     Raises:
-        UsageError: If there is none, or one is no program.
-        LangError: If one does not compile.
-        Several: If more than one do not.
+        UsageError: If the algorithm has no program, or one is not a program.
+        LangError: If a program does not compile.
+        Several: If several programs do not compile.
     """
     texts = programs_of(algorithm)
     problems = Collector()
@@ -127,14 +119,10 @@ def compile_programs(algorithm: AnyAlgorithm, compile_program: Compile[P]) -> di
 
 
 def check_contract(algorithm: AnyAlgorithm, limit_s: float = CHECK_S) -> None:
-    """Try the callbacks of an algorithm on flows that do not exist, see `ccp_algs.check`.
-
-    Args:
-        algorithm: The class.
-        limit_s: How long it may take [s].
+    """Run the callbacks of an algorithm on simulated flows, see `ccp_algs.check`.
 
     Raises:
-        UsageError: What is wrong, with file, line and reason.
+        UsageError: `algorithm.check_failed`, with file, line and reason.
     """
     try:
         file = inspect.getsourcefile(algorithm) or ""
@@ -147,7 +135,7 @@ def check_contract(algorithm: AnyAlgorithm, limit_s: float = CHECK_S) -> None:
             f"{algorithm.__name__} breaks the contract of its callbacks",
             where=where,
             why=why,
-            fix="repair the line: a running flow would go to the fallback law here",
+            fix="fix this line; here a live flow would go to the fallback",
         )
 
     try:
@@ -156,15 +144,15 @@ def check_contract(algorithm: AnyAlgorithm, limit_s: float = CHECK_S) -> None:
     except TooSlow:
         raise UsageError(
             "algorithm.check_failed",
-            f"{algorithm.__name__} is not done with some reports after {limit_s:g} s",
+            f"the callbacks of {algorithm.__name__} did not finish within {limit_s:g} s",
             where=shown(file),
-            why="a loop without end in a callback, or far too much work",
-            fix="repair it: a running flow would go to the fallback law here",
+            why="a callback has an endless loop, or does too much work per report",
+            fix="make the callback faster; a live flow would go to the fallback",
         ) from None
 
 
 def _origin(algorithm: AnyAlgorithm, name: str, text: str) -> Origin:
-    """Return where a program's text stands: in the file, or in what a FoldProgram class emits."""
+    """Return where a program's text is: in the file, or in the output of a FoldProgram class."""
     declared = algorithm.program
     program = declared.get(name) if isinstance(declared, Mapping) else declared
     if isinstance(program, type):
@@ -178,16 +166,16 @@ def prepare(
     """Find and compile all algorithms of a run.
 
     Args:
-        asked: What the user named, as in `find`, or classes.
+        asked: Classes, or names as for `find`.
         compile_program: The compiler.
-        finds: Finds what is named.
+        finds: Finds an algorithm by name.
 
     Returns:
-        The algorithms in the same order; congestion-control names are given later, see `ccplane.agent.names`.
+        The algorithms in the same order, without congestion-control names (see `ccplane.agent.names`).
 
     Raises:
-        CcpError: The problem, if there is one.
-        Several: All problems, if there are more.
+        CcpError: The only problem.
+        Several: All problems, if there are at least two.
     """
     problems = Collector()
     found: list[Running] = []

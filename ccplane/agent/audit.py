@@ -1,4 +1,4 @@
-"""An append-only log of who changed the agent: one line of JSON a change, with its outcome.
+"""The audit log, append-only: one line of JSON for each change of the agent, with its author and outcome.
 
 {"t": "2026-11-24T10:48:03.518204+00:00", "who": {"uid": 0, "pid": 4711}, "what": "reload",
 "about": {"algorithm": "mine"}, "sha256": {"mine": "9ae2..."}, "outcome": "done"}
@@ -35,14 +35,14 @@ log = logging.getLogger("ccplane.agent")
 Who = dict[str, Any]
 
 Note = Callable[[Future[Any]], None]
-"""Writes down what became of a request. It waits for the disk: not for the agent's thread."""
+"""Records the outcome of a request. It waits for the disk, so it must not run on the agent's thread."""
 
 
 class AuditLog:
-    """A file that lines are added to. A full disk stops nothing, and is told in the log at once."""
+    """An append-only file. Write errors, such as a full disk, are logged; the agent keeps running."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, which only its owner may read.
+        """Open the file; only its owner can read it.
 
         Raises:
             LoadError: `audit.cannot_open`.
@@ -58,11 +58,11 @@ class AuditLog:
                 "the audit log cannot be opened",
                 str(path),
                 error.strerror or str(error),
-                "make its folder, or choose another file with --audit",
+                "create its folder, or choose another file with --audit",
             ) from None
 
     def add(self, who: Who, what: str, about: dict[str, Any], outcome: str, **more: Any) -> None:
-        """Add a line, and have it on the disk when this returns; may be called from any thread."""
+        """Write a line to the disk before returning. Thread-safe."""
         line = {"t": datetime.now(UTC).isoformat(), "who": who, "what": what, "about": about, **more}
         text = json.dumps({**line, "outcome": outcome}) + "\n"
         with self._lock:
@@ -72,7 +72,7 @@ class AuditLog:
                 self._failing = False
             except OSError as error:
                 if not self._failing:
-                    log.error("the audit log %s cannot be written: %s: %s", self._path, error.strerror, text)
+                    log.error("cannot write to the audit log %s: %s: %s", self._path, error.strerror, text)
                 self._failing = True
 
     def close(self) -> None:
@@ -81,21 +81,20 @@ class AuditLog:
 
 
 class Audit:
-    """Writes down what changes an agent, with what became of it: requests, and files that were saved."""
+    """Records changes of an agent and their outcomes: requests, saved files, and trials."""
 
     def __init__(self, audit_log: AuditLog, plane: Plane) -> None:
-        """Take the log, and the agent whose versions are told."""
         self._log = audit_log
         self._plane = plane
 
     def saved(self, algorithm: str, error: CcpError | None) -> None:
-        """Write down that the file of an algorithm was saved, and was taken or refused."""
+        """Record that the file of an algorithm was saved, and whether the new version was accepted."""
         about = {"algorithm": algorithm}
         ended = "done" if error is None else error.slug
         self._log.add({"file": True}, "reload", about, ended, sha256=self._versions())
 
     def tried(self, event: Event) -> None:
-        """Write down how the trial of a new version ended."""
+        """Record how the trial of a new version ended."""
         about = {"algorithm": event.algorithm, "why": event.detail["why"]}
         self._log.add({"trial": True}, event.kind, about, "done", sha256=self._versions())
 
@@ -103,11 +102,11 @@ class Audit:
         return {name: host.version.sha256 for name, host in list(self._plane.hosts.items())}
 
     def of(self, what: ask.Ask, frame: zmq.Frame) -> Note | None:
-        """Return what writes down the outcome of a request; None if it changes nothing.
+        """Return a function that records the outcome of a request; None if the request changes nothing.
 
         Args:
             what: The request.
-            frame: What it came in: says who asked.
+            frame: The frame of the request; it identifies the sender.
         """
         if what.changes == "nothing" or (isinstance(what, ask.Load) and what.check):
             return None
@@ -133,7 +132,7 @@ _PEER: Final = struct.Struct("3i")  # struct ucred
 
 
 def peer_of(frame: zmq.Frame) -> Who:
-    """Return who sent a frame: uid and process over a Unix socket, the public key over CURVE."""
+    """Return the sender of a frame: user and process on a Unix socket, the public key on TCP."""
     try:
         return {"key": frame.get("User-Id")}
     except zmq.ZMQError:
@@ -142,5 +141,5 @@ def peer_of(frame: zmq.Frame) -> Who:
         with socket.socket(fileno=os.dup(int(frame.get(zmq.SRCFD)))) as peer:
             pid, uid, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     except (OSError, zmq.ZMQError):
-        return {"uid": None, "pid": None}  # it hung up
+        return {"uid": None, "pid": None}  # the client has disconnected
     return {"uid": uid, "pid": pid}

@@ -1,4 +1,4 @@
-"""Errors of algorithms as errors of ours: with the line of the algorithm at which they passed."""
+"""Turns exceptions of algorithms into ccplane's errors, with the line of the algorithm that raised them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ccplane.agent.locate import shown
 from ccplane.base.errors import CcpError, Several, UsageError
 
 Problem = Callable[[str, str, str], UsageError]
-"""Makes an error from file, where and why."""
+"""Creates an error from file, where and why."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """The agent is to end now, whatever the algorithm is doing."""
+    """Stops the agent immediately, even while an algorithm's code runs."""
 
 
 def is_from_outside(error: BaseException) -> bool:
-    """Return whether an exception that left an algorithm's code is not the algorithm's own, and has to go on.
+    """Return whether an exception raised in an algorithm's code has another origin and must propagate.
 
-    `sys.exit()`, `KeyboardInterrupt` and panics of native modules are the algorithm's own; Ctrl-C is not.
-    Where Python handles SIGINT itself, as in a simulation, Ctrl-C and the algorithm's `KeyboardInterrupt`
-    look the same, and both end the run.
+    `sys.exit()`, `KeyboardInterrupt` and panics of native modules count as the algorithm's; Ctrl-C does not.
+    Where Python itself handles SIGINT, as in a simulation, Ctrl-C and the algorithm's `KeyboardInterrupt`
+    cannot be told apart, and both end the run.
     """
     if isinstance(error, Interrupted | TooSlow | GeneratorExit):
         return True
@@ -38,7 +38,7 @@ def is_from_outside(error: BaseException) -> bool:
 
 
 def text_of(error: BaseException) -> str:
-    """Return `TYPE: MESSAGE` of an exception; only its type if making the message raises."""
+    """Return `TYPE: MESSAGE` of an exception; only its type if `str()` of the exception raises."""
     try:
         return f"{type(error).__name__}: {error}".removesuffix(": ")
     except BaseException as another:
@@ -49,7 +49,7 @@ def text_of(error: BaseException) -> str:
 
 @contextmanager
 def blamed(file: str, problem: Problem) -> Iterator[None]:
-    """Turn whatever an algorithm's code raises into one error with file, line and reason."""
+    """Turn an exception of an algorithm's code into an error with file, line and reason."""
     try:
         yield
     except Several:
@@ -64,11 +64,11 @@ def blamed(file: str, problem: Problem) -> Iterator[None]:
 
 
 def place_of(error: BaseException, file: str) -> str:
-    """Return `FILE:LINE` of the innermost line of an algorithm at which an exception passed; empty if none.
+    """Return `FILE:LINE` of the innermost frame in an algorithm's code; empty if there is none.
 
     Args:
-        error: What was raised.
-        file: The algorithm's file; lines of modules beside it count as well.
+        error: The exception.
+        file: The algorithm's file; modules imported from its directory also count.
     """
     while isinstance(error, CcpError) and error.__cause__ is not None:
         error = error.__cause__

@@ -1,8 +1,7 @@
-"""Long work on the agent's thread, with a breath now and then.
+"""Keepalives during long work on the agent's thread.
 
-While the thread is at work, nobody else tells the datapath that the agent lives: after 200 ms of silence all
-flows would go to the fallback law. And a thread with real-time priority that never waits loses it, see
-`ccplane.agent.priority.LIMIT_US`.
+Without them, the datapath would see 200 ms without a heartbeat and move all flows to the fallback. A thread
+with real-time priority that never waits also loses its priority, see `ccplane.agent.priority.LIMIT_US`.
 """
 
 from __future__ import annotations
@@ -14,33 +13,32 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 CALLBACKS_A_BREATH: Final = 64
-"""Callbacks of algorithms after which a breath is due: one that takes 3 ms is still no silence."""
+"""Callbacks of algorithms between two keepalives: at 3 ms per callback, the heartbeat is still in time."""
 
 PAUSE_S: Final = 1e-6
-"""How long a breath waits [s]: any wait will do."""
+"""Wait in each keepalive [s]; any wait is sufficient."""
 
 
 class Breath:
-    """Tells the datapath that the agent lives, in the middle of long work.
+    """Refreshes the heartbeat during long work.
 
     Attributes:
-        also: Called with each breath, too.
+        also: Functions called with each keepalive.
     """
 
     def __init__(self, heartbeat: Callable[[], None]) -> None:
-        """Take what tells the datapath."""
         self._heartbeat = heartbeat
         self.also: list[Callable[[], None]] = []
 
     def draw(self) -> None:
-        """Refresh the heartbeat, and wait for a moment."""
+        """Refresh the heartbeat, and wait briefly."""
         self._heartbeat()
         for tell in self.also:
             tell()
         time.sleep(PAUSE_S)
 
     def between(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield items, each of which costs about one callback, with a breath now and then."""
+        """Yield items, each costing about one callback, with a keepalive every `CALLBACKS_A_BREATH` items."""
         for count, item in enumerate(items, start=1):
             yield item
             if count % CALLBACKS_A_BREATH == 0:

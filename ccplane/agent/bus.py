@@ -1,4 +1,4 @@
-"""What the agent tells the telemetry bus: that it is there, what was set, what happened to algorithms."""
+"""Messages that the agent publishes on the telemetry bus: its status, parameter changes, algorithm events."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ccplane.agent.plane import Plane
 
 NOT_TOLD: Final = frozenset({"flow:created", "flow:closed", "telemetry:lost"})
-"""Events that stay here: a busy host has thousands of them a second."""
+"""Events that are not published: a busy host has thousands per second."""
 
 _TEXT: Final = 2000
 _MAX: Final = (1 << 53) - 1
 
 
 def status_of(plane: Plane, host: str) -> AgentStatus:
-    """Return what the agent says of itself when it is born."""
+    """Return the status message that the agent publishes when it starts."""
     return AgentStatus(
         status="online",
         role="agent",
@@ -32,13 +32,13 @@ def status_of(plane: Plane, host: str) -> AgentStatus:
 
 
 def tell(inbox: Inbox, event: Event) -> None:
-    """Publish an event, if it is one for others."""
+    """Publish an event, unless it is in `NOT_TOLD`."""
     if event.kind not in NOT_TOLD:
         inbox.publish(body_of(event))
 
 
 def body_of(event: Event) -> Body:
-    """Return an event as a message of the bus."""
+    """Return an event as a message for the bus."""
     flow = None if event.flow is None else flow_id(event.flow)
     algorithm = event.algorithm or "-"
     if event.kind == "param:set":
@@ -53,7 +53,7 @@ def body_of(event: Event) -> Body:
 
 
 def flow_id(info: FlowInfo) -> FlowId:
-    """Return how messages name a flow."""
+    """Return the identification of a flow in messages."""
     return FlowId(src=info.src_addr, src_port=info.src_port, dst=info.dst_addr, dst_port=info.dst_port)
 
 

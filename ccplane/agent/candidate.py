@@ -1,8 +1,7 @@
-"""Candidates: an edited algorithm, imported beside the one that runs, compiled and checked.
+"""Candidates: an edited algorithm, imported alongside the running version, compiled and checked.
 
-Nothing here touches a flow, so it is done in another thread than the event loop's. The candidate is a module
-of a package of its own, and so are the modules that it imports from its directory: as long as it has not been
-taken over, nobody else can see them.
+Nothing here touches a flow, so it runs outside the agent's thread. A candidate and the modules that it
+imports from its directory are in a separate package, invisible to other code until the candidate takes over.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from ccplane.base.names import close_names
 from ccplane.datapath.protocol import Compile, Program
 
 PREFIX: Final = "ccp_algs_live_"
-"""What the names of packages of candidates begin with."""
+"""Prefix of the names of candidates' packages."""
 
 _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An algorithm that is fit to run.
+    """An algorithm that passed all checks.
 
     Attributes:
         algorithm: Its class.
         name: The name that it gives itself.
-        programs: Its compiled fold programs by name, the first of a flow first.
-        version: What it was made of.
+        programs: Its compiled fold programs by name, the initial program first.
+        version: Its source.
     """
 
     algorithm: AnyAlgorithm
@@ -47,24 +46,19 @@ class Candidate:
     version: Version
 
     def drop(self) -> None:
-        """Forget the module, because the candidate is not taken over."""
+        """Unload the module of a rejected candidate."""
         drop_module(self.algorithm)
 
 
 def drop_module(algorithm: AnyAlgorithm) -> None:
-    """Forget the module of a version that runs no longer, and those beside it."""
+    """Unload the module of an unused version, and the modules imported from its directory."""
     package = beside.package_of(algorithm)
     if package is not None:
         package.drop()
 
 
 def package_for(source: Source, read: beside.Read = beside.read_text) -> beside.Package:
-    """Return a new package to import a candidate into.
-
-    Args:
-        source: Its text.
-        read: Reads modules beside its file.
-    """
+    """Return a new package to import a candidate into."""
     return beside.Package(f"{PREFIX}{next(_numbers)}", source.file, read)
 
 
@@ -74,20 +68,17 @@ def prepare(
     wanted: str = "",
     package: beside.Package | None = None,
 ) -> Candidate:
-    """Import, compile and check an algorithm.
+    """Import, compile and check an algorithm; its programs are not yet installed.
 
     Args:
-        source: Its text.
+        source: Its source.
         compile_program: The compiler.
-        wanted: Name of the class; else the only one there is.
-        package: Where to import it to; None for one that reads files as we may.
-
-    Returns:
-        The candidate; its programs are not yet installed.
+        wanted: Name of the class; may be empty if there is only one.
+        package: Package to import it into; None creates one that reads files with this process's permissions.
 
     Raises:
-        CcpError: What is wrong with it, with file and line.
-        Several: Everything that is wrong with it, if there is more.
+        CcpError: The only problem, with file and line.
+        Several: All problems, if there are at least two.
     """
     if package is None:
         package = package_for(source)
@@ -105,12 +96,7 @@ def prepare(
 
 
 def again(past: Past, name: str, compile_program: Compile[Program]) -> Candidate:
-    """Import a version that ran before, as it was then.
-
-    Args:
-        past: The version.
-        name: Of the algorithm.
-        compile_program: The compiler.
+    """Import an earlier version of an algorithm from its stored source.
 
     Raises:
         CcpError: What is wrong with it now.
@@ -137,14 +123,14 @@ def _choose(module: ModuleType, source: Source, wanted: str) -> AnyAlgorithm:
         )
     raise UsageError(
         "reload.which_class",
-        f"{shown(source.file)} defines {len(own)} algorithms" + (f", but no {wanted}" if wanted else ""),
+        f"{shown(source.file)} defines {len(own)} algorithms" + (f", but not {wanted}" if wanted else ""),
         where=shown(source.file),
         fix=close_names(wanted, own, "algorithm"),
     )
 
 
 def check_takeover(old: AnyAlgorithm, candidate: Candidate) -> None:
-    """Check that a candidate can take over from the class that runs, on a flow that does not exist.
+    """Check on a simulated flow that a candidate can take over from the running class.
 
     Raises:
         CcpError: Why it cannot, with file and line.
@@ -154,10 +140,10 @@ def check_takeover(old: AnyAlgorithm, candidate: Candidate) -> None:
     if vectorised != issubclass(old, VectorAlgorithm):
         raise UsageError(
             "reload.other_kind",
-            f"{new.__name__} is {'vectorised' if vectorised else 'not vectorised any more'}",
+            f"{new.__name__} {'is now vectorised' if vectorised else 'is now per-flow, not vectorised'}",
             where=shown(file),
-            why="instances of one kind cannot take over from the other",
-            fix="load it under another name, and switch the flows over",
+            why="a vectorised algorithm cannot take over flows from a per-flow algorithm, nor the reverse",
+            fix="load it under another name, and move the flows with `ccp switch`",
         )
     with blamed(file, cannot_take_over):
         check_reload(old, new)
@@ -169,7 +155,7 @@ def _import_failed(file: str, where: str, why: str) -> UsageError:
         f"{shown(file)} cannot be imported",
         where=where,
         why=why,
-        fix="repair the line; what ran before goes on",
+        fix="fix this line; the previous version keeps running",
     )
 
 
@@ -179,16 +165,16 @@ def _check_failed(file: str, where: str, why: str) -> UsageError:
         f"{shown(file)} breaks the contract of its callbacks",
         where=where,
         why=why,
-        fix="repair the line; what ran before goes on. `ccp check` tries the callbacks, too",
+        fix="fix this line; the previous version keeps running. `ccp check` runs the same check",
     )
 
 
 def cannot_take_over(file: str, where: str, why: str) -> UsageError:
-    """Return the error of a version that cannot continue what the version before began."""
+    """Return the error of a version that cannot continue the previous version's flows."""
     return UsageError(
         "reload.cannot_take_over",
-        f"{shown(file)} cannot take over from the version that runs",
+        f"{shown(file)} cannot take over from the running version",
         where=where,
         why=why,
-        fix="repair on_reload, or what it carries over; the version before goes on",
+        fix="fix on_reload, or the state that it carries over; the previous version keeps running",
     )

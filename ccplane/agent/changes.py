@@ -1,7 +1,7 @@
 """Changes while flows run: parameters, fold programs, versions of algorithms, other algorithms.
 
-All of it runs on the agent's thread, between two batches. Each change is made as a whole or not at all, and
-told as an event.
+Runs on the agent's thread, between two batches. Each change is made completely or not at all, and emits an
+event.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Reloaded:
 
     Attributes:
         algorithm: Name of the algorithm.
-        old_sha256: Hash of the source before; empty if it is not known.
-        new_sha256: Hash of the source now.
-        flows: How many flows went over.
-        programs: What became of each fold program: `kept`, `replaced`, `new` or `removed`.
-        notes: What does not take effect at once.
-        took_us: How long the agent's thread was busy with it [us].
+        old_sha256: Hash of the previous source; empty if unknown.
+        new_sha256: Hash of the new source.
+        flows: Number of flows that switched to the new version.
+        programs: Outcome for each fold program: `kept`, `replaced`, `new` or `removed`.
+        notes: Changes that do not take effect immediately.
+        took_us: Time that the agent's thread was busy [us].
     """
 
     algorithm: str
@@ -59,10 +59,9 @@ class Reloaded:
 
 
 class Changes:
-    """The changes of one plane."""
+    """The changes of one agent loop."""
 
     def __init__(self, plane: Plane) -> None:
-        """Take the plane whose flows and algorithms are changed."""
         self._plane = plane
         self._settings: dict[tuple[str, str, str], tuple[Rule, object]] = {}
         self._set = Settings()
@@ -70,7 +69,7 @@ class Changes:
     # Parameters
 
     def tell_params(self) -> None:
-        """Tell algorithms of parameters that were set since this was last called, by whomever."""
+        """Notify algorithms of all parameters that were set since the last call."""
         if not self._set:
             return
         plane = self._plane
@@ -100,26 +99,23 @@ class Changes:
             host.tell_params(lives, theirs, plane, plane.breath)
 
     def _live_of(self, instance: object) -> Live | None:
-        """Return the flow that an instance steers alone."""
+        """Return the flow of an instance that has only one flow."""
         flow = getattr(instance, "flow", None)
         live = self._plane.flows.get(flow.info.flow_id) if isinstance(flow, FlowControl) else None
         return live if live is not None and live.instance is instance and not live.failed else None
 
     def set_params(self, values: Mapping[str, object], which: Which) -> int:
-        """Set parameters.
+        """Set parameters; return the number of running flows affected.
 
         Args:
-            values: Value, or text that spells it, by `PARAMETER` or `ALGORITHM.PARAMETER`.
-            which: For which flows. Without `flow_id` it holds for flows to come, too.
-
-        Returns:
-            How many running flows it reached.
+            values: Values (or their text) by `PARAMETER` or `ALGORITHM.PARAMETER`.
+            which: The flows. Without `flow_id`, the values also apply to future flows.
 
         Raises:
-            ParamError: If no running algorithm has it, it refuses the value, or the flow is one of many of a
-                vectorised algorithm. Nothing has changed then.
-            FlowGone: If there is no such flow.
-            UsageError: What is wrong with algorithm or rule.
+            ParamError: If no running algorithm has the parameter, it does not accept the value, or a single
+                flow of a vectorised algorithm is selected. Nothing has changed then.
+            FlowGone: If the flow does not exist.
+            UsageError: If the algorithm or the rule is not valid.
         """
         hosts = {host.name: host for host in self._hosts(which)}
         lives = self.flows(which)
@@ -176,31 +172,31 @@ class Changes:
                 self._plane.hosts[one.algorithm].settle = self.settle
 
     def settle(self, live: Live) -> None:
-        """Give a new flow, after its instance was made, what was set by rules that it matches."""
-        assert live.instance is not None, "rules set nothing for flows that share an instance"
+        """Set on a new flow's instance the parameters of all rules that the flow matches."""
+        assert live.instance is not None, "rules cannot set parameters of a shared instance"
         for (_, algorithm, parameter), (rule, value) in self._settings.items():
             if algorithm == live.host.name and rule.matches(live.flow.info):
                 try:
                     set_params(live.instance, {parameter: value})
                 except CcpError as error:  # the algorithm was edited since
-                    log.warning("a parameter that was set by rule `%s` is not used: %s", rule.text, error)
+                    log.warning("ignored a parameter set with rule `%s`: %s", rule.text, error)
 
     # Programs
 
     def replace_program(self, algorithm: str, name: str, program: Program) -> int:
-        """Replace a fold program under the live flows that run it; registers start at their initial values.
+        """Replace a fold program of the live flows that run it; registers start at their initial values.
 
         Args:
             algorithm: A running algorithm.
-            name: Which of its programs; a new name adds one.
-            program: The compiled successor.
+            name: Name of the program; a new name adds a program.
+            program: The new program, compiled.
 
         Returns:
-            How many flows went over.
+            Number of flows that switched.
 
         Raises:
-            UsageError: If no such algorithm runs.
-            VerifierError: If the kernel refuses the successor; the flows keep the program that they run.
+            UsageError: If the algorithm does not run.
+            VerifierError: If the kernel refuses the new program; the flows keep their current program.
         """
         before, after = self.host(algorithm).programs.replace(name, program)
         moved = 0 if before is None else self._move(before, after)
@@ -214,26 +210,23 @@ class Changes:
     # Versions
 
     def reload(self, name: str, after: Successor, *, fresh: bool = False) -> Reloaded:
-        """Let a new version of an algorithm take over all its flows.
+        """Switch all flows of an algorithm to a new version.
 
         Args:
             name: A running algorithm.
             after: The new version, its programs installed.
-            fresh: Flows start afresh instead of going on where the version before was.
-
-        Returns:
-            What was done.
+            fresh: Whether flows start afresh instead of continuing from the previous version's state.
 
         Raises:
-            UsageError: If no such algorithm runs.
-            CcpError: What the new version raises; the version before goes on with all flows then.
+            UsageError: If the algorithm does not run.
+            CcpError: What the new version raises; the previous version then keeps all flows.
         """
         host = self.host(name)
         before, programs_before = host.version, {one.name: one for one in host.programs.all()}
         lives = [live for live in self._plane.flows.values() if live.host is host]
         notes = []
         if after.algorithm.needs_ecn != host.algorithm.needs_ecn:
-            notes.append("needs_ecn takes effect with the next start of the agent")
+            notes.append("the change of needs_ecn takes effect when the agent restarts")
         begun_ns = time.monotonic_ns()
         flows = swap.reload(host, lives, after, self._plane.breath, fresh=fresh)
         took_us = (time.monotonic_ns() - begun_ns) // 1000
@@ -265,7 +258,7 @@ class Changes:
     # Algorithms
 
     def add(self, running: Running, version: Version) -> None:
-        """Run one more algorithm; its congestion-control name is to be registered afterwards.
+        """Run another algorithm; the caller then registers its congestion-control name.
 
         Raises:
             UsageError: `algorithm.duplicate` or `name.duplicate`.
@@ -292,15 +285,15 @@ class Changes:
         )
 
     def add_beside(self, name: str, running: Running, version: Version) -> None:
-        """Run a new version of an algorithm beside it, with what was set for that; no flow gets it by itself.
+        """Run a new version alongside a running algorithm, with the same parameters and without flows.
 
         Args:
             name: The running algorithm.
-            running: The new version, under another name and no congestion-control name.
-            version: What it was made of.
+            running: The new version, under another name and without a congestion-control name.
+            version: The source of the new version.
 
         Raises:
-            CcpError: As `add`, or if the new version refuses what was set.
+            CcpError: As `add`, or if the new version does not accept the parameters.
         """
         with blamed(version.file, cannot_take_over):
             swap.carry_params(self.host(name).algorithm, running.algorithm)
@@ -311,12 +304,12 @@ class Changes:
                 self._plane.hosts[running.name].settle = self.settle
 
     def merge(self, name: str, into: str) -> int:
-        """Give all flows of an algorithm to another one, as if that had just found them, and end it.
+        """Move all flows of an algorithm to another, which starts them as new flows, and stop the first.
 
-        Where the other one raises, the flows go to the fallback law.
+        If the other algorithm raises, the flows go to the fallback.
 
         Returns:
-            How many flows it had.
+            Number of flows.
         """
         plane = self._plane
         which = Which(algorithm=name)
@@ -331,24 +324,21 @@ class Changes:
         return len(lives)
 
     def remove(self, name: str) -> None:
-        """Run an algorithm that has no flows no longer."""
+        """Stop an algorithm that has no flows."""
         self._plane.remove_host(name)
         self._settings = {key: setting for key, setting in self._settings.items() if key[1] != name}
 
     def switch(self, algorithm: str, which: Which) -> int:
-        """Give flows another running algorithm.
+        """Move flows to another running algorithm; return the number of running flows that moved.
 
         Args:
-            algorithm: The algorithm to be.
-            which: Which flows. All of them means those of plain `ccp` to come, too, and a rule holds for
-                those to come that it matches.
-
-        Returns:
-            How many running flows went over.
+            algorithm: The new algorithm.
+            which: The flows. "All flows" includes future `ccp` flows; a rule also applies to future flows
+                that match it.
 
         Raises:
-            UsageError: If no such algorithm runs, or the rule is wrong.
-            FlowGone: If there is no such flow.
+            UsageError: If the algorithm does not run, or the rule is not valid.
+            FlowGone: If the flow does not exist.
             CcpError: What the algorithm raises; nothing has changed then.
         """
         plane = self._plane
@@ -373,14 +363,14 @@ class Changes:
         return len(lives)
 
     def _farewell(self, live: Live, host: Host, instance: Any) -> None:
-        """Tell the algorithm before that the flow is no longer its own."""
+        """Notify the previous algorithm that it lost the flow."""
         flow_id = live.flow.info.flow_id
         try:
             host.give_away(flow_id, instance, self._plane.datapath.stats(flow_id))
         except BaseException as error:
             self._plane.log_failure(host, live, error, "on_close")
 
-    # What there is
+    # Queries
 
     def host(self, name: str) -> SingleHost | VectorHost:
         """Return a running algorithm.
@@ -394,23 +384,19 @@ class Changes:
             raise unknown_algorithm(name, list(self._plane.hosts), "") from None
 
     def flows(self, which: Which, *, failed: bool = False) -> list[Live]:
-        """Return the running flows that are meant.
-
-        Args:
-            which: Which flows.
-            failed: Also those whose algorithm raised.
+        """Return the selected running flows.
 
         Raises:
-            FlowGone: If it is one, and there is no such flow.
+            FlowGone: If a single flow is selected and does not exist.
         """
         if which.flow_id is not None:
             live = self._plane.flows.get(which.flow_id)
             if live is None or (live.failed and not failed):
                 raise FlowGone(
                     "flow.gone",
-                    f"no algorithm steers a flow {which.flow_id}",
-                    why="it closed, it was never here, or its algorithm failed",
-                    fix="see `ccp flows`",
+                    f"no algorithm controls flow {which.flow_id}",
+                    why="the flow closed, never existed, or its algorithm raised an exception",
+                    fix="list the flows with `ccp flows`",
                 )
             return [live]
         rule = which.parsed()

@@ -1,15 +1,15 @@
-"""`Client`: a running agent from Python, for notebooks and commands.
+"""`Client`: inspect and change a running agent from Python, in notebooks and commands.
 
     from ccplane.agent import Client
 
     client = Client()
     client.flows()                          # a DataFrame
     client.params["beta"] = 0.8             # all flows; client.params.flow(7)["beta"] = 0.8 for one
-    client.load(source)                     # text of an algorithm: live from here on
+    client.load(source)                     # load an algorithm from its text
     for report in client.stream(flow): ...
     client.panel()                          # curves, sliders, an editor, in a notebook
 
-Every call waits for the agent's answer and raises its errors as they are: slug, what, where, why, fix.
+Every call waits for the agent's answer, and raises the agent's errors with all their parts.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
     from ccplane.agent.panel.panel import Panel
 
 TIMEOUT_S: Final = 10.0
-"""How long to wait for an answer [s]."""
+"""Timeout for an answer [s]."""
 
 LOAD_TIMEOUT_S: Final = 30.0
-"""How long to wait for an algorithm to be loaded [s]: one may take 10 s, and others may be before it."""
+"""Timeout for loading an algorithm [s]: one may take 10 s, and others may be queued before it."""
 
 Row = dict[str, Any]
 
 
 class Client:
-    """A connection to a running agent; a context manager. May be used by several threads.
+    """A connection to a running agent; a context manager. Thread-safe.
 
     Attributes:
-        address: Where the agent listens.
+        address: Address of the agent.
         params: Parameters of all flows, by `NAME` or `ALGORITHM.NAME`.
     """
 
@@ -63,17 +63,17 @@ class Client:
         keys_dir: Path | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """Connect; whether an agent is there shows with the first call.
+        """Connect. Over TCP, the first call shows whether an agent answers.
 
         Args:
             address: `ipc://PATH` or `tcp://HOST:PORT`; None for the agent of `pin_dir` on this machine.
             pin_dir: Directory of the agent's datapath.
             keys_dir: Directory of CURVE keys, for TCP.
-            timeout_s: How long to wait for an answer [s].
+            timeout_s: Timeout for an answer [s].
 
         Raises:
-            LoadError: `control.no_agent`, if the Unix socket is not there or nobody listens, or we may not
-                open it.
+            LoadError: `control.no_agent`, if the Unix socket does not exist, no agent listens on it, or
+                permission is denied.
             UsageError: `control.bad_address` or `control.bad_keys`.
         """
         self.address = check_address(address or control_socket(pin_dir), "address of the agent")
@@ -90,10 +90,10 @@ class Client:
             self.close()
             raise
 
-    # Looking
+    # Queries
 
     def status(self) -> Row:
-        """Return what runs, since when, and the counters."""
+        """Return what the agent runs, since when, and its counters."""
         return dict(self.ask(ask.Status()))
 
     def algorithms(self) -> list[str]:
@@ -101,7 +101,7 @@ class Client:
         return [one["name"] for one in self.status()["algorithms"]]
 
     def flows(self) -> pd.DataFrame:
-        """Return all flows, one a row, by flow id (wants pandas); totals are missing if a flow closed."""
+        """Return all flows, one row per flow, by flow id (needs pandas); closed flows have no totals."""
         with extra_part():
             import pandas as pd
         rows = self.ask(ask.Flows())
@@ -109,18 +109,18 @@ class Client:
         return pd.DataFrame(rows, columns=columns).set_index("flow_id")
 
     def flow(self, flow_id: int) -> Row:
-        """Return everything that is known of one flow: also parameters, state and telemetry."""
+        """Return all data of one flow, including parameters, algorithm state and telemetry."""
         return dict(self.ask(ask.Flow(flow=flow_id)))
 
     def get_params(self, algorithm: str | None = None, flow: int | None = None) -> dict[str, list[Row]]:
-        """Return parameters with value, default, range, unit and meaning, by algorithm."""
+        """Return parameters with value, default, range, unit and description, by algorithm."""
         return dict(self.ask(ask.GetParams(algorithm=algorithm, flow=flow)))
 
     def events(self, limit: int = 100) -> list[Row]:
         """Return the last events."""
         return list(self.ask(ask.Events(limit=limit)))
 
-    # Changing
+    # Changes
 
     def set(
         self,
@@ -130,16 +130,13 @@ class Client:
         algorithm: str | None = None,
         rule: str | None = None,
     ) -> int:
-        """Set parameters, all or none.
+        """Set parameters, all or none; return the number of running flows affected.
 
         Args:
-            values: Value, or text that spells it, by `NAME` or `ALGORITHM.NAME`.
-            flow: For this flow only.
-            algorithm: For flows of this algorithm only.
-            rule: For flows that match only, those to come included: `dst=10.0.0.0/8 dport=5001`.
-
-        Returns:
-            How many running flows it reached.
+            values: Values (or their text) by `NAME` or `ALGORITHM.NAME`.
+            flow: Only for this flow.
+            algorithm: Only for flows of this algorithm.
+            rule: Only for running and future flows that match, such as `dst=10.0.0.0/8 dport=5001`.
         """
         request = ask.SetParams(values=dict(values), flow=flow, algorithm=algorithm, rule=rule)
         return int(self.ask(request))
@@ -152,16 +149,16 @@ class Client:
         before: str | None = None,
         rule: str | None = None,
     ) -> int:
-        """Give flows another running algorithm: all and those to come, or those that are named.
+        """Move flows to another running algorithm; without a selection, all running and future flows.
 
         Args:
-            algorithm: The algorithm to be.
-            flow: This flow only.
-            before: Flows of this algorithm only.
-            rule: Flows that match only, those to come included.
+            algorithm: The new algorithm.
+            flow: Only this flow.
+            before: Only flows of this algorithm.
+            rule: Only running and future flows that match.
 
         Returns:
-            How many running flows went over.
+            Number of running flows that moved.
         """
         return int(self.ask(ask.Switch(algorithm=algorithm, flow=flow, before=before, rule=rule)))
 
@@ -174,18 +171,17 @@ class Client:
         canary: str | None = None,
         seconds: float | None = None,
     ) -> Row:
-        """Load an algorithm: as the next version of a running one of its name, or beside the others.
+        """Load an algorithm: as the new version of the running algorithm with its name, or as another one.
 
         Args:
-            source: Its text, or the path of its file, which is read here.
-            name: Under which name; else the one that it gives itself, or that of the same file.
-            class_name: Which class, if there are several.
-            canary: Put it on trial first, with these new flows: `5%`, `dport=5001`, or `20% dport=5001`.
-            seconds: How long the trial lasts [s]; a minute, if None.
+            source: The algorithm's text, or the path of a file that this process can read.
+            name: Its name; by default the name in the source, or the name of the algorithm from that file.
+            class_name: Its class, if the source defines several algorithms.
+            canary: First try it on these new flows: `5%`, `dport=5001`, or `20% dport=5001`.
+            seconds: Duration of the trial [s]; a minute, if None.
 
         Returns:
-            What was done: hashes of the sources before and now, and how many flows went over. Or how the
-            trial stands.
+            Hashes of the old and new source and the number of flows that switched; or the state of the trial.
         """
         file = None
         if isinstance(source, Path):
@@ -197,72 +193,72 @@ class Client:
         return dict(self.ask(request, LOAD_TIMEOUT_S))
 
     def check(self, source: str, name: str | None = None, *, class_name: str | None = None) -> Row:
-        """Find out whether the text of an algorithm could be loaded; flows notice nothing.
+        """Check whether the text of an algorithm could be loaded; flows are not affected.
 
         Args:
-            source: Its text.
-            name: Under which name; else the one that it gives itself.
-            class_name: Which class, if there are several.
+            source: The algorithm's text.
+            name: Its name; by default the name in the source.
+            class_name: Its class, if the source defines several algorithms.
 
         Returns:
             What `load` would do.
 
         Raises:
-            CcpError: What is wrong with it, as of `load`.
+            CcpError: As `load`.
         """
         request = ask.Load(source=source, name=name, class_name=class_name, check=True)
         return dict(self.ask(request, LOAD_TIMEOUT_S))
 
     def source(self, algorithm: str) -> Row:
-        """Return what a running algorithm was made of: `text`, `file`, `class_name`, `sha256`."""
+        """Return the source of a running algorithm: `text`, `file`, `class_name`, `sha256`."""
         return dict(self.ask(ask.GetSource(algorithm=algorithm)))
 
     def reload(
         self, algorithm: str | None = None, *, canary: str | None = None, seconds: float | None = None
     ) -> list[Row]:
-        """Read the file of an algorithm again, or those of all; returns what `load` does.
+        """Reload the file of one algorithm, or of all; results as of `load`.
 
-        With `canary` and `seconds`, as of `load`, no algorithm means the default one.
+        With `canary` (and `seconds`, as for `load`), None means the default algorithm.
         """
         request = ask.Reload(algorithm=algorithm, canary=canary, seconds=seconds)
         return list(self.ask(request, LOAD_TIMEOUT_S))
 
     def end_canary(self, algorithm: str, *, widen: bool) -> Row:
-        """End the trial of a new version: it takes over, or is taken back; returns how the trial stands."""
+        """End the trial of a new version: widen it to all flows or take it back; return the trial's state."""
         return dict(self.ask(ask.EndCanary(algorithm=algorithm, widen=widen)))
 
     def rollback(self, algorithm: str) -> Row:
-        """Let the version before take over again, or take back one on trial; returns what was done."""
+        """Return to the previous version, or take back a version on trial; result as of `load`."""
         return dict(self.ask(ask.Rollback(algorithm=algorithm), LOAD_TIMEOUT_S))
 
     def install_program(self, algorithm: str, source: str, program: str = "default") -> int:
-        """Replace a fold program of an algorithm under its flows; returns how many they are."""
+        """Replace a fold program of an algorithm's flows; return the number of flows."""
         request = ask.InstallProgram(algorithm=algorithm, source=source, program=program)
         return int(self.ask(request, LOAD_TIMEOUT_S))
 
     def subscribe(self, kind: str) -> list[str]:
-        """Let the agent listen to one more kind of telemetry; returns all kinds."""
+        """Subscribe the agent to a kind of telemetry; return all subscribed kinds."""
         return list(self.ask(ask.Subscribe(kind=kind)))
 
     def unsubscribe(self, kind: str) -> list[str]:
-        """Let the agent listen to a kind of telemetry no longer; returns the others."""
+        """Unsubscribe the agent from a kind of telemetry; return the remaining kinds."""
         return list(self.ask(ask.Subscribe(kind=kind, on=False)))
 
     def stop(self) -> None:
-        """End the agent, as Ctrl-C does."""
+        """Stop the agent, as Ctrl-C does."""
         self.ask(ask.Stop())
 
-    # Listening
+    # Streams
 
     def stream(
         self, flow: int | None = None, *, kinds: tuple[str, ...] = ("report",), timeout_s: float | None = None
     ) -> Stream:
-        """Listen from now on.
+        """Subscribe to messages of the agent.
 
         Args:
-            flow: To this flow only, as far as `report` and `decision` are concerned.
-            kinds: Some of `report`, `decision`, `event`, `telemetry`.
-            timeout_s: Iterating ends when nothing came for so long [s]; None waits for ever.
+            flow: Only `report` and `decision` messages of this flow.
+            kinds: Any of `report`, `decision`, `event`, `telemetry`.
+            timeout_s: Iteration ends after this time without a message [s]; None: never.
         """
         topics = [
             f"{kind}/{flow}/" if flow is not None and kind in ("report", "decision") else f"{kind}/"
@@ -271,11 +267,7 @@ class Client:
         return Stream(self._connected(zmq.SUB, stream_address(self.address)), topics, timeout_s)
 
     def panel(self, flow: int | None = None, *, algorithm: str | None = None) -> Panel:
-        """Return a live panel to show in a notebook: curves, parameters, the algorithm's source, telemetry.
-
-        Args:
-            flow: Of this flow only; else of all flows.
-            algorithm: Parameters of this algorithm only.
+        """Return a live panel for a notebook: curves, parameters, the algorithm's source, telemetry.
 
         Raises:
             LoadError: `load.no_extra`, without anywidget.
@@ -288,19 +280,19 @@ class Client:
     # The socket
 
     def another(self) -> Client:
-        """Return another connection to the same agent: an answer that takes long holds up one only."""
+        """Return another connection to the same agent, which a slow answer on this one does not block."""
         return Client(self.address, keys_dir=self._keys_dir, timeout_s=self._timeout_s)
 
     def ask(self, what: Ask, timeout_s: float | None = None) -> Any:
-        """Ask, and wait for the answer.
+        """Send a request, and wait for the answer.
 
         Args:
-            what: What is asked for, see `ccplane.agent.messages`.
-            timeout_s: How long to wait [s]; None for the client's own limit.
+            what: The request, see `ccplane.agent.messages`.
+            timeout_s: Timeout [s]; None for the client's timeout.
 
         Raises:
             LoadError: `control.no_answer`.
-            CcpError: What the agent says is wrong.
+            CcpError: The agent's error.
         """
         limit_s = max(timeout_s or 0.0, self._timeout_s) if timeout_s else self._timeout_s
         with self._lock:
@@ -311,32 +303,30 @@ class Client:
             while (left_s := end_s - time.monotonic()) > 0:
                 if self._socket.poll(max(1, round(1000 * left_s))):
                     answer = msgspec.json.decode(self._socket.recv(), type=Answer)
-                    if answer.id == number:  # else one that came too late
+                    if answer.id == number:  # ignore late answers to earlier requests
                         break
             else:
                 raise LoadError(
                     "control.no_answer",
                     f"the agent did not answer within {limit_s:g} s",
                     where=self.address,
-                    why="it ended, its algorithm hangs, or nobody lets us in",
-                    fix="see `ccp doctor`, and the agent's log",
+                    why="it exited, its algorithm is stuck, or it did not accept the keys",
+                    fix="run `ccp doctor`, and look at the agent's log",
                 )
         if answer.error:
             raise error_of(answer.error)
         return answer.ok
 
     def close(self) -> None:
-        """Disconnect; may be called again."""
+        """Disconnect; repeated calls have no effect."""
         self._context.destroy(linger=0)
 
     def __enter__(self) -> Client:
-        """Return itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Disconnect."""
         self.close()
 
     def _connected(self, kind: int, address: str) -> zmq.Socket[bytes]:
@@ -356,11 +346,11 @@ class Client:
             with socket.socket(socket.AF_UNIX) as trial:
                 trial.connect(path)
         except FileNotFoundError:
-            reason = "there is no such socket"
+            reason = "this socket does not exist"
         except ConnectionRefusedError:
-            reason = "nobody listens there any more: the agent was killed"
+            reason = "no process listens on this socket: the agent was killed"
         except PermissionError:
-            reason = "this user may not open it"
+            reason = "permission denied"
             fix = "use sudo, or start the agent with `ccp run --control-user NAME`"
         except OSError as error:
             reason = str(error)
@@ -376,14 +366,13 @@ class Client:
 
 
 class Stream:
-    """Messages from the agent as they come; an iterator, and a context manager.
+    """Messages of the agent; an iterator, and a context manager.
 
     Attributes:
-        dropped: How many were lost so far, because this side did not take them in time.
+        dropped: Number of messages lost because this client read too slowly.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], topics: list[str], timeout_s: float | None) -> None:
-        """Subscribe."""
         self.dropped = 0
         self._socket = socket
         self._timeout_s = timeout_s
@@ -392,54 +381,50 @@ class Stream:
             socket.setsockopt(zmq.SUBSCRIBE, topic.encode())
 
     def __iter__(self) -> Iterator[Row]:
-        """Yield messages until nothing came for `timeout_s`."""
         while (row := self.next(self._timeout_s)) is not None:
             yield row
 
     def next(self, timeout_s: float | None = None) -> Row | None:
-        """Return the next message, None if nothing comes in time.
+        """Return the next message, None after the timeout.
 
         Args:
-            timeout_s: How long to wait [s]; 0 does not wait, None waits for ever.
+            timeout_s: Timeout [s]; 0 does not wait, None waits indefinitely.
         """
         if not self._socket.poll(None if timeout_s is None else round(1000 * timeout_s)):
             return None
         topic, text = self._socket.recv_multipart()
         row: Row = msgspec.json.decode(text)
         number = int(row.pop("number"))
-        # A lower number: somebody else subscribed or left, and counting began anew.
+        # A lower number means that another client subscribed or left, which restarts the count.
         self.dropped += max(0, number - self._last.get(topic, number) - 1)
         self._last[topic] = number
         row["stream"] = topic.partition(b"/")[0].decode()
         return row
 
     def ready(self) -> list[Row]:
-        """Return what has come and was not yet taken; does not wait."""
+        """Return all waiting messages; does not wait."""
         rows = []
         while (row := self.next(0)) is not None:
             rows.append(row)
         return rows
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Unsubscribe."""
         self._socket.close()
 
     def __enter__(self) -> Stream:
-        """Return itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Listen no longer."""
         self.close()
 
 
 class Params(MutableMapping[str, Any]):
-    """Parameters as a mapping: reading asks the agent, assigning sets at once."""
+    """Parameters as a mapping: reading asks the agent, assignment sets the value immediately."""
 
     def __init__(self, client: Client, flow: int | None = None) -> None:
-        """Mean all flows, or one."""
         self._client = client
         self._flow = flow
 
@@ -448,10 +433,10 @@ class Params(MutableMapping[str, Any]):
         return Params(self._client, flow_id)
 
     def __getitem__(self, name: str) -> Any:
-        """Return the value that holds.
+        """Return the current value.
 
         Raises:
-            KeyError: If there is none of this name, or several with different values: name the algorithm.
+            KeyError: If the parameter does not exist, or several algorithms have it with different values.
         """
         values = [value for one, value in self._all() if name in (one, one.partition(".")[2])]
         if not values or any(value != values[0] for value in values):
@@ -459,14 +444,13 @@ class Params(MutableMapping[str, Any]):
         return values[0]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Set it."""
         self._client.set({name: value}, flow=self._flow)
 
     def __delitem__(self, name: str) -> None:
-        """Set it to its default.
+        """Set the parameter to its default.
 
         Raises:
-            KeyError: If there is none of this name.
+            KeyError: If the parameter does not exist.
         """
         defaults = {
             f"{algorithm}.{row['name']}": row["default"]
@@ -479,15 +463,12 @@ class Params(MutableMapping[str, Any]):
         self._client.set(defaults, flow=self._flow)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names, as `ALGORITHM.NAME`."""
         return (name for name, _ in self._all())
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return len(self._all())
 
     def __repr__(self) -> str:
-        """Return names and values."""
         return "\n".join(f"{name} = {value!r}" for name, value in self._all())
 
     def _all(self) -> list[tuple[str, Any]]:

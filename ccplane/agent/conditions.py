@@ -1,6 +1,6 @@
-"""Conditions of rules that the kernel's programs compare, as these take them.
+"""Conditions of rules in the form that the BPF programs compare, `Conditions` of native/ccp-trace.
 
-They are those of `ccplane.agent.rules`, each at most once: `Conditions` of native/ccp-trace.
+They are the conditions of `ccplane.agent.rules`, each at most once.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _ALL_PORTS: Final = (0, 65_535)
 _MAPPED: Final = "::ffff:"
 _MAPPED_BITS: Final = 96
 _PREFIXES: Final = 8192
-"""How many are remembered: both ends of each entry of the regimes' table."""
+"""Size of the cache: both endpoints of each entry of the regime table."""
 
 
 class Conditions(Struct, frozen=True, kw_only=True):
-    """What a rule asks of a socket: `Conditions` of native/ccp-trace, which says what each field means."""
+    """What a rule requires of a socket; fields as in `Conditions` of native/ccp-trace."""
 
     src: tuple[str, int] = _ANY
     dst: tuple[str, int] = _ANY
@@ -35,14 +35,10 @@ class Conditions(Struct, frozen=True, kw_only=True):
 
 
 def conditions_by_key(words: str, text: str) -> dict[str, Value]:
-    """Read the conditions of a rule of which each can be there once.
-
-    Args:
-        words: The conditions, separated by blanks or commas.
-        text: The whole rule, for errors.
+    """Parse the conditions of a rule in which each key may occur only once.
 
     Returns:
-        What is wanted by key: `src`, `dst`, `sport`, `dport` or `cgroup`.
+        The required values by key: `src`, `dst`, `sport`, `dport` or `cgroup`.
 
     Raises:
         UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
@@ -53,16 +49,16 @@ def conditions_by_key(words: str, text: str) -> dict[str, Value]:
     if len(values) < len(conditions):
         raise UsageError(
             "rule.syntax",
-            "a condition is given twice",
+            "the same condition is given twice",
             where=f"rule `{text}`",
-            why="all conditions of a rule must hold",
-            fix="write one rule for each",
+            why="a rule matches only if all of its conditions hold",
+            fix="write a separate rule for each value",
         )
     return values
 
 
 def fields_of(values: Mapping[str, Value]) -> dict[str, Any]:
-    """Return the fields of `Conditions` that stand for what is wanted by key."""
+    """Return the fields of `Conditions` for required values by key."""
     return {
         "src": _prefix(values.get("src")),
         "dst": _prefix(values.get("dst")),

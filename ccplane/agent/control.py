@@ -1,10 +1,10 @@
-"""The control socket: who may open it can ask the running agent, change it, and listen to it.
+"""The control socket: clients inspect and change the running agent, and subscribe to its streams.
 
-A thread waits for requests and hands them to the agent's thread, which does them between two batches; it also
-sends what the streams hold. It never makes the agent wait: answers and stream messages that a slow client
-does not take are dropped, by ZeroMQ beyond `QUEUE` messages, and counted by the client from their numbers.
+A thread receives requests and passes them to the agent's thread, which executes them between two batches; it
+also sends the messages of the streams. The agent never waits for it: ZeroMQ drops answers and messages for a
+slow client beyond `QUEUE` messages, and the client detects the gap in their numbers.
 
-On a Unix socket the file's mode (0600) decides who may. On TCP both sides have CURVE keys, see
+Access to a Unix socket is controlled by its mode, 0600. On TCP both sides need CURVE keys, see
 `ccplane.agent.keys`.
 """
 
@@ -39,19 +39,19 @@ from ccplane.base.errors import CcpError, LoadError, UsageError
 log = logging.getLogger("ccplane.agent")
 
 QUEUE: Final = 1000
-"""How many messages wait for a client that does not take them, before they are dropped."""
+"""Messages queued for a slow client before they are dropped."""
 
 SEND_S: Final = 0.01
-"""How often what streams hold is sent [s], while somebody listens."""
+"""Interval between sendings of the streams while there are subscribers [s]."""
 
 SENDING_S: Final = 0.005
-"""How long one such sending may take [s]: the agent's thread wants the interpreter, too."""
+"""Time limit of one sending [s]: the agent's thread also needs the interpreter."""
 
 SWITCH_S: Final = 2e-4
-"""How long the control thread may keep the interpreter from the agent's thread [s]."""
+"""Maximum time that the control thread holds the interpreter lock while the agent's thread waits [s]."""
 
 STREAMS: Final = ("report", "decision", "event", "telemetry")
-"""First words of the topics of streams."""
+"""First words of the streams' topics."""
 
 Frames = list[bytes]
 
@@ -62,35 +62,31 @@ def control_socket(pin_dir: str, run_dir: Path | None = None) -> str:
 
 
 def check_address(address: str, where: str) -> str:
-    """Return an address of a control socket, if it is one.
-
-    Args:
-        address: What the user gave.
-        where: Where, for the message.
+    """Check and return the address of a control socket.
 
     Raises:
         UsageError: `control.bad_address`.
     """
     found = re.fullmatch(r"ipc://.+|tcp://(?:[^:/\[\]]+|\[[^/\[\]]+\]):(\d{1,5})", address)
-    # The streams have the next port.
+    # The streams use the next port.
     if found is None or (found[1] is not None and not 1 <= int(found[1]) <= 65_534):
         raise UsageError(
             "control.bad_address",
-            f"`{address}` is no address of a control socket",
+            f"`{address}` is not an address for a control socket",
             where=where,
-            fix="write ipc://PATH or tcp://HOST:PORT, with a port below 65535",
+            fix="write ipc://PATH or tcp://HOST:PORT with a port below 65535",
         )
     return address
 
 
 def prepare_address(socket: zmq.Socket[bytes], address: str) -> None:
-    """Let a socket use IPv6 where the address is of that kind."""
+    """Enable IPv6 on a socket for an IPv6 address."""
     if "[" in address:
         socket.setsockopt(zmq.IPV6, 1)
 
 
 def stream_address(address: str) -> str:
-    """Return the address of the streams that belongs to a control socket's."""
+    """Return the address of the streams for the address of a control socket."""
     if address.startswith("ipc://"):
         return address.removesuffix(".sock") + ".streams.sock"
     host, _, port = address.rpartition(":")
@@ -99,12 +95,12 @@ def stream_address(address: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ControlOptions:
-    """Where to listen.
+    """Options of the control socket.
 
     Attributes:
         address: `ipc://PATH` or `tcp://HOST:PORT`; empty for the socket of the agent's pin directory.
         keys: Directory of CURVE keys, for TCP.
-        user: Who may open the Unix socket besides root; None for root only.
+        user: User who may open the Unix socket, in addition to root; None for root only.
     """
 
     address: str
@@ -113,7 +109,7 @@ class ControlOptions:
 
 
 class _Doors:
-    """The two sockets: requests come in at one, streams go out at the other.
+    """The two sockets: one for requests, one for streams.
 
     Attributes:
         router: For requests.
@@ -124,7 +120,7 @@ class _Doors:
     xpub: zmq.Socket[bytes]
 
     def __init__(self, options: ControlOptions) -> None:
-        """Check the options; raises `control.bad_address` or `control.no_keys`."""
+        """Check the options; raises UsageError `control.bad_address` or `control.no_keys`."""
         check_address(options.address, "--control")
         self._keys = _keys(options) if options.address.startswith("tcp://") else None
         self._options = options
@@ -133,11 +129,7 @@ class _Doors:
         self._sockets: list[zmq.Socket[bytes]] = []
 
     def open(self, *, bind: bool = True) -> None:
-        """Read the keys and listen, unless that was done already; raises as `Control.start`.
-
-        Args:
-            bind: Whether to listen.
-        """
+        """Read the keys and, with `bind`, listen, unless already done; same errors as `Control.start`."""
         if self._sockets:
             return
         try:
@@ -175,9 +167,9 @@ class _Doors:
         return socket
 
     def close(self) -> None:
-        """Listen no longer, and remove the files of sockets that were opened here."""
+        """Close the sockets, and remove the files of sockets that were opened here."""
         if self._context.closed:
-            return  # they could not be opened
+            return  # opening failed
         for socket in self._sockets:
             socket.close()
         if self._guard is not None:
@@ -189,16 +181,7 @@ class _Doors:
 
 
 def try_to_listen(options: ControlOptions, *, bind: bool) -> None:
-    """Do what `Control` does to listen, and stop it again.
-
-    Args:
-        options: Where to listen.
-        bind: Whether the addresses are to be tried, not only the keys.
-
-    Raises:
-        LoadError: As `Control`.
-        UsageError: Likewise.
-    """
+    """Check that a control socket can be opened: read the keys, with `bind` also listen; same errors."""
     doors = _Doors(options)
     doors.open(bind=bind)
     doors.close()
@@ -210,13 +193,7 @@ class Control:
     def __init__(
         self, options: ControlOptions, requests: Requests, streams: Streams, audit: Audit | None = None
     ) -> None:
-        """Prepare. A socket for another user is opened here, as that takes a right that the agent drops.
-
-        Args:
-            options: Where to listen.
-            requests: Does what is asked for.
-            streams: Hold what is to be sent.
-            audit: Writes down what changes the agent; None for nobody.
+        """Prepare. A socket for another user is opened here: that needs a capability that the agent drops.
 
         Raises:
             LoadError: `control.cannot_listen`.
@@ -237,25 +214,25 @@ class Control:
             self._doors.open()
 
     def start(self) -> None:
-        """Answer from now on.
+        """Listen, and start the thread.
 
         Raises:
             LoadError: `control.cannot_listen`.
             UsageError: `control.bad_keys`.
         """
         self._doors.open()
-        # The agent's thread comes back from its waiting and wants the interpreter at once.
+        # The agent's thread needs the interpreter lock immediately after each wait.
         sys.setswitchinterval(SWITCH_S)
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no longer; waits for the thread."""
+        """Stop the thread, and close the sockets."""
         self._closing.set()
         self._ring()
         if self._thread.ident is not None:
             self._thread.join()
         self._doors.close()
-        bell, self._bell = self._bell, -1  # the loader may still want to ring
+        bell, self._bell = self._bell, -1  # the loader may still use it
         if bell >= 0:
             os.close(bell)
 
@@ -280,7 +257,7 @@ class Control:
             except zmq.ZMQError as error:
                 log.warning("control socket: %s", error)
             except Exception:
-                log.exception("the control socket goes on after an error of its own")
+                log.exception("unexpected error in the control socket; it keeps running")
         self._send_answers()
 
     def _ring(self) -> None:
@@ -321,7 +298,7 @@ class Control:
                 return
             if note is not None:
                 note(outcome)
-            with suppress(zmq.Again):  # a client that takes nothing gets nothing
+            with suppress(zmq.Again):  # dropped: the client's queue is full
                 self._doors.router.send_multipart([*way_back, answer_text(number, outcome)], zmq.NOBLOCK)
 
     # Streams
@@ -350,7 +327,7 @@ class Control:
             )
 
     def _wanted(self, topic: str) -> bool:
-        """Return whether somebody wants a topic, or topics that begin so."""
+        """Return whether a client subscribed to a topic, or to topics with this prefix."""
         return any(topic.startswith(one) or one.startswith(topic) for one in self._topics)
 
     def _send_streams(self) -> None:
@@ -395,14 +372,7 @@ _NUMBER: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def read_request(text: bytes) -> tuple[int, Ask | CcpError]:
-    """Read a request.
-
-    Args:
-        text: What came.
-
-    Returns:
-        Its number (0 if it cannot be read), and what is asked for, or what is wrong with it.
-    """
+    """Parse a request; return its number (0 if it cannot be parsed), and the request, or the error."""
     try:
         envelope = _DECODE(text)
     except msgspec.ValidationError as error:
@@ -410,7 +380,7 @@ def read_request(text: bytes) -> tuple[int, Ask | CcpError]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return 0, _bad_request(str(error))
     if envelope.version != VERSION:
-        why = f"it has version {envelope.version}, this agent speaks version {VERSION}"
+        why = f"its protocol version is {envelope.version}; this agent supports version {VERSION}"
         return envelope.id, _bad_request(why)
     return envelope.id, envelope.ask
 
@@ -426,14 +396,14 @@ def _number_of(text: bytes) -> int:
 def _bad_request(why: str) -> UsageError:
     return UsageError(
         "control.bad_request",
-        "the request cannot be understood",
+        "the request is not valid",
         why=why,
-        fix="use ccplane.agent.Client of the same version; docs/live.md has the requests",
+        fix="use ccplane.agent.Client of the same version; docs/live.md lists all requests",
     )
 
 
 def answer_text(number: int, outcome: Future[Any]) -> bytes:
-    """Return the answer to a request as it goes over the socket."""
+    """Return the encoded answer to a request."""
     try:
         result = outcome.result(timeout=0)
         return _ENCODE(Answer(id=number, ok=result() if callable(result) else result))
@@ -447,17 +417,17 @@ def _keys(options: ControlOptions) -> Path:
     if options.keys is None:
         raise UsageError(
             "control.no_keys",
-            f"{options.address} has no keys",
+            f"control over {options.address} needs keys",
             where="--control",
-            why="who reaches a TCP port could load code into the agent",
-            fix="give a directory of keys with --control-keys; they are made if there are none",
+            why="without keys, anyone who can reach the port could load code into the agent",
+            fix="give a directory with --control-keys; missing keys are created",
         )
     return options.keys
 
 
 @contextmanager
 def _private() -> Iterator[None]:
-    """Create files that nobody else may open."""
+    """Create files that only their owner can open."""
     before = os.umask(0o177)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A limit on how long somebody else's Python code may run in this thread."""
+"""A time limit for third-party Python code in this thread."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ from contextlib import contextmanager
 
 
 class TooSlow(BaseException):
-    """The time is over; raised at whatever line the code has reached."""
+    """The time limit expired; raised at the line that the code has reached."""
 
 
 @contextmanager
 def deadline(limit_s: float) -> Iterator[None]:
-    """Interrupt the block when it takes too long.
+    """Interrupt the block when a time limit expires.
 
-    A call that waits outside of Python is interrupted only when it returns.
-
-    Args:
-        limit_s: How long it may take [s].
+    A call that blocks outside the interpreter is interrupted only after it returns.
 
     Raises:
-        TooSlow: When the time is over.
+        TooSlow: When the limit expires.
     """
     thread = ctypes.c_ulong(threading.get_ident())
     lock = threading.Lock()

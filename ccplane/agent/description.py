@@ -1,9 +1,9 @@
-"""What an agent runs, as plain data, and the agent that is made of it.
+"""A description of what an agent runs, as plain data, and the agent made from it.
 
     ready = plan(Description(["cubic", Mine], params={"cubic.beta": 0.8}, rules=["dport=5001 -> Mine"]))
     plane = assembled(ready, datapath)
 
-`ccp run`, the lab, the simulator, benchmarks and tests make their agents here and nowhere else.
+`ccp run`, the lab, the simulator, benchmarks and tests all create their agents here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ccplane.datapath.protocol import Datapath
 log = logging.getLogger("ccplane.agent")
 
 PLAIN: Final = "ccp"
-"""Congestion control whose flows get their algorithm by rule or by default."""
+"""Congestion-control name whose flows get their algorithm from the rules, or the default algorithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class Description:
 
     Attributes:
         algorithms: Names, files, `FILE.py:Class`, `module:Class`, or classes; the first is the default.
-        params: Value, or text that spells it, by `PARAMETER` (of every algorithm that has it) or
+        params: Values (or their text) by `PARAMETER`, for all algorithms that have it, or by
             `ALGORITHM.PARAMETER`.
-        rules: `CONDITION... -> ALGORITHM`, the first match decides.
-        names: Congestion-control name by algorithm, where `ccp.ALGORITHM` is not wanted.
-        default: Algorithm of flows of plain `ccp` that no rule matches; None for the first.
+        rules: `CONDITION... -> ALGORITHM`; the first match decides.
+        names: Congestion-control names by algorithm, instead of `ccp.ALGORITHM`.
+        default: Algorithm of `ccp` flows that match no rule; None for the first.
     """
 
     algorithms: Sequence[str | AnyAlgorithm]
@@ -52,7 +52,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was described, checked and compiled, before anything touches a datapath.
+    """A checked and compiled description; no datapath has been touched yet.
 
     Attributes:
         running: The algorithms, with their congestion-control names.
@@ -66,13 +66,13 @@ class Plan:
 
     @property
     def registrations(self) -> dict[str, bool]:
-        """Whether ECN is asked for, by congestion-control name; plain `ccp` follows the default algorithm."""
+        """Whether sockets request ECN, by congestion-control name; `ccp` is as its default algorithm."""
         names = {PLAIN: self.default.needs_ecn}
         names.update((running.cc_name, running.needs_ecn) for running in self.running if running.cc_name)
         return names
 
     def without_ecn(self) -> list[Rule]:
-        """Return the rules that send flows of `ccp`, which asks for no ECN, to algorithms that need it."""
+        """Return the rules that assign `ccp` flows, which do not request ECN, to algorithms that need ECN."""
         if self.default.needs_ecn:
             return []
         needy = {running.name for running in self.running if running.needs_ecn}
@@ -85,15 +85,15 @@ def plan(
     """Check everything that can be checked without a datapath, and set the parameters.
 
     Args:
-        described: What shall run.
-        tries: Try the callbacks on flows that do not exist. Not for stand-ins that measure: they read clocks,
-            and keep what they saw outside their instances.
-        finds: Finds what is named.
-        also: What is ready already, and comes first; without congestion-control names.
+        described: The description.
+        tries: Run the callbacks on simulated flows. False for stand-ins that measure: they read clocks, and
+            keep state outside their instances.
+        finds: Finds an algorithm by name.
+        also: Algorithms that are ready already, without congestion-control names; they come first.
 
     Raises:
-        CcpError: The problem, if there is one.
-        Several: All problems, if there are more.
+        CcpError: The only problem.
+        Several: All problems, if there are at least two.
     """
     found = prepare(described.algorithms, ebpf.compile_program, finds)
     by_name = {running.name: running for running in (*also, *found)}
@@ -119,27 +119,22 @@ def plan(
 
 
 def assembled(ready: Plan, datapath: Datapath, *, clock: Callable[[], float] = time.monotonic) -> Plane:
-    """Return a plane that runs what was planned, with its names offered to sockets, and no others.
-
-    Args:
-        ready: What was planned.
-        datapath: Where the flows are.
-        clock: Seconds, monotonic.
+    """Return an agent loop that runs a plan; register the plan's congestion-control names and no others.
 
     Raises:
         VerifierError: If the kernel refuses a program.
-        LoadError: `load.extension`, if the datapath has not what an algorithm uses.
+        LoadError: `load.extension`, if the datapath lacks an extension that an algorithm uses.
     """
     plane = Plane(datapath, ready.running, ready.rules, default=ready.default.name, clock=clock)
     for cc_name, needs_ecn in ready.registrations.items():
         datapath.register(cc_name, needs_ecn)
     for cc_name in datapath.registered():
         if cc_name not in ready.registrations:
-            log.info("`%s` of an earlier agent is not offered any more; its flows follow the rules", cc_name)
+            log.info("unregistered `%s` of an earlier agent; its flows now follow the rules", cc_name)
             datapath.unregister(cc_name)
     for rule in ready.without_ecn():
         log.warning(
-            "rule `%s`: %s needs ECN, but sockets of `ccp` do not ask for it; let them use `%s`",
+            "rule `%s`: %s needs ECN, which sockets that use `ccp` do not request; let them use `%s` instead",
             rule.text,
             rule.algorithm,
             plane.hosts[rule.algorithm].cc_name,

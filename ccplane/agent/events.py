@@ -1,4 +1,4 @@
-"""What happens to algorithms and flows, told to whoever listens: streams, the log, the telemetry bus."""
+"""Events of algorithms and flows, for streams, the log and the telemetry bus."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ccplane.base.flows import FlowInfo
 log = logging.getLogger("ccplane.agent")
 
 Detail = dict[str, Any]
-"""What else there is to say: text, numbers, None, and lists and dicts of these."""
+"""Details of an event: text, numbers, None, and lists and dicts of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something happened.
+    """An event.
 
     Attributes:
-        kind: What: `flow:created`, `flow:closed`, `flow:failed`, `flows:law`, `flows:reaped`, `param:set`,
+        kind: One of `flow:created`, `flow:closed`, `flow:failed`, `flows:law`, `flows:reaped`, `param:set`,
             `algorithm:reloaded`, `algorithm:refused`, `algorithm:loaded`, `algorithm:switched`,
             `program:replaced`, `telemetry:lost`, `canary:started`, `canary:widened`,
-            `canary:taken_back`; and what algorithms tell of their flows.
-        algorithm: Name of the algorithm; empty if it is about none.
-        flow: The flow, if it is about one.
-        detail: What else there is to say.
-        t_us: When, CLOCK_MONOTONIC [us].
-        t_wall_us: When, wall clock [us].
+            `canary:taken_back`; or a kind that an algorithm emitted for its flow.
+        algorithm: Name of the algorithm; empty if the event concerns none.
+        flow: The flow, if the event concerns one.
+        detail: Details.
+        t_us: Time, CLOCK_MONOTONIC [us].
+        t_wall_us: Time, wall clock [us].
     """
 
     kind: str
@@ -41,23 +41,22 @@ class Event:
 
 
 Listener = Callable[[Event], None]
-"""Must be quick, and must not raise."""
+"""Takes an event; must be fast, and must not raise."""
 
 
 class Events:
-    """Hands events on, on the agent's thread."""
+    """Passes events to listeners, on the agent's thread."""
 
     def __init__(self) -> None:
-        """Start without listeners."""
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Hand events to a listener from now on; what is returned ends that."""
+        """Add a listener; return a function that removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def tell(self, kind: str, algorithm: str = "", flow: FlowInfo | None = None, /, **detail: Any) -> None:
-        """Tell all listeners of an event."""
+        """Emit an event to all listeners."""
         if not self._listeners:
             return
         event = Event(kind, algorithm, flow, detail)

@@ -1,9 +1,9 @@
-"""Reading files of algorithms: with the rights of who asks, or on a thread that has one right more.
+"""Reads files of algorithms: with the permissions of the calling thread, or on a thread with one capability.
 
-`ccp run --reload` reads what is saved, also where the agent, once it has dropped its capabilities, is let in
-no longer: below a home of mode 0700. An open directory would not help, because the kernel asks for the right
-to search it at each look. So one thread keeps CAP_DAC_READ_SEARCH, and nothing else. It reads `.py` files of
-the directories that it was given, and runs no code of algorithms. All other threads have no such right.
+`ccp run --reload` reads saved files even below a home directory of mode 0700, which the agent cannot search
+after it has dropped its capabilities. (An open directory would not help: the kernel checks the permission at
+each access.) So a single thread keeps CAP_DAC_READ_SEARCH. It reads only `.py` files of given directories,
+and runs no code of algorithms.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ccplane.datapath import ebpf
 T = TypeVar("T")
 
 KEPT: Final = "CAP_DAC_READ_SEARCH"
-"""The right to read and search whatever the permissions say."""
+"""The capability to read and search regardless of permissions."""
 
 
 class Facts(NamedTuple):
-    """What tells that a file has changed.
+    """Properties of a file that show a change.
 
     Attributes:
         changed_ns: Time of the last change, wall clock [ns].
-        size: Its size [bytes].
-        inode: Its inode: another, if an editor put a new file in its place.
+        size: Size [bytes].
+        inode: Inode; it changes if an editor replaces the file.
     """
 
     changed_ns: int
@@ -40,26 +40,26 @@ class Facts(NamedTuple):
 
 
 Stamp = Facts | None
-"""What tells that a file has changed; None while it is not there."""
+"""The facts of a file; None while it does not exist."""
 
 
 class Files:
-    """Reads files with the rights of who asks."""
+    """Reads files with the permissions of the calling thread."""
 
     def read(self, path: Path) -> str | None:
         """Return the text of a file, None if there is none; raises OSError, see `ccp_algs.beside.Read`."""
         return beside.read_text(path)
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp]:
-        """Return what tells that a file has changed, by path."""
+        """Return the stamps of files by path."""
         return {path: _stamp(path) for path in paths}
 
 
 class ReadingThread(Files):
-    """Reads files of some directories on a thread that may read them; others as `Files` does."""
+    """Reads files of given directories on a privileged thread; all other files as `Files` does."""
 
     def __init__(self, directories: Iterable[Path]) -> None:
-        """Start the thread, with the rights that the calling one has now."""
+        """Start the thread; it inherits the capabilities of the calling thread."""
         self._directories = [Path(os.path.normpath(one)) for one in directories]
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()
@@ -69,20 +69,20 @@ class ReadingThread(Files):
         self._do(lambda: ebpf.drop_capabilities([KEPT]))
 
     def close(self) -> None:
-        """End the thread; from then on files are read with the rights of who asks."""
+        """End the thread; from then on files are read with the permissions of the calling thread."""
         with self._lock:
             self._closed = True
             self._jobs.put(None)
         self._thread.join()
 
     def read(self, path: Path) -> str | None:
-        """Return the text of a file, None if there is none; raises OSError."""
+        """Return the text of a file, None if it does not exist; raises OSError."""
         if not self._covers(path):
             return super().read(path)
         return self._do(lambda: beside.read_text(path))
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp]:
-        """Return what tells that a file has changed, by path."""
+        """Return the stamps of files in the given directories by path."""
         covered = [path for path in paths if self._covers(Path(path))]
         return self._do(lambda: {path: _stamp(path) for path in covered})
 

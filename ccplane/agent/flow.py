@@ -1,4 +1,4 @@
-"""What an algorithm holds as `self.flow`: the checked way from a decision to the datapath."""
+"""The flow object of an algorithm, `self.flow`: it checks decisions and writes them to the datapath."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ccplane.base.names import close_names
 from ccplane.datapath.protocol import LAW_PROGRAM, STAMP_SHIFT
 
 Number = SupportsIndex | SupportsFloat
-"""What windows, rates and registers may be given as: int, float, bool and their NumPy kin."""
+"""Types accepted for windows, rates and registers: int, float, bool and their NumPy equivalents."""
 
 
 MAX_STAMP: Final = 0xFFFF
-"""The stamp of a program is how often the flow had been given one before, see `Datapath.update`."""
+"""Maximum stamp. The stamp of a program counts the programs set for the flow, see `Datapath.update`."""
 
 Tell = Callable[[str, FlowInfo, dict[str, Any]], None]
-"""Tells others of an event of a flow: its kind, the flow, and what else there is to say."""
+"""Emits an event of a flow: kind, flow, details."""
 
 
 class Writes(Protocol):
-    """What a flow writes with: a plane's writer, or a datapath itself."""
+    """Writes updates of flows: the agent loop's writer, or a datapath."""
 
     @property
     def update(self) -> Callable[..., bool]:
@@ -34,18 +34,12 @@ class Writes(Protocol):
 
 
 def whole_number(value: Number, name: str, low: int, high: int) -> int:
-    """Return `value` as an integer, fractions cut off.
-
-    Args:
-        value: A number.
-        name: What it is, for the message.
-        low: Smallest value allowed.
-        high: Largest value allowed.
+    """Return `value` as an integer, rounded towards zero.
 
     Raises:
         ParamError: `update.not_a_number` or `update.out_of_range`.
     """
-    # Plain types first: this runs once a report. (isinstance with SupportsIndex would take 5 us.)
+    # Plain types first: this runs for every report, and isinstance with SupportsIndex would take 5 us.
     if type(value) is int:
         number = value
     else:
@@ -55,35 +49,35 @@ def whole_number(value: Number, name: str, low: int, high: int) -> int:
             raise ParamError(
                 "update.not_a_number",
                 f"{name} must be a finite number, not {value!r}",
-                fix="check the arithmetic that made it, for example a division by an RTT of 0",
+                fix="check how it is computed, for example for a division by an RTT of 0",
             ) from None
     if low <= number <= high:
         return number
     if number < 0:
         why = "it is negative"
     elif number < low:
-        why = f"the smallest value is {low}"
+        why = f"the minimum is {low}"
     else:
-        why = f"the largest value is {high}"
+        why = f"the maximum is {high}"
     raise ParamError(
         "update.out_of_range",
         f"{name} cannot be {value!r}",
         why=why,
-        fix="windows are bytes, not segments; rates are bytes/s, not bit/s; pass None to leave one as it is",
+        fix="give windows in bytes, not segments, and rates in bytes/s, not bit/s; None means unchanged",
     )
 
 
 def describe(info: FlowInfo) -> str:
-    """Return a flow's id and addresses as messages name it."""
+    """Return a flow's id and addresses, for errors."""
     return f"{info.flow_id} ({info.src_addr}:{info.src_port} -> {info.dst_addr}:{info.dst_port})"
 
 
 def _converted(value: Number) -> int:
-    """Convert bool and NumPy numbers; text is no number, even if it spells one."""
+    """Convert bool and NumPy numbers; refuse text, even if it spells a number."""
     if isinstance(value, str | bytes):
         raise TypeError
     try:
-        return operator.index(value)  # type: ignore[arg-type] # that is the question
+        return operator.index(value)  # type: ignore[arg-type] # raises if it is not an integer
     except TypeError:
         return int(float(value))
 
@@ -91,13 +85,13 @@ def _converted(value: Number) -> int:
 class FlowControl:
     """One flow, as its algorithm sees it.
 
-    While `on_create` runs, everything is gathered and reaches the datapath as one letter together with the
-    first program, so that no ACK is folded with half of it.
+    Settings made in `on_create` are collected and sent to the datapath as one update together with the first
+    program, so that they take effect before the same ACK.
 
     Attributes:
-        info: What is known of the flow from its start.
-        handle: Handle and stamp of the program that the flow was given last, 0 = none. Reports of others are
-            stale, also those of the same program from before it was given another.
+        info: Properties of the flow.
+        handle: Handle and stamp of the flow's current program, 0 = none. Reports with another handle or stamp
+            are stale: they come from an earlier program, or from an earlier run of the same program.
     """
 
     __slots__ = (
@@ -123,14 +117,15 @@ class FlowControl:
         *,
         one_of_many: bool = False,
     ) -> None:
-        """Make the flow without program; `open()` ends the gathering.
+        """Create the flow without a program; settings are collected until `open()`.
 
         Args:
-            info: What is known of the flow.
+            info: Properties of the flow.
             programs: Programs of its algorithm.
-            writes: Writes decisions.
-            tell: Takes what the algorithm tells of the flow.
-            one_of_many: Who writes has other flows, too: nothing is raised if this one closed meanwhile.
+            writes: Writes updates.
+            tell: Takes events that the algorithm emits for the flow.
+            one_of_many: The instance has several flows: updates of a closed flow are ignored instead of
+                raising FlowGone.
         """
         self.info = info
         self.handle = LAW_PROGRAM
@@ -147,15 +142,15 @@ class FlowControl:
     def set(
         self, *, cwnd_bytes: Number | None = None, rate_bytes_per_s: Number | None = None, **registers: Number
     ) -> None:
-        """Set window, pacing rate and control registers, all at once.
+        """Set window, pacing rate and control registers in one update.
 
         Args:
-            cwnd_bytes: New window [bytes], >= 1; the datapath never goes below 2 segments. None leaves it.
-            rate_bytes_per_s: New pacing rate [bytes/s]; 0 ends pacing by the algorithm. None leaves it.
+            cwnd_bytes: New window [bytes], >= 1; the datapath uses at least 2 segments. None: unchanged.
+            rate_bytes_per_s: New pacing rate [bytes/s]; 0 ends pacing by the algorithm. None: unchanged.
             **registers: Control registers of the program by name.
 
         Raises:
-            ParamError: If a value is no number, negative or absurd.
+            ParamError: If a value is not a number, negative or too large.
             RegisterError: If the program has no such control register.
             FlowGone: If the flow closed.
         """
@@ -169,7 +164,7 @@ class FlowControl:
         update = self._writes.update
         try:
             written = update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, registers or None)
-        except (TypeError, OverflowError, RegisterError):  # what is right need not be looked at here first
+        except (TypeError, OverflowError, RegisterError):  # values are checked only after a failure: faster
             checked = _checked(self._installed, registers)
             written = update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, checked)
         if not written:
@@ -186,14 +181,14 @@ class FlowControl:
         """Change the fold program of this flow; its registers start at their initial values.
 
         Args:
-            name: Program of the algorithm.
+            name: A program of the algorithm.
             cwnd_bytes: As in `set`.
             rate_bytes_per_s: As in `set`.
-            **registers: Control registers of the new program that start otherwise.
+            **registers: Other initial values for control registers of the new program.
 
         Raises:
             ProgramError: If the algorithm has no such program.
-            ParamError: If a value is no number, negative or absurd.
+            ParamError: If a value is not a number, negative or too large.
             RegisterError: If the program has no such control register.
             FlowGone: If the flow closed.
         """
@@ -215,11 +210,11 @@ class FlowControl:
         self._run(installed)
 
     def tell(self, kind: str, /, **detail: Any) -> None:
-        """Tell whoever listens to the agent's events of something that happened to the flow.
+        """Emit an event of the flow to the listeners of the agent's events.
 
         Args:
-            kind: What, as `area:thing_happened`; the areas of the agent's own events are taken.
-            **detail: What else there is to say: text, numbers, None.
+            kind: `area:thing_happened`; the areas of the agent's own events are reserved.
+            **detail: Details: text, numbers, None.
 
         Raises:
             ContractError: `contract.bad_event`.
@@ -231,15 +226,15 @@ class FlowControl:
             self._tell(kind, self.info, detail)
 
     def extend(self, extension: str, octets: bytes | None) -> None:
-        """Give the flow to an extension of the datapath, or tell the extension something else of it.
+        """Attach the flow to an extension of the datapath, or send the extension another message.
 
         Args:
-            extension: One of the algorithm's `extensions`, by name.
-            octets: A letter that only the extension understands; None has it leave the flow alone.
+            extension: Name of one of the algorithm's `extensions`.
+            octets: The message, in the extension's format; None detaches the flow.
 
         Raises:
             LoadError: `load.extension`, if the extension is not loaded.
-            CcpError: `update.extension`, if it takes no such letter.
+            CcpError: `update.extension`, if the extension does not accept the message.
             FlowGone: If the flow closed.
         """
         letter = octets or b""
@@ -249,10 +244,7 @@ class FlowControl:
         self._extended[extension] = letter
 
     def open(self, before: FlowControl | None = None) -> None:
-        """Send what was gathered, with the first program, and write through from now on.
-
-        Args:
-            before: The flow, as another algorithm had it.
+        """Send the collected settings with the first program; later settings are sent immediately.
 
         Raises:
             FlowGone: If the flow closed.
@@ -263,7 +255,7 @@ class FlowControl:
         self._letter = None
         if before is not None:
             self._stamp = before._stamp
-        handle: int | None = None  # to name a program that goes on would start it anew
+        handle: int | None = None  # a handle would restart a program that continues
         if not letter.goes_on:
             handle = LAW_PROGRAM if program is None else self._stamped(program)
         left = () if before is None else (name for name, octets in before._extended.items() if octets)
@@ -288,13 +280,10 @@ class FlowControl:
             self._tell(kind, self.info, detail)
 
     def continue_from(self, before: FlowControl) -> None:
-        """Go on where an older version of the algorithm is: with its window, its rate and its program.
+        """Continue with the window, rate and program of an older version of the algorithm.
 
-        To be called behind `on_create`. Of what that set, only the registers of a program that starts anew
-        are kept, because nobody else sets them.
-
-        Args:
-            before: The flow, as the older version has it.
+        Call this after `on_create`. Of its settings, only the registers of a restarted program are kept:
+        nothing else would set them.
         """
         letter = self._letter
         assert letter is not None, "it has not been opened"
@@ -309,23 +298,19 @@ class FlowControl:
         letter.program = program
 
     def move(self, installed: Installed) -> bool:
-        """Give the flow another program, for the plane.
-
-        Returns:
-            False if the flow is gone.
-        """
+        """Give the flow another program; return False if the flow closed."""
         if not self._writes.update(self._flow_id, None, None, self._stamped(installed), None):
             return False
         self._run(installed)
         return True
 
     def retire(self) -> None:
-        """Let go of the program, because the flow closed or went to the fallback law."""
+        """Release the program: the flow closed or moved to the fallback."""
         self._run(None)
 
     @property
     def program(self) -> str | None:
-        """Name of the program that the flow was given last; None while it has none."""
+        """Name of the flow's current program; None while it has none."""
         return None if self._installed is None else self._installed.name
 
     def _run(self, installed: Installed | None) -> None:
@@ -334,16 +319,16 @@ class FlowControl:
         self._programs.moved(before, installed)
 
     def _stamped(self, installed: Installed) -> int:
-        """Return what to write to give the flow this program, with a stamp of its own."""
+        """Return the program's handle with a new stamp."""
         self._stamp = self._stamp + 1 & MAX_STAMP
         return installed.handle | self._stamp << STAMP_SHIFT
 
     def runs(self, installed: Installed) -> bool:
-        """Return whether the flow was given this program last."""
+        """Return whether this is the flow's current program."""
         return self._installed is installed
 
     def _assumed(self) -> Installed | None:
-        """Return the program whose registers `set` means; in `on_create` the one that will be first."""
+        """Return the program whose registers `set` writes; in `on_create`, the first program."""
         if self._letter is not None:
             return self._letter.program or self._programs.initial
         return self._installed
@@ -354,12 +339,12 @@ class FlowControl:
         raise FlowGone(
             "flow.gone",
             f"flow {describe(self.info)} closed",
-            fix="drop the flow; on_close is called with its last totals",
+            fix="forget the flow; on_close is called with its last totals",
         )
 
 
 def _checked(installed: Installed | None, registers: dict[str, Number]) -> dict[str, int]:
-    """Return the registers, their values made whole numbers."""
+    """Return the registers with their values as integers."""
     if installed is None and registers:
         raise ProgramError(
             "program.none",
@@ -374,11 +359,11 @@ def _checked(installed: Installed | None, registers: dict[str, Number]) -> dict[
 
 
 class _Letter:
-    """What is gathered for a flow while `on_create` runs.
+    """Settings of a flow collected during `on_create`.
 
     Attributes:
-        events: What the algorithm told.
-        goes_on: `program` runs already, and shall keep its registers.
+        events: Events that the algorithm emitted.
+        goes_on: `program` already runs, and keeps its registers.
     """
 
     __slots__ = ("cwnd_bytes", "events", "goes_on", "program", "rate_bytes_per_s", "registers")
@@ -406,7 +391,7 @@ def _no_register(name: str, installed: Installed) -> RegisterError:
             "register.read_only",
             f"`{name}` of program `{installed.name}` is a Report register",
             why="only the fold program writes Report registers",
-            fix=f"define a control register beside it, (def ({name}_set 0) (Report ...)), and set that",
+            fix=f"also define a control register, (def ({name}_set 0) (Report ...)), and set that",
         )
     return RegisterError(
         "register.unknown",

@@ -1,4 +1,4 @@
-"""The table of flows: rows from two looks at the datapath, and how they are shown."""
+"""The table of `ccp flows`: rows from two snapshots of the datapath, and their display."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ccplane.base.flows import FlowInfo, FlowStats
 from ccplane.datapath.protocol import LAW_PROGRAM, DatapathView
 
 LAW: Final = "law"
-"""Who steers a flow that the fallback law has."""
+"""Controller of a flow that runs the fallback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +27,19 @@ class FlowRow:
         src: Local address and port.
         dst: Peer's address and port.
         cc_name: Congestion-control name that the socket chose.
-        steered_by: `ALGORITHM/PROGRAM`, `law` while the fallback law steers, or `program N` if no agent says
-            its name.
-        law_cause: Why the fallback law has the flow, or had it last, see `FlowStats.law_cause`.
-        law_stay: Why and for how long the fallback law has the flow, or had it last; None if it has not
-            taken it from an agent.
+        steered_by: `ALGORITHM/PROGRAM`, `law` while the flow runs the fallback, or `program N` if no agent
+            gives the program's name.
+        law_cause: Why the flow runs the fallback, or last ran it, see `FlowStats.law_cause`.
+        law_stay: Why and for how long the flow runs the fallback, or last ran it; None if the fallback has
+            not taken the flow from an agent.
         cwnd_bytes: Window [bytes].
         rate_bytes_per_s: Pacing rate of the algorithm [bytes/s], 0 = none.
         srtt_us: Smoothed RTT [us].
         min_rtt_us: Minimum RTT [us].
-        throughput_bytes_per_s: Bytes acknowledged per second of the interval [bytes/s]; None at the first
-            look.
-        loss_ratio: Segments marked lost per segment delivered or lost in the interval; None if there were
-            none.
-        retrans_pkts: Segments sent again, in total.
+        throughput_bytes_per_s: Bytes acknowledged per second of the interval [bytes/s]; None in the first
+            snapshot.
+        loss_ratio: Segments marked lost per segment delivered or lost in the interval; None without segments.
+        retrans_pkts: Segments retransmitted, in total.
     """
 
     flow_id: int
@@ -64,11 +63,11 @@ class FlowRow:
 
 
 Look = Mapping[int, tuple[FlowInfo, FlowStats]]
-"""The flows of one moment by flow id."""
+"""A snapshot of the flows, by flow id."""
 
 
 def look(view: DatapathView) -> Look:
-    """Return the flows of now; one that closes between the two calls is left out."""
+    """Return the current flows, without those that close during the call."""
     infos = {info.flow_id: info for info in view.flows()}
     return {
         stats.flow_id: (infos[stats.flow_id], stats) for stats in view.all_stats() if stats.flow_id in infos
@@ -76,12 +75,12 @@ def look(view: DatapathView) -> Look:
 
 
 def rows(before: Look, now: Look, agent: RunInfo | None) -> list[FlowRow]:
-    """Return one row a flow, fastest first.
+    """Return one row per flow, fastest first.
 
     Args:
-        before: An earlier look; empty at the first.
-        now: This look.
-        agent: What the agent runs; None if there is none or it cannot be asked.
+        before: The previous snapshot; empty if there is none.
+        now: The current snapshot.
+        agent: What the agent runs; None if no agent runs or it cannot be reached.
     """
     made = [
         _row(info, stats, before[flow_id][1] if flow_id in before else None, agent)
@@ -91,16 +90,12 @@ def rows(before: Look, now: Look, agent: RunInfo | None) -> list[FlowRow]:
 
 
 def between(before: FlowStats, now: FlowStats) -> tuple[float, float | None]:
-    """Return what a flow did between two looks.
+    """Return throughput and loss of a flow between two snapshots.
 
-    Totals stand still between ACKs, and so does their time: no ACK means no throughput, not an unknown one.
-
-    Args:
-        before: Its totals at the earlier look.
-        now: Those at the later one.
+    Totals and their timestamp change only on ACKs: without an ACK, the throughput is 0, not unknown.
 
     Returns:
-        Throughput [bytes/s], and segments marked lost per segment delivered or lost; None if there were none.
+        Throughput [bytes/s], and segments marked lost per segment delivered or lost; None without segments.
     """
     elapsed_us = now.now_us - before.now_us
     throughput = 1e6 * (now.bytes_acked - before.bytes_acked) / elapsed_us if elapsed_us > 0 else 0.0
@@ -146,15 +141,8 @@ def render(
     agent: RunInfo | None,
     failures: Sequence[str] = (),
 ) -> Table:
-    """Return the rows as a table for the terminal.
-
-    Args:
-        flows: The rows.
-        counters: The datapath's counters.
-        agent: What the agent runs; None if there is none.
-        failures: What algorithms raised, a line each.
-    """
-    who = "no agent: flows run the fallback law" if agent is None else f"agent pid {agent.pid}"
+    """Return the rows as a table for the terminal."""
+    who = "no agent: flows run the fallback" if agent is None else f"agent pid {agent.pid}"
     slotless = exits.slotless(counters)
     caption = f"{len(flows)} flows; {who}" + (f"; {slotless}" if slotless else "")
     caption = "\n".join([caption, *failures])

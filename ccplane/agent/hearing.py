@@ -1,10 +1,10 @@
-"""Telemetry on its way to algorithms: joined to flows, delivered in order, missed when it expires.
+"""Dispatches telemetry to algorithms: joins samples to flows, delivers them in order, reports expiry.
 
-All of it runs on the agent's thread. The inbox wakes the loop when something came, so that a sample waits for
-the end of the batch at work and no longer.
+Runs on the agent's thread. The inbox wakes the loop when a sample arrives, so a sample waits only for the end
+of the current batch.
 
-What the broker keeps (decisions on regimes) is kept here, too, so that flows that begin later hear it. When a
-sender goes away and its last will says so, what it said counts as expired at once.
+Decisions on regimes, which the broker retains, are also kept here for flows that start later. When the last
+will of a sender arrives, all its samples count as expired immediately.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
     from ccplane.agent.plane import Plane
 
 MAX_STANDING: Final = 10_000
-"""How many decisions are kept for flows to come; beyond them, the oldest is forgotten."""
+"""Maximum decisions kept for future flows; the oldest is dropped first."""
 
 SPARE_EXPIRIES: Final = 1000
-"""Expiries of flows that closed are cleared away when these, and those of living flows, are fewer."""
+"""Expiries of closed flows are removed when they exceed this number and the number of live expiries."""
 
 
 class Arriving(Protocol):
     """Where samples come from, see `ccplane.agent.inbox`."""
 
     def drain(self) -> list[Sample]:
-        """Return what came since the last call, in order of arrival."""
+        """Return the samples since the last call, in order of arrival."""
         ...
 
 
 @dataclass(slots=True)
 class HearingCounters:
-    """What became of telemetry.
+    """Counts of telemetry samples.
 
     Attributes:
-        samples: Samples that came.
-        delivered: Deliveries: a sample that belongs to three flows counts three times.
-        unclaimed: Samples that belong to no flow.
-        expired: Samples that were too old when they came.
-        lost: Times an algorithm was told that telemetry is lost.
+        samples: Samples received.
+        delivered: Deliveries; a sample for three flows counts three times.
+        unclaimed: Samples that match no flow.
+        expired: Samples that had expired on arrival.
+        lost: Notifications of algorithms that telemetry is lost.
     """
 
     samples: int = 0
@@ -60,12 +60,12 @@ class HearingCounters:
 
 
 class Hearing:
-    """Delivers the samples of an inbox to the algorithms of a plane.
+    """Delivers the samples of an inbox to the algorithms of an agent loop.
 
     Attributes:
-        counters: What became of the samples.
+        counters: Counts of samples.
         newest: The last sample of each kind, expired or not.
-        on_sample: Is shown each sample with the flows that it belongs to; None shows it to nobody.
+        on_sample: Called with each sample and the flows that it matches; may be None.
     """
 
     def __init__(
@@ -75,14 +75,6 @@ class Hearing:
         host_name: str,
         clock_us: Callable[[], int] = lambda: time.monotonic_ns() // 1000,
     ) -> None:
-        """Take part in the plane's turns from now on.
-
-        Args:
-            plane: Where the flows are.
-            inbox: Where samples come from.
-            host_name: Of this machine, for samples that name one.
-            clock_us: CLOCK_MONOTONIC [us].
-        """
         self.counters = HearingCounters()
         self.newest: dict[str, Sample] = {}
         self.on_sample: Callable[[Sample, list[int]], None] | None = None
@@ -101,7 +93,7 @@ class Hearing:
         plane.each_turn.append(self.turn)
 
     def turn(self) -> None:
-        """Deliver what came, and tell what expired."""
+        """Deliver new samples, and report expired telemetry."""
         if self._new:
             self._tell_new()
         samples = self._inbox.drain()
@@ -111,7 +103,7 @@ class Hearing:
             self._expire()
 
     def heard(self, flow_id: int) -> list[Sample]:
-        """Return the last sample of each kind and sender that a flow got, if it has not expired."""
+        """Return the last unexpired sample of each kind and sender that a flow received."""
         return list(self._heard.get(flow_id, {}).values())
 
     # Flows
@@ -132,7 +124,7 @@ class Hearing:
         self._index.add(info.flow_id, info.src_addr, info.src_port, info.dst_addr, info.dst_port)
 
     def _tell_new(self) -> None:
-        """Tell flows that are new what holds for them already."""
+        """Deliver the decisions in force to new flows."""
         new, self._new = set(self._new), []
         now_us = self._clock_us()
         for place, sample in list(self._standing.items()):
@@ -169,7 +161,7 @@ class Hearing:
         self._deliver(pairs)
 
     def _deliver(self, pairs: Sequence[tuple[int, Sample]]) -> None:
-        """Hand samples to instances: in order to each flow, in one list to each vectorised algorithm."""
+        """Deliver samples in order: one by one to each flow, as one list to each vectorised algorithm."""
         gathered: dict[Host, list[tuple[Live, Sample]]] = {}
         for flow_id, sample in self._plane.breath.between(pairs):
             live = self._plane.flows.get(flow_id)
@@ -182,7 +174,7 @@ class Hearing:
             host.deliver(theirs, self._plane, self._plane.breath)
 
     def _keep(self, sample: Sample, now_us: int) -> None:
-        """Keep a decision for flows to come."""
+        """Keep a decision for future flows."""
         standing = self._standing
         standing.pop((sample.topic, sample.sender), None)  # the newest is the last
         if len(standing) >= MAX_STANDING:
@@ -199,7 +191,7 @@ class Hearing:
             self._wait_for(sample.expires_us, flow_id, source)
 
     def _wait_for(self, expires_us: int, flow_id: int, source: Source) -> None:
-        """Look at what a flow heard of a source when it may expire; however often it speaks, one entry."""
+        """Schedule the check whether a flow's telemetry from a source expired; one entry per source."""
         self._waited_for.add((flow_id, source))
         if len(self._expiries) > 2 * len(self._waited_for) + SPARE_EXPIRIES:
             self._expiries = [entry for entry in self._expiries if entry[1:] in self._waited_for]

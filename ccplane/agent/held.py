@@ -1,4 +1,4 @@
-"""A datapath as an agent holds it: what differs between kinds from loading to letting go."""
+"""The life cycle of a datapath, from loading to release, for each kind."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions:
-    """How to wait for datapaths that connect over a socket.
+    """Options for datapaths that connect over a socket.
 
     Attributes:
-        datapath: Their name in `ccplane.datapath.registry`.
+        datapath: Name of their kind in `ccplane.datapath.registry`.
         path: The agent's socket.
     """
 
@@ -33,71 +33,70 @@ class SocketOptions:
 
 
 class Held(Protocol):
-    """A datapath, from before it is loaded on."""
+    """Life cycle of a datapath."""
 
     @property
     def place(self) -> str:
-        """What it is known by, for commands: a directory of pins, or a socket."""
+        """Its identification for commands: a pin directory, or a socket."""
         ...
 
     @property
     def takes_over(self) -> bool:
-        """Whether an agent that runs is to hand its flows over."""
+        """Whether to take over a running agent's flows."""
         ...
 
     def rehearse(self, ready: Plan) -> None:
-        """Try what the datapath could refuse, while another agent has it."""
+        """Check that the datapath accepts programs, names and extensions, while another agent uses it."""
         ...
 
     def load(self) -> Datapath:
-        """Load it."""
+        """Load the datapath."""
         ...
 
     def loaded(self) -> None:
-        """Let features do their part, once algorithms have their extensions."""
+        """Run the features' `loaded` hooks, after the algorithms' extensions are loaded."""
         ...
 
     def each_turn(self, plane: Plane) -> None:
-        """Do what is to be done after every batch."""
+        """Run after every batch."""
         ...
 
     def metrics(self) -> AbstractContextManager[list[Collects]]:
-        """Collect metrics of features for the length of a block."""
+        """Collect metrics of features during a block."""
         ...
 
     def release(self) -> None:
-        """Let another agent have it."""
+        """Release the datapath to another agent."""
         ...
 
     def undo(self) -> None:
-        """Take away what was loaded, but not what was adopted."""
+        """Unload what this agent loaded, but nothing that it adopted."""
         ...
 
     def unload(self) -> None:
-        """Take everything away."""
+        """Unload everything."""
         ...
 
 
 class HeldKernel:
-    """The kernel's."""
+    """Life cycle of the kernel datapath."""
 
     def __init__(self, options: ebpf.LoadOptions) -> None:
-        """Take the options."""
         self._options = options
         self._datapath: _native.EbpfDatapath | None = None
 
     @property
     def place(self) -> str:
-        """The directory of its pins."""
+        """Its pin directory."""
         return self._options.pin_dir
 
     @property
     def takes_over(self) -> bool:
-        """Whether an agent that runs is to hand its flows over."""
+        """Whether to take over a running agent's flows."""
         return self._options.take_over
 
     def rehearse(self, ready: Plan) -> None:
-        """Show programs, names and extensions to the kernel."""
+        """Let the kernel check programs, names and extensions."""
         for running in ready.running:
             for program in running.programs.values():
                 ebpf.verify(cast("_native.Program", program))
@@ -105,12 +104,12 @@ class HeldKernel:
         ebpf.rehearse(self.place, list(ready.registrations), [extension_of(one) for one in extensions])
 
     def load(self) -> Datapath:
-        """Load it."""
+        """Load the datapath."""
         self._datapath = ebpf.load(self._options)
         return self._datapath
 
     def loaded(self) -> None:
-        """Let features do their part."""
+        """Run the features' `loaded` hooks."""
         assert self._datapath is not None
         for feature in features():
             if feature.loaded is not None:
@@ -118,39 +117,38 @@ class HeldKernel:
 
     @contextmanager
     def metrics(self) -> Iterator[list[Collects]]:
-        """Collect metrics of features for the length of a block."""
+        """Collect metrics of features during a block."""
         with ExitStack() as around:
             every = [feature.metrics for feature in features() if feature.metrics is not None]
             yield [around.enter_context(collecting(self.place)) for collecting in every]
 
     def each_turn(self, plane: Plane) -> None:
-        """End when another agent takes the flows over."""
+        """Stop the loop when another agent takes the flows over."""
         assert self._datapath is not None
         if self._datapath.has_successor():
             plane.handed_over = True
             plane.request_stop()
 
     def release(self) -> None:
-        """Let another agent have it; what has our names, it takes."""
+        """Release the datapath to another agent, which keeps the registered names."""
         if self._datapath is not None:
             self._datapath.release()
 
     def undo(self) -> None:
-        """Take away what was loaded; what was adopted stays with the fallback law."""
+        """Unload what this agent loaded; an adopted datapath stays loaded, with its flows on the fallback."""
         self.release()
         if self._datapath is not None and not self._datapath.adopted:
             ebpf.unload(self.place)
 
     def unload(self) -> None:
-        """Take everything out of the kernel."""
+        """Remove everything from the kernel."""
         ebpf.unload(self.place)
 
 
 class HeldSocket:
-    """Datapaths that connect over a socket."""
+    """Life cycle of datapaths that connect over a socket."""
 
     def __init__(self, options: SocketOptions) -> None:
-        """Take the options."""
         self._options = options
         self._datapath: Datapath | None = None
 
@@ -162,10 +160,10 @@ class HeldSocket:
     takes_over = False
 
     def rehearse(self, ready: Plan) -> None:
-        """Do nothing: no other agent has it."""
+        """Do nothing: no other agent can use the socket."""
 
     def load(self) -> Datapath:
-        """Wait for them."""
+        """Open the socket."""
         opens = registry.kind_of(self._options.datapath).opens
         assert opens is not None, self._options.datapath
         self._datapath = opens(self._options.path)
@@ -178,7 +176,7 @@ class HeldSocket:
         """Do nothing."""
 
     def metrics(self) -> AbstractContextManager[list[Collects]]:
-        """Collect nothing: features extend the kernel's."""
+        """Collect nothing: features extend only the kernel datapath."""
         return nullcontext([])
 
     def release(self) -> None:
@@ -189,9 +187,9 @@ class HeldSocket:
     undo = release
 
     def unload(self) -> None:
-        """Do nothing: nothing stays."""
+        """Do nothing: nothing stays loaded."""
 
 
 def held(options: ebpf.LoadOptions | SocketOptions) -> Held:
-    """Return the datapath that options are for."""
+    """Return the life cycle for the options."""
     return HeldSocket(options) if isinstance(options, SocketOptions) else HeldKernel(options)

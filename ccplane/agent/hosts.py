@@ -1,6 +1,6 @@
-"""Running algorithms: how each kind gets its flows, its reports and its farewells.
+"""Running algorithms: how each kind receives flows, reports, telemetry and closes.
 
-An `Algorithm` has one instance a flow (`SingleHost`), a `VectorAlgorithm` one for all its flows
+An `Algorithm` has one instance per flow (`SingleHost`), a `VectorAlgorithm` one for all its flows
 (`VectorHost`).
 """
 
@@ -33,30 +33,29 @@ Source = tuple[str, str]
 """Kind and sender of samples."""
 
 Changed = Mapping[str, int]
-"""Number of the last change by name of a parameter."""
+"""Number of the last change by parameter name."""
 
 RECENT_ROWS: Final = 65_536
-"""How many reports of a vectorised algorithm are kept for who wants to see them: some megabytes."""
+"""Reports of a vectorised algorithm kept for display: a few megabytes."""
 
 
 class Live:
-    """One flow that is there.
+    """An open flow.
 
     Attributes:
-        flow: Its way to the datapath.
+        flow: Writes to the datapath.
         host: Its algorithm.
-        instance: The algorithm's instance of this flow; None before `start`, and for vectorised algorithms.
+        instance: The algorithm's instance for this flow; None before `start`, and for vectorised algorithms.
         on_report: The instance's callback; None if reports come as arrays.
-        failed: The algorithm raised; the fallback law steers.
-        failure: What it raised, and where; None unless it failed.
-        last_report: The last report that the instance got; None before that, and if reports come as arrays.
-        params_at: Number of the last change of parameters before the instance was made.
+        failed: The algorithm raised; the flow runs the fallback.
+        failure: The exception and its place; None unless it failed.
+        last_report: The last report delivered; None before the first, and if reports come as arrays.
+        params_at: Number of the last parameter change before the instance was created.
     """
 
     __slots__ = ("failed", "failure", "flow", "host", "instance", "last_report", "on_report", "params_at")
 
     def __init__(self, host: Host, flow: FlowControl) -> None:
-        """Make the flow; `Host.start` hands it to the algorithm."""
         self.flow = flow
         self.host = host
         self.instance: Algorithm | None = None
@@ -68,14 +67,14 @@ class Live:
 
 
 class Failures(Protocol):
-    """Where exceptions of algorithms go: the plane."""
+    """Handles exceptions of algorithms; implemented by the agent loop."""
 
     def fail(self, live: Live, error: BaseException, callback: str) -> None:
-        """Give one flow to the fallback, because its algorithm raised."""
+        """Move a flow to the fallback, because its algorithm raised."""
         ...
 
     def fail_all(self, host: Host, error: BaseException, callback: str) -> None:
-        """Give all flows of an algorithm to the fallback, because the instance that they share raised."""
+        """Move all flows of an algorithm to the fallback, because their shared instance raised."""
         ...
 
 
@@ -85,11 +84,11 @@ class Host:
     Attributes:
         vectorised: Whether reports come as arrays.
         name: Name of the algorithm.
-        cc_name: Congestion-control name of its own, empty for none.
+        cc_name: Its congestion-control name; empty if it has none.
         algorithm: Its class.
         programs: Its installed programs.
-        version: What the class was made of.
-        settle: Sets what was set for flows like a new one before it is given to the algorithm.
+        version: The source of the class.
+        settle: Sets the parameters of matching rules on a new flow, before `on_create`.
     """
 
     vectorised: bool
@@ -97,15 +96,9 @@ class Host:
     def __init__(self, running: Running, datapath: Datapath, events: Events, writer: Writer) -> None:
         """Install the programs.
 
-        Args:
-            running: The algorithm.
-            datapath: Where its flows are.
-            events: Where it tells what happens to them.
-            writer: What they write with.
-
         Raises:
-            VerifierError: If the kernel refuses one; none is left installed then.
-            LoadError: `load.extension`, if the datapath has not what the algorithm uses.
+            VerifierError: If the kernel refuses a program; none stays installed then.
+            LoadError: `load.extension`, if the datapath lacks an extension that the algorithm uses.
         """
         self.name = running.name
         self.cc_name = running.cc_name
@@ -124,7 +117,7 @@ class Host:
 
     @property
     def past(self) -> Past:
-        """The version that runs, to be kept for later."""
+        """The running version, for a later rollback."""
         return Past.of(self.algorithm, self.version)
 
     def live(self, info: FlowInfo) -> Live:
@@ -132,80 +125,73 @@ class Host:
         return Live(self, self.flow(info, self.programs))
 
     def flow(self, info: FlowInfo, programs: ProgramSet) -> FlowControl:
-        """Return what an instance holds as `self.flow`, not yet opened, for programs of this algorithm."""
+        """Return the flow object for an instance, not yet opened."""
         return FlowControl(info, programs, self._writer, self._tell, one_of_many=self.vectorised)
 
     def _tell(self, kind: str, info: FlowInfo, detail: Detail) -> None:
         self._events.tell(kind, self.name, info, **detail)
 
     def start(self, live: Live) -> None:
-        """Let the algorithm take the flow over; raises what the algorithm raises."""
+        """Start the algorithm on the flow; raises what the algorithm raises."""
         raise NotImplementedError
 
     def tell_extension(self, live: Live, extension: str, octets: bytes) -> None:
-        """Tell the algorithm what an extension tells of a flow; raises what the algorithm raises."""
+        """Deliver an extension's event of a flow; raises what the algorithm raises."""
         raise NotImplementedError
 
     def end(self, live: Live, stats: FlowStats | None) -> None:
-        """Tell the algorithm that the flow closed; raises what the algorithm raises."""
+        """Notify the algorithm that the flow closed; raises what the algorithm raises."""
         raise NotImplementedError
 
     def give_away(self, flow_id: int, instance: Algorithm | None, stats: FlowStats | None) -> None:
-        """Tell the algorithm that another one has the flow now; raises what the algorithm raises.
+        """Notify the algorithm that the flow moved to another; raises what the algorithm raises.
 
         Args:
             flow_id: The flow.
-            instance: What steered it; None if all flows share an instance, or it had failed.
+            instance: Its instance; None if all flows share one, or the flow had failed.
             stats: Its totals.
         """
         raise NotImplementedError
 
     def deliver(self, pairs: Sequence[tuple[Live, Sample]], failures: Failures, breath: Breath) -> None:
-        """Hand samples to flows that this algorithm steers, in order."""
+        """Deliver telemetry samples to flows of this algorithm, in order."""
         raise NotImplementedError
 
     def lose(self, lives: Sequence[Live], source: Source, failures: Failures, breath: Breath) -> None:
-        """Tell flows that a source of telemetry is lost: its kind and sender."""
+        """Notify flows that a source of telemetry (kind, sender) is lost."""
         raise NotImplementedError
 
     def tell_params(
         self, lives: Sequence[Live], changed: Changed, failures: Failures, breath: Breath
     ) -> None:
-        """Tell instances which parameters were set since they were made, for their class or for themselves.
-
-        Args:
-            lives: The flows that this algorithm steers.
-            changed: Number of the last change by name of the parameter.
-            failures: Where exceptions go.
-            breath: Drawn every now and then.
-        """
+        """Notify instances which parameters were set since their creation, on the class or on themselves."""
         raise NotImplementedError
 
     def owns(self, instance: object) -> bool:
-        """Return whether this is the instance that all flows share."""
+        """Return whether this is the shared instance of all flows."""
         return False
 
     def row_of_last(self, live: Live) -> dict[str, Any] | None:
-        """Return the last report of a flow as streams have it; None if there is none."""
+        """Return the last report of a flow in the format of the streams; None if there is none."""
         raise NotImplementedError
 
     def failed(self, flow_id: int) -> None:
-        """Take note that the fallback has a flow."""
+        """Record that a flow runs the fallback."""
 
     def forget(self, flow_id: int) -> None:
-        """Forget that a flow failed, because another algorithm has it now."""
+        """Clear the failure of a flow that moved to another algorithm."""
 
     def restart(self) -> None:
-        """Give up the instance that all flows share, because it raised; the next flow makes another."""
+        """Discard the shared instance after an exception; the next flow creates a new one."""
 
 
 class SingleHost(Host):
-    """An algorithm with one instance a flow."""
+    """An algorithm with one instance per flow."""
 
     vectorised = False
 
     def start(self, live: Live) -> None:
-        """Make the instance, call `on_create`, and give the flow its program, in one letter."""
+        """Create the instance, call `on_create`, and send its settings and the program in one update."""
         instance = cast("type[Algorithm]", self.algorithm)()
         instance.flow = live.flow
         live.instance = instance
@@ -222,7 +208,7 @@ class SingleHost(Host):
             live.instance.on_extension(extension, octets)
 
     def end(self, live: Live, stats: FlowStats | None) -> None:
-        """Call `on_close`; totals of a flow whose close event was lost are unknown."""
+        """Call `on_close`; the totals are unknown if the close event was lost."""
         if live.instance is not None:
             live.instance.on_close(stats or FlowStats(live.flow.info.flow_id))
 
@@ -233,14 +219,14 @@ class SingleHost(Host):
                 instance.on_close(stats or FlowStats(flow_id))
 
     def deliver(self, pairs: Sequence[tuple[Live, Sample]], failures: Failures, breath: Breath) -> None:
-        """Call `on_telemetry` sample by sample."""
+        """Call `on_telemetry` for each sample."""
         for live, sample in breath.between(pairs):
             if live.instance is not None and not live.failed:
                 with _guarded(live, failures, "on_telemetry"):
                     live.instance.on_telemetry(sample)
 
     def lose(self, lives: Sequence[Live], source: Source, failures: Failures, breath: Breath) -> None:
-        """Call `on_telemetry_lost` flow by flow."""
+        """Call `on_telemetry_lost` for each flow."""
         for live in breath.between(lives):
             if live.instance is not None and not live.failed:
                 with _guarded(live, failures, "on_telemetry_lost"):
@@ -249,7 +235,7 @@ class SingleHost(Host):
     def tell_params(
         self, lives: Sequence[Live], changed: Changed, failures: Failures, breath: Breath
     ) -> None:
-        """Call `on_params` flow by flow."""
+        """Call `on_params` for each flow."""
         for live in breath.between(lives):
             names = frozenset(name for name, change in changed.items() if change > live.params_at)
             if names and live.instance is not None:
@@ -257,7 +243,7 @@ class SingleHost(Host):
                     live.instance.on_params(names)
 
     def row_of_last(self, live: Live) -> dict[str, Any] | None:
-        """Return the last report that the instance got."""
+        """Return the last report delivered."""
         return None if live.last_report is None else row_of(live.last_report)
 
 
@@ -272,7 +258,6 @@ class VectorHost(Host):
     vectorised = True
 
     def __init__(self, running: Running, datapath: Datapath, events: Events, writer: Writer) -> None:
-        """Install the programs; the first flow makes the instance."""
         super().__init__(running, datapath, events, writer)
         self.instance: VectorAlgorithm | None = None
         self.params_at = changes()
@@ -282,19 +267,19 @@ class VectorHost(Host):
         self._recent_rows = 0
 
     def restart(self) -> None:
-        """Give up the instance, because it raised; the next flow makes another."""
+        """Discard the instance after an exception; the next flow creates a new one."""
         self.instance = None
         self._flows = {}
 
     def ready(self) -> VectorAlgorithm:
-        """Return the instance, which is made now if there is none; raises what making it raises."""
+        """Return the instance, creating it if necessary; raises what its class raises."""
         if self.instance is None:
             self.params_at = changes()
             self.instance = made(self.algorithm, self._flows)
         return self.instance
 
     def join(self, flow: FlowControl) -> None:
-        """Hand a flow, not yet opened, to the instance; raises what the algorithm raises."""
+        """Give the instance a flow that is not yet opened; raises what the algorithm raises."""
         instance = self.ready()
         self._flows[flow.info.flow_id] = flow
         try:
@@ -304,7 +289,7 @@ class VectorHost(Host):
             raise
 
     def leave(self, flow_id: int) -> None:
-        """Take a flow from the instance; raises what the algorithm raises."""
+        """Remove a flow from the instance; raises what the algorithm raises."""
         try:
             if self.instance is not None:
                 self.instance.on_close(flow_id)
@@ -360,19 +345,15 @@ class VectorHost(Host):
         return self.instance is instance
 
     def failed(self, flow_id: int) -> None:
-        """Keep the reports of a flow from the instance, because the fallback law has it."""
+        """Withhold the reports of a flow that runs the fallback from the instance."""
         self._failed.add(flow_id)
         self._flows.pop(flow_id, None)
 
     def feed(self, reports: Reports, program: str) -> int:
-        """Hand reports to the instance and write its decisions; raises what the algorithm raises.
-
-        Args:
-            reports: Of one program of this algorithm, in order of arrival.
-            program: Its name.
+        """Deliver reports to the instance and write its decisions; raises what the algorithm raises.
 
         Returns:
-            How many of them the instance got: those of flows that it steers.
+            Number of reports delivered: those of flows that did not fail.
         """
         if self._failed:
             failed = np.fromiter(self._failed, np.uint64, len(self._failed))
@@ -383,14 +364,14 @@ class VectorHost(Host):
         return len(reports)
 
     def _keep(self, reports: Reports) -> None:
-        """Keep the last arrays: to keep each flow's row would cost time at every report."""
+        """Keep the last arrays; keeping a row per flow would cost time for every report."""
         self._recent.append(reports)
         self._recent_rows += len(reports)
         while self._recent_rows > RECENT_ROWS and len(self._recent) > 1:
             self._recent_rows -= len(self._recent.popleft())
 
     def row_of_last(self, live: Live) -> dict[str, Any] | None:
-        """Return the last report of a flow; None if it is not among the last of all."""
+        """Return the last report of a flow; None if it is not among the reports kept."""
         for reports in reversed(self._recent):
             rows = np.flatnonzero(reports["flow_id"] == live.flow.info.flow_id)
             if len(rows):
@@ -399,24 +380,19 @@ class VectorHost(Host):
         return None
 
     def write(self, decided: Decided) -> None:
-        """Write what the instance decided.
-
-        Raises:
-            ParamError: As `ccplane.agent.vector.send`.
-            RegisterError: Likewise.
-        """
+        """Write the instance's decisions; same errors as `ccplane.agent.vector.send`."""
         if decided is None:
             return
         for updates in (decided,) if isinstance(decided, Updates) else decided:
             self._writer.send(updates)
 
     def replace(self, instance: VectorAlgorithm | None, flows: dict[int, FlowControl]) -> None:
-        """Take another instance, which has all these flows, those that failed included."""
+        """Switch to another instance that has all these flows, including flows that had failed."""
         self.instance, self._flows, self.params_at = instance, flows, changes()
         self._failed.clear()
 
     def forget(self, flow_id: int) -> None:
-        """Forget that a flow failed, because another algorithm has it now."""
+        """Clear the failure of a flow that moved to another algorithm."""
         self._failed.discard(flow_id)
 
 
@@ -439,7 +415,7 @@ def _guarded_all(host: Host, failures: Failures, callback: str) -> Iterator[None
 
 
 def made(algorithm: AnyAlgorithm, flows: Mapping[int, FlowControl]) -> VectorAlgorithm:
-    """Return a new instance of a vectorised algorithm that has these flows."""
+    """Return a new instance of a vectorised algorithm with these flows."""
     instance = cast("type[VectorAlgorithm]", algorithm)()
     instance.flows = flows
     return instance

@@ -1,12 +1,12 @@
-"""The agent's ear: telemetry comes on the client's threads, waits here, and is taken on the agent's thread.
+"""Queue from the telemetry bus to the agent: the client's threads fill it, the agent's thread drains it.
 
     inbox = Inbox(BusOptions.from_url(url), sender="host-a", wake=datapath.wake)
     inbox.start()
     ...
-    for sample in inbox.drain():       # each turn of the loop, in order of arrival
+    for sample in inbox.drain():       # in each iteration of the loop, in order of arrival
         ...
 
-Nothing here blocks the agent's thread: `drain` takes what is there, `publish` puts into a bounded queue.
+Nothing here blocks the agent's thread: `drain` returns what has arrived, `publish` fills a bounded queue.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from telemetry.codec import Format
 from telemetry.schema import AgentStatus, Sample
 
 FLOW_KINDS: Final = tuple(kind for kind, topic in BY_KIND.items() if topic.for_agents)
-"""What an agent listens to: what is about flows, and who comes and goes."""
+"""Kinds that an agent subscribes to: telemetry about flows, and the status of senders."""
 
 MAX_WAITING: Final = 4096
-"""How many samples wait for the agent's thread, and how many decisions; samples never push decisions out."""
+"""Maximum samples queued, and maximum decisions queued; samples never displace decisions."""
 
 
 class Inbox(Bus):
-    """An agent's connection to the bus, with a place where samples wait.
+    """An agent's connection to the bus, with a queue of samples.
 
     Attributes:
-        delivered: Samples that `drain` handed out.
-        dropped: What was pushed out because the inbox was full: what has a successor on its topic, else the
-            oldest.
+        delivered: Samples returned by `drain`.
+        dropped: Samples dropped because the queue was full: first those with a newer sample on their topic,
+            else the oldest.
     """
 
     def __init__(
@@ -50,16 +50,16 @@ class Inbox(Bus):
         form: Format = "json",
         max_waiting: int = MAX_WAITING,
     ) -> None:
-        """Prepare; nothing is connected before `start`.
+        """Prepare; `start` connects.
 
         Args:
-            options: Which broker.
-            sender: Our name on the bus.
-            status: What to tell as birth; None for an agent that says nothing more.
-            wake: Called from another thread when something came, to end the agent's waiting; must not block.
-            kinds: What to subscribe to.
-            form: How to write what is published.
-            max_waiting: How many samples may wait for `drain`, and how many decisions.
+            options: The broker.
+            sender: The agent's name on the bus.
+            status: Birth message; None for a minimal one.
+            wake: Called from another thread when a sample arrives, to wake the agent; must not block.
+            kinds: Kinds to subscribe to.
+            form: Format of published messages.
+            max_waiting: Maximum samples queued, and maximum decisions queued.
 
         Raises:
             BusError: `bus.bad_name`, `bus.unknown_kind` or `bus.tls_files`.
@@ -82,11 +82,11 @@ class Inbox(Bus):
 
     @property
     def waiting(self) -> int:
-        """How many samples wait for `drain`."""
+        """Number of queued samples and decisions."""
         return len(self._samples) + len(self._decisions)
 
     def drain(self) -> list[Sample]:
-        """Return what came since the last call, in order of arrival. Never waits."""
+        """Return the samples since the last call, in order of arrival. Never waits."""
         if not self._samples and not self._decisions:
             return []
         with self._lock:
@@ -95,7 +95,7 @@ class Inbox(Bus):
         return [sample for _, sample in taken]
 
     def _take(self, sample: Sample) -> None:
-        """Keep a sample for `drain`; on the client's thread."""
+        """Queue a sample; runs on the client's thread."""
         queue = self._decisions if BY_KIND[sample.kind].decision else self._samples
         with self._lock:
             self._arrived += 1

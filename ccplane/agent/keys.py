@@ -1,11 +1,11 @@
-"""CURVE keys, for control over TCP: agent and client each know the other's public key.
+"""CURVE keys for control over TCP: agent and client each know the other's public key.
 
     DIR/agent.key            public key of the agent        (copy it to clients)
     DIR/agent.key_secret     secret key of the agent        (stays here)
     DIR/client.key_secret    both keys of a client          (copy it to that client)
     DIR/clients/*.key        public keys of all clients that may control the agent
 
-What is missing is made, so that a first client can be set up by copying two files.
+Missing keys are created, so a first client needs only two files copied to it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ccplane.base.errors import UsageError
 
 
 def make(directory: Path) -> None:
-    """Make the keys that are missing.
+    """Create the missing keys.
 
     Raises:
-        UsageError: `control.bad_keys`, if the directory cannot be written or ZeroMQ has no CURVE.
+        UsageError: `control.bad_keys`, if the directory cannot be written or ZeroMQ lacks CURVE.
     """
     try:
         clients = directory / "clients"
@@ -45,10 +45,10 @@ def make(directory: Path) -> None:
 
 
 class Guard:
-    """Lets in clients whose public key is known."""
+    """Accepts clients whose public key is known."""
 
     def __init__(self, context: zmq.Context[Any], directory: Path) -> None:
-        """Read the keys, and make those that are missing.
+        """Read the keys, creating missing ones.
 
         Raises:
             UsageError: `control.bad_keys`.
@@ -63,18 +63,18 @@ class Guard:
         self._authenticator.configure_curve(domain="*", location=directory / "clients")
 
     def protect(self, socket: zmq.Socket[bytes]) -> None:
-        """Make a socket ask for keys."""
+        """Require keys on a socket."""
         assert self._secret is not None
         socket.curve_publickey, socket.curve_secretkey = self._public, self._secret
         socket.curve_server = True
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the authenticator."""
         self._authenticator.stop()
 
 
 def use(socket: zmq.Socket[bytes], directory: Path) -> None:
-    """Make a client's socket use keys.
+    """Set the keys of a client's socket.
 
     Raises:
         UsageError: `control.bad_keys`.
@@ -94,6 +94,6 @@ def _bad(directory: Path, error: Exception) -> UsageError:
         f"the keys in {directory} cannot be used",
         where=str(directory),
         why=str(error),
-        fix="an agent makes them: ccp run ... --control tcp://HOST:PORT --control-keys DIR; copy agent.key "
-        "and client.key_secret to the client",
+        fix="let an agent create them, with ccp run ... --control tcp://HOST:PORT --control-keys DIR; "
+        "then copy agent.key and client.key_secret to the client",
     )

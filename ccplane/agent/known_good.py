@@ -1,10 +1,10 @@
-"""Versions that are known to be good, kept over restarts: what an agent starts with where a file is not fit.
+"""Known-good versions, stored across restarts for the case that an algorithm's file does not load.
 
     sudo ccp run mine.py --known-good /var/lib/ccplane
 
-The running version is kept when another is put on trial, taken back, rolled back or refused, and one that
-was widened. A version that was taken back or rolled back is condemned. Where the file does not load at the
-next start, or is a condemned version, the agent starts with what was kept.
+The running version is stored when another version is put on trial, taken back, rolled back or refused; a
+version on trial is stored when it is widened. A version that was taken back or rolled back is condemned. If
+the file does not load at the next start, or is a condemned version, the agent starts the stored version.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from ccplane.datapath.protocol import Compile, Program
 log = logging.getLogger("ccplane.agent")
 
 CONDEMNED: Final = 100
-"""So many hashes of versions that are not good are kept a file."""
+"""Maximum hashes of condemned versions stored per file."""
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What is kept of a file.
+    """Stored data of one file.
 
     Attributes:
         file: The file.
         class_name: Class of the good version.
         sha256: Hash of its source.
-        texts: Text of the file and of those beside it, by file.
-        condemned: Hashes of versions that are not good.
+        texts: Texts of the file and of the modules imported from its directory, by file.
+        condemned: Hashes of condemned versions.
     """
 
     file: str
@@ -51,14 +51,10 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class KnownGood:
-    """The versions that are kept in a directory."""
+    """The versions stored in a directory."""
 
     def __init__(self, directory: Path, compile_program: Compile[Program]) -> None:
-        """Take a directory, which is made if it is not there.
-
-        Args:
-            directory: Where.
-            compile_program: The compiler.
+        """Prepare, creating the directory if necessary.
 
         Raises:
             LoadError: `known_good.cannot_write`.
@@ -70,28 +66,28 @@ class KnownGood:
         except OSError as error:
             raise LoadError(
                 "known_good.cannot_write",
-                "versions cannot be kept there",
+                "known-good versions cannot be stored in this directory",
                 str(directory),
                 error.strerror or str(error),
-                "choose a directory that the agent may write with --known-good",
+                "give a directory that the agent can write with --known-good",
             ) from None
 
     def _place(self, file: str) -> Path:
         return self._directory / f"{quote(file, safe='')}.json"
 
     def record(self, file: str) -> Record | None:
-        """Return what is kept of a file, None if there is nothing, or nothing that can be read."""
+        """Return the stored data of a file, None if there is none or it cannot be read."""
         place = self._place(file)
         try:
             return msgspec.json.decode(place.read_bytes(), type=Record)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError) as error:
-            log.warning("%s cannot be read, and does not count: %s", place, error)
+            log.warning("ignored %s, which cannot be read: %s", place, error)
             return None
 
     def judged(self, name: str, good: Past, condemned: str) -> None:
-        """Keep a version of a file; see `ccplane.agent.reload.Judged`."""
+        """Store a good version of a file, see `ccplane.agent.reload.Judged`."""
         if not good.texts or good.file.startswith("<"):
             return
         before = self.record(good.file)
@@ -103,13 +99,13 @@ class KnownGood:
         try:
             replace_file(place, msgspec.json.encode(made))
         except OSError as error:
-            log.error("the good version of %s cannot be kept in %s: %s", name, place, error.strerror)
+            log.error("cannot store the good version of %s in %s: %s", name, place, error.strerror)
 
     def find(self, asked: str) -> AnyAlgorithm:
-        """Return an algorithm's class as `ccplane.agent.algorithms.find` does, or the kept version's.
+        """Return an algorithm's class as `ccplane.agent.algorithms.find` does, or the stored version's class.
 
         Raises:
-            UsageError: As `ccplane.agent.algorithms.find`, where nothing is kept.
+            UsageError: As `ccplane.agent.algorithms.find`, if no version is stored.
         """
         target, _, _ = asked.partition(":")
         file = str(Path(target).resolve())
@@ -126,7 +122,7 @@ class KnownGood:
         except CcpError as error:
             why = str(error)
         log.warning(
-            "%s is not fit: %s\nThe version known to be good starts instead, %s; `ccp load` loads the file",
+            "cannot run %s: %s\nstarting the known-good version %s instead; `ccp load` loads the file",
             shown(file),
             why,
             record.sha256[:12],

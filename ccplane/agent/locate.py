@@ -1,4 +1,4 @@
-"""Where in a Python file the text of a fold program stands, so that errors point at its line."""
+"""Finds the text of a fold program in its Python file, so that errors can give the line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Origin:
     """Where a text begins.
 
     Attributes:
-        file: Path, or a name in angle brackets where there is no file.
+        file: Path, or a name in angle brackets if there is no file.
         first_line: Line of the text's first line in `file`, counted from 1.
     """
 
@@ -25,14 +25,10 @@ class Origin:
 
 
 def locate(owner: type, text: str) -> Origin:
-    """Find the string literal that a fold program came from.
+    """Find the string literal of a fold program.
 
-    Only blanks may differ (`textwrap.dedent`, `strip`); the literal in the class wins over one elsewhere in
-    its module. A text that was put together at run time is not found, and is then its own origin.
-
-    Args:
-        owner: The algorithm's class.
-        text: The program's source text.
+    Only white space may differ (`textwrap.dedent`, `strip`). A literal in the class takes precedence over one
+    elsewhere in the module. The origin of a text that was built at run time is the class.
     """
     nowhere = Origin(f"<{owner.__module__}.{owner.__qualname__}>", 1)
     try:
@@ -73,7 +69,7 @@ def _parsed(source: str) -> tuple[_Literal, ...]:
 
 
 def _literals(file: str) -> tuple[_Literal, ...]:
-    """Return the literals of a file, or of a text that `linecache` knows by this name."""
+    """Return the literals of a file, or of a text with this name in `linecache`."""
     linecache.checkcache(file)
     return _parsed("".join(linecache.getlines(file)))
 
@@ -82,19 +78,19 @@ def _walk(tree: ast.AST, lines: list[str]) -> Iterator[_Literal]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             first = node.lineno
-            # A backslash right behind the opening quotes takes the line's end out of the value.
+            # A backslash directly after the opening quotes removes the line end from the value.
             while first <= len(lines) and lines[first - 1].rstrip().endswith(('"""\\', "'''\\")):
                 first += 1
             yield _Literal(node.value, node.lineno, first)
 
 
 def _blank_lines(text: str) -> int:
-    """Return how many line ends stand before the first character that is not blank."""
+    """Return the number of line ends before the first character that is not white space."""
     return text[: len(text) - len(text.lstrip())].count("\n")
 
 
 def shown(file: str) -> str:
-    """Return the path from the working directory if the file is below it."""
+    """Return the path relative to the working directory, if the file is below it."""
     path = Path(file)
     try:
         return str(path.relative_to(Path.cwd()))

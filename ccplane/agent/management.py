@@ -1,4 +1,4 @@
-"""Everything that lets others look at and change a running plane: loader, streams, control socket."""
+"""What makes a running agent loop observable and changeable: loader, streams, control socket."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ccplane.datapath.protocol import Compile, Program
 
 @dataclass(frozen=True, slots=True)
 class Management:
-    """What a plane is looked at and changed by.
+    """Access to an agent loop.
 
     Attributes:
         loader: Loads algorithms.
-        streams: Holds what is to be sent.
-        requests: Does what is asked for.
+        streams: Messages to be sent.
+        requests: Executes requests.
         control: The control socket, if there is one.
     """
 
@@ -46,13 +46,7 @@ class Management:
             self.control.start()
 
     def hear(self, plane: Plane, inbox: Inbox, host: str) -> Hearing:
-        """Deliver the telemetry of an inbox from now on.
-
-        Args:
-            plane: Whose flows hear it.
-            inbox: Where it comes in.
-            host: Name of this host, for samples that name one.
-        """
+        """Start delivering the telemetry of an inbox to the flows of an agent loop."""
         hearing = Hearing(plane, inbox, host)
         hearing.on_sample = self.streams.sample
         self.requests.hearing, self.requests.inbox = hearing, inbox
@@ -69,15 +63,15 @@ def managed(
     files: Files | None = None,
     audit: Audit | None = None,
 ) -> Iterator[Management]:
-    """Let a plane be looked at and changed for the length of a block.
+    """Provide access to an agent loop during a block.
 
     Args:
-        plane: The plane.
+        plane: The agent loop.
         compile_program: The compiler.
-        control: Where to listen; None for nowhere.
-        start: Start the threads at once. They have the rights that this thread has when it starts them.
-        files: Reads files of algorithms; None reads them as we may then.
-        audit: Writes down what changes the plane; None for nobody.
+        control: Where to listen; None for no control socket.
+        start: Whether to start the threads now. They inherit the capabilities of this thread.
+        files: Reads files of algorithms; None reads them with the process's permissions.
+        audit: Records changes; None for no audit log.
 
     Raises:
         LoadError: `control.cannot_listen`.

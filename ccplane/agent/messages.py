@@ -1,8 +1,8 @@
-"""What goes over the control socket: requests, answers, and what streams say. JSON; every field is checked.
+"""Protocol of the control socket: requests, answers and stream messages, in JSON with every field checked.
 
 A request is one JSON object: `{"version": 1, "id": 7, "ask": {"do": "set_params", "values": {"beta": 0.8}}}`.
-The answer has the same `id`, and either `ok` or `error`. A stream message has two frames: the topic,
-`report/FLOW/`, `decision/FLOW/`, `event/KIND` or `telemetry/KIND`, and one JSON object.
+The answer has the same `id`, and either `ok` or `error`. A stream message has two frames: the topic
+(`report/FLOW/`, `decision/FLOW/`, `event/KIND` or `telemetry/KIND`) and one JSON object.
 """
 
 from __future__ import annotations
@@ -17,51 +17,51 @@ VERSION: Final = 1
 """Version of requests and answers."""
 
 MAX_BYTES: Final = 4 << 20
-"""Longest request [bytes]: sources are text, and text is short."""
+"""Maximum size of a request [bytes]; the largest ones contain an algorithm's source."""
 
 _MAX: Final = (1 << 63) - 1
 FlowNumber = Annotated[int, Meta(ge=0, le=_MAX)]
 Word = Annotated[str, Meta(min_length=1, max_length=256)]
 Text = Annotated[str, Meta(max_length=MAX_BYTES)]
 Seconds = Annotated[float, Meta(ge=1, le=86_400)]
-"""How long a trial lasts [s]."""
+"""Duration of a trial [s]."""
 Value = bool | Annotated[int, Meta(ge=-_MAX, le=_MAX)] | float | Annotated[str, Meta(max_length=4096)]
-"""A parameter's value, or text that spells it."""
+"""A parameter's value, or its text."""
 
 
 class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="do"):
-    """Base of what can be asked for.
+    """Base of all requests.
 
     Attributes:
-        changes: What it changes, if anything; such requests are written to the audit log.
+        changes: What the request changes; requests that change something are recorded in the audit log.
     """
 
     changes: ClassVar[Literal["nothing", "settings", "versions"]] = "nothing"
 
 
 class Status(Request, frozen=True, kw_only=True, tag="status"):
-    """What runs, since when, and what it did."""
+    """Return the agent's algorithms, start time and counters."""
 
 
 class Flows(Request, frozen=True, kw_only=True, tag="flows"):
-    """All flows with their totals."""
+    """Return all flows with their totals."""
 
 
 class Flow(Request, frozen=True, kw_only=True, tag="flow"):
-    """Everything that is known of one flow: parameters, state of its algorithm, telemetry."""
+    """Return all data of one flow, including parameters, algorithm state and telemetry."""
 
     flow: FlowNumber
 
 
 class GetParams(Request, frozen=True, kw_only=True, tag="get_params"):
-    """Parameters of all running algorithms, or of one; as they hold for all flows, or for one."""
+    """Return the parameters of all running algorithms or of one; their values for all flows or for one."""
 
     algorithm: Word | None = None
     flow: FlowNumber | None = None
 
 
 class SetParams(Request, frozen=True, kw_only=True, tag="set_params"):
-    """Set parameters: for all flows, one flow, those of an algorithm, or those that match a rule."""
+    """Set parameters: for all flows, one flow, the flows of an algorithm, or the flows that match a rule."""
 
     changes: ClassVar = "settings"
 
@@ -72,22 +72,22 @@ class SetParams(Request, frozen=True, kw_only=True, tag="set_params"):
 
 
 class GetSource(Request, frozen=True, kw_only=True, tag="source"):
-    """The text that a running algorithm was made of."""
+    """Return the source of a running algorithm."""
 
     algorithm: Word
 
 
 class Load(Request, frozen=True, kw_only=True, tag="load"):
-    """Load an algorithm from text: the next version of a running one, or one more.
+    """Load an algorithm from text: a new version of a running one, or another algorithm.
 
     Attributes:
         source: The text.
-        name: Under which name; else the one that it gives itself.
-        class_name: Which class of it, if there are several.
-        file: Where the text comes from, for messages.
-        check: Find out whether it could be loaded, and leave everything as it is.
-        canary: Put it on trial first, with these new flows: `5%`, `dport=5001`, or both.
-        seconds: How long the trial lasts [s].
+        name: Its name; by default the name in the source.
+        class_name: Its class, if the source defines several algorithms.
+        file: The file that the text comes from, for errors.
+        check: Only check whether it could be loaded.
+        canary: First try it on these new flows: `5%`, `dport=5001`, or both.
+        seconds: Duration of the trial [s].
     """
 
     changes: ClassVar = "versions"
@@ -102,12 +102,12 @@ class Load(Request, frozen=True, kw_only=True, tag="load"):
 
 
 class Reload(Request, frozen=True, kw_only=True, tag="reload"):
-    """Read the file of a running algorithm again; all of them, if none is named.
+    """Reload the file of a running algorithm.
 
     Attributes:
-        algorithm: Which.
-        canary: As of `Load`; for one algorithm.
-        seconds: As of `Load`.
+        algorithm: The algorithm; None for all.
+        canary: As in `Load`; for one algorithm only.
+        seconds: As in `Load`.
     """
 
     changes: ClassVar = "versions"
@@ -121,8 +121,8 @@ class EndCanary(Request, frozen=True, kw_only=True, tag="end_canary"):
     """End the trial of a new version.
 
     Attributes:
-        algorithm: Of which algorithm.
-        widen: It takes over; else it is taken back.
+        algorithm: The algorithm.
+        widen: Whether the new version takes over; else it is taken back.
     """
 
     changes: ClassVar = "versions"
@@ -132,7 +132,7 @@ class EndCanary(Request, frozen=True, kw_only=True, tag="end_canary"):
 
 
 class Rollback(Request, frozen=True, kw_only=True, tag="rollback"):
-    """Let the version before take over again; one that is on trial is taken back instead."""
+    """Return to the previous version; a version on trial is taken back instead."""
 
     changes: ClassVar = "versions"
 
@@ -140,13 +140,13 @@ class Rollback(Request, frozen=True, kw_only=True, tag="rollback"):
 
 
 class Switch(Request, frozen=True, kw_only=True, tag="switch"):
-    """Give flows another running algorithm: all, one, those of an algorithm, or those that match a rule.
+    """Move flows to another running algorithm: all flows, or a selection.
 
     Attributes:
-        algorithm: The algorithm to be.
-        flow: Of this flow only.
-        before: Of flows of this algorithm only.
-        rule: Of flows that match only.
+        algorithm: The new algorithm.
+        flow: Only this flow.
+        before: Only flows of this algorithm.
+        rule: Only flows that match.
     """
 
     changes: ClassVar = "settings"
@@ -168,20 +168,20 @@ class InstallProgram(Request, frozen=True, kw_only=True, tag="install_program"):
 
 
 class Subscribe(Request, frozen=True, kw_only=True, tag="subscribe_telemetry"):
-    """Listen to one more kind of telemetry, or to one no longer."""
+    """Subscribe to a kind of telemetry, or unsubscribe from it."""
 
     kind: Word
     on: bool = True
 
 
 class Events(Request, frozen=True, kw_only=True, tag="events"):
-    """The last events; streams have those that come."""
+    """Return the last events; the streams have future ones."""
 
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
 class Stop(Request, frozen=True, kw_only=True, tag="stop"):
-    """End the agent, as Ctrl-C does."""
+    """Stop the agent, as Ctrl-C does."""
 
     changes: ClassVar = "settings"
 
@@ -203,16 +203,16 @@ Ask = (
     | Events
     | Stop
 )
-"""What can be asked for."""
+"""All requests."""
 
 
 class Envelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request on its way.
+    """A request with its header.
 
     Attributes:
         version: `VERSION`.
-        id: Number that the answer will have.
-        ask: What is asked for.
+        id: Number, repeated in the answer.
+        ask: The request.
     """
 
     version: int = VERSION
@@ -221,15 +221,7 @@ class Envelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong.
-
-    Attributes:
-        slug: Stable name for programs.
-        what: What is wrong.
-        where: Where; may be empty.
-        why: Why; may be empty.
-        fix: What to do; may be empty.
-    """
+    """One error; the fields are those of `ccplane.base.errors.CcpError`."""
 
     slug: str
     what: str
@@ -239,12 +231,12 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An answer on its way.
+    """An answer.
 
     Attributes:
-        id: That of the request; 0 if that could not be read.
-        ok: What was asked for.
-        error: What is wrong instead; several problems at once, so that nobody has to fix them one by one.
+        id: Number of the request; 0 if it could not be parsed.
+        ok: The result.
+        error: The problems, if the request failed.
     """
 
     id: int = field(default=0)
@@ -253,7 +245,7 @@ class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def problems_of(error: CcpError) -> list[Problem]:
-    """Return an error as it goes over the socket."""
+    """Return an error in the format of the socket."""
     singles = error.errors if isinstance(error, Several) else (error,)
     return [
         Problem(slug=one.slug, what=one.message, where=one.where, why=one.why, fix=one.fix) for one in singles
@@ -261,6 +253,6 @@ def problems_of(error: CcpError) -> list[Problem]:
 
 
 def error_of(problems: list[Problem]) -> CcpError:
-    """Return the error that came over the socket."""
+    """Return the error received over the socket."""
     errors = [CcpError(one.slug, one.what, one.where, one.why, one.fix) for one in problems]
     return errors[0] if len(errors) == 1 else Several(errors)

@@ -1,4 +1,4 @@
-"""Congestion-control names: what an application passes to setsockopt(TCP_CONGESTION)."""
+"""Congestion-control names, which applications pass to setsockopt(TCP_CONGESTION)."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ from ccplane.base.errors import Collector, UsageError
 from ccplane.base.names import close_names
 
 MAX_LENGTH: Final = 15
-"""Characters that the kernel keeps of a name: TCP_CA_NAME_MAX (include/net/tcp.h) less the final zero."""
+"""Maximum length of a name: the kernel's TCP_CA_NAME_MAX (include/net/tcp.h) less the final zero."""
 
 PREFIX: Final = "ccp."
-"""All names but plain `ccp` start so: none can shadow a congestion control of the kernel."""
+"""Prefix of all names except `ccp`, so that no name can shadow a congestion control of the kernel."""
 
 
 def cc_names(algorithms: Sequence[str], explicit: Mapping[str, str]) -> dict[str, str]:
     """Return the congestion-control name of each running algorithm.
 
-    An algorithm NAME gets `ccp.NAME`, in lower case, other characters than a-z, 0-9, `.` and `_` turned into
-    `_`, and cut to 15 characters. If two would get the same name, or the cut one is not wanted, `explicit`
-    says another.
+    An algorithm NAME gets `ccp.NAME`, in lower case, with characters other than a-z, 0-9, `.` and `_`
+    replaced by `_`, cut to 15 characters.
 
     Args:
         algorithms: Names of the running algorithms, all different.
-        explicit: Congestion-control name by algorithm, for those that shall have another one.
+        explicit: Congestion-control name by algorithm, to override the default.
 
     Returns:
         Congestion-control name by algorithm, in the order of `algorithms`.
 
     Raises:
         UsageError: `name.invalid`, `name.duplicate`, or `algorithm.unknown` in `explicit`.
-        Several: If more than one thing is wrong.
+        Several: If there are several problems.
     """
     problems = Collector()
     for algorithm in explicit:
@@ -49,8 +48,8 @@ def cc_names(algorithms: Sequence[str], explicit: Mapping[str, str]) -> dict[str
                 raise UsageError(
                     "name.duplicate",
                     f"`{owner[name]}` and `{algorithm}` would both be registered as `{name}`",
-                    why=f"the kernel keeps {MAX_LENGTH} characters of a name",
-                    fix=f"choose another name, such as --cc-name {algorithm}={name[: MAX_LENGTH - 1]}2",
+                    why=f"the kernel limits names to {MAX_LENGTH} characters",
+                    fix=f"set one of the names, such as --cc-name {algorithm}={name[: MAX_LENGTH - 1]}2",
                 )
         owner.setdefault(name, algorithm)
         names[algorithm] = name
@@ -69,17 +68,17 @@ def unknown_algorithm(name: str, running: Sequence[str], where: str) -> UsageErr
 
 
 def duplicate_algorithm(name: str, where: str = "") -> UsageError:
-    """Return the error for two algorithms of one name."""
+    """Return the error for two algorithms with the same name."""
     return UsageError(
         "algorithm.duplicate",
         f"two algorithms of this run are called `{name}`",
         where=where,
-        fix="give one of them another name with @register(...), or run one of them only",
+        fix="rename one of them with @register(...), or run only one of them",
     )
 
 
 def derived(algorithm: str) -> str:
-    """Return the congestion-control name that an algorithm gets if nobody says another."""
+    """Return an algorithm's default congestion-control name."""
     return (PREFIX + re.sub(r"[^a-z0-9._]", "_", algorithm.lower()))[:MAX_LENGTH]
 
 
@@ -90,16 +89,16 @@ def check(name: str, where: str) -> None:
         UsageError: `name.invalid`.
     """
     if len(name) > MAX_LENGTH:
-        why = f"it has {len(name)} characters, the kernel keeps {MAX_LENGTH}"
+        why = f"it has {len(name)} characters; the kernel allows {MAX_LENGTH}"
     elif not name.startswith(PREFIX) or name == PREFIX:
         why = f"it does not start with `{PREFIX}`, so it could shadow a congestion control of the kernel"
     elif re.fullmatch(r"[a-z0-9._]+", name) is None:
-        why = "it has other characters than a-z, 0-9, `.` and `_`"
+        why = "it has characters other than a-z, 0-9, `.` and `_`"
     else:
         return
     raise UsageError(
         "name.invalid",
-        f"`{name}` cannot be a congestion-control name",
+        f"`{name}` is not a valid congestion-control name",
         where=where,
         why=why,
         fix=f"write {PREFIX}NAME with at most {MAX_LENGTH} characters, such as --cc-name "

@@ -1,4 +1,4 @@
-"""Parameters of running algorithms by name: of `--param`, `ccp set` and the control API."""
+"""Parameters of running algorithms by name, for `--param`, `ccp set` and the control API."""
 
 from __future__ import annotations
 
@@ -17,19 +17,11 @@ from ccplane.base.names import close_names
 def parse(
     settings: Sequence[str], option: str = "--param", example: str = "cubic.beta=0.8"
 ) -> dict[str, str]:
-    """Read `NAME=VALUE` settings.
-
-    Args:
-        settings: Such as `beta=0.8` or `cubic.beta=0.8`.
-        option: Where they stand on the command line.
-        example: Of one, for who wrote something else.
-
-    Returns:
-        Text of the value by name.
+    """Parse `NAME=VALUE` settings; return the text of each value by name.
 
     Raises:
-        ParamError: `param.syntax`, if one is not of that form.
-        Several: If more are not.
+        ParamError: `param.syntax`, if a setting does not have this form.
+        Several: If several settings do not.
     """
     problems = Collector()
     values: dict[str, str] = {}
@@ -39,7 +31,7 @@ def parse(
             if not equals or not name.strip():
                 raise ParamError(
                     "param.syntax",
-                    f"`{setting}` sets nothing",
+                    f"cannot parse NAME=VALUE: `{setting}`",
                     where=f"{option} {setting}",
                     fix=f"write NAME=VALUE, such as {option} {example}",
                 )
@@ -50,7 +42,7 @@ def parse(
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value for one parameter of one algorithm, checked.
+    """A checked value for one parameter of one algorithm.
 
     Attributes:
         algorithm: Name of the algorithm.
@@ -64,20 +56,17 @@ class Setting:
 
 
 def resolve(values: Mapping[str, object], algorithms: Mapping[str, AnyAlgorithm]) -> dict[str, list[Setting]]:
-    """Return what values of parameters mean, all of them checked.
+    """Look up parameters by name, and check their values; return the settings by the given names.
 
     Args:
-        values: Value, or text that spells it, by `PARAMETER` (of every algorithm that has it) or
+        values: Values (or their text) by `PARAMETER`, for all algorithms that have it, or by
             `ALGORITHM.PARAMETER`.
         algorithms: Running algorithms by name.
 
-    Returns:
-        The settings by the name that was given.
-
     Raises:
-        ParamError: `param.nobody_has`, or what the parameter says of the value.
+        ParamError: `param.nobody_has`, or the parameter does not accept the value.
         UsageError: `algorithm.unknown`.
-        Several: If more than one thing is wrong.
+        Several: If there are several problems.
     """
     problems = Collector()
     found: dict[str, list[Setting]] = {}
@@ -92,15 +81,7 @@ def resolve(values: Mapping[str, object], algorithms: Mapping[str, AnyAlgorithm]
 
 
 def set_all(values: Mapping[str, object], algorithms: Mapping[str, AnyAlgorithm]) -> None:
-    """Set parameters for all flows; nothing is set unless all is right.
-
-    Args:
-        values: As of `resolve`.
-        algorithms: Likewise.
-
-    Raises:
-        CcpError: Likewise.
-    """
+    """Set parameters for all flows, all or none; arguments and errors as in `resolve`."""
     for settings in resolve(values, algorithms).values():
         for one in settings:
             one.parameter.put(algorithms[one.algorithm], one.value)
@@ -110,14 +91,14 @@ def shared(name: str, algorithm: str) -> ParamError:
     """Return the error for a parameter that cannot be set for single flows."""
     return ParamError(
         "param.shared",
-        f"`{name}` cannot be set for one flow of `{algorithm}`",
-        why="it is vectorised: one instance steers all its flows",
+        f"`{name}` cannot be set for a single flow of `{algorithm}`",
+        why=f"`{algorithm}` is vectorised: one instance controls all its flows",
         fix="set it for all flows",
     )
 
 
 def _owners(name: str, algorithms: Mapping[str, AnyAlgorithm], problems: Collector) -> list[tuple[str, str]]:
-    """Return the algorithms that a parameter's name means, each with the name within the algorithm."""
+    """Return `owners`, or collect its error."""
     found: list[tuple[str, str]] = []
     with problems.check():
         found = owners(name, algorithms)
@@ -125,7 +106,7 @@ def _owners(name: str, algorithms: Mapping[str, AnyAlgorithm], problems: Collect
 
 
 def owners(name: str, algorithms: Mapping[str, AnyAlgorithm]) -> list[tuple[str, str]]:
-    """Return the algorithms that a parameter's name means, each with the name within the algorithm.
+    """Return the algorithms that have a parameter, each with the parameter's name within the algorithm.
 
     Raises:
         ParamError: `param.nobody_has`.

@@ -1,8 +1,8 @@
-"""The event loop: flows come, report and go; algorithms decide; decisions reach the datapath.
+"""The agent loop: it delivers flows and reports to algorithms, and writes their decisions to the datapath.
 
-One thread does everything. Only `request_stop` and `call` may be called from another thread.
+All of it runs on one thread. Only `request_stop` and `call` may be called from another thread.
 
-A batch goes to vectorised algorithms as arrays and to the others report by report. Whichever way, a flow's
+Vectorised algorithms get a batch as arrays, other algorithms get single reports. In both cases a flow's
 events come in order: created, reports, closed.
 """
 
@@ -35,27 +35,27 @@ from ccplane.datapath.protocol import CREATED, LAW_FAILED, REPORT, TOLD, Batch, 
 log = logging.getLogger("ccplane.agent")
 
 POLL_MS: Final = 100
-"""How long one poll waits for events [ms]: the delay of a stop, not of a report."""
+"""Timeout of one poll for events [ms]; it delays a stop, but no report."""
 
 EVENTS_PER_HEARTBEAT: Final = 128
-"""A long batch is no silence: the heartbeat is refreshed after so many events, which may take 1.5 ms each."""
+"""Events of a batch between two refreshes of the heartbeat; an event may take 1.5 ms."""
 
 RESYNC_CHECK_S: Final = 0.2
-"""How often the loop looks whether the datapath had to drop create or close events [s]."""
+"""Interval between checks whether the datapath dropped create or close events [s]."""
 
 
 @dataclass(slots=True)
 class Counters:
-    """What the loop did since its start.
+    """Counters of the agent loop since its start.
 
     Attributes:
-        flows_created: Flows that got an algorithm, adopted ones included.
-        flows_adopted: Flows that were there before the agent, or whose create event was lost.
+        flows_created: Flows that got an algorithm, including adopted flows.
+        flows_adopted: Flows that existed before the agent, or whose create event was lost.
         flows_closed: Flows that closed.
         reports: Reports delivered.
-        reports_stale: Reports of a program that the flow no longer runs, dropped.
+        reports_stale: Dropped reports of a program that the flow had already stopped running.
         algorithm_errors: Exceptions of algorithms.
-        flows_failed: Flows given to the fallback law because of an exception.
+        flows_failed: Flows moved to the fallback because of an exception.
         resyncs: Times the list of flows was compared with the datapath's.
     """
 
@@ -73,20 +73,20 @@ class Plane:
     """Runs algorithms on a datapath.
 
     Attributes:
-        counters: What the loop did so far.
+        counters: Counters.
         hosts: The running algorithms by name.
-        flows: The flows that are there by id, those that failed included.
-        rules: Which algorithm a flow of plain `ccp` gets.
+        flows: The open flows by id, including flows whose algorithm failed.
+        rules: Rules that choose the algorithm of `ccp` flows.
         default: Algorithm of flows that no rule matches.
         datapath: Where the flows are.
-        events: Tells what happens.
-        writer: Writes what algorithms decide.
-        changes: What can be changed while flows run.
-        breath: Tells the datapath in the middle of long work that the agent lives.
-        on_batch: Is shown each batch; None shows it to nobody.
+        events: Emits events.
+        writer: Writes updates.
+        changes: Changes while flows run.
+        breath: Keepalives during long work.
+        on_batch: Called with each batch; may be None.
         each_turn: Called on this thread after each batch.
-        handed_over: Another agent takes the flows over.
-        trials: New versions on trial by the algorithm that they are of.
+        handed_over: Whether another agent takes the flows over.
+        trials: New versions on trial by algorithm.
     """
 
     def __init__(
@@ -102,14 +102,14 @@ class Plane:
 
         Args:
             datapath: Where the flows are.
-            algorithms: What to run, compiled; at least one.
-            rules: Which algorithm a flow of plain `ccp` gets; the first match decides.
+            algorithms: Compiled algorithms; at least one.
+            rules: Rules that choose the algorithm of `ccp` flows; the first match decides.
             default: Algorithm of flows that no rule matches; None for the first of `algorithms`.
-            clock: Seconds, monotonic.
+            clock: Monotonic clock [s].
 
         Raises:
             UsageError: `algorithm.duplicate` or `algorithm.unknown`.
-            VerifierError: If the kernel refuses a program; none is left installed then.
+            VerifierError: If the kernel refuses a program; none stays installed then.
         """
         self.counters = Counters()
         self.datapath = datapath
@@ -151,7 +151,7 @@ class Plane:
             raise
 
     def add_host(self, running: Running) -> Host:
-        """Run an algorithm whose name no other one has; no flow has it yet.
+        """Run an algorithm with an unused name; it has no flows yet.
 
         Raises:
             VerifierError: If the kernel refuses a program.
@@ -161,12 +161,12 @@ class Plane:
         return host
 
     def remove_host(self, name: str) -> None:
-        """Run an algorithm that has no flows no longer."""
+        """Stop an algorithm that has no flows."""
         self.hosts.pop(name).programs.uninstall()
         self._index()
 
     def _index(self) -> None:
-        """Take note of which algorithms run."""
+        """Update the lookup tables of running algorithms."""
         self._by_cc_name = {host.cc_name: host for host in self.hosts.values() if host.cc_name}
         self._any_single = any(not host.vectorised for host in self.hosts.values())
         self._vectorised = [host for host in self.hosts.values() if isinstance(host, VectorHost)]
@@ -174,11 +174,11 @@ class Plane:
     # Running
 
     def run(self, duration_s: float | None = None, each_turn: Callable[[], None] | None = None) -> None:
-        """Adopt the flows that are there and serve until `request_stop`; then close the datapath.
+        """Adopt existing flows and run until `request_stop`; then close the datapath.
 
         Args:
             duration_s: Stop after this time [s]; None for never.
-            each_turn: Called after every batch, for status lines; must be quick.
+            each_turn: Called after every batch, for status lines; must be fast.
         """
         end_s = None if duration_s is None else self._clock() + duration_s
         try:
@@ -191,24 +191,16 @@ class Plane:
             self.datapath.close()
 
     def request_stop(self) -> None:
-        """Make `run` return after this batch; may be called from any thread and from a signal handler."""
+        """Make `run` return after the current batch; safe from any thread and from signal handlers."""
         self._stop.set()
 
     def call(self, what: Callable[[], None]) -> None:
-        """Have something done on the agent's thread, between two batches; may be called from any thread.
-
-        Args:
-            what: Must not raise.
-        """
+        """Call a function, which must not raise, on the agent's thread between two batches. Thread-safe."""
         self._calls.append(what)
         self.datapath.wake()
 
     def turn(self, timeout_ms: int) -> int:
-        """Wait for one batch, at most `timeout_ms` [ms], and handle it.
-
-        Returns:
-            How many events it had.
-        """
+        """Wait for one batch, at most `timeout_ms` [ms], and handle it; return its number of events."""
         batch = self.datapath.poll(timeout_ms)
         n = len(batch)
         if n:
@@ -227,14 +219,14 @@ class Plane:
     # Flows
 
     def adopt(self) -> int:
-        """Take over the flows that are there already and not yet ours; returns how many."""
+        """Take over existing flows that have no algorithm yet; return their number."""
         counters = self.datapath.counters()
         self._silent_before = counters.get("law_entries_silent", 0)
         self._reaped_before = counters.get("flows_reaped", 0)
         return self._take_over(self._look())
 
     def _look(self) -> Sequence[FlowInfo]:
-        """Return all flows of now, after taking note of what the datapath had counted before."""
+        """Read the datapath's counters, then return all current flows."""
         counters = self.datapath.counters()
         self._missed_before = _missed(counters)
         self._created_before = counters.get("flows_created", 0)
@@ -259,7 +251,7 @@ class Plane:
         self._take_over(flows)
 
     def flow_ids(self, algorithm: str | None = None) -> list[int]:
-        """Return the flows that run an algorithm (one of them, if named); not those that failed."""
+        """Return the flows controlled by an algorithm (by any, if None), without failed flows."""
         return [
             flow_id
             for flow_id, live in self.flows.items()
@@ -275,7 +267,7 @@ class Plane:
 
     def _create(self, info: FlowInfo) -> None:
         if info.flow_id in self.flows:
-            return  # adopted already, its create event came later
+            return  # already adopted; its create event came later
         live = self._choose(info).live(info)
         self.flows[info.flow_id] = live
         self.counters.flows_created += 1
@@ -288,10 +280,10 @@ class Plane:
             self.fail(live, error, "on_create")
 
     def _is_ghost(self, flow_id: int) -> bool:
-        """Return whether a create event is of a flow that was gone when the flows were looked at last.
+        """Return whether a create event belongs to a flow that closed before the last listing of flows.
 
-        The upper half of its id counts flows. What is newer closes after that look, and that event comes, or
-        is counted as missed.
+        The upper half of the id counts flows. A newer flow closes after the listing, and its close event
+        arrives or is counted as missed.
         """
         return 0 < flow_id >> 32 <= self._created_before and self.datapath.stats(flow_id) is None
 
@@ -324,7 +316,7 @@ class Plane:
         try:
             live.host.end(live, stats)
         except FlowGone:
-            pass  # an algorithm that writes in on_close; there is nobody to write to
+            pass  # on_close wrote to the closed flow
         except BaseException as error:
             self.log_failure(live.host, live, error, "on_close")
 
@@ -336,7 +328,7 @@ class Plane:
     # Batches
 
     def _dispatch(self, batch: Batch) -> None:
-        # Reports of vectorised algorithms never become Python objects, unless others need objects anyway.
+        # Reports of vectorised algorithms become Python objects only if another algorithm needs objects.
         events: Iterable[Event] = batch if self._any_single else batch.events()
         flow_of = self.flows.get
         reports = stale = 0
@@ -353,7 +345,7 @@ class Plane:
                     continue
                 on_report = live.on_report
                 if on_report is None:
-                    continue  # comes with the arrays
+                    continue  # delivered with the arrays
                 reports += 1
                 live.last_report = event
                 try:
@@ -382,7 +374,7 @@ class Plane:
             self.datapath.heartbeat()
             host, program = known.get(handle, (None, ""))
             if host is None:
-                if not self._any_single:  # else counted one by one
+                if not self._any_single:  # else counted in _dispatch
                     self.counters.reports_stale += len(reports)
                 continue
             try:
@@ -397,12 +389,12 @@ class Plane:
     # Failures
 
     def fail(self, live: Live, error: BaseException, callback: str) -> None:
-        """Give one flow to the fallback law because its algorithm raised."""
+        """Move a flow to the fallback because its algorithm raised."""
         self.log_failure(live.host, live, error, callback)
         self._to_law(live, failure_of(live.host, error, callback))
 
     def fail_all(self, host: Host, error: BaseException, callback: str) -> None:
-        """Give all flows of an algorithm to the fallback law; flows to come get a new instance."""
+        """Move all flows of an algorithm to the fallback; future flows get a new instance."""
         if is_from_outside(error):
             raise error
         theirs = [live for live in self.flows.values() if live.host is host and not live.failed]
@@ -423,12 +415,10 @@ class Plane:
     def log_failure(
         self, host: Host, live: Live, error: BaseException, callback: str, n_flows: int = 1
     ) -> None:
-        """Log an exception of an algorithm, with traceback if it is the first from its line.
-
-        10,000 flows may raise it.
+        """Log an exception of an algorithm; only the first one from a line with its traceback.
 
         Raises:
-            BaseException: The exception, if it is not the algorithm's own.
+            BaseException: The exception, if the algorithm did not cause it.
         """
         if is_from_outside(error):
             raise error
@@ -444,7 +434,7 @@ class Plane:
             callback,
             text,
             "" if times == 1 else f" ({times} times so far, traceback above)",
-            "" if callback == "on_close" else "; goes on with the fallback law",
+            "" if callback == "on_close" else "; it continues with the fallback",
             describe(live.flow.info),
             "" if n_flows == 1 else f" and {n_flows - 1} more",
             exc_info=error if times == 1 else None,
@@ -467,26 +457,24 @@ class Plane:
         silent = counters.get("law_entries_silent", 0)
         if silent != self._silent_before:
             lost, self._silent_before = silent - self._silent_before, silent
-            log.warning(
-                "the agent was silent for too long: %d flows were with the fallback law meanwhile", lost
-            )
+            log.warning("the agent's heartbeat was late: %d flows temporarily moved to the fallback", lost)
             self.events.tell("flows:law", cause="silent", flows=lost)
         reaped = counters.get("flows_reaped", 0)
         if reaped != self._reaped_before:
             lost, self._reaped_before = reaped - self._reaped_before, reaped
-            log.warning("slots are scarce: %d flows that had long been silent lost theirs", lost)
+            log.warning("flow slots are scarce: %d long-silent flows lost their slots", lost)
             self.events.tell("flows:reaped", flows=lost)
         if _missed(counters) != self._missed_before:
-            log.warning("create or close events were lost: comparing flows with the datapath")
+            log.warning("create or close events were lost: comparing the flow list with the datapath")
             self.resync()
 
 
 def failure_of(host: Host, error: BaseException, callback: str) -> str:
-    """Return what an algorithm raised, and where."""
+    """Return an algorithm's exception and its place."""
     where = place_of(error, host.version.file)
     return f"{callback}: {text_of(error)}" + (f" ({where})" if where else "")
 
 
 def _missed(counters: Mapping[str, int]) -> int:
-    """Return how many create and close events the datapath had to drop."""
+    """Return the number of create and close events that the datapath dropped."""
     return counters.get("creates_missed", 0) + counters.get("closes_missed", 0)

@@ -1,9 +1,8 @@
-"""Real-time priority for the event loop: reports are small and urgent, other work must not stand before them.
+"""Real-time priority for the agent loop and the telemetry thread: reports are small and urgent.
 
-So is telemetry, which comes in on a thread of its own.
-
-A loop that never ends would then keep a processor for itself. The kernel leaves other processes 5 % of it
-(`kernel.sched_rt_runtime_us`), and when a thread ran for `LIMIT_US` without waiting, all lose their priority.
+An endless loop with this priority would occupy a processor. The kernel leaves 5 % of the processor to other
+processes (`kernel.sched_rt_runtime_us`), and once a thread has run for `LIMIT_US` without waiting, all
+threads lose their priority.
 """
 
 from __future__ import annotations
@@ -20,37 +19,37 @@ from typing import Final
 log = logging.getLogger("ccplane.agent")
 
 LIMIT_US: Final = 200_000
-"""Computing without a wait [us] after which the priority is lost: as long as a heartbeat may be late."""
+"""Computing time without a wait after which the priority is lost [us]; equal to the heartbeat's timeout."""
 
-_PRIORITY: Final = 1  # the lowest of the real-time ones: interrupt threads stay in front
+_PRIORITY: Final = 1  # the lowest real-time priority: interrupt threads go first
 
 
 def raise_priority() -> bool:
-    """Give the process's main thread real-time priority; other threads and children do not inherit it.
+    """Give the main thread real-time priority; other threads and child processes do not inherit it.
 
     Returns:
-        Whether this process may have it: root or CAP_SYS_NICE, and the kernel agrees.
+        Whether it was permitted; it needs root or CAP_SYS_NICE.
     """
     try:
         resource.setrlimit(resource.RLIMIT_RTTIME, (LIMIT_US, resource.RLIM_INFINITY))
         signal.signal(signal.SIGXCPU, _lose_priority)
         _set(0, os.SCHED_RR, _PRIORITY)
-        # The interpreter takes signal handlers away before it is done with ending, and SIGXCPU would kill it.
+        # At exit the interpreter removes signal handlers early; SIGXCPU would then kill the process.
         atexit.register(_normal_priority)
     except (OSError, ValueError) as error:
-        log.info("the event loop keeps normal priority: %s", error)
+        log.info("the agent loop runs with normal priority: %s", error)
         return False
     return True
 
 
 def raise_thread() -> None:
-    """Give the calling thread real-time priority, too, if it may have it; behind `raise_priority`."""
+    """Give the calling thread real-time priority, if permitted; call this after `raise_priority`."""
     with contextlib.suppress(PermissionError):
         _set(0, os.SCHED_RR, _PRIORITY)
 
 
 def raise_process(pid: int) -> None:
-    """Give all threads that a process has now real-time priority, as far as this one may."""
+    """Give all current threads of a process real-time priority, as far as permitted."""
     for thread_id in map(int, os.listdir(f"/proc/{pid}/task")):
         with contextlib.suppress(OSError):
             _set(thread_id, os.SCHED_RR, _PRIORITY)
@@ -58,19 +57,19 @@ def raise_process(pid: int) -> None:
 
 def _normal_priority() -> None:
     for thread_id in map(int, os.listdir("/proc/self/task")):
-        # It has just ended, or has kept more rights than this one: then it was not raised here.
+        # The thread has ended, or has more capabilities, so it was not raised here.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             _set(thread_id, os.SCHED_OTHER, 0)
 
 
 def _set(thread_id: int, policy: int, priority: int) -> None:
-    # Without CAP_SYS_NICE, which is dropped by then, the flag may not be taken back.
+    # Always set the flag: clearing it needs CAP_SYS_NICE, which has been dropped by then.
     os.sched_setscheduler(thread_id, policy | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
 
 
 def _lose_priority(_number: int, _frame: FrameType | None) -> None:
     _normal_priority()
     log.warning(
-        "an algorithm computed for %d ms without a pause: the agent goes on with normal priority",
+        "an algorithm computed for %d ms without a pause: the agent continues with normal priority",
         LIMIT_US // 1000,
     )

@@ -11,7 +11,7 @@ from ccplane.base.names import close_names
 from ccplane.datapath.protocol import Datapath, Program
 
 OBJECT_SUFFIX: Final = ".bpf.o"
-"""Of the object file of an extension; what stands before is the extension's name."""
+"""Suffix of an extension's object file, after the extension's name."""
 
 
 class Installed:
@@ -22,14 +22,13 @@ class Installed:
         program: The compiled program.
         handle: Its handle in the datapath.
         registers: Names of its control registers.
-        users: How many flows run it.
-        retired: Whether another program took its name; it goes when the last flow leaves it.
+        users: Number of flows that run it.
+        retired: Whether another program took its name; it is removed when the last flow leaves it.
     """
 
     __slots__ = ("handle", "name", "program", "registers", "retired", "users")
 
     def __init__(self, name: str, program: Program, handle: int) -> None:
-        """Take a program that has just been installed."""
         self.name = name
         self.program = program
         self.handle = handle
@@ -42,7 +41,7 @@ class ProgramSet:
     """The installed programs of one running algorithm.
 
     Attributes:
-        initial: The program that a flow gets if `on_create` chooses none; None leaves it to the fallback law.
+        initial: The program of a flow whose `on_create` sets none; None leaves the flow to the fallback.
     """
 
     def __init__(
@@ -55,20 +54,20 @@ class ProgramSet:
         *,
         extensions: Sequence[str | Path] = (),
     ) -> None:
-        """Install all programs, or none if one of them is refused.
+        """Install all programs, or none if one is refused.
 
         Args:
-            algorithm: Name of the algorithm, for messages.
-            datapath: Where to install them.
+            algorithm: Name of the algorithm, for errors.
+            datapath: Where to install the programs.
             programs: Compiled programs by name.
-            initial: Name of the first program of a flow, None for none.
-            before: Programs of the version before: those that are unchanged stay installed and are shared,
-                so that flows keep their registers.
+            initial: Name of a flow's first program, None for none.
+            before: Programs of the previous version: unchanged programs stay installed and are shared, so
+                flows keep their registers.
             extensions: Extensions of the datapath that the algorithm uses.
 
         Raises:
             VerifierError: If the kernel refuses a program.
-            LoadError: `load.extension` or `load.no_extension`, if an extension is not to be had here.
+            LoadError: `load.extension` or `load.no_extension`, if an extension is not available.
         """
         self._algorithm = algorithm
         self._datapath = datapath
@@ -91,14 +90,14 @@ class ProgramSet:
 
     @property
     def initial(self) -> Installed | None:
-        """The program that a flow gets if `on_create` chooses none."""
+        """The program of a flow whose `on_create` sets none."""
         return None if self._initial is None else self._by_name[self._initial]
 
     def named(self, name: str) -> Installed:
-        """Return the program of this name.
+        """Return the program with this name.
 
         Raises:
-            ProgramError: `program.unknown`, if there is none.
+            ProgramError: `program.unknown`.
         """
         try:
             return self._by_name[name]
@@ -110,29 +109,29 @@ class ProgramSet:
             ) from None
 
     def get(self, name: str) -> Installed | None:
-        """Return the program of this name, None if there is none."""
+        """Return the program with this name, or None."""
         return self._by_name.get(name)
 
     def shares(self, name: str) -> bool:
-        """Return whether a program is that of the version before, unchanged."""
+        """Return whether a program is unchanged from the previous version."""
         return self._by_name[name] in self._shared
 
     def all(self) -> list[Installed]:
-        """Return the programs that new flows may get."""
+        """Return all programs that are not retired."""
         return list(self._by_name.values())
 
     def replace(self, name: str, program: Program) -> tuple[Installed | None, Installed]:
-        """Install another program under this name; flows move one by one, see `FlowControl.move`.
+        """Install another program under this name; flows then move one by one, see `FlowControl.move`.
 
         Args:
-            name: Program of the algorithm, or a new name.
-            program: The compiled successor.
+            name: Name of one of the algorithm's programs, or a new name.
+            program: The new program, compiled.
 
         Returns:
-            The program before, None if the name is new, and the successor.
+            The previous program (None if the name is new), and the new one.
 
         Raises:
-            VerifierError: If the kernel refuses it; nothing has changed then.
+            VerifierError: If the kernel refuses the program; nothing has changed then.
         """
         installed = Installed(name, program, self._datapath.install(program))
         before = self._by_name.get(name)
@@ -143,7 +142,7 @@ class ProgramSet:
         return before, installed
 
     def moved(self, before: Installed | None, after: Installed | None) -> None:
-        """Count a flow that went from one program to another."""
+        """Count a flow that moved from one program to another."""
         if after is not None:
             after.users += 1
         if before is not None:
@@ -151,14 +150,14 @@ class ProgramSet:
             self._collect(before)
 
     def abandon(self) -> None:
-        """Remove what the version before does not have, because this one is not taken over."""
+        """Remove the new programs of a rejected version; programs shared with the previous version stay."""
         for installed in self._by_name.values():
             if installed not in self._shared:
                 self._datapath.uninstall(installed.handle)
         self._by_name.clear()
 
     def supersede(self, before: ProgramSet) -> None:
-        """Retire what only the version before has; flows that still run it keep it until they leave."""
+        """Retire the previous version's other programs; each is removed when its last flow leaves it."""
         self._shared.clear()
         own = set(self._by_name.values())
         for installed in before.all():
@@ -178,10 +177,10 @@ class ProgramSet:
 
 
 def extension_of(extension: str | Path) -> tuple[str, bytes | None]:
-    """Return name and object of an extension that an algorithm uses; None for one that ships with ccplane.
+    """Return name and object file of an extension; None instead of the object if it ships with ccplane.
 
     Raises:
-        LoadError: `load.no_extension`, if the object cannot be read.
+        LoadError: `load.no_extension`, if the object file cannot be read.
     """
     if isinstance(extension, str):
         return extension, None
@@ -190,9 +189,9 @@ def extension_of(extension: str | Path) -> tuple[str, bytes | None]:
     except OSError as error:
         raise LoadError(
             "load.no_extension",
-            f"the datapath's extension {extension.name} cannot be read",
+            f"cannot read the datapath extension {extension.name}",
             where=str(extension),
             why=error.strerror or str(error),
-            fix="compile it; docs/writing-an-extension.md says how",
+            fix="compile it, see docs/writing-an-extension.md",
         ) from None
     return extension.name.removesuffix(OBJECT_SUFFIX), octets

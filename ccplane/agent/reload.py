@@ -1,7 +1,7 @@
-"""Live editing: a changed algorithm is prepared on a thread of its own and swapped in on the agent's.
+"""Live editing: a changed algorithm is prepared on the loader's thread and swapped in on the agent's thread.
 
-While a candidate is imported, compiled, verified and checked, flows go on as if nothing happened. Only the
-swap itself, tens of microseconds a flow, takes place on the agent's thread.
+Importing, compiling, verifying and checking a candidate does not affect flows. Only the swap itself, tens of
+microseconds per flow, runs on the agent's thread.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ log = logging.getLogger("ccplane.agent")
 T = TypeVar("T")
 
 PASTS: Final = 5
-"""So many versions of an algorithm can be rolled back."""
+"""Maximum earlier versions of an algorithm that are kept for rollback."""
 
 Judged = Callable[[str, Past, str], None]
-"""Told of an algorithm's version that is known to be good, and of the hash of one that is not, or nothing."""
+"""Takes an algorithm's name, a version known to be good, and the hash of a condemned version or `""`."""
 
 PREPARE_S: Final = 10.0
-"""How long a candidate may take to be imported and checked [s]."""
+"""Time limit for importing and checking a candidate [s]."""
 
 
 class Loader:
-    """Loads and reloads algorithms of a running plane, one after the other.
+    """Loads and reloads algorithms of a running agent loop, one at a time.
 
-    `start` and `close` are for its owner; everything else may be called from any thread, and what returns
-    directly from none but the loader's own.
+    `submit` may be called from any thread; `start` and `close` belong to the owner, and all other methods run
+    on the loader's thread.
 
     Attributes:
         files: Reads files of algorithms.
-        tried: Files that the last version of an algorithm was to be made of, by name, taken over or not; see
+        tried: Files of the last candidate of an algorithm, by name, whether it took over or not; see
             `ccp_algs.beside.Package.seen`.
-        pasts: Versions that ran before, by name, the last one last.
-        judged: Is told of a version that is known to be good, and the hash of one that is not.
+        pasts: Earlier versions by algorithm, the latest last.
+        judged: Called with good and condemned versions.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class Loader:
         prepare_s: float = PREPARE_S,
         files: Files | None = None,
     ) -> None:
-        """Take the plane; `start` starts the thread.
+        """Prepare; `start` starts the thread.
 
         Args:
-            plane: Where algorithms run.
+            plane: The agent loop.
             compile_program: The compiler.
-            prepare_s: How long a candidate may take to be imported and checked [s].
-            files: Reads files of algorithms; None reads them as we may.
+            prepare_s: Time limit for importing and checking a candidate [s].
+            files: Reads files of algorithms; None reads them with the process's permissions.
         """
         self.files = files or Files()
         self.tried: dict[str, Mapping[str, str | None]] = {}
@@ -92,12 +92,12 @@ class Loader:
         self._thread.start()
 
     def close(self) -> None:
-        """Take no more jobs; those that wait are cancelled. Does not wait for the one at work."""
+        """Cancel waiting jobs and accept no more; does not wait for the current job."""
         self._closed.set()
         self._jobs.put(None)
 
     def submit(self, job: Callable[[], T]) -> Future[T]:
-        """Have something done on the loader's thread; what it raises is in the future."""
+        """Run a job on the loader's thread; the future has its result or exception."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -119,17 +119,17 @@ class Loader:
     # On the loader's thread
 
     def reload(self, name: str, file: str = "") -> Reloaded:
-        """Read the files of a running algorithm again, and let the new version take over.
+        """Read the files of a running algorithm again, and switch to the new version.
 
         Args:
-            name: Its name.
-            file: Its file; by default the one that the running version came from.
+            name: Name of the algorithm.
+            file: Its file; by default the file of the running version.
 
         Returns:
-            What was done; nothing, if neither its file nor one beside it that it imports has changed.
+            What was done: nothing, if neither the file nor a module imported from its directory changed.
 
         Raises:
-            CcpError: What is wrong; the version before goes on then.
+            CcpError: What is wrong; the previous version then keeps running.
         """
         version = self._plane.changes.host(name).version
         source = self.source_of(name, file)
@@ -140,10 +140,6 @@ class Loader:
     def source_of(self, name: str, file: str = "") -> Source:
         """Read the file of a running algorithm.
 
-        Args:
-            name: Its name.
-            file: Its file; by default the one that the running version came from.
-
         Raises:
             UsageError: `algorithm.unknown`, `reload.no_file` or `reload.not_readable`.
         """
@@ -151,9 +147,9 @@ class Loader:
         if not file or file.startswith("<"):
             raise UsageError(
                 "reload.no_file",
-                f"the source of `{name}` is in no file",
+                f"the source of `{name}` is not in a file",
                 where=file,
-                fix="load its new source as text",
+                fix="load the new source as text, with Client.load",
             )
         return read(file, self.files.read)
 
@@ -164,24 +160,21 @@ class Loader:
                 self.hash_of(path) == known for path, known in others.items()
             )
         except (OSError, SyntaxError):
-            return False  # the import will say it
+            return False  # the import reports the error
 
     def hash_of(self, file: str) -> str | None:
-        """Return the hash of what a file has now, None if it is not there; raises what reading raises."""
+        """Return the current hash of a file, None if it does not exist; raises what reading raises."""
         text = self.files.read(Path(file))
         return None if text is None else sha256(text)
 
     def load(self, source: Source, name: str = "", class_name: str = "") -> Reloaded:
-        """Load an algorithm: as the next version of the one that has its name, or beside the others.
+        """Load an algorithm: as the new version of the running algorithm with its name, or as another one.
 
         Args:
-            source: Its text.
-            name: Under which name; by default that of the running algorithm of the same file, else the one
-                that it gives itself.
-            class_name: Which class, if there are several.
-
-        Returns:
-            What was done.
+            source: Its source.
+            name: Its name; by default the name of the algorithm from the same file, else the name in the
+                source.
+            class_name: Its class, if the source defines several algorithms.
 
         Raises:
             CcpError: What is wrong; nothing has changed then.
@@ -194,10 +187,10 @@ class Loader:
             raise
 
     def check(self, source: Source, name: str = "", class_name: str = "") -> Reloaded:
-        """Do all that `load` does before anything changes; the datapath verifies programs, too.
+        """Do all checks of `load`, including verification by the datapath, without changing anything.
 
         Returns:
-            What would be done.
+            What `load` would do.
 
         Raises:
             CcpError: What is wrong.
@@ -218,15 +211,15 @@ class Loader:
         return Reloaded(name or candidate.name, before, candidate.version.sha256, 0, fates, [])
 
     def candidate(self, source: Source, name: str, class_name: str = "") -> tuple[str, Candidate]:
-        """Import and check the next version of a running algorithm.
+        """Import and check a new version of a running algorithm.
 
         Args:
-            source: Its text.
-            name: The algorithm; empty for the one that runs from the same file, or that the text names.
-            class_name: Which class, if there are several.
+            source: Its source.
+            name: The algorithm; by default as in `load`.
+            class_name: Its class, if the source defines several algorithms.
 
         Returns:
-            Name of the algorithm, and the version, which belongs to the caller from now on.
+            Name of the algorithm, and the version, which the caller then owns.
 
         Raises:
             CcpError: What is wrong; nothing has changed then.
@@ -242,23 +235,17 @@ class Loader:
         if name in self._plane.trials:
             raise UsageError(
                 "canary.runs",
-                f"a new version of `{name}` is on trial",
-                why="one is tried at a time",
-                fix=f"wait for its end, or end it: ccp canary abort {name}, or ccp canary promote {name}",
+                f"a new version of `{name}` is already on trial",
+                why="an algorithm can have only one trial at a time",
+                fix=f"wait until the trial ends, or run ccp canary abort {name} or ccp canary promote {name}",
             )
 
     def rollback(self, name: str) -> Reloaded:
-        """Let the version before take over again; all flows start afresh.
-
-        Args:
-            name: A running algorithm.
-
-        Returns:
-            What was done.
+        """Return a running algorithm to its previous version; all its flows start afresh.
 
         Raises:
-            UsageError: `rollback.nothing`, if no other version ran before; `canary.runs`.
-            CcpError: What is wrong with the version before; that of now goes on then.
+            UsageError: `rollback.nothing`, if there is no earlier version; `canary.runs`.
+            CcpError: What is wrong with the earlier version; the current one then keeps running.
         """
         host = self._plane.changes.host(name)
         self._not_on_trial(name)
@@ -266,9 +253,9 @@ class Loader:
         if not pasts:
             raise UsageError(
                 "rollback.nothing",
-                f"no other version of `{name}` ran before this one",
-                why="an agent knows the versions that it replaced itself",
-                fix="repair its source, and reload it",
+                f"`{name}` has no earlier version",
+                why="the agent can only return to versions that it replaced since its start",
+                fix="fix the source, and reload it",
             )
         condemned, past = host.version.sha256, pasts[-1]
         done = self.take_over(name, again(past, name, self._compile), fresh=True)
@@ -277,7 +264,7 @@ class Loader:
         return done
 
     def _meant(self, source: Source, name: str, class_name: str) -> tuple[str, str]:
-        """Return under which name a source is to be loaded, and which class of it."""
+        """Return the name and the class for loading a source."""
         if not name:
             same_file = [one for one in self._plane.hosts.values() if one.version.file == source.file]
             if source.has_file and len(same_file) == 1:
@@ -295,7 +282,7 @@ class Loader:
             raise
 
     def _prepared(self, source: Source, name: str, class_name: str) -> tuple[Candidate, Host | None]:
-        """Return a candidate that was imported and checked, and what it would take over from."""
+        """Return an imported and checked candidate, and the algorithm that it would replace."""
         try:
             with deadline(self._prepare_s):
                 package = package_for(source, self.files.read)
@@ -313,10 +300,10 @@ class Loader:
         except TooSlow:
             raise UsageError(
                 "reload.too_slow",
-                f"{shown(source.file)} is not done with importing and checking after {self._prepare_s:g} s",
+                f"importing and checking {shown(source.file)} took longer than {self._prepare_s:g} s",
                 where=shown(source.file),
-                why="a loop without end, or work that does not belong into a module's body or a callback",
-                fix="repair it; the version before goes on",
+                why="the module or a callback has an endless loop, or does too much work",
+                fix="make it faster; the previous version keeps running",
             ) from None
 
     def _installed(self, candidate: Candidate, name: str, host: Host | None) -> ProgramSet:
@@ -331,15 +318,15 @@ class Loader:
         )
 
     def take_over(self, name: str, candidate: Candidate, *, fresh: bool = False) -> Reloaded:
-        """Let a version that was checked take over all flows of an algorithm.
+        """Switch all flows of an algorithm to a checked version.
 
         Args:
             name: A running algorithm.
             candidate: The version.
-            fresh: Flows start afresh, and nobody goes back to the version before.
+            fresh: Whether flows start afresh; the replaced version is then not kept for rollback.
 
         Raises:
-            CcpError: What the version raises; the version before goes on then.
+            CcpError: What the version raises; the previous version then keeps running.
         """
         host = self._plane.hosts[name]
         programs = self._installed(candidate, name, host)
@@ -363,7 +350,7 @@ class Loader:
         version = candidate.version
         self.on_agent(lambda: changes.add(running, version))
         try:
-            # Not on the agent's thread: the kernel verifies all hooks of the new congestion control.
+            # Not on the agent's thread: verification of the congestion control's hooks takes long.
             self._plane.datapath.register(cc_name, running.needs_ecn)
         except BaseException:
             self.on_agent(lambda: changes.remove(name))
@@ -371,13 +358,10 @@ class Loader:
         return Reloaded(name, "", version.sha256, 0, dict.fromkeys(candidate.programs, "new"), [])
 
     def replace_program(self, algorithm: str, name: str, text: str) -> int:
-        """Compile a fold program and replace one of a running algorithm.
-
-        Returns:
-            How many flows went over.
+        """Compile a fold program, and replace one of a running algorithm; return the number of flows.
 
         Raises:
-            CcpError: What is wrong; flows keep the program that they run then.
+            CcpError: What is wrong; flows then keep their current program.
         """
         changes = self._plane.changes
         changes.host(algorithm)
@@ -385,10 +369,10 @@ class Loader:
         return self.on_agent(lambda: changes.replace_program(algorithm, name, program))
 
     def on_agent(self, what: Callable[[], T]) -> T:
-        """Have something done on the agent's thread, and wait for it.
+        """Call a function on the agent's thread, and wait for its result.
 
         Raises:
-            Exception: What it raises.
+            Exception: What the function raises.
             CancelledError: If the agent stops meanwhile.
         """
         future: Future[T] = Future()
@@ -416,7 +400,7 @@ class Loader:
         if host is not None:
             self.judged(name, host.past, "")
         text = str(error)
-        log.info("%s is not taken over: %s", shown(source.file), text)
+        log.info("refused the new version of %s: %s", shown(source.file), text)
         self._plane.call(
             lambda: self._plane.events.tell(
                 "algorithm:refused",

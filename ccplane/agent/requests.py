@@ -1,4 +1,4 @@
-"""What the agent does with what it is asked: on its own thread, or on the loader's if that takes longer."""
+"""Executes requests: short ones on the agent's thread, long ones on the loader's thread."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from ccplane.base.flows import FlowInfo, FlowStats
 Row = dict[str, Any]
 
 Slow = ask.Load | ask.Reload | ask.InstallProgram | ask.Rollback
-"""What the loader's thread does."""
+"""Requests executed on the loader's thread."""
 
 STATE_LENGTH: Final = 200
-"""How much is told of one attribute of an instance [characters]."""
+"""Maximum length of the text of an instance's attribute [characters]."""
 
 
 class Requests:
-    """Does what is asked for.
+    """Executes requests.
 
     Attributes:
         hearing: Delivery of telemetry, None without a bus.
@@ -51,7 +51,6 @@ class Requests:
     """
 
     def __init__(self, plane: Plane, loader: Loader, streams: Streams) -> None:
-        """Take the plane that is asked about."""
         self.hearing: Hearing | None = None
         self.inbox: Inbox | None = None
         self._plane = plane
@@ -61,12 +60,12 @@ class Requests:
         self._since_wall_us = time.time_ns() // 1000
 
     def take(self, what: ask.Ask, answer: Callable[[Future[Any]], None]) -> None:
-        """Have something done, on whatever thread it belongs to; returns at once.
+        """Execute a request on its thread; returns immediately.
 
         Args:
-            what: What is asked for.
-            answer: Called on that thread with the outcome. A result that is a function is to be called by
-                who sends the answer: it takes long and needs no flow to stand still.
+            what: The request.
+            answer: Called on that thread with the outcome. If the result is a function, the sender of the
+                answer calls it: it takes long, and does not need the agent's thread.
         """
         if isinstance(what, Slow):
             job = what
@@ -76,7 +75,7 @@ class Requests:
             self._plane.call(lambda: answer(_tried(lambda: self._quick(quick))))
 
     def on_agent(self, what: Callable[[], None]) -> None:
-        """Have something done on the agent's thread; returns at once."""
+        """Call a function on the agent's thread; returns immediately."""
         self._plane.call(what)
 
     # On the loader's thread
@@ -182,7 +181,7 @@ class Requests:
         }
 
     def _flows(self) -> Callable[[], list[Row]]:
-        """Note who has which flow; the totals are read by who sends the answer."""
+        """Collect the flows; the returned function reads their totals on the sender's thread."""
         seen = [
             (live.flow.info, live.host.name, live.flow.program, live.failure)
             for live in self._plane.flows.values()
@@ -251,7 +250,7 @@ class Requests:
             raise UsageError(
                 "telemetry.no_bus",
                 "this agent has no telemetry bus",
-                fix="start it with `ccp run --broker ...`",
+                fix="start the agent with `ccp run --broker ...`",
             )
         if request.on:
             self.inbox.subscribe(request.kind)
@@ -272,21 +271,21 @@ def _tried(do: Callable[[], Any]) -> Future[Any]:
 
 
 def error_from(error: BaseException) -> CcpError:
-    """Return what went wrong as an error of ours."""
+    """Return an exception as an error of ccplane."""
     if isinstance(error, CcpError):
         return error
     return UsageError(
         "control.failed",
-        "the request could not be done",
+        "the request failed with an unexpected error",
         why=text_of(error),
-        fix="this should not happen: please report it, with the agent's log",
+        fix="please report it as a bug, with the agent's log",
     )
 
 
 def flow_row(
     info: FlowInfo, algorithm: str, program: str | None, failure: str | None, stats: FlowStats | None
 ) -> Row:
-    """Return what there is to say of a flow, without parameters and state; totals are None if it is gone."""
+    """Return the data of a flow, without parameters and state; totals are None if the flow closed."""
     row: Row = {
         "flow_id": info.flow_id,
         "src_addr": info.src_addr,
@@ -310,11 +309,11 @@ def flow_row(
 TOTALS: Final = tuple(
     total.name for total in fields(FlowStats) if total.name not in ("flow_id", "program", "mss_bytes")
 )
-"""What is told of a flow's totals, by the names of `FlowStats`."""
+"""Totals of a flow that are sent: names of fields of `FlowStats`."""
 
 
 def event_row(event: Event) -> Row:
-    """Return an event as it goes over the socket."""
+    """Return an event in the format of the socket."""
     flow = event.flow
     return {
         "kind": event.kind,
@@ -347,7 +346,7 @@ def _params_of(host: Host, live: Live | None) -> list[Row]:
 
 
 def _state_of(live: Live) -> Mapping[str, Any]:
-    """Return the public attributes of a flow's instance; none if it shares one with others."""
+    """Return the public attributes of a flow's instance; none if flows share the instance."""
     if live.instance is None:
         return {}
     parameters = params_of(type(live.instance))
@@ -359,7 +358,7 @@ def _state_of(live: Live) -> Mapping[str, Any]:
 
 
 def _last_report(live: Live, now_us: int) -> Row | None:
-    """Return the last report of a flow as streams have it, with its age; None if there is none."""
+    """Return the last report of a flow in the format of the streams, with its age; None if there is none."""
     row = live.host.row_of_last(live)
     return None if row is None else {**row, "age_ms": max(0, now_us - row["t_us"]) / 1000}
 
@@ -369,7 +368,7 @@ _REPR.maxother = _REPR.maxstring = STATE_LENGTH
 
 
 def _short(value: Any) -> Any:
-    """Return a plain value as it is, and others as short text."""
+    """Return a plain value unchanged, any other value as short text."""
     if value is None or type(value) in (bool, str):
         return value[:STATE_LENGTH] if type(value) is str else value
     if type(value) is int and abs(value) < 1 << 63:
@@ -378,7 +377,7 @@ def _short(value: Any) -> Any:
         return value
     try:
         return _REPR.repr(value)[:STATE_LENGTH]
-    except BaseException as error:  # somebody else's __repr__
+    except BaseException as error:  # a third-party __repr__
         if is_from_outside(error):
             raise
         return f"<{type(value).__name__}: {type(error).__name__}>"

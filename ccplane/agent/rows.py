@@ -1,4 +1,4 @@
-"""Reports as plain dictionaries: what streams and the control API show."""
+"""Reports as plain dictionaries, for streams and the control API."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ HEAD: Final = tuple(name for name, _ in REPORT_HEAD)
 
 
 def rows_of(reports: Reports, flow_ids: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
-    """Yield reports as dictionaries: the head, and under `fields` what the program reports.
-
-    Args:
-        reports: Reports of one program.
-        flow_ids: Which flows are wanted.
-    """
+    """Yield reports as dictionaries: the head, and the program's registers under `fields`."""
     names = reports.dtype.names or ()
     wanted = [flow_id for flow_id in np.unique(reports["flow_id"]).tolist() if flow_ids(flow_id)]
     if not wanted:
@@ -39,7 +34,7 @@ def rows_of(reports: Reports, flow_ids: Callable[[int], bool]) -> Iterator[dict[
 
 
 def row_of(report: Any) -> dict[str, Any]:
-    """Return one report as a dictionary, as `rows_of` does."""
+    """Return one report in the format of `rows_of`."""
     return {
         "flow_id": report.flow_id,
         "t_us": report.now_us,

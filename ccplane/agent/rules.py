@@ -31,10 +31,10 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def parse_address(text: str) -> Address:
-    """Return an address; an IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) counts as the IPv4 address.
+    """Parse an address; an IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) becomes the IPv4 address.
 
     Raises:
-        ValueError: If `text` is no address.
+        ValueError: If `text` is not an address.
     """
     address = ipaddress.ip_address(text)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
@@ -44,10 +44,10 @@ def parse_address(text: str) -> Address:
 
 @dataclass(slots=True)
 class CgroupTree:
-    """A cgroup and those below it, known by id.
+    """A cgroup and its descendants, identified by id.
 
-    The id of a cgroup is the inode number of its directory. A cgroup can neither be moved nor get the id of
-    another, so that an answer once found stays right; a new id makes the tree be read again.
+    The id of a cgroup is the inode number of its directory. Cgroups cannot be moved and ids are not reused,
+    so answers can be cached; an unknown id makes this class read the tree again.
     """
 
     path: Path
@@ -55,13 +55,13 @@ class CgroupTree:
     _outside: set[int] = field(default_factory=set)
 
     def __contains__(self, cgroup_id: int) -> bool:
-        """Return whether the id is that of the cgroup or of one below it."""
+        """Return whether the id belongs to the cgroup or a descendant."""
         if cgroup_id in self._inside:
             return True
         if cgroup_id in self._outside:
             return False
         for directory, _, _ in os.walk(self.path):
-            with suppress(FileNotFoundError):  # removed since it was listed
+            with suppress(FileNotFoundError):  # removed since the listing
                 self._inside.add(os.stat(directory).st_ino)
         if cgroup_id in self._inside:
             return True
@@ -83,7 +83,7 @@ class Ports:
 
 
 Value = Network | Ports | Path
-"""What a condition wants: a prefix of addresses, ports, or a cgroup by its directory."""
+"""Value of a condition: an address prefix, ports, or the directory of a cgroup."""
 
 Test = Callable[[FlowInfo], bool]
 
@@ -99,14 +99,14 @@ def _ports(value: str) -> Ports:
     low = int(found[1])
     high = int(found[2] or low)
     if not 1 <= low <= high <= 65_535:
-        raise ValueError("ports are 1 to 65535, the smaller one first")
+        raise ValueError("ports are 1 to 65535, and a range starts with the smaller one")
     return Ports(low, high)
 
 
 def _cgroup(value: str) -> Path:
     path = Path(value)
     if not (path / "cgroup.procs").exists():
-        raise ValueError(f"{value!r} is no cgroup directory of this machine")
+        raise ValueError(f"{value!r} is not a cgroup directory on this machine")
     return path
 
 
@@ -124,15 +124,15 @@ class Condition:
     """One condition of a rule.
 
     Attributes:
-        key: What it is about: `src`, `dst`, `sport`, `dport` or `cgroup`.
-        value: What it wants.
+        key: Property of the flow: `src`, `dst`, `sport`, `dport` or `cgroup`.
+        value: Required value.
     """
 
     key: str
     value: Value
 
     def test(self) -> Test:
-        """Return the test of flows that it stands for."""
+        """Return the condition as a test of flows."""
         attribute, value = _CONDITIONS[self.key][1], self.value
         if isinstance(value, Ports):
             return lambda info: value.low <= int(getattr(info, attribute)) <= value.high
@@ -147,7 +147,7 @@ class Rule:
     """One rule.
 
     Attributes:
-        text: The rule as it was written.
+        text: The rule's text.
         algorithm: Name of the algorithm that it chooses.
         tests: Conditions; all must hold.
     """
@@ -157,7 +157,7 @@ class Rule:
     tests: tuple[Test, ...]
 
     def matches(self, info: FlowInfo) -> bool:
-        """Return whether the rule is for this flow."""
+        """Return whether the rule matches this flow."""
         return all(test(info) for test in self.tests)
 
 
@@ -184,7 +184,7 @@ def split_rule(text: str, example: str) -> tuple[str, str]:
 
 
 def parse_rule(text: str) -> Rule:
-    """Parse one rule.
+    """Parse a rule.
 
     Args:
         text: `CONDITIONS -> ALGORITHM`.
@@ -201,15 +201,11 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_conditions(words: str, text: str) -> list[Condition]:
-    """Read the conditions of a rule.
-
-    Args:
-        words: The conditions, separated by blanks or commas.
-        text: The whole rule, for errors.
+    """Parse the conditions of a rule.
 
     Raises:
         UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
-        Several: If several of them are wrong.
+        Several: If several conditions are wrong.
     """
     return collected(lambda word: _parse_condition(word, text), re.split(r"[\s,]+", words))
 
@@ -221,7 +217,7 @@ def _parse_condition(word: str, text: str) -> Condition:
             "rule.syntax",
             f"the condition `{word}` has no value",
             where=f"rule `{text}`",
-            fix="write it as key=value, such as " + _CONDITIONS.get(key, _CONDITIONS["dst"])[2],
+            fix="write KEY=VALUE, such as " + _CONDITIONS.get(key, _CONDITIONS["dst"])[2],
         )
     if key not in _CONDITIONS:
         raise UsageError(
@@ -236,23 +232,19 @@ def _parse_condition(word: str, text: str) -> Condition:
     except ValueError as error:
         raise UsageError(
             "rule.bad_value",
-            f"the value of `{word}` cannot be used",
+            f"the value in `{word}` is not valid",
             where=f"rule `{text}`",
             why=str(error),
-            fix=f"write it as in {example}",
+            fix=f"write, for example, {example}",
         ) from error
 
 
 def parse_rules(texts: Sequence[str], algorithms: Sequence[str]) -> list[Rule]:
-    """Read all rules and check that their algorithms run.
-
-    Args:
-        texts: The rules in order of precedence.
-        algorithms: Names of the running algorithms.
+    """Parse all rules and check that their algorithms run.
 
     Raises:
-        UsageError: If one of them is wrong.
-        Several: If more are.
+        UsageError: If a rule is wrong.
+        Several: If several rules are wrong.
     """
 
     def of_running(text: str) -> Rule:
@@ -270,7 +262,7 @@ def parse_rules(texts: Sequence[str], algorithms: Sequence[str]) -> list[Rule]:
 
 
 def choose(rules: Sequence[Rule], info: FlowInfo) -> str | None:
-    """Return the algorithm of the first rule that matches, None if none does."""
+    """Return the algorithm of the first rule that matches, or None."""
     for rule in rules:
         if rule.matches(info):
             return rule.algorithm
@@ -278,17 +270,17 @@ def choose(rules: Sequence[Rule], info: FlowInfo) -> str | None:
 
 
 ANYTHING: Final = "-"
-"""Stands for the algorithm in a rule that chooses flows only."""
+"""Placeholder for the algorithm in a rule that only selects flows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """Which flows a change is for; all of them without a condition.
+    """Selects the flows for a change; without restrictions, all flows.
 
     Attributes:
-        flow_id: This one only.
-        algorithm: Those of this algorithm only.
-        rule: Those that match these conditions only, as in rules: `dst=10.0.0.0/8 dport=5001`.
+        flow_id: Only this flow.
+        algorithm: Only flows of this algorithm.
+        rule: Only flows that match these conditions, as in rules: `dst=10.0.0.0/8 dport=5001`.
     """
 
     flow_id: int | None = None
@@ -296,7 +288,7 @@ class Which:
     rule: str | None = None
 
     def parsed(self, chosen: str = ANYTHING) -> Rule | None:
-        """Return the conditions as a rule that chooses an algorithm, None without conditions.
+        """Return the conditions as a rule that chooses an algorithm, or None without conditions.
 
         Raises:
             UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.

@@ -1,9 +1,8 @@
-"""The run file: what the agent of a pin directory runs, for `ccp flows` and others to read.
+"""The run file: what the agent of a datapath runs, for `ccp flows` and other commands.
 
-It stands in /run, because a bpffs holds no ordinary files, or beside the socket that datapaths of others
-write to, and is never locked: everybody may read it, so everybody could hold a lock. That there is one agent
-a datapath is seen to where the maps are pinned. A file that a killed agent left is known by the process that
-it names, which is gone.
+It is in /run, because a bpffs cannot contain ordinary files, or next to the agent's socket. It is not locked:
+any user may read it, so any user could hold a lock. The datapath itself ensures that it has only one agent.
+The file of a killed agent is recognised by its process id, which no longer exists.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ from ccplane.base.errors import LoadError
 log = logging.getLogger("ccplane.agent")
 
 RUN_DIR: Final = Path("/run/ccplane")
-"""Where run files stand."""
+"""Directory of run files."""
 
 _ROOM_BYTES: Final = 4096
-"""More than a run file has."""
+"""Upper bound for the size of a run file."""
 
 _START_TIME: Final = 21
-"""Place of `starttime` in /proc/PID/stat, counted from 0 (proc_pid_stat(5))."""
+"""Index of `starttime` in /proc/PID/stat, from 0 (proc_pid_stat(5))."""
 
 
 class RunInfo(msgspec.Struct, kw_only=True, frozen=True):
     """What an agent runs.
 
     Attributes:
-        pid: Its process.
-        pin_dir: Its datapath: a directory of pins, or a socket.
-        default: Algorithm of flows of plain `ccp` that no rule matches.
+        pid: Its process id.
+        pin_dir: Its datapath: a pin directory, or a socket.
+        default: Algorithm of `ccp` flows that match no rule.
         algorithms: Names of the algorithms by congestion-control name.
         programs: `ALGORITHM/PROGRAM` by program handle.
-        rules: The rules as they were written.
-        listens: Addresses at which it can be asked, and that of its broker.
-        started_ticks: When the process began, in clock ticks since boot: another one may get its number.
+        rules: Texts of the rules.
+        listens: Addresses of its metrics, control socket and broker.
+        started_ticks: Start time of the process, in clock ticks since boot: process ids are reused.
     """
 
     pid: int
@@ -56,20 +55,20 @@ class RunInfo(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def run_dir_of(pin_dir: str) -> Path:
-    """Return where the run file of a datapath stands: beside its socket, or in `RUN_DIR`."""
+    """Return the directory of a datapath's run file: the directory of its socket, or `RUN_DIR`."""
     return Path(pin_dir).parent if is_socket(pin_dir) else RUN_DIR
 
 
 def is_socket(place: str) -> bool:
-    """Return whether a datapath is known by a socket, not by a directory of pins."""
+    """Return whether a datapath is identified by a socket, not by a pin directory."""
     try:
         return Path(place).is_socket()
-    except OSError:  # a bpffs takes not every name
+    except OSError:  # a bpffs does not accept every name
         return False
 
 
 def run_file(pin_dir: str, run_dir: Path | None = None) -> Path:
-    """Return the path of a pin directory's run file; different directories never share one."""
+    """Return the path of a datapath's run file, unique per datapath."""
     if run_dir is None and is_socket(pin_dir):
         return Path(f"{pin_dir}.json")
     name = str(Path(pin_dir).absolute()).strip("/").replace("_", "__").replace("/", "_")
@@ -77,7 +76,7 @@ def run_file(pin_dir: str, run_dir: Path | None = None) -> Path:
 
 
 def check_room(run_dir: Path = RUN_DIR) -> None:
-    """See whether a run file could be written.
+    """Check that a run file can be written.
 
     Raises:
         LoadError: `load.no_run_dir`.
@@ -93,26 +92,22 @@ def _no_run_dir(place: Path, error: OSError) -> LoadError:
         "load.no_run_dir",
         f"cannot write the run file {place}",
         why=error.strerror or str(error),
-        fix="run as root, and see that there is room",
+        fix="run as root, and check that the disk is not full",
     )
 
 
 class RunFile:
-    """The run file of this process, which holds the datapath; a context manager.
+    """The run file of this process; a context manager.
 
     Attributes:
-        path: Where it stands.
+        path: Its path.
     """
 
     def __init__(self, pin_dir: str, run_dir: Path | None = None) -> None:
-        """Write that this process has the datapath.
-
-        Args:
-            pin_dir: Directory of the datapath.
-            run_dir: Directory of run files; None for that of this datapath.
+        """Write the file with this process as the datapath's agent.
 
         Raises:
-            LoadError: `load.no_run_dir` if this process may not write there.
+            LoadError: `load.no_run_dir`, if the file cannot be written.
         """
         self.path = run_file(pin_dir, run_dir)
         self._started_ticks = _started_ticks(os.getpid())
@@ -124,13 +119,13 @@ class RunFile:
             raise _no_run_dir(self.path, error) from error
 
     def write(self, info: RunInfo) -> None:
-        """Replace the contents; who reads meanwhile sees the old ones. A full disk stops nothing."""
+        """Replace the contents atomically. Errors, such as a full disk, are only logged."""
         try:
             self._replace(info)
             self._failing = False
         except OSError as error:
             if not self._failing:
-                log.error("the run file %s cannot be written: %s", self.path, error.strerror)
+                log.error("cannot write the run file %s: %s", self.path, error.strerror)
             self._failing = True
 
     def _replace(self, info: RunInfo) -> None:
@@ -142,18 +137,16 @@ class RunFile:
         self.path.unlink(missing_ok=True)
 
     def __enter__(self) -> RunFile:
-        """Return itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Remove the file."""
         self.close()
 
 
 def running(pin_dir: str, run_dir: Path | None = None) -> RunInfo | None:
-    """Return what the agent of a pin directory runs; None if none is alive or the file cannot be read."""
+    """Return what a datapath's agent runs; None if no agent is alive, or the file cannot be read."""
     try:
         info = msgspec.json.decode(run_file(pin_dir, run_dir).read_bytes(), type=RunInfo)
     except (OSError, msgspec.DecodeError):
@@ -163,10 +156,10 @@ def running(pin_dir: str, run_dir: Path | None = None) -> RunInfo | None:
 
 
 def _started_ticks(pid: int) -> int | None:
-    """Return when a process began, in clock ticks since boot; None if there is none."""
+    """Return the start time of a process, in clock ticks since boot; None if it does not exist."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The name before, in parentheses, may have spaces and parentheses itself.
+    # The preceding field, the name in parentheses, may contain spaces and parentheses.
     return int(stat.rpartition(")")[2].split()[_START_TIME - 2])

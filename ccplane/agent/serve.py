@@ -1,4 +1,4 @@
-"""Runs what was planned on a datapath: loaded, and served until a stop."""
+"""Runs a plan on a datapath, from loading to the stop."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ from ccplane.datapath import ebpf
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """How an agent runs.
+    """Options of an agent.
 
     Attributes:
-        load: Which datapath, and how to load it.
+        load: The datapath, and how to load it.
         duration_s: Stop after this time [s]; None for never.
-        unload_at_end: Remove everything from the kernel at the end; else the registration stays.
-        keep_capabilities: Do not drop the capabilities that a running agent does not need.
-        realtime: Run the event loop with real-time priority, where that is allowed.
-        run_dir: Where the run file stands; None for where commands look for it.
-        control: Where the running agent can be asked and changed; None for nowhere.
-        on_reload: Watch the files of the algorithms, reload what is saved, and tell this what came of it:
-            the name, and what was done or what is wrong. None does not watch.
-        broker: Telemetry bus to listen to, or a broker to be started with the agent; None for none.
-        host: Our name on the bus; None for the host's.
-        metrics: Where Prometheus may ask; None for nowhere.
-        audit: File in which changes are written down; None for none.
-        known_good: Keeps versions that are known to be good; None keeps none.
+        unload_at_end: Remove everything from the kernel at the end; else the registrations stay.
+        keep_capabilities: Keep the capabilities that a running agent does not need.
+        realtime: Run the agent loop with real-time priority, if permitted.
+        run_dir: Directory of the run file; None for the directory where commands look for it.
+        control: The control socket; None for none.
+        on_reload: Takes the outcome of a reload: name, and result or error. Watches and reloads the files of
+            the algorithms; None does not watch them.
+        broker: The telemetry bus, or a broker to be started with the agent; None for none.
+        host: The agent's name on the bus; None for the host name.
+        metrics: Address of the Prometheus metrics; None for none.
+        audit: File of the audit log; None for none.
+        known_good: Stores known-good versions; None stores none.
     """
 
     load: ebpf.LoadOptions | SocketOptions = field(default_factory=ebpf.LoadOptions)
@@ -82,19 +82,19 @@ def serve(
 ) -> Plane:
     """Run algorithms on a datapath until SIGINT, SIGTERM or the end of the duration.
 
-    At the end flows go to the fallback law; the registration stays, so that the next agent finds them.
+    At the end flows go to the fallback; the registrations stay, so the next agent can adopt the flows.
 
     Args:
-        ready: What to run, see `ccplane.agent.description`.
-        options: How.
-        on_start: Called once, when flows are served.
-        each_turn: Called after every batch; must be quick.
+        ready: The plan, see `ccplane.agent.description`.
+        options: Options.
+        on_start: Called once, before the loop starts.
+        each_turn: Called after every batch; must be fast.
 
     Returns:
-        The plane, stopped; its counters tell what happened.
+        The stopped agent loop, with its counters.
 
     Raises:
-        LoadError: If the datapath cannot be loaded, or another agent has it.
+        LoadError: If the datapath cannot be loaded, or another agent uses it.
         VerifierError: If the kernel refuses a program.
     """
     datapath_held = held(options.load)
@@ -142,19 +142,19 @@ def serve(
                 plane.each_turn.append(lambda: datapath_held.each_turn(plane))
                 plane.run(options.duration_s, None if each_turn is None else lambda: each_turn(plane))
         around.close()
-        datapath_held.release()  # last: what has our names, the next agent takes
+        datapath_held.release()  # last: the next agent then takes the registered names over
         if options.unload_at_end and not plane.handed_over:
             datapath_held.unload()
     return plane
 
 
 def _rehearse(options: ServeOptions, place: str) -> None:
-    """Try what else could keep an agent from serving, while the one that it takes over from still serves.
+    """Check that nothing else prevents a takeover, while the previous agent still runs.
 
-    Where that one listens, this one can listen as soon as it is gone.
+    Addresses that the previous agent uses are not checked: they become free when it exits.
 
     Raises:
-        CcpError: What would have kept it.
+        CcpError: What would prevent it.
     """
     check_room(options.run_dir or run_dir_of(place))
     before = running(place, options.run_dir)
@@ -194,7 +194,7 @@ def _control(options: ServeOptions, place: str) -> ControlOptions | None:
 
 
 def _keep_written(plane: Plane, write: Callable[[], None]) -> None:
-    """Write the run file again when programs or algorithms change."""
+    """Rewrite the run file when programs or algorithms change."""
     kinds = {
         "algorithm:reloaded",
         "algorithm:loaded",
@@ -211,7 +211,7 @@ def _keep_written(plane: Plane, write: Callable[[], None]) -> None:
 
 
 def _trials_written(plane: Plane, ways: Management, audit: Audit) -> None:
-    """Write down how trials end, on the loader's thread: it waits for the disk."""
+    """Record the end of trials in the audit log, on the loader's thread because it waits for the disk."""
 
     def ended(event: Event) -> None:
         if event.kind in ENDS.values():
@@ -222,7 +222,7 @@ def _trials_written(plane: Plane, ways: Management, audit: Audit) -> None:
 
 @contextmanager
 def _reading(plane: Plane, *, watching: bool) -> Iterator[Files]:
-    """Give what reads the algorithms' files: to watch them takes a right that the agent drops."""
+    """Yield a reader of the algorithms' files: watching them needs a capability that the agent drops."""
     if not watching:
         yield Files()
         return
@@ -236,7 +236,7 @@ def _reading(plane: Plane, *, watching: bool) -> Iterator[Files]:
 
 @contextmanager
 def _watching(plane: Plane, ways: Management, told: Told | None, audit: Audit | None) -> Iterator[None]:
-    """Reload what is saved."""
+    """Reload saved files during a block."""
     if told is None:
         yield
         return
@@ -256,7 +256,7 @@ def _watching(plane: Plane, ways: Management, told: Told | None, audit: Audit | 
 
 @contextmanager
 def _hearing(plane: Plane, ways: Management, options: ServeOptions) -> Iterator[None]:
-    """Listen to the telemetry bus, and tell it what happens here; begin while there are rights to drop."""
+    """Connect to the telemetry bus, before the agent drops its capabilities."""
     if options.broker is None:
         yield
         return
@@ -282,7 +282,7 @@ def _hearing(plane: Plane, ways: Management, options: ServeOptions) -> Iterator[
 
 @contextmanager
 def _audit_log(path: Path | None) -> Iterator[AuditLog | None]:
-    """Open the audit log, which may stand where only root may write."""
+    """Open the audit log; its directory may be writable only by root."""
     if path is None:
         yield None
         return
@@ -297,7 +297,7 @@ def _audit_log(path: Path | None) -> Iterator[AuditLog | None]:
 def _metrics(
     plane: Plane, ways: Management, options: ServeOptions, datapath: Held
 ) -> Iterator[MetricsServer | None]:
-    """Listen for Prometheus; it is answered later, without rights."""
+    """Open the socket for Prometheus; it is answered later, without capabilities."""
     if options.metrics is None:
         yield None
         return
@@ -315,14 +315,14 @@ def _give_up_all() -> None:
 
 @contextmanager
 def _children_without_any() -> Iterator[None]:
-    """Take from what an algorithm forks what the agent has kept; what it executes has nothing anyway."""
+    """Drop the agent's remaining capabilities in processes that an algorithm forks."""
     serving = True
 
     def give_up() -> None:
         if serving:
             _give_up_all()
 
-    os.register_at_fork(after_in_child=give_up)  # for ever: there is no way back
+    os.register_at_fork(after_in_child=give_up)  # cannot be unregistered
     try:
         yield
     finally:
@@ -331,7 +331,7 @@ def _children_without_any() -> Iterator[None]:
 
 @contextmanager
 def _cleared_up(datapath: Held) -> Iterator[None]:
-    """Leave nothing half started."""
+    """Undo the loading if the start fails."""
     try:
         yield
     except BaseException:
@@ -357,9 +357,9 @@ def _run_info(plane: Plane, place: str, listens: list[str]) -> RunInfo:
 
 @contextmanager
 def _stopped_by_signals(plane: Plane) -> Iterator[None]:
-    """Let SIGINT and SIGTERM stop the plane cleanly; a second one interrupts an algorithm that hangs."""
+    """Stop the loop cleanly on SIGINT or SIGTERM; a second signal interrupts a stuck algorithm."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # Python delivers signals to the main thread only; whoever runs us here calls request_stop
+        yield  # Python delivers signals only to the main thread; the caller uses request_stop
         return
     seen: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Source text of algorithms: which text a running class came from, and its hash."""
+"""Sources of running algorithms, and their hashes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Source:
 
     Attributes:
         text: The text.
-        file: Its file, or a name in angle brackets for text that came without one.
+        file: Its file, or a name in angle brackets for text without a file.
     """
 
     text: str
@@ -35,16 +35,12 @@ class Source:
 
     @property
     def has_file(self) -> bool:
-        """Whether it can be read again."""
+        """Whether the source can be read again."""
         return not self.file.startswith("<")
 
 
 def read(file: str | Path, read_text: beside.Read = beside.read_text) -> Source:
-    """Read a file.
-
-    Args:
-        file: Which.
-        read_text: With what.
+    """Read a source file.
 
     Raises:
         UsageError: `reload.not_readable`.
@@ -53,7 +49,7 @@ def read(file: str | Path, read_text: beside.Read = beside.read_text) -> Source:
     try:
         text = read_text(path)
         if text is None:
-            path.stat()  # says why, if it is not that the file is not there
+            path.stat()  # raises if there is another reason than a missing file
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
         return Source(text, str(path.resolve()))
     except (OSError, ValueError, SyntaxError) as error:
@@ -63,21 +59,21 @@ def read(file: str | Path, read_text: beside.Read = beside.read_text) -> Source:
             f"cannot read {path}",
             where=str(path),
             why=reason or type(error).__name__,
-            fix="check the path, and that the agent may read it: it runs without the right to read all files",
+            fix="check the path and the permissions: even as root, the agent cannot read every file",
         ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a running algorithm was made of.
+    """Source of a running algorithm.
 
     Attributes:
-        file: Its file; a name in angle brackets, or empty, where there is none.
+        file: Its file; a name in angle brackets, or empty, if there is none.
         class_name: Its class.
-        since_wall_us: Since when it runs, wall clock [us].
-        sources: Hash of its file and of those beside it that were imported, None for those that were looked
-            for and not there. It grows if a callback imports.
-        text: What its file had; empty where there is no file.
+        since_wall_us: When it started to run, wall clock [us].
+        sources: Hashes of its file and of the modules imported from the same directory, None for files that
+            an import did not find. It grows if a callback imports.
+        text: Text of its file; empty if there is none.
     """
 
     file: str
@@ -88,26 +84,26 @@ class Version:
 
     @property
     def sha256(self) -> str:
-        """Hash of its source, with modules beside the file as `combined` has it; empty if it has none."""
+        """Hash of its source and imported modules, see `combined`; empty if it has no source."""
         return combined(self.file, dict(self.sources)) if self.sources else ""
 
     @property
     def has_file(self) -> bool:
-        """Whether it can be read again."""
+        """Whether the source can be read again."""
         return bool(self.file) and not self.file.startswith("<")
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A version that can run again.
+    """An earlier version that can run again.
 
     Attributes:
-        algorithm: Its class, for one that is installed and not of a file.
+        algorithm: Its class, if it is an installed algorithm without a file.
         file: Its file.
         class_name: Its class.
         sha256: Hash of its source.
-        texts: Text of its file and of those beside it that were imported, by file; empty for one that is
-            installed.
+        texts: Texts of its file and of the modules imported from the same directory, by file; empty for an
+            installed algorithm.
     """
 
     algorithm: AnyAlgorithm | None
@@ -118,7 +114,7 @@ class Past:
 
     @classmethod
     def of(cls, algorithm: AnyAlgorithm, version: Version) -> Past:
-        """Keep what a running version is made of."""
+        """Return a copy of a running version's source."""
         package = beside.package_of(algorithm)
         texts = {} if package is None else package.texts
         return cls(
@@ -126,12 +122,12 @@ class Past:
         )
 
     def read(self, path: Path) -> str | None:
-        """Return the text of a file as this version had it, None if it had none; see `beside.Read`."""
+        """Return this version's text of a file, or None; see `beside.Read`."""
         return self.texts.get(str(path))
 
 
 def version_of(algorithm: AnyAlgorithm) -> Version:
-    """Return the version of a class: of what it was imported from, or else of what its file has now."""
+    """Return the version of a class, from the source that was imported, else from its current file."""
     now_us = time.time_ns() // 1000
     package = beside.package_of(algorithm)
     if package is not None:
@@ -145,14 +141,14 @@ def version_of(algorithm: AnyAlgorithm) -> Version:
 
 
 def combined(file: str, sources: Mapping[str, str | None]) -> str:
-    """Return one hash for an algorithm's file and those beside it.
+    """Return one hash for an algorithm's file and the modules imported from its directory.
 
-    Without modules beside it, it is that of the file. With them, it is that of the lines which `sha256sum`
-    prints for all of them in its directory, sorted by name: `sha256sum mine.py my_lib.py | sha256sum`.
+    Without such modules, it is the hash of the file. With them, it is the hash of the output of `sha256sum`
+    for all files, sorted by name: `sha256sum mine.py my_lib.py | sha256sum`.
 
     Args:
         file: The algorithm's file.
-        sources: Hash by file, None for those that are not there.
+        sources: Hash by file, None for missing files.
     """
     there = {os.path.relpath(path, Path(file).parent): one for path, one in sources.items() if one}
     if len(there) == 1:

@@ -1,4 +1,4 @@
-"""Files that an agent writes and others read: replaced as a whole, or left as they were."""
+"""Atomic writing of files that other processes read."""
 
 from __future__ import annotations
 
@@ -8,15 +8,10 @@ from pathlib import Path
 
 
 def check_writable(folder: Path, mode: int, octets: int = 0) -> None:
-    """See whether files could be written in a folder, which is made if it is not there.
-
-    Args:
-        folder: Which.
-        mode: Permissions of the folder, if it is made.
-        octets: How much room a file needs [bytes].
+    """Check that a file can be written in a folder; create the folder if necessary.
 
     Raises:
-        OSError: Why not.
+        OSError: If it cannot.
     """
     folder.mkdir(mode=mode, parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder) as file:
@@ -24,15 +19,10 @@ def check_writable(folder: Path, mode: int, octets: int = 0) -> None:
 
 
 def replace_file(path: Path, octets: bytes, mode: int = 0o600) -> None:
-    """Replace the contents of a file; who reads meanwhile sees the old ones.
-
-    Args:
-        path: The file; its folder is there.
-        octets: The contents.
-        mode: Permissions of the file.
+    """Replace the contents of a file atomically.
 
     Raises:
-        OSError: Why not; the file is as it was then, and nothing stands beside it.
+        OSError: If it cannot be written; the file is unchanged then, and no temporary file is left.
     """
     part = None
     try:

@@ -1,8 +1,8 @@
-"""Streams of reports, decisions, events and telemetry: what the agent's thread leaves for others to send.
+"""Streams of reports, decisions, events and telemetry: buffers between the agent's thread and the sender.
 
-The agent's thread puts arrays and objects into bounded buffers and goes on; who sends them takes them from
-there, on a thread of its own. A buffer that is full loses its oldest part, and counts it. What nobody listens
-to costs the agent nothing: reports and decisions are looked at only while somebody is subscribed.
+The agent's thread puts arrays and objects into bounded buffers; the control thread takes and sends them. A
+full buffer drops its oldest entry, and counts it. Reports and decisions are buffered only while a client is
+subscribed, so streams without subscribers cost nothing.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
     from ccplane.agent.plane import Plane
 
 BATCHES: Final = 256
-"""How many batches of reports wait to be sent: at 1 kHz a quarter of a second."""
+"""Maximum batches of reports buffered: a quarter of a second at 1 kHz."""
 
 DECISIONS: Final = 16_384
-"""How many decisions wait to be sent."""
+"""Maximum decisions buffered."""
 
 EVENTS: Final = 4_096
-"""How many events and samples wait to be sent."""
+"""Maximum events buffered, and maximum samples buffered."""
 
 HISTORY: Final = 1_000
-"""How many events are kept for who asks later."""
+"""Events kept for later requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was written to a flow, or to many: when, and the arguments of `Datapath.update`.
+    """An update of one flow (the arguments of `Datapath.update`), or of many, with its time.
 
     Attributes:
-        t_us: When, CLOCK_MONOTONIC [us].
+        t_us: Time, CLOCK_MONOTONIC [us].
         flow_id: The flow.
-        cwnd_bytes: New window [bytes]; None or 0 if it was left.
-        rate_bytes_per_s: New rate [bytes/s]; None if it was left.
-        program: Handle of a new program, None if it was left; before `singles`, also its stamp.
+        cwnd_bytes: New window [bytes]; None or 0 if unchanged.
+        rate_bytes_per_s: New rate [bytes/s]; None if unchanged.
+        program: Handle of a new program, None if unchanged; before `singles`, with its stamp.
         registers: Control registers that were set.
-        letters: What extensions were told.
-        many: Instead of all this, what a vectorised algorithm decided.
+        letters: Messages to extensions.
+        many: The updates of a vectorised algorithm; the other fields are then unused.
     """
 
     t_us: int
@@ -61,7 +61,7 @@ class Decision:
     many: Updates | None = None
 
     def singles(self) -> Iterator[Decision]:
-        """Yield the decisions flow by flow."""
+        """Yield one decision per flow."""
         if self.many is None:
             yield self if self.program is None else replace(self, program=handle_of(self.program))
             return
@@ -80,7 +80,7 @@ class Decision:
 
 
 class _Buffer:
-    """A deque that counts what it loses."""
+    """A bounded deque that counts dropped entries."""
 
     def __init__(self, size: int) -> None:
         self.items: deque[Any] = deque(maxlen=size)
@@ -101,7 +101,7 @@ class _Buffer:
 
 @dataclass(slots=True)
 class Dropped:
-    """What the buffers of a plane lost because nobody sent it in time.
+    """Entries dropped because they were not sent in time.
 
     Attributes:
         batches: Batches of reports.
@@ -115,14 +115,13 @@ class Dropped:
 
 
 class Streams:
-    """The buffers of one plane.
+    """The buffers of one agent loop.
 
     Attributes:
         history: The last events.
     """
 
     def __init__(self, plane: Plane) -> None:
-        """Listen to events; to reports and decisions only once somebody wants them."""
         self.history: deque[Event] = deque(maxlen=HISTORY)
         self._plane = plane
         self._batches = _Buffer(BATCHES)
@@ -134,7 +133,7 @@ class Streams:
 
     @property
     def dropped(self) -> Dropped:
-        """What the buffers lost."""
+        """Numbers of dropped entries."""
         return Dropped(
             self._batches.dropped, self._decisions.dropped, self._events.dropped + self._samples.dropped
         )
@@ -142,7 +141,7 @@ class Streams:
     # On the agent's thread
 
     def want(self, *, reports: bool, decisions: bool, events: bool) -> None:
-        """Say what somebody listens to."""
+        """Select what to buffer."""
         self._wants_events = events
         self._plane.on_batch = self._batch if reports else None
         if decisions:
@@ -151,7 +150,7 @@ class Streams:
             self._plane.writer.show_nobody()
 
     def sample(self, sample: Sample, flow_ids: list[int]) -> None:
-        """Keep a sample of telemetry."""
+        """Buffer a telemetry sample."""
         if self._wants_events:
             self._samples.put((sample, flow_ids))
 
@@ -174,20 +173,20 @@ class Streams:
     # On the sender's thread
 
     def batches(self) -> Iterator[list[tuple[int, Reports]]]:
-        """Take the batches of reports that wait, by program handle."""
+        """Take the buffered batches of reports, by program handle."""
         return self._batches.take()
 
     def decisions(self) -> Iterator[Decision]:
-        """Take the decisions that wait."""
+        """Take the buffered decisions."""
         for decision in self._decisions.take():
             yield from decision.singles()
 
     def events(self) -> Iterator[Event]:
-        """Take the events that wait."""
+        """Take the buffered events."""
         return self._events.take()
 
     def samples(self) -> Iterator[tuple[Sample, list[int]]]:
-        """Take the samples that wait, with their flows."""
+        """Take the buffered samples with their flows."""
         return self._samples.take()
 
 

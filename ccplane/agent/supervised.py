@@ -1,7 +1,7 @@
-"""A service manager watches the agent: `ccp service install` has the units.
+"""Supervision of the agent by a service manager; `ccp service install` installs the units.
 
-What it hears of is the event loop itself, the same turns and breaths that tell the datapath's heartbeat. If
-the loop hangs, it ends the agent with SIGABRT, and the log says where each thread was.
+The agent loop itself feeds the watchdog, together with the datapath's heartbeat. If the loop is stuck, the
+service manager ends the agent with SIGABRT, and the log shows the stack of each thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ccplane.base.notify import Manager, Supervised
 
 @contextmanager
 def supervised(plane: Plane) -> Iterator[None]:
-    """Tell the service manager, if one started us, how the plane's loop is, for the length of a block."""
+    """Report the state of the agent loop to the service manager, if one started this process."""
     manager = Manager.from_environment()
     if manager is None:
         yield
@@ -34,7 +34,7 @@ def supervised(plane: Plane) -> Iterator[None]:
 
 
 def status_line(plane: Plane) -> str:
-    """Return how the plane is, in a line."""
+    """Return the agent's state in one line."""
     counters = plane.counters
     failed = f", {counters.flows_failed} failed" if counters.flows_failed else ""
     return f"{', '.join(plane.hosts)}: {len(plane.flows)} flows, {counters.reports} reports{failed}"

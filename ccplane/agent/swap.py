@@ -1,7 +1,7 @@
-"""Another version, or another algorithm, under flows that run: all instances are built before one is used.
+"""Replaces the version or the algorithm of running flows: builds all instances before it uses one.
 
-Building runs code of the algorithm and may fail; then nothing has changed. What follows only assigns and
-writes letters.
+Building runs code of the algorithm and may fail; nothing has changed then. The second step only assigns
+objects and writes updates.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Successor:
 
     Attributes:
         algorithm: Its class.
-        programs: Its programs, installed; those that are unchanged are shared with the version before.
-        version: What it was made of.
+        programs: Its installed programs; unchanged programs are shared with the previous version.
+        version: Its source.
     """
 
     algorithm: AnyAlgorithm
@@ -41,7 +41,7 @@ class Successor:
 
 @dataclass(slots=True)
 class _Built:
-    """A flow in its new version, not yet in use."""
+    """A flow's new objects, not yet in use."""
 
     live: Live
     flow: FlowControl
@@ -56,21 +56,21 @@ def reload(
     *,
     fresh: bool = False,
 ) -> int:
-    """Let a new version take over all flows of an algorithm; those that failed start afresh.
+    """Switch all flows of an algorithm to a new version; flows that had failed start afresh.
 
     Args:
         host: The running algorithm.
         lives: All its flows.
         after: The new version.
-        breath: Drawn every now and then.
-        fresh: All flows start afresh, because the version before cannot be trusted.
+        breath: Keepalives.
+        fresh: Whether all flows start afresh, because the previous version's state is not trusted.
 
     Returns:
-        How many flows went over.
+        Number of flows.
 
     Raises:
-        CcpError: What the new version raises, with file and line. Nothing has changed then, and the programs
-            of the new version are no longer installed.
+        CcpError: What the new version raises, with file and line. Nothing has changed then, and the new
+            version's programs are removed.
     """
     with _abandoned(after.programs), blamed(after.version.file, cannot_take_over):
         carry_params(host.algorithm, after.algorithm)
@@ -134,7 +134,7 @@ def _new_vector(
 
 @contextmanager
 def _abandoned(programs: ProgramSet) -> Iterator[None]:
-    """Remove the new version's programs if it is not taken over."""
+    """Remove the new version's programs if the block raises."""
     try:
         yield
     except BaseException:
@@ -143,13 +143,13 @@ def _abandoned(programs: ProgramSet) -> Iterator[None]:
 
 
 def _shared_params(before: AnyAlgorithm, after: AnyAlgorithm) -> dict[str, Param[Any]]:
-    """Return the new version's parameters that the one before has, too."""
+    """Return the new version's parameters that the previous version also has."""
     old = params_of(before)
     return {name: parameter for name, parameter in params_of(after).items() if name in old}
 
 
 def carry_params(before: AnyAlgorithm, after: AnyAlgorithm) -> None:
-    """Set what was set for all flows of the version before, where the new one still has it."""
+    """Copy class-wide parameter settings from the previous version to the new one."""
     old = params_of(before)
     for name, parameter in _shared_params(before, after).items():
         if old[name].is_set(before):
@@ -157,7 +157,7 @@ def carry_params(before: AnyAlgorithm, after: AnyAlgorithm) -> None:
 
 
 def _use(built: Sequence[_Built], breath: Breath) -> None:
-    """Let flows run what was built for them."""
+    """Switch flows to their new objects."""
     for one in breath.between(built):
         live, before = one.live, one.live.flow
         live.flow, live.instance, live.failed = one.flow, one.instance, False
@@ -172,15 +172,10 @@ def _use(built: Sequence[_Built], breath: Breath) -> None:
 def switch(
     target: SingleHost | VectorHost, lives: Sequence[Live], breath: Breath
 ) -> list[tuple[Live, Any, Algorithm | None]]:
-    """Give flows another running algorithm, as if it had just found them.
-
-    Args:
-        target: The algorithm to be.
-        lives: Flows of any algorithm, not of this one.
-        breath: Drawn every now and then.
+    """Move flows to another running algorithm, which starts them as new flows.
 
     Returns:
-        The flows, each with its former host and instance, which are to be told.
+        The flows with their former host and instance, whose `on_close` the caller must call.
 
     Raises:
         CcpError: What the algorithm raises; nothing has changed then.

@@ -1,4 +1,4 @@
-"""Batches for vectorised algorithms: reports go up as one array, decisions come back as one array."""
+"""Batches for vectorised algorithms: reports and decisions as arrays."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def amounts(values: ArrayLike | None, n: int, name: str, largest: int = MAX_AMOUNT) -> NDArray[np.uint64]:
-    """Return windows, rates or registers as the datapath takes them.
+    """Check windows, rates or registers, and return them as the datapath expects.
 
     Args:
-        values: Array of shape (n,) of any real dtype, or one number for all; None leaves all as they are.
-        n: How many flows.
-        name: What they are, for the message.
-        largest: Largest value.
+        values: Array of shape (n,) of any real dtype, or one number for all flows; None: unchanged.
+        n: Number of flows.
+        name: Name of the values, for errors.
+        largest: Maximum.
 
     Returns:
-        Array of shape (n,) uint64, fractions cut off; 0 leaves a flow's as it is.
+        Array of shape (n,) uint64, rounded towards zero; 0 leaves a flow unchanged.
 
     Raises:
         ParamError: `update.shape`, `update.not_a_number` or `update.out_of_range`, with the first bad row.
@@ -38,28 +38,28 @@ def amounts(values: ArrayLike | None, n: int, name: str, largest: int = MAX_AMOU
     if given.shape != (n,):
         raise ParamError(
             "update.shape",
-            f"{name} has the shape {given.shape}, flow_ids has ({n},)",
-            fix="give one value a flow, one number for all, or None",
+            f"{name} has shape {given.shape}, but flow_ids has shape ({n},)",
+            fix="give one value per flow, one number for all flows, or None",
         )
     if given.dtype.kind not in "buif":
         raise ParamError(
             "update.not_a_number",
-            f"{name} has the dtype {given.dtype}",
+            f"{name} has dtype {given.dtype}, which is not numeric",
             fix="give an array of numbers, such as float64 or uint64",
         )
     if given.dtype.kind == "f":
-        with np.errstate(over="ignore"):  # what float64 cannot hold becomes infinite, and is refused below
+        with np.errstate(over="ignore"):  # values too large for float64 become infinite: refused below
             given = given.astype(np.float64, copy=False)
     if given.dtype.kind == "f" and not np.isfinite(given).all():
         row = int(np.argmin(np.isfinite(given)))
         raise ParamError(
             "update.not_a_number",
             f"{name}[{row}] is {given[row]}",
-            fix="check the arithmetic that made it; use 0 to leave a flow as it is",
+            fix="check how it is computed; 0 leaves a flow unchanged",
         )
     if given.dtype.kind == "b":
         given = given.astype(np.uint64)
-    # float64 does not hold the largest register, 2^64 - 1: the next that it holds is too large.
+    # float64 cannot represent the maximum of a register, 2^64 - 1; its next value is too large.
     bad = given >= largest + 1 if given.dtype.kind == "f" else given > largest
     if given.dtype.kind in "if":
         bad |= given < 0
@@ -69,20 +69,13 @@ def amounts(values: ArrayLike | None, n: int, name: str, largest: int = MAX_AMOU
             "update.out_of_range",
             f"{name}[{row}] is {given[row]}",
             why=f"it must be from 0 to {largest}",
-            fix="windows are bytes, not segments; rates are bytes/s, not bit/s; 0 leaves a flow as it is",
+            fix="give windows in bytes, not segments, and rates in bytes/s, not bit/s; 0 means unchanged",
         )
     return given.astype(np.uint64, copy=False)
 
 
 def send(datapath: Datapath, updates: Updates) -> int:
-    """Write what a vectorised algorithm decided.
-
-    Args:
-        datapath: Where to.
-        updates: Its decisions.
-
-    Returns:
-        How many of the flows were still there.
+    """Write the decisions of a vectorised algorithm; return the number of flows that are still open.
 
     Raises:
         ParamError: As `amounts`; nothing was written then.

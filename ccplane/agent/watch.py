@@ -1,10 +1,10 @@
-"""Watches files of algorithms and reloads what was saved: `ccp run --reload`.
+"""Watches files of algorithms and reloads changed ones: `ccp run --reload`.
 
-It looks at the time of change ten times a second, which works with every editor and file system and costs a
-system call a file. What changed is read when it has stood still from one look to the next.
+It polls the modification times ten times per second, which works with every editor and file system and costs
+one system call per file. A changed file is read once it is unchanged between two polls.
 
-Watched are the algorithm's file, those beside it that it imports, and places where an import looked in vain:
-a new version that was refused because of another file is tried again when that one is repaired.
+It watches the algorithm's file, the modules imported from its directory, and the paths where an import found
+nothing. So a version that was refused because of another file is tried again when that file is fixed.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from ccplane.base.errors import CcpError, UsageError
 log = logging.getLogger("ccplane.agent")
 
 LOOK_S: Final = 0.1
-"""How often the files are looked at [s]."""
+"""Polling interval [s]."""
 
 Told = Callable[[str, Reloaded | CcpError], None]
-"""Is told what a file's saving came to: name of the algorithm, what was done or what is wrong."""
+"""Takes the outcome of a reload: name of the algorithm, and result or error."""
 
 
 class Watcher:
     """Reloads algorithms when their files change."""
 
     def __init__(self, plane: Plane, loader: Loader, told: Told, look_s: float = LOOK_S) -> None:
-        """Take note of the files.
+        """Collect the files to watch.
 
         Args:
-            plane: Where the algorithms run.
-            loader: Reloads them, and reads their files.
-            told: Is told what came of it, on the loader's thread.
-            look_s: How often to look [s].
+            plane: The agent loop.
+            loader: Reloads algorithms, and reads their files.
+            told: Takes the outcome of each reload, on the loader's thread.
+            look_s: Polling interval [s].
 
         Raises:
-            UsageError: `reload.no_file`, if no algorithm has one; `reload.not_readable`, if one cannot be
-                read now, because it could not be read later either.
+            UsageError: `reload.no_file`, if no algorithm has a file; `reload.not_readable`, if a file cannot
+                be read.
         """
         self._plane = plane
         self._loader = loader
@@ -62,17 +62,17 @@ class Watcher:
         if not self._own:
             raise UsageError(
                 "reload.no_file",
-                "there is no file to watch",
+                "no algorithm has a file to watch",
                 where="--reload",
                 fix="run an algorithm from a file",
             )
         self._reloaded: dict[str, dict[str, Stamp]] = {name: {} for name in self._own}
         for name, stamps in self._look().items():
-            self._changed(name, stamps)  # notes those that are as they were imported
+            self._changed(name, stamps)  # stores the stamps of files that are as imported
 
     @property
     def files(self) -> list[str]:
-        """The files that are watched, those that do not exist included."""
+        """The watched files, including files that do not exist."""
         return sorted({file for name in self._own for file in self._watched(name)})
 
     def start(self) -> None:
@@ -84,14 +84,14 @@ class Watcher:
         self._done.set()
 
     def _known(self, name: str) -> dict[str, str | None]:
-        """Return the hashes of the files that the running version, and the last one tried, were made of."""
+        """Return the hashes of the files of the running version and of the last candidate."""
         host = self._plane.hosts.get(name)
         running = {} if host is None else dict(host.version.sources)
         return {**running, **dict(self._loader.tried.get(name, {}))}
 
     def _watched(self, name: str) -> set[str]:
         files = {self._own[name], *self._known(name)}
-        return {file for file in files if not file.startswith("<")}  # a text came without one
+        return {file for file in files if not file.startswith("<")}  # "<": text without a file
 
     def _look(self) -> dict[str, dict[str, Stamp]]:
         """Return the stamps of all files of each algorithm."""
@@ -111,16 +111,16 @@ class Watcher:
             before = now
 
     def _changed(self, name: str, stamps: dict[str, Stamp]) -> bool:
-        """Return whether files are others than those of the last reload."""
+        """Return whether files have changed since the last reload."""
         reloaded, known = self._reloaded[name], self._known(name)
-        for file in stamps.keys() - reloaded.keys():  # imported since; as it is now, or was it saved again?
+        for file in stamps.keys() - reloaded.keys():  # imported since, but perhaps changed after the import
             with suppress(OSError, SyntaxError):
                 if self._loader.hash_of(file) == known.get(file):
                     reloaded[file] = stamps[file]
         return any(file not in reloaded or reloaded[file] != stamp for file, stamp in stamps.items())
 
     def _is_written(self, name: str, stamps: dict[str, Stamp]) -> bool:
-        """Return whether no file is in the middle of being saved: taken away, or emptied to be written."""
+        """Return whether no file is being saved, that is, missing or emptied by an editor."""
         reloaded = self._reloaded[name]
         emptied = any(
             stamp is not None and stamp.size == 0 and stamp != reloaded.get(file)

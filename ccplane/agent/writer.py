@@ -1,4 +1,4 @@
-"""The way from decisions to a datapath, at which others can look on."""
+"""Writes decisions to a datapath, and shows them to an observer."""
 
 from __future__ import annotations
 
@@ -11,38 +11,27 @@ from ccplane.datapath.protocol import Datapath
 
 
 class Writer:
-    """Writes what algorithms decide, for all flows of a plane.
+    """Writes the decisions of algorithms, for all flows.
 
     Attributes:
-        update: `Datapath.update`, looked up at each decision: somebody may begin or end to look on.
+        update: `Datapath.update`. Look it up for each decision: it changes when an observer comes or goes.
     """
 
     __slots__ = ("_datapath", "_look_at_many", "update")
 
     def __init__(self, datapath: Datapath) -> None:
-        """Take the datapath."""
         self._datapath = datapath
         self.update: Callable[..., bool] = datapath.update
         self._look_at_many: Callable[[Updates], None] | None = None
 
     def send(self, updates: Updates) -> None:
-        """Write what a vectorised algorithm decided.
-
-        Raises:
-            ParamError: As `ccplane.agent.vector.send`.
-            RegisterError: Likewise.
-        """
+        """Write the decisions of a vectorised algorithm; same errors as `ccplane.agent.vector.send`."""
         send(self._datapath, updates)
         if self._look_at_many is not None:
             self._look_at_many(updates)
 
     def show(self, one: Callable[..., None], many: Callable[[Updates], None]) -> None:
-        """Show every decision from now on.
-
-        Args:
-            one: Gets the arguments of `Datapath.update` that reached a flow.
-            many: Gets what vectorised algorithms decided.
-        """
+        """Show all decisions to an observer."""
         write = self._datapath.update
 
         def update(*arguments: Any, **named: Any) -> bool:
@@ -54,5 +43,5 @@ class Writer:
         self.update, self._look_at_many = update, many
 
     def show_nobody(self) -> None:
-        """Show decisions no longer."""
+        """Remove the observer."""
         self.update, self._look_at_many = self._datapath.update, None

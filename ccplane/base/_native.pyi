@@ -1,6 +1,6 @@
 """Types of the compiled part (native/ccp-native): the CCP language, kernel and simulated datapath.
 
-Errors are those of `ccplane.base.errors`. Windows are bytes, rates bytes/s, times microseconds of
+Errors are classes of `ccplane.base.errors`. Windows are in bytes, rates in bytes/s, times in microseconds of
 CLOCK_MONOTONIC, or of virtual time in the simulator.
 """
 
@@ -78,8 +78,8 @@ __all__ = [
 ]
 
 KERNEL_PART: Final[tuple[str, ...]]
-"""Names that only a build with the kernel part has (Linux, feature `kernel`); elsewhere asking for one raises
-LoadError `load.no_kernel_part`."""
+"""Names that exist only in builds with the kernel part (Linux, feature `kernel`); in other builds, access
+raises LoadError `load.no_kernel_part`."""
 
 @final
 class Program:
@@ -102,15 +102,15 @@ class Program:
 
 @final
 class Interpreter:
-    """The reference interpreter: a fold program without a kernel, one ACK at a time."""
+    """The reference interpreter: runs a fold program ACK by ACK, without a kernel."""
 
     def __new__(cls, program: Program, now_us: int = 0) -> Interpreter: ...
     def ack(self, now_us: int, primitives: dict[str, int]) -> dict[str, int] | None:
         """Fold one ACK; return the Report registers if the program reports.
 
         Raises:
-            ArithmeticError: If the fold stops with one.
-            KeyError: If a name is no primitive.
+            ArithmeticError: If an arithmetic error stops the fold.
+            KeyError: If a name is not a primitive.
         """
     def set(self, name: str, value: int) -> None:
         """Set a control register."""
@@ -121,7 +121,7 @@ class Interpreter:
 
 @final
 class Report:
-    """One report; Report registers of the program are attributes, too."""
+    """One report; the program's Report registers are also attributes."""
 
     EVENT_KIND: ClassVar[Literal[0]]
 
@@ -151,7 +151,7 @@ class Report:
 
 @final
 class Created:
-    """A flow came."""
+    """A flow was created."""
 
     EVENT_KIND: ClassVar[Literal[1]]
 
@@ -160,7 +160,7 @@ class Created:
 
 @final
 class Closed:
-    """A flow went."""
+    """A flow closed."""
 
     EVENT_KIND: ClassVar[Literal[2]]
 
@@ -171,7 +171,7 @@ class Closed:
 
 @final
 class Told:
-    """An extension of the datapath tells something of a flow."""
+    """An event of a flow, from an extension of the datapath."""
 
     EVENT_KIND: ClassVar[Literal[3]]
 
@@ -186,7 +186,7 @@ class Told:
 
 @final
 class Batch:
-    """What one poll brought; times are of CLOCK_MONOTONIC, and 0 in a simulation."""
+    """The events of one poll; its times are CLOCK_MONOTONIC, or 0 in a simulation."""
 
     @property
     def woken_us(self) -> int: ...
@@ -200,7 +200,7 @@ class Batch:
 
 @disjoint_base
 class Datapath:
-    """What every datapath here has: a `ccplane.datapath.protocol.Datapath`, which says more."""
+    """Base of datapaths; implements `ccplane.datapath.protocol.Datapath`, which documents the methods."""
 
     @property
     def adopted(self) -> bool: ...
@@ -254,9 +254,10 @@ class EbpfDatapath(Datapath):
         reap_after_ms: int = ...,
     ) -> EbpfDatapath: ...
     def resumed(self, extension: str) -> tuple[str, int]:
-        """Return what became of what the agent before had in an extension, and of how many things.
+        """Return what happened to an earlier agent's table in an extension, and its number of entries.
 
-        `nothing`, `table`: it is used further; `verdicts`: the new one has what mattered; `lost`.
+        `nothing`: there was none; `table`: it is still used; `verdicts`: a new table has the important
+        entries; `lost`.
         """
 
     def silences(self) -> tuple[list[tuple[int, int]], int]: ...
@@ -269,7 +270,7 @@ class EbpfDatapath(Datapath):
 
 @final
 class EbpfView:
-    """The kernel datapath of another process, read only; no heartbeat."""
+    """A read-only view of another process's kernel datapath."""
 
     def flows(self) -> list[FlowInfo]: ...
     def stats(self, flow_id: int) -> FlowStats | None: ...
@@ -279,12 +280,11 @@ class EbpfView:
 
 @final
 class SimDatapath(Datapath):
-    """A network, its hosts and their connections in virtual time.
+    """A network with hosts and connections, in virtual time.
 
-    Flows come by `connect`, and are the agent's if their congestion control is a name that it has registered
-    (`ccp` is one from the start). Time passes in `poll` and `run_until` only, and never passes the horizon.
-    There is always room for a record, and the agent is always there: no report is missed, and no heartbeat is
-    needed.
+    `connect` creates flows. The agent controls flows whose congestion control it has registered (`ccp` is
+    registered from the start). Time advances only in `poll` and `run_until`, up to the horizon. No report is
+    missed, and no heartbeat is needed.
 
     Raises:
         CcpError: `emulator.bad_spec` or `emulator.cannot_write`.
@@ -301,14 +301,14 @@ class SimDatapath(Datapath):
         samples: bool = True,
         arrivals: bool = False,
     ) -> SimDatapath:
-        """Make a world: `ccplane.datapath.sim.open_world`."""
+        """Create a world; see `ccplane.datapath.sim.open_world`."""
     @staticmethod
     def bin_bounds_us() -> list[int]: ...
     def connect(self, plan_json: bytes) -> int:
         """Add a flow; return its index.
 
         Args:
-            plan_json: `Plan` in `native/ccp-sim/src/plan.rs`; its times are those of the virtual clock [us].
+            plan_json: `Plan` in `native/ccp-sim/src/plan.rs`, with times of the virtual clock [us].
 
         Raises:
             CcpError: `sim.bad_plan`, `sim.no_host` or `sim.no_congestion_control`.
@@ -317,73 +317,72 @@ class SimDatapath(Datapath):
     def now_us(self) -> int:
         """The virtual time [us]."""
     horizon_us: int
-    """Time does not pass it [us]."""
+    """End of time [us]."""
     def run_until(self, at_us: int) -> None:
-        """Let time pass until then, or the horizon, whatever records and summaries come meanwhile."""
+        """Advance time to `at_us`, or the horizon, regardless of events and summaries."""
     @property
     def finished(self) -> bool:
-        """Whether all flows have come to their ends."""
+        """Whether all flows have ended."""
     @property
     def packet_events(self) -> int:
-        """How often a packet came to a link, left its transmitter, or reached its end, since the start."""
+        """Number of arrivals of packets at links, transmitters and ends of links since the start."""
     def set_link(self, name: str, direction_json: bytes) -> None:
-        """Change a link direction under the packets in it.
+        """Change a link direction; packets in it stay.
 
         Raises:
             CcpError: `emulator.no_link` or `emulator.bad_spec`.
         """
     def set_routes(self, routes_json: bytes) -> None:
-        """Change routes; packets that are in a link stay there.
+        """Change routes; packets in links stay there.
 
         Raises:
             CcpError: `emulator.bad_spec`.
         """
     def links(self) -> bytes:
-        """Return what is in each link direction and became of its packets, as the emulator's `stats`."""
+        """Return the state and counters of each link direction, as the emulator's `stats`."""
     def rows(self) -> NDArray[np.void]:
-        """Return samples of senders' sockets since the last call, as `TcpTrace.drain` does.
+        """Return samples of senders' sockets since the last call, in the format of `TcpTrace.drain`.
 
-        `netns` is 1 + the index of the host; a socket that has heard nothing since its last row gives none.
+        `netns` is 1 + the index of the host. A socket that received nothing since its last row has no row.
         """
     def arrivals(self) -> NDArray[np.void]:
-        """Return what arrived at receivers since the last call, as `TcpArrivals.drain` does.
+        """Return arrivals at receivers since the last call, in the format of `TcpArrivals.drain`.
 
-        Columns besides, since the start of the connection: bytes_received (in order), data_in (segments with
-        data), out_of_order and duplicates (of these); and netns (1 + the index of the receiver's host).
+        Additional columns, since the start of the connection: bytes_received (in order), data_in (segments
+        with data), out_of_order and duplicates (among these); and netns (1 + the index of the receiver's
+        host).
         """
     def probe(self, host: str, peer: str, every_us: int, family: str = "ipv4") -> None:
-        """Have a host ask another one for an echo from now on, every so often, as `ping` does.
+        """Make a host send periodic echo requests to another host, like `ping`.
 
         Raises:
             CcpError: `sim.no_host`.
         """
     def probes(self) -> list[tuple[str, str, int, int]]:
-        """Return answers since the last call: host, address of the peer, arrival [us], RTT [us]."""
+        """Return echo replies since the last call: host, address of the peer, arrival [us], RTT [us]."""
     def summaries(self) -> list[bytes]:
-        """Return what sinks of in-band telemetry have said since the last call, each as JSON."""
+        """Return the summaries of in-band telemetry sinks since the last call, each as JSON."""
     def outcomes(self) -> bytes:
-        """Return what applications of each flow saw, as JSON: a list in the order of `connect`."""
+        """Return the application's results of each flow, as JSON: a list in the order of `connect`."""
     def poll(self, timeout_ms: int) -> Batch:
-        """Let time pass until the first record, and the agent's latency more; return what came.
+        """Advance time to the first event plus the agent's latency; return the events.
 
-        Returns also when telemetry has something to say, at the horizon, and after `timeout_ms` of virtual
-        time [ms].
+        Also returns when telemetry publishes, at the horizon, and after `timeout_ms` of virtual time [ms].
         """
     def close(self) -> None:
-        """Hand all flows to the fallback law, and write files."""
+        """Move all flows to the fallback, and write files."""
 
 @final
 class TcpArrivals:
-    """What arrives on one namespace's TCP sockets, counted in the kernel.
+    """Counts arrivals on the TCP sockets of one namespace, in the kernel.
 
-    `drain` gives a row for each socket that something came on since the last call. Columns: cookie (one
-    socket, never used twice), sport, saddr (this end), dport, daddr (the other one; addresses have 16 bytes,
-    IPv4 as ::ffff:a.b.c.d); what grew since the last call: segs (with and without payload, merged ones each),
-    ce_segs (of these, with ECN's CE), resent_segs (of these, sent again, as far as sequence numbers and
-    timestamps tell), bins (segments with a timestamp, by one-way delay above the least; see
-    `bin_bounds_us`); how far our clock (elapsed_us) and the sender's timestamps (ticks) have gone since the
-    first segment; tick_us, what a tick was taken for (1 or 1000; 0: not known yet); stamped (bool: it has
-    timestamps); closed (bool: nothing will follow).
+    `drain` returns a row for each socket with arrivals since the last call. Columns: cookie (unique per
+    socket), sport, saddr (local end), dport, daddr (peer; addresses have 16 bytes, IPv4 as ::ffff:a.b.c.d).
+    Counts since the last call: segs (with and without payload; merged segments count separately), ce_segs
+    (segments with ECN's CE), resent_segs (retransmitted segments, as far as sequence numbers and timestamps
+    show), bins (segments with a timestamp, by one-way delay above the minimum; see `bin_bounds_us`). Since
+    the first segment: elapsed_us (local clock) and ticks (sender's timestamps). tick_us: assumed length of a
+    tick (1 or 1000; 0: unknown); stamped (bool: has timestamps); closed (bool: last row).
 
     Raises:
         CcpError: `trace.not_permitted`, `load.no_btf`, `trace.no_tracepoint` or `trace.refused`.
@@ -393,34 +392,34 @@ class TcpArrivals:
         """Start counting.
 
         Args:
-            netns_inode: Of the network namespace whose sockets to look at.
-            minimum_us: The least delay is that of the last one to two of these [us].
-            max_flows: For how many there is room; segments of others are only counted, in `dropped`.
+            netns_inode: Inode of the network namespace.
+            minimum_us: The minimum delay is taken over the last one to two periods of this length [us].
+            max_flows: Maximum flows; segments of further flows are only counted, in `dropped`.
         """
     @staticmethod
     def bin_bounds_us() -> list[int]:
-        """Return the least delay of each bin [us]; a bin ends where the next begins, the last nowhere."""
+        """Return the lower bound of each bin [us]; the last bin is unbounded."""
     def drain(self) -> NDArray[np.void]:
-        """Return what came since the last call, read only."""
+        """Return the arrivals since the last call, read only."""
     @property
     def dropped(self) -> int:
-        """How many segments belonged to flows for which there was no room."""
+        """Segments of flows beyond the maximum."""
     def close(self) -> None:
-        """Stop counting; may be called again."""
+        """Stop counting; repeated calls have no effect."""
     def __enter__(self) -> TcpArrivals: ...
     def __exit__(self, *_exception: object) -> None: ...
 
 @final
 class TcpTrace:
-    """Samples of the kernel's TCP sockets, whatever their congestion control, taken in the kernel.
+    """Samples the kernel's TCP sockets, with any congestion control, in the kernel.
 
-    A socket gives a row when a segment comes in, if `interval_us` have passed since its last one, and a last
-    row (`state` 7) when it closes; one that sends and hears nothing gives none. A row shows the state before
-    the segment's ACK is processed. Between close() and the socket's end there are no rows.
+    A socket has a row when a segment arrives, if `interval_us` have passed since its last row, and a last
+    row (`state` 7) when it closes; without arrivals it has no rows. A row shows the state before the
+    segment's ACK is processed. There are no rows between close() and the socket's end.
 
-    Columns: t_us (CLOCK_MONOTONIC), cookie (one socket, never used twice), netns (inode), family (2 or 10),
-    sport, dport, saddr, daddr (16 bytes, IPv4 as ::ffff:a.b.c.d), congestion, state (TCP_*), ca_state
-    (0 Open, 1 Disorder, 2 CWR, 3 Recovery, 4 Loss), cwnd_bytes, ssthresh_bytes (2^64-1: none yet), srtt_us,
+    Columns: t_us (CLOCK_MONOTONIC), cookie (unique per socket), netns (inode), family (2 or 10), sport,
+    dport, saddr, daddr (16 bytes, IPv4 as ::ffff:a.b.c.d), congestion, state (TCP_*), ca_state (0 Open,
+    1 Disorder, 2 CWR, 3 Recovery, 4 Loss), cwnd_bytes, ssthresh_bytes (2^64-1: none yet), srtt_us,
     min_rtt_us, rtt_us (of the newest acknowledged segment; all three 0: none yet), mss_bytes,
     pacing_rate_bytes_per_s (2^64-1: none), bytes_in_flight, app_limited (bool), and the totals
     delivered_pkts, delivered_ce, lost_pkts, retrans_pkts, bytes_acked, bytes_received, bytes_sent,
@@ -436,23 +435,23 @@ class TcpTrace:
         """Start tracing.
 
         Args:
-            interval_us: Least time between two rows of a socket [us]; 0: a row for every segment.
-            netns_inodes: Network namespaces to look at; all, if None.
-            ring_bytes: How much is kept between two calls of `drain` [bytes]; a row has 184.
+            interval_us: Minimum time between two rows of a socket [us]; 0: a row for every segment.
+            netns_inodes: Network namespaces; None for all.
+            ring_bytes: Size of the buffer between two calls of `drain` [bytes]; a row takes 184 bytes.
         """
     def drain(self) -> NDArray[np.void]:
         """Return the rows since the last call, read only; in order of time for each socket."""
     @property
     def dropped(self) -> int:
-        """How many rows were lost because nobody drained in time."""
+        """Rows lost because the buffer was full."""
     def close(self) -> None:
-        """Stop tracing; may be called again."""
+        """Stop tracing; repeated calls have no effect."""
     def __enter__(self) -> TcpTrace: ...
     def __exit__(self, *_exception: object) -> None: ...
 
 @final
 class IoamCapture:
-    """A file of captured packets, pcap or pcapng: those with in-band telemetry, as JSON.
+    """Reads packets with in-band telemetry from a capture file (pcap or pcapng), as JSON.
 
     Raises:
         CcpError: `ioam.cannot_read` or `ioam.no_capture`.
@@ -460,16 +459,16 @@ class IoamCapture:
 
     def __new__(cls, path: str | os.PathLike[str]) -> IoamCapture: ...
     def read(self, packets: int) -> bytes:
-        """Read so many packets; return those with telemetry, or with something wrong in it, as an array."""
+        """Read N packets; return those with telemetry, valid or not, as an array."""
     @property
     def finished(self) -> bool:
-        """Whether there is nothing more."""
+        """Whether the end was reached."""
     def summary(self) -> bytes:
-        """Return how much was read, and what ended it."""
+        """Return the amount read, and the reason for the end."""
 
 @final
 class IntNode:
-    """A node of in-band telemetry on a device, attached while it is open: `telemetry.inband.node`.
+    """A node of in-band telemetry on a device, attached until `close`: `telemetry.inband.node`.
 
     Raises:
         CcpError: `int.*`, `ioam.cannot_write` or `load.no_btf`.
@@ -478,25 +477,23 @@ class IntNode:
     def __new__(
         cls, spec_json: bytes, summaries_fd: int, records_path: str | os.PathLike[str] | None
     ) -> IntNode:
-        """Attach `NodeSpec` of `native/ccp-node`; summaries go to a descriptor that does not block."""
+        """Attach `NodeSpec` of `native/ccp-node`; summaries are written to a non-blocking descriptor."""
     def set_queue(self, queue_json: bytes) -> None:
-        """Say what the queue behind the device is like: `Queue` of `native/ccp-node`."""
+        """Set the state of the device's queue: `Queue` of `native/ccp-node`."""
     def set_radios(self, radios_json: bytes) -> None:
-        """Say what is known of the air to each other end: an array of `Radio` of `native/ccp-node`."""
+        """Set the state of the radio link to each peer: an array of `Radio` of `native/ccp-node`."""
     def set_waiting(self, waiting_json: bytes) -> None:
-        """Say what waits in mac80211's queues: an array of `Waiting` of `native/ccp-node`."""
+        """Set the occupancy of mac80211's queues: an array of `Waiting` of `native/ccp-node`."""
     def came_ns(self) -> int:
-        """Return when a packet came to the device last, by the monotonic clock [ns]; 0: none has."""
+        """Return the time of the device's last packet, CLOCK_MONOTONIC [ns]; 0: none yet."""
     def counters(self) -> bytes:
-        """Return what happened so far, also after the end, as JSON: `telemetry.inband.node.Counters`."""
+        """Return the counters, even after `close`, as JSON: `telemetry.inband.node.Counters`."""
     def close(self) -> None:
-        """Take the programs off the device, and write what came until then."""
+        """Detach the programs, and write the remaining data."""
 
 @final
 class RtcpAttached:
-    """Offers the kernel's CUBIC and BBR, bounded by R-TCP, to sockets while it is open.
-
-    Sockets that have one of them keep it to their end.
+    """The kernel's CUBIC and BBR with R-TCP's limits, registered until `close`; sockets keep them afterwards.
 
     Raises:
         CcpError: `rtcp.*` or `load.no_btf`.
@@ -514,26 +511,26 @@ class RtcpAttached:
         """Register: `ccplane.agent.features.rtcp.native.attached`."""
     @property
     def names(self) -> list[str]:
-        """The congestion controls: those which the kernel has itself."""
+        """The registered congestion controls; only those that the kernel has."""
     @property
     def kept(self) -> tuple[str, int]:
-        """What became of the table in `keep_in`, and of how many clients.
+        """What happened to the table in `keep_in`, and its number of clients.
 
-        `nothing`: there was none; `table`: it goes on; `verdicts`: those of limited clients are in a new
-        table; `lost`: they could not be read, or there is no room for them.
+        `nothing`: there was none; `table`: it is still used; `verdicts`: a new table has the limited clients;
+        `lost`: it could not be read, or the new table is too small.
         """
     @property
     def not_kept(self) -> CcpError | None:
-        """Why the table will not outlive it, though it was to."""
+        """Why the table cannot be stored in `keep_in`; None if it can."""
     def summary(self, bounds_bytes_per_s: Sequence[float]) -> dict[str, Any]:
-        """Return the table of clients in numbers.
+        """Return a summary of the table of clients.
 
         Args:
-            bounds_bytes_per_s: Upper bounds of rates, in rising order [bytes/s].
+            bounds_bytes_per_s: Upper bounds of rate buckets, ascending [bytes/s].
 
         Returns:
-            `max_clients`; `no_room`: connections; `clients`: by `enum rtcp_verdict`; `rates`: limited clients
-            by upper bound, the last without one; `rates_sum`: sum of their rates [bytes/s].
+            `max_clients`; `no_room`: connections; `clients`: counts by `enum rtcp_verdict`; `rates`: limited
+            clients by upper bound, the last bucket unbounded; `rates_sum`: sum of their rates [bytes/s].
         """
     def drain(self) -> NDArray[np.void]:
         """Return the verdicts since the last call, in order.
@@ -546,38 +543,38 @@ class RtcpAttached:
         """Return the ACKs since the last call, in order.
 
         `t_us`, `acked_bytes`, `delivered_pkts`, `lost_pkts`, `min_rtt_us`, `srtt_us`, `prior_delivered_pkts`,
-        `in_flight_pkts`, `starts` (a transfer begins, and this is no ACK), `app_limited`, `saddr` and
-        `daddr` (16 bytes, IPv4 mapped), `sport`, `dport`.
+        `in_flight_pkts`, `starts` (start of a transfer, not an ACK), `app_limited`, `saddr` and `daddr`
+        (16 bytes, IPv4 mapped), `sport`, `dport`.
         """
     @property
     def dropped(self) -> int:
-        """How many rows of both were lost, because nobody drained them in time."""
+        """Verdicts and ACKs lost because the buffers were full."""
     @property
     def no_room(self) -> int:
-        """How many connections are not bounded, because there was no room for their client."""
+        """Connections that are not limited, because the table of clients was full."""
     def close(self) -> None:
-        """Take the names away."""
+        """Unregister the names."""
 
 @final
 class SimEnv:
-    """Simulated worlds for learning, stepped together; `experiments.learning.worlds` explains its arrays."""
+    """Simulated worlds for learning, stepped together; `experiments.learning.worlds` describes the arrays."""
 
     def __new__(cls, settings_json: bytes, n: int) -> SimEnv:
-        """Make n worlds.
+        """Create n worlds.
 
         Raises:
             CcpError: `learning.bad_domain`.
         """
     def reset(self, worlds: list[int], seeds: list[int] | None = None) -> NDArray[np.void]:
-        """Begin new episodes in these worlds; all of a world's episodes follow from its seed."""
+        """Start new episodes in these worlds; a world's seed determines all its episodes."""
     def step(self, actions: bytes) -> NDArray[np.void]:
-        """Act in each world (32-bit floats; NaN: let it be) and let an interval pass."""
+        """Apply an action in each world (32-bit floats; NaN: none), and advance by one interval."""
 
 @final
 class SocketSwitch:
-    """Gives TCP sockets other congestion controls, by rules, while it is open.
+    """Switches the congestion control of TCP sockets by rules, until `close`.
 
-    `drain` returns a row of each thing that happened to a socket: `t_us` (CLOCK_MONOTONIC),
+    `drain` returns a row for each event of a socket: `t_us` (CLOCK_MONOTONIC),
     `saddr` and `daddr` (16 bytes, IPv4 mapped), `sport`, `dport`, `version` of the rules, `rule` (index),
     `error` (negative errno), `what` (`enum switch_what` of `native/ccp-switch`), `before` and `after`
     (congestion control).
@@ -587,24 +584,24 @@ class SocketSwitch:
     """
 
     def __new__(cls, cgroup: str | os.PathLike[str], netns_cookie: int) -> SocketSwitch:
-        """Attach; new sockets are those of a cgroup v2 directory in one network namespace."""
+        """Attach to a cgroup v2 directory; applies to sockets in one network namespace."""
     def set_rules(self, rules_json: bytes) -> int:
-        """Replace the rules by an array of `Rule` of `native/ccp-switch`; returns their version."""
+        """Replace the rules with an array of `Rule` of `native/ccp-switch`; return their version."""
     def switch_all(self) -> None:
-        """Do what the rules say to the sockets of this thread's namespace."""
+        """Apply the rules to all sockets of this thread's namespace."""
     def restore_all(self) -> None:
-        """Look at no new sockets, and give those of this thread's namespace what they had first."""
+        """Stop switching new sockets, and restore the applications' choices in this thread's namespace."""
     def leave_all(self) -> None:
-        """Look at no new sockets, and leave those of this thread's namespace as they are, for good."""
+        """Stop switching new sockets, and leave those of this thread's namespace switched permanently."""
     def renew(self, until_ns: int) -> None:
-        """Have our sockets stay as they are until then [ns of CLOCK_MONOTONIC], even if we are killed."""
+        """Extend the lease: sockets stay switched until then, CLOCK_MONOTONIC [ns], even after a crash."""
     def drain(self) -> NDArray[np.void]:
-        """Return what happened since the last call, in order."""
+        """Return the events since the last call, in order."""
     @property
     def dropped(self) -> int:
-        """How many rows were lost, because nobody drained them in time."""
+        """Events lost because the buffer was full."""
     def close(self) -> None:
-        """Take the programs out of the kernel; sockets stay as they are until the lease ends."""
+        """Unload the programs; sockets stay switched until the lease ends."""
 
 def compile(source: str, name: str = "default", origin: str = "<source>", first_line: int = 1) -> Program: ...
 def verify(program: Program) -> None: ...
@@ -615,28 +612,28 @@ def rehearse(
 def try_load() -> list[tuple[str, CcpError | None]]: ...
 def drop_capabilities(keep: list[str] | None = None) -> list[str]: ...
 def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
-    """Run an emulated network until it is stopped or the other side of `control_fd` is gone.
+    """Run an emulated network until it is stopped or the peer of `control_fd` disconnects.
 
     Args:
-        spec_json: The network: nodes, directions of links, routes, seed, what to record, telemetry; see
-            docs/emulator.md. A descriptor that it names stays open meanwhile, too.
-        tun_fds: TUN devices of the hosts, opened with IFF_TUN | IFF_NO_PI | IFF_VNET_HDR; they stay open
-            meanwhile.
+        spec_json: The network: nodes, directions of links, routes, seed, recording, telemetry; see
+            docs/emulator.md. The caller keeps its descriptors open.
+        tun_fds: TUN devices of the hosts, opened with IFF_TUN | IFF_NO_PI | IFF_VNET_HDR; the caller keeps
+            them open.
         control_fd: A Unix stream socket: requests and answers as lines of JSON.
 
     Raises:
-        CcpError: `emulator.*`; with telemetry also `ioam.cannot_write` and those of tracing, `trace.*`.
+        CcpError: `emulator.*`; with telemetry also `ioam.cannot_write` and `trace.*`.
     """
 
 def facts() -> dict[str, list[tuple[str, str, str, str, str]]]:
-    """Return what intf.h describes: name, type, unit, tag and text, by subject."""
+    """Return the descriptions in intf.h: name, type, unit, tag and text, by subject."""
 
 def int_overhead_bytes(source_spec_json: bytes) -> int:
-    """Return by how many bytes a source of in-band telemetry makes packets longer.
+    """Return the number of bytes that a source of in-band telemetry adds to a packet.
 
     Args:
         source_spec_json: `SourceSpec` of `native/ccp-int`: `namespace_id`, `trace_type`, `max_nodes`,
-            `every_pkts`, `wireless_nodes`, `tcp_state`; what is left out has its default.
+            `every_pkts`, `wireless_nodes`, `tcp_state`, all optional.
 
     Raises:
         CcpError: `ioam.cannot_write`.
@@ -645,17 +642,18 @@ def int_overhead_bytes(source_spec_json: bytes) -> int:
 def rtcp_replay(
     options: bytes, mss_bytes: int, rows: list[tuple[bool, int, int, int, int]], *, in_kernel: bool = False
 ) -> list[tuple[int | None, int | None, int, int, int, int]]:
-    """Take a trace through R-TCP's detector as the kernel has it.
+    """Replay a trace through R-TCP's detector, with the kernel's code.
 
     Args:
         options: `Options.to_bytes()`.
         mss_bytes: Segment size [bytes].
-        rows: Whether a transfer starts or it is an ACK, time [us], delivered, lost [packets], least RTT [us].
-        in_kernel: By the kernel itself, or by the same code in this process.
+        rows: True for the start of a transfer, False for an ACK; time [us], delivered, lost [packets],
+            minimum RTT [us].
+        in_kernel: Run in the kernel; else the same code in this process.
 
     Returns:
         After each row: detected at, undetected at [us], bucket [bytes], rate [bytes/s], tokens [bytes], and
-        how often the best candidate has become another.
+        the number of changes of the best candidate.
 
     Raises:
         CcpError: `rtcp.not_permitted` or `rtcp.refused`.
@@ -663,7 +661,7 @@ def rtcp_replay(
 
 @final
 class RtcpTransfer:
-    """A transfer, and what became of it; None stands for what has not happened."""
+    """A transfer and its result; None for events that have not happened."""
 
     started_at_us: int
     triggered_at_us: int | None
@@ -675,7 +673,7 @@ class RtcpTransfer:
 
 @final
 class RtcpDetector:
-    """R-TCP's detector of one flow; `now`: time [us], delivered, lost [packets], minimum RTT [us]."""
+    """R-TCP's detector for one flow; `now`: time [us], delivered, lost [packets], minimum RTT [us]."""
 
     detected_at_us: int | None
     undetected_at_us: int | None
@@ -693,12 +691,12 @@ class RtcpDetector:
 
 @final
 class RtcpSimulated:
-    """`rtcp_cubic` and `rtcp_bbr` for the flows of a simulated datapath: CUBIC and BBR under R-TCP.
+    """`rtcp_cubic` and `rtcp_bbr` for the flows of a simulated datapath: CUBIC and BBR with R-TCP's limits.
 
-    `records`: each ACK makes a row for `drain_acks`; the rows are those of `RtcpAttached`.
+    `records`: record each ACK for `drain_acks`; rows as in `RtcpAttached`.
 
     Raises:
-        CcpError: `rtcp.name_taken`: they are on offer already.
+        CcpError: `rtcp.name_taken`, if the names are already registered.
     """
 
     def __new__(cls, datapath: SimDatapath, options: bytes, *, records: bool = False) -> RtcpSimulated: ...
@@ -707,7 +705,7 @@ class RtcpSimulated:
 
 @final
 class RtcpState:
-    """What the detector of a client knows."""
+    """State of a client's detector."""
 
     limited: bool
     found: bool
@@ -721,17 +719,17 @@ class RtcpState:
 
 @final
 class RtcpClients:
-    """Detectors of clients, which all connections to a client share; nothing is limited."""
+    """Detectors of clients, shared by all connections to a client; they do not limit anything."""
 
     def __new__(cls, options: bytes, mss_bytes: int) -> RtcpClients: ...
     def __len__(self) -> int: ...
     def open(self, address: bytes, port: int, now: tuple[int, int, int, int]) -> RtcpConnection:
-        """Begin a connection.
+        """Start a connection.
 
         Args:
-            address: Of the other end: 16 bytes, IPv4 mapped.
-            port: Of the other end.
-            now: As for `RtcpDetector`: the counters that the connection begins with.
+            address: Address of the peer: 16 bytes, IPv4 mapped.
+            port: Port of the peer.
+            now: Initial counters, as for `RtcpDetector`.
         """
 
 @final
@@ -746,12 +744,12 @@ class RtcpConnection:
     def close(self, now: tuple[int, int, int, int]) -> None: ...
 
 def rtcp_remote_of(options: bytes, address: bytes, port: int) -> bytes:
-    """Return the client that a port of an address belongs to: `struct rtcp_remote` of native/ccp-rtcp.
+    """Return the client of an address and port: `struct rtcp_remote` of native/ccp-rtcp.
 
     Args:
         options: `Options.to_bytes()`.
         address: 16 bytes, IPv4 mapped.
-        port: In host order.
+        port: Port in host byte order.
     """
 
 def rtcp_agent_summary(
@@ -761,37 +759,36 @@ def rtcp_forget(kept_in: str | os.PathLike[str]) -> bool: ...
 def rtcp_tables(
     now_us: int, pin_dir: str, kept_in: str | os.PathLike[str]
 ) -> list[tuple[str, int, int, list[dict[str, Any]] | None]]:
-    """Return what `ccplane.agent.features.rtcp.native.client_tables` does.
+    """Return the tables, see `ccplane.agent.features.rtcp.native.client_tables`.
 
-    Of each client: `netns` (inode),
-    `netns_cookie`, `remote` (24 bytes, `struct rtcp_remote` of `native/ccp-rtcp`), `verdict` (`enum
-    rtcp_verdict`), `bucket_bytes`, `rate_bytes_per_s`, `tokens_bytes`, `open_flows`, `active_flows`,
-    `delivered_bytes`, `lost_bytes`,
-    `last_us` (of the latest ACK), `triggered` (heavy loss set an estimation off in its latest transfer),
-    `found` (a limit, at some time), `end` (how that was found to be gone: `bytes`, `rate` or None).
+    Fields of a client: `netns` (inode), `netns_cookie`, `remote` (24 bytes, `struct rtcp_remote` of
+    `native/ccp-rtcp`), `verdict` (`enum rtcp_verdict`), `bucket_bytes`, `rate_bytes_per_s`, `tokens_bytes`,
+    `open_flows`, `active_flows`, `delivered_bytes`, `lost_bytes`, `last_us` (latest ACK), `triggered` (heavy
+    loss started an estimation in its latest transfer), `found` (a limit was found at some time), `end` (how
+    its end was detected: `bytes`, `rate` or None).
     """
 
 def rtcp_try_load(options: bytes) -> CcpError | None:
-    """Load the programs for ordinary sockets and take them away again; return what went wrong."""
+    """Try to load the programs for ordinary sockets, and unload them; return the error, if any."""
 
 def rtcp_work(options: bytes, state: str, acks: int) -> None:
-    """Take made-up ACKs through R-TCP's detector, to measure how long it takes.
+    """Run synthetic ACKs through R-TCP's detector, for a measurement of its running time.
 
     Args:
         options: `Options.to_bytes()`.
-        state: What it is busy with: `waiting`, `triggered` or `limited`.
-        acks: How many.
+        state: State of the detector: `waiting`, `triggered` or `limited`.
+        acks: Number of ACKs.
     """
 
 def ioam_decode(packet: bytes) -> bytes:
-    """Return what an IPv6 packet carries, as JSON; `telemetry.ioam` has the classes.
+    """Decode the options of an IPv6 packet to JSON; `telemetry.ioam` has the classes.
 
     Raises:
         CcpError: `ioam.not_ipv6`.
     """
 
 def ioam_decode_header(header: bytes, hop_by_hop: bool) -> bytes:
-    """Return what a Hop-by-Hop or a Destination Options header carries, as JSON.
+    """Decode a Hop-by-Hop or Destination Options header to JSON.
 
     Raises:
         CcpError: `ioam.truncated` or `ioam.bad_length`.
@@ -801,11 +798,11 @@ def ioam_insert(packet: bytes, options_json: bytes) -> bytes:
     """Return an IPv6 packet with options in its headers.
 
     Raises:
-        CcpError: `ioam.cannot_write`, `ioam.cannot_insert`, or what is wrong with the packet.
+        CcpError: `ioam.cannot_write`, `ioam.cannot_insert`, or an error of the packet.
     """
 
 def ioam_build(options_json: bytes, next_header: int) -> tuple[bytes, bytes]:
-    """Return a Hop-by-Hop and a Destination Options header with options; empty where there is nothing for it.
+    """Return a Hop-by-Hop and a Destination Options header with options; empty if it has no options.
 
     Raises:
         CcpError: `ioam.cannot_write`.
@@ -815,43 +812,43 @@ def ioam_remove(packet: bytes) -> bytes:
     """Return an IPv6 packet without IOAM and without the TCP state.
 
     Raises:
-        CcpError: What is wrong with the packet.
+        CcpError: If the packet is not valid.
     """
 
 def ioam_fill(packet: bytes, namespace_id: int, node_json: bytes) -> tuple[bytes, int, int]:
-    """Return a packet with a node's data in its traces; how many had room, and how many had none.
+    """Add a node's data to the traces of a packet; return it, and how many traces had room and had none.
 
     Raises:
-        CcpError: `ioam.cannot_write`, or what is wrong with the packet.
+        CcpError: `ioam.cannot_write`, or an error of the packet.
     """
 
 # Interop: see `ccplane.datapath.wire`.
 
 def to_bytecode(program: Program) -> tuple[int, int, bytes]:
-    """Return how many events and instructions portus' datapaths get, and their bytes.
+    """Encode a program for portus' datapaths: number of events, number of instructions, bytes.
 
     Raises:
-        LangError: `lang.limit`, with all that such a datapath does not have.
+        LangError: `lang.limit`, with everything that such a datapath does not support.
     """
 
 def portable(program: Program, libccp: bool) -> Portable:
-    """Return what datapaths get that speak CCP's wire format.
+    """Encode a program for datapaths that use CCP's wire format.
 
     Args:
         program: The program.
-        libccp: For datapaths that are built on libccp 1.2, with its limits; else what `from_bytecode` takes.
+        libccp: For datapaths built on libccp 1.2, with its limits; else for `from_bytecode`.
 
     Raises:
-        LangError: `lang.limit`, with all that such a datapath does not have.
+        LangError: `lang.limit`, with everything that such a datapath does not support.
     """
 
 def from_bytecode(
     n_events: int, n_instrs: int, octets: bytes, name: str, origin: str, with_rtt: bool = False
 ) -> Program:
-    """Return the program that an agent made with portus has sent; its registers are called r0, c0, l0.
+    """Decode a program of an agent built with portus; its registers are named r0, c0, l0.
 
     Raises:
-        LangError: `lang.bytecode` or `lang.limit`; lines are numbers of instructions.
+        LangError: `lang.bytecode` or `lang.limit`; lines are instruction numbers.
     """
 
 def wire_messages(datagram: bytes) -> list[Message]:
@@ -862,9 +859,9 @@ def wire_messages(datagram: bytes) -> list[Message]:
     """
 
 def wire_values(fields: Sequence[tuple[int, int, int]]) -> dict[str, int]:
-    """Return new values by the names that registers of `from_bytecode` have: c0 and so on.
+    """Return new values by the register names of `from_bytecode`: c0 and so on.
 
-    Window and rate are `cwnd_bytes` and `rate_bytes_per_s`; 0 leaves them as they are, as in libccp.
+    Window and rate are `cwnd_bytes` and `rate_bytes_per_s`; 0 leaves them unchanged, as in libccp.
 
     Raises:
         CcpError: `wire.read_only`.
@@ -878,7 +875,7 @@ class Message:
 
     @final
     class Create(Message):
-        """A flow began; an empty `algorithm` asks for the agent's default."""
+        """A flow was created; an empty `algorithm` requests the agent's default."""
 
         __match_args__: ClassVar[tuple[str, ...]]
         def __new__(
@@ -950,7 +947,7 @@ class Message:
 
     @final
     class ChangeProgram(Message):
-        """Another program for a flow, and the registers that begin otherwise than it says."""
+        """Another program for a flow, with other initial values of registers."""
 
         __match_args__: ClassVar[tuple[str, ...]]
         def __new__(
@@ -965,7 +962,7 @@ class Message:
 
     @final
     class Ready(Message):
-        """A datapath is there."""
+        """A datapath has joined."""
 
         __match_args__: ClassVar[tuple[str, ...]]
         def __new__(cls, datapath: int) -> Message.Ready: ...
@@ -974,7 +971,7 @@ class Message:
 
 @final
 class Portable:
-    """A program on its way to a datapath that speaks CCP's wire format."""
+    """A program encoded for datapaths that use CCP's wire format."""
 
     @property
     def n_events(self) -> int: ...
@@ -984,23 +981,23 @@ class Portable:
     def octets(self) -> bytes: ...
     @property
     def control_kinds(self) -> list[int]:
-        """Kind on the wire of each control register of the program itself."""
+        """Kind on the wire of each control register of the original program."""
     @property
     def begin(self) -> list[tuple[int, int]]:
-        """Control registers, by index, that begin with a value which is to be sent with the program."""
+        """Initial values to be sent with the program: index of a control register, value."""
     @property
     def carried(self) -> list[tuple[str, int, int]]:
-        """Control registers that begin with what the agent knows of the flow: name, register, factor."""
+        """Control registers initialised from the flow's state: name of the state, register, factor."""
     @property
     def head(self) -> list[tuple[str, int]]:
-        """Report registers that the agent wants to know, and their place in a report."""
+        """Report registers for the agent: name, index in a report."""
     @property
     def n_reports(self) -> int:
-        """Report registers in all: the program's, and the agent's own behind them."""
+        """Number of Report registers: the program's, then the agent's."""
 
 @final
 class WireLink:
-    """A way to an agent; see `ccplane.datapath.wire.link`."""
+    """A link to an agent; see `ccplane.datapath.wire.link`."""
 
     def __new__(
         cls, agent: os.PathLike[str], heard: Callable[[str, Any], bool], own: os.PathLike[str] | None = None
@@ -1012,18 +1009,18 @@ class WireLink:
         window_bytes: int,
         mss_bytes: int,
     ) -> int:
-        """Announce a flow to this agent and every later one; return the flow's number."""
+        """Announce a flow to the current agent and to every later one; return the flow's number."""
     def measured(self, flow: int, program: int, fields: Sequence[int]) -> None:
-        """Send a report; it waits while the agent has no room."""
+        """Send a report; it is queued while the agent's buffer is full."""
     def remove(self, flow: int) -> None:
-        """Send that a flow closed."""
+        """Announce that a flow closed."""
     @property
     def connected(self) -> bool: ...
     def close(self) -> None: ...
 
 @final
 class WireFlow:
-    """A QUIC connection that an agent may steer. Times are seconds, from any zero."""
+    """A QUIC connection that an agent can control. Times are in seconds with an arbitrary origin."""
 
     def __new__(
         cls, link: WireLink, now_s: float, algorithm: str, window_bytes: int, mss_bytes: int
@@ -1033,15 +1030,15 @@ class WireFlow:
     @property
     def is_steered(self) -> bool: ...
     def hear(self, now_s: float, window_bytes: int) -> bool:
-        """Do what the agent says; return whether its program has the connection."""
+        """Apply the agent's messages; return whether its program controls the connection."""
     def sent(self, now_s: float, bytes: int) -> None: ...
     def acked(self, sent_s: float, bytes: int) -> None:
-        """Take a packet that an ACK acknowledged."""
+        """Record an acknowledged packet."""
     def ack_ended(self, now_s: float, in_flight_bytes: int, is_app_limited: bool) -> None:
-        """Run the program for the packets of an ACK."""
+        """Run the program for the acknowledged packets."""
     def lost(
         self, now_s: float, *, lost_bytes: int = 0, lost_pkts: int = 0, was_timeout: bool = False
     ) -> None:
-        """Run the program for what was lost."""
+        """Run the program for lost packets."""
     def settle(self, window_bytes: int, srtt_s: float) -> int | None:
-        """Keep the window for an agent that comes; return the program's, if it has the connection."""
+        """Store the window for a later agent; return the program's window if it controls the connection."""

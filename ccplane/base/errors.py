@@ -1,16 +1,16 @@
-"""The one family of errors. Packages have classes of their own where somebody tells them apart.
+"""The error classes of ccplane. Packages add classes where callers catch them separately.
 
-Every error carries a slug for programs and four sentences for people: what, where, why, and what to do next.
-`str(error)` prints them in this shape (empty parts are left out):
+Every error has a slug for programs and four texts for people: what, where, why, and how to fix it.
+`str(error)` prints them like this, without the empty ones:
 
     lang.unknown_field: no field `Flow.rtt_sample_ms`
       at   ccp_algs/vegas.py:41:23, program "default", line 6
       why  this datapath provides Flow.rtt_sample_us [us]
       fix  did you mean `Flow.rtt_sample_us`?
 
-The `errors` module of each package lists the slugs that it raises; tests hold the list against the sources
-and the tests. Those of the compiled part (`lang.*`, `verifier.*`, `load.*`) are listed and tested in its
-crates.
+The `errors` module of each package lists the package's slugs; tests check that the list is complete and that
+each slug has a test. The slugs of the compiled part (`lang.*`, `verifier.*`, `load.*`) are listed and tested
+in its crates.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
 SLUGS: Final[dict[str, str]] = {
-    "load.no_extra": "a package that an extra of ccplane brings is not installed",
-    "load.no_native_module": "the package was installed without its compiled part",
-    "load.shadowed": "a file or folder of the user's has the name of a package of ccplane",
+    "load.no_extra": "an optional dependency is not installed",
+    "load.no_native_module": "ccplane was installed without its compiled part",
+    "load.shadowed": "a user's file or folder has the name of one of ccplane's packages",
     "option.bad_quantity": "a duration, rate or size cannot be parsed",
     "option.out_of_range": "a duration, rate or size is outside the option's range",
 }
-"""Slug of this package -> what it means."""
+"""Slug -> meaning, for this package."""
 
 
 class CcpError(Exception):
@@ -37,15 +37,14 @@ class CcpError(Exception):
 
     Attributes:
         slug: Stable name for programs, `area.thing`.
-        message: What is wrong, one sentence.
-        where: Place, such as `FILE:LINE:COLUMN` or the option; may be empty.
+        message: What is wrong, in one sentence.
+        where: Place, such as `FILE:LINE:COLUMN` or an option; may be empty.
         why: Reason; may be empty.
-        fix: What to do next; may be empty.
+        fix: How to fix it; may be empty.
     """
 
     def __init__(self, slug: str, message: str, where: str = "", why: str = "", fix: str = "") -> None:
-        """Make the error; all five parts are kept in `args`, so that it can be pickled."""
-        super().__init__(slug, message, where, why, fix)
+        super().__init__(slug, message, where, why, fix)  # `args` has all parts: pickling needs them
         self.slug = slug
         self.message = message
         self.where = where
@@ -53,7 +52,7 @@ class CcpError(Exception):
         self.fix = fix
 
     def __str__(self) -> str:
-        """Return the error as people read it, one line a part."""
+        """Return the error as printed text, one line per part."""
         lines = [f"{self.slug}: {self.message}"]
         for label, text in (("at", self.where), ("why", self.why), ("fix", self.fix)):
             if text:
@@ -61,7 +60,7 @@ class CcpError(Exception):
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, str]:
-        """Return the five parts by name, for `--json` and for messages."""
+        """Return the five parts by name, for `--json` and the control socket."""
         return {
             "slug": self.slug,
             "message": self.message,
@@ -83,16 +82,16 @@ class LoadError(CcpError):
     """The datapath cannot be loaded or opened; the message says what is missing."""
 
 
-class FlowGone(CcpError):  # noqa: N818 -- a state of the world, like StopIteration
-    """The flow closed: nothing can be written to it any more."""
+class FlowGone(CcpError):  # noqa: N818 -- a normal event, like StopIteration
+    """The flow closed, so nothing can be written to it."""
 
 
 class ParamError(CcpError):
-    """A parameter, window, rate or setting has a name or value that cannot be."""
+    """The name or value of a parameter, window, rate or setting is invalid."""
 
 
 class RegisterError(CcpError):
-    """A fold program has no such register, or it cannot be written from here."""
+    """A fold program has no such register, or an algorithm cannot write it."""
 
 
 class ProgramError(CcpError):
@@ -100,41 +99,39 @@ class ProgramError(CcpError):
 
 
 class UsageError(CcpError):
-    """A request to the agent (algorithm, rule, name) makes no sense."""
+    """A request to the agent is invalid: an algorithm, rule or name."""
 
 
-class Several(CcpError):  # noqa: N818 -- it is not one error
-    """Several problems at once, so that nobody has to fix them one by one.
+class Several(CcpError):  # noqa: N818 -- more than one error
+    """Several problems, reported together so that they can be fixed together.
 
     Attributes:
-        errors: The problems, two or more; slug and message are those of the first.
+        errors: The problems, at least two, in printing order; slug and message are the first problem's.
     """
 
     def __init__(self, errors: Sequence[CcpError]) -> None:
-        """Take the problems in the order in which to print them."""
         first = errors[0]
         super().__init__(first.slug, first.message, first.where, first.why, first.fix)
         self.errors = tuple(errors)
 
     def __str__(self) -> str:
-        """Return all problems, one after the other."""
+        """Return the texts of all problems."""
         return "\n".join(str(error) for error in self.errors)
 
     def __reduce__(self) -> tuple[type[Several], tuple[tuple[CcpError, ...]]]:
-        """Pickle the problems, not the parts of the first."""
+        """Pickle all problems, not the parts of the first."""
         return Several, (self.errors,)
 
 
 class Collector:
-    """Collects problems of a validation and raises them together."""
+    """Collects the problems of a validation and raises them together."""
 
     def __init__(self) -> None:
-        """Start without problems."""
         self.errors: list[CcpError] = []
 
     @contextmanager
     def check(self) -> Iterator[None]:
-        """Keep a CcpError of the block and go on behind it."""
+        """Collect a CcpError raised by the block, and continue after the block."""
         try:
             yield
         except Several as several:
@@ -143,11 +140,11 @@ class Collector:
             self.errors.append(error)
 
     def finish(self) -> None:
-        """Raise what was collected, if anything.
+        """Raise the collected problems, if any.
 
         Raises:
-            CcpError: The problem, if there is one.
-            Several: The problems, if there are more.
+            CcpError: The only problem.
+            Several: All problems, if there are at least two.
         """
         if len(self.errors) == 1:
             raise self.errors[0]
@@ -156,11 +153,11 @@ class Collector:
 
 
 def collected(make: Callable[[_Given], _Made], given: Iterable[_Given]) -> list[_Made]:
-    """Return what is made of each thing, or all problems together.
+    """Return `make` of each item, or raise all problems together.
 
     Raises:
-        CcpError: The problem, if there is one.
-        Several: The problems, if there are more.
+        CcpError: The only problem.
+        Several: All problems, if there are at least two.
     """
     problems = Collector()
     made = []

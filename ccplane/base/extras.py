@@ -1,8 +1,7 @@
-"""What `pip install ccplane` leaves out, and which extra brings it.
+"""Optional dependencies: which extra of ccplane installs which package.
 
-Most people run algorithms, or listen; figures, screens and notebooks bring ten times as much. Modules that
-need such a package import it where they use it; the command line, and who asks by `extra_part`, says which
-extra is missing.
+Figures, screens and notebooks need ten times as many packages as running algorithms does. Modules import
+such a package where they use it; `extra_part` and the command line name the missing extra.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ EXTRA_OF: Final = {
     "textual": "top",
     "torch": "train",
 }
-"""Name under which Python imports it -> extra in pyproject.toml."""
+"""Import name -> extra in pyproject.toml."""
 
 
 def lacking(error: ModuleNotFoundError) -> LoadError | None:
-    """Return the error that names the missing extra; None if no extra brings the module."""
+    """Return the error that names the missing extra; None if no extra installs the module."""
     module = (error.name or "").partition(".")[0]
     extra = EXTRA_OF.get(module)
     if extra is None:
@@ -44,20 +43,20 @@ def lacking(error: ModuleNotFoundError) -> LoadError | None:
     return LoadError(
         "load.no_extra",
         f"this needs {module}, which is not installed",
-        why=f"it comes with ccplane's extra `{extra}`",
+        why=f"it is part of ccplane's extra `{extra}`",
         fix=f"{_pip()} install 'ccplane[{extra}]'",
     )
 
 
 def _pip() -> str:
-    """Return the pip of this Python; its path, where the shell finds none or another."""
+    """Return the command for this Python's pip; its path, if the shell would not find it."""
     own = Path(sys.executable).with_name("pip")
     return str(own) if own.exists() and shutil.which("pip") != str(own) else "pip"
 
 
 @contextmanager
 def extra_part() -> Iterator[None]:
-    """Turn the failed import of what an extra brings into the error that names the extra.
+    """Turn a failed import of an optional dependency into an error that names the extra.
 
     Raises:
         LoadError: `load.no_extra`.

@@ -1,7 +1,7 @@
-"""What is known of a flow, and what every report of it has.
+"""Properties and totals of a flow, and the fields that all reports share.
 
-Windows are bytes, rates bytes/s, times integer microseconds of CLOCK_MONOTONIC (of virtual time in a
-simulator). The compiled classes are like these without importing them.
+Windows are in bytes, rates in bytes/s, times in integer microseconds of CLOCK_MONOTONIC (of virtual time in a
+simulator). The compiled classes have the same fields.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from socket import AF_INET
 from typing import Final, Protocol
 
 MAX_AMOUNT: Final = 1 << 40
-"""Largest window [bytes] and rate [bytes/s] that is accepted: 8.8 Tbit/s. More is a unit error."""
+"""Maximum window [bytes] and rate [bytes/s]; a rate of 8.8 Tbit/s. Larger values are unit errors."""
 
 MAX_REGISTER: Final = (1 << 64) - 1
-"""Largest value of a register; in fold programs also `+infinity`."""
+"""Maximum value of a register; fold programs also write it as `+infinity`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowInfo:
-    """What is known of a flow from its start."""
+    """Properties of a flow that are known from its start."""
 
     flow_id: int
-    """Never used twice, also not after a restart of the agent."""
+    """Unique; not reused, even after a restart of the agent."""
     src_addr: str
     """Local address."""
     src_port: int
@@ -36,7 +36,7 @@ class FlowInfo:
     mss_bytes: int
     """Maximum segment size at the start [bytes]."""
     init_cwnd_bytes: int
-    """Window before anyone set one [bytes]."""
+    """Initial window of the socket [bytes]."""
     cc_name: str
     """Congestion-control name that the socket chose: `ccp` or `ccp.NAME`."""
     netns_inum: int = 0
@@ -44,7 +44,7 @@ class FlowInfo:
     cgroup_id: int = 0
     """Id (inode number) of the socket's cgroup."""
     created_us: int
-    """When the flow came to the datapath [us]."""
+    """When the datapath got the flow [us]."""
     sock_cookie: int = 0
     """Cookie of the socket (`SO_COOKIE`), 0 if the kernel gave it none."""
     ecn_ok: bool = False
@@ -53,19 +53,19 @@ class FlowInfo:
 
 @dataclass(frozen=True, slots=True)
 class FlowStats:
-    """Totals and state of one flow at `now_us`. What a datapath does not know stays as it is here."""
+    """Totals and state of one flow at `now_us`. Fields that a datapath does not know keep their defaults."""
 
     # facts: totals (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     flow_id: int
-    """Id of the flow: generation << 32 | slot, never used twice."""
+    """Id of the flow: generation << 32 | slot, never reused."""
     law: bool = True
-    """The fallback law steers the flow."""
+    """The fallback controls the flow."""
     program: int = 0
-    """Handle of the program that it runs, 0 if none."""
+    """Handle of the program that it runs; 0 if none."""
     rate_bytes_per_s: int = 0
-    """Pacing rate set by the algorithm [bytes/s], 0 if none."""
+    """Pacing rate set by the algorithm [bytes/s]; 0 if none."""
     now_us: int = 0
-    """When the totals were last brought up to date: at an ACK [us]."""
+    """Time of the ACK at which the totals were last updated [us]."""
     cwnd_bytes: int = 0
     """Window [bytes]."""
     bytes_acked: int = 0
@@ -73,9 +73,9 @@ class FlowStats:
     bytes_retrans: int = 0
     """Bytes retransmitted."""
     pacing_rate_bytes_per_s: int = 0
-    """Pacing rate of the socket, also where the kernel sets it [bytes/s]."""
+    """Pacing rate of the socket, even if the kernel sets it [bytes/s]."""
     acks: int = 0
-    """ACKs that the datapath saw."""
+    """ACKs that the datapath processed."""
     mss_bytes: int = 0
     """Maximum segment size [bytes]."""
     srtt_us: int = 0
@@ -91,51 +91,51 @@ class FlowStats:
     packets_in_flight: int = 0
     """Segments sent and neither delivered nor marked lost."""
     ca_state: int = 0
-    """State of loss recovery: Open 0, Disorder 1, CWR 2, Recovery 3, Loss 4."""
+    """State of loss recovery: 0 Open, 1 Disorder, 2 CWR, 3 Recovery, 4 Loss."""
     snd_ssthresh_pkts: int = 0
     """Slow-start threshold of the socket [packets]."""
     reports: int = 0
-    """Reports made."""
+    """Reports sent."""
     reports_missed: int = 0
     """Reports that found no room and were summed up in later ones."""
     mail_applied_us: int = 0
-    """When the last update was applied [us], 0 if none was."""
+    """Time at which the last update was applied [us]; 0 if none was."""
     law_entered_us: int = 0
-    """When the fallback law got the flow last [us]."""
+    """Time at which the fallback last took over the flow [us]."""
     law_left_us: int = 0
-    """When it gave the flow back after that [us]; 0 while it has it."""
+    """Time at which it returned the flow after that [us]; 0 while it has the flow."""
     mail_applied: int = 0
     """Updates applied; several written before an ACK count once."""
     fold_errors: int = 0
-    """Folds that stopped with an arithmetic error."""
+    """Folds aborted by an arithmetic error."""
     last_fold_error: int = 0
     """The last of these errors, of enum ccp_fold_error; 0 if there was none."""
     law_entries: int = 0
-    """Times the fallback law took over."""
+    """Number of times that the fallback took over."""
     law_cause: str = "new"
-    """Why the fallback law has the flow, or had it last. `new`: no agent has given it a program. `silent`:
-    the agent's heartbeat was too old. `uninstalled`: its program was removed. `no_program`: its algorithm
-    gave it none. `failed`: its algorithm raised an exception.
+    """Why the fallback has the flow, or had it last. `new`: no agent has set its program yet. `silent`: the
+    agent's heartbeat was too old. `uninstalled`: its program was removed. `no_program`: its algorithm set
+    no program. `failed`: its algorithm raised an exception.
     """
     local_congestion: int = 0
-    """Times a queue of this host refused a packet."""
+    """Times that a queue of this host refused a packet."""
     timeouts: int = 0
     """Retransmission timeouts."""
     # end of facts
 
 
 class ReportHead(Protocol):
-    """What all reports have; see `ccp_algs.fold.FoldProgram` for those of one program."""
+    """Fields of every report; `ccp_algs.fold.FoldProgram` defines the fields of one program."""
 
     # facts: report_head (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     @property
     def flow_id(self) -> int:
-        """The flow."""
+        """Id of the flow."""
         ...
 
     @property
     def now_us(self) -> int:
-        """When the fold program made it [us]."""
+        """Time at which the fold program made it [us]."""
         ...
 
     @property
@@ -145,12 +145,12 @@ class ReportHead(Protocol):
 
     @property
     def rate_bytes_per_s(self) -> int:
-        """Pacing rate then [bytes/s], 0 if the algorithm does not pace."""
+        """Pacing rate after the fold [bytes/s]; 0 if the algorithm does not pace."""
         ...
 
     @property
     def missed(self) -> int:
-        """Reports that found no room and are summed up in this one."""
+        """Number of earlier reports that found no room and are summed up in this one."""
         ...
 
     @property
@@ -165,7 +165,7 @@ class ReportHead(Protocol):
 
     @property
     def fold_error(self) -> bool:
-        """An arithmetic error stopped the fold program since the last report."""
+        """An arithmetic error aborted the fold program since the last report."""
         ...
 
     # end of facts
@@ -181,17 +181,17 @@ REPORT_HEAD: Final[tuple[tuple[str, str], ...]] = (
     ("flags", "u2"),
     # end of facts
 )
-"""What stands before the Report registers in every row of `Batch.arrays()`: name and NumPy format."""
+"""Columns before the Report registers in every row of `Batch.arrays()`: name and NumPy format."""
 
 COUNTERS: Final = {
     # facts: counters (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
-    "flows_over_limit": "Sockets that found no slot, and got the fallback law.",
-    "flows_over_quota": "Sockets over the quota of their user or cgroup, that got the law.",
-    "flows_reaped": "Silent flows whose slots were taken away because slots were scarce.",
+    "flows_over_limit": "Sockets that found no free slot and use the fallback.",
+    "flows_over_quota": "Sockets over the quota of their user or cgroup, which use the fallback.",
+    "flows_reaped": "Silent flows whose slots were reclaimed because slots were scarce.",
     "reports_missed": "Reports that found no room, and were summed up in later ones.",
-    "creates_missed": "Events of new flows that found no room.",
-    "closes_missed": "Events of closed flows that found no room.",
-    "fold_errors": "Folds that stopped with an arithmetic error.",
+    "creates_missed": "Events of new flows lost for lack of room.",
+    "closes_missed": "Events of closed flows lost for lack of room.",
+    "fold_errors": "Folds aborted by an arithmetic error.",
     # end of facts
 }
-"""Counters that every datapath has, and what they count."""
+"""Counters that every datapath has, with their descriptions."""

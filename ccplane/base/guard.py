@@ -1,7 +1,7 @@
-"""What `import ccplane` arranges: nothing shadows ccplane's packages unnoticed, and Gymnasium knows its name.
+"""Import hook of `import ccplane`: detects files that shadow its packages, and registers with Gymnasium.
 
-Python looks first in the directory of a script or notebook, where users have an `experiments/` or a
-`telemetry.py`. A finder before all others compares what Python would import with what is next to `ccplane`.
+Python first searches the directory of a script or notebook, where users may have an `experiments/` or a
+`telemetry.py`. A finder in front of all others compares what Python would import with ccplane's packages.
 """
 
 from __future__ import annotations
@@ -15,19 +15,16 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 PACKAGES = ("broker", "ccp_algs", "experiments", "telemetry")
-"""Packages of ccplane with names of their own."""
+"""Top-level packages of ccplane."""
 
 _GYMNASIUM = "gymnasium.envs.registration"
 
 
 def install(register: Callable[[], None]) -> None:
-    """Guard imports from now on.
-
-    Args:
-        register: Registers environments; called when Gymnasium can take them.
+    """Install the import hook.
 
     Raises:
-        LoadError: `load.shadowed`, if another package of such a name is imported already.
+        LoadError: `load.shadowed`, if a third-party package with such a name is already imported.
     """
     if any(isinstance(one, _Finder) for one in sys.meta_path):
         return
@@ -41,7 +38,7 @@ def install(register: Callable[[], None]) -> None:
 
 
 class _Finder:
-    """Finds only what is guarded; leaves everything else to the others."""
+    """Handles only the guarded names; leaves all other names to the other finders."""
 
     def __init__(self, register: Callable[[], None]) -> None:
         self._register = register
@@ -73,7 +70,7 @@ class _Finder:
         return spec
 
     def check(self, name: str, spec: ModuleSpec) -> None:
-        """Refuse a package from elsewhere, if there is ours.
+        """Refuse a package from another directory, if ccplane's exists.
 
         Raises:
             LoadError: `load.shadowed`.
@@ -94,13 +91,13 @@ class _Finder:
             "load.shadowed",
             f"`import {name}` finds {theirs}, not ccplane's package",
             where=theirs,
-            why=f"ccplane's is {own}; Python looks first where the other one is",
+            why=f"ccplane's package is {own}; Python searches the directory of {theirs} first",
             fix=f"rename {theirs}, or start Python in another directory",
         )
 
 
 def _then(spec: ModuleSpec, follow: Callable[[], None]) -> ModuleSpec:
-    """Let something follow when a module is executed."""
+    """Call `follow` after the module is executed."""
     if (loader := spec.loader) is not None:
         execute = loader.exec_module
 

@@ -1,4 +1,4 @@
-"""What to say where somebody asks for a name that does not exist."""
+"""Suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from collections.abc import Iterable
 
 
 def close_names(name: str, known: Iterable[str], what: str = "name") -> str:
-    """Return the `fix` sentence for an unknown name.
+    """Return the `fix` text for an unknown name: similar known names, else up to twelve known names.
 
     Args:
-        name: What was asked for.
-        known: What there is.
-        what: What kind of thing it is, for the sentence.
-
-    Returns:
-        A suggestion if a known name is close, else the list of known names when it is short, else where
-        to look; never empty.
+        name: The unknown name.
+        known: All valid names.
+        what: Noun for the text, in the singular.
     """
     names = sorted(set(known))
     if not names:
-        return f"there is no {what} to choose from"
+        return f"no {what} is available"
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if near:
         return "did you mean " + " or ".join(f"`{n}`" for n in near) + "?"

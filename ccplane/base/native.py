@@ -1,7 +1,6 @@
-"""The compiled part of the package, `ccplane.base._native`, and what is said where it is missing.
+"""The names of the compiled part, `ccplane.base._native`, imported on first use.
 
-Its names are here too, looked up at each use: asking for one raises LoadError `load.no_native_module` where
-the compiled part cannot be imported.
+Access to a name raises LoadError `load.no_native_module` if the compiled part cannot be imported.
 """
 
 from __future__ import annotations
@@ -24,6 +23,6 @@ else:
                 "load.no_native_module",
                 "the compiled part of ccplane (ccplane.base._native) cannot be imported",
                 why=str(error),
-                fix="install the package with `pip install .` (needs Rust and clang), not by PYTHONPATH",
+                fix="install ccplane with `pip install .` (needs Rust and clang), not by setting PYTHONPATH",
             ) from error
         return getattr(_native, name)

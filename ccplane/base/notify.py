@@ -1,7 +1,7 @@
-"""Tells the service manager how a service is: the protocol of sd_notify(3), which systemd and podman speak.
+"""Reports the state of a service to its service manager: sd_notify(3), as understood by systemd and podman.
 
-A service that was not started by one tells nobody, at no cost. No library: those that there are compile C, or
-are no longer kept, for what is one datagram.
+Written without a library: the existing ones need a C compiler or are unmaintained, and the protocol is one
+datagram.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from collections.abc import Callable, MutableMapping
 from typing import Final, Self
 
 FEEDS_A_TIMEOUT: Final = 4
-"""How often the watchdog is fed in the time after which it bites."""
+"""Keepalives per watchdog timeout."""
 
 STATUS_S: Final = 5.0
-"""How often the status line is told again [s]."""
+"""Interval between status lines [s]."""
 
 
 class Manager:
     """The service manager that started this process.
 
     Attributes:
-        watchdog_s: Silence after which it restarts the service [s]; None for no watchdog.
+        watchdog_s: Silence after which the manager restarts the service [s]; None for no watchdog.
     """
 
     def __init__(self, address: str, watchdog_s: float | None = None) -> None:
-        """Take where it listens.
+        """Open a socket.
 
         Args:
-            address: Path of a Unix datagram socket, or `@` and its abstract name.
-            watchdog_s: Silence after which it restarts the service [s]; None for no watchdog.
+            address: Path of the manager's Unix datagram socket, or `@` and its abstract name.
+            watchdog_s: See the class.
         """
         self.watchdog_s = watchdog_s
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
@@ -39,7 +39,7 @@ class Manager:
 
     @classmethod
     def from_environment(cls, environment: MutableMapping[str, str] = os.environ) -> Self | None:
-        """Return the manager that the environment names, None without; programs run from here find none."""
+        """Return the manager named in the environment, or None; removes the variables for child processes."""
         address = environment.pop("NOTIFY_SOCKET", "")
         timeout_us = environment.pop("WATCHDOG_USEC", "")
         pid = environment.pop("WATCHDOG_PID", "")
@@ -49,11 +49,7 @@ class Manager:
         return cls(address, int(timeout_us) / 1e6 if ours else None)
 
     def tell(self, **fields: str | int) -> bool:
-        """Send fields, such as `READY=1`; never waits.
-
-        Returns:
-            Whether they were taken; if not, the manager is busy or gone.
-        """
+        """Send fields, such as `READY=1`, without waiting; return False if the manager is busy or gone."""
         text = "\n".join(f"{name}={value}" for name, value in fields.items())
         try:
             self._socket.sendto(text.encode(), socket.MSG_DONTWAIT, self._address)
@@ -62,23 +58,16 @@ class Manager:
         return True
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Close the socket."""
         self._socket.close()
 
 
 class Supervised:
-    """Tells that a loop is ready and goes on; the loop calls `turn` each time round."""
+    """Reports that a loop is ready and alive; the loop calls `turn` in each iteration."""
 
     def __init__(
         self, manager: Manager, status: Callable[[], str], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Take whom to tell.
-
-        Args:
-            manager: Whom.
-            status: Returns one line for people.
-            clock: Seconds, monotonic.
-        """
         self._manager = manager
         self._status = status
         self._clock = clock
@@ -87,7 +76,7 @@ class Supervised:
         self._feed_due_s = self._status_due_s = clock()
 
     def turn(self) -> None:
-        """Tell that the loop has gone round: the first time that it is ready."""
+        """Report the end of one iteration; the first one means that the service is ready."""
         if not self._ready:
             self._ready = self._manager.tell(READY=1)
         self.feed()
@@ -96,7 +85,7 @@ class Supervised:
             self._status_due_s = now_s + STATUS_S
 
     def feed(self) -> None:
-        """Tell that there is life, in the middle of a long turn."""
+        """Send a watchdog keepalive if one is due; call this during long iterations."""
         if self._feed_s is None:
             return
         now_s = self._clock()
@@ -104,6 +93,6 @@ class Supervised:
             self._feed_due_s = now_s + self._feed_s
 
     def stopping(self) -> None:
-        """Tell that the loop has ended, and nothing more."""
+        """Report that the loop has ended, and close the socket."""
         self._manager.tell(STOPPING=1)
         self._manager.close()

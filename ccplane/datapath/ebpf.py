@@ -1,7 +1,6 @@
-"""The kernel datapath: the thin Python face of the native module.
+"""The kernel datapath: a thin wrapper around the native module, whose class implements `Datapath`.
 
-The native class implements `ccplane.datapath.protocol.Datapath` as it is. This face adds one thing: without
-the compiled part every function says so in one sentence (`load.no_native_module`) instead of an ImportError.
+Without the compiled part, functions raise LoadError `load.no_native_module`.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How to load the kernel datapath.
+    """Options of the kernel datapath.
 
     Attributes:
         pin_dir: Directory in a bpffs.
-        max_flows: Concurrent flows that get a slot; the others run the fallback law.
+        max_flows: Maximum concurrent flows with a slot; further flows run the fallback.
         ring_bytes: Size of the report ring [bytes], a power of two.
-        heartbeat_timeout_ms: Silence of the agent after which flows go to the fallback law [ms].
-        max_cwnd_bytes: No window ever gets larger [bytes]; the default is TCP's largest receive window.
-        take_over: Have an agent that runs hand its flows over, once all is loaded that the kernel can refuse.
-        max_flows_per_user: Slots of one user's sockets; None for no quota.
-        max_flows_per_cgroup: Slots of the sockets that were made in one cgroup (v2), those below it left
-            out; None for no quota.
-        reap_after_ms: When slots are scarce, flows that were silent for so long lose theirs [ms].
+        heartbeat_timeout_ms: Time without a heartbeat after which flows go to the fallback [ms].
+        max_cwnd_bytes: Maximum window [bytes]; the default is TCP's largest receive window.
+        take_over: Take over a running agent's flows, after the kernel has accepted everything.
+        max_flows_per_user: Maximum slots for one user's sockets; None for no quota.
+        max_flows_per_cgroup: Maximum slots for sockets created in one cgroup (v2), not counting its
+            descendants; None for no quota.
+        reap_after_ms: When slots are scarce, flows silent for this time lose theirs [ms].
     """
 
     pin_dir: str = DEFAULT_PIN_DIR
@@ -48,40 +47,35 @@ class LoadOptions:
 
 
 def load(options: LoadOptions) -> native.EbpfDatapath:
-    """Load the kernel datapath, or adopt the one that is pinned already, of whatever version.
-
-    Args:
-        options: How to load it.
+    """Load the kernel datapath, or adopt a pinned one of any version.
 
     Returns:
         The datapath; this process owns it until `close()`.
 
     Raises:
-        LoadError: If something is missing; it says what.
+        LoadError: If a requirement is missing.
     """
     return native.EbpfDatapath(**asdict(options))
 
 
 def observe(pin_dir: str = DEFAULT_PIN_DIR) -> DatapathView:
-    """Open a read-only view of the datapath that another process owns.
-
-    Args:
-        pin_dir: Directory in a bpffs.
+    """Open a read-only view of another process's datapath.
 
     Raises:
-        LoadError: If nothing is loaded there, or it may not be read.
+        LoadError: If nothing is loaded there, or permission is denied.
     """
     return native.EbpfDatapath.observe(pin_dir)
 
 
 @dataclass(frozen=True, slots=True)
 class Unloaded:
-    """What unloading came to, one line for each thing.
+    """Result of unloading, one line for each item.
 
     Attributes:
-        removed: What is no longer in the kernel; empty if nothing was loaded.
-        moved: Sockets and defaults of namespaces that have a congestion control of the kernel's now.
-        left: What could not be reached, or keeps memory. Sockets among it leave when they next send.
+        removed: Items removed from the kernel; empty if nothing was loaded.
+        moved: Sockets and namespace defaults that switched to a built-in congestion control.
+        left: Items that could not be reached, or still use memory. Sockets among them switch when they next
+            send.
     """
 
     removed: Sequence[str] = ()
@@ -90,16 +84,10 @@ class Unloaded:
 
 
 def unload(pin_dir: str = DEFAULT_PIN_DIR) -> Unloaded:
-    """Remove registration, programs and maps; sockets and defaults get a congestion control of the kernel's.
-
-    Args:
-        pin_dir: Directory in a bpffs.
-
-    Returns:
-        What came of it.
+    """Remove registrations, programs and maps; sockets and defaults switch to a built-in congestion control.
 
     Raises:
-        LoadError: If it may not be removed.
+        LoadError: If permission is denied.
     """
     return Unloaded(*native.EbpfDatapath.unload(pin_dir))
 
@@ -111,9 +99,9 @@ def compile_program(
 
     Args:
         source: CCP source text.
-        name: Name of the program, for messages.
-        origin: File in which the text stands.
-        first_line: Line of that file in which the text begins, counted from 1.
+        name: Name of the program, for errors.
+        origin: File that contains the text, for errors.
+        first_line: Line of the file where the text begins, counted from 1.
 
     Raises:
         LangError: With the line in `origin`.
@@ -122,42 +110,39 @@ def compile_program(
 
 
 def verify(program: native.Program) -> None:
-    """Show a program to the kernel's verifier without installing it.
-
-    Args:
-        program: The compiled program.
+    """Check a compiled program with the kernel's verifier, without installing it.
 
     Raises:
         VerifierError: If the kernel refuses it.
-        LoadError: If this process may not load BPF programs.
+        LoadError: If this process has no permission to load BPF programs.
     """
     native.verify(program)
 
 
 def rehearse(pin_dir: str, cc_names: Sequence[str], extensions: Sequence[tuple[str, bytes | None]]) -> None:
-    """Try to add names and extensions to a datapath, while another agent has it, and leave nothing behind.
+    """Check that names and extensions can be added to a datapath, while another agent uses it.
 
     Args:
-        pin_dir: Directory of the datapath.
+        pin_dir: Pin directory of the datapath.
         cc_names: Congestion-control names.
-        extensions: Names and objects; None for one that ships with ccplane.
+        extensions: Names and object files; None instead of the object for an extension of ccplane.
 
     Raises:
-        LoadError: What would be refused, as `Datapath.register` and `Datapath.extend` do.
+        LoadError: As `Datapath.register` and `Datapath.extend`.
     """
     native.rehearse(pin_dir, cc_names, extensions)
 
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One thing that the kernel datapath needs, or can use.
+    """A requirement of the kernel datapath, or an optional feature.
 
     Attributes:
-        name: What it is.
+        name: Its name.
         ok: Whether this machine has it.
-        required: Whether the datapath cannot load without it.
+        required: Whether the datapath needs it to load.
         detail: What was found.
-        fix: What to do if it is missing.
+        fix: How to get it if it is missing.
     """
 
     name: str
@@ -168,7 +153,7 @@ class Capability:
 
 
 def probe() -> list[Capability]:
-    """Return what this kernel and process can do, in the order in which to fix it.
+    """Return the capabilities of this kernel and process, in the order to fix them.
 
     Raises:
         LoadError: If the compiled part is missing.
@@ -186,21 +171,16 @@ def probe() -> list[Capability]:
 
 
 def try_load() -> list[Capability]:
-    """Load each part of the kernel's programs and take it away again.
-
-    Nothing is registered and nothing stays; an agent that runs is not disturbed.
+    """Try to load each group of BPF programs, and unload it again; a running agent is not disturbed.
 
     Returns:
-        What became of each part of this build; only the datapath itself is required.
-
-    Raises:
-        LoadError: `load.no_native_module`.
+        The result for each group; only the datapath itself is required.
     """
     return [tried(name, error) for name, error in native.try_load()]
 
 
 def tried(name: str, error: CcpError | None) -> Capability:
-    """Return what became of a part that was loaded to see."""
+    """Return the result of trying to load a group of programs."""
     required = name == "datapath"
     if error is None:
         return Capability(name=name, ok=True, required=required, detail="loads", fix="")
@@ -209,26 +189,25 @@ def tried(name: str, error: CcpError | None) -> Capability:
 
 
 def drop_capabilities(keep: list[str] | None = None) -> list[str]:
-    """Drop capabilities of the calling thread; threads that are there already keep theirs.
+    """Drop capabilities of the calling thread; other existing threads keep theirs.
 
     Args:
-        keep: Names of those to keep, such as `CAP_BPF`; None for those that a running agent needs.
+        keep: Capabilities to keep, such as `CAP_BPF`; None for those that a running agent needs.
 
     Returns:
-        The names of those that are left.
+        Names of the remaining capabilities.
     """
     return native.drop_capabilities(keep)
 
 
 def socket_switch(cgroup: str | os.PathLike[str], netns_cookie: int) -> native.SocketSwitch:
-    """Attach the programs that give ordinary sockets other congestion controls.
+    """Attach the programs that switch the congestion control of ordinary sockets.
 
     Args:
-        cgroup: New sockets are those made in this cgroup v2 directory or below.
-        netns_cookie: And in this network namespace: its SO_NETNS_COOKIE.
+        cgroup: cgroup v2 directory; applies to sockets created in it or below.
+        netns_cookie: SO_NETNS_COOKIE of the sockets' network namespace.
 
     Raises:
-        LoadError: `load.no_native_module`.
         CcpError: `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or
             `load.no_btf`.
     """

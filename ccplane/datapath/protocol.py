@@ -1,7 +1,7 @@
-"""The `Datapath` protocol: what every datapath (eBPF, simulated, `ccp:unix`) offers to the agent.
+"""The `Datapath` protocol: the interface between the agent and every datapath (eBPF, simulated, `ccp:unix`).
 
-All windows are bytes, all rates bytes/s, all times integer microseconds of CLOCK_MONOTONIC (of virtual time
-in a simulator). Everything here is structural: the native classes implement it without importing it.
+Windows are in bytes, rates in bytes/s, times in integer microseconds of CLOCK_MONOTONIC (of virtual time in a
+simulator). The protocols are structural: the native classes implement them without importing them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from ccplane.base.flows import REPORT_HEAD as REPORT_HEAD
 from ccplane.base.flows import FlowInfo, FlowStats, ReportHead
 
 Reports = NDArray[np.void]
-"""Reports of one program: a structured array, `REPORT_HEAD` and then one u8 per Report register."""
+"""Reports of one program: a structured array of `REPORT_HEAD`, then one u8 column per Report register."""
 
 LAW_PROGRAM = 0
-"""The handle that means "no program": the flow runs the in-kernel fallback law."""
+"""The handle for "no program": the flow runs the in-kernel fallback."""
 
 STAMP_SHIFT = 16
-"""Above a handle in `update` and in reports stands a stamp."""
+"""Position of the stamp above the handle, in `update` and in reports [bits]."""
 
 LAW_FAILED = LAW_PROGRAM | 1 << STAMP_SHIFT
-"""The same, because the flow's algorithm raised."""
+"""As `LAW_PROGRAM`, because the flow's algorithm raised."""
 
 
 REPORT: Final = 0
@@ -36,7 +36,7 @@ TOLD: Final = 3
 
 
 def handle_of(given: int) -> int:
-    """Return the handle of what a flow was given, without its stamp."""
+    """Return a handle without its stamp."""
     return given % (1 << STAMP_SHIFT)
 
 
@@ -45,7 +45,7 @@ class Program(Protocol):
 
     @property
     def uid(self) -> int:
-        """Number that differs whenever source differs."""
+        """Number that identifies the source."""
         ...
 
     @property
@@ -68,13 +68,13 @@ P_co = TypeVar("P_co", bound=Program, covariant=True)
 
 
 class Report(ReportHead, Protocol):
-    """One report. The program's Report registers are attributes, too, and win over nothing listed here."""
+    """One report. The program's Report registers are also attributes, unless a name is already used here."""
 
     EVENT_KIND: ClassVar[Literal[0]]
 
     @property
     def program_handle(self) -> int:
-        """Handle of the program that made it, with the stamp with which the flow was given it (`update`)."""
+        """Handle of the program that made the report, with the stamp given to `update`."""
         ...
 
     def as_dict(self) -> dict[str, int]:
@@ -83,18 +83,18 @@ class Report(ReportHead, Protocol):
 
 
 class Created(Protocol):
-    """A flow came."""
+    """A flow was created."""
 
     EVENT_KIND: ClassVar[Literal[1]]
 
     @property
     def info(self) -> FlowInfo:
-        """What is known of it."""
+        """Its properties."""
         ...
 
 
 class Closed(Protocol):
-    """A flow went."""
+    """A flow closed."""
 
     EVENT_KIND: ClassVar[Literal[2]]
 
@@ -110,7 +110,7 @@ class Closed(Protocol):
 
 
 class Told(Protocol):
-    """An extension of the datapath tells something of a flow."""
+    """An event of a flow, from an extension of the datapath."""
 
     EVENT_KIND: ClassVar[Literal[3]]
 
@@ -121,7 +121,7 @@ class Told(Protocol):
 
     @property
     def now_us(self) -> int:
-        """When [us]."""
+        """Time [us]."""
         ...
 
     @property
@@ -131,24 +131,20 @@ class Told(Protocol):
 
     @property
     def octets(self) -> bytes:
-        """What it tells, as it writes it down."""
+        """The event, in the extension's format."""
         ...
 
 
 Event = Report | Created | Closed | Told
-"""What happened to a flow; `EVENT_KIND` says which."""
+"""An event of a flow; `EVENT_KIND` gives its kind."""
 
 
 class Batch(Protocol):
-    """What one poll brought, in the order in which it happened."""
+    """The events of one poll, in order."""
 
-    def __len__(self) -> int:
-        """Return how many events there are."""
-        ...
+    def __len__(self) -> int: ...
 
-    def __iter__(self) -> Iterator[Event]:
-        """Yield the events in order."""
-        ...
+    def __iter__(self) -> Iterator[Event]: ...
 
     def arrays(self) -> list[tuple[int, Reports]]:
         """Return the reports by program handle, each as one structured array in order of arrival."""
@@ -163,7 +159,7 @@ class Compile(Protocol[P_co]):
     """The compiler of the CCP language, `ccplane.datapath.ebpf.compile_program`."""
 
     def __call__(self, source: str, name: str, origin: str, first_line: int, /) -> P_co:
-        """Compile `source`, which begins in line `first_line` of the file `origin`.
+        """Compile `source`, which begins at line `first_line` of the file `origin`.
 
         Raises:
             LangError: If it does not compile.
@@ -172,7 +168,7 @@ class Compile(Protocol[P_co]):
 
 
 class Datapath(Protocol):
-    """A datapath that the agent owns: at most one agent a datapath."""
+    """A datapath owned by the agent; a datapath has at most one agent."""
 
     @property
     def adopted(self) -> bool:
@@ -180,35 +176,32 @@ class Datapath(Protocol):
         ...
 
     def register(self, cc_name: str, needs_ecn: bool = False) -> None:
-        """Offer `cc_name` to sockets; no effect if it is offered already."""
+        """Register a congestion-control name; no effect if it is already registered."""
         ...
 
     def unregister(self, cc_name: str) -> None:
-        """Offer `cc_name` to new sockets no longer; its flows live on."""
+        """Unregister a congestion-control name; existing flows continue."""
         ...
 
     def registered(self) -> list[str]:
-        """Return the names on offer, also those that a former agent left."""
+        """Return the registered names, including names of earlier agents."""
         ...
 
     def extend(self, name: str, object: bytes | None = None) -> None:
-        """Load an extension unless it is loaded.
+        """Load an extension, unless it is already loaded.
 
         Args:
             name: Its name.
-            object: A BPF object, as `native/ccp-bpf/src/bpf/extend.h` wants it; None for an extension that
-                the datapath brings along.
+            object: BPF object file, see `native/ccp-bpf/src/bpf/extend.h`; None for an extension of the
+                datapath.
 
         Raises:
-            LoadError: `load.extension`; what was loaded before stays.
+            LoadError: `load.extension`; earlier extensions stay loaded.
         """
         ...
 
     def install(self, program: Any) -> int:
-        """Install a compiled program.
-
-        Returns:
-            Its handle, >= 1.
+        """Install a compiled program; return its handle, >= 1.
 
         Raises:
             VerifierError: If the kernel refuses the program.
@@ -216,7 +209,7 @@ class Datapath(Protocol):
         ...
 
     def uninstall(self, handle: int) -> None:
-        """Remove a program; a flow that still runs it goes to the fallback law."""
+        """Remove a program; flows that still run it go to the fallback."""
         ...
 
     def poll(self, timeout_ms: int) -> Batch:
@@ -224,7 +217,7 @@ class Datapath(Protocol):
         ...
 
     def wake(self) -> None:
-        """Make `poll`, if it waits in another thread, return at once, and else the next one."""
+        """Make a `poll` that waits in another thread, or else the next one, return immediately."""
         ...
 
     def update(
@@ -236,20 +229,20 @@ class Datapath(Protocol):
         registers: dict[str, int] | None = None,
         letters: dict[str, bytes] | None = None,
     ) -> bool:
-        """Write to one flow; None leaves a thing as it is, and a letter not fetched yet is added to.
+        """Update one flow; None leaves a value unchanged. An update that is not yet applied is extended.
 
-        `registers` are control registers of `program`, or of the program that the flow was given last.
-        `program` is a handle; above it, from bit `STAMP_SHIFT` on, a number of the agent's own may stand, a
-        stamp, which the reports of that program bring back. `LAW_FAILED` is the law's handle with the stamp
-        that says why.
-        `letters` go to extensions, by name; an empty one has the extension leave the flow.
+        `registers` are control registers of `program`, or of the flow's current program.
+        `program` is a handle. From bit `STAMP_SHIFT` on, it may contain a stamp, a number chosen by the
+        agent, which the program's reports repeat. `LAW_FAILED` is the fallback's handle with a stamp for the
+        cause.
+        `letters` are messages to extensions, by name; an empty message detaches the flow.
 
         Returns:
-            False if the flow is gone.
+            False if the flow closed.
 
         Raises:
             RegisterError: If the program has no such register.
-            TypeError, OverflowError: If the value of a register is no integer, or has more than 64 bits.
+            TypeError, OverflowError: If a register's value is not an integer, or has more than 64 bits.
         """
         ...
 
@@ -260,46 +253,47 @@ class Datapath(Protocol):
         rate_bytes_per_s: NDArray[np.uint64],
         registers: dict[str, NDArray[np.uint64]] | None = None,
     ) -> int:
-        """Write windows and rates of many flows, arrays of shape (n,); 0 leaves a thing as it is.
+        """Set windows and rates of many flows, arrays of shape (n,); 0 leaves a value unchanged.
 
-        `registers` are control registers that all of them get, of the program that each flow was given last.
-        Nothing is written if one of these programs does not have one of them.
+        `registers` are control registers of each flow's current program. Nothing is written if one of these
+        programs lacks a register.
 
         Returns:
-            How many of the flows were still there; with `registers`, those without a program do not count.
+            Number of flows updated: without closed flows and, with `registers`, without flows that have no
+            program.
         """
         ...
 
     def flows(self) -> Sequence[FlowInfo]:
-        """Return all flows of now."""
+        """Return all current flows."""
         ...
 
     def stats(self, flow_id: int) -> FlowStats | None:
-        """Return the totals of one flow, None if it is gone."""
+        """Return the totals of one flow, None if it closed."""
         ...
 
     def counters(self) -> dict[str, int]:
-        """Return the datapath's counters, `creates_missed` and `closes_missed` among them."""
+        """Return the datapath's counters, including `creates_missed` and `closes_missed`."""
         ...
 
     def heartbeat(self) -> None:
-        """Tell the datapath that the agent lives."""
+        """Refresh the heartbeat."""
         ...
 
     def close(self) -> None:
-        """Give all flows to the fallback law and let go; the registration stays."""
+        """Move all flows to the fallback and release the datapath; registrations stay."""
         ...
 
 
 class DatapathView(Protocol):
-    """A datapath that somebody else owns, seen from outside: nothing here changes it."""
+    """A read-only view of another process's datapath."""
 
     def flows(self) -> Sequence[FlowInfo]:
-        """Return all flows of now."""
+        """Return all current flows."""
         ...
 
     def all_stats(self) -> Sequence[FlowStats]:
-        """Return the totals of all flows of now."""
+        """Return the totals of all current flows."""
         ...
 
     def counters(self) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""The datapaths that there are: their names, and what each can measure and set.
+"""The registry of datapaths: their names, and what each can measure and set.
 
-`ccp run --datapath`, scenarios and messages take the names from here, and docs/datapaths.md its table.
-Modules of `ccplane/datapath/kinds` add those of features: a module has a sequence `KINDS`.
+`ccp run --datapath`, scenarios, errors and the table in docs/datapaths.md use it. A module in
+`ccplane/datapath/kinds` adds a feature's datapaths with a sequence `KINDS`.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class Kind:
 
     Attributes:
         name: Its name.
-        flows: Where its flows are.
-        runs: `ccp run` serves it.
-        scenarios: Scenarios run on it.
-        traffic: Kind of traffic by which flows of a scenario on real sockets are its; empty for none.
-        needs: What it needs.
-        measures: Primitives that fold programs may read.
-        sets: What an algorithm may set.
-        programs: How long programs may be.
-        alone: What has its flows while no agent has.
-        socket: Where the agent has a socket for its datapaths; None without one.
-        opens: Opens such a socket.
+        flows: Its flows.
+        runs: Whether `ccp run` supports it.
+        scenarios: Whether scenarios run on it.
+        traffic: Kind of traffic in a scenario on real sockets that uses it; empty for none.
+        needs: Requirements.
+        measures: Primitives available to fold programs.
+        sets: What an algorithm can set.
+        programs: Limits of programs.
+        alone: What controls its flows without an agent.
+        socket: Default socket of the agent; None if it has none.
+        opens: Opens the socket.
     """
 
     name: str
@@ -65,8 +65,8 @@ _OWN: Final = (
         needs="root, a kernel with struct_ops",
         measures="all",
         sets="window, rate, registers, extensions",
-        programs="1024 instructions, 64 registers of a kind",
-        alone="the fallback law, in the kernel",
+        programs="1024 instructions, 64 registers of each kind",
+        alone="the in-kernel fallback",
     ),
     Kind(
         name=SIM,
@@ -75,38 +75,33 @@ _OWN: Final = (
         scenarios=True,
         needs="nothing",
         measures="all",
-        sets="window, rate, registers, extensions that it has",
-        programs="1024 instructions, 64 registers of a kind",
-        alone="the fallback law",
+        sets="window, rate, registers, some extensions",
+        programs="1024 instructions, 64 registers of each kind",
+        alone="the fallback",
     ),
 )
 
 
 @cache
 def kinds() -> Sequence[Kind]:
-    """Return all datapaths: first ccplane's own, then those of features."""
+    """Return all datapaths: first the core's, then the features'."""
     package = f"{__package__}.kinds"
     found = pkgutil.iter_modules([str(Path(__file__).with_name("kinds"))])
     return [*_OWN, *(kind for module in found for kind in import_module(f"{package}.{module.name}").KINDS)]
 
 
 def kind_of(name: str) -> Kind:
-    """Return a datapath by its name, which exists."""
+    """Return the datapath with an existing name."""
     return next(kind for kind in kinds() if kind.name == name)
 
 
 def names(*, scenarios: bool) -> Sequence[str]:
-    """Return the names of datapaths that `ccp run` serves, or that scenarios run on."""
+    """Return the names of datapaths for scenarios, or else for `ccp run`."""
     return [kind.name for kind in kinds() if (kind.scenarios if scenarios else kind.runs)]
 
 
 def refusal(name: str, *, scenarios: bool) -> tuple[str, str] | None:
-    """Return what is wrong with a name, and what to do; None if it is one.
-
-    Args:
-        name: What was asked for.
-        scenarios: For a scenario; else for `ccp run`.
-    """
+    """Return the error and the fix for an unsupported name; None if it is supported."""
     known = names(scenarios=scenarios)
     if name in known:
         return None
@@ -117,7 +112,7 @@ def refusal(name: str, *, scenarios: bool) -> tuple[str, str] | None:
     if scenarios and traffic:
         return (
             message,
-            f"leave `datapath` out (`ebpf`), and give its flows the traffic `{traffic}`",
+            f"omit `datapath` (the default is `ebpf`), and set the traffic of its flows to `{traffic}`",
         )
     return message, close_names(name, known, "datapath")
 
@@ -135,8 +130,8 @@ def table() -> str:
         ("flows", [kind.flows for kind in kinds()]),
         ("needs", [kind.needs for kind in kinds()]),
         ("primitives", [kind.measures for kind in kinds()]),
-        ("algorithms set", [kind.sets for kind in kinds()]),
-        ("room for", [kind.programs for kind in kinds()]),
+        ("algorithms can set", [kind.sets for kind in kinds()]),
+        ("limits of programs", [kind.programs for kind in kinds()]),
         ("without an agent", [kind.alone for kind in kinds()]),
         ("`ccp run`", ["yes" if kind.runs else "`ccp simulate`" for kind in kinds()]),
         ("scenarios", [_in_scenarios(kind) for kind in kinds()]),

@@ -1,8 +1,8 @@
-"""The simulated datapath: the thin Python face of the native module.
+"""The simulated datapath: a thin wrapper around the native module.
 
-A world has a network, hosts and their TCP connections, in virtual time: it needs no root and no kernel part,
-and gives the same bytes for the same seed. The native class implements `ccplane.datapath.protocol.Datapath`
-as it is; flows come by `connect`. Time passes only in `poll` and `run_until`.
+A world is a network with hosts and TCP connections, in virtual time. It needs no root and no kernel programs,
+and the same seed gives identical results. The native class implements `ccplane.datapath.protocol.Datapath`;
+`connect` creates flows. Time advances only in `poll` and `run_until`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 from ccplane.base import native
 
 START_US = 1_000_000
-"""When a world begins, unless told otherwise [us]: 0 means "never" to some."""
+"""Default start time of a world [us]; not 0, which some fields use for "never"."""
 
 LATENCY_US = 100
-"""What an agent takes to hear and to answer, unless told otherwise [us]."""
+"""Default delay until the agent receives events and answers [us]."""
 
 
 def open_world(
@@ -31,20 +31,17 @@ def open_world(
     samples: bool = True,
     arrivals: bool = False,
 ) -> native.SimDatapath:
-    """Make a world in which nothing has happened yet.
+    """Create a world; its `close()` writes its files.
 
     Args:
-        spec: The network, as the emulator reads it: `Spec` in `native/ccp-emu/src/spec.rs`. Samples of links
-            go to its `samples_path`.
-        start_us: When it begins [us].
-        latency_us: How long after the first record `poll` returns [us of virtual time].
-        host_mtu_bytes: Largest IP packet of hosts [bytes]; the network's, if None.
-        max_cwnd_bytes: Agents set no larger window [bytes].
-        samples: Whether sockets are sampled for `rows`, at the spec's interval.
-        arrivals: Whether receivers count what comes, for `arrivals`.
-
-    Returns:
-        The world; `close()` writes its files.
+        spec: The network: `Spec` in `native/ccp-emu/src/spec.rs`. Samples of links are written to its
+            `samples_path`.
+        start_us: Start time [us].
+        latency_us: Delay between the first event and the return of `poll` [us of virtual time].
+        host_mtu_bytes: Maximum IP packet of hosts [bytes]; None for the network's.
+        max_cwnd_bytes: Maximum window that agents can set [bytes].
+        samples: Whether to sample sockets for `rows`, at the spec's interval.
+        arrivals: Whether receivers count arrivals, for `arrivals`.
 
     Raises:
         LoadError: `load.no_native_module`.
@@ -62,9 +59,5 @@ def open_world(
 
 
 def arrival_bins_us() -> list[int]:
-    """Return the least delay of each of the `bins` of `arrivals()` [us]; the last bin has no end.
-
-    Raises:
-        LoadError: `load.no_native_module`.
-    """
+    """Return the lower bound of each of the `bins` of `arrivals()` [us]; the last bin is unbounded."""
     return native.SimDatapath.bin_bounds_us()

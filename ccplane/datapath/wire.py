@@ -1,7 +1,7 @@
-"""Portus' wire protocol: its messages, and a way to an agent. Both are those of `native/ccp-quic`.
+"""The wire protocol of portus: messages, and the connection to an agent; implemented in `native/ccp-quic`.
 
-Messages hold registers as tuples like `Field`. `native/ccp-lang/tests/messages.rs` has the bytes of messages
-from portus itself.
+Messages contain registers as tuples like `Field`. `native/ccp-lang/tests/messages.rs` compares them with
+messages from portus.
 """
 
 from __future__ import annotations
@@ -40,20 +40,17 @@ Ready = Message.Ready
 MAX_MESSAGE_BYTES: Final = 0xFFFF
 
 IMPLICIT: Final = 2
-"""The kind of registers that every program has."""
+"""Register kind of the implicit registers, which every program has."""
 
 CWND: Final = 4
 RATE: Final = 5
-"""Numbers of the implicit registers that agents may write: window [bytes] and rate [bytes/s]."""
-
-CAME: Final = "the agent is there"
-"""What is logged when it is."""
+"""Implicit registers that agents can write: window [bytes] and rate [bytes/s]."""
 
 
 def no_socket(path: Path, why: str, fix: str) -> UsageError:
-    """Return the error of a socket that cannot be made."""
+    """Return the error of a socket that cannot be created."""
     return UsageError(
-        "wire.no_socket", f"there can be no socket {path}", where=f"--bind {path}", why=why, fix=fix
+        "wire.no_socket", f"cannot create the socket {path}", where=f"--bind {path}", why=why, fix=fix
     )
 
 
@@ -64,13 +61,13 @@ def link(
     gone: Callable[[], None] | None = None,
     datagram: Callable[[bytes], None] | None = None,
 ) -> WireLink:
-    """Look for an agent; what happens is logged. Callbacks come on any thread and must not use the link.
+    """Look for an agent, and log events. Callbacks may run on any thread, and must not use the link.
 
     Args:
-        agent: Where the agent's socket is, or will be.
-        own: Where the datapath's own is [default: in the same directory].
-        gone: Called when the agent is gone.
-        datagram: Called with what the agent sends [default: flows of the link do it].
+        agent: The agent's socket; it need not exist yet.
+        own: The datapath's socket [default: in the same directory].
+        gone: Called when the agent disconnects.
+        datagram: Called with datagrams of the agent [default: the link passes them to its flows].
 
     Raises:
         UsageError: `wire.no_socket`.
@@ -78,13 +75,13 @@ def link(
 
     def heard(kind: str, what: int | str | bytes) -> bool:
         if kind == "came":
-            log.info("%s: it gets %s flows", CAME, what)
+            log.info("connected to the agent: announced %s flows", what)
         elif kind == "gone":
-            log.warning("the agent at %s is gone: %s", agent, what)
+            log.warning("lost the agent at %s: %s", agent, what)
             if gone is not None:
                 gone()
         elif kind == "refused":
-            log.error("what the agent sent is not done: %s", what)
+            log.error("refused a message of the agent: %s", what)
         elif datagram is not None and isinstance(what, bytes):
             datagram(what)
             return True
@@ -93,5 +90,5 @@ def link(
     try:
         return WireLink(agent, heard, own)
     except OSError as error:
-        fix = "name a file in a directory that this user may write to"
+        fix = "give a path in a directory that this user can write"
         raise no_socket(own or agent, error.strerror or str(error), fix) from None

@@ -1,6 +1,5 @@
-"""Benchmarks: what ccplane costs, measured by commands that can be repeated.
+"""Benchmarks: what ccplane costs.
 
-`ccp bench NAME` runs one. All measure in rounds (`experiments.bench.rounds`), throw away those that others
-disturbed (`experiments.disturbance`), and return figures with intervals and verdicts
-(`experiments.bench.result`).
+`ccp bench NAME` runs one. All measure in rounds (`experiments.bench.rounds`), repeat disturbed rounds
+(`experiments.disturbance`), and return figures with intervals and verdicts (`experiments.bench.result`).
 """

@@ -1,9 +1,8 @@
-"""An ACK's price: how long BPF programs run for it, as the kernel counts.
+"""An ACK's price: how long BPF programs run per ACK, as the kernel counts.
 
-Counting costs a program some 20 ns a run and disturbs what else is measured, so it is switched on for
-transfers of their own. The kernel counts what it calls: the hooks of `struct_ops`. What a hook calls is in
-its time: the fold program and `ccp_finish_*` (tail calls). So the price of an ACK is one figure, from hook to
-finish.
+Counting costs about 20 ns per run and disturbs other measurements, so it has its own transfers. The kernel
+counts the hooks of `struct_ops`; their time includes their tail calls, the fold program and `ccp_finish_*`.
+So the price of an ACK is one figure.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from experiments.bench.errors import BenchError
 from experiments.netlab import Path, start_iperf3
 
 OURS: Final = "ccp_"
-"""What the names of ccplane's hooks begin with."""
+"""Prefix of the names of ccplane's hooks."""
 SETTLE_S: Final = 0.6
-"""How long a transfer goes on before it is looked at [s]."""
+"""How long a transfer runs before it is measured [s]."""
 SPANS: Final = 7
-"""In how many spans of it the kernel's counts are taken."""
+"""Number of measured spans of a transfer."""
 SPAN_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What programs took for the ACKs of a transfer.
+    """Time of programs for the ACKs of a transfer.
 
     Attributes:
-        acks: How often the hook ran that ran most: the one for ACKs.
-        hook_ns: Time of each hook that ran, by ACK [ns].
+        acks: Number of runs of the hook that ran most, the one for ACKs.
+        hook_ns: Time of each hook that ran, per ACK [ns].
     """
 
     acks: int
@@ -42,20 +41,20 @@ class Price:
 
     @property
     def ack_ns(self) -> float:
-        """Time of all hooks, by ACK [ns]."""
+        """Time of all hooks per ACK [ns]."""
         return sum(self.hook_ns.values())
 
 
 def price_of(before: Mapping[str, Runs], after: Mapping[str, Runs], what: str) -> Price:
-    """Return what programs took between two counts.
+    """Return the time of programs between two counts.
 
     Args:
         before: Runs by name of the program.
-        after: The same, later.
-        what: Whose they are, for the error.
+        after: Likewise, later.
+        what: Congestion control, for the error.
 
     Raises:
-        BenchError: `bench.no_program_ran`, if none did.
+        BenchError: `bench.no_program_ran`.
     """
     spent = {name: runs - before.get(name, Runs(0, 0.0)) for name, runs in after.items()}
     acks = max((runs.count for runs in spent.values()), default=0)
@@ -64,29 +63,23 @@ def price_of(before: Mapping[str, Runs], after: Mapping[str, Runs], what: str) -
             "bench.no_program_ran",
             "the kernel counted no run of a BPF program",
             f"the hooks of `{what}`",
-            "the transfer had another congestion control, or the programs are gone",
-            "`ccp doctor` says what this kernel can do",
+            "the transfer used another congestion control, or the programs were unloaded",
+            "check what this kernel supports with `ccp doctor`",
         )
     return Price(acks, {name: runs.time_s / acks * 1e9 for name, runs in spent.items() if runs.count})
 
 
 def priced_transfer(path: Path, congestion: str, hooks: str) -> Price:
-    """Return what an ACK costs in the middle of a transfer, while the kernel counts.
+    """Return the price of an ACK in the middle of a transfer, without slow start and connection setup.
 
-    Begin and end of a connection, slow start and a cold start of the agent are not in it. Of `SPANS` the one
-    in the middle is taken: an interrupt in a program's time is no price of an ACK.
-
-    Args:
-        path: From whom to whom.
-        congestion: The congestion control.
-        hooks: What the names of its hooks begin with.
+    It is the median of `SPANS`, because an interrupt may fall into a program's time.
 
     Raises:
         BenchError: `bench.no_program_ran`.
         LabError: If the transfer fails.
-        OSError: If this process may not have runs counted.
+        OSError: If this process may not enable counting.
     """
-    duration_s = math.ceil(SETTLE_S + SPANS * SPAN_S) + 1  # it is ended before
+    duration_s = math.ceil(SETTLE_S + SPANS * SPAN_S) + 1  # the block ends it earlier
     with (
         counting_runs(),
         start_iperf3(path.sender, path.receiver, congestion=congestion, duration_s=duration_s),

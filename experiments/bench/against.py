@@ -1,9 +1,8 @@
 """`ccp bench datapath --against`: two builds in interleaved pairs.
 
-A revision is built beside this one (`builds.py`). Each pair starts an agent of either build, in random order,
-side by side in one kernel (`side_by_side.py`): where programs and maps come to lie is chance, which differs
-from start to start. What is judged is throughput and CPU per GB over a bare link, in turn, and what an ACK
-costs at 1 Gbit/s, at the same time.
+`builds.py` builds the other revision. Each pair starts an agent of either build in one kernel, in random
+order (`side_by_side.py`), because the memory layout of programs and maps differs between starts. Throughput
+and CPU per GB over a bare link are measured alternately, the price of an ACK at 1 Gbit/s simultaneously.
 `verdicts.py` has the rule and its error rate.
 """
 
@@ -26,40 +25,29 @@ from experiments.bench.result import BenchResult, short, told_rounds
 from experiments.bench.rounds import Plan, measure_rounds
 from experiments.bench.side_by_side import ack_ns_together, side_by_side
 from experiments.bench.transfers import Sample, transfer
-from experiments.bench.verdicts import (
-    LEVEL,
-    PAIRS,
-    Judgement,
-    Rule,
-    Verdict,
-    judge_pairs,
-)
+from experiments.bench.verdicts import LEVEL, PAIRS, Judgement, Rule, Verdict, judge_pairs
 from experiments.netlab import Path as NetPath
 
 THIS: Final = "this"
 """Names of the builds, of their congestion controls (`ccp.this`), and in figures."""
 OTHER: Final = "against"
 SECONDS: Final = 2.0
-"""Length of each transfer of a pair, unless told otherwise [s]."""
+"""Default length of each transfer of a pair [s]."""
 
 THROUGHPUT: Final = Rule(0.02, more_is_better=True)
 CPU: Final = Rule(0.03)
 ACK: Final = Rule(0.05)
-PAIRED: Final = {
-    "throughput.unlimited": THROUGHPUT,
-    "cpu_per_gb.unlimited": CPU,
-    "ack_ns.1gbit": ACK,
-}
-"""Figure of a pair -> how it is judged."""
+PAIRED: Final = {"throughput.unlimited": THROUGHPUT, "cpu_per_gb.unlimited": CPU, "ack_ns.1gbit": ACK}
+"""Figure of a pair -> its rule."""
 _COLORS: Final = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.UNDECIDED: "yellow"}
 
 
 @dataclass(slots=True)
 class Comparison(BenchResult):
-    """What was found.
+    """Result of a comparison.
 
     Attributes:
-        judged: Figure -> what is said of it.
+        judged: Figure -> its verdict.
     """
 
     judged: dict[str, Judgement] = field(default_factory=dict)
@@ -70,14 +58,14 @@ class Comparison(BenchResult):
         return int(any(one.verdict is Verdict.WORSE for one in self.judged.values()))
 
     def to_json(self) -> str:
-        """Return it as a JSON object: as any result, with `judged`."""
+        """Return it as a JSON object, with `judged`."""
         told = json.loads(BenchResult.to_json(self))
         told["judged"] = {name: asdict(one) for name, one in self.judged.items()}
         return json.dumps(told, indent=2)
 
     def print(self, console: Console) -> None:
         """Print the ratios and verdicts as a table."""
-        title = f"this build by {self.options['against']}: {self.about['host']['kernel']}"
+        title = f"ratio of this build to {self.options['against']}: {self.about['host']['kernel']}"
         table = Table(title=title, box=SIMPLE)
         for column in ("figure", "ratio", f"{LEVEL:.0%} interval", "margin", "this build is"):
             justify: Literal["left", "right"] = "left" if column in {"figure", "this build is"} else "right"
@@ -93,13 +81,13 @@ class Comparison(BenchResult):
 
 
 def run(plan: Plan, against: str, seconds: float | None, algorithm: str) -> Comparison:
-    """Compare this build.
+    """Compare this build with a revision.
 
     Args:
-        plan: How many pairs, at least; more than that are not measured, whatever comes out.
-        against: A revision as git reads it.
+        plan: Its rounds are the number of pairs, at least `PAIRS`.
+        against: Branch, tag or commit.
         seconds: Length of each transfer [s].
-        algorithm: Which of ccplane's, by name.
+        algorithm: Name of a ccplane algorithm.
 
     Raises:
         BenchError: `bench.unknown_revision`, `bench.build_failed`, `bench.cannot_compare`, or as
@@ -107,27 +95,14 @@ def run(plan: Plan, against: str, seconds: float | None, algorithm: str) -> Comp
         LoadError: If the datapath does not load.
         LabError: If a transfer fails.
     """
-    with Console(stderr=True).status(f"{against}: looking") as status:
+    with Console(stderr=True).status(f"{against}: resolving") as status:
         other = build_of(against, status.update)
     return compare_builds(plan, this_build(), other, seconds or SECONDS, algorithm)
 
 
 def compare_builds(plan: Plan, this: Build, other: Build, seconds: float, algorithm: str) -> Comparison:
-    """Measure two builds in pairs.
-
-    Args:
-        plan: How many pairs, at least.
-        this: The one that is judged.
-        other: The one that it is compared with.
-        seconds: Length of each transfer [s].
-        algorithm: Which of ccplane's, by name.
-
-    Raises:
-        BenchError: As `measure_rounds`.
-        LoadError: If the datapath of either does not load.
-        LabError: If a transfer fails.
-    """
-    # A fixed number: whoever stops when the outcome pleases him is wrong more often than the interval says.
+    """Measure two builds in pairs; arguments and errors as `run`."""
+    # A fixed number: stopping at a pleasing result would raise the error rate.
     pairs = max(plan.rounds, PAIRS)
     fixed = Plan(pairs, pairs, plan.precision, plan.seed)
     options = {"against": other.name, "seconds": seconds, "algorithm": algorithm}
@@ -156,13 +131,13 @@ def compare_builds(plan: Plan, this: Build, other: Build, seconds: float, algori
 
 
 Figures = dict[str, dict[str, float]]
-"""Figure of `PAIRED` -> build -> what it came to."""
+"""Figure of `PAIRED` -> build -> value."""
 
 
 def _measure(
     builds: Mapping[str, Build], algorithm: str, bare: NetPath, slow: NetPath, seconds: float
 ) -> Figures:
-    """Start both builds, and measure: an ACK at the same time, the rest in turn, there and back."""
+    """Start both builds, and measure an ACK simultaneously, the rest alternately."""
     with side_by_side(builds, algorithm) as sides:
         first, second = sides
         samples: dict[str, list[Sample]] = {name: [] for name in sides}

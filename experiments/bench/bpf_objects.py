@@ -1,4 +1,4 @@
-"""BPF maps and programs of others: what maps hold and the kernel charges for them, how long programs ran."""
+"""BPF maps and programs of other processes: entries and memory of maps, run times of programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAP_INFO: Final = struct.Struct("=6I")
 """Of struct bpf_map_info: type, id, key_size, value_size, max_entries, map_flags."""
 
 PROGRAM_NAME_CHARACTERS: Final = 15
-"""Of longer names the kernel keeps so many."""
+"""Maximum characters of a name that the kernel keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,33 +46,30 @@ class _Program:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What a program did while `counting_runs`.
+    """Runs of a program while `counting_runs`.
 
     Attributes:
-        count: How often it ran.
-        time_s: How long, all together, with what it called [s].
+        count: Number of runs.
+        time_s: Total time, including what it called [s].
     """
 
     count: int
     time_s: float
 
     def __add__(self, other: Runs) -> Runs:
-        """Return what two programs did together."""
+        """Return the sum of two programs' runs."""
         return Runs(self.count + other.count, self.time_s + other.time_s)
 
     def __sub__(self, earlier: Runs) -> Runs:
-        """Return what it did since an earlier count."""
+        """Return the runs since an earlier count."""
         return Runs(self.count - earlier.count, self.time_s - earlier.time_s)
 
 
 def memory_of_maps(pin_dir: str) -> dict[str, int]:
-    """Return what the kernel charges for each map of a datapath.
-
-    Args:
-        pin_dir: Where the maps are pinned.
+    """Return the kernel memory of each map of a datapath.
 
     Returns:
-        Kernel memory by name of the map [bytes]; before Linux 6.4 the kernel estimates it from the sizes.
+        Map -> kernel memory [bytes]; before Linux 6.4 the kernel estimates it from the sizes.
 
     Raises:
         OSError: If a map cannot be opened.
@@ -87,13 +84,10 @@ def memory_of_maps(pin_dir: str) -> dict[str, int]:
 
 
 def entries_of_maps(pin_dir: str) -> dict[str, int]:
-    """Return how many entries each hash map of a datapath has.
-
-    Args:
-        pin_dir: Where the maps are pinned.
+    """Return the number of entries of each hash map of a datapath.
 
     Returns:
-        Entries by name of the map; arrays, which have all theirs from the start, are left out.
+        Hash map -> number of entries.
 
     Raises:
         OSError: If a map cannot be opened.
@@ -109,20 +103,16 @@ def entries_of_maps(pin_dir: str) -> dict[str, int]:
 
 
 def maps() -> frozenset[int]:
-    """Return the numbers of all maps of this machine.
+    """Return the IDs of all maps of this machine.
 
     Raises:
-        OSError: If this process may not look at them.
+        OSError: Without permission.
     """
     return frozenset(_numbers(_MAP_GET_NEXT_ID, "the maps"))
 
 
 def invert(pin: Path, offsets: Sequence[int]) -> None:
-    """Invert bytes of the first value of a pinned array, whoever reads it.
-
-    Args:
-        pin: Where the array is pinned.
-        offsets: Which bytes of the value.
+    """Invert bytes of the first value of a pinned array.
 
     Raises:
         OSError: If it cannot be read or written.
@@ -156,7 +146,7 @@ def _map_info(file: int, what: str) -> tuple[int, ...]:
 
 
 def _count_keys(file: int, key_bytes: int, most: int, what: str) -> int:
-    """Count the keys of a hash map; the walk begins anew where one is taken away meanwhile."""
+    """Count the keys of a hash map; a removal during the walk restarts it."""
     keys: set[bytes] = set()
     now, then = ctypes.create_string_buffer(key_bytes), ctypes.create_string_buffer(key_bytes)
     before = 0
@@ -173,13 +163,10 @@ def _count_keys(file: int, key_bytes: int, most: int, what: str) -> int:
 
 
 def runs_of_programs(pid: int) -> dict[str, Runs]:
-    """Return how often and how long the programs ran that a process holds; of equal names together.
-
-    Args:
-        pid: The process.
+    """Return the runs of a process' programs, summed by name.
 
     Raises:
-        OSError: If the process is gone.
+        OSError: If the process does not exist.
     """
     held = set()
     for file in Path(f"/proc/{pid}/fdinfo").iterdir():
@@ -189,47 +176,40 @@ def runs_of_programs(pid: int) -> dict[str, Runs]:
 
 
 def runs_of_struct_ops(prefix: str) -> dict[str, Runs]:
-    """Return how often and how long the struct_ops programs of this machine ran; of equal names together.
+    """Return the runs of this machine's struct_ops programs with a prefix, summed by name.
 
-    A program that another one calls (a tail call) is not told apart: its time is that of the one that the
-    kernel called.
-
-    Args:
-        prefix: What the names of the programs begin with.
+    The time of tail calls counts for the program that the kernel called.
 
     Raises:
-        OSError: If this process may not look at them.
+        OSError: Without permission.
     """
     found = _programs(_numbers())
     return _together([one for one in found if one.kind == _STRUCT_OPS and one.name.startswith(prefix)])
 
 
 def programs() -> frozenset[int]:
-    """Return the numbers of all programs of this machine.
+    """Return the IDs of all programs of this machine.
 
     Raises:
-        OSError: If this process may not look at them.
+        OSError: Without permission.
     """
     return frozenset(_numbers())
 
 
 def runs_of_some(numbers: Collection[int]) -> dict[str, Runs]:
-    """Return how often and how long some programs ran, by name; of equal names together.
-
-    Args:
-        numbers: Of `programs`.
+    """Return the runs of programs with these IDs, summed by name.
 
     Raises:
-        OSError: If this process may not look at them.
+        OSError: Without permission.
     """
     return _together(_programs(numbers))
 
 
 def detach_link(pin: Path) -> None:
-    """Take back what a pinned link registered, whoever holds it; the pin stays.
+    """Unregister a pinned link; the pin stays.
 
     Raises:
-        OSError: If the kernel cannot, which it can since Linux 6.11 for struct_ops.
+        OSError: If the kernel cannot; for struct_ops it needs Linux 6.11.
     """
     with _opened_pin(pin) as link:
         _bpf(_LINK_DETACH, ctypes.create_string_buffer(struct.pack("=I", link)), str(pin))
@@ -244,30 +224,30 @@ def _together(programs: list[_Program]) -> dict[str, Runs]:
 
 @contextlib.contextmanager
 def counting_runs() -> Iterator[None]:
-    """Let the kernel count runs of BPF programs for the length of a block, which costs some 20 ns a run.
+    """Let the kernel count runs of BPF programs during a block, which costs about 20 ns per run.
 
     Raises:
-        OSError: If this process may not ask for it.
+        OSError: Without permission.
     """
     with _opened(_ENABLE_STATS, struct.pack("=I", _STATS_RUN_TIME), "run-time statistics"):
         yield
 
 
 def _numbers(command: int = _PROG_GET_NEXT_ID, what: str = "the programs") -> Iterator[int]:
-    """Yield the number of each program of this machine, or of what another command goes through."""
+    """Yield the ID of each program of this machine, or of each object of another command."""
     number = 0
     while True:
         asked = ctypes.create_string_buffer(struct.pack("=III", number, 0, 0))
         try:
             _bpf(command, asked, what)
-        except FileNotFoundError:  # that was the last one
+        except FileNotFoundError:  # no more
             return
         (number,) = struct.unpack_from("=I", asked.raw, 4)
         yield number
 
 
 def _programs(numbers: Collection[int] | Iterator[int]) -> list[_Program]:
-    """Return the programs; those that have just ended are left out."""
+    """Return the programs, without those that have just ended."""
     found = []
     for number in numbers:
         what = f"program {number}"
@@ -296,7 +276,7 @@ def _bpf(command: int, attributes: ctypes.Array[ctypes.c_char], what: str) -> in
     Raises:
         OSError: If the kernel refuses.
     """
-    # create_string_buffer() has added a zero, which the kernel takes for an attribute that is not asked for.
+    # create_string_buffer() appends a zero, which the kernel would take for another attribute.
     number, size = ctypes.c_long(_SYS_BPF[platform.machine()]), ctypes.c_uint(len(attributes) - 1)
     libc = ctypes.CDLL(None, use_errno=True)
     result: int = libc.syscall(number, ctypes.c_int(command), attributes, size)

@@ -1,7 +1,7 @@
-"""Other revisions of ccplane, checked out and built beside this one, for comparisons.
+"""Other revisions of ccplane, checked out and built for comparisons with this one.
 
-A revision lives in `.cache/against/SHA`, its extension is built once. Dependencies are compiled once for all:
-they share a folder, so one build runs at a time.
+A revision is in `.cache/against/SHA` and is built once. All share compiled dependencies, so one build runs at
+a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 from experiments.bench.errors import BenchError
 
 ROOT: Final = Path(__file__).parents[2]
-"""Where this ccplane was imported from."""
+"""Folder from which this ccplane was imported."""
 CACHE: Final = Path(".cache", "against")
 _LIBRARY: Final = Path("release", "lib_native.so")
 _TAIL_LINES: Final = 12
@@ -29,10 +29,10 @@ _TAIL_LINES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A ccplane that can run.
+    """A build of ccplane.
 
     Attributes:
-        name: What to call it.
+        name: Name for messages.
         packages: Folder to import it from.
     """
 
@@ -41,17 +41,12 @@ class Build:
 
 
 def this_build() -> Build:
-    """Return the ccplane that runs."""
+    """Return the running build."""
     return Build("this", ROOT)
 
 
 def build_of(revision: str, told: Callable[[str], None], *, repository: Path = ROOT) -> Build:
-    """Return a revision, checked out and built; minutes, if it was not built before.
-
-    Args:
-        revision: As git reads it: a branch, tag or commit.
-        told: Is called with what is being done, again and again.
-        repository: Where git looks.
+    """Return a revision, checked out and built; the first build takes minutes.
 
     Raises:
         BenchError: `bench.unknown_revision` or `bench.build_failed`.
@@ -64,7 +59,7 @@ def build_of(revision: str, told: Callable[[str], None], *, repository: Path = R
         cache.mkdir(parents=True, exist_ok=True)
         told(f"{revision}: waiting for another build")
         with _one_at_a_time(cache):
-            if not _is_built(packages):  # nobody else has built it meanwhile
+            if not _is_built(packages):  # another process may have built it meanwhile
                 told(f"{revision}: checking out")
                 _check_out(sha, packages, repository)
                 _compile(packages, cache / "target", lambda line: told(f"{revision}: {line}"))
@@ -78,26 +73,29 @@ def _sha_of(revision: str, repository: Path) -> str:
     except subprocess.CalledProcessError as error:
         raise BenchError(
             "bench.unknown_revision",
-            f"there is no revision `{revision}`",
+            f"unknown revision `{revision}`",
             str(repository),
-            error.stderr.decode().strip() or "git knows no such commit",
+            error.stderr.decode().strip() or "git does not find this commit",
             "give a branch, tag or commit of this repository",
         ) from error
 
 
 def _git(repository: Path, *arguments: str) -> bytes:
-    # Root builds what somebody else has checked out.
+    # Root may build a repository of another user.
     command = ["git", "-c", f"safe.directory={repository}", "-C", str(repository), *arguments]
     try:
         return subprocess.run(command, capture_output=True, check=True).stdout
     except FileNotFoundError as error:
         raise BenchError(
-            "bench.build_failed", "no program `git`", why="it is not in PATH", fix="apt-get install git"
+            "bench.build_failed",
+            "cannot find the program `git`",
+            why="not in PATH",
+            fix="apt-get install git",
         ) from error
 
 
 def _check_out(sha: str, folder: Path, repository: Path) -> None:
-    """Put the files of a commit into a folder, as new as now: cargo goes by the time of files."""
+    """Extract the files of a commit with the current time, which cargo goes by."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     packed = _git(repository, "archive", "--format=tar", sha)
@@ -109,7 +107,7 @@ def _compile(packages: Path, target: Path, told: Callable[[str], None]) -> None:
     cargo = shutil.which("cargo", path=environment["PATH"])
     if cargo is None:
         raise BenchError(
-            "bench.build_failed", "no program `cargo`", why="it is not in PATH", fix="make setup installs it"
+            "bench.build_failed", "cannot find the program `cargo`", why="not in PATH", fix="run `make setup`"
         )
     told_last: list[str] = []
     command = [cargo, "build", "--release", "--package", "ccp-native"]
@@ -123,20 +121,20 @@ def _compile(packages: Path, target: Path, told: Callable[[str], None]) -> None:
     if cargo_run.returncode != 0:
         raise BenchError(
             "bench.build_failed",
-            "the extension of a revision does not build",
+            "the native extension of the revision does not build",
             str(packages / "native"),
             "\n".join(told_last),
-            f"`cargo {' '.join(command[1:])}` there says more",
+            f"for details run `cargo {' '.join(command[1:])}` there",
         )
     made = target / _LIBRARY
     extension = extension_of(packages)
-    part = extension.with_suffix(".part")  # the extension is there when it is whole
+    part = extension.with_suffix(".part")  # so that a partial file is never used
     shutil.copyfile(made, part)
     part.rename(extension)
 
 
 def extension_of(packages: Path) -> Path:
-    """Return where a checked-out revision has its extension."""
+    """Return the file of a checked-out revision's extension."""
     project = tomllib.loads((packages / "pyproject.toml").read_text())
     module: str = project["tool"]["maturin"]["module-name"]
     return packages.joinpath(*module.split(".")).with_suffix(".abi3.so")
@@ -147,7 +145,7 @@ def _is_built(packages: Path) -> bool:
 
 
 def _environment(target: Path) -> Mapping[str, str]:
-    """Return the environment in which the extension is built for this Python."""
+    """Return the environment for building the extension for this Python."""
     homes = [Path.home(), Path("~" + os.environ.get("SUDO_USER", "root")).expanduser()]
     return {
         **os.environ,

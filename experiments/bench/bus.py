@@ -1,9 +1,8 @@
-"""`ccp bench bus`: what a broker does with this client, from `publish` to the agent's inbox.
+"""`ccp bench bus`: latency and rate of the telemetry bus, from `publish` to the agent's inbox.
 
-The publisher is a process of its own, the agent's inbox is here: the same code as in `ccp telemetry receive`
-and in `ccp run`. Latency is from the making of a message to its arrival on the agent's thread, checked and
-decoded, at 200 messages a second; the rate is of messages that arrive when they are published as fast as they
-go.
+The publisher is another process; the inbox is in this one. Latency is from creating a message until the
+agent's thread has it, checked and decoded, at 200 messages per second. The rate is that of messages that
+arrive when published without a limit.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ LATENCY_PER_S: Final = 200
 RATE_MESSAGES: Final = 20_000
 TIMEOUT_S: Final = 120.0
 P99_GOAL: Final = "<= 10000"
-"""The goal for signal to changed window [us]; the bus alone has to stay below it."""
+"""Goal for the time from a signal to a changed window [us]; the bus alone must stay below it."""
 
 UNITS: Final = {"p50_us": "us", "p99_us": "us", "messages_per_s": "messages/s", "arrived_ratio": "ratio"}
-"""Figures of a kind of message."""
+"""Figure of a kind of message -> unit."""
 KINDS: Final = {"signal": "receiver_signal", "decision": "regime_decision"}
 
 
@@ -49,14 +48,8 @@ def _wait(condition: Callable[[], bool], what: str) -> None:
 def _receive(options: BusOptions, kind: str, count: int, rate: float) -> tuple[list[float], float]:
     """Receive messages of a publisher.
 
-    Args:
-        options: Which broker.
-        kind: `signal` or `decision`.
-        count: How many are published.
-        rate: How many a second; 0 for as fast as they go.
-
     Returns:
-        Latency of each that came [us], and from the first to the last arrival [s].
+        Latency of each received message [us], and time from the first to the last arrival [s].
     """
     came = threading.Event()
     inbox = Inbox(options, sender="bench-agent", wake=came.set, kinds=[KINDS[kind]], max_waiting=count)
@@ -83,7 +76,7 @@ def _receive(options: BusOptions, kind: str, count: int, rate: float) -> tuple[l
             line = load.stdout.readline() if load.stdout is not None else ""
             said = json.loads(line) if line else {}
         if not said.get("flushed"):
-            raise Unfit("the publisher did not get rid of its messages")
+            raise Unfit("the publisher could not send all messages")
         return latencies_us, (last_us - first_us) / 1e6
     finally:
         inbox.stop()
@@ -92,12 +85,9 @@ def _receive(options: BusOptions, kind: str, count: int, rate: float) -> tuple[l
 def run(plan: Plan) -> BenchResult:
     """Measure.
 
-    Args:
-        plan: How long.
-
     Returns:
         For signals (QoS 0) and decisions (QoS 1): `messages_per_s`, `arrived_ratio` at that rate, and
-        `p50_us`, `p99_us` at 200 messages a second.
+        `p50_us`, `p99_us` at 200 messages per second.
 
     Raises:
         BenchError: As `measure_rounds`.
@@ -126,7 +116,7 @@ def _figures(kind: str) -> dict[str, float]:
         latencies_us, _ = _receive(options, kind, LATENCY_MESSAGES, LATENCY_PER_S)
         arrived, took_s = _receive(options, kind, RATE_MESSAGES, 0)
     if not latencies_us or not took_s:
-        raise Unfit(f"nothing came through {broker}")
+        raise Unfit(f"no message arrived through {broker}")
     return {
         "p50_us": float(np.percentile(latencies_us, 50)),
         "p99_us": float(np.percentile(latencies_us, 99)),

@@ -1,7 +1,6 @@
-"""Publisher of `ccp bench bus`: publishes receiver signals from its own process.
+"""The publisher of `ccp bench bus`, in its own process.
 
-Run as `python -m experiments.bench.bus_load PORT COUNT RATE`. It prints the number of published messages as
-a JSON line.
+`python -m experiments.bench.bus_load PORT COUNT RATE` prints a line of JSON at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ TTL_MS = 600_000  # queued messages must not expire
 
 def _body(decisions: bool, number: int) -> Body:
     if decisions:
-        # Each for another peer: the queue keeps only the last message of a topic.
+        # Different peers: of one topic only the last message would be queued.
         peer = str(IPv4Address("10.0.0.0") + number)
         return RegimeDecision(regime="SHARED", peer=peer, address="192.0.2.1", density=0.6)
     return ReceiverSignal(
@@ -46,12 +45,12 @@ def _body(decisions: bool, number: int) -> Body:
 def main(
     port: int,
     count: Annotated[int, typer.Argument(min=1, help="Number of messages.")],
-    rate: Annotated[float, typer.Argument(min=0, help="Messages per second; 0: as fast as possible.")],
+    rate: Annotated[float, typer.Argument(min=0, help="Messages per second; 0: unlimited.")],
     decisions: Annotated[
         bool, typer.Option(help="Publish decisions (QoS 1) instead of signals (QoS 0).")
     ] = False,
 ) -> None:
-    """Publish, wait until all messages are sent, and print the result."""
+    """Publish messages, wait until all are sent, and print how many were."""
     bus = Bus(BusOptions(port=port, queue_samples=count), sender="bench")
     bus.start()
     bus.wait_connected(CONNECT_S)

@@ -1,10 +1,9 @@
-"""`ccp bench datapath`: what a flow costs under ccplane, as ratios to kernel CUBIC.
+"""`ccp bench datapath`: cost of a flow under ccplane, as ratios to kernel CUBIC.
 
-One iperf3 flow between two network namespaces, once over a bare veth pair (the machine is the limit) and once
-through a token bucket of 1 Gbit/s. Each round measures every congestion control once; ratios are of the same
-round. CPU is all of the machine's busy time, the agent's included, without processes of others.
-
-What an ACK costs (`ack_ns`, see `ack_price.py`) is measured in rounds of their own.
+One iperf3 flow between two network namespaces, over a bare veth pair (the machine is the limit) and through a
+token bucket of 1 Gbit/s. Each round measures every congestion control once; ratios are within a round. CPU
+time is the machine's busy time, including the agent, minus other processes. The price of an ACK
+(`ack_price.py`) has its own rounds.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from experiments.netlab import Path, available_congestion_controls, bottleneck, 
 
 KERNEL: Final = "cubic"
 OURS: Final = "ccp."
-"""What the kernel's names of ccplane's algorithms begin with."""
+"""Prefix of ccplane's congestion controls in the kernel."""
 RATE_1GBIT_BYTES_PER_S: Final = 125e6
 BUFFER_1GBIT_BYTES: Final = 500_000
 GOALS: Final = ("<= 1.05", ">= 0.98", "<= 2")
-"""Of CPU per GB, throughput and retransmits, each by that of kernel CUBIC."""
+"""For CPU per GB, throughput and retransmissions, as ratios to kernel CUBIC's."""
 ACK_GOAL: Final = "<= 150"
-"""Of `cubic` where nothing limits it but the machine [ns]."""
+"""For `cubic` over the bare link [ns]."""
 PRICE_PRECISION: Final = 0.05
-"""As narrow as the interval of what an ACK costs has to be at most."""
+"""Minimum precision of an ACK's price."""
 SECONDS: Final = 4.0
-"""Length of each transfer, unless told otherwise [s]."""
+"""Default length of each transfer [s]."""
 SCENARIOS: Final = ("unlimited", "1gbit")
 
 
@@ -50,13 +49,6 @@ def path_of(scenario: str) -> contextlib.AbstractContextManager[Path]:
 def compare(result: BenchResult, scenario: str, path: Path, names: Sequence[str], seconds: float) -> None:
     """Measure congestion controls over one path.
 
-    Args:
-        result: Where to add the figures.
-        scenario: The path's name.
-        path: The path.
-        names: Kernel CUBIC, ours, and peers.
-        seconds: Length of each transfer [s].
-
     Raises:
         BenchError: As `measure_rounds`.
         LabError: If a transfer fails.
@@ -68,11 +60,7 @@ def compare(result: BenchResult, scenario: str, path: Path, names: Sequence[str]
         return [cpu_ratios(*pair), throughput_ratios(*pair)]
 
     measured = measure_rounds(
-        names,
-        lambda name, _: transfer(path, name, seconds),
-        result.plan,
-        title=scenario,
-        headlines=headlines,
+        names, lambda name, _: transfer(path, name, seconds), result.plan, title=scenario, headlines=headlines
     )
     result.rounds[scenario] = measured.tally
     samples, kernel = measured.samples, measured.samples[KERNEL]
@@ -82,7 +70,7 @@ def compare(result: BenchResult, scenario: str, path: Path, names: Sequence[str]
         result.add(f"cpu_per_gb_ratio.{label}", cpu_ratios(samples[name], kernel), "ratio", cpu_goal)
         throughput = throughput_ratios(samples[name], kernel)
         result.add(f"throughput_ratio.{label}", throughput, "ratio", throughput_goal)
-        # Both may be 0, on which a ratio says nothing: one is added to either.
+        # Adding one avoids a division by 0.
         pairs = zip(samples[name], kernel, strict=True)
         again = [(a.retransmits_pkts + 1) / (b.retransmits_pkts + 1) for a, b in pairs]
         result.add(f"retransmit_ratio.{label}", again, "ratio", again_goal)
@@ -91,13 +79,7 @@ def compare(result: BenchResult, scenario: str, path: Path, names: Sequence[str]
 
 
 def price(result: BenchResult, scenario: str, path: Path, ours: str) -> None:
-    """Measure what an ACK costs over one path.
-
-    Args:
-        result: Where to add the figures.
-        scenario: The path's name.
-        path: The path.
-        ours: Congestion control of ccplane's.
+    """Measure the price of an ACK over one path.
 
     Raises:
         BenchError: As `measure_rounds`.
@@ -120,10 +102,10 @@ def price(result: BenchResult, scenario: str, path: Path, ours: str) -> None:
 
 
 def need_congestion_controls(names: Sequence[str]) -> None:
-    """Look whether the kernel has them.
+    """Check that the kernel has these congestion controls.
 
     Raises:
-        BenchError: `bench.unknown_name`, if not.
+        BenchError: `bench.unknown_name`.
     """
     known = available_congestion_controls()
     for name in names:
@@ -133,30 +115,18 @@ def need_congestion_controls(names: Sequence[str]) -> None:
                 f"this kernel has no congestion control `{name}`",
                 "net.ipv4.tcp_available_congestion_control",
                 close_names(name, known, "congestion control"),
-                f"`modprobe tcp_{name}`, or leave it out",
+                f"run `modprobe tcp_{name}`, or leave it out",
             )
 
 
-def run(
-    plan: Plan,
-    seconds: float,
-    peers: Sequence[str] = (),
-    *,
-    algorithm: str = "cubic",
-) -> BenchResult:
+def run(plan: Plan, seconds: float, peers: Sequence[str] = (), *, algorithm: str = "cubic") -> BenchResult:
     """Measure.
 
-    Args:
-        plan: How long, for each of both paths.
-        seconds: Length of each transfer [s].
-        peers: Other congestion controls of this kernel to measure along.
-        algorithm: Which of ccplane's, by name.
-
     Returns:
-        Ratios to kernel CUBIC, the figures behind them, and what an ACK costs.
+        Ratios to kernel CUBIC, the measurements they come from, and the price of an ACK.
 
     Raises:
-        BenchError: `bench.unknown_name`, if the kernel has not got a peer, or as `measure_rounds`.
+        BenchError: `bench.unknown_name`, if the kernel does not have a peer, or as `measure_rounds`.
         LoadError: If the datapath does not load.
         LabError: If a transfer fails.
     """

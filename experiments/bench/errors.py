@@ -1,4 +1,4 @@
-"""What can stand in the way of a benchmark, said as `ccplane.base.errors` says such things."""
+"""Errors of benchmarks, in the form of `ccplane.base.errors`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "bench.bad_options": "the options of a benchmark contradict each other",
-    "bench.build_failed": "a revision to compare with cannot be built",
-    "bench.cannot_compare": "a kept result says nothing of what it is to be compared with",
+    "bench.build_failed": "the revision to compare with cannot be built",
+    "bench.cannot_compare": "this kernel cannot run two builds side by side",
     "bench.cannot_keep": "the result of a benchmark cannot be written",
     "bench.cannot_read": "a kept result of a benchmark cannot be read",
-    "bench.disturbed": "others used the machine so much that too few rounds count",
-    "bench.no_program_ran": "the kernel counted no run of the BPF programs whose time is asked for",
-    "bench.unknown_name": "there is no such benchmark or congestion control",
-    "bench.unknown_revision": "there is no revision or kept result of this name to compare with",
+    "bench.disturbed": "too many rounds were disturbed by other processes",
+    "bench.no_program_ran": "the kernel counted no run of the measured BPF programs",
+    "bench.unknown_name": "unknown benchmark or congestion control",
+    "bench.unknown_revision": "unknown revision to compare with",
 }
 """Slug -> what it means; each has a test that names it."""
 
 
 class BenchError(CcpError):
-    """A benchmark has no figure to print."""
+    """A benchmark cannot produce its figures."""

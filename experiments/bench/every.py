@@ -1,4 +1,4 @@
-"""All benchmarks, how long each takes, and a function that runs them in turn."""
+"""All benchmarks, their durations, and a run of all of them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ class Benchmark:
     """One benchmark.
 
     Attributes:
-        plan: The default plan.
-        minutes: Approximate time on two cores with the minimum and the maximum number of rounds, if none of
-            them is disturbed [min].
+        plan: Default plan.
+        minutes: Estimated time on two cores, with the minimum and maximum number of rounds, undisturbed.
     """
 
     plan: Plan
@@ -29,7 +28,7 @@ class Benchmark:
 
     @property
     def told_minutes(self) -> str:
-        """The time as text."""
+        """Estimated time as text."""
         least, most = self.minutes
         return f"{least:g} to {most:g} minutes" if least != most else f"{least:g} minutes"
 
@@ -46,14 +45,10 @@ BENCHMARKS: Final = {
 
 
 def run(console: Console, keep: Path | None = None) -> list[str]:
-    """Run all benchmarks, each in its own process; first print how long each takes.
-
-    Args:
-        console: Console to print to.
-        keep: Folder for the results.
+    """Print estimated times, then run all benchmarks, each in its own process.
 
     Returns:
-        Names of the benchmarks that failed.
+        Names of failed benchmarks.
     """
     console.print(*(f"{name}: {benchmark.told_minutes}" for name, benchmark in BENCHMARKS.items()), sep="\n")
     least, most = (sum(benchmark.minutes[end] for benchmark in BENCHMARKS.values()) for end in (0, 1))

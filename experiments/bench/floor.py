@@ -1,8 +1,7 @@
-"""What this machine allows: the time until a thread runs that another process wakes, with nothing of ours.
+"""Time until a thread runs that another process wakes: the lower bound for any agent on this machine.
 
 The waiter has the priority of the agent's event loop; the waker works for a while and then writes to a pipe.
-On another processor than the waker's, the waiter's has to be fetched out of sleep; on the same one the kernel
-only switches to it.
+On two processors the waiter's has to leave its idle state; on one the kernel only switches threads.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 APART_US: Final = 1000
-"""Between two wake-ups, as between the reports of `experiments.bench.spans` [us]."""
+"""Time between two wake-ups, as between the reports of `experiments.bench.spans` [us]."""
 WAKE_UPS: Final = 500
 _STAMP: Final = struct.Struct("q")
 
@@ -37,7 +36,7 @@ def on_processor(processor: int) -> Iterator[None]:
 
 
 def wake_ups(waiter: int, waker: int) -> NDArray[np.float64]:
-    """Return how long after it was woken this thread ran, `WAKE_UPS` times [us].
+    """Return the delays from waking this thread until it runs, `WAKE_UPS` times [us].
 
     Args:
         waiter: Processor of this thread.

@@ -1,8 +1,8 @@
-"""Traffic of more connections from one process than iperf3 allows (128 streams).
+"""Traffic of thousands of connections from one process; iperf3 has at most 128 streams.
 
 Run in two hosts of a lab as `python -m experiments.bench.flow_load server|client ...`. The client opens all
-connections, then writes chunks to them in turn at a fixed total rate, so that two congestion controls carry
-the same load. Both print their results as JSON lines.
+connections, then writes chunks on them in turn at a fixed total rate, so that two congestion controls carry
+the same load. Both print lines of JSON.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from experiments.netlab import set_congestion
 app = typer.Typer(help=__doc__)
 
 CHUNK: Final = b"\0" * 16_384
-"""Larger than the initial window of 10 segments, so that ACKs clock the rest."""
+"""Size of a write: more than the initial window of 10 segments, so that ACKs clock the rest."""
 
 BACKLOG: Final = 16_384
-"""Connections that may wait to be accepted; the host's net.core.somaxconn must allow it."""
+"""Maximum connections waiting to be accepted; the host's net.core.somaxconn must allow it."""
 
 _RECEIVE_BYTES: Final = 1 << 17
 _TCP_INFO_BYTES: Final = 232  # <linux/tcp.h>, like the next two
@@ -37,15 +37,15 @@ _BYTES_ACKED: Final = struct.Struct("=120xQ")
 _BYTES_SENT_AND_RETRANS: Final = struct.Struct("=200xQQ")
 _CONNECT_TIMEOUT_S: Final = 10.0
 _AT_A_TIME: Final = 1000
-"""Connections that are opened simultaneously."""
+"""Maximum connections being opened simultaneously."""
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
-"""SO_LINGER: closing skips TIME_WAIT, where 10,000 connections per round would exhaust the ports."""
+"""SO_LINGER: closing leaves no TIME_WAIT, which would use up the ports."""
 
 Count = Annotated[int, typer.Option(min=1, help="Number of connections.")]
 
 
 def allow_files(count: int) -> None:
-    """Raise this process's limit of open files to what `count` connections need."""
+    """Raise the limit of open files of this process to what `count` connections need."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + 100
     if soft < wanted:
@@ -54,7 +54,7 @@ def allow_files(count: int) -> None:
 
 @app.command()
 def server(address: str, port: int, count: Count = 10_000) -> None:
-    """Accept connections and discard their data; exit when all are closed."""
+    """Accept connections and discard their data; exit when all have closed."""
     allow_files(count)
     with (
         socket.create_server((address, port), backlog=BACKLOG) as listener,
@@ -83,7 +83,7 @@ def _ended(connection: socket.socket) -> bool:
 
 
 def _open(address: str, port: int, congestion: str, count: int, clients: int) -> list[socket.socket]:
-    """Open connections to the addresses in turn, many simultaneously: each takes a round trip."""
+    """Open connections to addresses in turn, many simultaneously."""
     connections: list[socket.socket] = []
     with selectors.EpollSelector() as selector:
         for number in range(count):
@@ -102,7 +102,7 @@ def _wait_for_all(selector: selectors.BaseSelector) -> None:
     while selector.get_map():
         ready = selector.select(_CONNECT_TIMEOUT_S)
         if not ready:
-            raise TimeoutError(f"no connection was accepted within {_CONNECT_TIMEOUT_S:g} s")
+            raise TimeoutError("the server does not accept connections")
         for key, _ in ready:
             connection = key.fileobj
             assert isinstance(connection, socket.socket)
@@ -117,9 +117,11 @@ def client(
     port: int,
     congestion: str,
     count: Count = 10_000,
-    clients: Annotated[int, typer.Option(min=1, help="Number of consecutive addresses to connect to.")] = 1,
-    seconds: Annotated[float, typer.Option(help="Time to send.")] = 5.0,
-    bytes_per_s: Annotated[float, typer.Option(help="Total rate of all connections.")] = 100e6,
+    clients: Annotated[
+        int, typer.Option(min=1, help="Number of addresses to connect to, from ADDRESS on.")
+    ] = 1,
+    seconds: Annotated[float, typer.Option(help="How long to send, in seconds.")] = 5.0,
+    bytes_per_s: Annotated[float, typer.Option(help="Total rate of all connections, in bytes/s.")] = 100e6,
 ) -> None:
     """Open the connections, send after each line on stdin, and close them when stdin ends."""
     allow_files(count)
@@ -135,7 +137,7 @@ def client(
 
 
 def _progress(connections: Sequence[socket.socket]) -> dict[str, int]:
-    """Return how much all connections together sent, retransmitted and had acknowledged [bytes]."""
+    """Return the totals of all connections: sent, retransmitted and acknowledged [bytes]."""
     sent_bytes = retrans_bytes = acked_bytes = 0
     for connection in connections:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
@@ -147,7 +149,7 @@ def _progress(connections: Sequence[socket.socket]) -> dict[str, int]:
 
 
 def _send(connections: list[socket.socket], seconds: float, bytes_per_s: float) -> None:
-    """Write chunks in turn at a total rate."""
+    """Write chunks on the connections in turn, at a total rate."""
     start_s = now_s = time.monotonic()
     sent_bytes = turn = 0
     while now_s - start_s < seconds:
@@ -158,7 +160,7 @@ def _send(connections: list[socket.socket], seconds: float, bytes_per_s: float) 
             try:
                 sent_bytes += connections[turn % len(connections)].send(CHUNK)
             except BlockingIOError:
-                time.sleep(len(CHUNK) / bytes_per_s)
+                time.sleep(len(CHUNK) / bytes_per_s)  # its next turn comes
             turn += 1
         now_s = time.monotonic()
 

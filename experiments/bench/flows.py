@@ -1,11 +1,11 @@
-"""`ccp bench flows`: very many concurrent flows.
+"""`ccp bench flows`: thousands of concurrent flows.
 
-As many connections as asked for, from one host to another over a bare veth pair, all with something to send
-again and again; in turn with kernel CUBIC and with ccplane's, the same bytes at the same rate. CPU is all of
-the machine's busy time while they send, without processes of others; load generator and agent are in it.
+Connections from one host to another over a bare veth pair send in turn, the same bytes at the same rate with
+kernel CUBIC and with ccplane's. CPU time is the machine's busy time while they send, including load generator
+and agent, minus other processes.
 
-Memory of the datapath is what the kernel charges for its maps, by flow that they have room for; memory of the
-agent is by how much its own (anonymous) memory grew, by flow that it has.
+Memory of the datapath is what the kernel charges for its maps, per flow of their capacity; memory of the
+agent is the growth of its anonymous memory, per flow.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ SECONDS: Final = 5.0
 RATE_BYTES_PER_S: Final = 100e6
 LOAD: Final = "experiments.bench.flow_load"
 STEP_TIMEOUT_S: Final = 60.0
-"""How long opening or sending may take [s]; then the run is given up."""
+"""Maximum time for opening or sending before the run is aborted [s]."""
 
 _PACKAGES: Final = str(FilePath(__file__).parents[2])
-"""Where this package was imported from: the load generator is to come from there, too."""
+"""Folder of this package, from which the load generator is also imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What ccplane did with the flows of a load.
+    """ccplane's figures of a load.
 
     Attributes:
-        flows: Flows that ran the algorithm when all had sent.
-        reports_per_s: Reports while they sent, by second.
-        bytes_per_flow: By how much the agent's memory grew, by flow [bytes].
-        map_bytes_per_flow: Kernel memory of the maps, by flow that they have room for [bytes].
+        flows: Flows that ran the algorithm after all had sent.
+        reports_per_s: Reports per second while they sent.
+        bytes_per_flow: Growth of the agent's memory per flow [bytes].
+        map_bytes_per_flow: Kernel memory of the maps per flow of their capacity [bytes].
     """
 
     flows: int
@@ -66,8 +66,8 @@ class Sample:
     """One load.
 
     Attributes:
-        cpu_s_per_gb: Busy CPU time of the machine, without processes of others, per 1e9 bytes sent [s].
-        agent: What ccplane did; None with the kernel's.
+        cpu_s_per_gb: Busy CPU time of the machine, minus other processes, per 1e9 bytes sent [s].
+        agent: ccplane's figures; None with kernel CUBIC.
     """
 
     cpu_s_per_gb: float
@@ -77,10 +77,6 @@ class Sample:
 def run(plan: Plan, count: int) -> BenchResult:
     """Measure.
 
-    Args:
-        plan: How long.
-        count: Concurrent flows.
-
     Returns:
         `memory_per_flow_bytes`, `agent_memory_per_flow_bytes`, `cpu_ratio`, `flows_with_agent`,
         `reports_per_s`, and the CPU time behind the ratio.
@@ -88,7 +84,7 @@ def run(plan: Plan, count: int) -> BenchResult:
     Raises:
         BenchError: As `measure_rounds`.
         LoadError: If the datapath does not load.
-        LabError: If the load cannot be made.
+        LabError: If the load generator fails.
     """
     result = BenchResult("flows", plan, {"count": count})
     with two_hosts() as path:
@@ -142,7 +138,7 @@ def _with_agent(path: Path, count: int) -> Sample:
 
 
 def _cpu_s_per_gb(send: Callable[[], dict[str, float]]) -> tuple[float, float]:
-    """Return the machine's busy time per 1e9 bytes [s], and how long sending took [s]."""
+    """Return the machine's busy time per 1e9 bytes [s], and the time of sending [s]."""
     with Watch() as watch:
         sent_bytes = send()["sent_bytes"]
     return watch.seen.own_busy_s / (sent_bytes / 1e9), watch.seen.elapsed_s
@@ -152,22 +148,8 @@ def _cpu_s_per_gb(send: Callable[[], dict[str, float]]) -> tuple[float, float]:
 def open_flows(
     path: Path, congestion: str, count: int, *options: str, address: str | None = None
 ) -> Iterator[Callable[[], dict[str, float]]]:
-    """Keep connections open for the length of a block, that send at a fixed rate.
-
-    Args:
-        path: From whom to whom.
-        congestion: Their congestion control at the sender.
-        count: How many.
-        *options: As for `open_load`.
-        address: Likewise.
-
-    Yields:
-        As `open_load`; they send in turn.
-
-    Raises:
-        LabError: As `open_load`.
-    """
-    seconds = max(SECONDS, 2 * count * len(CHUNK) / RATE_BYTES_PER_S)  # each has two turns at least
+    """Keep connections open that send in turn at a fixed rate; else as `open_load`."""
+    seconds = max(SECONDS, 2 * count * len(CHUNK) / RATE_BYTES_PER_S)  # at least two turns each
     pace = ["--seconds", str(seconds), "--bytes-per-s", str(RATE_BYTES_PER_S)]
     with open_load(path, congestion, count, *pace, *options, address=address) as send:
         yield send
@@ -180,18 +162,18 @@ def open_load(
     """Keep connections open for the length of a block.
 
     Args:
-        path: From whom to whom.
-        congestion: Their congestion control at the sender.
-        count: How many.
-        *options: Of the load generator's client: what they send.
-        address: To which to connect, if not to the receiver's; the receiver must take it for its own.
+        path: Path of the connections.
+        congestion: Congestion control of the sender.
+        count: Number of connections.
+        *options: Options of the load generator's client.
+        address: Address to connect to, which the receiver must have; default: the receiver's.
 
     Yields:
-        A function that sends, and returns for all connections together `sent_bytes`, `retrans_bytes` (of
-        these), `acked_bytes`, and how many `seconds` it took.
+        A function that sends, and returns totals: `sent_bytes`, `retrans_bytes` of these, `acked_bytes`, and
+        `seconds`.
 
     Raises:
-        LabError: `lab.command_failed`, if sender or receiver gives up or takes too long.
+        LabError: `lab.command_failed`, if sender or receiver exits or takes too long.
     """
     port = str(path.receiver.new_port())
     load = [sys.executable, "-P", "-m", LOAD]
@@ -224,11 +206,11 @@ def open_load(
 
         yield send
     finally:
-        process.end(list(reversed(running)))  # the sender first: its connections are reset, none is left
+        process.end(list(reversed(running)))  # the sender first: it resets its connections
 
 
 def load_environment() -> dict[str, str]:
-    """Return the environment of a load generator, in which it comes from where this module does."""
+    """Return an environment in which the load generator is imported from this module's folder."""
     paths = [_PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
@@ -237,7 +219,7 @@ def hear(speaker: process.Process, where: str) -> Any:
     """Return the next line of JSON that a load generator prints.
 
     Raises:
-        LabError: `lab.command_failed`, if it ends or takes too long.
+        LabError: `lab.command_failed`, if it exits or takes too long.
     """
     assert speaker.stdout is not None
     assert speaker.stderr is not None
@@ -252,7 +234,7 @@ def hear(speaker: process.Process, where: str) -> Any:
         why = speaker.stderr.read().strip()[-process.TAIL_CHARACTERS :]
         raise LabError(
             "lab.command_failed",
-            "the load generator ended or took too long",
+            "the load generator exited or took too long",
             where,
             why or f"it was killed after {STEP_TIMEOUT_S:.0f} s",
             "try fewer flows with --count; each needs two sockets and their memory",
@@ -261,9 +243,9 @@ def hear(speaker: process.Process, where: str) -> Any:
 
 
 def _own_memory(agent: AgentProcess) -> int:
-    """Return an agent's anonymous memory [bytes]: the datapath's maps, which it maps, are not in it."""
+    """Return an agent's anonymous memory, without mapped BPF maps [bytes]."""
     status = FilePath(f"/proc/{agent.pid}/status")
     found = re.search(r"^RssAnon:\s+(\d+) kB", status.read_text() if status.exists() else "", re.MULTILINE)
     if found is None:
-        raise Unfit(f"the agent (pid {agent.pid}) is gone")
+        raise Unfit(f"the agent (pid {agent.pid}) exited")
     return int(found[1]) * 1024

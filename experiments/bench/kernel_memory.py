@@ -1,4 +1,4 @@
-"""Kernel memory that a process has allocated: a control group with nothing else in it accounts it."""
+"""Kernel memory that a process has allocated, accounted by its own control group."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from experiments.netlab import LabError
 _ROOT: Final = Path("/sys/fs/cgroup")
 _NAME: Final = "ccplane-bench"
 _GONE_S: Final = 5.0
-"""How long processes that were ended may take to be gone."""
+"""Maximum time for ended processes to disappear [s]."""
 
 
 class KernelMemory:
     """A control group that accounts kernel memory.
 
-    BPF maps count for the group of the process that made them, whoever fills them.
+    BPF maps count for the group of the process that created them.
     """
 
     def __init__(self, group: Path) -> None:
-        """Describe a group that exists."""
+        """Use an existing group."""
         self._group = group
 
     def take(self, pid: int) -> None:
@@ -35,17 +35,17 @@ class KernelMemory:
 
     @property
     def used_bytes(self) -> int:
-        """What is allocated now; processors keep some 100 KB each that they have not counted yet."""
+        """Allocated memory [bytes]; each processor has up to about 100 KB that are not counted yet."""
         if (older := self._group / "memory.kmem.usage_in_bytes").exists():
             return int(older.read_text())
         found = re.search(r"^kernel (\d+)$", (self._group / "memory.stat").read_text(), re.MULTILINE)
-        assert found is not None, "Linux 5.18 and newer say so"
+        assert found is not None, "memory.stat has `kernel` since Linux 5.18"
         return int(found[1])
 
 
 @contextlib.contextmanager
 def kernel_memory() -> Iterator[KernelMemory]:
-    """Make a control group, for the length of a block; processes that it took have to end in it.
+    """Create a control group for a block; processes in it have to end before the block does.
 
     Raises:
         LabError: `lab.kernel_refused`, if there is no control group that accounts memory.
@@ -56,14 +56,14 @@ def kernel_memory() -> Iterator[KernelMemory]:
         group.mkdir()
         if root == _ROOT and "memory" not in (group / "cgroup.controllers").read_text().split():
             group.rmdir()
-            raise FileNotFoundError(errno.ENOENT, "the controller `memory` is not there for groups")
+            raise FileNotFoundError(errno.ENOENT, "the controller `memory` is not available")
     except OSError as error:
         raise LabError(
             "lab.kernel_refused",
-            "cannot make a control group that accounts memory",
+            "cannot create a control group that accounts memory",
             str(group),
             error.strerror or str(error),
-            "run as root, outside of a container that has none of its own",
+            "run as root, and not in a container without its own control groups",
         ) from error
     try:
         yield KernelMemory(group)

@@ -1,13 +1,12 @@
 """`ccp bench latency`: time from the ACK that makes a report until its update is in force in the kernel.
 
-Two spans, both from the ACK. `written`: until the update lies where the kernel side reads it, which is what
-ccplane takes; its parts are told, too (`experiments.bench.spans`). Without that word: until it is in force,
-at the next ACK, as the fold program itself sees it; the path's ACK clock comes on top. The path is a bare
-link, where ACKs come all the time (`1gbit`: behind 1 Gbit/s, where segmentation offload makes one ACK of 64
-KB every 0.5 ms). Idle: this flow alone. Load: besides it, bulk flows of kernel CUBIC over another link keep
-every core busy.
+Two spans begin at the ACK. `written_*` ends when the kernel side can read the update, which is ccplane's own
+time; `experiments.bench.spans` has its parts. The figures without that prefix end when the next ACK applies
+the update, and so include the path's ACK clock. The path is a bare link with continuous ACKs; `1gbit` is a
+link of 1 Gbit/s, where segmentation offload makes one ACK per 64 KB, every 0.5 ms. `idle` is this flow alone;
+with `load`, bulk flows of kernel CUBIC over another link keep every core busy.
 
-`floor` is what waking any thread takes here (`experiments.bench.floor`): no agent is faster than that.
+`floor` is the time to wake any thread (`experiments.bench.floor`), the lower bound for any agent.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ FLOORS: Final = ("floor.other_processor", "floor.same_processor")
 
 
 class State(enum.StrEnum):
-    """Where the flow is."""
+    """State of the machine and path."""
 
     idle = "idle"
     load = "load"
@@ -56,7 +55,7 @@ Times = Mapping[str, NDArray[np.float64]]
 
 @contextlib.contextmanager
 def paths() -> Iterator[Mapping[str, tuple[Path, Path | None]]]:
-    """Build, for each state, the path of the flow and that of the load."""
+    """Build the paths of flow and load for each state."""
     with two_hosts() as wire, bottleneck(RATE_BYTES_PER_S, BUFFER_BYTES) as slow, two_hosts() as other:
         yield {State.idle: (wire, None), State.load: (wire, other), State.one_gbit: (slow, None)}
 
@@ -92,12 +91,9 @@ def _floor(state: str) -> Times:
 def run(plan: Plan) -> BenchResult:
     """Measure.
 
-    Args:
-        plan: How long.
-
     Returns:
-        `p50_us.idle`, `p99_us.idle`, `p50_us.load`, `p99_us.load`; the same `written_`, and of its parts; all
-        of them behind 1 Gbit/s, as `*.1gbit`; and `p50_us.floor.*`. Each is of the updates of a round.
+        `p50_us.STATE` and `p99_us.STATE`, likewise with the prefix `written_` and with those of its parts;
+        and `p50_us.floor.*`, `p99_us.floor.*`. Each is of the updates of a round.
 
     Raises:
         BenchError: As `measure_rounds`.

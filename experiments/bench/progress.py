@@ -1,4 +1,4 @@
-"""One look for the progress of all benchmarks; on stderr, so that `--json` stays clean."""
+"""Progress bar of all benchmarks, on stderr."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 
 class RoundsProgress:
-    """Shows how many rounds are done, how many were disturbed, and what time is left at most.
-
-    It vanishes when the block is done.
-    """
+    """Shows finished and disturbed rounds and the maximum time left, for the length of a block."""
 
     def __init__(self, title: str, max_rounds: int) -> None:
-        """Describe it; it is shown in a block."""
+        """Create it; `with` shows it."""
         self._max_rounds = max_rounds
         self._display = Progress(
             TextColumn("{task.description}"),
@@ -39,8 +36,7 @@ class RoundsProgress:
         self._display.stop()
 
     def show(self, counted: int, disturbed: int) -> None:
-        """Show that so many rounds count, and so many do not."""
-        # Rounds to come are disturbed as often as those before.
+        """Show the numbers of rounds that count and of disturbed rounds."""
         each_s = (time.monotonic() - self._begin_s) / max(counted, 1)
         minutes, seconds = divmod(round(each_s * (self._max_rounds - counted)), 60)
         self._display.update(

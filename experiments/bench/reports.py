@@ -1,8 +1,7 @@
-"""`ccp bench reports`: how many reports a second one Python process takes.
+"""`ccp bench reports`: reports per second that one Python process handles.
 
-The reports are real: flows whose fold program reports every ACK fill a large ring while nobody reads. Then
-the flows have ended, and what is timed is the agent alone: reader, dispatch, the algorithm's `on_report`, its
-answer.
+Flows whose fold program reports every ACK fill a large ring while the agent does not read. After the flows
+have ended, only the agent is timed: reader, dispatch, `on_report`, and its update.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ RING_BYTES = 64 << 20
 FILL_S = 5
 FLOWS = 8
 LEAST_REPORTS = 10_000
-"""In the ring, for its time to be worth a figure."""
+"""Minimum reports in the ring for a figure."""
 PER_FLOW_GOAL = ">= 200000"
 VECTORISED_GOAL = ">= 2000000"
 PROGRAM = """
@@ -40,11 +39,11 @@ PROGRAM = """
     (:= Cwnd 65536)
     (report))
 """
-"""A small window on a short path: many ACKs."""
+"""A small window on a short path makes many ACKs."""
 
 
 class PerFlow(Algorithm):
-    """Reads four fields of every report and writes a window when something was lost."""
+    """Reads four fields of every report, and sets a window after losses."""
 
     name = "bench_per_flow"
     program = PROGRAM
@@ -52,7 +51,7 @@ class PerFlow(Algorithm):
     rtt_us = 0
 
     def on_report(self, report: Any) -> None:
-        """Do what a small algorithm does."""
+        """Do the work of a small algorithm."""
         self.acked_bytes += report.acked
         self.rtt_us = report.rtt_us
         if report.lost and report.in_flight:
@@ -60,14 +59,14 @@ class PerFlow(Algorithm):
 
 
 class Vectorised(VectorAlgorithm):
-    """The same over arrays; answers with a window for every flow of the batch."""
+    """As `PerFlow`, over arrays."""
 
     name = "bench_vectorised"
     program = PROGRAM
     acked_bytes = 0
 
     def on_reports(self, reports: Any, program: str) -> Updates | None:
-        """Do what a small algorithm does."""
+        """Do the work of a small algorithm."""
         self.acked_bytes += int(reports["acked"].sum())
         lossy = reports[reports["lost"] > 0]
         if not len(lossy):
@@ -80,11 +79,11 @@ class Vectorised(VectorAlgorithm):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What an agent took from a full ring.
+    """Reports that an agent handled from a full ring.
 
     Attributes:
-        reports_per_s: How fast.
-        reports: How many.
+        reports_per_s: Reports per second.
+        reports: Number of reports.
     """
 
     reports_per_s: float
@@ -121,15 +120,12 @@ def _turn_until(plane: Plane, done: Callable[[], bool], timeout_s: float = 10.0)
     end_s = time.monotonic() + timeout_s
     while not done():
         if time.monotonic() > end_s:
-            raise Unfit(f"no report came in {timeout_s:g} s")
+            raise Unfit(f"no report arrived within {timeout_s:g} s")
         plane.turn(20)
 
 
 def run(plan: Plan) -> BenchResult:
     """Measure.
-
-    Args:
-        plan: How long; in each round the ring is filled once for each kind of algorithm.
 
     Returns:
         `per_flow_per_s` and `vectorised_per_s`.

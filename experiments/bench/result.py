@@ -1,4 +1,4 @@
-"""What a benchmark returns: figures with intervals and verdicts, how they are printed and kept."""
+"""Results of benchmarks: figures with intervals and verdicts, printed and kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_GOALS: Final[Mapping[verdicts.Verdict, Verdict]] = {
 }
 
 FORMAT: Final = 1
-"""Of kept results."""
+"""Format of kept results."""
 _COLORS: Final = {"met": "green", "missed": "red", "undecided": "yellow"}
 
 
@@ -41,10 +41,9 @@ class Metric:
     """One measured figure.
 
     Attributes:
-        values: One for each round that counts, in their order.
-        unit: Unit; "ratio" for a quotient of the two sides of a round.
-        goal: What the project wants, with its direction, such as "<= 1.05", or its bounds,
-            "0.95 - 1.05"; None where nothing was promised.
+        values: One for each round that counts, in order.
+        unit: Unit; "ratio" for ratios within a round.
+        goal: Bound such as "<= 1.05", or bounds "0.95 - 1.05"; None without a goal.
     """
 
     values: tuple[float, ...]
@@ -53,7 +52,7 @@ class Metric:
 
     @property
     def estimate(self) -> Estimate:
-        """The median over the rounds, with its 95 % interval, whose ends are NaN with fewer than six."""
+        """Median over the rounds with its 95 % interval, whose ends are NaN with fewer than six rounds."""
         return median_interval(self.values)
 
     @property
@@ -63,23 +62,20 @@ class Metric:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Whether the goal is met; None without a goal, or with too few rounds for an interval.
-
-        Met with the whole interval on its side, missed with the whole interval on the other.
-        """
+        """Whether the whole interval meets or misses the goal; None without a goal or an interval."""
         if self.goal is None or len(self.values) < LEAST_ROUNDS:
             return None
         return _OF_GOALS[verdicts.verdict(self.estimate, *_bounds(self.goal))]
 
     @property
     def rounds_needed(self) -> int | None:
-        """About how many rounds would decide, if the median stays; None if decided, or if none would."""
+        """Estimated rounds to decide, if the median stays; None if decided, or if no number would."""
         if self.verdict != "undecided" or self.goal is None:
             return None
         return verdicts.runs_needed(self.estimate, *_bounds(self.goal))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it for JSON; what is not known is null."""
+        """Return it for JSON; unknown values are null."""
         found = self.estimate
         known = len(self.values) >= LEAST_ROUNDS
         return {
@@ -95,7 +91,7 @@ class Metric:
 
 
 def _bounds(goal: str) -> tuple[float | None, float | None]:
-    """Return the least and the most that a goal allows."""
+    """Return the lower and upper bound of a goal."""
     direction, bound = goal.split(maxsplit=1)
     if direction not in {"<=", ">="}:
         return float(direction), float(bound.removeprefix("- "))
@@ -104,13 +100,13 @@ def _bounds(goal: str) -> tuple[float | None, float | None]:
 
 @dataclass(slots=True)
 class BenchResult:
-    """All figures of one run.
+    """All figures of a run.
 
     Attributes:
         name: Name of the benchmark.
-        plan: How long it was to measure.
-        options: What else it was told, such as how many flows.
-        rounds: What was measured together -> how many rounds there were.
+        plan: Its plan.
+        options: Further options, such as the number of flows.
+        rounds: What was measured together -> numbers of rounds.
         metrics: Figures by their stable names.
         about: Command line, git revision, date and machine.
     """
@@ -123,7 +119,7 @@ class BenchResult:
     about: dict[str, Any] = field(default_factory=lambda: describe_run())
 
     def add(self, metric: str, values: Sequence[float], unit: str, goal: str | None = None) -> None:
-        """Add a figure from its values, one a round.
+        """Add a figure from its values, one per round.
 
         Args:
             metric: Stable name.
@@ -132,7 +128,7 @@ class BenchResult:
             goal: "<= x", ">= x" or "x - y".
 
         Raises:
-            ValueError: If there is no value: a benchmark that measured nothing must not look as if it did.
+            ValueError: If there is no value.
         """
         if not values:
             raise ValueError(f"{self.name}: no value was measured for {metric}")
@@ -140,12 +136,12 @@ class BenchResult:
 
     @property
     def made(self) -> str:
-        """When, at what revision and on what machine it was made, for people."""
+        """Date, revision and machine as text."""
         return told_about(self.about)
 
     @property
     def exit_code(self) -> int:
-        """That of the command which made it."""
+        """Exit code of the command."""
         return 0
 
     def to_json(self) -> str:
@@ -164,14 +160,10 @@ class BenchResult:
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:
-        """Return a run that was kept.
-
-        Args:
-            text: As `to_json` wrote it.
-            where: Its file, for errors.
+        """Return a kept run.
 
         Raises:
-            BenchError: `bench.cannot_read`, if it is none, or of another format.
+            BenchError: `bench.cannot_read`.
         """
         try:
             told = json.loads(text)
@@ -191,17 +183,17 @@ class BenchResult:
         except (ValueError, KeyError, TypeError) as error:
             raise BenchError(
                 "bench.cannot_read",
-                "this is no result of a benchmark",
+                "the file does not contain the result of a benchmark",
                 where,
                 f"{type(error).__name__}: {error}",
-                "make it anew with `ccp bench NAME --keep FOLDER`",
+                "create it again with `ccp bench NAME --keep FOLDER`",
             ) from error
 
     def keep(self, folder: Path) -> Path:
-        """Write the run to NAME.json in a folder, which is made if need be, and return the file.
+        """Write the run to NAME.json in a folder, which is created if it is missing, and return the file.
 
         Raises:
-            BenchError: `bench.cannot_keep`, if it cannot be written.
+            BenchError: `bench.cannot_keep`.
         """
         file = folder / f"{self.name}.json"
         write(self.to_json(), file)
@@ -213,7 +205,7 @@ class BenchResult:
         table = Table(title=f"{self.name}: {host['kernel']}, {host['cores']} cores", box=SIMPLE)
         for column in ("metric", "median", "95 % interval", "unit", "goal", ""):
             justify: Literal["left", "right"] = "right" if column in {"median", "95 % interval"} else "left"
-            # Names give way in a narrow terminal, figures never do.
+            # Only names wrap in a narrow terminal.
             table.add_column(column, justify=justify, no_wrap=column != "metric", overflow="fold")
         for name, metric in self.metrics.items():
             verdict = told_verdict(metric)
@@ -232,7 +224,7 @@ class BenchResult:
 
 
 def write(text: str, file: Path) -> None:
-    """Write a result to a file, whose folder is made if need be.
+    """Write a result to a file, whose folder is created if it is missing.
 
     Raises:
         BenchError: `bench.cannot_keep`.
@@ -246,16 +238,12 @@ def write(text: str, file: Path) -> None:
             "the result cannot be written",
             str(file),
             error.strerror or str(error),
-            "give --keep a folder that you may write to",
+            "give a writable folder to --keep",
         ) from error
 
 
 def told_about(about: Mapping[str, Any]) -> str:
-    """Return date, revision and machine of a result, for people.
-
-    Args:
-        about: As of `describe_run`.
-    """
+    """Return date, revision and machine of a result of `describe_run` as text."""
     git, host = about["git"], about["host"]
     changed = " with changes" if git and git["dirty"] else ""
     revision = f"`{git['commit'][:12]}`{changed}" if git else "unknown revision"
@@ -264,36 +252,36 @@ def told_about(about: Mapping[str, Any]) -> str:
 
 
 def interval(metric: Metric) -> str:
-    """Return the interval of a figure for a table; nothing where there is none."""
+    """Return the interval of a figure for a table; empty without one."""
     found = metric.estimate
     return "" if math.isnan(found.low) else f"{short(found.low)} - {short(found.high)}"
 
 
 def told_verdict(metric: Metric) -> str:
-    """Return the verdict for a table, and what would decide it."""
+    """Return the verdict for a table, with the rounds that would decide it."""
     if metric.verdict == "undecided" and metric.rounds_needed is not None:
         return f"undecided (try {short(metric.rounds_needed)} rounds)"
     return metric.verdict or ""
 
 
 def told_rounds(tally: Tally) -> str:
-    """Return how many rounds there were, for a line under a table."""
+    """Return the numbers of rounds as text."""
     told = f"{tally.counted} rounds"
     if tally.disturbed:
         causes = ", ".join(f"{cause} {count}" for cause, count in tally.causes.items() if count)
-        told += f", {tally.disturbed} more were disturbed ({causes})"
+        told += f", {tally.disturbed} disturbed ({causes})"
     if tally.stopped == "disturbed":
-        told += ", which was too many to go on"
-    return f"{told}; others had at most {tally.taken_ratio:.0%} of the machine"
+        told += ", too many to continue"
+    return f"{told}; other processes used at most {tally.taken_ratio:.0%} of the machine"
 
 
 def short(value: float) -> str:
-    """Return a figure with three digits, or all of those before the point."""
+    """Return a figure with three digits, or as an integer from 1000 on."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def describe_run() -> dict[str, Any]:
-    """Return what of this process and machine bears on a figure."""
+    """Return command, revision, date and machine."""
     return {
         "command": ["ccp", *sys.argv[1:]],
         "git": git_revision(),
@@ -303,7 +291,7 @@ def describe_run() -> dict[str, Any]:
 
 
 def describe_host() -> dict[str, str | int]:
-    """Return what of this machine bears on a figure."""
+    """Return kernel, processors and Python version of this machine."""
     models = [
         line.split(":", 1)[1].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()

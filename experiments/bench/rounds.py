@@ -1,13 +1,12 @@
-"""Paired rounds: what all benchmarks measure in.
+"""Paired rounds, in which all benchmarks measure.
 
-A round measures each way once, in random order, so that a slow hour or a warm cache meets all ways alike. A
-round in which others disturbed one of its measurements (`experiments.disturbance`) is thrown away
-whole, counted, and repeated. Rounds go on until the intervals of the headline figures are as narrow as asked.
+A round measures each way once, in random order, so that slow hours and warm caches affect all ways alike. A
+round with a disturbed measurement (`experiments.disturbance`) is discarded, counted and repeated. Measuring
+continues until the intervals of the headline figures are narrow enough.
 
-Whoever looks at an interval after each round, and stops when he likes it, deceives himself: narrow intervals
-are wrong more often. So it is looked at after the least number of rounds, and then each time that there are
-half as many again, some six times in all; that the median's interval is exact, and wider than one that
-assumes a distribution, makes up for these (`tests/unit/experiments/test_bench_rounds.py` counts it).
+Stopping as soon as an interval is narrow makes narrow intervals wrong more often. So intervals are checked
+only after the minimum number of rounds, and each time that there are half as many more; the exact interval of
+the median is wide enough to make up for these checks (`tests/unit/experiments/test_bench_rounds.py` counts).
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from experiments.statistics import least_runs, median_interval
 T = TypeVar("T")
 
 LEAST_ROUNDS: Final = least_runs()
-"""Below so many there is no interval and no verdict."""
+"""Minimum rounds for an interval and a verdict."""
 UNFIT: Final = "unfit"
-"""The cause where a measurement did not come about."""
+"""Cause for rounds in which a measurement was not possible."""
 MORE: Final = 1.5
-"""So many times the rounds of the last look are measured until the next."""
+"""Factor between the numbers of rounds at two checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +37,10 @@ class Plan:
     """How long to measure.
 
     Attributes:
-        rounds: Rounds that count, at least.
-        max_rounds: Rounds that count, at most; and so many may be thrown away.
-        precision: Half the width of an interval by the median, at which it is narrow enough.
-        seed: Of the order within rounds.
+        rounds: Minimum rounds that count.
+        max_rounds: Maximum rounds that count, and maximum disturbed rounds.
+        precision: Maximum ratio of half an interval's width to the median.
+        seed: Seed of the order within rounds.
     """
 
     rounds: int = LEAST_ROUNDS
@@ -50,21 +49,21 @@ class Plan:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Check.
+        """Check the limits.
 
         Raises:
-            BenchError: `bench.bad_options`, if there are fewer rounds at most than at least.
+            BenchError: `bench.bad_options`.
         """
         if not 1 <= self.rounds <= self.max_rounds:
             raise BenchError(
                 "bench.bad_options",
-                f"{self.rounds} rounds at least, {self.max_rounds} at most",
+                f"the minimum of {self.rounds} rounds exceeds the maximum of {self.max_rounds}",
                 "--rounds, --max-rounds",
-                fix="give --max-rounds at least as much as --rounds",
+                fix="set --max-rounds to at least --rounds",
             )
 
     def looks(self) -> list[int]:
-        """Return after how many rounds the intervals are looked at."""
+        """Return the numbers of rounds after which intervals are checked."""
         looks = [self.rounds]
         while looks[-1] < self.max_rounds:
             looks.append(min(int(looks[-1] * MORE + 0.5), self.max_rounds))
@@ -73,15 +72,14 @@ class Plan:
 
 @dataclass(slots=True)
 class Tally:
-    """How many rounds there were.
+    """Numbers of rounds.
 
     Attributes:
         counted: Rounds that count.
-        disturbed: Rounds that were thrown away.
-        causes: Cause of `disturbance.CAUSES`, or `UNFIT` -> rounds that were thrown away for it, perhaps
-            among others.
-        stopped: Why there are no more: "precise", "max_rounds", or "disturbed" if too many were.
-        taken_ratio: The largest share of the machine that others had in a measurement that counts.
+        disturbed: Discarded rounds.
+        causes: Cause of `disturbance.CAUSES`, or `UNFIT` -> rounds discarded for it.
+        stopped: Why measuring stopped: "precise", "max_rounds", or "disturbed" if too many were.
+        taken_ratio: Maximum share of the machine that other processes used in a measurement that counts.
     """
 
     counted: int = 0
@@ -93,27 +91,27 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Rounds(Generic[T]):
-    """What was measured.
+    """Measurements.
 
     Attributes:
-        samples: Way -> what it came to in each round that counts; of all ways in the same rounds.
-        tally: How many rounds there were.
+        samples: Way -> its measurement in each round that counts; of all ways in the same rounds.
+        tally: Numbers of rounds.
     """
 
     samples: Mapping[str, list[T]]
     tally: Tally
 
 
-class Unfit(Exception):  # noqa: N818 -- it is no error, the round is repeated
-    """A measurement that did not come about, such as of a link that nothing filled; the message says why."""
+class Unfit(Exception):  # noqa: N818 -- not an error: the round is repeated
+    """A measurement was not possible, such as of a link that was not filled; the message says why."""
 
 
 Headlines = Callable[[Mapping[str, list[T]]], Iterable[Sequence[float]]]
-"""Returns the figures, one value a round, whose intervals are to become narrow."""
+"""Returns the figures, one value per round, whose intervals must become narrow."""
 
 
 def precise(values: Sequence[float], precision: float) -> bool:
-    """Return whether half the interval of a median is at most this share of the median."""
+    """Return whether half the width of a median's interval is at most this share of the median."""
     if len(values) < LEAST_ROUNDS:
         return False
     found = median_interval(values)
@@ -129,20 +127,18 @@ def measure_rounds(
     headlines: Headlines[T],
     judge: Callable[[Sequence[Seen]], Sequence[str]] = disturbances,
 ) -> Rounds[T]:
-    """Measure ways in rounds until the headlines are precise, or `plan` says that it is enough.
+    """Measure ways in rounds until the headlines are precise, or `plan` ends it.
 
     Args:
         ways: Names of what is compared, at least one.
-        measure: Measures one way, or raises `Unfit`; the number of the round is a seed for it, and never
-            comes again.
-        plan: How long.
-        title: What the progress says.
-        headlines: Figures that are to become precise; none for as many rounds as possible.
-        judge: Says why a round does not count.
+        measure: Measures one way, or raises `Unfit`; the unique number of the round serves as a seed.
+        plan: How long to measure.
+        title: Title of the progress bar.
+        headlines: Figures that must become precise; none for the maximum number of rounds.
+        judge: Returns why a round does not count.
 
     Raises:
-        BenchError: `bench.disturbed`, if more than `plan.max_rounds` were disturbed before the least number
-            of rounds was there.
+        BenchError: `bench.disturbed`, if too many rounds were disturbed.
     """
     order = random.Random(plan.seed)
     looks, missing = plan.looks(), ""
@@ -196,10 +192,10 @@ def _disturbed(title: str, tally: Tally, plan: Plan, missing: str) -> BenchError
     why = ", ".join(f"{cause} {count}" for cause, count in tally.causes.items() if count)
     return BenchError(
         "bench.disturbed",
-        f"{tally.disturbed} rounds were disturbed, {tally.counted} count, {plan.rounds} are needed",
+        f"{tally.disturbed} rounds were disturbed; {tally.counted} of the {plan.rounds} needed count",
         title,
-        f"by {why}: others took more than {TAKEN_MOST:.0%} of the machine, or {TAKEN_APART:.0%} more from one"
-        " measurement of a round than from another, clocks disagreed, or there was nothing to measure"
-        + (f": {missing}" if missing else ""),
-        "let nothing else run, try at another hour, or give --max-rounds more patience",
+        f"causes: {why}. Other processes used more than {TAKEN_MOST:.0%} of the machine, or"
+        f" {TAKEN_APART:.0%} more in one measurement of a round than another; or clocks disagreed; or there"
+        " was nothing to measure" + (f" ({missing})" if missing else ""),
+        "stop other processes, try again later, or raise --max-rounds",
     )

@@ -1,4 +1,4 @@
-"""Two builds of ccplane in one kernel, each with an agent and a congestion control of its own.
+"""Two builds of ccplane in one kernel, each with its own agent and congestion control.
 
 Every agent registers `ccp`, of which a machine has one. The other name is its own (`ccp run --cc-name`), so
 the first agent's `ccp` is taken back before the second one starts. Measured at the same time, both meet the
@@ -24,11 +24,11 @@ from experiments.netlab import Path, start_iperf3
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A build that runs.
+    """A running build.
 
     Attributes:
-        congestion: What sockets choose.
-        programs: Numbers of its BPF programs.
+        congestion: Its congestion control.
+        programs: IDs of its BPF programs.
     """
 
     congestion: str
@@ -37,14 +37,14 @@ class Side:
 
 @contextlib.contextmanager
 def side_by_side(builds: Mapping[str, Build], algorithm: str) -> Iterator[dict[str, Side]]:
-    """Run an agent of each build for the length of a block, and leave nothing of them in the kernel.
+    """Run an agent of each build for a block, and remove both from the kernel afterwards.
 
     Args:
         builds: By name, which is also that of its congestion control, `ccp.NAME`; started in this order.
-        algorithm: Which of ccplane's.
+        algorithm: Name of a ccplane algorithm.
 
     Raises:
-        BenchError: `bench.cannot_compare`, if this kernel cannot have both.
+        BenchError: `bench.cannot_compare`, if this kernel cannot run both.
         LoadError: If an agent does not start.
     """
     with contextlib.ExitStack() as agents:
@@ -59,7 +59,7 @@ def side_by_side(builds: Mapping[str, Build], algorithm: str) -> Iterator[dict[s
             except OSError as error:
                 raise BenchError(
                     "bench.cannot_compare",
-                    "this kernel cannot have two builds side by side",
+                    "this kernel cannot run two builds side by side",
                     pin_dir,
                     error.strerror or str(error),
                     "use Linux 6.11 or newer",
@@ -68,20 +68,15 @@ def side_by_side(builds: Mapping[str, Build], algorithm: str) -> Iterator[dict[s
 
 
 def ack_ns_together(path: Path, sides: Sequence[Side]) -> tuple[float, ...]:
-    """Return what an ACK costs each side in the middle of transfers that share a path [ns].
+    """Return the price of an ACK on each side, in the middle of transfers that share a path [ns].
 
-    Each of `SPANS` has its own ratio of the first side to the second; taken is the span with the one in the
-    middle.
-
-    Args:
-        path: From whom to whom.
-        sides: Two of `side_by_side`.
+    The prices are of the span with the median ratio of the first side to the second.
 
     Raises:
         BenchError: `bench.no_program_ran`.
         LabError: If a transfer fails.
     """
-    duration_s = round(SETTLE_S + SPANS * SPAN_S) + 2  # they are ended before
+    duration_s = round(SETTLE_S + SPANS * SPAN_S) + 2  # the block ends them earlier
     with counting_runs(), contextlib.ExitStack() as transfers:
         for side in sides:
             sending = start_iperf3(

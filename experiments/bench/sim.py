@@ -1,17 +1,14 @@
-"""`ccp bench sim`: how fast the simulator is, on one core.
+"""`ccp bench sim`: speed of the simulator on one core, in CPU time of this process.
 
-Packet events: a packet comes to a link, leaves its transmitter, or reaches its end; the work of TCP and of
-the application at both ends is in them. One flow over one link; `.dumbbell` is a hundred flows over three
-links each.
+Packet events: a packet reaches a link, leaves its transmitter, or reaches its end, including the work of TCP
+and the application. One flow over one link; `.dumbbell`: a hundred flows over three links each.
 
-Environment steps: an interval of the environment in which policies learn, in 64 worlds at once, with random
-actions and new episodes. The paths are drawn as in training, so a step is up to 200 ms of 192 Mbit/s;
-`.48mbit_10ms` is 10 ms of 48 Mbit/s.
+Environment steps: intervals of the learning environment in 64 simultaneous worlds, with random actions and
+new episodes. Paths are drawn as in training, so a step is up to 200 ms of 192 Mbit/s; `.48mbit_10ms` is 10 ms
+of 48 Mbit/s.
 
-Simulated time by real time is that of a whole run, from the scenario to its tables: `kernel` with the
-simulator's CUBIC, `agent` with ccplane's, of which each report goes through Python.
-
-Times are CPU time of this process, so that a busy machine does not change them; it runs on one core.
+`simulated_ratio` is simulated time per CPU time of a whole run, from the scenario to its tables: `kernel`
+with the simulator's CUBIC, `agent` with ccplane's, whose reports go through Python.
 """
 
 from __future__ import annotations
@@ -44,14 +41,14 @@ STEPS_GOAL: Final = ">= 20000"
 LINK: Final = Direction(12.5e6, delay_us=10_000, buffer=Buffer(bdp=1))
 FLOWS: Final = 100
 EVENTS_S: Final = 20.0
-"""How long flows send, in virtual time [s]."""
+"""How long flows send, in simulated time [s]."""
 
 WORLDS: Final = 64
 STEPS: Final = 200
-"""Of each world and round: about an episode."""
+"""Steps of each world per round: about an episode."""
 
 ACTIONS_STD: Final = 0.2
-"""Of actions: small ones, as of a policy that has learned."""
+"""Standard deviation of actions: small, as of a trained policy."""
 SHORT_STEPS: Final = single_path(rate_bytes_per_s=6e6, rtt_us=30e3, mtp_us=10e3)
 
 RUN_S: Final = 10.0
@@ -60,12 +57,9 @@ RUN_S: Final = 10.0
 def run(plan: Plan) -> BenchResult:
     """Measure.
 
-    Args:
-        plan: How long.
-
     Returns:
         `packet_events_per_s`, and with `.dumbbell`; `env_steps_per_s`, and with `.48mbit_10ms`;
-        `simulated_ratio.kernel` and `simulated_ratio.agent`, simulated time by CPU time of a whole run.
+        `simulated_ratio.kernel` and `simulated_ratio.agent`.
 
     Raises:
         BenchError: As `measure_rounds`.
@@ -108,7 +102,7 @@ def _dumbbell(seed: int) -> Scenario:
 
 
 def _events_per_s(scenario: Scenario) -> float:
-    """Return how many packet events a second of CPU time has, without samples."""
+    """Return packet events per second of CPU time, without samples."""
     spec = emulator_spec(graph_of(scenario.network), scenario.seed)
     spec["sample_interval_us"] = scenario.sample_interval_us
     end_us = sim.START_US + round(scenario.duration_s * 1e6)

@@ -1,4 +1,4 @@
-"""Where the time from an ACK to its update goes: an algorithm that answers at once, and clocks on its way."""
+"""Parts of the time from an ACK to its update, measured with an algorithm that responds immediately."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from experiments.agent_process import agent_here
 from experiments.bench.rounds import Unfit
 
 PARTS: Final = ("fold", "wake", "take", "python", "letter", "next_ack")
-"""The way in parts: from the ACK until the report is in the ring, until the agent's thread runs, until it has
-the records, until `on_report` is called, until the letter lies in the mailbox, until an ACK applies it."""
+"""Parts, from the ACK until the report is in the ring, the agent's thread runs, it has the records,
+`on_report` is called, the update is in the mailbox, and an ACK applies it."""
 SPANS: Final = (*PARTS, "written", "applied")
-"""And both ends, from the ACK: the letter lies in the mailbox, and an ACK has applied it."""
+"""Also the sums from the ACK until the update is in the mailbox, and until an ACK has applied it."""
 LEAST_UPDATES: Final = 100
-"""Of a round, below which it has no percentiles."""
+"""Minimum updates of a round for percentiles."""
 
 Spans = Mapping[str, NDArray[np.float64]]
-"""One of `SPANS` -> times of the updates of a round [us]."""
+"""Span -> times of the updates of a round [us]."""
 
 
 class Stamp(Algorithm):
-    """Answers every report at once; the program says when it saw the answer to the one before."""
+    """Responds to every report immediately; the next report says when the update was applied."""
 
     name = "bench_latency"
     program = """
@@ -47,13 +47,14 @@ class Stamp(Algorithm):
         (:= Micros 0))
     """
     batches: ClassVar[list[Any]] = []
-    """Those that came, the last one for which `on_report` is called."""
+    """Received batches; `on_report` is called for the last one."""
     answered: ClassVar[list[tuple[Any, int, int, int, int]]] = []
-    """Of each report: its batch, its ACK [us], `on_report` and its end [ns], and when the letter before was
-    applied, after its ACK [us]. All else is looked up after the round: noting it would take time."""
+    """Per report: batch, time of the ACK [us], begin and end of `on_report` [ns], and when the previous
+    update was applied, after its ACK [us]. Everything else is looked up after the round, to save time
+    here."""
 
     def on_report(self, report: Any) -> None:
-        """Answer, and note how long it took and how long the last answer was on its way."""
+        """Respond, and record times."""
         called_ns = time.monotonic_ns()
         self.flow.set(stamp=report.now_us)
         written_ns = time.monotonic_ns()
@@ -62,7 +63,7 @@ class Stamp(Algorithm):
 
 
 def _times() -> Iterator[tuple[float, ...]]:
-    """Yield the times of each report [us], as `split` takes them."""
+    """Yield the times of each report [us], for `split`."""
     made_us = {ack_us: made for batch in Stamp.batches for ack_us, made in batch.made_us().items()}
     written_before_us = np.nan
     for batch, ack_us, called_ns, written_ns, applied_us in Stamp.answered:
@@ -74,7 +75,7 @@ def _times() -> Iterator[tuple[float, ...]]:
 
 @contextmanager
 def stamping() -> Iterator[Plane]:
-    """Load the datapath, with an agent in this process that answers at once, as `ccp run` would."""
+    """Load the datapath with an agent in this process that responds immediately."""
     with agent_here(Description([Stamp]), max_flows=256) as plane:
         plane.on_batch = Stamp.batches.append
         raise_priority()
@@ -82,7 +83,7 @@ def stamping() -> Iterator[Plane]:
 
 
 def start() -> None:
-    """Forget what was noted: a round begins."""
+    """Begin a round."""
     Stamp.answered.clear()
     Stamp.batches.clear()
 
@@ -91,7 +92,7 @@ def spans() -> Spans:
     """Return the spans of all updates since `start`.
 
     Raises:
-        Unfit: If there were hardly any.
+        Unfit: If there are fewer than `LEAST_UPDATES`.
     """
     if len(Stamp.answered) < LEAST_UPDATES:
         raise Unfit(f"only {len(Stamp.answered)} updates were measured")
@@ -102,11 +103,11 @@ def split(answered: Sequence[Sequence[float]]) -> Spans:
     """Return the spans between times.
 
     Args:
-        answered: Of each report [us]: its ACK, in the ring, awake, taken, `on_report`, written; and when the
-            letter before was applied, and written, after its ACK.
+        answered: Per report [us]: ACK, in the ring, awake, taken, `on_report`, written; and when the previous
+            update was applied, and written, after its ACK.
     """
     ack_us, made_us, woken_us, taken_us, called_us, written_us, applied, written = np.array(answered).T
-    # What was made while the agent was awake already waited for nobody to wake up.
+    # Reports made while the agent was awake did not wait for a wake-up.
     awake_us = np.clip(woken_us, made_us, None)
     next_ack = applied - written
     found = {
@@ -115,7 +116,7 @@ def split(answered: Sequence[Sequence[float]]) -> Spans:
         "take": np.clip(taken_us - awake_us, 0, None),
         "python": called_us - taken_us,
         "letter": written_us - called_us,
-        "next_ack": next_ack[next_ack >= 0],  # else another letter had come in between
+        "next_ack": next_ack[next_ack >= 0],  # else another update came in between
         "written": written_us - ack_us,
         "applied": applied[~np.isnan(applied)],
     }

@@ -15,9 +15,9 @@ class Sample:
     """One transfer.
 
     Attributes:
-        cpu_s_per_gb: Busy CPU time of the machine, without processes of others, per 1e9 bytes received [s].
-        goodput_bytes_per_s: What arrived [bytes/s].
-        retransmits_pkts: Segments sent again.
+        cpu_s_per_gb: Busy CPU time of the machine, minus other processes, per 1e9 bytes received [s].
+        goodput_bytes_per_s: Bytes received per second [bytes/s].
+        retransmits_pkts: Retransmitted segments.
     """
 
     cpu_s_per_gb: float
@@ -26,18 +26,13 @@ class Sample:
 
 
 def transfer(path: Path, congestion: str, seconds: float) -> Sample:
-    """Send for so long with a congestion control, and measure.
+    """Send for `seconds` with a congestion control, and measure.
 
     Raises:
         LabError: As `iperf3`.
     """
     with Watch() as watch:
-        result = iperf3(
-            path.sender,
-            path.receiver,
-            congestion=congestion,
-            duration_s=max(1, round(seconds)),
-        )
+        result = iperf3(path.sender, path.receiver, congestion=congestion, duration_s=max(1, round(seconds)))
     return Sample(
         watch.seen.own_busy_s / (result.received_bytes / 1e9),
         result.goodput_bytes_per_s,
@@ -46,17 +41,17 @@ def transfer(path: Path, congestion: str, seconds: float) -> Sample:
 
 
 def cpu_ratios(ours: Sequence[Sample], base: Sequence[Sample]) -> list[float]:
-    """Return CPU time for the same bytes, by that of the transfer of the same round."""
+    """Return ratios of CPU time per byte to that of the same round's base."""
     return [a.cpu_s_per_gb / b.cpu_s_per_gb for a, b in zip(ours, base, strict=True)]
 
 
 def throughput_ratios(ours: Sequence[Sample], base: Sequence[Sample]) -> list[float]:
-    """Return goodput by that of the transfer of the same round."""
+    """Return ratios of goodput to that of the same round's base."""
     return [a.goodput_bytes_per_s / b.goodput_bytes_per_s for a, b in zip(ours, base, strict=True)]
 
 
 def add_figures(result: BenchResult, label: str, samples: Sequence[Sample]) -> None:
-    """Add the figures behind ratios."""
+    """Add the figures from which ratios are computed."""
     goodput = [one.goodput_bytes_per_s / 125e3 for one in samples]
     result.add(f"goodput_mbit_per_s.{label}", goodput, "Mbit/s")
     result.add(f"cpu_s_per_gb.{label}", [one.cpu_s_per_gb for one in samples], "s/GB")

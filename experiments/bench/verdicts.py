@@ -1,20 +1,18 @@
-"""Better, worse, the same or undecided: what pairs of measurements of two builds say.
+"""Verdict of pairs of measurements of two builds: better, worse, same or undecided.
 
-Each pair gives a ratio, this build by the other. The verdict goes by a 99 % interval of the true ratio, and
-by a margin that says how much matters:
+Each pair gives a ratio of this build to the other. The verdict compares a 99 % interval of the true ratio
+with a margin:
 
     worse      the whole interval is more than the margin on the bad side
     better     the whole interval is more than the margin on the good side
     same       the whole interval is within the margin on either side
     undecided  anything else
 
-The interval is that of the signed-rank test. It assumes that logarithms of ratios lie alike on both sides of
-the true one, and nothing else about them: where noise is the same for both builds, which random order in each
-pair sees to, the difference of two noises is symmetric, however they are distributed.
+The interval is that of the signed-rank test. It only assumes that logarithms of ratios are distributed
+symmetrically around the true one, which holds if noise is the same for both builds; random order in each pair
+ensures that.
 
-Error rate: where the true ratio is within the margin, "worse" comes in at most 0.5 % of comparisons. Of
-five figures one is worse by mistake in at most 2.5 %, and that only where the truth is at the margins: with a
-build against itself it is far rarer.
+Error rate: if the true ratio is within the margin, the verdict is "worse" in at most 0.5 % of comparisons.
 
 Source: Hollander and Wolfe, Nonparametric Statistical Methods, section 3.3 (Tukey's interval).
 """
@@ -32,13 +30,13 @@ from experiments.statistics import least_runs
 
 LEVEL: Final = 0.99
 PAIRS: Final = 10
-"""Enough that one pair that is far off does not decide."""
+"""Enough that a single outlier does not decide."""
 FEWEST_PAIRS: Final = least_runs(LEVEL)
-"""With fewer the interval cannot have the level."""
+"""Minimum number of pairs for an interval of this level."""
 
 
 class Verdict(enum.StrEnum):
-    """What a comparison says of this build."""
+    """Verdict on this build."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -51,8 +49,8 @@ class Rule:
     """How a figure is judged.
 
     Attributes:
-        margin_ratio: By how much a ratio may differ from 1 without mattering.
-        more_is_better: Whether a larger figure is the better one.
+        margin_ratio: Maximum irrelevant difference of a ratio from 1.
+        more_is_better: Whether larger figures are better.
     """
 
     margin_ratio: float
@@ -61,14 +59,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is said of a figure.
+    """Estimate and verdict of a figure.
 
     Attributes:
-        value: Ratio of this build to the other, as estimated.
+        value: Estimated ratio of this build to the other.
         low: Lower end of the 99 % interval.
         high: Upper end.
-        margin_ratio: Of the rule.
-        verdict: What follows.
+        margin_ratio: Margin of the rule.
+        verdict: The verdict.
     """
 
     value: float
@@ -79,17 +77,15 @@ class Judgement:
 
 
 def judge_pairs(ratios: Sequence[float], rule: Rule) -> Judgement:
-    """Judge a figure by its ratios, one a pair.
-
-    Args:
-        ratios: This build by the other, `FEWEST_PAIRS` at least.
-        rule: How it is judged.
+    """Judge a measurement by its ratios, one for each pair of runs.
 
     Raises:
         ValueError: If there are too few pairs.
     """
     if len(ratios) < FEWEST_PAIRS:
-        raise ValueError(f"{len(ratios)} pairs have no interval of {LEVEL:.0%}: {FEWEST_PAIRS} have")
+        raise ValueError(
+            f"{len(ratios)} pairs are too few for an interval of {LEVEL:.0%}: it needs {FEWEST_PAIRS}"
+        )
     logs = np.log(ratios)
     first, second = np.triu_indices(len(logs))
     averages = np.sort((logs[first] + logs[second]) / 2)
@@ -101,7 +97,7 @@ def judge_pairs(ratios: Sequence[float], rule: Rule) -> Judgement:
 def _signed_rank_cut(pairs: int) -> int:
     """Return how many averages of two values the interval leaves out at either end.
 
-    Of all 2^n ways to choose from the ranks 1 to n, so many have a sum that small.
+    `ways` counts the subsets of the ranks 1 to n by their sum.
     """
     ways = [1] + [0] * (pairs * (pairs + 1) // 2)
     for rank in range(1, pairs + 1):
@@ -118,7 +114,7 @@ def _judged(value: float, low: float, high: float, rule: Rule) -> Judgement:
 
 
 def judge(low: float, high: float, rule: Rule) -> Verdict:
-    """Return what an interval of a ratio says."""
+    """Return the verdict for an interval of a ratio."""
     least, most = 1 / (1 + rule.margin_ratio), 1 + rule.margin_ratio
     if least <= low and high <= most:
         return Verdict.SAME

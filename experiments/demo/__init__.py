@@ -1,5 +1,6 @@
-"""`ccp demo`: ccplane in a minute and one picture.
+"""`ccp demo`: ccplane in one minute and one picture.
 
-`command` has the command, with `ccp demo wifi` below it. `runs` runs the flows, `where` chooses the datapath,
-`picture` draws. `wifi` and `wifi_picture` use `experiments.mininet_wifi`; the wheel lacks them.
+Entry point: `app`, the command, with its subcommand `ccp demo wifi`. `runs` does the measurements, `where`
+chooses the datapath, `picture` draws. `wifi` and `wifi_picture` use `experiments.mininet_wifi`; the wheel
+omits them.
 """

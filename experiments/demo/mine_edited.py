@@ -1,4 +1,4 @@
-"""`mine.py` after an edit of one line: a queue is congestion, a loss is not."""
+"""`mine.py` with one line changed: a queue is congestion, a loss is not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ccplane.fold import Ack, Flow, FoldProgram, every, latest, total
 
 
 class Fold(FoldProgram):
-    """What the kernel sums up between reports."""
+    """What the kernel accumulates between reports."""
 
     lost = total(Ack.lost_pkts_sample)
     srtt_us = latest(Flow.srtt_us)
@@ -17,12 +17,12 @@ class Fold(FoldProgram):
 
 @register("mine")
 class Mine(Algorithm):
-    """A tenth more each round trip, three tenths less when the path is congested."""
+    """Add 10 % to the window each round trip; cut it by 30 % when the path is congested."""
 
     program = Fold
 
     def on_report(self, report: Fold) -> None:
-        """Decide the window for the next round trip."""
+        """Set the window for the next round trip."""
         congested = report.srtt_us > 1.25 * report.min_rtt_us
         factor = 0.7 if congested else 1.1
         self.flow.set(cwnd_bytes=max(factor * report.cwnd_bytes, 2 * self.flow.info.mss_bytes))

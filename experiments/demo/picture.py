@@ -14,12 +14,7 @@ from experiments.demo.where import Where
 
 
 def draw(transfers: Sequence[Transfer], output: Path, where: Where) -> None:
-    """Write the plot.
-
-    Args:
-        transfers: What to draw.
-        output: The file.
-        where: Where they ran.
+    """Write the plot of the demo's transfers.
 
     Raises:
         CcpError: `demo.cannot_write`.
@@ -39,13 +34,13 @@ def draw(transfers: Sequence[Transfer], output: Path, where: Where) -> None:
             one.run.act: (one.saved_s, "mine.py is saved") for one in transfers if one.saved_s is not None
         },
         title="One flow over 100 Mbit/s and 50 ms",
-        note=f"drop-tail buffer of 1 BDP; one run each, in turn, seed 1; {where.name}",
+        note=f"drop-tail buffer of 1 BDP; one run each, in sequence, seed 1; {where.name}",
     )
     save(figure, output)
 
 
 def save(figure: plots.Plot, output: Path) -> None:
-    """Write the plot of a demonstration.
+    """Write a demo's plot.
 
     Raises:
         CcpError: `demo.cannot_write`.
@@ -56,7 +51,7 @@ def save(figure: plots.Plot, output: Path) -> None:
     except OSError as error:
         raise CcpError(
             "demo.cannot_write",
-            f"the plot cannot be written to {output}",
+            f"cannot write the plot to {output}",
             why=error.strerror or str(error),
             fix="choose another file with --out",
         ) from error

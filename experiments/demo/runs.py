@@ -1,4 +1,4 @@
-"""The five runs of the demonstration, one flow each, and what is measured of them."""
+"""The five runs of the demo, one flow each, and their measurement."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 RATE_BYTES_PER_S: Final = 12.5e6
 RTT_US: Final = 50_000
 PAYLOAD_SHARE: Final = 1448 / 1500
-"""What of the rate is TCP payload: an IP packet of 1500 bytes carries 1448, with TCP timestamps."""
+"""Share of the rate that is TCP payload: with timestamps, an IP packet of 1500 bytes carries 1448."""
 LOSS_RATIO: Final = 0.005
-"""Share of packets that the lossy path loses at random."""
+"""Random packet loss on the lossy path."""
 MINE: Final = Path(__file__).parent / "mine.py"
-"""An algorithm as somebody wrote it."""
+"""An algorithm as a user might write it."""
 EDITED: Final = Path(__file__).parent / "mine_edited.py"
-"""The same with one line changed, which is saved while its flow runs."""
+"""The same algorithm with one line changed; saved while its flow runs."""
 
 _FIGURES: Final = ("goodput_bytes_per_s", "retrans_pct", "rtt_p50_us", "rtt_p95_us")
 _EXTRA_S: Final = 3.0
-"""What a run takes beside its duration, for the progress bar [s]."""
+"""Time that a run takes in addition to its duration, for the progress bar [s]."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Run:
     """One of the runs.
 
     Attributes:
-        act: What it belongs to, and what the plot calls that.
+        act: Title of its panel in the plot.
         algorithm: As in scenarios.
-        label: What people call the algorithm.
+        label: Display name of the algorithm.
         loss_ratio: Share of packets that the path loses at random.
         edited: Whether the algorithm is edited halfway.
     """
@@ -49,9 +49,9 @@ class Run:
     edited: bool = False
 
 
-CLEAN: Final = "No loss: CUBIC in Python is CUBIC"
-LOSSY: Final = "0.5 % random loss: Python adds a rule"
-EDIT: Final = "0.5 % random loss: an edit, live"
+CLEAN: Final = "No loss: ccplane and kernel CUBIC agree"
+LOSSY: Final = "0.5 % random loss: a rule in Python"
+EDIT: Final = "0.5 % random loss: a live edit"
 ACTS: Final = (CLEAN, LOSSY, EDIT)
 RUNS: Final = (
     Run(CLEAN, "kernel/cubic", "kernel CUBIC"),
@@ -67,13 +67,13 @@ class Transfer:
     """One flow, measured.
 
     Attributes:
-        run: Which.
+        run: The run.
         goodput_bytes_per_s: Payload acknowledged, by time [bytes/s].
-        retrans_pct: Share of what was sent that was sent again [%].
+        retrans_pct: Share of sent bytes that were retransmissions [%].
         rtt_p50_us: Median RTT [us].
-        rtt_p95_us: 95th percentile of the same [us].
+        rtt_p95_us: 95th percentile of the RTT [us].
         samples: The flow over time, a table `flow_samples`.
-        saved_s: When the edited file was saved, since the run began [s]; None where none was.
+        saved_s: Time from the start of the run to the save of the edited file [s]; None without an edit.
     """
 
     run: Run
@@ -86,7 +86,7 @@ class Transfer:
 
     @property
     def goodput_by_version_bytes_per_s(self) -> tuple[float, ...]:
-        """Goodput before the edited file was saved, and after; of the whole run where none was [bytes/s]."""
+        """Goodput before and after the edit; of the whole run where there is none [bytes/s]."""
         if self.saved_s is None:
             return (self.goodput_bytes_per_s,)
         before = self.samples[self.samples["t_s"] <= self.saved_s]
@@ -98,7 +98,7 @@ class Transfer:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures by name; of the samples, how many."""
+        """Return the figures by name; of the samples, the number."""
         return {
             "act": self.run.act,
             "algorithm": self.run.label,
@@ -111,12 +111,7 @@ class Transfer:
 
 
 def scenario(one: Run, seconds: float) -> Scenario:
-    """Return a run as a scenario.
-
-    Args:
-        one: Which.
-        seconds: How long it sends [s].
-    """
+    """Return a run as a scenario that sends for `seconds` [s]."""
     from experiments.netlab.spec import Bernoulli, Buffer, Direction
     from experiments.scenario import Edit, Flow, PointToPoint, Scenario
 
@@ -139,7 +134,7 @@ def measure(seconds: int, datapath: str) -> list[Transfer]:
     """Do all runs, with a progress bar on stderr.
 
     Args:
-        seconds: Length of each [s].
+        seconds: Duration of each run [s].
         datapath: `ebpf` or `sim`.
 
     Returns:

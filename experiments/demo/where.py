@@ -1,4 +1,4 @@
-"""Where the demonstration runs: on this machine's kernel if it can, else in the simulator, and why there."""
+"""Chooses where the demo runs: on this machine's kernel if possible, else in the simulator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from experiments.agent_process import PIN_DIR
 from experiments.demo.runs import RUNS, scenario
 
 _OTHER_TROUBLE: Final = {"load.already_running", "load.no_native_module"}
-"""No reasons for the simulator: it needs the compiled part, too, and an agent that runs is somebody's."""
+"""Errors that the simulator does not avoid: a missing native module, and a running agent."""
 _NO_NETWORK: Final = {"lab.no_command", "lab.no_tun", "lab.not_permitted"}
 
 
@@ -21,9 +21,9 @@ class Where:
     """Where the transfers run, and why there.
 
     Attributes:
-        datapath: `ebpf`, on real sockets of this machine's kernel, or `sim`.
-        why: What keeps them from the kernel; empty, if the datapath was chosen or it is the kernel.
-        fix: What to do about it; empty likewise.
+        datapath: `ebpf` (real sockets of this machine's kernel) or `sim`.
+        why: Why the kernel cannot be used; empty if it is used, or if the user chose the datapath.
+        fix: How to make the kernel usable; empty likewise.
     """
 
     datapath: str
@@ -32,11 +32,10 @@ class Where:
 
     @property
     def name(self) -> str:
-        """What it is called in titles."""
+        """The place as shown in titles."""
         return f"Linux {os.uname().release}" if self.datapath == "ebpf" else "simulated"
 
     def __str__(self) -> str:
-        """Return what is said first."""
         if self.datapath == "ebpf":
             return f"on real sockets of this kernel, {self.name}"
         said = "in the simulator: virtual time, no sockets"
@@ -46,14 +45,14 @@ class Where:
 
 
 def choose(datapath: str | None) -> Where:
-    """Find out where to run.
+    """Choose where to run.
 
     Args:
-        datapath: `ebpf` or `sim`; None for the first of them that can run here.
+        datapath: `ebpf` or `sim`; None for the first that works here.
 
     Raises:
-        CcpError: `demo.datapath`, if there is no such datapath.
-        LoadError: If `ebpf` was asked for and cannot run here, or an agent steers flows already.
+        CcpError: `demo.datapath`, if the datapath does not exist.
+        LoadError: If `ebpf` was requested and cannot run here, or an agent is already running.
     """
     if datapath is not None and (refused := registry.refusal(datapath, scenarios=True)):
         message, fix = refused
@@ -69,7 +68,7 @@ def choose(datapath: str | None) -> Where:
             why = error.message if error.slug == "lab.no_command" else error.why or error.message
             return Where("sim", why, error.fix)
         if error.slug == "lab.not_permitted":
-            raise LoadError(*error.args) from error  # told in one line, as all that keeps us from running
+            raise LoadError(*error.args) from error  # printed in one line, like all errors that prevent a run
         raise
     return Where("ebpf")
 
@@ -80,10 +79,10 @@ def _keeps_from_the_kernel(error: CcpError) -> bool:
 
 
 def must_be_able() -> None:
-    """Find out whether this machine and process have what the kernel datapath needs.
+    """Check whether this machine and process meet the needs of the kernel datapath.
 
     Raises:
-        LoadError: `load.missing`, with the first thing that is missing.
+        LoadError: `load.missing`, naming the first requirement that is not met.
     """
     for needed in ebpf.probe():
         if needed.required and not needed.ok:
@@ -96,7 +95,7 @@ def must_be_able() -> None:
 
 
 def try_loading() -> None:
-    """Load the datapath and unload it: what speaks against it is told before anything is measured.
+    """Load the datapath and unload it, to fail before anything is measured.
 
     Raises:
         LoadError: If it does not load, or an agent is running.
@@ -106,14 +105,14 @@ def try_loading() -> None:
 
 
 def try_network() -> None:
-    """Build the network of a run and remove it again, and look for who sends, for the same reason.
+    """Build the network of a run and remove it, and look for iperf3, for the same reason.
 
     Raises:
-        LabError: If it cannot be built, or there is no iperf3.
+        LabError: If the network cannot be built, or iperf3 is missing.
     """
     from experiments.netlab.emulated import emulated
     from experiments.netlab.process import which
 
-    which("iperf3", "the demonstration's traffic")
+    which("iperf3", "the demo's traffic")
     with emulated(scenario(RUNS[0], 1).network):
         pass

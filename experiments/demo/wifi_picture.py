@@ -17,14 +17,7 @@ from experiments.mininet_wifi.transfers import Transfer
 def draw(
     transfers: Sequence[Transfer], recipe: Recipe, conditions: Conditions, note: str, output: Path
 ) -> None:
-    """Write the plot: columns over time, or a bar of goodput for each flow, as the recipe says.
-
-    Args:
-        transfers: What to draw.
-        recipe: What they are.
-        conditions: What the links were like.
-        note: What is behind it.
-        output: The file.
+    """Write the plot: columns over time, or a bar of goodput for each flow, as the recipe asks for.
 
     Raises:
         CcpError: `demo.cannot_write`.
@@ -50,7 +43,7 @@ def _over_time(transfers: Sequence[Transfer], recipe: Recipe, path: str, note: s
         panels=recipe.panels,
         goodput_interval_s=1.0,
         title=recipe.title,
-        subtitle=f"{path}, {loss_ratio:.1%} loss; as packets told it to the sink",
+        subtitle=f"{path}, {loss_ratio:.1%} loss; by the telemetry that packets carried to the sink",
         note=note,
     )
 

@@ -1,7 +1,8 @@
-"""What features add to scenarios and their results; `experiments.runs` knows them by these hooks alone.
+"""Hooks by which features extend scenarios and their results.
 
-A feature is a package in this folder with a `Feature` of the name `FEATURE`. Deleting the package removes the
-feature. Each run imports all packages, so their modules are imported by the hooks.
+`experiments.runs` knows features only by these hooks. A feature is a package in this folder that defines
+`FEATURE`, a `Feature`. Deleting the package removes the feature. Each run imports all packages, so the hooks
+import their own modules lazily.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Feature:
-    """The hooks of a feature; what it does not override adds nothing.
+    """The hooks of a feature; the defaults add nothing.
 
     Attributes:
-        name: Of its files: `NAME-agent.jsonl` has the agent's events, `NAME-kernel.jsonl` its reports.
-        title: As people call it.
-        congestion: Congestion controls that it offers to flows in the kernel and in the simulator: the name
-            for sockets by the name in scenarios. All begin with the same word and `/`.
-        events: What the kinds of the agent's events begin with that are kept; empty for none.
+        name: Prefix of its files: `NAME-agent.jsonl` has the agent's events, `NAME-kernel.jsonl` its reports.
+        title: Display name.
+        congestion: Congestion controls that it offers: name in scenarios -> name for sockets. All names in
+            scenarios start with the same word and `/`.
+        events: Prefix of the kinds of agent events that are kept; empty for none.
     """
 
     name: str
@@ -47,23 +48,23 @@ class Feature:
         return any(algorithm.partition("/")[:2] == name.partition("/")[:2] for name in self.congestion)
 
     def serves(self, scenario: Scenario) -> bool:
-        """Return whether flows of a scenario have a congestion control of the feature's."""
+        """Return whether flows of a scenario use a congestion control of this feature."""
         return any(flow.algorithm in self.congestion for flow in scenario.flows)
 
     def problems(self, scenario: Scenario) -> Iterator[ScenarioError]:
-        """Yield what is wrong with the parameters of such flows."""
+        """Yield errors in the parameters of such flows."""
         yield from ()
 
     def line_of(self, event: Event) -> bytes:
-        """Return an event of the agent as a line of JSON; a feature with `events` overrides this."""
+        """Return an agent event as a line of JSON; features with `events` override this."""
         raise NotImplementedError
 
     def columns(self) -> Mapping[str, Mapping[str, pa.DataType]]:
-        """Return the columns of its tables and their types, by the name of the table."""
+        """Return the columns of its tables with their types, by table name."""
         return {}
 
     def tables(self, recording: Recording) -> Mapping[str, pd.DataFrame]:
-        """Return the tables of a recording by name; empty ones may be left out."""
+        """Return the tables of a recording by name; empty ones may be omitted."""
         return {}
 
     def live(
@@ -73,28 +74,28 @@ class Feature:
         directory: Path,
         progress: Callable[[str, float], None],
     ) -> AbstractContextManager[Program | None]:
-        """Add to the kernel what a scenario that it `serves` needs; yields the process to watch."""
+        """Add to the kernel what a scenario that it `serves` needs; yield the process to watch."""
         return nullcontext()
 
     def simulated(
         self, scenario: Scenario, recording: Recording, directory: Path, datapath: SimDatapath
     ) -> AbstractContextManager[Callable[[], None]]:
-        """The same in a simulation; yields what is called at each turn."""
+        """The same in a simulation; yield a function to call at each turn."""
         return nullcontext(lambda: None)
 
 
 @cache
 def features() -> tuple[Feature, ...]:
-    """Return all features, in the order of their names."""
+    """Return all features, sorted by name."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
     return tuple(import_module(f"{__name__}.{name}").FEATURE for name in names)
 
 
 def offering(algorithm: str) -> Feature | None:
-    """Return the feature that offers a congestion control of this name; None if there is none."""
+    """Return the feature that offers a congestion control of this name, or None."""
     return next((feature for feature in features() if feature.offers(algorithm)), None)
 
 
 def serving(scenario: Scenario) -> list[Feature]:
-    """Return the features whose congestion controls flows of a scenario have."""
+    """Return the features whose congestion controls a scenario uses."""
     return [feature for feature in features() if feature.serves(scenario)]

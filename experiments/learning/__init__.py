@@ -1,11 +1,11 @@
 """Learning congestion control: an environment on the simulator, training, evaluation.
 
-Purpose: everything that makes the policy that `ccp_algs.hyvar` runs. Nothing of it is needed to run one.
+Everything that produces the policy of `ccp_algs.hyvar`; running a policy needs none of it.
 
 Entry points: `experiments.learning.registration` (Gymnasium's `ccplane/CongestionControl-v0`),
-`experiments.learning.worlds` (many worlds at once, without Gymnasium), `experiments.learning.training`,
+`experiments.learning.worlds` (many worlds in parallel, without Gymnasium), `experiments.learning.training`,
 `experiments.learning.evaluation`; `ccp train`.
 
-Needs: Gymnasium for the environment (`pip install 'ccplane[env]'`), Stable-Baselines3 for training
-(`'ccplane[train]'`). May import: every other package.
+It needs Gymnasium for the environment (`pip install 'ccplane[env]'`) and Stable-Baselines3 for training
+(`'ccplane[train]'`). It may import every other package.
 """

@@ -1,7 +1,7 @@
-"""What paths a learner meets, as plain data.
+"""The distribution of paths that a learner trains on, as plain data.
 
 An episode is one path. Its properties are drawn from ranges (domain randomisation, Tobin et al., IROS 2017),
-so that one policy serves paths that nobody thought of. The same seed gives the same paths.
+so that one policy covers unforeseen paths. The same seed gives the same paths.
 """
 
 from __future__ import annotations
@@ -17,43 +17,44 @@ from experiments.netlab.spec import Plain, PositiveFloat, PositiveInt, Ratio
 from experiments.units import MBIT
 
 Range = tuple[PositiveFloat, PositiveFloat]
-"""Least and most, both possible. Logarithmic: a factor of 2 is as probable everywhere."""
+"""Minimum and maximum, inclusive. Drawn log-uniformly: each factor of 2 is equally probable."""
 
 Heuristic = Literal["cubic", "reno", "bbr"]
-"""What moves the window between actions where the learner is not alone."""
+"""What controls the window between actions where the learner does not control it alone."""
 
 TRACE_SECONDS: Final = 20.0
 CELLULAR_MAX_BYTES_PER_S: Final = 48 * MBIT
-"""No trace is faster on average, unless all paths of the domain are: cells of one operator are not."""
+"""Maximum mean rate of a trace, unless all paths of the domain are faster; cellular links are
+slower."""
 
 
 class Domain(Plain, frozen=True, omit_defaults=False):
-    """What paths there are.
+    """A distribution of paths.
 
-    The learner's connection and the others go from one host to another over one bottleneck.
+    All connections go from one host to another over one bottleneck.
 
     Attributes:
-        rate_bytes_per_s: Rate of the bottleneck, IP packets; the mean, where it follows a trace.
-        rtt_us: Propagation, both ways.
-        buffer_bdp: What waits in front of the bottleneck at most, in products of rate and `rtt_us`; not less
-            than 8 packets.
+        rate_bytes_per_s: Rate of the bottleneck, IP packets; the mean, where the rate follows a trace.
+        rtt_us: Propagation delay, both ways.
+        buffer_bdp: Buffer of the bottleneck, in products of rate and `rtt_us`; at least 8 packets.
         loss_ratio: Probability that the bottleneck loses a packet, on lossy paths.
         lossy_share: Share of the paths that are lossy.
-        cross_flows_max: Most connections next to the learner's, of CUBIC. Half of them pause now and then.
-        crossed_share: Share of the paths that have any.
-        aqm_share: Share of the paths whose queue is managed: CoDel's (RFC 8289) or RED's, half of them each.
-        aqm_target_us: Queueing delay that is accepted there: CoDel's target, RED's lower threshold. RED's
-            upper one is three times as long.
+        cross_flows_max: Maximum number of competing CUBIC connections. Half of them pause now and then.
+        crossed_share: Share of the paths with competing connections.
+        aqm_share: Share of the paths with queue management: CoDel (RFC 8289) on half of them, RED on the
+            others.
+        aqm_target_us: Queueing delay that the queue management accepts: CoDel's target, RED's lower
+            threshold. RED's upper threshold is three times as high.
         policed_share: Share of the paths with a policer in front of the bottleneck.
-        policed_ratio: Its rate, in parts of the bottleneck's.
-        policer_us: Its bucket, in time at its rate; not less than 8 packets.
-        traced_share: Share of the paths whose rate follows a trace as of a cellular link
+        policed_ratio: Rate of the policer, as a fraction of the bottleneck's rate.
+        policer_us: Bucket of the policer, as time at its rate; at least 8 packets.
+        traced_share: Share of the paths whose rate follows a trace like a cellular link's
             (`experiments.netlab.cellular`).
-        traces: From how many traces one is drawn.
-        steered_share: Share of the paths on which nothing but the learner moves the window (the policy
-            alone); on the others CUBIC does between its actions (the hybrid).
+        traces: Number of traces to draw from.
+        steered_share: Share of the paths on which only the learner controls the window (the policy alone); on
+            the others CUBIC controls it between actions (the hybrid).
         mtp_us: Monitoring time period: the time from one action to the next.
-        episode_us: How long an episode lasts, in virtual time.
+        episode_us: Length of an episode, in virtual time.
     """
 
     rate_bytes_per_s: Range = (6 * MBIT, 192 * MBIT)
@@ -83,7 +84,7 @@ def single_path(
     mtp_us: float = 20e3,
     episode_us: int = 10_000_000,
 ) -> Domain:
-    """Return the domain of one path without loss and other connections; arguments as of `Domain`."""
+    """Return a domain of one path without loss and cross traffic; arguments as in `Domain`."""
     return Domain(
         rate_bytes_per_s=(rate_bytes_per_s, rate_bytes_per_s),
         rtt_us=(rtt_us, rtt_us),
@@ -101,8 +102,8 @@ def single_path(
 def traces_ms(domain: Domain) -> tuple[tuple[int, ...], ...]:
     """Return the traces of a domain: times at which 1,500 bytes can be sent [ms].
 
-    Mean rates are spread evenly, on a logarithmic scale, over the domain's rates that cells have; the seeds
-    are 0, 1, ...
+    Mean rates are spaced evenly on a logarithmic scale over the domain's rates that are possible for cells;
+    the seeds are 0, 1, ...
     """
     if domain.traced_share == 0:
         return ()

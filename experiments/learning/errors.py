@@ -1,4 +1,4 @@
-"""What can be wrong with learning environments, training and policies."""
+"""Errors of learning environments, training and policies."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Final
 from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
-    "learning.bad_domain": "paths, peers or numbers of worlds that cannot be were asked for",
-    "learning.no_file": "a file of a domain or reward cannot be read, or ccplane has none of that name",
-    "learning.bad_reward": "a reward cannot be computed: no function, an error in it, or no numbers",
-    "learning.no_checkpoint": "there is no checkpoint to go on from, or to export",
-    "learning.other_checkpoint": "a checkpoint was made with another configuration or another version",
-    "learning.exists": "there is a training in the directory already",
-    "learning.cannot_write": "a checkpoint or policy cannot be written where it should be",
+    "learning.bad_domain": "a path, heuristic or number of worlds is invalid",
+    "learning.no_file": "a file of a domain or reward cannot be read, or ccplane ships none of that name",
+    "learning.bad_reward": "a reward has no function, fails, or returns invalid numbers",
+    "learning.no_checkpoint": "there is no checkpoint to resume from or to export",
+    "learning.other_checkpoint": "a checkpoint was written with another configuration or version",
+    "learning.exists": "the directory already holds a training",
+    "learning.cannot_write": "a checkpoint or policy cannot be written",
 }
-"""Slug -> what it means; each has a test that names it."""
+"""Slug -> meaning; a test covers each."""
 
 
 class LearningError(CcpError):
-    """An environment or a training cannot be."""
+    """An environment or a training is invalid or cannot be run."""

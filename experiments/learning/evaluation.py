@@ -1,6 +1,6 @@
-"""What policies do on a fixed set of paths, side by side with congestion controls without a policy.
+"""Runs policies and plain congestion controls on the same fixed set of paths.
 
-The paths follow from a seed that no training uses. Each contender has all of them, one episode each.
+The paths follow from a seed that no training uses. Each contender gets every path, for one episode each.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from experiments.learning.rewards import slides
 from experiments.learning.worlds import COLUMNS, Reward, Worlds
 
 SEED: Final = 1 << 40
-"""Of the paths; those of trainings count from small numbers."""
+"""Seed of the paths; trainings use small numbers."""
 N_PATHS: Final = 64
 WARM_UP_SHARE: Final = 0.2
-"""So much of an episode is left out of its figures: slow start is the same for everybody."""
+"""Share of an episode to leave out of its figures: slow start is the same for all contenders."""
 
 Act = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """Observations (n, 7) to actions (n,)."""
@@ -30,11 +30,11 @@ Act = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Who is on the paths.
+    """A controller to evaluate.
 
     Attributes:
-        act: The policy; None: there is none.
-        heuristic: What moves the window between its actions; None: nothing, the policy is alone.
+        act: The policy; None for no policy.
+        heuristic: Controls the window between the policy's actions; None for the policy alone.
     """
 
     act: Act | None = None
@@ -49,19 +49,19 @@ def evaluate(
     n_paths: int = N_PATHS,
     seed: int = SEED,
 ) -> pd.DataFrame:
-    """Return what each does on each path.
+    """Run each contender on each path.
 
     Args:
         contenders: By name.
-        domain: Paths; the default ones, if None.
-        reward: What is good.
-        n_paths: How many.
-        seed: Of the paths.
+        domain: Distribution of the paths; None for the default.
+        reward: The reward to compute.
+        n_paths: Number of paths.
+        seed: Seed of the paths.
 
     Returns:
-        A row for each contender and path: `contender`, `path`; `utilisation` (payload delivered by what the
-        path carries), `queueing_us` (mean RTT beyond the path's), `queueing_p95_us`, `loss_ratio` (of what
-        was sent), `reward`, and the path's properties (`COLUMNS`).
+        A row for each contender and path: `contender`, `path`; `utilisation` (delivered payload divided by
+        the path's capacity for payload), `queueing_us` (mean RTT above the path's), `queueing_p95_us`,
+        `loss_ratio` (of sent bytes), `reward`, and the path's properties (`COLUMNS`).
     """
     tables = [
         _on_paths(name, contender, Domain() if domain is None else domain, reward, n_paths, seed)
@@ -82,7 +82,7 @@ def _on_paths(
 
 
 def _play(contender: Contender, domain: Domain, reward: Reward, n_paths: int, seed: int) -> NDArray[np.void]:
-    """Return all intervals, (n_intervals, n_paths); those behind the end of an episode have length 0."""
+    """Return all intervals, (n_intervals, n_paths); those after the end of an episode have length 0."""
     domain = msgspec.structs.replace(domain, steered_share=float(contender.heuristic is None))
     worlds = Worlds(n_paths, domain, reward, contender.heuristic or "cubic")
     rows = worlds.reset(seed)
@@ -120,5 +120,4 @@ def _figures(rows: NDArray[np.void], episode_us: int) -> dict[str, float]:
 
 
 def _mean(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """Return the weighted mean; NaN without any weight."""
     return float((values * weights).sum() / weights.sum()) if weights.sum() > 0 else float("nan")

@@ -1,4 +1,4 @@
-"""A trained policy as the file that `ccp_algs.hyvar.policy` reads: safetensors, and its hash beside it."""
+"""Exports a trained policy for `ccp_algs.hyvar.policy`: a safetensors file, and its hash in a second file."""
 
 from __future__ import annotations
 
@@ -26,12 +26,7 @@ from experiments.learning.training import (
 
 
 def policy_of(state: dict[str, Any], about: dict[str, Any]) -> bytes:
-    """Return the content of a policy's file.
-
-    Args:
-        state: Of an actor and critic of Stable-Baselines3, as of `state_dict`.
-        about: What its checkpoint says of itself (`training.read_about`).
-    """
+    """Return the content of a policy file."""
     tensors: dict[str, NDArray[np.float32]] = {}
     for i, (weight, bias) in enumerate(actor(state).layers):
         tensors |= {f"{i}.weight": weight, f"{i}.bias": bias}
@@ -48,7 +43,7 @@ def policy_of(state: dict[str, Any], about: dict[str, Any]) -> bytes:
 
 
 def policy_at(checkpoint: Path) -> Policy:
-    """Return the policy of a checkpoint; raises as `training.read_about`."""
+    """Return the policy of a checkpoint; errors as in `training.read_about`."""
     return parse_policy(_content(checkpoint), str(checkpoint))
 
 
@@ -66,17 +61,13 @@ def initial_policy(training: Training) -> Policy:
 
 
 def export(checkpoint: Path, file: Path) -> str:
-    """Write the policy of a checkpoint, and its SHA-256 beside it.
-
-    Args:
-        checkpoint: As of `training.checkpoints`.
-        file: Where to, `*.safetensors`.
+    """Write the policy of a checkpoint, and its SHA-256 to a file with the suffix `.sha256`.
 
     Returns:
         The hash, hexadecimal.
 
     Raises:
-        LearningError: `learning.cannot_write`, or as `training.read_about`.
+        LearningError: `learning.cannot_write`, or as in `training.read_about`.
     """
     content = _content(checkpoint)
     digest = hashlib.sha256(content).hexdigest()
@@ -85,7 +76,7 @@ def export(checkpoint: Path, file: Path) -> str:
         file.with_suffix(".sha256").write_text(f"{digest}  {file.name}\n")
     except OSError as error:
         raise LearningError(
-            "learning.cannot_write", "the policy cannot be written", str(file), error.strerror or str(error)
+            "learning.cannot_write", "cannot write the policy", str(file), error.strerror or str(error)
         ) from error
     return digest
 

@@ -1,6 +1,6 @@
-"""Domains and rewards as files that people edit: those that come with ccplane, and others of the same form.
+"""Domains and rewards as files: those that ccplane ships, and the user's, in the same form.
 
-A domain is YAML, the fields of `experiments.learning.domain.Domain`. A reward is Python, a module with a
+A domain is YAML with the fields of `experiments.learning.domain.Domain`. A reward is a Python module with a
 function `reward`: see `experiments.learning.rewards`.
 """
 
@@ -24,22 +24,22 @@ from experiments.learning.worlds import Worlds
 from experiments.runs import reading
 
 DOMAIN: Final = Path(__file__).parent / "domains/hyvar.yaml"
-"""What the policy that comes with ccplane met."""
+"""The domain on which the shipped policy was trained."""
 REWARDS: Final = Path(__file__).parent / "rewards"
 
 _TRIED: Final = Domain(traced_share=0.0, lossy_share=1.0, episode_us=2_000_000)
 _TRIED_WORLDS: Final = 8
 _TRIED_STEPS: Final = 4
-_FUNCTION: Final = "give it `def reward(rows):`, as `ccp train reward hyvar` shows"
+_FUNCTION: Final = "define `reward(rows)`, as in the output of `ccp train reward hyvar`"
 
 
 def shipped() -> dict[str, Path]:
-    """Return the rewards that come with ccplane, by name."""
+    """Return the shipped rewards, by name."""
     return {file.stem: file for file in sorted(REWARDS.glob("[a-z]*.py"))}
 
 
 def named(name: str) -> Path:
-    """Return the file of a reward that comes with ccplane.
+    """Return the file of a shipped reward.
 
     Raises:
         LearningError: `learning.no_file`.
@@ -48,7 +48,7 @@ def named(name: str) -> Path:
     if name not in found:
         raise LearningError(
             "learning.no_file",
-            f"there is no `{name}` among the rewards that come with ccplane",
+            f"ccplane ships no reward named `{name}`",
             name,
             fix=close_names(name, list(found), "name"),
         )
@@ -56,7 +56,7 @@ def named(name: str) -> Path:
 
 
 def text_of(file: Path) -> str:
-    """Return what a file says.
+    """Return the text of a file.
 
     Raises:
         LearningError: `learning.no_file`.
@@ -66,16 +66,16 @@ def text_of(file: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise LearningError(
-            "learning.no_file", "the file cannot be read", str(file), why, "check the path"
+            "learning.no_file", "cannot read the file", str(file), why, "check the path"
         ) from error
 
 
 def load_domain(file: Path) -> Domain:
-    """Return the domain that a file describes.
+    """Read a domain from a file.
 
     Raises:
-        LearningError: `learning.no_file`; `learning.bad_domain`, if it cannot be.
-        ScenarioError: `scenario.syntax`, `scenario.bad_field`; several at once, if more than one is wrong.
+        LearningError: `learning.no_file`; `learning.bad_domain`, if the domain is impossible.
+        ScenarioError: `scenario.syntax`, `scenario.bad_field`; one exception carries all errors.
     """
     raw = reading.parse_yaml(text_of(file), str(file))
     domain = reading.convert({} if raw is None else raw, Domain, str(file))
@@ -89,12 +89,12 @@ def load_domain(file: Path) -> Domain:
 
 @dataclasses.dataclass(frozen=True)
 class RewardFile:
-    """A reward, and the text that it is made of.
+    """A reward and its source.
 
     Attributes:
-        source: The text.
-        origin: Where it comes from, for errors.
-        module: What it is when it has run.
+        source: The source text.
+        origin: Where the text comes from, for errors.
+        module: The module that the source makes when it runs.
     """
 
     source: str
@@ -107,13 +107,13 @@ class RewardFile:
         return hashlib.sha256(self.source.encode()).hexdigest()
 
     def __call__(self, rows: NDArray[np.void]) -> NDArray[np.float64]:
-        """Return the rewards of intervals.
+        """Return the reward of each interval.
 
         Raises:
-            LearningError: `learning.bad_reward`, with the line at which it failed.
+            LearningError: `learning.bad_reward`, with the line that failed.
         """
         try:
-            with np.errstate(divide="ignore", invalid="ignore"):  # not finite: `Worlds` refuses that
+            with np.errstate(divide="ignore", invalid="ignore"):  # `Worlds` checks for finite values
                 rewards: NDArray[np.float64] = self.module.reward(rows)
         except CcpError:
             raise
@@ -123,11 +123,11 @@ class RewardFile:
 
 
 def load_reward(file: Path) -> RewardFile:
-    """Return the reward of a file, which runs; it is tried on a few intervals.
+    """Run the file of a reward, and try the reward on a few intervals.
 
     Raises:
-        LearningError: `learning.no_file`; `learning.bad_reward`, if it has no such function, fails, or gives
-            something else than a finite number for each interval.
+        LearningError: `learning.no_file`; `learning.bad_reward`, if the file has no such function, or the
+            function fails or does not return a finite number for each interval.
     """
     source, origin = text_of(file), str(file)
     module = types.ModuleType(f"reward_{file.stem}")
@@ -136,7 +136,7 @@ def load_reward(file: Path) -> RewardFile:
     except Exception as error:
         raise _failed(origin, error) from error
     if not callable(getattr(module, "reward", None)):
-        raise LearningError("learning.bad_reward", "there is no function `reward`", origin, fix=_FUNCTION)
+        raise LearningError("learning.bad_reward", "the file has no function `reward`", origin, fix=_FUNCTION)
     found = RewardFile(source, origin, module)
     worlds = Worlds(_TRIED_WORLDS, _TRIED, found)
     try:
@@ -149,13 +149,12 @@ def load_reward(file: Path) -> RewardFile:
 
 
 def _failed(origin: str, error: Exception) -> LearningError:
-    """Return an error with the line of the file at which another one was raised."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == origin]
     line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
     return LearningError(
         "learning.bad_reward",
-        "the reward fails",
+        "the reward function failed",
         f"{origin}:{line}" if line else origin,
         f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}",
-        "fields of `rows` are those of docs/learning.md; arrays of n numbers",
+        "docs/learning.md lists the fields of `rows`; each is an array of n numbers",
     )

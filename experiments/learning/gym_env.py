@@ -2,13 +2,13 @@
 
     observation  7 numbers from -1 to 1: `ccp_algs.hyvar.observation`
     action       1 number a from -1 to 1: the window is multiplied by 2^a
-    reward       that of the slides, or another function: `experiments.learning.rewards`
-    info         what the observation was made of, and the path, with units:
-    `experiments.learning.worlds.COLUMNS`
+    reward       the reward of the slides, or another function: `experiments.learning.rewards`
+    info         inputs of the observation and properties of the path, with units:
+                 `experiments.learning.worlds.COLUMNS`
 
-A step is one monitoring time period. An episode is one path, drawn from a `Domain`; it is truncated when its
-time is over and never terminated: congestion control has no goal at which it is done. There is nothing to
-render.
+A step is one monitoring time period. An episode is one path, drawn from a `Domain`. Episodes are
+truncated when their time is over and never terminate, because congestion control has no goal state. There
+is nothing to render.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SEEDS = 2**62
 class CongestionControl(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
     """One connection.
 
-    Seeds: `reset(seed=...)` determines this episode and all that follow without a seed.
+    `reset(seed=...)` determines this episode and all following episodes without a seed.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 -- declared so by Gymnasium
@@ -47,9 +47,9 @@ class CongestionControl(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]])
         """Make the environment.
 
         Args:
-            domain: What paths there are; the default one, if None.
-            reward: What is good.
-            render_mode: None: there is nothing to render.
+            domain: Distribution of the paths; None for the default.
+            reward: The reward function.
+            render_mode: Must be None: there is nothing to render.
 
         Raises:
             LearningError: `learning.bad_domain`.
@@ -72,10 +72,10 @@ class CongestionControl(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]])
     def step(
         self, action: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Act, and let an interval pass.
+        """Apply the action for one interval.
 
         Raises:
-            gymnasium.error.ResetNeeded: If the episode is over or none was begun.
+            gymnasium.error.ResetNeeded: If no episode is under way.
         """
         if self._is_over:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset()")
@@ -85,9 +85,9 @@ class CongestionControl(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]])
 
 
 class CongestionControlVector(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[Any]]):
-    """Many connections, each on a path of its own, stepped by native code.
+    """Many connections, each on its own path, stepped by native code.
 
-    Where an episode is over, the next step begins another one, whatever the action is, with reward 0
+    After the end of an episode, the next step ignores the action, starts a new episode, and has reward 0
     (`AutoresetMode.NEXT_STEP`).
     """
 
@@ -103,7 +103,7 @@ class CongestionControlVector(VectorEnv[NDArray[np.float32], NDArray[np.float32]
         reward: Reward = slides.reward,
         render_mode: str | None = None,
     ) -> None:
-        """Make the environments; `num_envs` is how many, the others are those of `CongestionControl`."""
+        """Make `num_envs` environments; other arguments as in `CongestionControl`."""
         self.num_envs = num_envs
         self.single_observation_space = OBSERVATIONS
         self.single_action_space = ACTIONS
@@ -115,7 +115,7 @@ class CongestionControlVector(VectorEnv[NDArray[np.float32], NDArray[np.float32]
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Begin an episode in each; there are no options."""
+        """Begin an episode in each environment; there are no options."""
         super().reset(seed=seed)
         rows = self._worlds.reset(int(self.np_random.integers(_SEEDS)))
         return rows["observation"].copy(), info_of(rows)
@@ -123,7 +123,7 @@ class CongestionControlVector(VectorEnv[NDArray[np.float32], NDArray[np.float32]
     def step(
         self, actions: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
-        """Act in each, and let an interval pass."""
+        """Apply an action in each environment for one interval."""
         rows = self._worlds.step(actions)
         terminated = np.zeros(self.num_envs, bool)
         reward = rows["reward"].astype(np.float64)

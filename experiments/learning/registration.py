@@ -1,4 +1,4 @@
-"""Makes Gymnasium know `ccplane/CongestionControl-v0`, once ccplane is imported.
+"""Registers `ccplane/CongestionControl-v0` with Gymnasium, once ccplane is imported.
 
     import ccplane, gymnasium
     env = gymnasium.make("ccplane/CongestionControl-v0")
@@ -15,7 +15,7 @@ ENV_ID: Final = "ccplane/CongestionControl-v0"
 
 
 def register_envs() -> None:
-    """Register the environment, if it is not yet."""
+    """Register the environment, unless it is registered already."""
     from gymnasium.envs import registration
 
     if ENV_ID not in registration.registry:

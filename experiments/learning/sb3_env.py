@@ -1,4 +1,4 @@
-"""Worlds as the vector environment that Stable-Baselines3 trains on."""
+"""Worlds as a vector environment for Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _OVER: Final = "TimeLimit.truncated"
 
 
 class WorldsEnv(VecEnv):  # type: ignore[misc]  # has no types here
-    """Steps worlds; where an episode ends, the next one begins at once, as Stable-Baselines3 wants it.
+    """Steps worlds; at the end of an episode the next one begins immediately, as Stable-Baselines3 requires.
 
     Attributes:
-        rows: What the last step told: `experiments.learning.worlds.COLUMNS`.
+        rows: Output of the last step: `experiments.learning.worlds.COLUMNS`.
     """
 
     def __init__(self, worlds: Worlds) -> None:
-        """Take the worlds; all their episodes follow from what `seed` is given."""
+        """Wrap the worlds; their episodes follow from the argument of `seed`."""
         self.render_mode = None
         super().__init__(worlds.n, OBSERVATIONS, ACTIONS)
         self._worlds = worlds
@@ -31,20 +31,20 @@ class WorldsEnv(VecEnv):  # type: ignore[misc]  # has no types here
         self.rows: NDArray[np.void] = np.empty(0, np.void)
 
     def reset(self) -> NDArray[np.float32]:
-        """Begin new episodes in all."""
+        """Begin new episodes in all worlds."""
         self.rows = self._worlds.reset(self._seeds[0])
         self._reset_seeds()
         observations: NDArray[np.float32] = self.rows["observation"].copy()
         return observations
 
     def step_async(self, actions: NDArray[np.float32]) -> None:
-        """Take the actions; `step_wait` does them."""
+        """Store the actions for `step_wait`."""
         self._actions = actions
 
     def step_wait(
         self,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[Any], list[dict[str, Any]]]:
-        """Act and let an interval pass in each world."""
+        """Apply the actions for one interval in each world."""
         rows = self._worlds.step(self._actions)
         observations = rows["observation"].copy()
         over = rows["over"] > 0
@@ -58,10 +58,10 @@ class WorldsEnv(VecEnv):  # type: ignore[misc]  # has no types here
         return observations, rows["reward"].copy(), over, infos
 
     def close(self) -> None:
-        """Do nothing: worlds have nothing to close."""
+        """Do nothing: worlds hold no resources."""
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Return the same attribute of this object for each of the worlds."""
+        """Return an attribute of this object, once for each world."""
         return [getattr(self, attr_name)] * len(self._chosen(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
@@ -75,7 +75,7 @@ class WorldsEnv(VecEnv):  # type: ignore[misc]  # has no types here
         raise AttributeError(method_name)
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Return that none is."""
+        """Return False for each world: there are no wrappers."""
         return [False] * len(self._chosen(indices))
 
     def _chosen(self, indices: Any) -> Sequence[int]:

@@ -1,17 +1,18 @@
 """Trains a policy by proximal policy optimisation (Schulman et al., 2017), with Stable-Baselines3.
 
-A training has a directory. In it are its configuration, and checkpoints:
+A training has a directory with its configuration and checkpoints:
 
-    config.json                 what is trained, and on what
-    reward.py                   what is good
-    checkpoint-00200000.pt      weights and state of the optimiser after so many steps
-    checkpoint-00200000.json    configuration, seed, steps and hash of the sources of the checkpoint
+    config.json                 the configuration
+    reward.py                   the reward function
+    checkpoint-00200000.pt      weights and state of the optimiser after that number of steps
+    checkpoint-00200000.json    the checkpoint's configuration, seed, steps and hash of the sources
 
-A training that was stopped goes on from its last checkpoint. The worlds then begin new episodes, from a seed
-that follows from the training's and the steps done: the same as without the stop, but not the same packets.
+An interrupted training resumes from its last checkpoint. The worlds then begin new episodes, from a seed
+computed from the training's seed and its steps. A resumed training is equivalent to an uninterrupted one but
+not identical.
 
-Source: J. Schulman et al., "Proximal policy optimization algorithms", arXiv:1707.06347. Deviation: none but
-those of Stable-Baselines3, whose defaults hold where `Training` has no field.
+Source: J. Schulman et al., "Proximal policy optimization algorithms", arXiv:1707.06347. The only deviations
+are those of Stable-Baselines3, whose defaults apply where `Training` has no field.
 """
 
 from __future__ import annotations
@@ -41,33 +42,34 @@ from experiments.learning.worlds import Worlds
 from experiments.netlab.spec import Plain, PositiveFloat, PositiveInt, Ratio
 
 VERSION: Final = 1
-"""Of checkpoints."""
+"""Version of the format of checkpoints."""
 CONFIG: Final = "config.json"
 REWARD: Final = "reward.py"
 SHIPPED: Final = "hyvar"
-"""Name of the reward of the policy that comes with ccplane."""
+"""Name of the shipped policy's reward."""
 KEPT: Final = 3
-"""So many checkpoints stay."""
+"""Number of checkpoints to keep."""
 
 
 class Training(Plain, frozen=True, omit_defaults=False):
-    """What is trained, and how.
+    """Configuration of a training.
 
     Attributes:
-        seed: Of weights, actions and paths.
-        worlds: How many at once.
+        seed: Seed of weights, actions and paths.
+        worlds: Number of parallel worlds.
         steps_per_update: Intervals of each world between two updates of the weights.
         hidden: Width of both hidden layers of the policy.
-        value_hidden: Width of those of the value function, which is needed for training only.
-        learning_rate: Of Adam, at the beginning; it falls linearly, to a tenth at the end of a run.
-        batches: Gradients in an epoch, each of as many intervals.
-        epochs: How often each interval is used.
-        discount: What a reward an interval later is worth.
+        value_hidden: Width of those of the value function, which only the training needs.
+        learning_rate: Adam's learning rate at the beginning; it falls linearly, to a tenth at the end of a
+            run.
+        batches: Gradient steps per epoch, each on an equal share of the intervals.
+        epochs: Number of passes over the intervals of an update.
+        discount: Factor by which a reward one interval later counts less.
         gae: Lambda of the advantage estimate.
-        clip: How far an update may move the probability of an action.
-        log_std: Logarithm of the standard deviation of the first actions.
-        domain: Paths.
-        reward_sha256: Hash of the file that says what is good.
+        clip: Maximum relative change of an action's probability in an update.
+        log_std: Logarithm of the initial standard deviation of actions.
+        domain: Distribution of the paths.
+        reward_sha256: Hash of the reward file.
     """
 
     seed: Annotated[int, Meta(ge=0)] = 1
@@ -87,14 +89,14 @@ class Training(Plain, frozen=True, omit_defaults=False):
 
 
 class Progress(Plain, frozen=True):
-    """How a training goes, over the intervals since the last update.
+    """Progress of a training, over the intervals since the last update.
 
     Attributes:
-        steps: Done so far, in all worlds.
-        reward: Mean.
-        utilisation: Throughput by what the path carries, mean.
-        rtt_ratio: RTT by that of the empty path, mean.
-        loss_ratio: Share of what was sent that was lost, mean.
+        steps: Total steps in all worlds.
+        reward: Mean reward.
+        utilisation: Mean ratio of throughput to the path's capacity.
+        rtt_ratio: Mean ratio of RTT to the empty path's RTT.
+        loss_ratio: Mean share of sent bytes that were lost.
     """
 
     steps: int
@@ -105,7 +107,7 @@ class Progress(Plain, frozen=True):
 
 
 def source_hash() -> str:
-    """Return the SHA-256 of what trainings depend on: sources here, collector, observation, compiled part."""
+    """Return the SHA-256 of the sources of trainings: this folder, collector, observation, native module."""
     digest = hashlib.sha256()
     folder = Path(__file__).parent
     used = (collector, observation, _native)
@@ -115,13 +117,13 @@ def source_hash() -> str:
 
 
 def shipped_reward() -> RewardFile:
-    """Return what the policy that comes with ccplane was trained with."""
+    """Return the reward of the shipped policy."""
     return load_reward(named(SHIPPED))
 
 
 def model_of(training: Training, reward: RewardFile) -> PPO:
-    """Return what is trained, with its worlds and its initial weights."""
-    torch.set_num_threads(1)  # more than one costs more than it gains with networks this small
+    """Return the model to train, with its worlds and initial weights."""
+    torch.set_num_threads(1)  # networks this small train slower with more threads
     return PPO(
         "MlpPolicy",
         WorldsEnv(Worlds(training.worlds, training.domain, reward)),
@@ -143,22 +145,21 @@ def model_of(training: Training, reward: RewardFile) -> PPO:
 
 
 class Trainer:
-    """A training that is under way.
+    """A running training.
 
     Attributes:
-        training: What is trained.
+        training: The configuration.
         model: Stable-Baselines3's PPO.
     """
 
     def __init__(self, training: Training, directory: Path, reward: RewardFile) -> None:
-        """Begin a training, or go on with that of the directory: see `start` and `resume`."""
         self.training = training
         self._directory = directory
         self.model = model_of(training, reward)
 
     @property
     def steps(self) -> int:
-        """Intervals done so far, in all worlds."""
+        """Total intervals in all worlds."""
         return int(self.model.num_timesteps)
 
     def run(
@@ -169,13 +170,14 @@ class Trainer:
         told: Callable[[Progress], None] = lambda progress: None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Train, and leave a checkpoint at the end.
+        """Train, and write a checkpoint at the end.
 
         Args:
-            until_steps: In total, with what was done before; whole updates, at least so many.
-            checkpoint_every: Leave a checkpoint each time so many steps were done.
-            told: Called in front of each update.
-            stopped: Asked in each step: whether to stop. What was done since the last update is lost then.
+            until_steps: Total number of steps to reach, including previous ones; rounded up to whole updates.
+            checkpoint_every: Steps between two checkpoints.
+            told: Called before each update.
+            stopped: Called at each step; True stops the training and discards the steps since the last
+                update.
         """
         if self.steps >= until_steps:
             return
@@ -184,7 +186,7 @@ class Trainer:
         self.save()
 
     def save(self) -> Path:
-        """Leave a checkpoint, and return its file.
+        """Write a checkpoint, and return its file.
 
         Raises:
             LearningError: `learning.cannot_write`.
@@ -203,7 +205,7 @@ class Trainer:
         }
         file = self._directory / f"checkpoint-{self.steps:09d}.pt"
         try:
-            # A checkpoint that is there is whole: the description comes last.
+            # Write the description last: where it exists, the checkpoint is complete.
             torch.save(state, file.with_suffix(".tmp"))
             os.replace(file.with_suffix(".tmp"), file)
             file.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(about)))
@@ -215,7 +217,7 @@ class Trainer:
         return file
 
     def restore(self, file: Path) -> None:
-        """Take weights and optimiser of a checkpoint of this training.
+        """Load weights and optimiser from a checkpoint of this training.
 
         Raises:
             LearningError: `learning.no_checkpoint`, `learning.other_checkpoint`.
@@ -224,22 +226,20 @@ class Trainer:
         if training_of(file) != self.training:
             raise LearningError(
                 "learning.other_checkpoint",
-                "the checkpoint is one of another training",
+                "the checkpoint belongs to another training",
                 str(file),
-                "its configuration is another",
-                "give the directory of that training",
+                "its configuration differs",
+                "give the directory of the training that wrote it",
             )
         state = torch.load(file, weights_only=True)
         self.model.policy.load_state_dict(state["policy"])
         self.model.policy.optimizer.load_state_dict(state["optimizer"])
         self.model.num_timesteps = about["steps"]
-        # What comes is not what was learned from already.
+        # Do not repeat episodes that were used already.
         self.model.set_random_seed(self.training.seed + about["steps"])
 
 
 class _Watch(BaseCallback):  # type: ignore[misc]  # has no types here
-    """Progress, checkpoints, the wish to stop."""
-
     def __init__(
         self,
         trainer: Trainer,
@@ -280,7 +280,7 @@ class _Watch(BaseCallback):  # type: ignore[misc]  # has no types here
 
 
 def actor(state: dict[str, Any]) -> Policy:
-    """Return the policy of an actor and critic of Stable-Baselines3, as of `state_dict`."""
+    """Return the policy in the `state_dict` of an actor-critic policy of Stable-Baselines3."""
     names = ("mlp_extractor.policy_net.0", "mlp_extractor.policy_net.2", "action_net")
     return Policy(
         tuple((_array(state[f"{layer}.weight"]), _array(state[f"{layer}.bias"])) for layer in names),
@@ -296,13 +296,8 @@ def _array(tensor: torch.Tensor) -> NDArray[np.float32]:
 def start(training: Training, directory: Path, reward: RewardFile | None = None) -> Trainer:
     """Begin a training in a directory.
 
-    Args:
-        training: What is trained; `reward_sha256` is filled in.
-        directory: Where.
-        reward: What is good; that of the policy that comes with ccplane, if None.
-
     Raises:
-        LearningError: `learning.exists` if one was begun there, `learning.cannot_write`.
+        LearningError: `learning.exists` if the directory holds a training already, `learning.cannot_write`.
     """
     reward = shipped_reward() if reward is None else reward
     training = msgspec.structs.replace(training, reward_sha256=reward.sha256)
@@ -310,9 +305,9 @@ def start(training: Training, directory: Path, reward: RewardFile | None = None)
     if config.exists():
         raise LearningError(
             "learning.exists",
-            "a training was begun in this directory already",
+            "this directory already holds a training",
             str(directory),
-            fix="go on with it (`--resume`), or give another directory",
+            fix="resume it (`--resume`), or give another directory",
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -324,20 +319,20 @@ def start(training: Training, directory: Path, reward: RewardFile | None = None)
 
 
 def resume(directory: Path) -> Trainer:
-    """Go on with the training of a directory, from its last checkpoint; its `reward.py` runs.
+    """Resume the training of a directory from its last checkpoint; this runs its `reward.py`.
 
     Raises:
-        LearningError: `learning.no_checkpoint`, `learning.other_checkpoint`, or as `load_reward`.
+        LearningError: `learning.no_checkpoint`, `learning.other_checkpoint`, or as in `load_reward`.
     """
     file = last_checkpoint(directory)
     training, reward = training_of(file), load_reward(directory / REWARD)
     if reward.sha256 != training.reward_sha256:
         raise LearningError(
             "learning.other_checkpoint",
-            "the reward is another than at the beginning",
+            "the reward was changed since the training began",
             reward.origin,
             f"it has the SHA-256 {reward.sha256}, {CONFIG} says {training.reward_sha256}",
-            "put the file back, or begin a training anew with it",
+            "restore the file, or begin a new training with it",
         )
     trainer = Trainer(training, directory, reward)
     trainer.restore(file)
@@ -345,7 +340,7 @@ def resume(directory: Path) -> Trainer:
 
 
 def training_of(file: Path) -> Training:
-    """Return what a checkpoint is one of; raises as `read_about`."""
+    """Return the configuration of a checkpoint; errors as in `read_about`."""
     try:
         return msgspec.convert(read_about(file)["config"], Training)
     except msgspec.ValidationError as error:
@@ -353,28 +348,27 @@ def training_of(file: Path) -> Training:
 
 
 def read_about(file: Path) -> dict[str, Any]:
-    """Return what a checkpoint says of itself.
+    """Return the metadata of a checkpoint.
 
     Raises:
-        LearningError: `learning.no_checkpoint` if it is not there, `learning.other_checkpoint` if it is of
-        another
-            version, or damaged.
+        LearningError: `learning.no_checkpoint` if it does not exist, `learning.other_checkpoint` if it is
+            damaged or of another version.
     """
     try:
         about = msgspec.json.decode(file.with_suffix(".json").read_bytes(), type=dict[str, Any])
     except OSError as error:
         raise LearningError(
-            "learning.no_checkpoint", "there is no such checkpoint", str(file), error.strerror or ""
+            "learning.no_checkpoint", "cannot read the checkpoint", str(file), error.strerror or ""
         ) from error
     except msgspec.DecodeError as error:
         raise _other(file, str(error)) from error
     if about.get("version") != VERSION or not {"config", "steps", "seed", "source_hash"} <= about.keys():
-        raise _other(file, f"it is of version {about.get('version')}, this is version {VERSION}")
+        raise _other(file, f"its version is {about.get('version')}, but version {VERSION} is needed")
     return about
 
 
 def checkpoints(directory: Path) -> list[Path]:
-    """Return the whole checkpoints of a directory, the oldest first."""
+    """Return the complete checkpoints of a directory, the oldest first."""
     return sorted(file for file in directory.glob("checkpoint-*.pt") if file.with_suffix(".json").exists())
 
 
@@ -388,7 +382,7 @@ def last_checkpoint(directory: Path) -> Path:
     if not found:
         raise LearningError(
             "learning.no_checkpoint",
-            "there is no checkpoint",
+            "the directory has no checkpoint",
             str(directory),
             fix="give the directory of a training, or begin one without `--resume`",
         )
@@ -397,11 +391,11 @@ def last_checkpoint(directory: Path) -> Path:
 
 def _other(file: Path, why: str) -> LearningError:
     return LearningError(
-        "learning.other_checkpoint", "the checkpoint cannot be used", str(file), why, "begin a training anew"
+        "learning.other_checkpoint", "the checkpoint cannot be used", str(file), why, "begin a new training"
     )
 
 
 def _cannot_write(file: Path, error: OSError) -> LearningError:
     return LearningError(
-        "learning.cannot_write", "cannot be written", str(file), error.strerror or str(error)
+        "learning.cannot_write", "cannot write the file", str(file), error.strerror or str(error)
     )

@@ -1,12 +1,12 @@
-"""Many independent simulated worlds, each with a connection that learns, stepped together.
+"""Many independent simulated worlds, stepped together, each with one learning connection.
 
     worlds = Worlds(64)
     seen = worlds.reset(seed=1)
     while True:
         seen = worlds.step(policy(seen["observation"]))
 
-A step lasts one monitoring time period (MTP) of each world, and until something was heard from the receiver:
-a fold program reports with an ACK, too. While it lasts, Python's lock is released.
+A step lasts one monitoring time period (MTP) of each world, extended until a report arrives: fold programs
+report only on ACKs. A step runs without Python's global lock.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from experiments.learning.errors import LearningError
 from experiments.learning.rewards import slides
 
 Reward = Callable[[NDArray[np.void]], NDArray[np.float64]]
-"""What is good: from intervals, (n,) with `COLUMNS`, to n finite numbers. `reward` is not filled in there."""
+"""Reward function: maps intervals, (n,) with `COLUMNS` but without `reward`, to n finite numbers."""
 
 COLUMNS: Final[dict[str, str]] = {
-    "observation": "what the policy sees of the interval (`ccp_algs.hyvar.observation`), 7 numbers",
-    "reward": "how good the interval was",
-    "over": "whether the episode ended with it (1) or not (0)",
-    "interval_us": "how long it was [us of virtual time]",
-    "now_us": "its end, since the start of the episode [us of virtual time]",
+    "observation": "the policy's input for the interval (`ccp_algs.hyvar.observation`), 7 numbers",
+    "reward": "reward of the interval",
+    "over": "whether the episode ended with the interval (1) or not (0)",
+    "interval_us": "length of the interval [us of virtual time]",
+    "now_us": "end of the interval, since the start of the episode [us of virtual time]",
     "thr_bytes_per_s": "delivered [bytes/s of payload]",
-    "thr_max_bytes_per_s": "largest of those of the episode so far [bytes/s]",
-    "loss_bytes_per_s": "taken for lost [bytes/s]",
-    "rtt_us": "mean of the RTT samples; 0: there was none [us]",
-    "rtt_min_us": "least RTT of the episode so far [us]",
-    "srtt_us": "smoothed RTT at the end [us]",
-    "cwnd_bytes": "window at the end [bytes]",
+    "thr_max_bytes_per_s": "maximum `thr_bytes_per_s` in the episode so far [bytes/s]",
+    "loss_bytes_per_s": "detected as lost [bytes/s]",
+    "rtt_us": "mean of the RTT samples; 0 without a sample [us]",
+    "rtt_min_us": "minimum RTT in the episode so far [us]",
+    "srtt_us": "smoothed RTT at the end of the interval [us]",
+    "cwnd_bytes": "congestion window at the end of the interval [bytes]",
     "mss_bytes": "payload of a segment [bytes]",
-    "path_bytes_per_s": "payload that the path could carry in the last half second [bytes/s]",
+    "path_bytes_per_s": "payload capacity of the path in the last half second [bytes/s]",
     "path_rtt_us": "RTT of the path without a queue [us]",
-    "path_buffer_bytes": "what waits in front of the bottleneck at most [bytes]",
+    "path_buffer_bytes": "buffer in front of the bottleneck [bytes]",
     "path_loss_ratio": "probability that the path loses a packet",
-    "path_cross_flows": "connections next to the learner's",
+    "path_cross_flows": "competing connections",
     "path_traced": "whether the rate follows a trace (1) or not (0)",
-    "steered": "whether the policy is alone (1) or CUBIC moves the window between actions (0)",
+    "steered": "whether the policy alone controls the window (1), or CUBIC also does between actions (0)",
     "mtp_us": "monitoring time period [us]",
 }
-"""What a step tells of each world; `Worlds.step` returns an array with these fields."""
+"""Output of a step for each world; `Worlds.step` returns an array with these fields."""
 _ROW: Final = np.dtype(
     [("observation", "f4", (N_FEATURES,)), ("reward", "f4"), *((name, "f8") for name in list(COLUMNS)[2:])]
 )
 
 
 class Worlds:
-    """Worlds, and the episodes in them."""
+    """Simulated worlds and their episodes."""
 
     def __init__(
         self,
@@ -71,24 +71,26 @@ class Worlds:
         """Make the worlds; `reset` begins their first episodes.
 
         Args:
-            n: How many, >= 1.
-            domain: What paths there are.
-            reward: What is good.
-            heuristic: What moves the window between actions, but on `steered_share` of the paths.
+            n: Number of worlds, >= 1.
+            domain: Distribution of the paths; None for the default.
+            reward: The reward function.
+            heuristic: Controls the window between actions, except on `steered_share` of the paths.
 
         Raises:
-            LearningError: `learning.bad_domain`, if something of that cannot be.
+            LearningError: `learning.bad_domain`, if an argument is invalid.
         """
         self.domain = Domain() if domain is None else domain
         self._reward = reward
         self._collector = Collector()
         self.n = n
         if n < 1:
-            raise LearningError("learning.bad_domain", f"{n} worlds", "n", fix="ask for 1 or more")
+            raise LearningError(
+                "learning.bad_domain", f"{n} is not a valid number of worlds", "n", fix="ask for 1 or more"
+            )
         try:
             msgspec.convert(msgspec.to_builtins(self.domain), Domain)
         except msgspec.ValidationError as error:
-            raise LearningError("learning.bad_domain", f"no such paths: {error}") from error
+            raise LearningError("learning.bad_domain", f"invalid domain: {error}") from error
         paths = msgspec.to_builtins(self.domain)
         del paths["traces"]
         try:
@@ -106,29 +108,29 @@ class Worlds:
         """Begin new episodes.
 
         Args:
-            seed: All random numbers from now on follow from it, in world i from seed + i; without, worlds
-                that had a seed go on drawing.
-            which: In these worlds; in all, if None.
+            seed: Determines all random numbers from now on; world i uses seed + i. Without a seed, worlds
+                that had one continue their sequence.
+            which: Worlds to reset; None for all.
 
         Returns:
-            Structured array with `COLUMNS`, one entry for each of these worlds: the interval after which the
-            first action is due, in which nobody acted. Its reward is 0.
+            Structured array with `COLUMNS`, one entry per reset world: the interval before the first action.
+            Its reward is 0.
         """
         worlds = list(range(self.n)) if which is None else list(which)
         seeds = None if seed is None else [(seed + world) % 2**64 for world in worlds]
         return self._judged(self._native.reset(worlds, seeds))
 
     def step(self, actions: ArrayLike, where: NDArray[np.bool_] | None = None) -> NDArray[np.void]:
-        """Act, and let an interval pass in each world.
+        """Apply an action in each world, for one interval.
 
         Args:
-            actions: (n,) from -1 to 1: each window is multiplied by 2 to the power of its action; by 0 it is
-                left alone, and so is CUBIC's epoch. Where the episode was over, a new one begins instead.
-            where: (n,) bool: in which worlds; in all, if None. In the others time stands still, and their
-                entries are zeros.
+            actions: (n,) from -1 to 1: each window is multiplied by 2 to the power of its action; 0 leaves
+                the window and CUBIC's epoch alone. Where the episode is over, a new one begins instead.
+            where: (n,) bool: worlds to step; None for all. In the others time stands still, and their entries
+                are zeros.
 
         Returns:
-            Structured array with `COLUMNS`, one entry a world.
+            Structured array with `COLUMNS`, one entry per world.
 
         Raises:
             LearningError: `learning.bad_reward`, if the reward is not a finite number for each world.
@@ -139,7 +141,7 @@ class Worlds:
         return self._judged(self._native.step(given.tobytes()))
 
     def _judged(self, told: NDArray[np.void]) -> NDArray[np.void]:
-        """Return rows of what the worlds told, with rewards where an action led to the interval."""
+        """Return rows with the worlds' output, with rewards where an action led to the interval."""
         rows = np.zeros(len(told), _ROW)
         for name in told.dtype.names or ():
             if name in COLUMNS:
@@ -156,17 +158,17 @@ class Worlds:
             if rewards.shape != (acted.sum(),) or not np.isfinite(rewards).all():
                 raise LearningError(
                     "learning.bad_reward",
-                    "a reward is a finite number for each interval",
+                    "a reward must return a finite number for each interval",
                     str(getattr(self._reward, "origin", "")),
-                    f"it is {rewards.dtype} of shape {rewards.shape} for {acted.sum()} intervals"
+                    f"it returned {rewards.dtype} of shape {rewards.shape} for {acted.sum()} intervals"
                     + (", not all finite" if rewards.dtype.kind == "f" else ""),
-                    "compute with arrays, and mind what can be 0: `rtt_us` is, without a sample",
+                    "compute with arrays, and handle zeros: `rtt_us` is 0 without a sample",
                 )
             rows["reward"][acted] = rewards
         return rows
 
     def _begin(self, told: NDArray[np.void]) -> None:
-        """Begin to collect where an episode begins; its totals count from the beginning of this interval."""
+        """Start collecting where an episode begins; totals count from the start of this interval."""
         begun = told[told["acted"] == 0]
         for world, mtp_us in zip(begun["flow_id"].tolist(), begun["mtp_us"].tolist(), strict=True):
             self._collector.add(world, mtp_us)
@@ -177,5 +179,5 @@ class Worlds:
 
 
 def info_of(rows: NDArray[np.void]) -> dict[str, Any]:
-    """Return the fields of entries, without those that Gymnasium has places of their own for."""
+    """Return the fields of entries, except those that Gymnasium returns separately."""
     return {name: rows[name] for name in COLUMNS if name not in ("observation", "reward", "over")}

@@ -1,10 +1,11 @@
-"""The chain: station, access point, wire, access point, station; and a broker beside it.
+"""The chain: station, access point, wire, access point, station; and a broker.
 
     sta1 --air-- ap1 --wire, shaped-- ap2 --air, lossy-- sta2
        `--------------- broker ----------------'
 
-Data go from left to right. The wire is the bottleneck, with a buffer in ap1; the air behind ap2 loses packets
-at random. The broker has links of its own to both stations, so that what is measured is not what measures.
+Data flow from left to right. The wire is the bottleneck, with a buffer in ap1; the air after ap2 drops
+packets at random. The broker has separate links to both stations, so that telemetry does not disturb the
+measured path.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from experiments.netlab import Host, Interface, Lab, Shaper, links
 from experiments.netlab.brokers import add_broker_host
 
 NETEM_PKTS: Final = 1000
-"""What netem holds if it is not told: with more on its way it would drop some."""
+"""Packet limit of netem; its default would drop packets of a long, fast path."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """A device of a host through which the data go on, or arrive.
+    """A device of a host.
 
     Attributes:
-        host: Whose.
-        device: Its name.
+        host: The host.
+        device: Name of the device.
     """
 
     host: Host
@@ -38,17 +39,17 @@ class Port:
 
 @dataclass(frozen=True)
 class Chain:
-    """What the demonstration needs to know of a network, whoever built it.
+    """What the demo needs to know of a network, however it was built.
 
     Attributes:
-        source: Where sta1 sends.
-        wire: Where ap1 sends, into the shaped wire.
-        air: Where ap2 sends, into the lossy air.
-        sink: Where sta2 receives.
+        source: The port through which sta1 sends.
+        wire: The port through which ap1 sends into the shaped wire.
+        air: The port through which ap2 sends into the lossy air.
+        sink: The port through which sta2 receives.
         broker: Host for the broker.
-        broker_for_source: The broker's address, as sta1 has it.
-        broker_for_sink: Likewise for sta2.
-        conditions: What the links are like.
+        broker_for_source: The broker's address for sta1.
+        broker_for_sink: The broker's address for sta2.
+        conditions: Properties of the links.
     """
 
     source: Port
@@ -61,10 +62,7 @@ class Chain:
     conditions: Conditions = USUAL
 
     def lose(self, ratio: float) -> None:
-        """Let the air behind ap2 lose packets at random.
-
-        Args:
-            ratio: Share of packets lost.
+        """Make the air after ap2 drop this share of packets at random.
 
         Raises:
             LabError: `lab.command_failed`, without netem in the kernel.
@@ -77,17 +75,13 @@ class Chain:
 
 @contextlib.contextmanager
 def simulated_chain(conditions: Conditions = USUAL) -> Iterator[Chain]:
-    """Build the chain of simulated radios, hostapd and namespaces; it is gone after the block.
+    """Build the chain from simulated radios, hostapd and namespaces, for a `with` block.
 
-    Args:
-        conditions: What its links are like.
-
-    Yields:
-        The chain; the access points route IPv6.
+    The access points route IPv6.
 
     Raises:
-        WifiError: If the radios do not do what they should.
-        LabError: If something else of the network cannot be built.
+        WifiError: If a radio, access point or station fails.
+        LabError: If another part of the network cannot be built.
     """
     with Lab() as lab, radios.simulated_radios(4) as phys:
         sta1, sta2 = lab.add_host("sta1"), lab.add_host("sta2")
@@ -132,14 +126,7 @@ def shape(host: Host, device: str, conditions: Conditions) -> None:
 def join_air(
     number: int, access_point: Host, stations: Sequence[Host], name: str, *, channel: int
 ) -> list[Interface]:
-    """Let stations join an access point, all with addresses, which are their hosts' first ones.
-
-    Args:
-        number: Of the network: part of the addresses.
-        access_point: Which has a radio.
-        stations: Which have a radio each.
-        name: Of the network (SSID).
-        channel: A key of `radios.CHANNELS`.
+    """Let stations join an access point, all with addresses, which are the first ones of their hosts.
 
     Returns:
         The access point's interface, and each station's.

@@ -1,4 +1,4 @@
-"""What the links of the chain are like; imported by the command line, so nothing heavy is."""
+"""Properties of the chain's links; light, because the command line imports this module."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from typing import Final
 
 RATE_BYTES_PER_S: Final = 125_000
-"""Of the wire: 1 Mbit/s, far below what simulated radios carry, so that the wire is the bottleneck. An
-emulated processor keeps up with so many packets, and with what is said about them."""
+"""Rate of the wire: 1 Mbit/s, so that the wire, not the simulated radios, is the bottleneck, and an emulated
+processor keeps up with the packets and their telemetry."""
 
 LEAST_BUFFER_BYTES: Final = 25_000
 AIR_DELAY_MS: Final = 200.0
-"""Of the lossy air: telemetry is at the sender before TCP finds a loss, also where programs are slow [ms]."""
+"""Delay of the lossy air; long enough for telemetry to reach a slow sender before TCP detects a loss [ms]."""
 
 MTU_BYTES: Final = 1500
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What the links of a chain are like.
+    """Properties of the links of a chain.
 
     Attributes:
-        rate_bytes_per_s: Of the wire.
-        delay_ms: Of the air behind ap2, towards sta2 [ms].
+        rate_bytes_per_s: Rate of the wire.
+        delay_ms: Delay of the air after ap2, towards sta2 [ms].
     """
 
     rate_bytes_per_s: float = RATE_BYTES_PER_S
@@ -30,12 +30,12 @@ class Conditions:
 
     @property
     def bdp_bytes(self) -> int:
-        """What the path holds without a queue."""
+        """Bandwidth-delay product of the path."""
         return round(self.rate_bytes_per_s * self.delay_ms / 1000)
 
     @property
     def buffer_bytes(self) -> int:
-        """Room in front of the wire: a bandwidth-delay product, and some packets where that is less."""
+        """Buffer in front of the wire: a bandwidth-delay product, or a few packets where that is more."""
         return max(LEAST_BUFFER_BYTES, self.bdp_bytes)
 
 

@@ -1,7 +1,7 @@
-"""What happens on the chain, whoever built it: one flow, in-band telemetry, and an algorithm that listens.
+"""The demo on the chain, however it was built: one flow, in-band telemetry, and an algorithm that uses it.
 
-The flow runs `int_cubic`. At first a loss of the air is a loss like any other; then, while it runs, the
-algorithm is told that losses of the air are no congestion.
+The flow runs `int_cubic`, which at first treats a loss on the air as any other loss. During the flow a
+parameter changes so that losses on the air no longer count as congestion.
 """
 
 from __future__ import annotations
@@ -34,32 +34,26 @@ PHASES: Final[tuple[Phase, ...]] = ("cubic", "keep")
 PATIENT: Final = ("--heartbeat-timeout", "2000", "--no-realtime")
 """Options of the agent for a slow, busy processor: nothing here is about fractions of a millisecond."""
 INTERVAL_MS: Final = 100
-"""Between summaries, half a round trip; an emulated processor has not the time for more of them [ms]."""
+"""Time between summaries: half a round trip; an emulated processor cannot handle more of them [ms]."""
 CLIENT_PORT: Final = 40_000
 SPARE_S: Final = 10
-"""What the transfer is longer than the phases, which begin when the agent is seen to have its flow [s]."""
+"""Extra duration of the transfer beyond its phases, which begin when the agent has the flow [s]."""
 SETTLE_S: Final = 2.0
-"""After a change, before its windows count: some round trips [s]."""
+"""Time after a change before windows count: some round trips [s]."""
 
 CAPTURED_BYTES: Final = 400
-"""Of each packet: more than all headers [bytes]."""
+"""Captured bytes of each packet: more than all headers [bytes]."""
 CAPTURED_PKTS: Final = 1000
 
 TIMEOUT_S: Final = 180.0
-"""For a program to be ready: an emulated processor of a busy machine needs most of it [s]."""
+"""Start timeout of a program; an emulated processor of a busy machine needs most of it [s]."""
 
 
 def record(chain: Chain, folder: Path, *, loss_ratio: float, phase_s: int) -> None:
-    """Run the demonstration, and leave what was seen in a folder; `recorded` reads it.
-
-    Args:
-        chain: Where.
-        folder: For the files.
-        loss_ratio: Share of packets that the air behind ap2 loses.
-        phase_s: Length of each phase [s].
+    """Run the demo, and record it in a folder; `recorded` reads it.
 
     Raises:
-        CcpError: If something of it cannot start.
+        CcpError: If a part of the demo cannot start.
     """
     chain.lose(loss_ratio)
     with (
@@ -73,14 +67,7 @@ def record(chain: Chain, folder: Path, *, loss_ratio: float, phase_s: int) -> No
 
 @contextlib.contextmanager
 def agent_at_source(chain: Chain, algorithms: Sequence[str]) -> Iterator[Client]:
-    """Run an agent that steers sta1's flows and listens to the broker, for the length of a block.
-
-    Args:
-        chain: Where; its broker runs.
-        algorithms: As `ccp run` takes them.
-
-    Yields:
-        A connection to the agent.
+    """Run an agent that controls sta1's flows and listens to the broker; yield its client.
 
     Raises:
         LoadError: `load.agent`.
@@ -113,7 +100,7 @@ def running_nodes(chain: Chain) -> Iterator[None]:
     ccp = str(Path(sys.executable).with_name("ccp"))
     with contextlib.ExitStack() as stack:
         nodes = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "nodes.yaml"
-        nodes.write_text(f"{AIR_ID}: {{name: ap2, queue_is_unlimited: true}}  # it is behind the wire\n")
+        nodes.write_text(f"{AIR_ID}: {{name: ap2, queue_is_unlimited: true}}  # after the wire\n")
         sink += ["--nodes", str(nodes)]
         started = []
         for port, role in roles:  # together: on an emulated processor each needs some seconds
@@ -123,13 +110,13 @@ def running_nodes(chain: Chain) -> Iterator[None]:
             stack.callback(process.end, [node])
             started.append((port, node))
         for port, node in started:
-            _wait_for(node, f"{port.device}: node", "wifi.no_node", "the INT node does not start", port)
+            _wait_for(node, f"{port.device}: node", "wifi.no_node", "the INT node did not start", port)
         yield
 
 
 @contextlib.contextmanager
 def capturing(port: Port, file: Path) -> Iterator[None]:
-    """Capture the headers of packets with hop-by-hop options, which the source adds.
+    """Capture the headers of packets with hop-by-hop options, which the telemetry source adds.
 
     Raises:
         WifiError: `wifi.no_capture`.
@@ -139,18 +126,13 @@ def capturing(port: Port, file: Path) -> Iterator[None]:
         [*command, "-Z", "root", "-w", str(file), "ip6[6] == 0"], stderr=subprocess.PIPE
     )
     try:
-        _wait_for(running, "listening", "wifi.no_capture", "tcpdump does not capture", port)
+        _wait_for(running, "listening", "wifi.no_capture", "tcpdump did not start to capture", port)
         yield
     finally:
         process.end([running])
 
 
 def _wait_for(running: process.Process, words: str, slug: str, what: str, port: Port) -> None:
-    """Wait until a program says on stderr that it is ready; one that says nothing is killed.
-
-    Raises:
-        WifiError: With what it said instead.
-    """
     assert running.stderr is not None
     late = threading.Timer(TIMEOUT_S, running.kill)
     late.start()
@@ -161,12 +143,11 @@ def _wait_for(running: process.Process, words: str, slug: str, what: str, port: 
     if words not in line:
         where = f"host {port.host.name}, device {port.device}"
         done = process.finish(running, timeout_s=TIMEOUT_S, where=where, check=False)
-        why = f"it ended with {process.status(done.returncode)}: {(line + done.stderr).strip()[-2000:]}"
-        raise WifiError(slug, what, where, why, "run it by hand in the host")
+        why = f"it exited with {process.status(done.returncode)}: {(line + done.stderr).strip()[-2000:]}"
+        raise WifiError(slug, what, where, why, "run it manually in the host")
 
 
 def _transfer(chain: Chain, client: Client, phase_s: int, file: Path) -> None:
-    """Send through all phases, and note what the agent streams of the flow."""
     with (
         file.open("w") as rows,
         client.stream(kinds=("telemetry", "report")) as stream,
@@ -188,19 +169,19 @@ def _transfer(chain: Chain, client: Client, phase_s: int, file: Path) -> None:
                 if row is not None and ours in (row.get("flow_id"), *row.get("flow_ids", ())):
                     row |= {"phase": phase, "settled": time.monotonic() > begin_s + SETTLE_S}
                     rows.write(json.dumps(row) + "\n")
-        if not transfer.running:  # it should be: iperf3 says what was wrong
+        if not transfer.running:  # iperf3 failed: raise its error
             transfer.wait()
 
 
 def flow_id(client: Client) -> int:
-    """Return the agent's number of the flow that sends, when it is there.
+    """Wait for the sending flow, and return its number.
 
     Raises:
         WifiError: `wifi.no_flow`.
     """
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s:
-        # Not as a table: on an emulated processor pandas takes seconds to import, and the flow is under way.
+        # Not as a table: importing pandas takes seconds on an emulated processor, while the flow runs.
         for flow in client.ask(Flows()):
             if flow["src_port"] == CLIENT_PORT:
                 return int(flow["flow_id"])
@@ -210,5 +191,5 @@ def flow_id(client: Client) -> int:
         f"the agent has no flow from port {CLIENT_PORT}",
         "host sta1",
         f"iperf3 did not connect within {TIMEOUT_S:g} s, or could not choose ccp.{ALGORITHM}",
-        "see whether plain iperf3 works over the chain",
+        "check whether plain iperf3 works over the chain",
     )

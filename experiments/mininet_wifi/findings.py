@@ -1,4 +1,4 @@
-"""What the demonstration must show, judged from what it recorded; no network is needed here."""
+"""The claims of the demo, checked against its recording; needs no network."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from telemetry.schema import IntHop, IntSummary
 
 WIRE_ID: Final = 1
 AIR_ID: Final = 2
-"""Numbers of the nodes: ap1, which sends into the wire, and ap2, which sends into the air."""
+"""Node ids: ap1 sends into the wire, ap2 into the air."""
 
 LEAST_PKTS: Final = 100
 LEAST_SUMMARIES: Final = 20
 LEAST_GROWTH: Final = 1.3
-"""How much larger the window must be, on average, once losses of the air are no sign of congestion."""
+"""Minimum ratio of the mean windows after and before losses on the air stop counting as congestion."""
 LOSS_TOLERANCE: Final = 0.5
-"""How far the loss seen may be from the loss made, relative to it: some hundred losses, drawn at random."""
+"""Maximum relative error of the measured loss; there are some hundred random losses."""
 
 Phase = Literal["cubic", "keep"]
-"""What wireless losses do to the window: the values of int_cubic's parameter `wireless_loss`."""
+"""The values of int_cubic's parameter `wireless_loss`."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was recorded.
+    """The recording of a demo.
 
     Attributes:
         packets: The flow's packets with telemetry, as they arrived at sta2.
-        summaries: What the agent heard of the flow.
-        n_delivered: How many of these went to the flow's algorithm.
+        summaries: The summaries of the flow that the agent received.
+        n_delivered: Number of these that the flow's algorithm received.
         windows_bytes: Congestion windows of the flow, by phase [bytes].
-        loss_ratio: What the air was told to lose.
+        loss_ratio: Configured loss of the air.
     """
 
     packets: Sequence[Record]
@@ -46,11 +46,11 @@ class Seen:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that must be so.
+    """A checked claim.
 
     Attributes:
         what: The claim.
-        holds: Whether it is so.
+        holds: Whether it holds.
         detail: The numbers.
     """
 
@@ -60,7 +60,7 @@ class Finding:
 
 
 def findings(seen: Seen) -> list[Finding]:
-    """Return whether each claim of the demonstration holds, from the packets to the window."""
+    """Return whether each claim of the demo holds, from the packets to the window."""
     return [
         _traces(seen.packets),
         _summaries(seen.summaries),
@@ -93,7 +93,7 @@ def findings(seen: Seen) -> list[Finding]:
 def _traces(packets: Sequence[Record]) -> Finding:
     with_both = sum({WIRE_ID, AIR_ID} <= _node_ids(packet) for packet in packets)
     return Finding(
-        "packets carry what both access points wrote",
+        "packets carry data from both access points",
         len(packets) >= LEAST_PKTS and with_both >= 0.99 * len(packets),
         f"{with_both} of {len(packets)} packets",
     )
@@ -125,9 +125,9 @@ def _of_hop(
     told = [read(hop) for summary in summaries for hop in summary.hops if hop.node_id == node_id]
     values = [value for value in told if value is not None]
     if not values:
-        return Finding(f"summaries tell the {what}", False, f"missing in all {len(told)}")
+        return Finding(f"summaries report the {what}", False, f"missing in all {len(told)}")
     return Finding(
-        f"summaries tell the {what}",
+        f"summaries report the {what}",
         max(values) > 0 or not positive,
         f"{min(values):g} to {max(values):g} {unit}, mean {fmean(values):.4g}",
     )
@@ -143,9 +143,9 @@ def _losses(summaries: Sequence[IntSummary], made_ratio: float) -> Finding:
     sent = lost + sum(summary.received_pkts or 0 for summary in summaries)
     ratio = wireless / sent if sent else 0.0
     return Finding(
-        "summaries tell the losses of the air",
+        "summaries report the losses on the air",
         abs(ratio - made_ratio) <= LOSS_TOLERANCE * made_ratio,
-        f"{wireless} of {sent} packets, {ratio:.1%}; it loses {made_ratio:.1%}",
+        f"{wireless} of {sent} packets, {ratio:.1%}; configured {made_ratio:.1%}",
     )
 
 
@@ -153,9 +153,9 @@ def _cause(summaries: Sequence[IntSummary]) -> Finding:
     wireless = sum(summary.lost_link_pkts or 0 for summary in summaries)
     overflow = sum(summary.lost_congestion_pkts or 0 for summary in summaries)
     return Finding(
-        "the sink finds more losses to be the air's than a queue's",
+        "the sink attributes more losses to the air than to queues",
         wireless > overflow,
-        f"{wireless} by the air, {overflow} by a full queue",
+        f"{wireless} on the air, {overflow} in full queues",
     )
 
 
@@ -168,7 +168,7 @@ def _heard(seen: Seen) -> Finding:
 
 
 def _window(windows_bytes: Mapping[Phase, Sequence[int]]) -> Finding:
-    what = "the window grows once losses of the air are no congestion"
+    what = "the window grows once losses on the air no longer count as congestion"
     before, after = windows_bytes.get("cubic", ()), windows_bytes.get("keep", ())
     if not before or not after:
         return Finding(what, False, f"{len(before)} and {len(after)} reports")

@@ -1,4 +1,4 @@
-"""`python -m experiments.mininet_wifi.hwsim_demo`: INT over simulated radios and hostapd alone."""
+"""`python -m experiments.mininet_wifi.hwsim_demo`: in-band telemetry over simulated radios and hostapd."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """`python -m experiments.mininet_wifi.int_demo`: in-band telemetry in Mininet-WiFi.
 
-Two stations, two access points, a shaped wire between these, IPv6; what happens on them is the same as in
-`hwsim_demo`. The access points are bridges in this machine's own network namespace, as Mininet-WiFi makes
-them.
+Two stations, two access points, a shaped wire between them, IPv6; the demo is the same as in `hwsim_demo`.
+The access points are bridges in the machine's own network namespace, as built by Mininet-WiFi.
 """
 
 from __future__ import annotations
@@ -27,29 +26,23 @@ from experiments.netlab.lab import DEFAULT_CONGESTION
 from experiments.netlab.process import which
 
 PREFIX: Final = "int-demo-"
-"""Of names of namespaces. They are not the lab's: `ccp lab clean` ends what runs in those, and one is the
-machine's own."""
+"""Prefix of namespace names. It is not the lab's, because `ccp lab clean` ends all processes in the lab's
+namespaces, and one of these is the machine's own."""
 
 PROGRAMS: Final = ("hostapd", "hwsim_mgmt", "iwconfig", "mnexec", "ovs-vsctl", "rfkill")
-"""What Mininet-WiFi calls. It does not say which one it misses."""
+"""Programs that Mininet-WiFi calls; it does not report which of them is missing."""
 
 LOG: Final = "/tmp/mn-wifi-mac80211_hwsim.log"
-"""Where it writes what went wrong."""
+"""Log of Mininet-WiFi's errors."""
 
 
 @contextlib.contextmanager
 def mininet_chain(conditions: Conditions = USUAL) -> Iterator[Chain]:
-    """Build the chain with Mininet-WiFi; it is gone after the block.
-
-    Args:
-        conditions: What its links are like.
-
-    Yields:
-        The chain; the access points are bridges.
+    """Build the chain with Mininet-WiFi, for a `with` block; the access points are bridges.
 
     Raises:
-        WifiError: `wifi.no_mininet`, without Mininet-WiFi, `wifi.mininet_ended`, or `wifi.not_joined`.
-        LabError: If something else of the network cannot be built.
+        WifiError: `wifi.no_mininet`, `wifi.mininet_ended`, or `wifi.not_joined`.
+        LabError: If another part of the network cannot be built.
     """
     make_net = _mininet_wifi()
     with Lab() as lab, contextlib.ExitStack() as stack:
@@ -63,7 +56,7 @@ def mininet_chain(conditions: Conditions = USUAL) -> Iterator[Chain]:
         for number, (port, name) in enumerate(zip(stations, ("int-ap1", "int-ap2"), strict=True), start=1):
             _prepare(port, number)
             radios.wait_joined(port.host, port.device, name)
-        # The bridges are there now: starting one removes what its devices had of queueing disciplines.
+        # After the start of the bridges, which removes the queueing disciplines of their devices.
         shape(here, wire, conditions)
         broker, for_source, for_sink = add_broker_host(lab, stations[0].host, stations[1].host)
         yield Chain(
@@ -81,12 +74,8 @@ def mininet_chain(conditions: Conditions = USUAL) -> Iterator[Chain]:
 def build(make_net: Callable[[], Any], stack: contextlib.ExitStack) -> tuple[list[Any], str, str]:
     """Let Mininet-WiFi build its part.
 
-    Args:
-        make_net: Its class of a network.
-        stack: Ends the network.
-
     Returns:
-        The two stations, and the devices through which ap1 and ap2 send the data on.
+        The two stations, and the devices through which ap1 and ap2 forward the data.
 
     Raises:
         WifiError: `wifi.mininet_ended`.
@@ -98,7 +87,7 @@ def build(make_net: Callable[[], Any], stack: contextlib.ExitStack) -> tuple[lis
         net = make_net()
         stack.callback(net.stop)
         stations = [net.addStation(name) for name in ("sta1", "sta2")]
-        # Standalone: bridges that learn by themselves, no controller.
+        # Standalone: learning bridges without a controller.
         ap1, ap2 = (
             net.addAccessPoint(
                 name, ssid=f"int-{name}", mode="g", channel=str(channel), failMode="standalone"
@@ -112,13 +101,13 @@ def build(make_net: Callable[[], Any], stack: contextlib.ExitStack) -> tuple[lis
         net.build()
         for ap in (ap1, ap2):
             ap.start([])
-    except SystemExit as error:  # its way to give up, often without a word
+    except SystemExit as error:  # how it gives up, often without a message
         raise WifiError(
             "wifi.mininet_ended",
             "Mininet-WiFi gave up",
-            "while it built the network",
-            f"it ended with status {error.code}",
-            f"read {LOG}; then remove what earlier runs left: `mn -c`",
+            "while building the network",
+            f"it exited with status {error.code}",
+            f"read {LOG}; then clean up earlier runs with `mn -c`",
         ) from error
     ((wire, _),) = ap1.connectionsTo(ap2)
     return stations, wire.name, ap2.wintfs[0].name
@@ -126,23 +115,23 @@ def build(make_net: Callable[[], Any], stack: contextlib.ExitStack) -> tuple[lis
 
 def _mininet_wifi() -> Any:
     try:
-        from mn_wifi.net import Mininet_wifi  # it reads, and changes, much of the machine when imported
+        from mn_wifi.net import Mininet_wifi  # the import inspects and changes the machine
     except ImportError as error:
         raise WifiError(
             "wifi.no_mininet",
             "Mininet-WiFi is not installed",
             sys.executable,
             str(error),
-            "docs/mininet-wifi.md says how; `ccp demo wifi` and `hwsim_demo` do without",
+            "see docs/mininet-wifi.md; `ccp demo wifi` and `hwsim_demo` work without it",
         ) from error
     return Mininet_wifi
 
 
 @contextlib.contextmanager
 def _adopted(name: str, pid: int, owned: Belongings) -> Iterator[Host]:
-    """Give the namespace of a process a name for the length of a block, so that it can be a host."""
+    """Name the namespace of a process for a `with` block, so that it can be a host."""
     full = PREFIX + name
-    namespace.remove(full)  # of a run that was killed
+    namespace.remove(full)  # left by a killed run
     netns.attach(full, str(pid))
     try:
         yield Host(name, full, owned)

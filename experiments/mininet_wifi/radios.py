@@ -1,7 +1,7 @@
 """The kernel's simulated radios (mac80211_hwsim): an access point is hostapd, a station is a device.
 
-Frames go through the whole of Linux' Wi-Fi: scanning, association, aggregation, rate control. Only the air is
-simulated, and loses nothing.
+Frames pass through Linux's whole Wi-Fi stack: scanning, association, aggregation, rate control. Only the air
+is simulated, and it loses nothing.
 """
 
 from __future__ import annotations
@@ -20,40 +20,38 @@ from experiments.netlab.process import which
 
 MODULE: Final = "mac80211_hwsim"
 DEVICE: Final = "wlan0"
-"""What the device of a radio is called in its host."""
+"""Name of a radio's device in its host."""
 
 CHANNELS: Final = {1: 2412, 6: 2437, 11: 2462}
 """Channels of 2.4 GHz that do not overlap -> frequency [MHz]."""
 
 NO_MODULE: Final = (
-    f"boot a kernel with the module {MODULE}, which kernels of clouds often lack; in a checkout,"
+    f"boot a kernel with the module {MODULE}, which cloud kernels often lack; in a checkout,"
     " `make test-wifi` boots one in a virtual machine"
 )
 _PHYS: Final = Path("/sys/class/ieee80211")
 TIMEOUT_S: Final = 60.0
-"""For an access point to come up, and for a station to find it: seconds on an emulated processor [s]."""
+"""Timeout for an access point to start and for a station to join; it takes seconds on an emulated processor
+[s]."""
 AGAIN_S: Final = 10.0
-"""After which a station that has not found it tries again [s]."""
+"""Time after which a station that has not joined tries again [s]."""
 TRIES: Final = 6
-"""How often it does, before it waits for the last time."""
+"""Number of tries before the last wait."""
 
 
 @contextlib.contextmanager
 def simulated_radios(count: int) -> Iterator[list[str]]:
-    """Load the simulated radios for the length of a block.
-
-    Args:
-        count: How many.
+    """Load simulated radios for a `with` block.
 
     Yields:
         Their names, such as `phy0`; each has a device in the machine's own namespace.
 
     Raises:
-        WifiError: `wifi.no_radios`, if the kernel has none, or somebody uses them already.
+        WifiError: `wifi.no_radios`, if the kernel has none, or they are loaded already.
     """
     if Path("/sys/module", MODULE).exists():
         raise no_radios(
-            "they are loaded already, by somebody else", f"if nobody needs them: `modprobe -r {MODULE}`"
+            "the module is loaded already", f"if nothing uses it, unload it: `modprobe -r {MODULE}`"
         )
     loaded = subprocess.run(
         [which("modprobe", MODULE), MODULE, f"radios={count}"], capture_output=True, text=True, check=False
@@ -68,25 +66,20 @@ def simulated_radios(count: int) -> Iterator[list[str]]:
 
 
 def give_radio(radio: str, host: Host) -> None:
-    """Move a radio into a host and call its device DEVICE.
+    """Move a radio into a host, and rename its device to DEVICE.
 
     Raises:
         LabError: `lab.command_failed` or `lab.no_command`.
     """
     (device,) = [path.name for path in (_PHYS / radio / "device/net").iterdir()]
-    # In its namespace a radio is not seen from here any more: iw has to be told by whoever sees both.
+    # After the move, the radio is invisible here, so iw runs where both namespaces are visible.
     iw = ["iw", "phy", radio, "set", "netns", "name", host.namespace]
     subprocess.run([which("iw", f"host {host.name}"), *iw[1:]], check=True)
     host.run(["ip", "link", "set", device, "name", DEVICE])
 
 
 def start_access_point(host: Host, name: str, channel: int) -> None:
-    """Run hostapd on a host's radio until the lab goes, and wait until it is on the air.
-
-    Args:
-        host: Which has a radio.
-        name: Of the network (SSID); anybody may join it.
-        channel: A key of CHANNELS.
+    """Run hostapd on a host's radio until the lab closes, and wait until the access point is up.
 
     Raises:
         WifiError: `wifi.not_up`.
@@ -104,10 +97,10 @@ def start_access_point(host: Host, name: str, channel: int) -> None:
             if not _wait(is_up, TIMEOUT_S) or running.poll() is not None:
                 raise WifiError(
                     "wifi.not_up",
-                    f"the access point `{name}` did not come up",
+                    f"the access point `{name}` did not start",
                     f"host {host.name}",
-                    Path(log.name).read_text().strip()[-2000:] or "hostapd said nothing",
-                    "run hostapd by hand in the host",
+                    Path(log.name).read_text().strip()[-2000:] or "hostapd printed nothing",
+                    "run hostapd manually in the host",
                 )
 
 
@@ -128,19 +121,14 @@ def hostapd_config(name: str, channel: int) -> str:
 def join(host: Host, name: str, channel: int) -> None:
     """Let a host's radio join a network, and wait until it has.
 
-    Args:
-        host: Which has a radio.
-        name: Of the network (SSID).
-        channel: Where it is.
-
     Raises:
-        WifiError: As `wait_joined`.
+        WifiError: As in `wait_joined`.
         LabError: `lab.command_failed` or `lab.no_command`.
     """
     host.run(["ip", "link", "set", DEVICE, "up"])
     connect = ["iw", "dev", DEVICE, "connect", name, str(CHANNELS[channel])]
     host.run(connect)
-    # mac80211 gives up where answers take longer than a fraction of a second, as on a busy machine.
+    # mac80211 gives up after a fraction of a second without an answer, as on a busy machine.
     for _ in range(TRIES - 1):
         if _wait(lambda: _is_joined(host, DEVICE, name), AGAIN_S):
             return
@@ -151,11 +139,6 @@ def join(host: Host, name: str, channel: int) -> None:
 def wait_joined(host: Host, device: str, name: str) -> None:
     """Wait until a station has joined a network that it is looking for.
 
-    Args:
-        host: The station.
-        device: Its radio's.
-        name: Of the network (SSID).
-
     Raises:
         WifiError: `wifi.not_joined`.
     """
@@ -164,8 +147,8 @@ def wait_joined(host: Host, device: str, name: str) -> None:
             "wifi.not_joined",
             f"the station did not join `{name}`",
             f"host {host.name}, device {device}",
-            f"`iw dev {device} link` did not say so for {TIMEOUT_S:g} s",
-            "see whether hostapd runs, and `iw dev` in the host",
+            f"`iw dev {device} link` showed no association within {TIMEOUT_S:g} s",
+            "check whether hostapd runs, and the output of `iw dev` in the host",
         )
 
 
@@ -174,7 +157,7 @@ def _is_joined(host: Host, device: str, name: str) -> bool:
 
 
 def no_radios(why: str, fix: str = NO_MODULE) -> WifiError:
-    """Return the error for radios that are not there, or cannot be had."""
+    """Return the error for radios that are missing or in use."""
     return WifiError("wifi.no_radios", "no simulated radios", f"kernel module {MODULE}", why, fix)
 
 

@@ -1,4 +1,4 @@
-"""Whether simulated Wi-Fi can run here, before anything is built: all that is missing, with its fix."""
+"""Checks whether simulated Wi-Fi can run here, before anything is built."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRAMS: Final = ("hostapd", "iperf3", "iw", "mosquitto", "tc")
 
 
 def must_be_ready() -> None:
-    """Find out whether this machine and process have what the chain needs.
+    """Check whether this machine and process meet the needs of the chain.
 
     Raises:
         WifiError: `wifi.not_root`, `wifi.no_radios`.
@@ -28,7 +28,7 @@ def must_be_ready() -> None:
         if os.geteuid() != 0:
             raise WifiError(
                 "wifi.not_root",
-                "radios and networks can be made by root only",
+                "creating radios and networks needs root",
                 "ccp demo wifi",
                 f"this is user {os.geteuid()}",
                 "sudo ccp demo wifi",
@@ -37,13 +37,13 @@ def must_be_ready() -> None:
         _must_have_radios()
     for program in PROGRAMS:
         with problems.check():
-            which(program, "Wi-Fi demonstration")
+            which(program, "Wi-Fi demo")
     problems.finish()
 
 
 def _must_have_radios() -> None:
     if Path("/sys/module", MODULE).exists():
-        return  # whose they are shows when they are loaded
+        return  # loading them shows whether they are in use
     tried = subprocess.run(
         [which("modprobe", MODULE), "--dry-run", MODULE], capture_output=True, text=True, check=False
     )

@@ -1,7 +1,7 @@
-"""What `ccp demo wifi` runs: algorithms and losses, one flow after the other; and what its picture shows.
+"""The recipes of `ccp demo wifi`: algorithms and losses, run one flow after the other, and the picture.
 
-The recipes of Figures 4 to 7 are those of `experiments.papers.int_adaptive`, on a slower path: so they have
-more loss in Figure 4, fewer losses in Figure 6, and longer runs.
+The recipes of Figures 4 to 7 are those of `experiments.papers.int_adaptive`, adapted to a slower path: more
+loss in Figure 4, fewer loss rates in Figure 6, and longer runs.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _OF_KERNEL: Final = "kernel/"
 
 @dataclass(frozen=True)
 class Variant:
-    """What steers a flow.
+    """A congestion control with parameters.
 
     Attributes:
-        label: What people call it; figures know its colour by that.
-        algorithm: `kernel/NAME`, or as `ccp run` takes it.
-        params: Of ccplane's algorithm, where they are not its defaults.
+        label: Display name; it selects the colour in figures.
+        algorithm: `kernel/NAME`, or an algorithm as for `ccp run`.
+        params: Parameters of ccplane's algorithm that differ from its defaults.
     """
 
     label: str
@@ -39,15 +39,15 @@ class Variant:
 
     @property
     def is_kernel(self) -> bool:
-        """Whether it is one of the kernel's own."""
+        """Whether it is a built-in congestion control of the kernel."""
         return self.algorithm.startswith(_OF_KERNEL)
 
     @property
     def name(self) -> str:
-        """What the kernel calls it, or an agent.
+        """Its name in the kernel or in the agent.
 
         Raises:
-            RegistryError: If ccplane has none of that name.
+            RegistryError: If ccplane has no algorithm of this name.
         """
         if self.is_kernel:
             return self.algorithm.removeprefix(_OF_KERNEL)
@@ -55,7 +55,7 @@ class Variant:
 
     @property
     def congestion(self) -> str:
-        """What a socket asks for."""
+        """Congestion control to set on sockets."""
         return self.name if self.is_kernel else derived(self.name)
 
 
@@ -64,8 +64,8 @@ class Run:
     """One flow.
 
     Attributes:
-        variant: What steers it.
-        loss_ratio: Share of its packets that the air behind ap2 loses.
+        variant: Its congestion control.
+        loss_ratio: Share of its packets that the air after ap2 loses.
     """
 
     variant: Variant
@@ -74,15 +74,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Flows, one after the other, and their picture.
+    """Flows that run one after the other, and their picture.
 
     Attributes:
-        title: What the picture shows.
+        title: Title of the picture.
         variants: Each runs at each loss.
-        losses: Shares of packets that the air behind ap2 loses.
-        seconds: How long each flow is watched [s].
-        panels: What is drawn over time, from top to bottom, columns of `Transfer.rows`; empty: a bar of
-            goodput for each flow.
+        losses: Shares of packets that the air after ap2 loses.
+        seconds: Duration of each flow [s].
+        panels: Columns of `Transfer.rows` to draw over time, from top to bottom; empty for a bar of goodput
+            for each flow.
     """
 
     title: str
@@ -98,7 +98,7 @@ class Recipe:
 
     @property
     def steered(self) -> dict[str, str]:
-        """How `ccp run` takes the algorithms of ccplane, by name."""
+        """Arguments of `ccp run` for ccplane's algorithms, by name."""
         return {one.name: one.algorithm for one in self.variants if not one.is_kernel}
 
 
@@ -117,14 +117,14 @@ FREE: Final = Recipe(
     12,
     ("cwnd_bytes", "goodput_bytes_per_s", "queue_depth_pkts", "lost_pkts"),
 )
-"""Without a figure of the paper: what users choose; two algorithms side by side, if they choose none."""
+"""Without a figure of the paper: the user's algorithms, by default two side by side."""
 
 FIGURES: Final[Mapping[int, Recipe]] = {
     4: Recipe(
         "Losses that telemetry sees, and the window", (_KERNEL,), (0.02,), 15, ("cwnd_bytes", "lost_pkts")
     ),
     5: Recipe(
-        "The bounded queue behind ap1, and the window",
+        "The bounded queue of ap1, and the window",
         (_KERNEL,),
         (0.0,),
         15,
@@ -136,7 +136,7 @@ FIGURES: Final[Mapping[int, Recipe]] = {
 """Figures of the paper, by number."""
 
 _COMPARISONS: Final = (6, 7)
-"""Figures whose algorithms are what they are about."""
+"""Figures with fixed algorithms."""
 
 
 def choose(
@@ -147,35 +147,35 @@ def choose(
     loss_ratio: float | None = None,
     seconds: int | None = None,
 ) -> Recipe:
-    """Return what the command line asks for.
+    """Return the recipe that the command line asks for.
 
     Args:
-        figure: Of the paper; None: none.
-        algorithms: Instead of the recipe's.
-        params: `NAME=VALUE` or `ALGORITHM.NAME=VALUE`, of ccplane's algorithms.
-        loss_ratio: Instead of the recipe's losses.
-        seconds: Instead of the recipe's [s].
+        figure: Figure of the paper; None for none.
+        algorithms: Replace the recipe's.
+        params: `NAME=VALUE` or `ALGORITHM.NAME=VALUE`, for ccplane's algorithms.
+        loss_ratio: Replaces the recipe's losses.
+        seconds: Replaces the recipe's duration [s].
 
     Raises:
         WifiError: `wifi.no_figure`, `wifi.fixed_algorithms`.
-        ParamError: If nobody has a parameter, or not with such a value.
-        RegistryError: If there is no such algorithm.
+        ParamError: If no algorithm has a parameter, or its value is invalid.
+        RegistryError: If an algorithm does not exist.
         Several: If more than one parameter is wrong.
     """
     if figure is not None and figure not in FIGURES:
         raise WifiError(
             "wifi.no_figure",
-            f"figure {figure} cannot be made over Wi-Fi",
+            f"figure {figure} cannot be reproduced over Wi-Fi",
             "--figure",
-            "it is not one of the paper's experiments with a flow",
+            "it does not show an experiment with a flow",
             f"choose one of {', '.join(map(str, FIGURES))}",
         )
     if figure in _COMPARISONS and (algorithms or params):
         raise WifiError(
             "wifi.fixed_algorithms",
-            f"figure {figure} compares algorithms of its own",
+            f"the algorithms of figure {figure} are fixed",
             "--algorithm or --param",
-            fix="leave them out, or leave out --figure",
+            fix="remove --algorithm and --param, or remove --figure",
         )
     recipe = FREE if figure is None else FIGURES[figure]
     if algorithms:
@@ -195,9 +195,9 @@ def _with_params(variants: tuple[Variant, ...], params: Sequence[str]) -> tuple[
         if not ours:
             raise ParamError(
                 "param.nobody_has",
-                f"nobody has a parameter `{name}`",
+                f"no algorithm of the run has a parameter `{name}`",
                 f"--param {name}={value}",
-                "only the kernel's algorithms run",
+                "only kernel congestion controls run",
                 f"add --algorithm {OURS}",
             )
         for one in settings_of.resolve({name: value}, ours)[name]:

@@ -1,4 +1,4 @@
-"""What a demonstration recorded, read back."""
+"""Reads the recording of a demo."""
 
 from __future__ import annotations
 
@@ -14,19 +14,15 @@ from telemetry.schema import IntSummary
 
 PACKETS: Final = "packets.pcap"
 HEARD: Final = "agent.jsonl"
-"""Files in the folder of a demonstration: a capture at sta2, and what the agent heard and reported."""
+"""Files of a recording: a capture at sta2, and what the agent received and reported."""
 
 
 def read(folder: Path, loss_ratio: float) -> Seen:
-    """Return what was recorded.
-
-    Args:
-        folder: Which has the files.
-        loss_ratio: Share of packets that the air was told to lose.
+    """Read the recording of a demo.
 
     Raises:
-        IoamError: If there is no capture.
-        OSError: If there is no account of the agent.
+        IoamError: If the capture is missing.
+        OSError: If the agent's file is missing.
     """
     rows = [json.loads(line) for line in (folder / HEARD).read_text().splitlines()]
     heard = [row for row in rows if row["stream"] == "telemetry" and row["kind"] == "int_summary"]

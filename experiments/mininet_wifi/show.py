@@ -1,4 +1,4 @@
-"""The command line of both demonstrations: options, a table of findings, an exit status."""
+"""The command line of both demos: options, a table of findings, an exit status."""
 
 from __future__ import annotations
 
@@ -23,28 +23,35 @@ from experiments.mininet_wifi.findings import Finding, findings
 from experiments.mininet_wifi.recorded import read
 
 FINDINGS: Final = "findings.json"
-"""File with the findings, in the folder of a demonstration."""
+"""File with the findings, in the folder of a recording."""
 
 
 def main(module: str, about: str, build: Callable[[], contextlib.AbstractContextManager[Chain]]) -> int:
-    """Run the demonstration on a chain as the command line says; return the exit status.
-
-    Args:
-        module: Which is run.
-        about: What it is, for the help.
-        build: Makes the chain, and removes it.
-    """
+    """Run the demo on a chain as the command line asks; return the exit status."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}",
         description=about,
-        epilog="Needs root. Exit status 1: a finding does not hold; 2: the demonstration could not run.",
+        epilog="Needs root. Exit status 1: a finding does not hold; 2: the demo could not run.",
     )
     parser.add_argument(
-        "--loss", type=float, default=0.05, metavar="RATIO", help="of the air behind ap2 [0.05]"
+        "--loss",
+        type=float,
+        default=0.05,
+        metavar="RATIO",
+        help="Loss ratio of the air after ap2 [default: 0.05]",
     )
-    parser.add_argument("--seconds", type=int, default=25, metavar="S", help="of each of two phases [25]")
     parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="keep capture, agent's account, findings there"
+        "--seconds",
+        type=int,
+        default=25,
+        metavar="S",
+        help="Duration of each of the two phases [default: 25]",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="Keep the capture, the agent's records and the findings here",
     )
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
@@ -65,12 +72,12 @@ def main(module: str, about: str, build: Callable[[], contextlib.AbstractContext
 
 
 def write_findings(folder: Path, found: list[Finding]) -> None:
-    """Leave findings in a folder."""
+    """Write findings to a folder."""
     (folder / FINDINGS).write_text(json.dumps([asdict(one) for one in found], indent=1))
 
 
 def read_findings(folder: Path) -> list[Finding]:
-    """Return what `write_findings` left."""
+    """Read the findings that `write_findings` wrote."""
     return [Finding(**one) for one in json.loads((folder / FINDINGS).read_text())]
 
 

@@ -1,7 +1,7 @@
-"""Flows over the chain, one after the other, measured in the same way whatever steers them.
+"""Flows over the chain, one after the other, all measured in the same way.
 
-Two accounts of each: the kernel's of its socket (TCP_INFO), and the sink's summaries, as they pass the
-broker. Both have CLOCK_MONOTONIC of this machine.
+Each flow is measured twice: by the kernel (TCP_INFO of its socket), and by the sink's summaries on the
+broker. Both use CLOCK_MONOTONIC of this machine.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from telemetry.bus import Bus
 from telemetry.schema import IntHop, IntSummary, Sample
 
 EVERY_S: Final = 0.1
-"""Between looks at the socket, as often as summaries come [s]."""
+"""Time between two socket samples, equal to the time between summaries [s]."""
 PAUSE_S: Final = 2.0
-"""Between flows: queues are empty, and nodes count the last one no more [s]."""
+"""Pause between flows, so that queues drain and nodes stop counting the last flow [s]."""
 LATE_S: Final = 20.0
-"""For what a flow's packets told until the end to come, over the broker of a slow, busy machine [s]."""
+"""Timeout for the last telemetry of a flow to arrive, over the broker of a slow, busy machine [s]."""
 KIND: Final = "int_summary"
 
 _OF_WIRE: Final = ("queue_depth_pkts", "queue_free_pkts", "arrival_pkts_per_s")
@@ -42,12 +42,12 @@ _OF_SOCKET: Final = ("srtt_us", "bytes_acked", "retransmits_pkts")
 
 @dataclass(frozen=True)
 class Transfer:
-    """One flow, measured.
+    """A measured flow.
 
     Attributes:
-        run: Which.
-        looks: At its socket, in order of time.
-        summaries: What telemetry told of it, in order of time.
+        run: The run.
+        looks: Samples of its socket, in order of time.
+        summaries: Telemetry of the flow, in order of time.
     """
 
     run: Run
@@ -56,14 +56,14 @@ class Transfer:
 
     @property
     def rows(self) -> list[dict[str, float | None]]:
-        """What is known at the end of each summary's interval, by one clock.
+        """The state at the end of each summary's interval, on one clock.
 
         Returns:
-            A row for each summary: `t_s`, since the first of them or the first look; of the flow as packets
-            told it `cwnd_bytes` (the last one), and since the row before `received_pkts`, `lost_pkts`,
-            `lost_link_pkts`, `lost_congestion_pkts`; of the wire `queue_depth_pkts`, `queue_free_pkts`,
-            `arrival_pkts_per_s`; of the air behind ap2 `rssi_dbm`, `data_rate_bytes_per_s`; of the socket, at
-            the last look, `srtt_us`, `bytes_acked`, `retransmits_pkts`. What was not told is None.
+            A row for each summary: `t_s`, since the first summary or socket sample. From the flow's packets:
+            `cwnd_bytes` (the last one), and since the previous row `received_pkts`, `lost_pkts`,
+            `lost_link_pkts`, `lost_congestion_pkts`. Of the wire: `queue_depth_pkts`, `queue_free_pkts`,
+            `arrival_pkts_per_s`. Of the air after ap2: `rssi_dbm`, `data_rate_bytes_per_s`. From the last
+            socket sample: `srtt_us`, `bytes_acked`, `retransmits_pkts`. None where unknown.
         """
         rows: list[dict[str, float | None]] = []
         ends_s = [(summary.end_mono_us or 0) / 1e6 for summary in self.summaries]
@@ -87,12 +87,12 @@ class Transfer:
 
     @property
     def figures(self) -> dict[str, float | None]:
-        """What it came to.
+        """Summary figures of the flow.
 
         Returns:
-            `goodput_bytes_per_s` and `rtt_p50_us` (of the smoothed RTT) by the socket; by telemetry
-            `cwnd_bytes` (median), `queue_depth_pkts` (mean over the summaries), and, of all,
-            `received_pkts`, `lost_pkts`, `lost_link_pkts`, `lost_congestion_pkts`. None: not told.
+            From the socket: `goodput_bytes_per_s` and `rtt_p50_us` (of the smoothed RTT). From telemetry:
+            `cwnd_bytes` (median), `queue_depth_pkts` (mean over the summaries), and the totals
+            `received_pkts`, `lost_pkts`, `lost_link_pkts`, `lost_congestion_pkts`. None where unknown.
         """
         first, last = self.looks[0], self.looks[-1]
         rows = self.rows
@@ -110,7 +110,7 @@ class Transfer:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as plain data."""
+        """Return the flow as plain data."""
         variant = self.run.variant
         return {
             "algorithm": variant.algorithm,
@@ -127,18 +127,10 @@ def _hop(summary: IntSummary, node_id: int) -> IntHop | None:
 
 
 def measure(chain: Chain, recipe: Recipe, told: Callable[[Run], None]) -> list[Transfer]:
-    """Run the flows of a recipe.
-
-    Args:
-        chain: Where.
-        recipe: What.
-        told: Called when a flow is about to begin.
-
-    Returns:
-        The transfers, in the order of the recipe.
+    """Run the flows of a recipe; return the transfers in the order of the recipe.
 
     Raises:
-        CcpError: If something of it cannot start.
+        CcpError: If a part of a run cannot start.
     """
     chain.lose(recipe.losses[0])
     with contextlib.ExitStack() as stack:
@@ -158,7 +150,6 @@ def measure(chain: Chain, recipe: Recipe, told: Callable[[Run], None]) -> list[T
 
 @contextlib.contextmanager
 def _listening(chain: Chain) -> Iterator[list[IntSummary]]:
-    """Collect the sink's summaries for the length of a block."""
     heard: list[IntSummary] = []
 
     def keep(sample: Sample) -> None:
@@ -177,7 +168,6 @@ def _listening(chain: Chain) -> Iterator[list[IntSummary]]:
 def _transfer(
     chain: Chain, client: Client | None, run: Run, port: int, seconds: int, heard: list[IntSummary]
 ) -> Transfer:
-    """Watch one flow from a port for some time."""
     chain.lose(run.loss_ratio)
     variant = run.variant
     if client is not None and variant.params:
@@ -188,19 +178,19 @@ def _transfer(
             chain.sink.host,
             congestion=variant.congestion,
             family="ipv6",
-            duration_s=seconds + round(TIMEOUT_S),  # it is ended when it has been seen for long enough
+            duration_s=seconds + round(TIMEOUT_S),  # ended early, after enough samples
             client_port=port,
         ) as transfer,
         TcpWatch(chain.source.host) as watch,
     ):
         looks = _watch(transfer, watch, seconds)
-        # It still sends: packets from after the end bring what was told before it.
+        # The flow still sends: later packets deliver the telemetry of the measured time.
         own = _heard_until(heard, port, looks[-1].time_s)
     return Transfer(run, looks, own)
 
 
 def _heard_until(heard: list[IntSummary], port: int, end_s: float) -> list[IntSummary]:
-    """Return the summaries of the flow from a port when one has come that ends later; they come in order."""
+    """Wait for a summary that ends later than `end_s`, and return those of the flow from a port."""
     deadline_s = time.monotonic() + LATE_S
     while True:
         own = [one for one in list(heard) if one.flow.src_port == port]
@@ -211,11 +201,11 @@ def _heard_until(heard: list[IntSummary], port: int, end_s: float) -> list[IntSu
 
 
 def _watch(transfer: IperfRun, watch: TcpWatch, seconds: int) -> list[TcpInfo]:
-    """Look at a flow's socket until it has sent for so long [s].
+    """Sample a flow's socket until the flow has sent for `seconds`.
 
     Raises:
-        LabError: What iperf3 says, if it ends before.
-        WifiError: `wifi.no_data`, if nothing arrives.
+        LabError: iperf3's error, if it exits early.
+        WifiError: `wifi.no_data`, if no data arrives.
     """
     looks: list[TcpInfo] = []
     next_s = time.monotonic()

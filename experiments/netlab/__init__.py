@@ -1,16 +1,16 @@
 """The network lab: networks of Linux namespaces on this machine, with real sockets in them.
 
-Purpose: hosts and links, emulated or plain, that exist while a `with` block runs; commands, sockets and
-iperf3 transfers in the hosts; CPU time of the machine.
+It provides hosts and links, emulated or plain, that exist for a `with` block; commands, sockets and iperf3
+transfers in the hosts; and the CPU time of the machine.
 
-May import: `ccplane.base.errors`, `ccplane.base._native` (the emulator), `telemetry.schema`, msgspec,
-pyroute2, rich, typer, the standard library. Never `ccplane.agent` or `ccp_algs`: what runs in the network is
-none of its business.
+It may import `ccplane.base.errors`, `ccplane.base._native` (the emulator), `telemetry.schema`, msgspec,
+pyroute2, rich, typer and the standard library, but never `ccplane.agent` or `ccp_algs`: the lab does not know
+what runs in it.
 
-Entry points: `emulated.emulated()` gives a network whose links have rates, delays, buffers and losses; `spec`
-has the words for it and `topologies` the usual shapes. `two_hosts()` and `bottleneck()` give a path of veth
-pairs, `Lab` builds any other network of them. `iperf3()` transfers, `TcpWatch` reads a connection's window
-and RTT, `CpuMeter` counts CPU time; on the command line `ccp lab list` and `ccp lab clean`.
+Entry points: `emulated.emulated()` makes a network whose links have rates, delays, buffers and losses; `spec`
+describes such networks, and `topologies` has common shapes. `two_hosts()` and `bottleneck()` make a path of
+veth pairs, `Lab` builds any other network of them. `iperf3()` transfers, `TcpWatch` reads a connection's
+window and RTT, `CpuMeter` measures CPU time; on the command line `ccp lab list` and `ccp lab clean`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: descriptions of networks are for every system, namespaces are Linux'."""
+    """Import lazily: namespaces exist only on Linux, but network descriptions work everywhere."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""What paths drawn at random have in common."""
+"""Helpers for drawing paths at random."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from experiments.netlab.spec import GilbertElliott, Red
 
 RTTS_MS: Final = (5.0, 200.0)
 CELL_RATES_MBIT: Final = (2.0, 50.0)
-"""Means of traces."""
+"""Mean rates of traces."""
 LOSSES: Final = (1e-4, 0.03)
 LEAST_BUFFER_PKTS: Final = 4
 
 
 def log_uniform(rng: Random, least: float, most: float) -> float:
-    """Return a number of three digits whose logarithm is uniformly distributed."""
+    """Return a log-uniformly distributed number, rounded to three digits."""
     return float(f"{math.exp(rng.uniform(math.log(least), math.log(most))):.3g}")
 
 
 def random_red(rng: Random, bdp_bytes: float, ecn: bool) -> Red:
-    """Return a RED queue that begins to drop, or to mark, between 10 and 30 % of the BDP."""
+    """Return a RED queue that starts to drop or mark at 10 to 30 % of the BDP."""
     least_bytes = round(max(bdp_bytes * rng.uniform(0.1, 0.3), 5 * OPPORTUNITY_BYTES))
     return Red(least_bytes, 3 * least_bytes, ecn=ecn)
 
 
 def random_bursts(rng: Random) -> GilbertElliott:
-    """Return losses of which 0.01 to 0.3 % of packets begin a burst of 1.7 to 5."""
+    """Return losses in bursts: 0.01 to 0.3 % of packets start a burst of 1.7 to 5 packets on average."""
     return GilbertElliott(log_uniform(rng, 1e-4, 3e-3), round(rng.uniform(0.2, 0.6), 2))

@@ -1,4 +1,4 @@
-"""A broker on a host of a lab, with links of its own."""
+"""A broker on a host of a lab, with separate links."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def broker_on(host: Host) -> Iterator[None]:
 
 
 def add_broker_host(lab: Lab, sender: Host, receiver: Host) -> tuple[Host, str, str]:
-    """Return a host for a broker with links of its own to both ends, and its addresses for each."""
+    """Return a host for a broker with separate links to both ends, and its address for each."""
     host = lab.add_host("broker")
     _, for_sender = lab.connect(sender, host)
     _, for_receiver = lab.connect(receiver, host)

@@ -1,23 +1,23 @@
-"""Traces with the character of a cellular link, drawn from a seed.
+"""Random traces of cellular links, determined by a seed.
 
 The model has three parts, each with its source:
 
-- Opportunities to send come as a Poisson process whose rate itself varies at random (Winstein, Sivaraman and
-  Balakrishnan, Sprout, NSDI 2013, section 3.1).
-- The logarithm of that rate is Gaussian, and its autocorrelation falls exponentially with time: shadow fading
-  as a moving receiver sees it (Gudmundson, Electronics Letters 27(23), 1991). Sprout's Brownian motion has no
-  long-term mean; a trace that stands for a path should have one.
-- Outages, in which nothing is sent, begin at random and are as likely to end in one moment as in any other,
-  as Sprout's.
+- Send opportunities are a Poisson process whose rate varies at random (Winstein, Sivaraman and Balakrishnan,
+  Sprout, NSDI 2013, section 3.1).
+- The logarithm of that rate is Gaussian, and its autocorrelation falls exponentially with time, like the
+  shadow
+  fading of a moving receiver (Gudmundson, Electronics Letters 27(23), 1991). Sprout's Brownian motion has no
+  long-term mean, which a trace for experiments needs.
+- Outages, in which nothing is sent, start at random, and their length is memoryless, as in Sprout.
 
-The trace's mean rate is the wanted one exactly: its opportunities are as many as fit, and given their number
+The trace has exactly the requested mean rate: the number of opportunities is fixed, and given that number,
 the times of a Poisson process are independent draws from the rate. The other parameters hold on average over
 many seeds.
 
-What the model lacks: handovers between cells of other rates; the rounds of the scheduler, some ms long; and
-some of the slow times, which recordings have more of than a log-normal rate.
+The model lacks handovers between cells of different rates, and the scheduler's rounds of some ms. Recordings
+also have more slow periods than a log-normal rate.
 
-The defaults are near two recordings of an LTE network (Verizon's, 140 s each, in the data of the CCP
+The defaults resemble two recordings of an LTE network (Verizon's, 140 s each, from the data of the CCP
 project's evaluation); docs/netlab.md compares them.
 """
 
@@ -38,24 +38,24 @@ from experiments.netlab.errors import bad_value
 from experiments.netlab.spec import Plain, PositiveFloat
 
 OPPORTUNITY_BYTES: Final = 1500
-"""What one opportunity carries (Netravali et al., Mahimahi, USENIX ATC 2015, section 4)."""
+"""Bytes that one opportunity carries (Netravali et al., Mahimahi, USENIX ATC 2015, section 4)."""
 OUTAGE_MS: Final = 500
-"""From this long on a gap between opportunities counts as an outage in `describe`."""
+"""Minimum gap between opportunities that counts as an outage in `describe`."""
 
 _STEP_MS: Final = 10
-"""The rate is constant for so long: below every round-trip time over such a link."""
+"""Time step within which the rate is constant; below every round-trip time of such a link."""
 _BIN_MS: Final = 500
 _FIT_LAG_BINS: Final = 2
 
 
 class Cellular(Plain, frozen=True):
-    """What a cellular link is like.
+    """Parameters of a cellular link.
 
     Attributes:
         mean_bytes_per_s: Mean rate, outages included [bytes/s].
-        variation_ratio: Standard deviation of the rate outside outages, by its mean.
-        coherence_s: Time after which the logarithm of the rate correlates with itself by 1/e [s].
-        outage_every_s: Mean time from the end of an outage to the next [s]; None: there are none.
+        variation_ratio: Standard deviation of the rate outside outages, divided by its mean.
+        coherence_s: Time after which the autocorrelation of the rate's logarithm is 1/e [s].
+        outage_every_s: Mean time from the end of an outage to the next one [s]; None for no outages.
         outage_s: Mean length of an outage [s].
     """
 
@@ -70,15 +70,15 @@ def draw(link: Cellular, duration_s: float, seed: int) -> NDArray[np.int64]:
     """Draw the opportunities of a trace.
 
     Args:
-        link: What the link is like.
-        duration_s: How long the trace is before it begins anew [s].
+        link: Parameters of the link.
+        duration_s: Length of the trace, after which it repeats [s].
         seed: The same seed gives the same trace.
 
     Returns:
         Times of the opportunities [ms], shape (n,), ascending; the last one is `duration_s`.
 
     Raises:
-        LabError: `lab.bad_value`, if a parameter cannot be, or not one packet fits.
+        LabError: `lab.bad_value`, if a parameter is invalid, or not one packet fits.
     """
     given = msgspec.structs.asdict(link)
     try:
@@ -87,7 +87,7 @@ def draw(link: Cellular, duration_s: float, seed: int) -> NDArray[np.int64]:
             raise msgspec.ValidationError(f"{infinite[0]} is infinite")
     except msgspec.ValidationError as error:
         raise bad_value(
-            f"no such cellular link: {error}", "cellular", "give positive, finite numbers"
+            f"invalid cellular link: {error}", "cellular", "give positive, finite numbers"
         ) from error
     duration_ms = round(duration_s * 1e3)
     n_opportunities = round(link.mean_bytes_per_s * duration_s / OPPORTUNITY_BYTES)
@@ -96,13 +96,13 @@ def draw(link: Cellular, duration_s: float, seed: int) -> NDArray[np.int64]:
             f"a trace of {duration_s:g} s at {link.mean_bytes_per_s:g} bytes/s has no opportunity to send "
             f"{OPPORTUNITY_BYTES} bytes",
             "cellular",
-            "make it longer or faster",
+            "make the trace longer or faster",
         )
     rng = np.random.Generator(np.random.PCG64(seed))
     n_steps = -(-duration_ms // _STEP_MS)
     weights = _fading(link, n_steps, rng) * _is_up(link, n_steps, rng)
     sent = np.concatenate(([0.0], np.cumsum(weights)))
-    # The last one is fixed: after it the trace begins anew.
+    # The last opportunity is fixed: after it the trace repeats.
     at = np.sort(rng.random(n_opportunities - 1)) * sent[-1]
     edges_ms = np.minimum(np.arange(n_steps + 1) * _STEP_MS, duration_ms)
     times_ms = np.ceil(np.interp(at, sent, edges_ms)).astype(np.int64)
@@ -110,17 +110,17 @@ def draw(link: Cellular, duration_s: float, seed: int) -> NDArray[np.int64]:
 
 
 def _fading(link: Cellular, n_steps: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return the rate in each step, in any unit: log-normal, Ornstein-Uhlenbeck in its logarithm."""
+    """Return the rate in each step, in any unit: its logarithm is an Ornstein-Uhlenbeck process."""
     kept = exp(-_STEP_MS / (1e3 * link.coherence_s))
     noise = rng.standard_normal(n_steps)
     noise[1:] *= sqrt(1 - kept**2)
     walk = np.fromiter(accumulate(noise, lambda last, new: kept * last + new), float, n_steps)
-    # A log-normal variable's variance is exp(s^2) - 1 squared means.
+    # The variance of a log-normal variable is (exp(s^2) - 1) times its squared mean.
     return np.exp(sqrt(log(1 + link.variation_ratio**2)) * walk)
 
 
 def _is_up(link: Cellular, n_steps: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Return in which steps the link sends at all; at least the first does."""
+    """Return the steps without an outage; the first step has none."""
     up = np.ones(n_steps, bool)
     if link.outage_every_s is None:
         return up
@@ -134,11 +134,7 @@ def _is_up(link: Cellular, n_steps: int, rng: np.random.Generator) -> NDArray[np
 
 
 def write_trace(file: Path, times_ms: Sequence[int] | NDArray[np.int64]) -> None:
-    """Write a trace, one time a line.
-
-    Args:
-        file: Where to.
-        times_ms: Times of its opportunities, ascending [ms].
+    """Write a trace of opportunities, ascending [ms], one per line.
 
     Raises:
         LabError: `lab.bad_value`, if the file cannot be written.
@@ -153,18 +149,18 @@ def write_trace(file: Path, times_ms: Sequence[int] | NDArray[np.int64]) -> None
 
 @dataclass(frozen=True)
 class TraceFigures:
-    """What a trace is like, drawn or recorded.
+    """Properties of a trace, drawn or recorded.
 
     Attributes:
-        duration_s: After that it begins anew [s].
+        duration_s: Length, after which the trace repeats [s].
         mean_bytes_per_s: Mean rate [bytes/s].
-        variation_ratio: Standard deviation of the rate over 0.5 s by its mean, without outages and without
-            what the chance of single opportunities adds; NaN where there is less than a second to look at.
-        coherence_s: Time after which the rate's logarithm correlates with itself by 1/e [s], by its
-            autocorrelation over 1 and 2 s; NaN where that does not fall.
+        variation_ratio: Standard deviation of the rate over 0.5 s, divided by its mean, without outages and
+            without the Poisson noise of single opportunities; NaN for less than a second of data.
+        coherence_s: Time after which the autocorrelation of the rate's logarithm is 1/e [s], estimated at
+            lags of 1 and 2 s; NaN where it does not fall.
         outages: Number of gaps of at least 0.5 s.
-        outage_ratio: Their share of the time.
-        longest_gap_ms: The longest one [ms].
+        outage_ratio: Share of the time in outages.
+        longest_gap_ms: Longest gap [ms].
     """
 
     duration_s: float
@@ -177,11 +173,7 @@ class TraceFigures:
 
 
 def describe(times_ms: Sequence[int] | NDArray[np.int64]) -> TraceFigures:
-    """Return what a trace is like.
-
-    Args:
-        times_ms: Times of its opportunities, ascending, the last above 0 [ms].
-    """
+    """Return the properties of a trace with these opportunities, ascending, the last above 0 [ms]."""
     times = np.asarray(times_ms, np.int64)
     duration_ms = int(times[-1])
     starts = np.concatenate(([0], times[:-1]))
@@ -206,7 +198,7 @@ def describe(times_ms: Sequence[int] | NDArray[np.int64]) -> TraceFigures:
 def _variation_ratio(counts: NDArray[np.float64]) -> float:
     if len(counts) < 2:
         return float("nan")
-    # A Poisson variable's variance is its mean: what is above it is the rate's.
+    # The variance of a Poisson variable equals its mean; the excess is the variance of the rate.
     return sqrt(max(counts.var() - counts.mean(), 0.0)) / float(counts.mean())
 
 
@@ -218,7 +210,7 @@ def _coherence_s(counts: NDArray[np.float64]) -> float:
         products = logs[:-lag] * logs[lag:]
         return float(np.nanmean(products)) if np.isfinite(products).any() else float("nan")
 
-    # By two lags: chance of single opportunities correlates at neither.
+    # At two nonzero lags, the Poisson noise of single opportunities is uncorrelated.
     near, far = covariance(_FIT_LAG_BINS), covariance(2 * _FIT_LAG_BINS)
     if not 0 < far < near:
         return float("nan")

@@ -1,7 +1,7 @@
-"""The emulator seen from the run: its process, and the channel on which it is told what to do.
+"""The emulator's process as seen from the run, and the channel that controls it.
 
-Both ways go JSON lines over a pair of Unix sockets. When the run dies, however, its end closes, and the
-emulator ends.
+JSON lines travel in both directions over a pair of Unix sockets. When the run dies, its end closes, and the
+emulator exits.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _REAP_TIMEOUT_S: Final = 2.0
 
 
 class Control:
-    """Our end of the channel; several threads may use it."""
+    """The run's end of the channel; several threads may use it."""
 
     def __init__(self, sock: socket.socket, died: Callable[[], LabError]) -> None:
-        """Talk over a socket.
+        """Use a socket as the channel.
 
         Args:
-            sock: The channel; closed by `close`.
-            died: Gives the error to raise when the other end is gone.
+            sock: The socket; `close` closes it.
+            died: Returns the error to raise when the other end is closed.
         """
         self._sock = sock
         self._died = died
@@ -50,7 +50,7 @@ class Control:
         self._lock = threading.Lock()
 
     def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until the emulator says that it carries packets.
+        """Wait until the emulator carries packets.
 
         Raises:
             LabError: `lab.emulator_died` or `lab.timeout`.
@@ -60,12 +60,7 @@ class Control:
                 pass
 
     def request(self, do: str, *, timeout_s: float = ANSWER_TIMEOUT_S, **fields: Any) -> Any:
-        """Return the emulator's answer to a request.
-
-        Args:
-            do: What it shall do.
-            timeout_s: How long it may take [s].
-            **fields: The request's other fields.
+        """Send a request, and return the emulator's answer.
 
         Raises:
             LabError: `lab.emulator_refused`, `lab.emulator_died`, `lab.timeout`, or `lab.closed` after
@@ -73,7 +68,9 @@ class Control:
         """
         with self._lock:
             if self._sock.fileno() < 0:
-                raise LabError("lab.closed", "the network is gone", _WHERE, "", "use it inside `with`")
+                raise LabError(
+                    "lab.closed", "the network is closed", _WHERE, "", "use it in its `with` block"
+                )
             self._last_id += 1
             deadline_s = time.monotonic() + timeout_s
             line = json.dumps({"id": self._last_id, "do": do, **fields}).encode() + b"\n"
@@ -85,14 +82,14 @@ class Control:
             except OSError as error:
                 raise self._died() from error
             answer = self._line(deadline_s, do)
-            while answer.get("id") != self._last_id:  # of a request that took too long
+            while answer.get("id") != self._last_id:  # skip answers to requests that timed out
                 answer = self._line(deadline_s, do)
         if "error" in answer:
-            raise LabError("lab.emulator_refused", str(answer["error"]), _WHERE, f"it was told to `{do}`")
+            raise LabError("lab.emulator_refused", str(answer["error"]), _WHERE, f"the request was `{do}`")
         return answer.get("ok")
 
     def close(self) -> None:
-        """Close our end; may be called again."""
+        """Close this end; may be called again."""
         with self._lock:
             self._sock.close()
 
@@ -118,8 +115,8 @@ def _late(doing: str) -> LabError:
         "lab.timeout",
         f"no answer to `{doing}`",
         _WHERE,
-        "it is stopped, or the machine is overloaded",
-        "see `ccp lab list`, and what else runs",
+        "the emulator is suspended, or the machine is overloaded",
+        "check `ccp lab list`, and what else runs on the machine",
     )
 
 
@@ -127,20 +124,20 @@ class EmulatorProcess:
     """The process that emulates a network.
 
     Attributes:
-        control: How it is told what to do.
+        control: Channel that controls it.
     """
 
     def __init__(
         self, host: Host, spec_json: bytes, tun_fds: Sequence[int], more_fds: Sequence[int] = ()
     ) -> None:
-        """Start it, and wait until it carries packets.
+        """Start the process, and wait until it carries packets.
 
         Args:
-            host: Whose namespace it lives in; it needs no network there, but the lab finds and ends what
-                lives in its namespaces, even after a run was killed.
+            host: Host whose namespace it runs in; it uses no network there, but the lab finds and ends the
+                processes of its namespaces, even after a run was killed.
             spec_json: The network.
-            tun_fds: The hosts' devices; the process has files of its own for them afterwards.
-            more_fds: Other files that the network names by their numbers; likewise.
+            tun_fds: The hosts' TUN devices; the process gets copies.
+            more_fds: Other open files that the network refers to by number; the process gets copies.
 
         Raises:
             LabError: `lab.emulator_died` or `lab.timeout`.
@@ -154,8 +151,8 @@ class EmulatorProcess:
                 spec.seek(0)
                 fds = [theirs.fileno(), *tun_fds]
                 self._process = host.popen(
-                    # As a file, not with -m: what the rest of the package imports takes longer than all else.
-                    # -P: folders where it is, and where the user happens to be, hold no modules for it.
+                    # As a file, not with -m: importing the package would take longer than everything else.
+                    # -P: do not import modules from the script's folder or the current one.
                     [sys.executable, "-P", str(_PROGRAM), *map(str, fds)],
                     stdin=spec,
                     stderr=self._log,
@@ -168,36 +165,34 @@ class EmulatorProcess:
 
     @property
     def pid(self) -> int:
-        """Its process number."""
+        """Process id."""
         return self._process.pid
 
     @property
     def running(self) -> bool:
-        """Whether it lives."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     def died(self) -> LabError:
-        """Return the error that says that, and why, it ended by itself."""
+        """Return the error that explains why the process exited by itself."""
         try:
             returncode: int | None = self._process.wait(_REAP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             returncode = None
-        how = (
-            "closed its control channel" if returncode is None else f"ended with {process.status(returncode)}"
-        )
+        how = "closed its channel" if returncode is None else f"exited with {process.status(returncode)}"
         return LabError(
             "lab.emulator_died",
             f"the emulator {how}",
             f"{_WHERE}, process {self.pid}",
             self._last_words(),
-            "the network is gone with it: start the run again",
+            "its network no longer works: start the run again",
         )
 
     def stop(self) -> LabError | None:
-        """End it; may be called again.
+        """End the process; may be called again.
 
         Returns:
-            The error, if it had ended by itself before, or did not end well.
+            The error, if the process had exited by itself before, or failed at its end.
         """
         if self._log.closed:
             return None

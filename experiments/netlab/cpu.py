@@ -1,10 +1,10 @@
 """CPU time of the whole machine, for CPU seconds per gigabyte.
 
-Most of the work of TCP is done in soft interrupts that no process is charged for: only the machine's own
-count has it all. It is taken from how long the processors were idle, which kernels without a periodic tick
-note in nanoseconds (/proc/timer_list, for root). The usual count of busy time, /proc/stat, looks at what runs
-at each tick and misses most of what is shorter than one: at 1 Gbit/s it saw 0.65 s/GB where 1.2 were spent.
-Measure on a machine that does nothing else, and in pairs.
+Most of TCP's work happens in soft interrupts that are charged to no process, so only machine-wide time covers
+it. It is computed from the processors' idle time, which tickless kernels record in nanoseconds
+(/proc/timer_list, for root). The usual busy time, /proc/stat, samples at each tick and misses most work that
+is shorter than one: at 1 Gbit/s it showed 0.65 s/GB where 1.2 were spent. Measure on an otherwise idle
+machine, and in pairs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _CPUCLOCK_SCHED: Final = 2  # <linux/posix-timers.h>
 
 @dataclass(frozen=True, slots=True)
 class CpuSeconds:
-    """CPU time spent between two counts, summed over all processors.
+    """CPU time spent between two readings, summed over all processors.
 
     Attributes:
-        busy_s: Programs, the kernel and interrupts; what a hypervisor took for others is not in it [s].
+        busy_s: Programs, the kernel and interrupts, without stolen time [s].
         elapsed_s: Wall-clock time [s].
-        stolen_s: What a hypervisor took for others while a processor had something to do [s].
+        stolen_s: Time that the hypervisor took while a processor had work [s].
     """
 
     busy_s: float
@@ -43,12 +43,12 @@ class CpuSeconds:
 
 @dataclass(frozen=True, slots=True)
 class CpuCounts:
-    """What the kernel counted since boot.
+    """The kernel's counters since boot.
 
     Attributes:
-        at_s: When [s].
-        idle_s: How long each processor had nothing to do, or waited for disks [s].
-        stolen_s: For how long each was taken away [s].
+        at_s: Time of the reading [s].
+        idle_s: Time that each processor was idle or waited for disks [s].
+        stolen_s: Time that the hypervisor took from each processor [s].
     """
 
     at_s: float
@@ -56,13 +56,12 @@ class CpuCounts:
     stolen_s: tuple[float, ...]
 
     def __sub__(self, earlier: CpuCounts) -> CpuSeconds:
-        """Return what was spent since an earlier count.
+        """Return the CPU time spent since an earlier reading.
 
-        Idle time and stolen time overlap: a processor that an interrupt wakes, and that the hypervisor lets
-        wait, is idle for its kernel until it runs, and stolen from for the hypervisor. To subtract both from
-        elapsed time would count this wait twice, and gave negative CPU time on a machine that mostly idles.
-        How much of the stolen time that is, nobody counts. It is shared out as the time was: a processor that
-        was never idle lost all of it from its busy time, one that was mostly idle hardly any.
+        Idle time and stolen time overlap: a processor that was woken by an interrupt but not yet scheduled by
+        the hypervisor counts as idle and as stolen. Subtracting both from elapsed time would count this wait
+        twice, and gave negative CPU time on mostly idle machines. The size of the overlap is unknown, so
+        stolen time is split in proportion to busy and idle time.
         """
         elapsed_s = self.at_s - earlier.at_s
         busy_s = stolen_s = 0.0
@@ -77,13 +76,13 @@ class CpuCounts:
 
 
 def parse_counts(at_s: float, timer_list: str, stat: str, *, ticks_per_s: int) -> CpuCounts:
-    """Return what the kernel tells of its processors.
+    """Parse the kernel's counters.
 
     Args:
-        at_s: When it told [s].
-        timer_list: Text of /proc/timer_list; where it says nothing of idle time, that of `stat` is used.
+        at_s: Time of the reading [s].
+        timer_list: Text of /proc/timer_list; if it has no idle times, those of `stat` are used.
         stat: Text of /proc/stat.
-        ticks_per_s: How many of the ticks in `stat` a second has.
+        ticks_per_s: Ticks per second in `stat`.
     """
     ticks = [[int(field) for field in line.split()] for line in _PROCESSOR.findall(stat)]
     stolen_s = tuple(each[7] / ticks_per_s for each in ticks)  # proc_stat(5), as the next
@@ -94,7 +93,7 @@ def parse_counts(at_s: float, timer_list: str, stat: str, *, ticks_per_s: int) -
 
 
 def cpu_counts() -> CpuCounts:
-    """Return what the kernel counted since boot."""
+    """Read the kernel's counters."""
     try:
         timer_list = _TIMER_LIST.read_text()
     except OSError:  # not root
@@ -103,27 +102,26 @@ def cpu_counts() -> CpuCounts:
 
 
 def process_cpu_s(pid: int) -> float:
-    """Return the CPU time that a process and its threads took so far, as the scheduler counted it [s].
+    """Return the CPU time of a process and its threads so far, as counted by the scheduler [s].
 
     Raises:
-        OSError: If there is no such process.
+        OSError: If the process does not exist.
     """
     return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)  # as clock_getcpuclockid(3) has it
 
 
 class CpuMeter:
-    """Counts CPU time over a `with` block.
+    """Measures CPU time during a `with` block.
 
         with CpuMeter() as meter:
             ...
         print(meter.spent.busy_s)
 
     Attributes:
-        spent: What was spent in the block; inside it, what was spent so far.
+        spent: CPU time of the block; inside the block, the time so far.
     """
 
     def __init__(self) -> None:
-        """Start now; entering the block starts anew."""
         self._begin = cpu_counts()
         self._end: CpuCounts | None = None
 
@@ -136,5 +134,5 @@ class CpuMeter:
 
     @property
     def spent(self) -> CpuSeconds:
-        """What was spent in the block; inside it, what was spent so far."""
+        """CPU time of the block; inside the block, the time so far."""
         return (self._end or cpu_counts()) - self._begin

@@ -1,6 +1,6 @@
-"""Networks whose links have a rate, a delay, a buffer and losses: built, changed while they run, and gone.
+"""Networks whose links have a rate, a delay, a buffer and losses, and can be changed while in use.
 
-A path of 100 Mbit/s and 50 ms, whose rate drops to a tenth after a while:
+A path of 100 Mbit/s and 50 ms, whose rate drops to a tenth after five seconds:
 
     topology = point_to_point(Direction(rate_bytes_per_s=12.5e6, delay_us=25_000))
     with emulated(topology) as net:
@@ -41,15 +41,14 @@ _EMULATOR: Final = "network-emulator"  # longer than any name in a topology
 
 
 class EmulatedNetwork:
-    """A network while it exists; `emulated` makes it.
+    """An emulated network; `emulated` makes it.
 
     Attributes:
-        lab: The lab that its hosts are in.
-        hosts: By name.
+        lab: The lab of its hosts.
+        hosts: Hosts by name.
     """
 
     def __init__(self, lab: Lab, graph: Graph, links: _Emulator, summaries: Summaries | None = None) -> None:
-        """Describe a network that carries packets."""
         self._summaries = summaries
         self.lab = lab
         self.hosts = links.hosts
@@ -57,11 +56,11 @@ class EmulatedNetwork:
         self._links = links
 
     def set_link(self, link: str, direction: Direction) -> None:
-        """Describe a link anew; what is queued and under way stays.
+        """Replace a link's properties; packets in the queue and in flight stay.
 
         Args:
-            link: `NAME>` or `NAME<`, or `NAME`: then the way back follows as in `Link.backward`.
-            direction: What it does to packets from now on.
+            link: `NAME>` or `NAME<`, or `NAME`: then the opposite direction follows as in `Link.backward`.
+            direction: The new properties.
 
         Raises:
             LabError: `lab.bad_value`, `lab.emulator_died`.
@@ -69,56 +68,58 @@ class EmulatedNetwork:
         self._update(self._graph.set_link(link, direction))
 
     def change(self, link: str, **fields: Any) -> None:
-        """Change some fields of a link; what is queued and under way stays.
+        """Change some properties of a link; packets in the queue and in flight stay.
 
-        A buffer that is not among them stays as large as it is, whatever becomes of rate and delay.
+        If the buffer is not among them, its size stays the same, even if rate or delay change.
 
         Args:
             link: `NAME>` or `NAME<`, or `NAME` for both.
-            **fields: Of `Direction`; values may be plain data, as they stand in a scenario.
+            **fields: Fields of `Direction`; values may be plain data, as in a scenario.
 
         Raises:
-            LabError: As `set_link`.
+            LabError: As in `set_link`.
         """
         self._update(self._graph.change(link, fields))
 
     def set_route(self, path: Sequence[str], *, both: bool = True) -> None:
-        """Send packets another way; those under way go on as they were.
+        """Change the route of packets; packets in flight keep their route.
 
-        Routers know destinations only: others' packets to the same destination follow from where they meet
-        this way.
+        Routers route by destination only, so other packets to the same destination also follow the new route
+        from where they meet it.
 
         Args:
-            path: The nodes on the way, from the first host to the last. Where several links connect two
-                nodes, the name of one stands between them.
-            both: Whether the way back becomes the same one in reverse; else it stays as it is.
+            path: The nodes of the route, from the first host to the last. Where several links connect two
+                nodes, the name of the chosen link stands between them.
+            both: Whether the opposite direction takes the same route in reverse; else it stays as it is.
 
         Raises:
-            LabError: As `set_link`.
+            LabError: As in `set_link`.
         """
         self._update(self._graph.set_route(path, both=both))
 
     def direction(self, name: str) -> Direction:
-        """Return what a direction of a link (`NAME>`, `NAME<`) does now; its buffer in packets or bytes.
+        """Return the current properties of a link direction (`NAME>`, `NAME<`).
+
+        Its buffer is in packets or bytes.
 
         Raises:
-            LabError: `lab.bad_value`, if there is none of this name.
+            LabError: `lab.bad_value`, if no direction has this name.
         """
         named = self._directions()
         if name not in named:
-            raise bad_value(f"no direction `{name}`", "link", close_names(name, named, "direction"))
+            raise bad_value(f"unknown direction `{name}`", "link", close_names(name, named, "direction"))
         return named[name]
 
     def base_rtt_us(self, a: str, b: str) -> int:
-        """Return the round-trip time of two hosts without queueing, transmission and jitter, as of now [us].
+        """Return the round-trip time of two hosts without queueing, transmission and jitter [us].
 
         Raises:
-            LabError: `lab.bad_value`, if there is no such host.
+            LabError: `lab.bad_value`, if a host is unknown.
         """
         return self._graph.base_rtt_us(a, b)
 
     def stats(self) -> dict[str, LinkStats]:
-        """Return what became of packets so far, for each direction of a link (`NAME>`, `NAME<`).
+        """Return packet counts so far for each direction of a link (`NAME>`, `NAME<`).
 
         Raises:
             LabError: `lab.emulator_died`.
@@ -126,7 +127,7 @@ class EmulatedNetwork:
         return self._links.stats()
 
     def emulator_stats(self) -> EmulatorStats:
-        """Return how well the emulator did.
+        """Return the emulator's accuracy.
 
         Raises:
             LabError: `lab.emulator_died`.
@@ -134,13 +135,14 @@ class EmulatedNetwork:
         return self._links.emulator_stats()
 
     def summaries(self) -> list[IntSummary]:
-        """Return what sinks of in-band telemetry said since the last call.
+        """Return the summaries of telemetry sinks since the last call.
 
         Raises:
-            LabError: `lab.bad_value`, if there is no telemetry, or `emulated` was told where to write it.
+            LabError: `lab.bad_value`, if the network has no telemetry, or `emulated` writes summaries
+                elsewhere.
         """
         if self._summaries is None:
-            raise bad_value("no summaries are kept", "telemetry", "give the topology `telemetry`")
+            raise bad_value("no summaries are stored", "telemetry", "add `telemetry` to the topology")
         return self._summaries.new()
 
     def _directions(self) -> dict[str, Direction]:
@@ -162,35 +164,35 @@ def emulated(
     summaries_fd: int | None = None,
     records_path: str | os.PathLike[str] | None = None,
 ) -> Iterator[EmulatedNetwork]:
-    """Give a network that does to packets what a topology says.
+    """Make an emulated network for a `with` block.
 
     Args:
         topology: The network.
-        seed: Of everything that is random in it.
-        samples_path: CSV file for what the links do over time; none is written, if None.
-        sample_interval_us: How often a row of each direction is written [us].
+        seed: Seed of everything random in it.
+        samples_path: CSV file for the state of the links over time; None for none.
+        sample_interval_us: Time between the rows of each direction [us].
         pcap: Direction of a link (`NAME>`, `NAME<`) -> pcapng file of the packets at its end.
-        summaries_fd: Open file or pipe to which sinks of in-band telemetry write their summaries, a line of
-            JSON each (`telemetry.schema.IntSummary`); if None, they are kept for `summaries()`. What a full
-            pipe does not take is lost.
-        records_path: CSV file for what sinks saw of every packet, where the telemetry keeps `records`.
-
-    Yields:
-        The network; gone after the block.
+        summaries_fd: Open file or pipe to which telemetry sinks write their summaries, one line of JSON each
+            (`telemetry.schema.IntSummary`); None keeps them for `summaries()`. If a pipe is full, summaries
+            are lost.
+        records_path: CSV file for the sinks' record of every packet, where the telemetry has `records`.
 
     Raises:
-        LabError: `lab.bad_value`, or `Several` of them, if the topology cannot be; `lab.no_tun`;
-            `lab.emulator_died`, also at the end of the block, if the emulator ended by itself; or as `Lab`.
+        LabError: `lab.bad_value`, or `Several` of them, if the topology is invalid; `lab.no_tun`;
+            `lab.emulator_died`, also at the end of the block, if the emulator exited by itself; or as in
+            `Lab`.
     """
     graph = graph_of(topology)
     if sample_interval_us <= 0:
-        raise bad_value("no time between samples", "sample_interval_us", "give more than 0 us")
+        raise bad_value(
+            "the time between samples must be positive", "sample_interval_us", "give more than 0 us"
+        )
     samples = None if samples_path is None else Path(samples_path).absolute()
     if samples is not None and not samples.parent.is_dir():
-        raise bad_value(f"no folder {samples.parent}", "samples_path", "make it first")
+        raise bad_value(f"no folder {samples.parent}", "samples_path", "create it first")
     if (records_path is not None) != (graph.telemetry is not None and graph.telemetry.records):
         raise bad_value(
-            "records need a file, and telemetry with `records`", "records_path", "give both or none"
+            "records need a file, and telemetry with `records`", "records_path", "give both or neither"
         )
     recording = {"sample_interval_us": sample_interval_us, "samples_path": samples and str(samples)}
     spec = emulator_spec(graph, seed) | recording | {"pcap": _pcap(graph, pcap)}
@@ -213,21 +215,9 @@ def emulated(
             raise died
 
 
-# --- the emulator ------------------------------------------------------------------------------------------
-
-
 class _Emulator:
-    """Links and routers, in the emulator's process."""
-
     def __init__(self, lab: Lab, graph: Graph, spec: Mapping[str, Any], fds: Sequence[int]) -> None:
-        """Build the network.
-
-        Args:
-            lab: In which to build.
-            graph: The network.
-            spec: The same as the emulator reads it.
-            fds: Open files that the specification names.
-        """
+        """Build the network that `spec` describes; `fds` are the open files that `spec` refers to."""
         self.hosts = {name: lab.add_host(name) for name in graph.hosts}
         with contextlib.ExitStack() as ours:
             tun_fds = []
@@ -240,7 +230,6 @@ class _Emulator:
             self.process = EmulatorProcess(home, msgspec.json.encode(spec), tun_fds, fds)
 
     def update(self, old: Graph, new: Graph) -> None:
-        """Make the links and routes of `new` true that differ from `old`."""
         for arc, before, after in zip(new.arcs, old.directions, new.directions, strict=True):
             if before != after:
                 plain = plain_direction(after, arc.name)
@@ -265,5 +254,5 @@ def _pcap(graph: Graph, pcap: Mapping[str, str | os.PathLike[str]] | None) -> di
     arcs = [arc.name for arc in graph.arcs]
     for name in pcap or {}:
         if name not in arcs:
-            raise bad_value(f"no direction `{name}`", "pcap", close_names(name, arcs, "direction"))
+            raise bad_value(f"unknown direction `{name}`", "pcap", close_names(name, arcs, "direction"))
     return {name: str(Path(file).absolute()) for name, file in pcap.items()} if pcap else None

@@ -1,7 +1,7 @@
 """The process that emulates links: `python experiments/netlab/emulator.py CONTROL_FD [TUN_FD...]`.
 
-`emulated()` starts it. The description of the network comes on standard input; it ends when it is told to on
-the control channel, or when nobody holds the other end of that any more.
+`emulated()` starts it. The description of the network comes on standard input. The process exits on request
+over the control channel, or when the other end of the channel is closed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from ccplane.base.errors import CcpError
 
 
 def main(arguments: list[str]) -> int:
-    """Emulate until told to stop.
-
-    Args:
-        arguments: Numbers of open files: of the control channel, and of the hosts' TUN devices.
+    """Emulate until the request to stop.
 
     Returns:
-        The exit status: 0, or 1 if the network could not be emulated; standard error says why.
+        The exit status: 0, or 1 if the network could not be emulated; the reason is on standard error.
     """
     control_fd, *tun_fds = map(int, arguments)
     try:

@@ -1,4 +1,4 @@
-"""What can go wrong in the lab: what, where, why, and what to do."""
+"""Errors of the network lab."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Final
 from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
-    "lab.bad_value": "a rate, size, time or name cannot be",
-    "lab.closed": "the lab is closed, its hosts are gone",
-    "lab.command_failed": "a command in a host ended with an error",
-    "lab.emulator_died": "the process that emulates the links ended before its network did",
-    "lab.emulator_refused": "the emulator cannot do what it was told",
-    "lab.iperf3": "iperf3 reported an error or printed something that is no result",
-    "lab.kernel_refused": "the kernel refused to build a part of the network",
+    "lab.bad_value": "a rate, size, time or name is invalid",
+    "lab.closed": "the lab and its hosts are closed",
+    "lab.command_failed": "a command in a host failed",
+    "lab.emulator_died": "the process that emulates the links exited while its network was in use",
+    "lab.emulator_refused": "the emulator refused a request",
+    "lab.iperf3": "iperf3 reported an error or printed no valid result",
+    "lab.kernel_refused": "the kernel refused to create a part of the network",
     "lab.no_command": "a program that the lab needs is not installed",
-    "lab.no_congestion_control": "the kernel knows no congestion control of this name",
+    "lab.no_congestion_control": "the kernel has no congestion control of this name",
     "lab.no_qdisc": "the kernel lacks a queueing discipline",
     "lab.no_tun": "the kernel or the container has no TUN devices",
-    "lab.no_video": "what plays video is not installed",
-    "lab.not_listening": "a server did not start to listen",
+    "lab.no_video": "the programs that play video are not installed",
+    "lab.not_listening": "a server did not start listening",
     "lab.not_permitted": "building networks needs root",
-    "lab.timeout": "a command took longer than it was given",
+    "lab.timeout": "a command exceeded its time limit",
 }
-"""Slug -> what it means; each has a test that names it."""
+"""Slug -> meaning; a test covers each."""
 
 PACKAGE_OF: Final[dict[str, str]] = {
     "curl": "curl",
@@ -41,26 +41,20 @@ PACKAGE_OF: Final[dict[str, str]] = {
     "tc": "iproute2",
     "tcpdump": "tcpdump",
 }
-"""Program -> the Debian or Ubuntu package that has it."""
+"""Program -> the Debian or Ubuntu package that contains it."""
 
 
 class LabError(CcpError):
-    """The lab cannot do what it was asked for."""
+    """An operation of the lab failed."""
 
 
 def bad_value(message: str, where: str, fix: str) -> LabError:
-    """Return the error for an argument that cannot be."""
+    """Return the error for an invalid argument."""
     return LabError("lab.bad_value", message, where, fix=fix)
 
 
 def from_kernel(error: OSError, doing: str, where: str) -> LabError:
-    """Return the error for a system call or netlink request that the kernel refused.
-
-    Args:
-        error: What the kernel said; only its number counts.
-        doing: What was tried, as in "cannot <doing>".
-        where: The host or interface.
-    """
+    """Return the error for a system call or netlink request that the kernel refused."""
     number = error.errno or 0
     if number in (errno.EPERM, errno.EACCES):
         return LabError(
@@ -75,19 +69,19 @@ def from_kernel(error: OSError, doing: str, where: str) -> LabError:
         "lab.kernel_refused",
         f"cannot {doing}: {os.strerror(number)}",
         where,
-        f"the kernel answered {name}",
-        "`ccp doctor` tells what this kernel can do; `ccp lab clean` removes what dead runs left behind",
+        f"the kernel returned {name}",
+        "`ccp doctor` shows what this kernel supports; `ccp lab clean` removes leftovers of earlier runs",
     )
 
 
 def no_qdisc(kind: str, where: str) -> LabError:
-    """Return the error for a queueing discipline that this kernel has not got."""
+    """Return the error for a queueing discipline that this kernel lacks."""
     option = f"CONFIG_NET_SCH_{kind.upper()}"
     return LabError(
         "lab.no_qdisc",
-        f"no queueing discipline `{kind}` in this kernel",
+        f"this kernel has no queueing discipline `{kind}`",
         where,
-        f"it was built without {option}, or its module sch_{kind} is not installed",
+        f"the kernel was built without {option}, or its module sch_{kind} is not installed",
         f"`modprobe sch_{kind}`, or boot a kernel with {option}",
     )
 
@@ -96,7 +90,7 @@ def no_tun(reason: str) -> LabError:
     """Return the error for a kernel or container without TUN devices."""
     return LabError(
         "lab.no_tun",
-        "no TUN devices",
+        "TUN devices are not available",
         "/dev/net/tun",
         f"{reason}: the kernel has no CONFIG_TUN, or the container was not given the device",
         "`modprobe tun`, or start the container with `--device /dev/net/tun`",
@@ -104,10 +98,10 @@ def no_tun(reason: str) -> LabError:
 
 
 def no_video(missing: Sequence[str], where: str) -> LabError:
-    """Return the error for a machine that plays no video, for want of programs or files."""
+    """Return the error for a machine that lacks programs or files to play video."""
     return LabError(
         "lab.no_video",
-        "what plays video is not installed",
+        "the programs that play video are not installed",
         where,
         f"missing: {', '.join(missing)}",
         "make setup-video",
@@ -119,7 +113,7 @@ def no_command(program: str, where: str) -> LabError:
     package = PACKAGE_OF.get(os.path.basename(program))
     return LabError(
         "lab.no_command",
-        f"no program `{program}`",
+        f"program `{program}` not found",
         where,
         "it is not in PATH",
         f"apt-get install {package}" if package else "install it, or give its full path",

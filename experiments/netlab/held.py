@@ -1,4 +1,4 @@
-"""Contexts that hold as long as a host needs them."""
+"""Context managers that are entered and left in a thread of a host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from experiments.netlab.host import Host
 
 _WAIT_S: Final = 0.1
-"""Until what is to be called is called first [s]."""
+"""Delay before the first call of `meanwhile` [s]."""
 
 
 @contextlib.contextmanager
@@ -20,13 +20,7 @@ def held(
     context: contextlib.AbstractContextManager[object],
     meanwhile: Callable[[], float] | None = None,
 ) -> Iterator[None]:
-    """Enter and leave a context in a thread of a host's; pyroute2 has sockets of its own in each thread.
-
-    Args:
-        host: Whose thread.
-        context: What to enter.
-        meanwhile: What to call until it is left; it returns when to call it again [s].
-    """
+    """Enter and leave a context in a thread of a host; pyroute2 needs its own sockets in each thread."""
     entered, ready, ended = (threading.Event() for _ in range(3))
 
     def hold() -> None:

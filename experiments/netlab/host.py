@@ -1,4 +1,4 @@
-"""A host of the lab: a network namespace, and what runs in it."""
+"""A host of the lab: a network namespace and its processes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _T = TypeVar("_T")
 
 @dataclass
 class Belongings:
-    """What a lab has to end and close when it goes.
+    """What a lab has to end and close.
 
     Attributes:
-        processes: Started in its hosts; those that ended are dropped from time to time.
-        sockets: Opened in its hosts, likewise; an open socket would keep its namespace alive.
-        closed: Whether the lab is gone, so that nothing new can be started.
+        processes: Processes started in its hosts; exited ones are dropped from time to time.
+        sockets: Sockets opened in its hosts, likewise; an open socket would keep its namespace alive.
+        closed: Whether the lab is closed, so that nothing new can be started.
     """
 
     processes: list[process.Process] = field(default_factory=list)
@@ -51,13 +51,14 @@ class Host:
     """One host.
 
     Attributes:
-        name: Its name in the lab, such as `sender`.
-        namespace: Its network namespace; `ip netns exec NAMESPACE sh` looks around in it.
-        interfaces: Its ends of links, in the order in which they were made.
+        Attributes:
+            name: Name in the lab, such as `sender`.
+            namespace: Network namespace; `ip netns exec NAMESPACE sh` opens a shell in it.
+            interfaces: The host's ends of links, in the order of their creation.
     """
 
     def __init__(self, name: str, namespace: str, belongings: Belongings) -> None:
-        """Describe a host whose namespace exists; `Lab.add_host` makes both."""
+        """Describe a host whose namespace exists; `Lab.add_host` creates both."""
         self.name = name
         self.namespace = namespace
         self.interfaces: list[Interface] = []
@@ -90,17 +91,19 @@ class Host:
     def _first(self) -> Interface:
         if not self.interfaces:
             raise bad_value(
-                f"{self.name} has no address", f"host {self.name}", "connect it first: lab.connect(a, b)"
+                f"{self.name} has no address",
+                f"host {self.name}",
+                "connect the host first: lab.connect(a, b)",
             )
         return self.interfaces[0]
 
     @property
     def enter(self) -> list[str]:
-        """Command that starts another one in this host."""
+        """Command prefix that runs a command in this host."""
         return ["nsenter", f"--net={namespace.path_of(self.namespace)}", "--"]
 
     def new_port(self) -> int:
-        """Return a port that no earlier call returned, for a server in this host."""
+        """Return an unused port for a server in this host."""
         self._next_port += 1
         return self._next_port - 1
 
@@ -114,21 +117,21 @@ class Host:
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
     ) -> process.Process:
-        """Start a command in this host; the lab ends it, at the latest when it goes.
+        """Start a command in this host; the lab ends it when it closes, at the latest.
 
-        Only the network namespace is another one: unlike under `ip netns exec`, /sys is the machine's, and
-        with it the BPF file system and the control groups.
+        Only the network namespace changes: unlike under `ip netns exec`, /sys is the machine's, including the
+        BPF file system and the control groups.
 
         Args:
             args: Program and arguments; no shell.
-            stdin: As for `subprocess.Popen`, text mode.
+            stdin: As in `subprocess.Popen`, text mode.
             stdout: Likewise.
             stderr: Likewise.
-            env: The environment, if not this process' own.
-            pass_fds: Open files that it inherits under the same numbers.
+            env: The environment; None for that of this process.
+            pass_fds: Open files that the command inherits under the same numbers.
 
         Returns:
-            The process; its number is the command's own.
+            The process; its pid is the command's.
 
         Raises:
             LabError: `lab.no_command` or `lab.closed`.
@@ -156,16 +159,16 @@ class Host:
         check: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command in this host to its end.
+        """Run a command in this host, and wait for its end.
 
         Args:
             args: Program and arguments; no shell.
-            timeout_s: How long it may take [s]; then it is killed with its children.
+            timeout_s: Time limit [s], after which the command and its children are killed.
             check: Whether an exit status other than 0 is an error.
-            env: The environment, if not this process' own.
+            env: The environment; None for that of this process.
 
         Returns:
-            Status and output, text.
+            Status and output, as text.
 
         Raises:
             LabError: `lab.timeout`, `lab.command_failed`, `lab.no_command` or `lab.closed`.
@@ -175,12 +178,12 @@ class Host:
         return process.finish(running, timeout_s=timeout_s, where=self._at(args), check=check)
 
     def call(self, function: Callable[[], _T]) -> _T:
-        """Return what a function returns that runs inside this host, in a thread of its own.
+        """Run a function in this host, in a separate thread, and return its result.
 
-        Sockets and files under /proc/sys/net that it opens are the host's.
+        Sockets and files under /proc/sys/net that it opens belong to the host.
 
         Raises:
-            LabError: `lab.closed`, or what the function raises.
+            LabError: `lab.closed`, or the function's exception.
         """
         self._must_be_open()
         return namespace.call_inside(self.namespace, function)
@@ -189,11 +192,11 @@ class Host:
         """Open a TCP socket in this host.
 
         Args:
-            family: Of addresses.
-            congestion: Its congestion control, such as `ccp`; None takes the host's default.
+            family: Address family.
+            congestion: Congestion control, such as `ccp`; None for the host's default.
 
         Returns:
-            The socket; usable from everywhere, closed at the latest when the lab goes.
+            The socket; usable from everywhere, closed when the lab closes, at the latest.
 
         Raises:
             LabError: `lab.no_congestion_control` or `lab.closed`.
@@ -220,9 +223,9 @@ class Host:
         links.write_sysctl(self.namespace, name, value)
 
     def set_default_congestion(self, name: str) -> None:
-        """Choose the congestion control of sockets of this host that ask for none.
+        """Set the congestion control of sockets of this host that choose none.
 
-        Only those in the machine's list of allowed ones can be; any can be chosen for a socket.
+        Only the machine's allowed congestion controls can be defaults; a socket can choose any.
 
         Raises:
             LabError: `lab.no_congestion_control`, `lab.not_permitted` or `lab.closed`.
@@ -234,7 +237,7 @@ class Host:
                 "lab.not_permitted",
                 f"`{name}` cannot be the default of a host",
                 f"host {self.name}",
-                f"the kernel lets a namespace choose among {', '.join(allowed_congestion_controls())} only",
+                f"the kernel allows a namespace only {', '.join(allowed_congestion_controls())}",
                 "choose it for each socket, or add it to the sysctl net.ipv4.tcp_allowed_congestion_control",
             )
         self.set_sysctl("net.ipv4.tcp_congestion_control", name)
@@ -243,10 +246,10 @@ class Host:
         if self._belongings.closed:
             raise LabError(
                 "lab.closed",
-                f"{self.name} is gone",
+                f"{self.name} is closed",
                 f"host {self.name}",
                 "its lab is closed",
-                "use it inside `with`",
+                "use it inside the lab's `with` block",
             )
 
     def _at(self, args: Sequence[str]) -> str:

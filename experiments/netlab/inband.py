@@ -1,4 +1,4 @@
-"""In-band telemetry of a network: whether it can be, what it costs, and how the emulator reads it."""
+"""In-band telemetry of a network: validation, overhead, and the emulator's input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIN_IPV6_MTU_BYTES: Final = 1280
 
 
 def problems(topology: Topology) -> Iterator[LabError]:
-    """Yield what is wrong with a topology's telemetry beyond the types of its fields; nothing without any."""
+    """Yield errors in a topology's telemetry, except wrong types of fields."""
     telemetry = topology.telemetry
     if telemetry is None:
         return
@@ -34,20 +34,22 @@ def problems(topology: Topology) -> Iterator[LabError]:
     for i, node in enumerate(telemetry.nodes):
         at = f"telemetry.nodes[{i}]"
         if node.name not in nodes:
-            yield bad_value(f"no node `{node.name}`", f"{at}.name", close_names(node.name, nodes, "node"))
+            yield bad_value(
+                f"unknown node `{node.name}`", f"{at}.name", close_names(node.name, nodes, "node")
+            )
         if len(set(node.roles)) < len(node.roles):
             yield bad_value(f"`{node.name}` has a role twice", f"{at}.roles", "name each role once")
     for name, times in Counter(node.name for node in telemetry.nodes).items():
         if times > 1:
             yield bad_value(
-                f"`{name}` stands there {times} times", "telemetry.nodes", "give it all its roles"
+                f"`{name}` is listed {times} times", "telemetry.nodes", "list it once, with all its roles"
             )
     for node_id, times in Counter(node_ids(telemetry)).items():
         if times > 1:
-            fix = "give each a number of its own, or leave node_id out everywhere"
+            fix = "give each node its own number, or omit node_id everywhere"
             yield bad_value(f"{times} nodes have the number {node_id}", "telemetry.nodes", fix)
     if _is_any(telemetry, "source") and not _is_any(telemetry, "sink"):
-        fix = "let the node where packets leave be one"
+        fix = "make the node where packets leave a sink"
         yield bad_value("headers are added, but no node is a sink", "telemetry.nodes", fix)
     yield from _size_problems(topology, telemetry)
 
@@ -62,7 +64,7 @@ def _size_problems(topology: Topology, telemetry: Int) -> Iterator[LabError]:
         return
     if bytes_left < MIN_IPV6_MTU_BYTES:
         yield bad_value(
-            f"headers leave {bytes_left} of {topology.mtu_bytes} bytes, IPv6 needs {MIN_IPV6_MTU_BYTES}",
+            f"headers leave {bytes_left} of {topology.mtu_bytes} bytes; IPv6 needs {MIN_IPV6_MTU_BYTES}",
             "mtu_bytes",
             f"give at least {topology.mtu_bytes + MIN_IPV6_MTU_BYTES - bytes_left}, or room for fewer nodes "
             "(telemetry.max_nodes)",
@@ -70,14 +72,10 @@ def _size_problems(topology: Topology, telemetry: Int) -> Iterator[LabError]:
 
 
 def overhead_bytes(telemetry: Int | None, hosts: Sequence[str]) -> int:
-    """Return by how much headers make a packet longer [bytes]; 0 where nobody adds any.
-
-    Args:
-        telemetry: Of the network.
-        hosts: Its hosts.
+    """Return the size of the headers that telemetry adds to a packet [bytes].
 
     Raises:
-        CcpError: If packets have no room for so many nodes.
+        CcpError: If a packet has no room for this number of nodes.
     """
     if telemetry is None or not _is_any(telemetry, "source"):
         return 0
@@ -92,16 +90,7 @@ def node_ids(telemetry: Int) -> list[int]:
 def plain(
     graph: Graph, summaries_fd: int, records_path: str | os.PathLike[str] | None = None
 ) -> dict[str, Any]:
-    """Return a network's telemetry as the emulator reads it.
-
-    Args:
-        graph: The network; it has telemetry.
-        summaries_fd: Where sinks write their summaries, by its number in the emulator's process.
-        records_path: Where they write their records.
-
-    Returns:
-        Plain data: `Int` in `native/ccp-emu/src/int/spec.rs`.
-    """
+    """Return a network's telemetry as the emulator's input: `Int` in `native/ccp-emu/src/int/spec.rs`."""
     telemetry = graph.telemetry
     assert telemetry is not None
     pairs = list(zip(node_ids(telemetry), telemetry.nodes, strict=True))
@@ -129,7 +118,7 @@ def plain(
 
 def _source(telemetry: Int, hosts: Sequence[str]) -> dict[str, Any]:
     transit = {node.name for node in telemetry.nodes if "transit" in node.roles}
-    at_hosts = min(1, len(transit.intersection(hosts)))  # the host that sends; the one that receives does not
+    at_hosts = min(1, len(transit.intersection(hosts)))  # the sending host; the receiving host adds nothing
     return {
         "namespace_id": telemetry.namespace_id,
         "max_nodes": telemetry.max_nodes or max(1, len(transit.difference(hosts)) + at_hosts),
@@ -145,20 +134,19 @@ def _is_any(telemetry: Int, role: str) -> bool:
 
 
 class Summaries:
-    """A file for the summaries of sinks, which is read while it grows; nobody else sees it.
+    """A temporary file for the summaries of sinks, read while it grows.
 
     Attributes:
-        fd: The open file, to be written to.
+        fd: The open file, to write to.
     """
 
     def __init__(self) -> None:
-        """Make the file."""
         self._file = tempfile.TemporaryFile("ab+", buffering=0)  # noqa: SIM115 - open until `close`
         self.fd = self._file.fileno()
         self._read_bytes = 0
 
     def new(self) -> list[IntSummary]:
-        """Return what came since the last call."""
+        """Return the summaries since the last call."""
         data = os.pread(self.fd, os.fstat(self.fd).st_size - self._read_bytes, self._read_bytes)
         whole = data[: data.rfind(b"\n") + 1]
         self._read_bytes += len(whole)

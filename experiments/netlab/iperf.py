@@ -15,33 +15,33 @@ from experiments.netlab.host import Host
 from experiments.netlab.iperf_result import IperfInterval, IperfResult, parse_intervals, parse_result
 from experiments.netlab.spec import Family
 
-INTERVAL_S: Final = 0.1  # iperf3's shortest
+INTERVAL_S: Final = 0.1  # iperf3's minimum
 _LISTEN_TIMEOUT_S: Final = 5.0
 _CONNECT_TIMEOUT_S: Final = 5.0
 _GRACE_S: Final = 20.0
-"""How much longer than its duration a transfer may take [s]: to connect, to drain, to exchange results."""
+"""Extra time for a transfer beyond its duration [s]: to connect, to drain, to exchange results."""
 _BULK_TIMEOUT_S: Final = 100.0
 _INTERRUPT_TIMEOUT_S: Final = 5.0
 _LISTENING: Final = "0A"  # TCP_LISTEN in /proc/net/tcp
 
 
 class IperfOptions(TypedDict, total=False):
-    """How to transfer. Exactly one of `duration_s` and `total_bytes` is needed.
+    """Options of a transfer. Exactly one of `duration_s` and `total_bytes` is required.
 
     Attributes:
-        duration_s: For how long [s]; whole seconds, as iperf3 reads them.
-        total_bytes: How much to send, instead. iperf3 ends when it is sent, not when it has arrived.
+        duration_s: Duration [s]; a whole number, as iperf3 requires.
+        total_bytes: Bytes to send, instead. iperf3 ends when they are sent, not when they have arrived.
         parallel: Number of streams; 1 by default.
         reverse: Whether the server sends.
         family: `ipv4` (default) or `ipv6`.
-        mss_bytes: Segment size, if not what the link gives.
-        rate_bytes_per_s: Limit of the application's rate, each stream [bytes/s].
+        mss_bytes: Segment size, if it differs from the link's.
+        rate_bytes_per_s: Maximum rate of the application, per stream [bytes/s].
         write_bytes: Size of each write.
         omit_s: Seconds at the beginning to leave out of the result.
-        server_port: TCP port of the server; by default one that no other server of the host was given.
-        client_port: Local port of the client's first stream, the next ones for more; the kernel's choice by
-            default.
-        timeout_s: When to give up [s]; by default 20 s more than the duration, or 100 s.
+        server_port: TCP port of the server; an unused one by default.
+        client_port: Local port of the client's first stream; further streams use the following ports. Chosen
+            by the kernel by default.
+        timeout_s: Time limit [s]; 20 s more than the duration by default, or 100 s.
     """
 
     duration_s: int
@@ -59,20 +59,20 @@ class IperfOptions(TypedDict, total=False):
 
 
 class IperfServer:
-    """An iperf3 server that listens; ends with its `with` block, or with the lab.
+    """A listening iperf3 server; it ends with its `with` block, or with the lab.
 
     Attributes:
-        host: Where it runs.
+        host: Its host.
         port: Its TCP port.
         process: Its process.
     """
 
     def __init__(self, host: Host, *, port: int | None = None, one_off: bool = False) -> None:
-        """Start it, and wait until it listens.
+        """Start the server, and wait until it listens.
 
         Args:
-            host: Where.
-            port: TCP port; by default one that no other server of the host was given.
+            host: Its host.
+            port: TCP port; an unused one by default.
             one_off: Whether it ends after one transfer.
 
         Raises:
@@ -95,23 +95,22 @@ class IperfServer:
         self.stop()
 
     def stop(self) -> None:
-        """End it; may be called again."""
+        """Stop the server; may be called again."""
         process.end([self.process])
 
 
 class IperfRun:
-    """A transfer under way; ends with its `with` block, or with the lab.
+    """A running transfer; it ends with its `with` block, or with the lab.
 
     Attributes:
         process: The client's process.
     """
 
     def __init__(self, server: IperfServer, client: Host, args: Sequence[str], timeout_s: float) -> None:
-        """Start the client; `start_iperf3` makes its arguments."""
         self._server = server
         self._where = f"host {client.name}: {' '.join(args)}"
         self._deadline_s = time.monotonic() + timeout_s
-        # Many streams fill a pipe, and iperf3 then waits for a reader; a file takes it all.
+        # A file, because with many streams iperf3 would block on a full pipe.
         self._account = tempfile.TemporaryFile("w+")  # noqa: SIM115 - 2025-11: stop() closes it
         self.process = client.popen(args, stdout=self._account, stderr=subprocess.PIPE)
 
@@ -123,11 +122,11 @@ class IperfRun:
 
     @property
     def running(self) -> bool:
-        """Whether it still transfers."""
+        """Whether the transfer is running."""
         return self.process.poll() is None
 
     def wait(self) -> IperfResult:
-        """Return the result, when the transfer is done.
+        """Wait for the end of the transfer, and return its result.
 
         Raises:
             LabError: `lab.timeout`, `lab.iperf3` or `lab.no_congestion_control`.
@@ -142,10 +141,10 @@ class IperfRun:
         return parse_result(text, where=self._where, complaint=done.stderr)
 
     def interrupt(self) -> tuple[IperfInterval, ...]:
-        """End the transfer before its time, and return what the sending side did until then.
+        """End the transfer early, and return the intervals of the sending side.
 
         Raises:
-            LabError: `lab.iperf3`, if iperf3 leaves no account.
+            LabError: `lab.iperf3`, if iperf3 writes no result.
         """
         try:
             process.kill(self.process, signal.SIGINT)
@@ -156,7 +155,7 @@ class IperfRun:
             self.stop()
 
     def stop(self) -> None:
-        """End client and server, whatever they do; may be called again."""
+        """Stop client and server; may be called again."""
         process.end([self.process])
         self._account.close()
         self._server.stop()
@@ -165,16 +164,13 @@ class IperfRun:
 def start_iperf3(
     client: Host, server: Host, *, congestion: str | None, **options: Unpack[IperfOptions]
 ) -> IperfRun:
-    """Start a transfer from client to server, with a server of its own.
+    """Start a transfer from client to server, with a new server process.
 
     Args:
-        client: Which host connects, and sends unless `reverse`.
-        server: Which host listens.
+        client: Host that connects, and sends unless `reverse`.
+        server: Host that listens.
         congestion: Congestion control of the sending side; None for the host's default.
         **options: See `IperfOptions`.
-
-    Returns:
-        The transfer under way.
 
     Raises:
         LabError: `lab.bad_value`, `lab.not_listening`, `lab.no_command` or `lab.closed`.
@@ -193,28 +189,17 @@ def start_iperf3(
 def iperf3(
     client: Host, server: Host, *, congestion: str | None, **options: Unpack[IperfOptions]
 ) -> IperfResult:
-    """Transfer from client to server and return what was measured.
-
-    Args:
-        client: Which host connects, and sends unless `reverse`.
-        server: Which host listens.
-        congestion: Congestion control of the sending side; None for the host's default.
-        **options: See `IperfOptions`.
+    """Transfer from client to server, and return the result; arguments as in `start_iperf3`.
 
     Raises:
-        LabError: As `start_iperf3` and `IperfRun.wait`.
+        LabError: As in `start_iperf3` and `IperfRun.wait`.
     """
     with start_iperf3(client, server, congestion=congestion, **options) as run:
         return run.wait()
 
 
 def wait_until_listening(host: Host, port: int, server: process.Process) -> None:
-    """Return when something in a host listens on a TCP port.
-
-    Args:
-        host: Where.
-        port: Which.
-        server: The process that should; its end ends the waiting.
+    """Wait until a process listens on a TCP port of a host.
 
     Raises:
         LabError: `lab.not_listening`.
@@ -245,8 +230,8 @@ def wait_until_listening(host: Host, port: int, server: process.Process) -> None
             "lab.not_listening",
             f"nothing listens on TCP port {port}",
             f"host {host.name}",
-            said or (f"the server ended with status {ended}" if ended is not None else "it did not say why"),
-            "choose another port if this one is taken",
+            said or (f"the server exited with status {ended}" if ended is not None else "no reason given"),
+            "choose another port if this one is in use",
         )
 
 
@@ -259,7 +244,7 @@ def _flags(congestion: str | None, options: IperfOptions) -> tuple[list[str], fl
     for name in ("duration_s", "total_bytes", "parallel"):
         value = options.get(name, 1)
         if not isinstance(value, int) or value < 1:
-            raise bad_value(f"{name} cannot be {value}", "iperf3", "give a whole number, at least 1")
+            raise bad_value(f"invalid {name}: {value}", "iperf3", "give a whole number, at least 1")
     omit_s = options.get("omit_s", 0)
     flags = ["--json", "-i", str(INTERVAL_S), "--connect-timeout", str(int(_CONNECT_TIMEOUT_S * 1000))]
     flags += ["-P", str(options.get("parallel", 1)), "-O", str(omit_s)]

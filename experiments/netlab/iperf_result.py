@@ -1,7 +1,7 @@
-"""What iperf3 measured, read from its JSON.
+"""Results of iperf3, parsed from its JSON.
 
-Versions of iperf3 differ in what they report, and a receiving client reports less than a sending one: what is
-not there is None, never 0.
+Versions of iperf3 report different fields, and a receiving client reports less than a sending one: missing
+values are None, never 0.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class IperfInterval:
 
     Attributes:
         stream: Number of the stream, from 0.
-        start_s: Begin, since the start of the transfer [s].
+        start_s: Start, since the start of the transfer [s].
         end_s: End [s].
-        transferred_bytes: Handed to the socket, or taken from it by a receiving client.
-        retransmits_pkts: Segments sent again; None at a receiver.
+        transferred_bytes: Bytes written to the socket, or read from it by a receiving client.
+        retransmits_pkts: Retransmitted segments; None at a receiver.
         cwnd_bytes: Congestion window at the end; None at a receiver.
         rtt_us: Smoothed round-trip time at the end [us]; None at a receiver.
     """
@@ -51,19 +51,19 @@ class IperfResult:
     """A whole transfer.
 
     Attributes:
-        congestion: Congestion control of the sending side, as the kernel named it; None if not reported.
-        duration_s: How long the receiver received [s].
-        sent_bytes: Handed to the sockets.
-        received_bytes: Taken from the sockets by the receiver.
+        congestion: Congestion control of the sending side, as named by the kernel; None if not reported.
+        duration_s: Duration at the receiver [s].
+        sent_bytes: Bytes written to the sockets.
+        received_bytes: Bytes read from the sockets by the receiver.
         goodput_bytes_per_s: Application bytes received per second.
-        retransmits_pkts: Segments sent again, all streams.
+        retransmits_pkts: Retransmitted segments of all streams.
         rtt_mean_us: Mean of the smoothed round-trip time, over intervals and streams [us].
-        rtt_min_us: Least [us].
-        rtt_max_us: Largest [us].
-        cwnd_max_bytes: Largest congestion window of a stream.
-        client_cpu_ratio: Processor time of the client process; 1 is one processor.
-        server_cpu_ratio: That of the server process.
-        intervals: Every stream and interval, in order of time.
+        rtt_min_us: Minimum of the smoothed round-trip time [us].
+        rtt_max_us: Maximum of the smoothed round-trip time [us].
+        cwnd_max_bytes: Maximum congestion window of a stream.
+        client_cpu_ratio: CPU usage of the client process; 1 is one processor.
+        server_cpu_ratio: CPU usage of the server process.
+        intervals: All streams and intervals, in order of time.
     """
 
     congestion: str | None
@@ -87,28 +87,23 @@ class IperfResult:
 
 
 def parse_result(text: str, *, where: str, complaint: str = "") -> IperfResult:
-    """Read what `iperf3 --json` wrote.
-
-    Args:
-        text: Its standard output.
-        where: Host and command, for errors.
-        complaint: Its standard error, for errors.
+    """Parse the output of `iperf3 --json`.
 
     Raises:
-        LabError: `lab.iperf3`, if it reports an error, no end or no JSON; `lab.no_congestion_control`, if
-            that is what it reports.
+        LabError: `lab.iperf3`, if iperf3 reports an error or the output is incomplete or not JSON;
+            `lab.no_congestion_control`, if that is the reported error.
     """
     report = _report(text, where, complaint)
     if message := report.get("error"):
         if _CONGESTION_REFUSED in message:
             name = report.get("start", {}).get("test_start", {}).get("congestion") or _option(where, "-C")
             raise no_congestion_control(name, where)
-        raise _failed("iperf3 reports an error", where, message)
+        raise _failed("iperf3 reported an error", where, message)
     end = report.get("end", {})
     sent, received = end.get("sum_sent"), end.get("sum_received")
     if not sent or not received:
         raise _failed(
-            "iperf3 reports no end", where, "the transfer was cut off before both sides told their sums"
+            "iperf3 reported no totals", where, "the transfer was cut off before both sides exchanged results"
         )
     senders = [stream["sender"] for stream in end.get("streams", []) if "sender" in stream]
     cpu = end.get("cpu_utilization_percent", {})
@@ -130,14 +125,10 @@ def parse_result(text: str, *, where: str, complaint: str = "") -> IperfResult:
 
 
 def parse_intervals(text: str, *, where: str) -> tuple[IperfInterval, ...]:
-    """Read the intervals of a transfer that may have been cut off.
-
-    Args:
-        text: What `iperf3 --json` wrote.
-        where: Host and command, for errors.
+    """Parse the intervals of a transfer that may have been cut off.
 
     Raises:
-        LabError: `lab.iperf3`, if that is no JSON.
+        LabError: `lab.iperf3`, if the output is not JSON.
     """
     return tuple(_intervals(_report(text, where).get("intervals", [])))
 
@@ -146,13 +137,13 @@ def _report(text: str, where: str, complaint: str = "") -> dict[str, Any]:
     try:
         report: dict[str, Any] = json.loads(text)
     except json.JSONDecodeError as error:
-        why = (complaint or text).strip()[-_TAIL_CHARACTERS:] or "it wrote nothing"
+        why = (complaint or text).strip()[-_TAIL_CHARACTERS:] or "iperf3 wrote nothing"
         raise _failed("iperf3 wrote no JSON", where, why) from error
     return report
 
 
 def _intervals(reported: list[dict[str, Any]]) -> Iterable[IperfInterval]:
-    numbers: dict[int, int] = {}  # iperf3 names streams by the number of their socket
+    numbers: dict[int, int] = {}  # iperf3 numbers streams by socket
     for interval in reported:
         for stream in interval.get("streams", []):
             number = numbers.setdefault(stream["socket"], len(numbers))
@@ -184,5 +175,5 @@ def _option(command: str, option: str) -> str:
 
 def _failed(message: str, where: str, why: str) -> LabError:
     return LabError(
-        "lab.iperf3", message, where, why, "run the command by hand in the host to see all it says"
+        "lab.iperf3", message, where, why, "run the command manually in the host to see its full output"
     )

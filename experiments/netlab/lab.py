@@ -1,4 +1,4 @@
-"""The lab: hosts and links that exist while a `with` block runs, and are gone after it, whatever happens."""
+"""The lab: hosts and links that exist for a `with` block, and are always removed after it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from experiments.netlab.host import Belongings, Host
 from experiments.netlab.links import DEFAULT_MTU_BYTES, Interface
 
 DEFAULT_CONGESTION: Final = "reno"
-"""Sockets begin with it, whatever this machine's default is. BBR would pace them, and that stays with a
-socket that chooses another later. Every kernel has Reno, and allows it in every namespace."""
+"""Initial congestion control of sockets, whatever the machine's default is. BBR would enable pacing, which a
+socket keeps when it chooses another congestion control later. Every kernel has Reno, and allows it in every
+namespace."""
 
 MAX_LINKS: Final = 254
 MIN_MTU_BYTES: Final = 1280  # IPv6 needs it: RFC 8200, section 5
@@ -34,9 +35,9 @@ _lab_numbers: Final = itertools.count(1)
 class Lab:
     """A network of namespaces on this machine.
 
-    Use it in a `with` block. Hosts, links, processes and sockets are gone after the block: after its normal
-    end, after an exception, Ctrl-C, SIGTERM and SIGHUP, and at the end of the interpreter. What a run that
-    was killed outright (SIGKILL) left behind is removed when the next lab opens.
+    Use it in a `with` block. Hosts, links, processes and sockets are removed at the end of the block: on
+    normal exit, after an exception, Ctrl-C, SIGTERM and SIGHUP, and when the interpreter exits. Leftovers of
+    a run killed by SIGKILL are removed when the next lab opens.
 
         with Lab() as lab:
             a, b = lab.add_host("a"), lab.add_host("b")
@@ -48,7 +49,6 @@ class Lab:
     """
 
     def __init__(self) -> None:
-        """Make a lab without hosts."""
         self._owner = names.this_process()
         self._number = next(_lab_numbers)
         self._belongings = Belongings()
@@ -72,36 +72,36 @@ class Lab:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Names of all namespaces of the lab: of its hosts, and of what else it is made of."""
+        """Names of all namespaces of the lab."""
         return tuple(self._namespaces)
 
     def add_host(self, name: str, *, congestion: str = DEFAULT_CONGESTION, forwards: bool = False) -> Host:
         """Add a host.
 
         Args:
-            name: Its name, unique in the lab; a-z, 0-9 and `-`.
-            congestion: Congestion control of its sockets that ask for none.
-            forwards: Whether it routes.
+            name: Unique name in the lab; a-z, 0-9 and `-`.
+            congestion: Congestion control of sockets that choose none.
+            forwards: Whether the host routes.
 
         Returns:
             The host, without links.
 
         Raises:
-            LabError: `lab.bad_value`, `lab.not_permitted`, `lab.kernel_refused`, or as
+            LabError: `lab.bad_value`, `lab.not_permitted`, `lab.kernel_refused`, or as in
                 `Host.set_default_congestion`.
         """
         if name in self._hosts:
-            raise bad_value(f"there is a host `{name}` already", f"host {name}", "choose another name")
+            raise bad_value(f"host `{name}` already exists", f"host {name}", "choose another name")
         full = names.namespace_name(self._owner, self._number, name)
-        self._namespaces.append(full)  # first: an interrupted creation is cleaned up, too
+        self._namespaces.append(full)  # before the creation, to clean up if that is interrupted
         namespace.create(full)
         host = Host(name, full, self._belongings)
         links.set_loopback_up(full)
         host.set_default_congestion(congestion)
-        # The kernel would start a flow with the ssthresh of an earlier one to the same address.
+        # Otherwise a flow starts with the ssthresh of an earlier flow to the same address.
         host.set_sysctl("net.ipv4.tcp_no_metrics_save", 1)
         host.set_sysctl("net.ipv6.conf.all.disable_ipv6", 0)  # containers often inherit 1
-        # Nobody else is on these links: without this, IPv6 needs two seconds to find out.
+        # Skip duplicate address detection, which takes two seconds.
         host.set_sysctl("net.ipv6.conf.all.accept_dad", 0)
         host.set_sysctl("net.ipv6.conf.default.accept_dad", 0)
         if forwards:
@@ -111,12 +111,7 @@ class Lab:
         return host
 
     def connect(self, a: Host, b: Host, *, mtu_bytes: int = DEFAULT_MTU_BYTES) -> tuple[Interface, Interface]:
-        """Connect two hosts by a link without delay and without a limit of its rate.
-
-        Args:
-            a: A host of this lab.
-            b: Another one.
-            mtu_bytes: Largest IP packet [bytes].
+        """Connect two hosts of this lab by a link without delay and rate limit.
 
         Returns:
             The ends, at `a` and at `b`.
@@ -126,10 +121,10 @@ class Lab:
         """
         where = f"link {a.name}--{b.name}"
         if not MIN_MTU_BYTES <= mtu_bytes <= MAX_MTU_BYTES:
-            fix = f"give {MIN_MTU_BYTES} (IPv6's least) to {MAX_MTU_BYTES} bytes"
-            raise bad_value(f"a link cannot have an MTU of {mtu_bytes} bytes", where, fix)
+            fix = f"give {MIN_MTU_BYTES} (minimum of IPv6) to {MAX_MTU_BYTES} bytes"
+            raise bad_value(f"invalid MTU: {mtu_bytes} bytes", where, fix)
         if self._n_links == MAX_LINKS:
-            raise bad_value(f"a lab has at most {MAX_LINKS} links", where, "make it smaller")
+            raise bad_value(f"a lab has at most {MAX_LINKS} links", where, "use fewer links")
         self._n_links += 1
         end_a, end_b = links.make_veth(
             a.namespace,
@@ -158,8 +153,8 @@ class Lab:
             self._restore_signals()
 
     def _make_signals_exceptions(self) -> None:
-        # By default SIGTERM and SIGHUP end the interpreter on the spot, without leaving `with` blocks.
-        # Handlers that the program has set itself are its own business.
+        # By default SIGTERM and SIGHUP end the interpreter immediately, without leaving `with` blocks.
+        # Handlers set by the program stay.
         if threading.current_thread() is threading.main_thread():
             for number in _ENDING_SIGNALS:
                 if signal.getsignal(number) is signal.SIG_DFL:
@@ -174,14 +169,14 @@ class Lab:
 
 @dataclass(frozen=True)
 class Leftover:
-    """A namespace of the lab's, wherever it came from.
+    """A namespace of any lab on this machine.
 
     Attributes:
-        namespace: Its name.
-        host: The host that it is.
-        pid: The process that made it.
+        namespace: Name of the namespace.
+        host: Name of the host.
+        pid: The process that created it.
         in_use: Whether that process still runs.
-        n_processes: How many processes are inside.
+        n_processes: Number of processes inside.
     """
 
     namespace: str
@@ -192,7 +187,7 @@ class Leftover:
 
 
 def list_namespaces() -> list[Leftover]:
-    """Return all of the lab's namespaces on this machine, those of other runs included."""
+    """Return the namespaces of all labs on this machine, including other runs'."""
     owners = {name: owner for name in namespace.names() if (owner := names.owner_of(name))}
     inside = namespace.processes_inside(set(owners)) if owners else {}
     return [
@@ -202,10 +197,10 @@ def list_namespaces() -> list[Leftover]:
 
 
 def clean_leftovers() -> list[str]:
-    """Remove what runs left behind that were killed: their namespaces, and the processes inside.
+    """Remove the namespaces of killed runs, and the processes inside.
 
     Returns:
-        The namespaces removed. Those of processes that still run are left alone.
+        The removed namespaces. Those of running processes are left alone.
 
     Raises:
         LabError: `lab.not_permitted` or `lab.timeout`.
@@ -225,12 +220,12 @@ def _remove_namespaces(doomed: set[str]) -> None:
 
 
 def _exit_on_signal(number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)  # as a shell reports it
+    raise SystemExit(128 + number)  # the exit status that shells use
 
 
 @contextlib.contextmanager
 def _signals_deferred() -> Iterator[None]:
-    """Hold Ctrl-C, SIGTERM and SIGHUP back until the block is done, then let them happen."""
+    """Defer Ctrl-C, SIGTERM and SIGHUP to the end of the block."""
     if threading.current_thread() is not threading.main_thread():
         yield  # Python runs signal handlers in the main thread only
         return
@@ -240,7 +235,7 @@ def _signals_deferred() -> Iterator[None]:
         yield
     finally:
         for deferred, handler in before.items():
-            # None: set by something other than Python, which cannot be put back from here
+            # None: not set by Python, so it cannot be restored from here
             signal.signal(deferred, signal.SIG_DFL if handler is None else handler)
         for number in dict.fromkeys(came):
             signal.raise_signal(number)

@@ -1,7 +1,7 @@
 """Links between hosts: veth pairs, addresses, routes and token-bucket shapers, through netlink.
 
-Everything here runs inside a host's namespace (`namespace.call_inside`), so that no device is ever seen in,
-or clashes with one of, the machine's own namespace.
+Everything here runs inside a host's namespace (`namespace.call_inside`), so that no device appears in the
+machine's own namespace, or clashes with one there.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ PREFIX_V6: Final = 64
 DEFAULT_MTU_BYTES: Final = 1500
 ETHERNET_HEADER_BYTES: Final = 14
 MAX_TBF_RATE_BYTES_PER_S: Final = 2**32 - 1
-"""pyroute2 writes tbf's 32-bit rate and not TCA_TBF_RATE64: 34 Gbit/s, more than a veth carries here."""
+"""pyroute2 sets tbf's 32-bit rate, not TCA_TBF_RATE64: at most 34 Gbit/s, more than a veth carries here."""
 
 _ROOT_HANDLE: Final = 0x10000
 _FIRST_INDEX: Final = 1000
 _CARRIER_TIMEOUT_S: Final = 5.0
-_NUD_PERMANENT: Final = 0x80  # <linux/neighbour.h>
-IFA_F_NODAD: Final = 0x02  # <linux/if_addr.h>: usable at once, no duplicate detection on a link of our own
+IFA_F_NODAD: Final = 0x02  # <linux/if_addr.h>: usable immediately, without duplicate address detection
 _T = TypeVar("_T")
 
 
@@ -41,10 +40,10 @@ class Interface:
     """One end of a link.
 
     Attributes:
-        name: Name of the device in its host, such as `eth0`.
-        ipv4: Its address.
-        ipv6: Its address.
-        mtu_bytes: Largest IP packet [bytes].
+        name: Device name in its host, such as `eth0`.
+        ipv4: IPv4 address.
+        ipv6: IPv6 address.
+        mtu_bytes: Maximum IP packet [bytes].
     """
 
     name: str
@@ -55,15 +54,15 @@ class Interface:
 
 @dataclass(frozen=True)
 class QueueStats:
-    """Counters of a queueing discipline since it was made.
+    """Counters of a queueing discipline since its creation.
 
     Attributes:
-        sent_bytes: Passed on, with Ethernet headers.
-        sent_pkts: Passed on; a segmentation-offload packet counts as its segments.
-        dropped_pkts: Refused because the buffer was full.
-        backlog_bytes: Waiting now.
-        backlog_pkts: Waiting now.
-        overlimits: How often the bucket was empty when a packet was due.
+        sent_bytes: Sent bytes, with Ethernet headers.
+        sent_pkts: Sent packets; a segmentation-offload packet counts as its segments.
+        dropped_pkts: Packets dropped because the buffer was full.
+        backlog_bytes: Bytes in the queue.
+        backlog_pkts: Packets in the queue.
+        overlimits: Number of times that the bucket was empty when a packet was due.
     """
 
     sent_bytes: int
@@ -81,14 +80,11 @@ def make_veth(
 
     Args:
         ns_a: Namespace of one end.
-        name_a: Name of that end's device.
+        name_a: Device name of that end.
         ns_b: Namespace of the other end.
-        name_b: Name of that end's device.
-        link_number: 1..254, unique in the lab; the subnets 10.77.<n>.0/24 and fd77:<n>::/64 are the link's.
-        mtu_bytes: Largest IP packet [bytes].
-
-    Returns:
-        The two ends.
+        name_b: Device name of that end.
+        link_number: 1..254, unique in the lab; determines the subnets 10.77.<n>.0/24 and fd77:<n>::/64.
+        mtu_bytes: Maximum IP packet [bytes].
 
     Raises:
         LabError: `lab.kernel_refused`.
@@ -101,14 +97,14 @@ def make_veth(
     try:
 
         def add(ipr: IPRoute) -> None:
-            # With the same index at both ends, as two new namespaces would give, the kernel takes the device
-            # for its own lower one and reports the carrier up to a second late; IPv6 drops packets until
-            # then.
+            # With equal indices at both ends, the default in two new namespaces, the kernel takes the device
+            # for its own lower device and reports the carrier up to a second late; until then IPv6 drops
+            # packets.
             index = _FIRST_INDEX + link_number
             peer = {"ifname": name_b, "net_ns_fd": file_b, "mtu": mtu_bytes}
             ipr.link("add", ifname=name_a, index=index, kind="veth", mtu=mtu_bytes, peer=peer)
 
-        ask(ns_a, name_a, "make a veth pair", add)
+        ask(ns_a, name_a, "create a veth pair", add)
     finally:
         os.close(file_b)
     for ns, end in zip((ns_a, ns_b), ends, strict=True):
@@ -143,16 +139,16 @@ def _wait_until_up(ns: str, end: Interface) -> None:
                 raise NetlinkError(errno.ETIMEDOUT, "no carrier")
             time.sleep(0.001)
 
-    ask(ns, end.name, "get the link up", wait)
+    ask(ns, end.name, "bring up the link", wait)
 
 
 def set_loopback_up(ns: str) -> None:
-    """Bring a namespace's loopback device up."""
-    ask(ns, "lo", "bring the loopback up", lambda ipr: ipr.link("set", index=index_of(ipr, "lo"), state="up"))
+    """Bring up a namespace's loopback device."""
+    ask(ns, "lo", "bring up loopback", lambda ipr: ipr.link("set", index=index_of(ipr, "lo"), state="up"))
 
 
 def add_default_routes(ns: str, gateway: Interface) -> None:
-    """Route everything else, IPv4 and IPv6, through a neighbour's interface."""
+    """Set default routes, IPv4 and IPv6, through a neighbour's interface."""
 
     def add(ipr: IPRoute) -> None:
         ipr.route("add", dst="0.0.0.0/0", gateway=gateway.ipv4)
@@ -162,11 +158,7 @@ def add_default_routes(ns: str, gateway: Interface) -> None:
 
 
 def set_routes(ns: str, routes: Sequence[tuple[Interface, Interface]]) -> None:
-    """Route to single addresses, IPv4 and IPv6, through neighbours; earlier routes to them are replaced.
-
-    Args:
-        ns: Namespace.
-        routes: Whose addresses, and the neighbour's interface.
+    """Route to single addresses, IPv4 and IPv6, through neighbours; existing routes to them are replaced.
 
     Raises:
         LabError: `lab.kernel_refused`.
@@ -183,16 +175,16 @@ def set_routes(ns: str, routes: Sequence[tuple[Interface, Interface]]) -> None:
 def set_tbf(
     ns: str, interface: str, *, rate_bytes_per_s: float, burst_bytes: int, buffer_bytes: int, change: bool
 ) -> None:
-    """Shape what an interface sends with a token bucket.
+    """Shape the output of an interface with a token bucket.
 
     Args:
         ns: Namespace of the interface.
-        interface: Its name.
+        interface: Name of the interface.
         rate_bytes_per_s: Rate, Ethernet headers included [bytes/s].
-        burst_bytes: Size of the bucket [bytes]; at least one packet. A larger packet (segmentation offload)
-            is cut into segments first, which costs CPU.
-        buffer_bytes: Size of the queue in front of it [bytes], drop-tail.
-        change: Whether it is there already; the queue keeps its packets then.
+        burst_bytes: Size of the bucket [bytes]; at least one packet. Larger packets (segmentation offload)
+            are segmented first, which costs CPU.
+        buffer_bytes: Size of the drop-tail queue [bytes].
+        change: Whether the shaper exists already; its queue keeps its packets then.
 
     Raises:
         LabError: `lab.no_qdisc`, `lab.bad_value` or `lab.kernel_refused`.
@@ -200,13 +192,13 @@ def set_tbf(
     where = f"interface {interface}"
     if not 0 < rate_bytes_per_s <= MAX_TBF_RATE_BYTES_PER_S:
         raise bad_value(
-            f"no token bucket has a rate of {rate_bytes_per_s:g} bytes/s",
+            f"invalid rate of a token bucket: {rate_bytes_per_s:g} bytes/s",
             where,
             f"give more than 0 and at most {MAX_TBF_RATE_BYTES_PER_S} bytes/s, or None for no shaping",
         )
     if buffer_bytes <= 0 or burst_bytes <= 0:
         raise bad_value(
-            f"a buffer of {buffer_bytes} bytes or burst of {burst_bytes} bytes passes nothing",
+            f"no packet fits into a buffer of {buffer_bytes} bytes or a burst of {burst_bytes} bytes",
             where,
             f"give at least one packet, {DEFAULT_MTU_BYTES + ETHERNET_HEADER_BYTES} bytes",
         )
@@ -223,7 +215,7 @@ def set_tbf(
                 limit=buffer_bytes,
             )
         except NetlinkError as error:
-            if error.code == errno.ENOENT:  # what the kernel says when it finds no such qdisc
+            if error.code == errno.ENOENT:  # the kernel has no such qdisc
                 raise no_qdisc("tbf", where) from error
             raise
 
@@ -234,7 +226,7 @@ def queue_stats(ns: str, interface: str) -> QueueStats:
     """Return the counters of an interface's root queueing discipline.
 
     Raises:
-        LabError: `lab.kernel_refused`, also if the interface has none (a veth has none by itself).
+        LabError: `lab.kernel_refused`, also if the interface has none (a veth has none by default).
     """
 
     def read(ipr: IPRoute) -> QueueStats:
@@ -256,7 +248,7 @@ def queue_stats(ns: str, interface: str) -> QueueStats:
 
 
 def dropped_pkts(ns: str, interface: str) -> int:
-    """Return how many packets a device did not send because it could not keep up.
+    """Return the number of packets that a device dropped because it could not keep up.
 
     Raises:
         LabError: `lab.kernel_refused`.
@@ -272,13 +264,8 @@ def dropped_pkts(ns: str, interface: str) -> int:
 def write_sysctl(ns: str, name: str, value: str | int) -> None:
     """Set a kernel parameter of a namespace.
 
-    Args:
-        ns: Namespace.
-        name: Such as `net.ipv4.ip_forward`.
-        value: What to write.
-
     Raises:
-        LabError: `lab.bad_value`, if there is no such parameter or it refuses the value.
+        LabError: `lab.bad_value`, if the parameter does not exist or refuses the value.
     """
 
     def write() -> None:
@@ -292,15 +279,15 @@ def write_sysctl(ns: str, name: str, value: str | int) -> None:
             f"cannot set {name} to {value}",
             f"host {host_of(ns)}",
             os.strerror(error.errno or 0),
-            "`ls /proc/sys/net/ipv4` in the host shows what there is",
+            "`ls /proc/sys/net/ipv4` in the host lists the parameters",
         ) from error
 
 
 def index_of(ipr: IPRoute, name: str) -> int:
-    """Return the index of a device of the namespace that a netlink socket was opened in.
+    """Return the index of a device in the namespace of a netlink socket.
 
     Raises:
-        NetlinkError: ENODEV, if there is none.
+        NetlinkError: ENODEV, if the device does not exist.
     """
     found: list[int] = ipr.link_lookup(ifname=name)
     if not found:
@@ -309,13 +296,7 @@ def index_of(ipr: IPRoute, name: str) -> int:
 
 
 def ask(ns: str, interface: str, doing: str, question: Callable[[Any], _T]) -> _T:
-    """Return what a function returns that is given a netlink socket of a namespace.
-
-    Args:
-        ns: Namespace.
-        interface: The device that it is about, for errors.
-        doing: What is tried, as in "cannot <doing>".
-        question: The function.
+    """Call a function with a netlink socket of a namespace, and return its result.
 
     Raises:
         LabError: `lab.not_permitted` or `lab.kernel_refused`.

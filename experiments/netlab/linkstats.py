@@ -1,4 +1,4 @@
-"""What became of packets on a link, and how exact the emulator was."""
+"""Packet counters of links, and the emulator's accuracy."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from msgspec import Struct
 
 
 class LinkStats(Struct, frozen=True, kw_only=True):
-    """Counters of one direction of a link since it was made; sizes count IP packets.
+    """Counters of one direction of a link since its creation; sizes count IP packets.
 
     Attributes:
-        queue_bytes: Waiting now.
-        queue_pkts: Waiting now.
-        arrived_pkts: Given to the link.
-        arrived_bytes: Given to the link.
-        delivered_pkts: Handed on at its end, duplicates included.
-        delivered_bytes: Handed on at its end, duplicates included.
-        dropped_loss_pkts: Lost at random or by number.
-        dropped_queue_pkts: Refused by a full buffer.
-        dropped_aqm_pkts: Dropped by RED or CoDel.
-        dropped_policer_pkts: Without tokens.
-        marked_pkts: Marked CE.
-        duplicated_pkts: Sent twice.
-        corrupted_pkts: With a bit flipped.
+        queue_bytes: Bytes in the queue.
+        queue_pkts: Packets in the queue.
+        arrived_pkts: Packets that entered the link.
+        arrived_bytes: Bytes that entered the link.
+        delivered_pkts: Packets delivered at its end, duplicates included.
+        delivered_bytes: Bytes delivered at its end, duplicates included.
+        dropped_loss_pkts: Packets lost at random or by number.
+        dropped_queue_pkts: Packets dropped by a full buffer.
+        dropped_aqm_pkts: Packets dropped by RED or CoDel.
+        dropped_policer_pkts: Packets dropped for lack of tokens.
+        marked_pkts: Packets marked CE.
+        duplicated_pkts: Packets sent twice.
+        corrupted_pkts: Packets with a flipped bit.
     """
 
     queue_bytes: int
@@ -43,17 +43,17 @@ class LinkStats(Struct, frozen=True, kw_only=True):
 
 
 SAMPLE_COLUMNS: Final = ("t_us", "link", *LinkStats.__struct_fields__, "sojourn_max_us")
-"""Columns of a file of samples: time on CLOCK_MONOTONIC, direction of a link, its counters, and the longest
-time that a packet waited in the interval."""
+"""Columns of a file of samples: time on CLOCK_MONOTONIC, direction of a link, its counters, and the maximum
+queueing time of a packet in the interval."""
 
 
 class Lateness(Struct, frozen=True):
-    """How much later than due packets left the emulator.
+    """Delay of packets by the emulator beyond their due time.
 
     Attributes:
-        p50: Half of them at most [us].
-        p99: 99 of 100 at most [us].
-        max: The latest one [us].
+        p50: Median [us].
+        p99: 99th percentile [us].
+        max: Maximum [us].
     """
 
     p50: float
@@ -62,16 +62,16 @@ class Lateness(Struct, frozen=True):
 
 
 class IntStats(Struct, frozen=True):
-    """What became of headers of in-band telemetry.
+    """Counters of in-band telemetry headers.
 
     Attributes:
         inserted_pkts: Packets that got headers.
-        no_room_pkts: Packets that went without, because they would have been larger than the MTU.
-        filled_pkts: Packets into which a node wrote; one that met three nodes counts three times.
-        overflowed_pkts: Packets in which a node found no room any more.
+        no_room_pkts: Packets without headers, because they would have exceeded the MTU.
+        filled_pkts: Writes by nodes; a packet that passed three nodes counts three times.
+        overflowed_pkts: Packets without room for a node's data.
         reflected_pkts: ACKs that got an echo of the path.
-        removed_pkts: Packets whose headers were taken off.
-        unreadable_pkts: Packets whose headers no node could read; they went on as they were.
+        removed_pkts: Packets whose headers were removed.
+        unreadable_pkts: Packets whose headers no node could read; they were forwarded unchanged.
         malformed_pkts: Packets whose telemetry the sink could not read.
     """
 
@@ -86,19 +86,19 @@ class IntStats(Struct, frozen=True):
 
 
 class EmulatorStats(Struct, frozen=True):
-    """How well the emulator did, and what happened to packets beside the links.
+    """The emulator's accuracy, and packets that never entered a link.
 
     Attributes:
-        lateness_us: Its own error of delays.
+        lateness_us: Error of delays.
         unroutable_pkts: Packets to addresses that no host has, such as multicast.
-        expired_pkts: Packets whose TTL or hop limit was used up at a router.
-        unreadable_frames: What hosts sent that is no IP packet.
-        unwritable_pkts: Packets that a host did not take.
-        untaken_pkts: Packets (with segmentation offload: of up to 64 KiB) that hosts sent faster than the
-            emulator took them; lost before the first link.
-        cpu_s: Processor time of its process so far [s].
-        telemetry: What became of headers, where there is in-band telemetry; `int` in plain data.
-        int_summaries_dropped: Summaries of sinks that nobody took in time.
+        expired_pkts: Packets whose TTL or hop limit expired at a router.
+        unreadable_frames: Frames of hosts that are not IP packets.
+        unwritable_pkts: Packets that a host did not accept.
+        untaken_pkts: Packets (up to 64 KiB with segmentation offload) that hosts sent faster than the
+            emulator read them; lost before the first link.
+        cpu_s: CPU time of the process so far [s].
+        telemetry: Counters of in-band telemetry, if enabled; `int` in plain data.
+        int_summaries_dropped: Summaries of sinks that were not read in time.
     """
 
     lateness_us: Lateness

@@ -1,9 +1,8 @@
-"""Names of the lab's network namespaces: they tell whose they are, and whether that process still lives.
+"""Names of the lab's network namespaces; they identify the owning process, and whether it still lives.
 
-A name is `ccp-<pid>-<start>-<lab>-<host>`: the process that made it, when that process started (clock ticks
-since boot, so that a reused process number is not taken for the owner), the number of the lab in that
-process, and the host. Two runs can therefore never clash, and what a killed one left behind can be told from
-what is in use.
+A name is `ccp-<pid>-<start>-<lab>-<host>`: the process that created it, its start time (clock ticks since
+boot, in case the pid is reused), the number of the lab in that process, and the host. So runs never clash,
+and leftovers of killed runs can be recognised.
 """
 
 from __future__ import annotations
@@ -21,38 +20,37 @@ PREFIX: Final = "ccp-"
 _NAME: Final = re.compile(r"ccp-(?P<pid>\d+)-(?P<start>\d+)-(?P<lab>\d+)-(?P<host>[a-z0-9-]+)")
 _HOST: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 _START_FIELD: Final = 19
-"""Index of `starttime` in /proc/PID/stat, counted behind the command name (proc(5): field 22, the name is
-2)."""
+"""Index of `starttime` in /proc/PID/stat, counted after the command name (proc(5): fields 22 and 2)."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, told apart from later ones with its number.
+    """A process, distinguishable from later processes with the same pid.
 
     Attributes:
-        pid: Process number.
-        start_ticks: When it started, in clock ticks since boot.
+        pid: Process id.
+        start_ticks: Start time, in clock ticks since boot.
     """
 
     pid: int
     start_ticks: int
 
     def is_alive(self) -> bool:
-        """Return whether this very process still runs."""
+        """Return whether this process still runs."""
         return _start_ticks(self.pid) == self.start_ticks
 
 
 def _start_ticks(pid: int) -> int | None:
     if sys.platform != "linux":
-        # Without /proc a process is told by its number alone: enough for files of runs in the simulator.
+        # Without /proc, the pid alone identifies a process: enough for files of simulated runs.
         return 0 if _runs(pid) else None
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The command name stands in parentheses and may itself hold spaces and parentheses.
+    # The command name is in parentheses, and may contain spaces and parentheses.
     fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[_START_FIELD])  # a zombie owns nothing any more
+    return None if fields[0] in "ZX" else int(fields[_START_FIELD])  # a zombie owns nothing
 
 
 def _runs(pid: int) -> bool:
@@ -66,7 +64,7 @@ def _runs(pid: int) -> bool:
 
 
 def this_process() -> Owner:
-    """Return the owner that this process is."""
+    """Return the owner for this process."""
     start_ticks = _start_ticks(os.getpid())
     if start_ticks is None:
         raise bad_value("cannot read /proc/self/stat", "/proc", "mount /proc in this container")
@@ -74,7 +72,7 @@ def this_process() -> Owner:
 
 
 def is_host_name(host: str) -> bool:
-    """Return whether a host can be called so."""
+    """Return whether this is a valid name of a host."""
     return _HOST.fullmatch(host) is not None
 
 
@@ -82,20 +80,20 @@ def namespace_name(owner: Owner, lab_number: int, host: str) -> str:
     """Return the namespace's name for a host of a lab.
 
     Raises:
-        LabError: `lab.bad_value`, if the host's name has other characters than a-z, 0-9 and inner `-`.
+        LabError: `lab.bad_value`, if the host's name has characters other than a-z, 0-9 and inner `-`.
     """
     if not is_host_name(host):
-        raise bad_value(f"`{host}` is no host name", "host", "use 1 to 32 of a-z, 0-9 and inner `-`")
+        raise bad_value(f"invalid host name: `{host}`", "host", "use 1 to 32 of a-z, 0-9 and inner `-`")
     return f"{PREFIX}{owner.pid}-{owner.start_ticks}-{lab_number}-{host}"
 
 
 def owner_of(namespace: str) -> Owner | None:
-    """Return who made a namespace, or None if its name is not one of the lab's."""
+    """Return the owner of a namespace; None if the namespace is not a lab's."""
     match = _NAME.fullmatch(namespace)
     return Owner(int(match["pid"]), int(match["start"])) if match else None
 
 
 def host_of(namespace: str) -> str:
-    """Return the host that a namespace of the lab is, or its whole name if it is none of the lab's."""
+    """Return the host name in a lab namespace's name; for other namespaces, the whole name."""
     match = _NAME.fullmatch(namespace)
     return match["host"] if match else namespace

@@ -1,8 +1,8 @@
-"""Network namespaces: make, enter, list and remove them.
+"""Network namespaces: create, enter, list and remove them.
 
-A namespace is entered by a thread that lives for one call, so that the rest of the process stays where it is
-(`telemetry.netns`). Forking instead (as `pyroute2` does by itself) is not safe in a process with threads, and
-Python warns about it from 3.12 on.
+A thread that lives for one call enters the namespace, so that the rest of the process stays where it is
+(`telemetry.netns`). Forking instead (pyroute2's default) is unsafe in a process with threads; Python 3.12 and
+later warn about it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pyroute2 import netns
 from experiments.netlab.errors import from_kernel
 from experiments.netlab.names import host_of
 from telemetry.netns import DIRECTORY, enter, unshare
-from telemetry.netns import path_of as path_of  # of the lab's namespaces, too
+from telemetry.netns import path_of as path_of
 
 _T = TypeVar("_T")
 
 
 def names() -> list[str]:
-    """Return the names of all namespaces of this machine, the lab's and others."""
+    """Return the names of all namespaces of this machine."""
     try:
         return sorted(os.listdir(DIRECTORY))
     except FileNotFoundError:
@@ -32,7 +32,7 @@ def names() -> list[str]:
 
 
 def create(name: str) -> None:
-    """Make a namespace.
+    """Create a namespace.
 
     Raises:
         LabError: `lab.not_permitted` or `lab.kernel_refused`.
@@ -45,13 +45,13 @@ def create(name: str) -> None:
     try:
         _in_thread(make)
     except OSError as error:
-        raise from_kernel(error, "make a network namespace", f"host {host_of(name)}") from error
+        raise from_kernel(error, "create a network namespace", f"host {host_of(name)}") from error
 
 
 def remove(name: str) -> None:
-    """Remove a namespace's name; nothing if it is not there.
+    """Remove a namespace's name, if it exists.
 
-    The namespace itself goes with the last process and socket in it.
+    The kernel removes the namespace itself with the last process and socket in it.
 
     Raises:
         LabError: `lab.not_permitted` or `lab.kernel_refused`.
@@ -65,11 +65,11 @@ def remove(name: str) -> None:
 
 
 def call_inside(name: str, function: Callable[[], _T]) -> _T:
-    """Return what a function returns that runs, in a thread of its own, inside a namespace.
+    """Call a function inside a namespace, in a separate thread, and return its result.
 
     Args:
         name: The namespace.
-        function: What to run. Sockets that it opens, and files that it opens under /proc/sys/net, belong to
+        function: The function. Sockets that it opens, and files that it opens under /proc/sys/net, belong to
             the namespace.
 
     Raises:
@@ -87,14 +87,7 @@ def call_inside(name: str, function: Callable[[], _T]) -> _T:
 
 
 def processes_inside(names: set[str]) -> dict[str, list[int]]:
-    """Return the processes that are in some namespaces.
-
-    Args:
-        names: The namespaces to look into.
-
-    Returns:
-        Namespace -> process numbers, ascending; namespaces without processes are left out.
-    """
+    """Return the processes in each namespace, pids ascending; omit namespaces without any."""
     by_inode: dict[tuple[int, int], str] = {}
     for name in names:
         with contextlib.suppress(OSError):
@@ -104,7 +97,7 @@ def processes_inside(names: set[str]) -> dict[str, list[int]]:
     for pid in sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
         try:
             status = os.stat(f"/proc/{pid}/ns/net")
-        except OSError:  # gone meanwhile, or another user's
+        except OSError:  # exited meanwhile, or another user's
             continue
         inside = by_inode.get((status.st_dev, status.st_ino))
         if inside is not None:
@@ -113,6 +106,6 @@ def processes_inside(names: set[str]) -> dict[str, list[int]]:
 
 
 def _in_thread(function: Callable[[], _T]) -> _T:
-    # The pool waits for its thread also when Ctrl-C comes in between: nothing is half made afterwards.
+    # On Ctrl-C the pool still waits for its thread, so nothing is left half done.
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="netns") as pool:
         return pool.submit(function).result()

@@ -1,4 +1,4 @@
-"""Networks as the emulator and the simulator read them: one specification, with names resolved to numbers."""
+"""The input of the emulator and the simulator: a network with names resolved to numbers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,7 @@ def addresses(number: int) -> tuple[str, str]:
 
 
 def emulator_spec(graph: Graph, seed: int) -> dict[str, Any]:
-    """Return a network as the emulator reads it, without what to record.
-
-    Args:
-        graph: The network.
-        seed: Of everything that is random in it.
-
-    Returns:
-        Plain data: `Spec` in `native/ccp-emu/src/spec.rs`.
+    """Return a network as the emulator's input, without recordings: `Spec` in `native/ccp-emu/src/spec.rs`.
 
     Raises:
         LabError: `lab.bad_value`, if a trace cannot be read.
@@ -62,11 +55,7 @@ def emulator_spec(graph: Graph, seed: int) -> dict[str, Any]:
 
 
 def plain_direction(direction: Direction, name: str) -> dict[str, Any]:
-    """Return one direction of a link as the emulator reads it.
-
-    Args:
-        direction: What it does to packets.
-        name: What it is called, for errors.
+    """Return one direction of a link as the emulator's input.
 
     Raises:
         LabError: `lab.bad_value`, if a trace cannot be read.

@@ -1,4 +1,4 @@
-"""Processes of a lab: started in groups of their own, bounded in time, and ended for certain."""
+"""Processes of a lab: each in its own process group, with a time limit, and always ended."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import IO, Any, Final
 from experiments.netlab.errors import LabError, no_command
 
 TAIL_CHARACTERS: Final = 2000
-"""How much of a failed command's output an error quotes."""
+"""Number of characters of a failed command's output that an error quotes."""
 
 _TERM_GRACE_S: Final = 2.0
-"""How long a process may take to end by itself after SIGTERM [s]."""
+"""Time for a process to exit after SIGTERM [s]."""
 
 Process = subprocess.Popen[str]
 Stream = IO[Any] | int | None
@@ -28,7 +28,7 @@ def which(program: str, where: str) -> str:
     """Return the path of a program.
 
     Raises:
-        LabError: `lab.no_command`, if it is not there or cannot be executed.
+        LabError: `lab.no_command`, if it does not exist or cannot be executed.
     """
     path = shutil.which(program)
     if path is None:
@@ -46,10 +46,10 @@ def start(
     env: dict[str, str] | None,
     pass_fds: Sequence[int] = (),
 ) -> Process:
-    """Start a command in a process group of its own, so that it can be ended with all its children.
+    """Start a command in its own process group, so that it can be ended with all its children.
 
     Raises:
-        LabError: `lab.no_command`, if the program is not there.
+        LabError: `lab.no_command`, if the program does not exist.
     """
     return subprocess.Popen(
         [which(args[0], where), *args[1:]],
@@ -66,13 +66,7 @@ def start(
 def finish(
     process: Process, *, timeout_s: float, where: str, check: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    """Wait for a process and return what it wrote.
-
-    Args:
-        process: A process started here.
-        timeout_s: How long it may take [s]; then its group is killed.
-        where: The host and command, for errors.
-        check: Whether an exit status other than 0 is an error.
+    """Wait for a process, and return its output.
 
     Raises:
         LabError: `lab.timeout`, or `lab.command_failed` if `check` and the status is not 0.
@@ -84,36 +78,36 @@ def finish(
         out, err = process.communicate()
         raise LabError(
             "lab.timeout",
-            f"the command did not end within {timeout_s:g} s and was killed",
+            f"the command ran longer than {timeout_s:g} s and was killed",
             where,
             _tail(out, err),
-            "give it more time, or see what it waits for",
+            "increase the time limit, or check what the command waits for",
         ) from error
-    except BaseException:  # Ctrl-C: nothing keeps running behind our back
+    except BaseException:  # Ctrl-C: leave no process behind
         kill(process)
         raise
     if check and process.returncode != 0:
         raise LabError(
             "lab.command_failed",
-            f"the command ended with {status(process.returncode)}",
+            f"the command failed with {status(process.returncode)}",
             where,
             _tail(out, err),
-            "run it by hand in the host: `nsenter --net=/run/netns/NAMESPACE COMMAND`",
+            "run it manually in the host: `nsenter --net=/run/netns/NAMESPACE COMMAND`",
         )
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def kill(process: Process, number: signal.Signals = signal.SIGKILL) -> None:
-    """Send a signal to a process and all others of its group; nothing if they are gone."""
-    if process.returncode is None:  # once reaped, the number may be another's
+    """Send a signal to a process and its whole group, if it still exists."""
+    if process.returncode is None:  # once reaped, the pid may be reused
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
 
 
 def end(processes: Sequence[Process]) -> None:
-    """End processes with their groups: SIGTERM first, SIGKILL for those that stay.
+    """End processes with their groups: SIGTERM first, then SIGKILL for the rest.
 
-    All are reaped, and our ends of their pipes closed.
+    All are reaped, and this end of their pipes is closed.
     """
     running = [process for process in processes if process.poll() is None]
     for process in running:
@@ -137,10 +131,10 @@ def _close_streams(process: Process) -> None:
 
 
 def kill_numbers(pids: Iterable[int], *, timeout_s: float = 5.0) -> None:
-    """Kill processes that are not our children, and wait until they are gone.
+    """Kill processes that are not children of this one, and wait until they are gone.
 
     Raises:
-        LabError: `lab.timeout`, if one of them is still there after the time.
+        LabError: `lab.timeout`, if one of them still exists after the time.
     """
     left = [pid for pid in pids if pid != os.getpid()]
     for pid in left:
@@ -151,16 +145,16 @@ def kill_numbers(pids: Iterable[int], *, timeout_s: float = 5.0) -> None:
         if time.monotonic() > deadline_s:
             raise LabError(
                 "lab.timeout",
-                f"processes {left} do not die",
-                "clean-up of the lab",
-                "the kernel holds them in a system call",
+                f"processes {left} do not exit",
+                "cleaning up the lab",
+                "they are blocked in a system call",
                 "see /proc/PID/stack; a reboot removes them",
             )
         time.sleep(0.01)
 
 
 def runs(pid: int) -> bool:
-    """Return whether a process runs; one that has ended and was not reaped does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"
@@ -169,7 +163,7 @@ def runs(pid: int) -> bool:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the processes that a process started and that live; none if it is gone."""
+    """Return the living children of a process; none if it has exited."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -178,7 +172,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def status(returncode: int) -> str:
-    """Return how a process ended, for people: its status, or the signal that ended it."""
+    """Describe how a process ended: its status, or the signal that ended it."""
     if returncode < 0:
         return f"signal {signal.Signals(-returncode).name}"
     return f"status {returncode}"
@@ -186,4 +180,4 @@ def status(returncode: int) -> str:
 
 def _tail(out: str | None, err: str | None) -> str:
     text = (err or "").strip() or (out or "").strip()
-    return text[-TAIL_CHARACTERS:] or "it wrote nothing"
+    return text[-TAIL_CHARACTERS:] or "the command wrote nothing"

@@ -1,7 +1,7 @@
-"""Which way packets take through a topology, and what follows from it: base RTTs and sizes of buffers.
+"""Routes of packets through a topology, and the base RTTs and buffer sizes that follow from them.
 
-A `Graph` is a topology with everything resolved that a backend needs. It never changes: `set_link`, `change`
-and `set_route` return another one, so that a change is either made as a whole or not at all.
+A `Graph` is a topology with everything resolved that a backend needs. It is immutable: `set_link`, `change`
+and `set_route` return a new graph, so a change is applied completely or not at all.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from experiments.netlab.spec import Buffer, Direction, Int, Topology
 from experiments.netlab.topologies import check, direction_problems, well_typed
 
 NO_RATE_BUFFER_PKTS: Final = 1000
-"""Default buffer where there is no BDP: no constant rate, or no delay."""
+"""Default buffer where the BDP is undefined: no constant rate, or no delay."""
 
 MIN_DEFAULT_BUFFER_PKTS: Final = 10
-"""A default buffer of 1 BDP still takes an initial window at once (RFC 6928)."""
+"""Minimum of the default buffer of 1 BDP; it holds an initial window (RFC 6928)."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Arc:
     """One direction of a link.
 
     Attributes:
-        name: `LINK>` from the link's `a` to its `b`, `LINK<` back.
+        name: `LINK>` from the link's `a` to its `b`, `LINK<` for the opposite direction.
         link: Name of the link.
-        source: Index of the node at which it begins.
-        target: Index of the node at which it ends.
+        source: Index of the node where it starts.
+        target: Index of the node where it ends.
     """
 
     name: str
@@ -50,14 +50,14 @@ class Graph:
     """A topology with routes and sizes of buffers.
 
     Attributes:
-        hosts: Names of hosts; their indices are the first ones of `nodes`.
+        hosts: Names of hosts; they are the first of `nodes`.
         nodes: Names of all nodes.
-        arcs: Directions of links: forward and backward of the first, of the second, and so on.
-        directions: What each arc does to packets; buffers are in packets or bytes.
+        arcs: Link directions: forward and backward of the first link, of the second, and so on.
+        directions: Properties of each arc; buffers are in packets or bytes.
         table: For each node and each destination node the index of the arc to take; -1 for none.
-        mtu_bytes: Largest IP packet [bytes].
-        host_mtu_bytes: Largest one that hosts send: there is room for headers of in-band telemetry [bytes].
-        telemetry: In-band telemetry, if there is any.
+        mtu_bytes: Maximum IP packet [bytes].
+        host_mtu_bytes: Maximum packet that hosts send; smaller, to leave room for telemetry headers [bytes].
+        telemetry: In-band telemetry, if any.
     """
 
     hosts: tuple[str, ...]
@@ -73,7 +73,7 @@ class Graph:
         """Return the indices of the arcs from one host to another.
 
         Raises:
-            LabError: `lab.bad_value`, if there is no such host.
+            LabError: `lab.bad_value`, if a host is unknown.
         """
         here, goal = self._host(source, "source"), self._host(destination, "destination")
         way = []
@@ -86,16 +86,16 @@ class Graph:
         """Return the round-trip time of two hosts without queueing, transmission and jitter [us].
 
         Raises:
-            LabError: `lab.bad_value`, if there is no such host.
+            LabError: `lab.bad_value`, if a host is unknown.
         """
         return sum(self.directions[arc].delay_us for arc in self.route(a, b) + self.route(b, a))
 
     def set_link(self, name: str, direction: Direction) -> Graph:
-        """Return the graph with a link, or one direction of it, described anew.
+        """Return the graph with new properties of a link, or of one of its directions.
 
         Args:
-            name: `LINK>` or `LINK<`, or `LINK`: then the way back follows as in `Link.backward`.
-            direction: What it does to packets from now on.
+            name: `LINK>` or `LINK<`, or `LINK`: then the opposite direction follows as in `Link.backward`.
+            direction: The new properties.
 
         Raises:
             LabError: `lab.bad_value`.
@@ -108,9 +108,9 @@ class Graph:
         return self._described(new)
 
     def change(self, name: str, fields: Mapping[str, Any]) -> Graph:
-        """Return the graph with some fields of a link, or of one direction of it, changed.
+        """Return the graph with some properties of a link, or of one of its directions, changed.
 
-        A buffer that is not among them stays as large as it is, whatever becomes of rate and delay.
+        If the buffer is not among them, its size stays the same, even if rate or delay change.
 
         Args:
             name: `LINK>` or `LINK<`, or `LINK` for both.
@@ -127,33 +127,33 @@ class Graph:
         return self._described(new)
 
     def set_route(self, path: Sequence[str], *, both: bool = True) -> Graph:
-        """Return the graph with another way from one host to another.
+        """Return the graph with another route from one host to another.
 
-        Routers know destinations only: others' packets to the same destination follow from where they meet
-        this way.
+        Routers route by destination only, so other packets to the same destination also follow the new route
+        from where they meet it.
 
         Args:
-            path: The nodes on the way, from the first host to the last. Where several links connect two
-                nodes, the name of one stands between them; it may stand there always.
-            both: Whether the way back becomes the same one in reverse; else it stays as it is.
+            path: The nodes of the route, from the first host to the last. Where several links connect two
+                nodes, the name of the chosen link stands between them; it may be given always.
+            both: Whether the opposite direction takes the same route in reverse; else it stays as it is.
 
         Raises:
             LabError: `lab.bad_value`.
         """
         if not path:
-            raise bad_value("an empty way", "path", "name all nodes on the way, in order")
+            raise bad_value("the route is empty", "path", "name all nodes of the route, in order")
         visited = [self._host(path[0], "path[0]")]
         arcs: list[int] = []
         for i, step in enumerate(path[1:], 1):
             here = visited[-1]
             if step == self.nodes[here]:
-                continue  # where the link before it leads
+                continue  # already reached by the link before it
             arc = self._step(here, step, f"path[{i}]")
             arcs.append(arc)
             visited.append(self.arcs[arc].target)
             if visited[-1] in visited[:-1]:
-                message = f"the way comes to `{self.nodes[visited[-1]]}` twice"
-                raise bad_value(message, f"path[{i}]", "leave the loop out")
+                message = f"the route passes `{self.nodes[visited[-1]]}` twice"
+                raise bad_value(message, f"path[{i}]", "remove the loop")
         goal = self._host(self.nodes[visited[-1]], f"path[{len(path) - 1}]")
         table = [list(row) for row in self.table]
         for arc in arcs:
@@ -168,24 +168,24 @@ class Graph:
         found = [i for i in leaving if step == self.nodes[self.arcs[i].target]]
         found = found or [i for i in leaving if step in (self.arcs[i].link, self.arcs[i].name)]
         if not found:
-            message = f"no link leads from `{self.nodes[here]}` to `{step}`"
+            message = f"no link connects `{self.nodes[here]}` to `{step}`"
             raise bad_value(message, where, close_names(step, ways, "way"))
         if len(found) > 1:
             links = ", ".join(f"`{self.arcs[i].link}`" for i in found)
-            message = f"several links lead from `{self.nodes[here]}` to `{step}`"
+            message = f"several links connect `{self.nodes[here]}` to `{step}`"
             raise bad_value(message, where, f"put one of {links} before it")
         return found[0]
 
     def _host(self, name: str, where: str) -> int:
         if name not in self.hosts:
-            raise bad_value(f"no host `{name}`", where, close_names(name, self.hosts, "host"))
+            raise bad_value(f"unknown host `{name}`", where, close_names(name, self.hosts, "host"))
         return self.hosts.index(name)
 
     def _arcs_of(self, name: str) -> list[int]:
         found = [i for i, arc in enumerate(self.arcs) if name in (arc.link, arc.name)]
         if not found:
             links = dict.fromkeys(arc.link for arc in self.arcs)
-            raise bad_value(f"no link `{name}`", "link", close_names(name, links, "link"))
+            raise bad_value(f"unknown link `{name}`", "link", close_names(name, links, "link"))
         return found
 
     def _described(self, new: Mapping[int, Direction]) -> Graph:
@@ -202,8 +202,8 @@ class Graph:
         """Return the graph with all buffers in packets or bytes.
 
         Raises:
-            LabError: `lab.bad_value`, if one is given in BDP and there is none.
-            Several: All of them, if there are more.
+            LabError: `lab.bad_value`, if a buffer is given in BDP, and the BDP is undefined.
+            Several: If several buffers are wrong.
         """
         if all(d.buffer is not None and d.buffer.bdp is None for d in self.directions):
             return self
@@ -218,9 +218,9 @@ class Graph:
         return replace(self, directions=tuple(directions))
 
     def _rtt_of_each_arc(self) -> list[int]:
-        """Return the longest base RTT of those pairs of hosts whose route crosses the arc [us].
+        """Return the maximum base RTT of the pairs of hosts whose route crosses the arc [us].
 
-        Where no route leads (yet), it is the longest of all pairs.
+        For arcs that no route crosses, it is the maximum of all pairs.
         """
         longest: dict[int, int] = {}
         for a, b in itertools.permutations(self.hosts, 2):
@@ -232,9 +232,9 @@ class Graph:
 
 
 def graph_of(topology: Topology) -> Graph:
-    """Return a topology's graph, with the routes that have the fewest links.
+    """Return a topology's graph, with routes of the fewest links.
 
-    Among several such routes the one wins whose links come first in the topology.
+    Among several such routes, the one whose links come first in the topology wins.
 
     Raises:
         LabError: `lab.bad_value`; `where` is the field.
@@ -269,7 +269,7 @@ def _shortest(n_nodes: int, arcs: Sequence[Arc]) -> tuple[tuple[int, ...], ...]:
         arriving[arc.target].append(i)
     table = [[-1] * n_nodes for _ in range(n_nodes)]
     for goal in range(n_nodes):
-        frontier = deque([goal])  # breadth first, from the destination backwards
+        frontier = deque([goal])  # breadth-first, backwards from the destination
         while frontier:
             for i in arriving[frontier.popleft()]:
                 source = arcs[i].source
@@ -301,11 +301,11 @@ def _buffer(direction: Direction, rtt_us: int, mtu_bytes: int, arc: str) -> Buff
 
 
 def _no_bdp(rate: float | None, arc: str) -> LabError:
-    missing = "it has no constant rate" if rate is None else "no route across it has a delay"
+    missing = "the link has no constant rate" if rate is None else "no route across the link has a delay"
     return LabError(
         "lab.bad_value",
         "a buffer in BDP needs a rate and a delay",
         f"{arc}.buffer.bdp",
         missing,
-        "give `packets` or `bytes`",
+        "give the buffer in `packets` or `bytes`",
     )

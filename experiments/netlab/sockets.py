@@ -1,4 +1,4 @@
-"""Sockets: their congestion control, set and read; ports that are free."""
+"""Sockets: reading and setting their congestion control, and finding free ports."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ def available_congestion_controls() -> list[str]:
 
 
 def allowed_congestion_controls() -> list[str]:
-    """Return those that may be used without privilege, and be the default of a namespace."""
+    """Return the congestion controls that need no privilege and can be a namespace's default."""
     return (_SYSCTLS / "tcp_allowed_congestion_control").read_text().split()
 
 
 def no_congestion_control(name: str, where: str) -> LabError:
-    """Return the error for a congestion control that is not there."""
+    """Return the error for a missing congestion control."""
     known = ", ".join(available_congestion_controls())
     return LabError(
         "lab.no_congestion_control",
-        f"no congestion control `{name}`",
+        f"this kernel has no congestion control `{name}`",
         where,
-        f"the kernel has {known}",
-        "those of ccplane are there while `ccp run` is; for the kernel's own: `modprobe tcp_NAME`",
+        f"it has {known}",
+        "ccplane's need a running `ccp run`; for the kernel's own, try `modprobe tcp_NAME`",
     )
 
 
 def free_port() -> int:
-    """Return a TCP port of this machine's loopback that nobody has now."""
+    """Return an unused TCP port of this machine's loopback."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
 
 def set_congestion(sock: socket.socket, name: str) -> None:
-    """Choose a TCP socket's congestion control.
+    """Set a TCP socket's congestion control.
 
     Raises:
         LabError: `lab.no_congestion_control`.

@@ -1,7 +1,8 @@
-"""Networks as plain data: what links do to packets, and how they hang together.
+"""Networks as plain data: the properties of links, and the topology.
 
-The userspace emulator builds it (`emulated.py`); scenarios contain it, and JSON of it is what the emulator
-process reads. Everything is per direction of a link. Sizes count IP packets without link-layer headers.
+The userspace emulator builds such networks (`emulated.py`), scenarios contain them, and the emulator's
+process reads them as JSON. Everything is per direction of a link. Sizes count IP packets without link-layer
+headers.
 """
 
 from __future__ import annotations
@@ -19,24 +20,21 @@ Family = Literal["ipv4", "ipv6"]
 
 
 class Plain(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Data that says which of its fields is wrong, and that is written without its defaults."""
-
-
-# --- loss --------------------------------------------------------------------------------------------------
+    """Data that is strictly checked when read, and written without default values."""
 
 
 class Bernoulli(Plain, frozen=True, tag_field="kind", tag="bernoulli"):
-    """Every packet is lost with the same probability, whatever happened to others."""
+    """Every packet is lost with the same probability, independently of others."""
 
     ratio: Ratio
 
 
 class GilbertElliott(Plain, frozen=True, tag_field="kind", tag="gilbert_elliott"):
-    """Loss in bursts: a good and a bad state, changed from packet to packet (Gilbert 1960, Elliott 1963).
+    """Loss in bursts: a good and a bad state that may change with each packet (Gilbert 1960, Elliott 1963).
 
     Attributes:
-        good_to_bad: Probability to enter the bad state, a packet.
-        bad_to_good: Probability to leave it, a packet.
+        good_to_bad: Probability per packet of entering the bad state.
+        bad_to_good: Probability per packet of leaving the bad state.
         loss_bad: Probability of loss in the bad state.
         loss_good: Probability of loss in the good state.
     """
@@ -52,7 +50,7 @@ class Pattern(Plain, frozen=True, tag_field="kind", tag="pattern"):
 
     Attributes:
         drop: Numbers, ascending.
-        repeat_every_pkts: After so many packets the count starts anew; never, if None.
+        repeat_every_pkts: Number of packets after which the pattern repeats; None for no repetition.
     """
 
     drop: tuple[int, ...]
@@ -61,17 +59,15 @@ class Pattern(Plain, frozen=True, tag_field="kind", tag="pattern"):
 
 Loss = Bernoulli | GilbertElliott | Pattern
 
-# --- queues ------------------------------------------------------------------------------------------------
-
 
 class Buffer(Plain, frozen=True):
-    """How much waits in front of a link at most: exactly one of the three.
+    """Maximum queue in front of a link; give exactly one of the fields.
 
     Attributes:
-        packets: That many packets.
-        bytes: That many bytes.
-        bdp: That many times rate x base RTT, at least one packet; the base RTT is the longest without
-            queueing of all pairs of hosts whose route crosses the link.
+        packets: Maximum number of packets.
+        bytes: Maximum number of bytes.
+        bdp: Multiple of rate x base RTT, at least one packet; the base RTT is the maximum of all pairs of
+            hosts whose route crosses the link, without queueing.
     """
 
     packets: PositiveInt | None = None
@@ -79,19 +75,18 @@ class Buffer(Plain, frozen=True):
     bdp: PositiveFloat | None = None
 
     def __post_init__(self) -> None:
-        """Refuse none or several."""
         given = [name for name in ("packets", "bytes", "bdp") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(f"a buffer has one of packets, bytes, bdp; this one has {given or 'none'}")
+            raise ValueError(f"give one of packets, bytes and bdp; this buffer has {given or 'none'}")
 
 
 class DropTail(Plain, frozen=True, tag_field="kind", tag="drop_tail"):
-    """What does not fit into the buffer is dropped.
+    """Packets that do not fit into the buffer are dropped.
 
     Attributes:
-        ce_threshold_us: Packets of ECN-capable transports that waited longer than this are marked CE [us];
-            none, if None (as `ce_threshold` of Linux' fq_codel: the step marking of RFC 8257).
-        ce_threshold_bytes: The same by what is in the queue when a packet arrives [bytes].
+        ce_threshold_us: Queueing time above which packets of ECN-capable transports are marked CE [us]; None
+            for no marks (like `ce_threshold` of Linux' fq_codel: the step marking of RFC 8257).
+        ce_threshold_bytes: The same for the queue length when a packet arrives [bytes].
     """
 
     ce_threshold_us: Micros | None = None
@@ -103,7 +98,8 @@ class Red(Plain, frozen=True, tag_field="kind", tag="red"):
 
     Attributes:
         min_bytes: Averaged queue above which packets are marked or dropped [bytes].
-        max_bytes: Averaged queue at which that has probability `max_ratio` [bytes]; 1 at twice as much.
+        max_bytes: Averaged queue at which the probability reaches `max_ratio` [bytes]; it is 1 at twice this
+            length.
         max_ratio: Probability at `max_bytes`.
         weight: Weight of the newest queue length in the average.
         ecn: Mark ECN-capable packets instead of dropping them.
@@ -116,7 +112,6 @@ class Red(Plain, frozen=True, tag_field="kind", tag="red"):
     ecn: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse thresholds in the wrong order."""
         if self.min_bytes >= self.max_bytes:
             raise ValueError(f"min_bytes ({self.min_bytes}) must be below max_bytes ({self.max_bytes})")
 
@@ -125,8 +120,8 @@ class CoDel(Plain, frozen=True, tag_field="kind", tag="codel"):
     """Controlled delay (RFC 8289).
 
     Attributes:
-        target_us: Standing queueing delay that is accepted [us].
-        interval_us: For how long it may be exceeded [us].
+        target_us: Accepted standing queueing delay [us].
+        interval_us: Time for which the target may be exceeded [us].
         ecn: Mark ECN-capable packets instead of dropping them.
     """
 
@@ -142,17 +137,14 @@ class TokenBucket(Plain, frozen=True):
     """Rate limiting as in mobile networks, before the queue of the link.
 
     Attributes:
-        rate_bytes_per_s: Rate R at which tokens come [bytes/s].
-        bucket_bytes: Most tokens there are, B [bytes]; full at the start.
+        rate_bytes_per_s: Token rate R [bytes/s].
+        bucket_bytes: Size of the bucket B [bytes]; full at the start.
         shaper: Packets without tokens wait in the buffer (shaper) instead of being dropped (policer).
     """
 
     rate_bytes_per_s: PositiveFloat
     bucket_bytes: PositiveInt
     shaper: bool = False
-
-
-# --- links -------------------------------------------------------------------------------------------------
 
 
 class Direction(Plain, frozen=True):
@@ -162,16 +154,16 @@ class Direction(Plain, frozen=True):
     `rate_bytes_per_s` or at the trace's opportunities; corruption, duplication; propagation.
 
     Attributes:
-        rate_bytes_per_s: Rate of transmission [bytes/s]; None: not limited (then nothing queues).
-        trace: File of a Mahimahi trace, instead of a rate: a line for each opportunity to send 1,500 bytes,
-            the time in ms since the start; it repeats from its beginning.
+        rate_bytes_per_s: Transmission rate [bytes/s]; None for unlimited (then nothing queues).
+        trace: File of a Mahimahi trace, instead of a rate: one line per opportunity to send 1,500 bytes, its
+            time in ms since the start. The trace repeats at its end.
         delay_us: Propagation delay [us].
-        jitter_us: Added to it, uniformly distributed from 0 to this, without reordering [us].
-        buffer: In front of the transmitter. If None: 1 BDP and at least 10 packets; 1000 packets where there
-            is no constant rate or no delay.
-        queue: Its discipline.
-        loss: Packets lost at random or by number; none, if None.
-        token_bucket: A rate limiter in front; none, if None.
+        jitter_us: Additional delay, uniformly distributed from 0 to this value, without reordering [us].
+        buffer: Queue limit in front of the transmitter. None for 1 BDP and at least 10 packets, or 1000
+            packets where there is no constant rate or no delay.
+        queue: Queueing discipline.
+        loss: Packets lost at random or by number; None for no loss.
+        token_bucket: Rate limiter in front of the queue; None for no limiter.
         duplicate_ratio: Probability that a packet arrives twice.
         corrupt_ratio: Probability that one bit of a packet's payload is flipped.
     """
@@ -188,12 +180,11 @@ class Direction(Plain, frozen=True):
     corrupt_ratio: Ratio = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a rate and a trace at once."""
         if self.rate_bytes_per_s is not None and self.trace is not None:
             raise ValueError("give rate_bytes_per_s or trace, not both")
 
     def one_way_back(self) -> Direction:
-        """Return the other direction of a link that is described by this one only."""
+        """Return the opposite direction of a link that is described by this direction only."""
         return Direction(
             rate_bytes_per_s=self.rate_bytes_per_s,
             trace=self.trace,
@@ -207,12 +198,12 @@ class Link(Plain, frozen=True):
     """A link between two nodes.
 
     Attributes:
-        name: Unique in the topology; its directions are called `NAME>` (from a to b) and `NAME<`.
+        name: Unique name in the topology; the directions are `NAME>` (from a to b) and `NAME<`.
         a: A node.
-        b: Another one.
-        forward: From a to b.
-        backward: From b to a; as `forward` without loss, limiter, marking, duplication and corruption, if
-            None.
+        b: Another node.
+        forward: Direction from a to b.
+        backward: Direction from b to a; None for that of `forward` without loss, limiter, marking,
+            duplication and corruption.
     """
 
     name: Name
@@ -223,23 +214,21 @@ class Link(Plain, frozen=True):
 
     @property
     def back(self) -> Direction:
-        """What holds from b to a."""
+        """The direction from b to a."""
         return self.forward.one_way_back() if self.backward is None else self.backward
 
-
-# --- in-band telemetry -------------------------------------------------------------------------------------
 
 Role = Literal["source", "transit", "sink"]
 
 
 class Radio(Plain, frozen=True):
-    """What a node says of the wireless link behind it: constants; what is None it does not know.
+    """What a node reports of its wireless link: constants; None for unknown values.
 
     Attributes:
-        rssi_dbm: Strength of the signal [dBm].
-        snr_db: Signal to noise ratio [dB].
+        rssi_dbm: Signal strength [dBm].
+        snr_db: Signal-to-noise ratio [dB].
         mcs: Modulation and coding scheme.
-        data_rate_bytes_per_s: Rate at which the link sends [bytes/s].
+        data_rate_bytes_per_s: Data rate of the link [bytes/s].
     """
 
     rssi_dbm: Annotated[float, Meta(ge=-300, le=300)] | None = None
@@ -252,12 +241,12 @@ class IntNode(Plain, frozen=True):
     """A host or router that takes part in in-band telemetry.
 
     Attributes:
-        name: Of the host or router.
-        roles: `source`: adds headers to TCP and UDP over IPv6 that comes from this host, or to this router
-            without them. `transit`: writes what it knows of the link that it sends on. `sink`: takes the
-            headers off before the packet reaches this host, or leaves this router for a node without a role.
-        node_id: What it calls itself in packets; its place in the list of nodes, from 1, if None.
-        radio: What it says of its wireless link, if it has one.
+        name: Name of the host or router.
+        roles: `source`: adds headers to TCP and UDP packets over IPv6 that this host sends, or that reach
+            this router without headers. `transit`: writes the state of the outgoing link. `sink`: removes the
+            headers before the packet reaches this host, or leaves this router for a node without a role.
+        node_id: Number of the node in packets; None for its position in the list of nodes, from 1.
+        radio: State of its wireless link, if it has one.
     """
 
     name: Name
@@ -267,17 +256,17 @@ class IntNode(Plain, frozen=True):
 
 
 class Int(Plain, frozen=True):
-    """In-band network telemetry (INT) in the IOAM format: which nodes do what, and how often.
+    """In-band network telemetry (INT) in the IOAM format.
 
     Attributes:
-        nodes: Those that take part.
-        every_pkts: Every how many packets of a flow carry headers; 1 for all of them.
-        interval_us: How much time a summary of the sink covers [us].
+        nodes: The participating nodes.
+        every_pkts: Every how many packets of a flow carry headers; 1 for all packets.
+        interval_us: Time that a summary of the sink covers [us].
         namespace_id: IOAM namespace.
-        max_nodes: How many nodes find room in a packet; as many as a packet can meet, if None.
-        tcp_state: Whether packets carry the sender's window, too.
+        max_nodes: Number of nodes for which a packet has room; None for the maximum on any route.
+        tcp_state: Whether packets also carry the sender's window.
         records: Whether the sink also keeps a record of every packet.
-        echo: Whether sinks tell senders of the path in ACKs, and hosts take that out for their sockets.
+        echo: Whether sinks send echoes of the path in ACKs, and hosts read them for their sockets.
     """
 
     nodes: Annotated[tuple[IntNode, ...], Meta(min_length=1)]
@@ -290,18 +279,15 @@ class Int(Plain, frozen=True):
     echo: bool = False
 
 
-# --- networks ----------------------------------------------------------------------------------------------
-
-
 class Topology(Plain, frozen=True):
-    """Hosts, routers and the links between them; packets take the way with the fewest links.
+    """Hosts, routers and the links between them; packets take the route with the fewest links.
 
     Attributes:
-        hosts: Names of hosts: where sockets are. A host has one link.
+        hosts: Names of hosts, which have the sockets. A host has one link.
         links: The links.
         routers: Names of routers.
-        mtu_bytes: Largest IP packet of all of them [bytes].
-        telemetry: In-band telemetry; none, if None. What hosts send is smaller than `mtu_bytes` by the
+        mtu_bytes: Maximum IP packet of all links [bytes].
+        telemetry: In-band telemetry; None for none. Hosts' packets are smaller than `mtu_bytes` by the
             headers.
     """
 

@@ -1,7 +1,7 @@
-"""What the kernel says of a TCP connection while it runs: TCP_INFO, through inet_diag.
+"""TCP_INFO of a running TCP connection, through inet_diag.
 
-One request for one known connection, answered from the kernel's hash table in some microseconds: often enough
-for plots, and the same measure whatever congestion control the connection has.
+A request for one known connection is answered from the kernel's hash table in a few microseconds: fast enough
+for plots, and the same measurement for every congestion control.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HEAD: Final = struct.Struct("=IHHII")  # struct nlmsghdr
 _REQUEST: Final = struct.Struct("=BBBBI48s")  # struct inet_diag_req_v2, ends with the connection's id
 _ANSWER: Final = struct.Struct("=BBBB48s20x")  # struct inet_diag_msg
 _ATTRIBUTE: Final = struct.Struct("=HH")
-# struct tcp_info of <linux/tcp.h>, from tcpi_snd_mss on; what is not named here is skipped.
+# struct tcp_info of <linux/tcp.h>, from tcpi_snd_mss on; unnamed fields are skipped.
 _INFO: Final = struct.Struct("=16xI48xI8xI16xI16xQ20xI")
 
 
@@ -40,12 +40,12 @@ class TcpInfo:
     """One connection at one moment.
 
     Attributes:
-        time_s: When it was read, monotonic clock [s].
+        time_s: Time of the reading, monotonic clock [s].
         cwnd_bytes: Congestion window [bytes].
         srtt_us: Smoothed round-trip time [us].
-        min_rtt_us: Smallest round-trip time of the kernel's window [us].
-        bytes_acked: Acknowledged in order since the connection began.
-        retransmits_pkts: Segments sent again since the connection began.
+        min_rtt_us: Minimum round-trip time in the kernel's window [us].
+        bytes_acked: Bytes acknowledged in order since the connection began.
+        retransmits_pkts: Segments retransmitted since the connection began.
     """
 
     time_s: float
@@ -57,7 +57,7 @@ class TcpInfo:
 
 
 class TcpWatch:
-    """Reads the TCP_INFO of one connection of a host: the one that has sent the most.
+    """Reads TCP_INFO of one connection of a host: the one that has sent most.
 
     with TcpWatch(path.sender) as watch:
         info = watch.read()
@@ -74,7 +74,7 @@ class TcpWatch:
         try:
             self._socket = host.call(lambda: socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG))
         except OSError as error:
-            raise from_kernel(error, "ask for TCP connections", self._where) from error
+            raise from_kernel(error, "query TCP connections", self._where) from error
         self._socket.settimeout(_TIMEOUT_S)
         self._found: tuple[int, bytes] | None = None
 
@@ -89,14 +89,11 @@ class TcpWatch:
         self._socket.close()
 
     def read(self, sent_bytes: int = 1 << 14) -> TcpInfo | None:
-        """Return what the connection is like now.
+        """Return the current state of the connection; None before it exists, and after its end.
 
         Args:
-            sent_bytes: How much of a connection must be acknowledged for it to be the one to watch [bytes];
-                more than the control connection of iperf3 carries.
-
-        Returns:
-            None before there is such a connection, and when it is gone.
+            sent_bytes: Acknowledged bytes that identify the connection to watch; more than the control
+                connection of iperf3 carries.
 
         Raises:
             LabError: `lab.kernel_refused`.
@@ -112,7 +109,7 @@ class TcpWatch:
         return answers[0][2] if answers else None
 
     def _ask(self, family: int, identity: bytes | None) -> list[tuple[int, bytes, TcpInfo]]:
-        """Return the connection of this identity, or all established ones: family, identity, information."""
+        """Return the connection with this identity, or all established ones."""
         flags = _NLM_F_REQUEST | (_NLM_F_DUMP if identity is None else 0)
         body = _REQUEST.pack(
             family,
@@ -144,7 +141,7 @@ class TcpWatch:
     def _complain(self, status: int) -> None:
         number = -status
         if number != 0 and number != 2:  # ENOENT: the connection is gone
-            raise from_kernel(OSError(number, os.strerror(number)), "ask for TCP connections", self._where)
+            raise from_kernel(OSError(number, os.strerror(number)), "query TCP connections", self._where)
 
 
 def _parse(message: bytes, now_s: float) -> tuple[int, bytes, TcpInfo] | None:

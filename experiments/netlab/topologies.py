@@ -1,6 +1,6 @@
-"""Ready-made topologies, and the check that one can be built.
+"""Common topologies, and the validation of topologies.
 
-Any other graph is a `spec.Topology` written out: hosts, routers and links.
+Any other topology is a `spec.Topology` with its hosts, routers and links.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from experiments.netlab.errors import LabError, bad_value
 from experiments.netlab.spec import Direction, Link, Pattern, Topology
 
 MAX_HOSTS: Final = 65_000
-"""Their addresses come from a /16."""
+"""Hosts get their addresses from a /16."""
 
 _PLAIN: Final = Direction()
 _T = TypeVar("_T")
@@ -30,9 +30,9 @@ def point_to_point(
     """Return `sender -- receiver`, with one link called `link`.
 
     Args:
-        forward: From the sender to the receiver.
-        backward: The way back; as `Link.backward`, if None.
-        mtu_bytes: Largest IP packet [bytes].
+        forward: Direction from the sender to the receiver.
+        backward: The opposite direction; None as in `Link.backward`.
+        mtu_bytes: Maximum IP packet [bytes].
     """
     link = Link(name="link", a="sender", b="receiver", forward=forward, backward=backward)
     return Topology(hosts=("sender", "receiver"), links=(link,), mtu_bytes=mtu_bytes)
@@ -52,15 +52,15 @@ def dumbbell(
         s2 --/              \-- r2
 
     Args:
-        pairs: How many senders and receivers.
-        bottleneck: From the router `left` to the router `right`.
-        access: The senders' links, `access-s1`..: one for all, or one for each, for instance with delays of
-            their own. The receivers' links, `access-r1`.., neither limit nor delay.
-        backward: The bottleneck's way back; as `Link.backward`, if None.
-        mtu_bytes: Largest IP packet [bytes].
+        pairs: Number of senders and receivers.
+        bottleneck: Direction from the router `left` to the router `right`.
+        access: The senders' links, `access-s1`..: one for all, or one for each, for instance with different
+            delays. The receivers' links, `access-r1`.., have neither rate limit nor delay.
+        backward: The bottleneck's opposite direction; None as in `Link.backward`.
+        mtu_bytes: Maximum IP packet [bytes].
 
     Raises:
-        LabError: `lab.bad_value`, if there is no pair or not one `access` for each.
+        LabError: `lab.bad_value`, for less than one pair, or a wrong number of `access` directions.
     """
     own = _one_each(access, pairs, "pairs")
     links = [Link(name="bottleneck", a="left", b="right", forward=bottleneck, backward=backward)]
@@ -77,20 +77,20 @@ def parking_lot(
     access: Direction = _PLAIN,
     mtu_bytes: int = 1500,
 ) -> Topology:
-    r"""Return a row of bottlenecks: one pair of hosts crosses all of them, and each has a pair of its own.
+    r"""Return a row of bottlenecks: one pair of hosts crosses all of them, another pair each single one.
 
         sender -- hop0 ==== hop1 ==== hop2 -- receiver
                  s1 /     r1 | s2     \ r2
 
     Args:
-        hops: How many bottlenecks, `bottleneck1`..; `s1` and `r1` are the hosts at the first one's ends.
+        hops: Number of bottlenecks, `bottleneck1`..; `s1` and `r1` are the hosts at the ends of the first.
         bottleneck: One for all, or one for each.
-        access: The links of all senders, `access-sender` and `access-s1`..; the receivers' neither limit nor
-            delay.
-        mtu_bytes: Largest IP packet [bytes].
+        access: The links of all senders, `access-sender` and `access-s1`..; the receivers' links have neither
+            rate limit nor delay.
+        mtu_bytes: Maximum IP packet [bytes].
 
     Raises:
-        LabError: `lab.bad_value`, if there is no hop or not one `bottleneck` for each.
+        LabError: `lab.bad_value`, for less than one hop, or a wrong number of `bottleneck` directions.
     """
     each = _one_each(bottleneck, hops, "hops")
     links = [
@@ -110,7 +110,7 @@ def parking_lot(
 
 def _one_each(given: Direction | Sequence[Direction], count: int, field: str) -> list[Direction]:
     if count < 1:
-        raise bad_value(f"a network with {count} {field}", field, "give at least 1")
+        raise bad_value(f"invalid number of {field}: {count}", field, "give at least 1")
     each = [given] * count if isinstance(given, Direction) else list(given)
     if len(each) != count:
         raise bad_value(
@@ -119,15 +119,12 @@ def _one_each(given: Direction | Sequence[Direction], count: int, field: str) ->
     return each
 
 
-# --- the check ---------------------------------------------------------------------------------------------
-
-
 def check(topology: Topology) -> None:
-    """See whether a topology can be built.
+    """Check whether a topology can be built.
 
     Raises:
         LabError: `lab.bad_value`; `where` is the field, such as `links[2].a`.
-        Several: All of them, if there are more.
+        Several: If more than one field is wrong.
     """
     well_typed(msgspec.to_builtins(topology), Topology)
     collector = Collector()
@@ -139,7 +136,7 @@ def check(topology: Topology) -> None:
 
 
 def well_typed(data: object, kind: type[_T], where: str = "") -> _T:
-    """Return plain data as one of the description's types.
+    """Convert plain data to one of the types of `spec`.
 
     Raises:
         LabError: `lab.bad_value`; `where` is the field, such as `links[2].forward.delay_us`.
@@ -150,7 +147,7 @@ def well_typed(data: object, kind: type[_T], where: str = "") -> _T:
         message, _, path = str(error).partition(" - at `$")
         field = ".".join(part for part in (where, path.rstrip("`").lstrip(".")) if part)
         unknown = message.partition("unknown field `")[2].rstrip("`")
-        fix = "see `experiments/netlab/spec.py` for what each field takes"
+        fix = "see `experiments/netlab/spec.py` for the types of the fields"
         if unknown and not path:
             known = [one.name for one in msgspec.structs.fields(cast(Any, kind))]
             fix = close_names(unknown, known, "field")
@@ -162,23 +159,23 @@ def _problems(topology: Topology) -> Iterator[LabError]:
     nodes += [(f"routers[{i}]", name) for i, name in enumerate(topology.routers)]
     if not 2 <= len(topology.hosts) <= MAX_HOSTS:
         yield bad_value(
-            f"a network with {len(topology.hosts)} hosts", "hosts", f"give 2 to {MAX_HOSTS} of them"
+            f"invalid number of hosts: {len(topology.hosts)}", "hosts", f"give 2 to {MAX_HOSTS} hosts"
         )
     yield from _clashes(nodes, "node")
     yield from _clashes([(f"links[{i}].name", link.name) for i, link in enumerate(topology.links)], "link")
     for where, name in nodes:
         if not names.is_host_name(name):
-            yield bad_value(f"`{name}` is no host name", where, "end it with a letter or digit")
+            yield bad_value(f"invalid host name: `{name}`", where, "end it with a letter or digit")
     known = {name for _, name in nodes}
     for i, link in enumerate(topology.links):
         for end in ("a", "b"):
             node = getattr(link, end)
             if node not in known:
                 where = f"links[{i}].{end}"
-                yield bad_value(f"no node `{node}`", where, close_names(node, known, "node"))
+                yield bad_value(f"unknown node `{node}`", where, close_names(node, known, "node"))
         if link.a == link.b:
             yield bad_value(
-                f"link `{link.name}` leads from `{link.a}` to itself", f"links[{i}].b", "name two nodes"
+                f"link `{link.name}` connects `{link.a}` to itself", f"links[{i}].b", "name two nodes"
             )
         for side in ("forward", "backward"):
             if (direction := getattr(link, side)) is not None:
@@ -189,7 +186,7 @@ def _problems(topology: Topology) -> Iterator[LabError]:
             yield bad_value(
                 f"host `{host}` has {ends[host]} links",
                 f"hosts[{i}]",
-                "give it one; what has several is a router",
+                "give the host one link; a node with several links is a router",
             )
     yield from inband.problems(topology)
 
@@ -198,18 +195,12 @@ def _clashes(named: list[tuple[str, str]], what: str) -> Iterator[LabError]:
     first: dict[str, str] = {}
     for where, name in named:
         if name in first:
-            yield bad_value(f"`{name}` is the {what} at {first[name]} already", where, "choose another name")
+            yield bad_value(f"`{name}` is already the {what} at {first[name]}", where, "choose another name")
         first.setdefault(name, where)
 
 
 def direction_problems(direction: Direction, where: str, mtu_bytes: int) -> Iterator[LabError]:
-    """Yield what is wrong with one direction of a link beyond the types of its fields.
-
-    Args:
-        direction: To check.
-        where: Its field.
-        mtu_bytes: Largest packet that has to pass [bytes].
-    """
+    """Yield errors in one direction of a link, except wrong types of fields."""
     bucket = direction.token_bucket
     if bucket is not None and bucket.bucket_bytes < mtu_bytes:
         yield bad_value(
@@ -244,7 +235,7 @@ def _check_connected(topology: Topology) -> None:
     for i, host in enumerate(topology.hosts):
         if host not in reached:
             raise bad_value(
-                f"no links lead from `{topology.hosts[0]}` to `{host}`",
+                f"no links connect `{topology.hosts[0]}` to `{host}`",
                 f"hosts[{i}]",
-                "connect the two through links and routers",
+                "connect the hosts through links and routers",
             )

@@ -1,4 +1,4 @@
-"""Ready-made networks: two hosts on a wire, and two hosts with a bottleneck between them.
+"""Common networks of veth pairs: two hosts on a wire, and two hosts with a bottleneck between them.
 
 A path of 100 Mbit/s with a buffer of 20 ms, and CUBIC over it for five seconds:
 
@@ -20,18 +20,18 @@ from experiments.netlab.lab import DEFAULT_CONGESTION, Lab
 from experiments.netlab.links import DEFAULT_MTU_BYTES, ETHERNET_HEADER_BYTES, QueueStats
 
 BURST_S: Final = 1e-3
-"""Size of a shaper's bucket, as time at its rate [s]: timers of virtual machines are late by 0.1 ms, and what
-a bucket cannot hold meanwhile is lost rate."""
+"""Size of a shaper's bucket, as time at its rate [s]: timers of virtual machines are up to 0.1 ms late, and a
+smaller bucket would lose rate."""
 
 BURST_VARIABLE: Final = "CCPLANE_LAB_BURST_S"
-"""Environment variable for another such time, on machines whose timers are later (an emulated processor)."""
+"""Environment variable that overrides this time, for machines with later timers (an emulated processor)."""
 
 
 class Shaper:
     """A token bucket with its drop-tail buffer, on one interface of a host.
 
     Attributes:
-        host: The host that sends through it.
+        host: The sending host.
         interface: Name of the device.
         rate_bytes_per_s: Rate, Ethernet headers included [bytes/s].
         buffer_bytes: Size of the buffer [bytes].
@@ -48,15 +48,15 @@ class Shaper:
         burst_bytes: int | None = None,
         mtu_bytes: int = DEFAULT_MTU_BYTES,
     ) -> None:
-        """Put the shaper on the interface.
+        """Add the shaper to the interface.
 
         Args:
-            host: Whose interface.
+            host: Host of the interface.
             interface: Name of the device.
             rate_bytes_per_s: Rate, Ethernet headers included [bytes/s].
             buffer_bytes: Size of the buffer [bytes].
             burst_bytes: Size of the bucket [bytes]; by default 1 ms of the rate, at least two packets.
-            mtu_bytes: Largest IP packet of the interface [bytes].
+            mtu_bytes: Maximum IP packet of the interface [bytes].
 
         Raises:
             LabError: `lab.no_qdisc`, `lab.bad_value` or `lab.kernel_refused`.
@@ -73,12 +73,12 @@ class Shaper:
         buffer_bytes: int | None = None,
         burst_bytes: int | None = None,
     ) -> None:
-        """Change the shaper while packets flow; those in the buffer stay.
+        """Change the shaper while packets flow; packets in the buffer stay.
 
         Args:
-            rate_bytes_per_s: New rate [bytes/s], if it changes.
-            buffer_bytes: New size of the buffer [bytes], if it changes.
-            burst_bytes: New size of the bucket [bytes]; by default it follows the rate.
+            rate_bytes_per_s: New rate [bytes/s]; None for no change.
+            buffer_bytes: New size of the buffer [bytes]; None for no change.
+            burst_bytes: New size of the bucket [bytes]; None to follow the rate.
 
         Raises:
             LabError: `lab.bad_value` or `lab.kernel_refused`.
@@ -88,7 +88,7 @@ class Shaper:
         self._apply(rate, size, burst_bytes, change=True)
 
     def stats(self) -> QueueStats:
-        """Return its counters.
+        """Return the shaper's counters.
 
         Raises:
             LabError: `lab.kernel_refused`.
@@ -116,14 +116,14 @@ class Shaper:
 
 @dataclass(frozen=True)
 class Path:
-    """A sender, a receiver, and what is between them.
+    """A sender, a receiver, and the network between them.
 
     Attributes:
-        lab: The lab that they are in; more hosts can be added to it.
-        sender: Where flows start.
-        receiver: Where they end.
-        router: Between the two; None on a plain wire.
-        shaper: The bottleneck; None where nothing limits the rate.
+        lab: Their lab; more hosts can be added to it.
+        sender: Host where flows start.
+        receiver: Host where flows end.
+        router: Host between the two; None on a plain wire.
+        shaper: The bottleneck; None without a rate limit.
     """
 
     lab: Lab
@@ -135,17 +135,10 @@ class Path:
 
 @contextlib.contextmanager
 def two_hosts(*, mtu_bytes: int = DEFAULT_MTU_BYTES, congestion: str = DEFAULT_CONGESTION) -> Iterator[Path]:
-    """Give a path `sender -- receiver`: one link without delay and limit.
-
-    Args:
-        mtu_bytes: Largest IP packet [bytes].
-        congestion: Congestion control of sockets that ask for none.
-
-    Yields:
-        The path; gone after the block.
+    """Build a path `sender -- receiver` for a `with` block: one link without delay and rate limit.
 
     Raises:
-        LabError: As `Lab`, `Lab.add_host` and `Lab.connect`.
+        LabError: As in `Lab`, `Lab.add_host` and `Lab.connect`.
     """
     with Lab() as lab:
         sender = lab.add_host("sender", congestion=congestion)
@@ -164,22 +157,19 @@ def bottleneck(
     mtu_bytes: int = DEFAULT_MTU_BYTES,
     congestion: str = DEFAULT_CONGESTION,
 ) -> Iterator[Path]:
-    """Give a path `sender -- router -- receiver` with a token bucket towards the receiver.
+    """Build a path `sender -- router -- receiver`, with a token bucket towards the receiver.
 
     Args:
         rate_bytes_per_s: Rate of the bucket, Ethernet headers included [bytes/s]; None for no bucket.
-        buffer_bytes: Buffer in front of it [bytes]; needed with a rate.
+        buffer_bytes: Buffer in front of the bucket [bytes]; required with a rate.
         burst_bytes: Size of the bucket [bytes]; by default 1 ms of the rate, at least two packets.
-        shaper_at: Whose queue is the bottleneck. `router`: the sender sees losses as in a real network.
-            `sender`: its own queue refuses packets, which its TCP is told at once (local congestion, CWR).
-        mtu_bytes: Largest IP packet [bytes].
-        congestion: Congestion control of sockets that ask for none.
-
-    Yields:
-        The path; gone after the block.
+        shaper_at: Host whose queue is the bottleneck. `router`: the sender sees losses as in a real network.
+            `sender`: its own queue drops packets, and its TCP notices immediately (local congestion, CWR).
+        mtu_bytes: Maximum IP packet [bytes].
+        congestion: Congestion control of sockets that choose none.
 
     Raises:
-        LabError: `lab.no_qdisc`, or as `Lab`, `Lab.add_host` and `Lab.connect`.
+        LabError: `lab.no_qdisc`, or as in `Lab`, `Lab.add_host` and `Lab.connect`.
     """
     with Lab() as lab:
         sender = lab.add_host("sender", congestion=congestion)

@@ -1,8 +1,8 @@
-"""Traces of links whose rate varies, in Mahimahi's format.
+"""Traces of links with varying rates, in Mahimahi's format.
 
-A line is an opportunity to send 1,500 bytes; what stands on it is its time in ms since the start, ascending.
-The same time may come several times. After the last line's time the trace begins anew (Netravali et al.,
-Mahimahi, USENIX ATC 2015; man page of `mm-link`).
+Each line is an opportunity to send 1,500 bytes: its time in ms since the start, ascending. Several lines may
+have the same time. After the last line's time the trace repeats (Netravali et al., Mahimahi, USENIX ATC 2015;
+man page of `mm-link`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,8 @@ from experiments.netlab.errors import LabError, bad_value
 def read_trace(file: str | Path, where: str) -> list[int]:
     """Return the times of a trace's opportunities [ms].
 
-    Args:
-        file: The trace.
-        where: The field that names it, for errors.
-
     Raises:
-        LabError: `lab.bad_value`, if it cannot be read or is no such trace.
+        LabError: `lab.bad_value`, if the file cannot be read or is not a valid trace.
     """
     try:
         lines = Path(file).read_text().split("\n")
@@ -34,15 +30,15 @@ def read_trace(file: str | Path, where: str) -> list[int]:
     times_ms = []
     for number, line in enumerate(lines, 1):
         if not line.strip().isdecimal():
-            raise _no_trace(f"{line.strip()!r} is no time in whole ms", f"{file}:{number}")
+            raise _no_trace(f"{line.strip()!r} is not a time in whole ms", f"{file}:{number}")
         times_ms.append(int(line))
     for number, (earlier, later) in enumerate(itertools.pairwise(times_ms), 2):
         if later < earlier:
-            raise _no_trace(f"{later} ms comes after {earlier} ms", f"{file}:{number}")
+            raise _no_trace(f"times must ascend: {later} ms follows {earlier} ms", f"{file}:{number}")
     if not times_ms or times_ms[-1] == 0:
-        raise _no_trace("its last time must be above 0: after it the trace begins anew", str(file))
+        raise _no_trace("the last time must be above 0: after it the trace repeats", str(file))
     return times_ms
 
 
 def _no_trace(message: str, where: str) -> LabError:
-    return bad_value(message, where, "give a Mahimahi trace: ascending times in ms, one a line")
+    return bad_value(message, where, "give a Mahimahi trace: ascending times in ms, one per line")

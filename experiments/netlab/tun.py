@@ -1,6 +1,6 @@
-"""TUN devices: how packets of a host reach the emulator, and come back.
+"""TUN devices: they carry packets between hosts and the emulator.
 
-A device lives as long as its file is open in some process: nothing of it can be left behind.
+A device exists while a process has its file open, so no device is ever left behind.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from experiments.netlab.names import host_of
 from experiments.netlab.network_spec import addresses
 
 QUEUE_PKTS: Final = 10_000
-"""A socket may hand over a whole window at once. What does not fit here is lost before the first link, where
-no queue counts it; a packet can be 64 KiB of segments."""
+"""Transmit queue of the device, in packets of up to 64 KiB. A socket may send a whole window in a burst;
+packets that do not fit are lost before the first link, uncounted."""
 
 _TUNSETIFF: Final = 0x400454CA  # <linux/if_tun.h>, as the rest
 _IFF_TUN: Final = 0x0001
@@ -31,26 +31,16 @@ _IN6_ADDR_GEN_MODE_NONE: Final = 1  # <linux/if_link.h>
 
 
 def interface(name: str, number: int, mtu_bytes: int) -> Interface:
-    """Return the end of a link that a host's TUN device is.
-
-    Args:
-        name: Of the device.
-        number: Of the host in its network, from 1; the addresses follow from it.
-        mtu_bytes: Largest IP packet [bytes].
-    """
+    """Return the interface of a host's TUN device."""
     return Interface(name, *addresses(number), mtu_bytes)
 
 
 def open_tun(ns: str, end: Interface) -> int:
-    """Make a TUN device in a namespace; everything is routed into it.
-
-    Args:
-        ns: The namespace.
-        end: Name, addresses and MTU of the device.
+    """Create a TUN device in a namespace, with default routes into it.
 
     Returns:
-        Its file: reads and writes are IP packets with a virtio-net header (`struct virtio_net_hdr`). Closing
-        it removes the device.
+        File descriptor of the device: reads and writes are IP packets with a virtio-net header
+        (`struct virtio_net_hdr`). Closing it removes the device.
 
     Raises:
         LabError: `lab.no_tun`, `lab.not_permitted` or `lab.kernel_refused`.
@@ -61,9 +51,9 @@ def open_tun(ns: str, end: Interface) -> int:
         if error.errno in (errno.ENOENT, errno.ENODEV, errno.ENXIO):
             raise no_tun(os.strerror(error.errno)) from error
         where = f"host {host_of(ns)}, interface {end.name}"
-        raise from_kernel(error, "make a TUN device", where) from error
+        raise from_kernel(error, "create a TUN device", where) from error
     try:
-        # No link-local address: the host would look for routers with it, and be counted on the first link.
+        # No link-local address: with one, the host would search for routers, and that traffic would count.
         links.write_sysctl(ns, f"net.ipv6.conf.{end.name}.addr_gen_mode", _IN6_ADDR_GEN_MODE_NONE)
         links.ask(ns, end.name, "set up a TUN device", lambda ipr: _set_up(ipr, end))
     except BaseException:

@@ -1,7 +1,7 @@
-"""Experiments of papers, run again: a module each, all under the command `ccp paper`.
+"""Papers' experiments, each in a package, all under the command `ccp paper`.
 
-`paper.py` says what a paper and its parts are, and runs them; `tables.py` has their tables and checks;
-`commands.py` is the command. A new paper is a module here, a line in `commands.py`, and a notebook.
+`paper.py` defines papers and their parts, and runs them; `tables.py` has their tables and checks;
+`commands.py` is the command. A new paper is a package here, a line in `commands.py`, and a notebook.
 
 May import: everything below `experiments`.
 """

@@ -27,7 +27,7 @@ PAPERS: Final[Mapping[str, str]] = {
 }
 """Name of a paper -> its package in `experiments.papers`."""
 OTHERS: Final[Mapping[str, str]] = {"published": "published"}
-"""The same of what others have published of the kernel's congestion controls: none of the five papers."""
+"""Likewise for published figures of the kernel's congestion controls, which are not among the five papers."""
 
 KEPT: Final = Path(__file__).parents[2] / "docs/results/papers"
 
@@ -49,13 +49,13 @@ def paper_of(name: str) -> Paper:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim, and what was measured of it.
+    """A claim and its checks.
 
     Attributes:
         paper: Name of the paper.
         claim: The claim.
-        checks: What was measured, of what it wants to know.
-        where: Where: "simulated", or empty.
+        checks: Those of its checks that were measured.
+        where: "simulated", or empty.
     """
 
     paper: str
@@ -65,7 +65,7 @@ class Judged:
 
     @property
     def verdict(self) -> str:
-        """One of `VERDICTS`; a claim holds if all of it does, and fails if any of it does."""
+        """One of `VERDICTS`; a claim holds if all its checks hold, and fails if one fails."""
         if self.claim.part is None:
             return NOT_TESTED
         if not self.checks:
@@ -77,7 +77,7 @@ class Judged:
 
     @property
     def told(self) -> str:
-        """The verdict, with what would decide where it is undecided."""
+        """The verdict; if undecided, with what would decide."""
         if self.verdict != "undecided":
             return self.verdict
         open_checks = [check for check in self.checks if check.verdict == "undecided"]
@@ -88,12 +88,12 @@ class Judged:
 
     @property
     def value(self) -> str:
-        """What was measured, with intervals."""
+        """The measured values, with intervals."""
         return "; ".join(check.value for check in self.checks)
 
     @property
     def n(self) -> str:
-        """Of how many runs, whether they were simulated, and whether they differed."""
+        """The number of runs, whether they were simulated, and whether they were all alike."""
         counts = sorted({check.found.n for check in self.checks})
         if not counts:
             return ""
@@ -104,12 +104,12 @@ class Judged:
 
     @property
     def alike(self) -> bool:
-        """Whether it rests on runs that are all alike."""
+        """Whether all its runs are alike."""
         return bool(self.checks) and all(check.alike for check in self.checks)
 
     @property
     def why(self) -> str:
-        """Why it does not hold, or the command that runs it."""
+        """Why it fails or is undecided, or the command that runs it."""
         if self.verdict == NOT_RUN:
             return f"`{self.command}`"
         if self.verdict == "holds":
@@ -118,13 +118,13 @@ class Judged:
 
     @property
     def command(self) -> str:
-        """What runs its part."""
+        """The command that runs its part."""
         assert self.claim.part is not None
         video = " --video" if paper_of(self.paper).parts[self.claim.part].video else ""
         return f"sudo ccp paper {self.paper}{video} --part {self.claim.part} --keep docs/results/papers"
 
     def cells(self) -> list[str]:
-        """Return it as people read it."""
+        """Return it as text."""
         claim = self.claim
         return [f"{claim.source}: {claim.says}", claim.tested, self.value, self.n, self.told, self.why]
 
@@ -144,11 +144,11 @@ class Judged:
         }
 
 
-HEADINGS: Final = ("claim", "tested by", "value", "runs", "verdict", "why, or how to run it")
+HEADINGS: Final = ("claim", "tested by", "value", "runs", "verdict", "reason, or command")
 
 
 def kept(paper: str, folder: Path = KEPT) -> dict[str, Sequence[Check]]:
-    """Return the checks of a paper's parts as they were kept; simulated ones have `-sim` behind their name.
+    """Return the kept checks of a paper's parts; names of simulated parts end with `-sim`.
 
     Raises:
         ResultError: `result.broken`.
@@ -158,9 +158,9 @@ def kept(paper: str, folder: Path = KEPT) -> dict[str, Sequence[Check]]:
 
 
 def judge(paper: Paper, results: Mapping[str, Sequence[Check]]) -> list[Judged]:
-    """Return a paper's claims with what was measured of them, in its order.
+    """Return a paper's claims with their checks, in its order.
 
-    Of real sockets, or of the simulator where those decide nothing.
+    Checks are from real sockets, or from the simulator where those decide nothing.
     """
     return [_judged(paper.name, claim, results) for claim in paper.claims]
 
@@ -177,22 +177,24 @@ def _judged(paper: str, claim: Claim, results: Mapping[str, Sequence[Check]]) ->
 
 
 def counted(rows: Iterable[Judged]) -> dict[str, int]:
-    """Return how many claims have each of `VERDICTS`."""
+    """Return the number of claims with each of `VERDICTS`."""
     found = Counter(one.verdict for one in rows)
     return {verdict: found[verdict] for verdict in VERDICTS}
 
 
 def told_count(rows: Sequence[Judged]) -> str:
-    """Return the same as people read it, and how many verdicts rest on runs that are all alike."""
+    """Return the counts as text, and how many verdicts rest on runs that are all alike."""
     told = ", ".join(f"{n} {verdict}" for verdict, n in counted(rows).items() if n)
     alike = sum(row.alike and row.verdict in {"holds", "fails"} for row in rows)
     return f"{len(rows)} claims: {told}" + (
-        f"; {alike} verdicts rest on runs that are all alike" if alike else ""
+        f"; {alike} {'verdict rests' if alike == 1 else 'verdicts rest'} on runs that are all alike"
+        if alike
+        else ""
     )
 
 
 def markdown(rows: Sequence[Judged]) -> str:
-    """Return claims as a document shows them."""
+    """Return claims as Markdown."""
     lines = [f"| {' | '.join(cells)} |" for cells in (HEADINGS, ["---"] * len(HEADINGS))]
     for row in rows:
         *others, verdict, why = row.cells()
@@ -201,7 +203,7 @@ def markdown(rows: Sequence[Judged]) -> str:
 
 
 def show(console: Console, title: str, rows: Sequence[Judged]) -> None:
-    """Print claims, and how many have which verdict."""
+    """Print claims and the number of each verdict."""
     table = Table(title=title, show_lines=True)
     for heading in HEADINGS:
         table.add_column(heading, overflow="fold")

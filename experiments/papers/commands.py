@@ -14,7 +14,7 @@ from rich.console import Console
 from ccplane.base import options
 from ccplane.base.errors import CcpError, UsageError
 from ccplane.base.names import close_names
-from experiments.commands import Jobs, NoRun, On
+from experiments.run_options import Jobs, NoRun, On
 
 if TYPE_CHECKING:
     from experiments.papers.paper import Findings, Paper, Part, Runs, Size

@@ -1,35 +1,36 @@
-"""What a paper claims, as data: in our words, how it is tested here, and why it is not where it is not."""
+"""A paper's claims as data: the claim, how it is tested, and why it fails or is not tested."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Final
 
 import pandas as pd
 
 from experiments.metrics import NAN
 from experiments.papers.estimates import over_runs
-from experiments.papers.tables import Check
+from experiments.papers.tables import Check, told_bounds
 from experiments.statistics import Estimate, median_interval
 
 _WITHIN: Final = {"operator", "number"}
-"""Columns that tell apart what a run compares inside: the mean of its quotients is the run's."""
+"""Columns that distinguish what is compared inside a run: the mean of the ratios is the run's value."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A figure of some runs of a part, or its quotient with that of others, and its bounds.
+    """A figure of some runs of a part, or the ratio of two figures, with bounds.
 
     Attributes:
-        name: Once in its part.
-        says: What is compared, as people say it; bounds are added.
-        column: Of the part's table of runs.
-        of: Column -> value: the runs whose figure it is.
-        by: The runs that it is divided by, likewise; those with the same seed belong together, and of what
-            they have inside what is limited alike. None: no quotient.
-        at_least: Lower bound; None: there is none.
-        at_most: Upper bound, likewise.
+        name: Unique in its part.
+        says: What is measured, as a noun phrase; bounds and `where` are appended.
+        column: Column of the part's table of runs.
+        of: Column -> value: selects the runs.
+        by: Selects the runs of the denominator. Runs with the same seed are compared. None: no ratio.
+        at_least: Lower bound, or None.
+        at_most: Upper bound, or None.
+        where: The conditions of this comparison, among others that measure the same.
     """
 
     name: str
@@ -39,17 +40,18 @@ class Comparison:
     by: Mapping[str, Any] | None = None
     at_least: float | None = None
     at_most: float | None = None
+    where: str = field(default="", kw_only=True)
 
     @property
     def sentence(self) -> str:
-        """What is compared, with its bounds."""
-        return f"{self.says}{told_bounds(self.at_least, self.at_most)}"
+        """What is measured, with its conditions."""
+        return f"{self.says} ({self.where})" if self.where else self.says
 
     def check(self, table: pd.DataFrame) -> Check:
-        """Return what runs say.
+        """Return what was measured.
 
         Args:
-            table: A row for each run, with `seed`; what it has no column for is not measured.
+            table: A row for each run, with `seed`; a missing column counts as not measured.
         """
         return Check(self.sentence, self._found(table), self.at_least, self.at_most, self.name)
 
@@ -74,28 +76,19 @@ def chosen(table: pd.DataFrame, which: Mapping[str, Any]) -> pd.DataFrame:
     return table
 
 
-def told_bounds(at_least: float | None, at_most: float | None) -> str:
-    """Return bounds as they end a sentence."""
-    if at_least is not None and at_most is not None:
-        return f" is {at_least:g} to {at_most:g}" if at_least != at_most else f" is {at_least:g}"
-    if at_least is not None:
-        return f" is at least {at_least:g}"
-    return "" if at_most is None else f" is at most {at_most:g}"
-
-
 @dataclass(frozen=True)
 class Claim:
-    """What a paper claims.
+    """A claim of a paper.
 
     Attributes:
-        source: Its figure, table or section.
-        says: What it claims, in our words.
-        part: The part of the experiments that tests it; None: it is not tested here.
-        tests: What that compares; the claim holds if all do.
-        checks: Names of checks that the part has itself, likewise.
+        source: Figure, table or section.
+        says: The claim, paraphrased.
+        part: The part of the experiments that tests it; None: it is not tested.
+        tests: Comparisons, all of which have to hold.
+        checks: Names of checks that the part makes itself, all of which have to hold.
         how: How it is tested, where `tests` do not say so.
-        why: Why it fails or is undecided here, or why it is not tested, or not run.
-        simulable: Whether simulated runs say anything about it.
+        why: Why it fails or is undecided, or why it is not tested.
+        simulable: Whether simulated runs are evidence.
     """
 
     source: str
@@ -114,6 +107,11 @@ class Claim:
 
     @property
     def tested(self) -> str:
-        """How it is tested, in words."""
-        said = "; ".join([*([self.how] if self.how else []), *(test.sentence for test in self.tests)])
-        return f"`{self.part}`: {said}" if self.part else ""
+        """How it is tested; comparisons that differ only in their conditions are one sentence."""
+        said = [self.how] if self.how else []
+        for (says, *bounds), tests in groupby(
+            self.tests, lambda test: (test.says, test.at_least, test.at_most)
+        ):
+            where = "; ".join(test.where for test in tests if test.where)
+            said.append(f"{says}{told_bounds(*bounds)}{f' ({where})' if where else ''}")
+        return f"`{self.part}`: {'; '.join(said)}" if self.part else ""

@@ -1,4 +1,4 @@
-"""What the parts of papers came to, kept as JSON, so that documents are made from it.
+"""Results of papers' parts, kept as JSON, from which documents are made.
 
 sudo ccp paper r-tcp --quick --part download --keep docs/results/papers
 """
@@ -27,21 +27,21 @@ _WITH_VALUE: Final = {"--keep", "--out", "-o", "--part", "--format"}
 """Options that say where results go, not what was run; `--part` is added again."""
 
 MOST_ROWS: Final = 100
-"""Of a table in a document: nobody reads more."""
+"""Maximum rows of a table in a document; longer ones are left out."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What a part came to.
+    """Results of a part.
 
     Attributes:
         paper: Name of the paper.
-        part: Name of the part; with `-sim` behind it, if it was run in the simulator.
-        planned: How many runs there were to be.
-        done: How many of them are done.
-        left_out: Why runs that are done do not count -> how many.
+        part: Name of the part, with `-sim` appended if it was simulated.
+        planned: Number of planned runs.
+        done: Number of finished runs.
+        left_out: Reason why finished runs do not count -> their number.
         tables: Estimates.
-        checks: Claims, held against what was measured.
+        checks: Checks of claims.
         about: Command, git revision, date and machine of the newest run.
     """
 
@@ -56,14 +56,7 @@ class Kept:
 
     @classmethod
     def of(cls, paper: Paper, part: Part, runs: Runs, found: Findings) -> Kept:
-        """Return what a part comes to, now.
-
-        Args:
-            paper: The paper.
-            part: Its part.
-            runs: The runs.
-            found: What they come to.
-        """
+        """Return the results of a part."""
         about = describe_run()
         if runs.results:
             newest = max((one.metadata for one in runs.results), key=lambda one: str(one["started"]))
@@ -81,9 +74,6 @@ class Kept:
 
     def keep(self, folder: Path) -> Path:
         """Write it.
-
-        Args:
-            folder: Of all papers; it is made if it is not there.
 
         Returns:
             The file.
@@ -111,7 +101,7 @@ class Kept:
 
     @classmethod
     def read(cls, file: Path) -> Kept:
-        """Return what `keep` wrote.
+        """Return the results that `keep` wrote.
 
         Raises:
             ResultError: `result.broken`.
@@ -131,15 +121,15 @@ class Kept:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ResultError(
                 "result.broken",
-                "these are no results of a paper's part",
+                "the file does not contain the results of a paper's part",
                 str(file),
                 str(error) or type(error).__name__,
-                "make them again: ccp paper NAME --part PART --keep FOLDER",
+                "create it again: ccp paper NAME --part PART --keep FOLDER",
             ) from error
 
     @property
     def source(self) -> str:
-        """What was run, when and where, in a line of Markdown."""
+        """Command, number of runs, date, revision and machine, as a line of Markdown."""
         host, git = self.about["host"], self.about["git"]
         revision = "unknown revision"
         if git:
@@ -150,11 +140,7 @@ class Kept:
         return f"`{shlex.join(self.about['command'])}`: {runs}{self.about['date'][:10]}, {revision}, {where}."
 
     def markdown(self, told: Collection[str] = ()) -> str:
-        """Return it as documents show it: of a table with more than `MOST_ROWS` rows, how to see it.
-
-        Args:
-            told: Checks that the document has already, as text.
-        """
+        """Return it as Markdown; for a table with more than `MOST_ROWS` rows, the command that prints it."""
         lines = [self.source]
         if judged := [one for one in self.checks if one.known and str(one) not in told]:
             lines += ["", *(one.markdown() for one in judged)]
@@ -169,14 +155,15 @@ class Kept:
 
 
 def told_left_out(left_out: Mapping[str, int]) -> str:
-    """Return how many runs do not count, and why, for behind their number; nothing if all count."""
-    return "".join(
-        f", of which {n} {'does' if n == 1 else 'do'} not count: {why}" for why, n in left_out.items()
-    )
+    """Return how many runs do not count, and why; empty if all count."""
+    if not left_out:
+        return ""
+    reasons = "; ".join(f"{why}: {n}" for why, n in left_out.items())
+    return f", {sum(left_out.values())} of them not counted ({reasons})"
 
 
 def _command(words: list[str], part: str) -> list[str]:
-    """Return the command that makes a part's runs, without where things go."""
+    """Return the command of a part's runs, without the options for output."""
     left: list[str] = []
     skip = False
     for word in words:

@@ -1,4 +1,4 @@
-"""Traces that papers' networks are drawn with, as files: runs name them, so each lies at one place."""
+"""Files of drawn traces for papers' networks; runs name them, so each has a fixed place."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ _TRACES: Final = Path(__file__).parents[2] / ".cache" / "traces"
 
 
 def trace_file(name: str, link: Cellular, duration_s: float, seed: int) -> Path:
-    """Return the file of a trace; it is written if it is not there, or another.
-
-    Args:
-        name: Of the file, without its ending.
-        link: What it is drawn from.
-        duration_s: Its length [s].
-        seed: Of the draw.
+    """Return the file of a trace, which is written if it is missing or differs.
 
     Raises:
         LabError: `lab.bad_value`, if it cannot be written.

@@ -1,4 +1,4 @@
-"""A paper's experiments: parts, each one or more sweeps and what they come to.
+"""A paper's experiments: parts, each with one or more sweeps and their findings.
 
 from experiments.papers.flex_cubic.paper import PAPER
 from experiments.papers.paper import Size, findings, read_part, run_part
@@ -31,18 +31,18 @@ from experiments.runs.reports import Report
 from experiments.sweep import Grid, estimate_s, planned, sweep
 
 FIGURES: Final = "figures"
-"""Directory of the figures, among the results of a paper."""
+"""Directory of the figures, in that of a paper's results."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is run.
+    """How much is run, and where.
 
     Attributes:
         quick: A few points instead of all.
-        repeats: How often each point is run; as the paper says, if None.
-        duration_s: How long each run sends [s]; as the paper says, if None.
-        datapath: Where it is run, as in scenarios.
+        repeats: Runs per point; None: the paper's default.
+        duration_s: How long each run sends [s]; None: the paper's default.
+        datapath: As in scenarios.
         traces: Files of recorded Mahimahi traces, for papers with cellular paths.
     """
 
@@ -54,26 +54,26 @@ class Size:
 
     @property
     def name(self) -> str:
-        """What the names of grids begin with: `quick` or `full`."""
+        """Prefix of the grids' names: `quick` or `full`."""
         return "quick" if self.quick else "full"
 
     def times(self, quick: int, full: int) -> int:
-        """Return how often a point is run, if nothing else is asked for."""
+        """Return the runs per point, with these defaults."""
         return self.repeats or (quick if self.quick else full)
 
     def seconds(self, quick: float, full: float) -> float:
-        """Return how long a run sends, if nothing else is asked for [s]."""
+        """Return how long a run sends, with these defaults [s]."""
         return self.duration_s or (quick if self.quick else full)
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What the runs of a part come to.
+    """Findings of a part.
 
     Attributes:
         tables: Estimates with confidence intervals.
         figures: By name of their files.
-        checks: Claims, held against what was measured.
+        checks: Checks of claims.
     """
 
     tables: Sequence[Table] = ()
@@ -86,12 +86,12 @@ class Runs:
     """The finished runs of a part.
 
     Attributes:
-        results: Of each run.
-        table: A row for each: `run`, `repeat`, `seed`, the axes, and what the part's `row` says. Or the rows
-            of the part's measurement.
-        planned: How many there are to be; a measurement is one.
+        results: Result of each run.
+        table: A row for each run: `run`, `repeat`, `seed`, the axes, and the part's `row`. Or the rows of the
+            part's measurement.
+        planned: Number of planned runs; a measurement is one.
         measured: Whether the measurement is done.
-        left_out: Why finished runs are not among them (`experiments.left_out`) -> how many.
+        left_out: Reason why finished runs do not count (`experiments.left_out`) -> their number.
     """
 
     results: Sequence[Result]
@@ -102,7 +102,7 @@ class Runs:
 
     @property
     def done(self) -> int:
-        """How many are done."""
+        """Number of finished runs."""
         return len(self.results) + sum(self.left_out.values()) + self.measured
 
     @property
@@ -114,7 +114,7 @@ class Runs:
         return first
 
     def rows(self, of: Callable[[Result], pd.DataFrame]) -> pd.DataFrame:
-        """Return the rows that a function gives of each run, with its `seed`, and `IN_RUN`."""
+        """Return the rows that a function returns for each run, with its `seed` and `IN_RUN`."""
         each = [
             of(one).assign(**{"seed": one.metadata["seed"], IN_RUN: number})
             for number, one in enumerate(self.results)
@@ -124,11 +124,11 @@ class Runs:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a part measures where no scenario can be: as a whole, kept as one file.
+    """A measurement without a scenario, kept as one file.
 
     Attributes:
-        rows: Measures; returns rows of a table.
-        estimate_s: How long that takes, roughly [s].
+        rows: Measures, and returns rows of a table.
+        estimate_s: Estimated time [s].
     """
 
     rows: Callable[[Size], Sequence[dict[str, Any]]]
@@ -140,16 +140,16 @@ class Part:
     """A part of a paper's experiments.
 
     Attributes:
-        name: On the command line.
+        name: Name on the command line.
         about: What it shows, in a line.
-        grids: What is run for a size; each grid has a name of its own, named for its directory.
-        findings: What the runs come to; there may be fewer than planned, but not none of some.
-        row: What a run adds to the table: its conditions and figures.
-        video: Whether it plays video, and so is run only where that is asked for.
-        measurement: What it measures besides.
-        comparisons: What the paper's claims compare.
-        compared: The table that they compare rows of; the table of runs, if None.
-        own_networks: Whether each repeat has a network of its own (`experiments.runs.own_network`).
+        grids: The grids of a size, with unique names, which are also those of their directories.
+        findings: Evaluates finished runs, of which there may be fewer than planned, but at least one.
+        row: Conditions and figures of a run, for the table of runs.
+        video: Whether it plays video, and so runs only with `--video`.
+        measurement: A measurement in addition to the grids.
+        comparisons: Comparisons of the paper's claims.
+        compared: Returns the table that comparisons use; None: the table of runs.
+        own_networks: Whether each repeat has its own network (`experiments.runs.own_network`).
     """
 
     name: str
@@ -169,10 +169,10 @@ class Paper:
     """A paper.
 
     Attributes:
-        name: On the command line, and of the directory of its results.
-        title: Its own.
+        name: Name on the command line, and of the directory of its results.
+        title: Title of the paper.
         parts: By name, in the order in which they are run.
-        claims: All that the paper claims, in its order.
+        claims: The paper's claims, in its order.
     """
 
     name: str
@@ -190,15 +190,7 @@ class Paper:
         *,
         own_networks: bool = True,
     ) -> Paper:
-        """Return a paper whose parts compare what its claims want to know.
-
-        Args:
-            name: On the command line.
-            title: Its own.
-            parts: In the order in which they are run.
-            claims: In its order.
-            own_networks: Of all parts.
-        """
+        """Return a paper whose parts have the comparisons of its claims; arguments as the attributes."""
         compared = {
             part.name: tuple(test for claim in claims if claim.part == part.name for test in claim.tests)
             for part in parts
@@ -211,17 +203,17 @@ class Paper:
 
 
 def grids_of(part: Part, size: Size) -> list[Grid]:
-    """Return what is run of a part, on the datapath that is asked for.
+    """Return the grids of a part, on the datapath of the size.
 
     Raises:
-        UsageError: `paper.only_here`, if the part measures what only this machine's kernel can show.
+        UsageError: `paper.only_here`, if the part needs this machine's kernel.
     """
     if part.measurement is not None and size.datapath != "ebpf":
         raise UsageError(
             "paper.only_here",
             f"the part {part.name} cannot be run on the datapath {size.datapath}",
             f"--part {part.name}",
-            "it measures this machine, without a scenario",
+            "this part measures this machine and has no scenario",
             "choose other parts with --part",
         )
     return [
@@ -231,12 +223,12 @@ def grids_of(part: Part, size: Size) -> list[Grid]:
 
 
 def nothing_to_run(_size: Size) -> Sequence[Grid]:
-    """Return no grids: those of a part that computes without a network."""
+    """Return no grids, for a part without a network."""
     return ()
 
 
 def directory_of(out: str | Path, part: Part, grid: Grid) -> Path:
-    """Return where the runs of a grid are, among the results of a paper."""
+    """Return the directory of a grid's runs, in that of a paper's results."""
     return Path(out) / part.name / grid.title
 
 
@@ -249,9 +241,9 @@ class Extent:
     """How much there is to do.
 
     Attributes:
-        planned: Runs.
-        missing: Those of them that are not done.
-        estimate_s: How long these take, roughly [s]; None in the simulator.
+        planned: Number of runs.
+        missing: Number of runs that are not done.
+        estimate_s: Estimated time for the missing runs [s]; None in the simulator.
     """
 
     planned: int
@@ -260,16 +252,10 @@ class Extent:
 
 
 def extent(part: Part, size: Size, out: str | Path, jobs: int = 1) -> Extent:
-    """Return how many runs a part has, and how long those take that are not done.
-
-    Args:
-        part: The part.
-        size: How much is run.
-        out: Directory of the paper's results.
-        jobs: How many runs at once.
+    """Return how many runs a part has, and the estimated time of the missing ones with `jobs` parallel runs.
 
     Raises:
-        ScenarioError: If a point cannot be.
+        ScenarioError: If a point is not valid.
     """
     n_planned, n_missing = 0, 0
     took_s: list[float | None] = []
@@ -297,19 +283,19 @@ def run_part(
     on: str | None = None,
     report: Report | None = None,
 ) -> None:
-    """Do all runs of a part that are not done yet.
+    """Do all missing runs of a part.
 
     Args:
         part: The part.
         size: How much is run.
-        out: Directory of the paper's results; what is there already is not run again.
-        jobs: How many runs at once; those with ccplane's algorithms take turns.
-        on: Who does them instead, as `experiments.sweep.sweep`; a measurement is of this machine.
-        report: Told how it goes; by default nobody.
+        out: Directory of the paper's results.
+        jobs: Number of parallel runs; those with ccplane's algorithms take turns.
+        on: Where to run instead, as `experiments.sweep.sweep`; a measurement always runs on this machine.
+        report: Receives progress.
 
     Raises:
         SweepError: As `experiments.sweep.sweep`.
-        ScenarioError: If a point cannot be; nothing of its grid was run then.
+        ScenarioError: If a point is not valid; nothing of its grid was run then.
         ResultError: If results cannot be read or written.
     """
     for grid in grids_of(part, size):
@@ -325,12 +311,7 @@ def run_part(
 
 
 def read_part(part: Part, size: Size, out: str | Path) -> Runs:
-    """Return the finished runs of a part that count, as they were planned last, without running any.
-
-    Args:
-        part: The part.
-        size: What was run: quick or not.
-        out: Directory of the paper's results.
+    """Return the finished runs of a part that count, without running any.
 
     Raises:
         ResultError: If results cannot be read.
@@ -356,12 +337,7 @@ def read_part(part: Part, size: Size, out: str | Path) -> Runs:
 
 
 def table_of(results: Iterable[Result], row: Callable[[Result], dict[str, Any]] = figures_of) -> pd.DataFrame:
-    """Return a table with a row for each run.
-
-    Args:
-        results: The runs, as of a `ResultSet`.
-        row: What a run adds to the columns `run`, `repeat`, `seed` and those of the axes.
-    """
+    """Return a table with a row for each run: `run`, `repeat`, `seed`, the axes, and the columns of `row`."""
     return pd.DataFrame(
         [
             {
@@ -377,7 +353,7 @@ def table_of(results: Iterable[Result], row: Callable[[Result], dict[str, Any]] 
 
 
 def findings(part: Part, runs: Runs) -> Findings:
-    """Return what runs come to: tables, figures, checks; nothing while none of the planned runs counts."""
+    """Return the tables, figures and checks of runs; nothing while none of the planned runs counts."""
     if runs.planned and not len(runs.results) + runs.measured:
         return Findings()
     found = part.findings(runs)
@@ -386,15 +362,7 @@ def findings(part: Part, runs: Runs) -> Findings:
 
 
 def draw(found: Findings, out: str | Path, formats: Sequence[str] = ("png",)) -> list[Path]:
-    """Write the figures as files.
-
-    Args:
-        found: What has the figures.
-        out: Directory of the paper's results; they go to `figures` in it.
-        formats: png, svg, pdf.
-
-    Returns:
-        The files.
+    """Write the figures to `figures` in the directory of the paper's results, and return the files.
 
     Raises:
         MetricError: `plot.format`.

@@ -1,4 +1,4 @@
-"""What runs come to: a row for each run, tables with confidence intervals, and claims that are checked."""
+"""Results of runs: a row for each run, tables with confidence intervals, and checks of claims."""
 
 from __future__ import annotations
 
@@ -19,27 +19,23 @@ from experiments.statistics import LEVEL, Estimate
 from experiments.traffic.spec import Iperf3
 from experiments.verdicts import Verdict, runs_needed, verdict
 
-INTERVALS: Final = f"medians over the runs, in brackets {100 * LEVEL:g} % intervals"
-"""What cells of tables have; fewer than six runs have no interval."""
+INTERVALS: Final = f"medians over the runs, with {100 * LEVEL:g} % intervals in brackets"
+"""Contents of table cells; fewer than six runs have no interval."""
 
 UNKNOWN: Final = "?"
-"""Stands for what was not measured."""
+"""In cells that were not measured."""
 
 
 def figures_of(result: Result, bottleneck: str = "bottleneck>") -> dict[str, Any]:
-    """Return what a run of bulk transfers comes to, its flows together.
-
-    Args:
-        result: The run.
-        bottleneck: Direction of the link whose drops are counted.
+    """Return the figures of a run of bulk transfers, over all its flows.
 
     Returns:
-        `throughput_bytes_per_s`: what iperf3 reports, the bytes that the receiving applications got, by how
-        long each received; where the run's end ended it, and iperf3's receiver does not tell, the goodput.
-        `goodput_bytes_per_s`: payload acknowledged, between the first and the last sample of the sockets.
-        `retrans_pkts`, and `retrans_pct` of the bytes sent. `rtt_p50_us`, `rtt_p95_us`: means
-        over the flows. `jain_index` of the goodputs. `dropped_loss_pkts`, `dropped_queue_pkts`: by the loss
-        process and by the full queue of the bottleneck. Throughput is NaN where an application did not tell.
+        `throughput_bytes_per_s`: bytes that each receiving application got, per time in which it received
+        (iperf3's report); the goodput for flows that the run's end cut off; NaN without a report.
+        `goodput_bytes_per_s`: payload acknowledged between the first and the last sample of the sockets.
+        `retrans_pkts`, and `retrans_pct` of the bytes sent. `rtt_p50_us`, `rtt_p95_us`: means over the flows.
+        `jain_index` of the goodputs. `dropped_loss_pkts`, `dropped_queue_pkts`: by the loss process and by
+        the full queue of the bottleneck.
     """
     flows = result.flows
     sent = result.flow_samples.groupby("flow", sort=False)[["bytes_sent", "bytes_retrans"]].last().sum()
@@ -74,8 +70,8 @@ class Table:
     """Medians over runs.
 
     Attributes:
-        title: What it shows.
-        by: Columns that tell experiments apart.
+        title: Caption.
+        by: Columns that identify an experiment.
         values: Columns that are estimated.
         rows: A row for each combination of `by`; for each value the columns NAME, `NAME.low`, `NAME.high`,
             in the value's own unit; `n`, the number of runs.
@@ -88,13 +84,7 @@ class Table:
 
     @classmethod
     def of(cls, runs: pd.DataFrame, title: str, by: Sequence[str], values: Sequence[str]) -> Table:
-        """Estimate columns over all runs that agree in others.
-
-        Args:
-            runs: A row for each run; or for each of what runs have inside, with a column `IN_RUN`.
-            title: What the table shows.
-            by: The columns that tell experiments apart; rows are sorted by them.
-            values: The columns to estimate.
+        """Estimate columns over all runs of an experiment.
 
         Raises:
             MetricError: `metric.no_column`.
@@ -110,13 +100,13 @@ class Table:
         return cls(title, tuple(by), tuple(values), pd.DataFrame(rows))
 
     def records(self) -> dict[str, Any]:
-        """Return it as plain data; what is not known is None."""
+        """Return it as plain data; unknown values are None."""
         rows = json.loads(self.rows.to_json(orient="records"))
         return {"title": self.title, "by": self.by, "values": self.values, "level": LEVEL, "rows": rows}
 
     @classmethod
     def from_records(cls, told: Mapping[str, Any]) -> Table:
-        """Return a table from what `records` returned."""
+        """Return a table from the data of `records`."""
         by, values = tuple(told["by"]), tuple(told["values"])
         estimated = [f"{value}{end}" for value in values for end in ("", ".low", ".high")]
         rows = pd.DataFrame(told["rows"], columns=[*by, *estimated, "n"])
@@ -124,11 +114,11 @@ class Table:
 
     @property
     def repeated(self) -> bool:
-        """Whether anything of it was run more than once."""
+        """Whether any experiment was run more than once."""
         return bool((self.rows["n"] > 1).any())
 
     def cells(self) -> list[list[str]]:
-        """Return the rows as people read them: `by`, `values`, and the number of runs."""
+        """Return the rows as text: `by`, `values`, and the number of runs."""
         return [
             [
                 *(written(row[name], str(name)) for name in self.by),
@@ -139,7 +129,7 @@ class Table:
         ]
 
     def markdown(self) -> list[str]:
-        """Return it as the lines of a table in a document."""
+        """Return it as lines of Markdown."""
         headings = [" ".join(_words(name)) for name in (*self.by, *self.values)] + ["runs"]
         ends = ["---"] * len(self.by) + ["---:"] * (len(self.values) + 1)
         rows = self.cells()
@@ -147,7 +137,7 @@ class Table:
         return [f"| {' | '.join(line[place] for place in known)} |" for line in (headings, ends, *rows)]
 
     def screen(self) -> ScreenTable:
-        """Return it as people read it: units as in figures, intervals in brackets."""
+        """Return it for a terminal: units as in figures, intervals in brackets."""
         table = ScreenTable(title=self.title, caption=INTERVALS, caption_justify="left")
         for name in self.by:
             table.add_column(_heading(name))
@@ -161,14 +151,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Check:
-    """A claim, and what was measured.
+    """A measured quantity and its bounds.
 
     Attributes:
-        claim: What is claimed, as people say it.
+        claim: What is measured, as a noun phrase.
         found: What was measured.
-        low: The claim holds if the value is not below; None: no such end.
-        high: The claim holds if the value is not above; None: no such end.
-        name: What a paper's claims call it, once in its part; empty: they do not.
+        low: Lower bound, or None.
+        high: Upper bound, or None.
+        name: Name in a paper's claims, unique in its part; empty if they do not use it.
     """
 
     claim: str
@@ -179,7 +169,7 @@ class Check:
 
     @property
     def verdict(self) -> Verdict | None:
-        """What the interval says of the claim; None if nothing was measured."""
+        """Verdict on the bounds by the interval; None if nothing was measured."""
         return verdict(self.found, self.low, self.high) if self.known else None
 
     @property
@@ -196,7 +186,7 @@ class Check:
 
     @classmethod
     def from_records(cls, told: Mapping[str, Any]) -> Check:
-        """Return a check from what `records` returned."""
+        """Return a check from the data of `records`."""
         found: dict[str, Any] = {one.name: told[one.name] for one in fields(Estimate)}
         unknown = {name: metrics.NAN for name, value in found.items() if value is None}
         return cls(
@@ -205,7 +195,7 @@ class Check:
 
     @property
     def alike(self) -> bool:
-        """Whether all runs had the same value, as simulated ones have where nothing is drawn at random."""
+        """Whether all runs had the same value, as simulated runs without randomness have."""
         return self.found.n > 1 and self.found.low == self.found.high
 
     @property
@@ -218,7 +208,7 @@ class Check:
 
     @property
     def measured(self) -> str:
-        """The value with its interval, and of how many runs."""
+        """The value with its interval and the number of runs."""
         if not self.known:
             return self.value
         n = self.found.n
@@ -227,7 +217,7 @@ class Check:
 
     @property
     def told(self) -> str:
-        """The verdict; if it is undecided, with how many runs would decide."""
+        """The verdict; if undecided, with the number of runs that would decide."""
         if self.verdict != "undecided":
             return self.verdict or "open"
         needed = self._needed
@@ -238,12 +228,27 @@ class Check:
     def _needed(self) -> int | None:
         return runs_needed(self.found, self.low, self.high) if self.verdict == "undecided" else None
 
+    @property
+    def statement(self) -> str:
+        """What is claimed: the quantity with its bounds."""
+        return f"{self.claim}{told_bounds(self.low, self.high)}"
+
     def __str__(self) -> str:
-        return f"{'FAILS' if self.verdict == 'fails' else self.told}: {self.claim}: {self.measured}"
+        return f"{'FAILS' if self.verdict == 'fails' else self.told}: {self.statement}: {self.measured}"
 
     def markdown(self) -> str:
-        """Return it as a line of a list in a document."""
-        return f"* {self.claim}: {self.measured} ({'**fails**' if self.verdict == 'fails' else self.told})"
+        """Return it as a line of a Markdown list."""
+        told = "**fails**" if self.verdict == "fails" else self.told
+        return f"* {self.statement}: {self.measured} ({told})"
+
+
+def told_bounds(at_least: float | None, at_most: float | None) -> str:
+    """Return bounds as the end of a sentence."""
+    if at_least is not None and at_most is not None:
+        return f" is {at_least:g} to {at_most:g}" if at_least != at_most else f" is {at_least:g}"
+    if at_least is not None:
+        return f" is at least {at_least:g}"
+    return "" if at_most is None else f" is at most {at_most:g}"
 
 
 def _words(column: str) -> list[str]:

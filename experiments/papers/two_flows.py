@@ -1,7 +1,7 @@
-"""The network that papers compare algorithms on: two flows through one bottleneck.
+"""The network on which papers compare algorithms: two flows through one bottleneck.
 
-What is run is said by the fields of a grid's axes (`against`, `bursts_of`, and `variants.steered`); what a
-run was, and what it came to, is a row of a table (`conditions`, `shares`).
+`against`, `bursts_of` and `variants.steered` return fields for a grid's axes; `conditions` and `shares`
+return the row of a run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from experiments.scenario import Flow, Scenario
 
 RATE_BYTES_PER_S: Final = 12.5e6
 PAYLOAD_SHARE: Final = 1448 / 1500
-"""What of the rate is TCP payload: an IP packet of 1500 bytes carries 1448, with TCP timestamps."""
+"""TCP payload as a share of the rate: an IP packet of 1500 bytes carries 1448, with TCP timestamps."""
 
 OWD: Final = "topology.bottleneck.delay_us"
 LOSS: Final = "topology.bottleneck.loss"
@@ -28,7 +28,7 @@ BUFFER_BDP: Final = "topology.bottleneck.buffer.bdp"
 """Fields of the network, as axes of a grid."""
 
 SETTLED_AT: Final = 0.4
-"""From when on two flows are compared, as a share of the run: before, slow start decides who has what."""
+"""Start of the time in which two flows are compared, as a share of the run: before, slow start decides."""
 
 
 def dumbbell(
@@ -43,12 +43,12 @@ def dumbbell(
     """Return the network, with two flows of kernel CUBIC, `h1-h2` and `h3-h4`.
 
     Args:
-        name: What people call it.
+        name: Name of the scenario.
         duration_s: How long both send [s].
-        rate_bytes_per_s: Of the bottleneck [bytes/s].
+        rate_bytes_per_s: Rate of the bottleneck [bytes/s].
         owd_us: One-way delay, all of it at the bottleneck [us]; the base RTT is twice that.
         loss_ratio: Share of packets lost at random before the bottleneck's queue, from senders to receivers.
-        buffer_bdp: The bottleneck's buffer, in rate x base RTT.
+        buffer_bdp: Buffer of the bottleneck [rate x base RTT].
     """
     bottleneck = Direction(
         rate_bytes_per_s=rate_bytes_per_s,
@@ -65,12 +65,12 @@ def dumbbell(
 
 
 def against(first: str, second: str, /, **params: ParamValue) -> dict[str, Any]:
-    """Return what an axis sets for the two flows to have different algorithms; parameters are the first's."""
+    """Return the fields that give the two flows different algorithms; parameters are for the first."""
     return steered(first, "h1-h2", **params) | steered(second, "h3-h4")
 
 
 def conditions(result: Result) -> dict[str, Any]:
-    """Return what a run was, its first flow's algorithm and the network, and what it came to."""
+    """Return the first flow's algorithm, the network, and the figures of a run."""
     scenario = result.scenario
     first = scenario.flows[0]
     found: dict[str, Any] = {"algorithm": first.algorithm, **figures_of(result)}
@@ -84,7 +84,7 @@ def conditions(result: Result) -> dict[str, Any]:
 
 
 def shares(result: Result) -> dict[str, Any]:
-    """Return what a run of two flows was, and what each of them got once slow start had lost its weight."""
+    """Return the conditions of a run of two flows, and the goodput of each after `SETTLED_AT`."""
     settled = within(result.flow_samples, SETTLED_AT * result.scenario.duration_s)
     goodput = goodput_bytes_per_s(settled)
     first, second = (goodput.get(flow.name, NAN) for flow in result.scenario.flows)

@@ -1,4 +1,4 @@
-"""What the flows of a grid run: algorithms with parameters, as points of an axis, and what they send."""
+"""Points of a grid's axes: algorithms with parameters, rounds, and steady traffic."""
 
 from __future__ import annotations
 
@@ -14,13 +14,7 @@ KERNEL: Final = "kernel/cubic"
 
 
 def steered(algorithm: str, flow: str = "*", /, **params: ParamValue) -> dict[str, Any]:
-    """Return what an axis sets for flows to have an algorithm with these parameters.
-
-    Args:
-        algorithm: As in scenarios.
-        flow: Which flow; `*`: all.
-        **params: Of the algorithm, where they are not its defaults.
-    """
+    """Return the fields that give flows an algorithm with these parameters."""
     return {f"flows.{flow}.algorithm": algorithm, f"flows.{flow}.params": params}
 
 
@@ -34,18 +28,18 @@ def rounds(
     of_round: Callable[[int, str], bool] = lambda _number, _point: True,
     more_axes: Mapping[str, Any] | None = None,
 ) -> list[Grid]:
-    """Return a grid for each round, in which each point is run once: what is compared is run side by side.
+    """Return a grid for each round, which runs each point once, so that compared points run close in time.
 
-    Each round has a seed of its own, the same for all its points, and begins with another point.
+    All points of a round have the same seed, and each round begins with a different point.
 
     Args:
-        base: The scenario; or that of a round, counted from 0.
-        name: What names of the grids begin with.
-        times: How many rounds.
-        axis: Name of the axis that is turned.
-        points: Its points: name -> what it sets.
+        base: The scenario; or a function of the round, counted from 0.
+        name: Prefix of the grids' names.
+        times: Number of rounds.
+        axis: Name of the axis whose order rotates.
+        points: Its points: name -> fields.
         of_round: Whether a round, counted from 0, has a point.
-        more_axes: Other axes, in front of it.
+        more_axes: Further axes, before it.
     """
     grids = []
     for number in range(times):
@@ -59,12 +53,11 @@ def rounds(
 
 
 def steady(rate_bytes_per_s: float | None = None) -> OnOff:
-    """Return traffic that goes on for the whole run, from a program that chooses its congestion control once.
+    """Return traffic for the whole run, from a program that sets its congestion control only once.
 
-    iperf3 chooses it again when it is connected, and keeps a rate by blocks of 128 KiB as fast as they go.
+    iperf3 sets it again after connecting, and keeps a rate by bursts of 128 KiB.
 
     Args:
-        rate_bytes_per_s: At which it is written, a millisecond's worth at a time [bytes/s]; None: as fast as
-            the socket takes it.
+        rate_bytes_per_s: Rate at which it writes, 1 ms of data at a time [bytes/s]; None: unlimited.
     """
     return OnOff(on_s=86_400.0, off_s=1e-3, distribution="fixed", rate_bytes_per_s=rate_bytes_per_s)

@@ -1,9 +1,9 @@
-"""Figures of results: one look, one colour an algorithm, a unit on every axis, and what is behind it below.
+"""Figures of results: one style, one colour per algorithm, a unit on every axis, and a footnote on the data.
 
-Tables go in, matplotlib figures come out; nothing here measures, and nothing touches pyplot's global state. A
-figure shows itself in a notebook; `save` writes it as PNG, SVG or PDF.
+Tables go in, matplotlib figures come out; nothing here measures or touches pyplot's global state. A notebook
+displays a figure directly; `save` writes it as PNG, SVG or PDF.
 
-May import: `experiments.metrics`, `experiments.statistics`, `experiments.results`.
+This package may import `experiments.metrics`, `experiments.statistics` and `experiments.results`.
 """
 
 from __future__ import annotations

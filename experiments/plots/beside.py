@@ -1,4 +1,4 @@
-"""A probe's events below the reports of an agent, over one time."""
+"""Reports of an agent and events of a probe on one time axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from experiments.plots.quantities import quantity
 _REPORTS: Final = style.look("cubic").colour
 _EVENTS: Final = style.look("kernel/cubic").colour
 _LINES: Final = 4
-"""Flows that have a line style of their own."""
+"""Number of flows with distinct line styles."""
 
 
 def beside(
@@ -31,16 +31,13 @@ def beside(
     """Draw columns of reports over time, and below them a panel for each source of events.
 
     Args:
-        reports: Columns `t_s`, `flow_id` and those of `panels`, as of `Recorded` in `features.probes.beside`.
+        reports: Columns `t_s`, `flow_id` and those of `panels`, as in `Recorded` of `features.probes.beside`.
         events: Columns `t_s`, `source` and those of `fields`, likewise.
         panels: Columns of the reports, from top to bottom.
-        fields: Source -> the field that is drawn, a dot an event. The events of other sources are ticks.
-        title: What the figure shows.
-        subtitle: Of what; one line.
-        note: What is behind it.
-
-    Returns:
-        The figure.
+        fields: Source -> the field to draw, one dot per event. Events of other sources are ticks.
+        title: Title of the figure.
+        subtitle: One line below the title.
+        note: Footnote.
 
     Raises:
         MetricError: `metric.no_column`.
@@ -58,7 +55,7 @@ def beside(
             legend = _report_lines(axes, reports, column)
         for axes, source in zip(rows[len(panels) :], sources, strict=True):
             _draw_events(axes, events[events["source"] == source], source, fields.get(source))
-        rows[-1].set_xlabel("time since the recording began [s]")
+        rows[-1].set_xlabel("time since the start of the recording [s]")
         rows[-1].set_xlim(left=0)
         plot.align_ylabels()
         style.finish(plot, rows[0], title, subtitle, note, legend)
@@ -66,7 +63,6 @@ def beside(
 
 
 def _report_lines(axes: Axes, reports: pd.DataFrame, column: str) -> list[Any]:
-    """Draw a column of the reports, a line a flow; returns the lines."""
     lines = []
     for number, (flow_id, own) in enumerate(reports.groupby("flow_id")):
         (line,) = axes.plot(

@@ -18,13 +18,13 @@ from experiments.plots.quantities import Quantity, quantity
 from experiments.statistics import least_runs, over_repeats
 
 COLOUR_MAP: Final = "viridis"
-"""Even steps of lightness, for any kind of colour vision and in print."""
+"""Colour map with even steps of lightness, for all kinds of colour vision and for print."""
 _DECADES: Final = 100
-"""From this quotient of the largest and the least on an axis is logarithmic."""
+"""Minimum ratio of maximum to minimum for a logarithmic axis."""
 _MOST_TICKS: Final = 8
-"""Of more values of a sweep not each is written below the axis."""
+"""Maximum number of values that are all written below an axis."""
 _BAR_SHARE: Final = 0.8
-"""Of the distance between groups of bars."""
+"""Gap between groups of bars, as a share of their distance."""
 
 
 def bars(
@@ -39,22 +39,20 @@ def bars(
     subtitle: str = "",
     note: str | None = None,
 ) -> style.Plot:
-    """Draw a bar with the median over its repeats and a confidence interval for each algorithm, in groups.
+    """Draw a bar with the median of its repeats and a confidence interval for each algorithm, in groups.
+
+    Repeats are small points; fewer than two have no interval. A combination without values has no bar.
 
     Args:
         table: A row for each repeat.
-        value: Column that the bars are of.
-        group: One group of bars for each value of this column; a single group, if None.
+        value: Column that the bars show.
+        group: One group of bars for each value of this column; None for a single group.
         by: One colour for each value of this column.
-        level: Of the confidence intervals.
-        log: A logarithmic vertical axis; linear from 0 to 1, so that 0 has a place.
-        title: What the figure shows.
-        subtitle: On what path.
-        note: Footnote; number of repeats and seeds, if None (`repeats_note`).
-
-    Returns:
-        The figure. Repeats are small points; of less than two there is no interval; where a combination has
-        no value there is no bar.
+        level: Level of the confidence intervals.
+        log: Use a logarithmic vertical axis; it is linear from 0 to 1, to include 0.
+        title: Title of the figure.
+        subtitle: Description of the path.
+        note: Footnote; None for number of repeats and seeds (`repeats_note`).
 
     Raises:
         MetricError: `metric.no_column`, `metric.bad_value`.
@@ -123,7 +121,7 @@ def lines(
     subtitle: str = "",
     note: str | None = None,
 ) -> style.Plot:
-    """Draw a column against a number that a sweep changes, with medians and confidence intervals.
+    """Draw a column against a number that a sweep varies, with medians and confidence intervals.
 
     The horizontal axis is logarithmic where the numbers are positive and span two decades or more.
 
@@ -132,14 +130,11 @@ def lines(
         value: Column for the vertical axis.
         x: Column for the horizontal axis, numbers.
         by: One line for each value of this column.
-        level: Of the confidence intervals.
-        log: A logarithmic vertical axis.
-        title: What the figure shows.
-        subtitle: On what path.
-        note: Footnote; number of repeats and seeds, if None.
-
-    Returns:
-        The figure.
+        level: Level of the confidence intervals.
+        log: Use a logarithmic vertical axis.
+        title: Title of the figure.
+        subtitle: Description of the path.
+        note: Footnote; None for number of repeats and seeds.
 
     Raises:
         MetricError: `metric.no_column`, `metric.bad_value`.
@@ -193,20 +188,19 @@ def heat_map(
     subtitle: str = "",
     note: str | None = None,
 ) -> style.Plot:
-    """Draw a column over two axes of a sweep: a panel an algorithm, a cell a combination, one scale for all.
+    """Draw a column over two axes of a sweep: a panel per algorithm, a cell per combination.
+
+    All panels share one colour scale. Cells without a value are hatched.
 
     Args:
         table: A row for each repeat.
-        value: Column that colour and number of a cell show.
+        value: Column shown by the colour and the number of a cell.
         x: Column for the horizontal axis.
         y: Column for the vertical axis.
-        by: One panel for each value of this column; a single one, if None.
-        title: What the figure shows.
-        subtitle: On what path.
-        note: Footnote; number of repeats and seeds, if None.
-
-    Returns:
-        The figure; cells without a value are hatched.
+        by: One panel for each value of this column; None for a single panel.
+        title: Title of the figure.
+        subtitle: Description of the path.
+        note: Footnote; None for number of repeats and seeds.
 
     Raises:
         MetricError: `metric.no_column`, or `metric.bad_value` if there is nothing to draw.
@@ -218,7 +212,9 @@ def heat_map(
     known = table.dropna(subset=[value])
     if known.empty:
         raise MetricError(
-            "metric.bad_value", f"no row has a value of `{value}`", fix="were there finished runs?"
+            "metric.bad_value",
+            f"no row has a value of `{value}`",
+            fix="check that the sweep has finished runs",
         )
     cells = known.groupby([key, y, x], sort=False)[value].median()
     what = quantity(value)
@@ -242,18 +238,18 @@ def heat_map(
         bar.outline.set_visible(False)
         counts = known.groupby([key, y, x]).size().reset_index(name="n")
         text = repeats_note(table, counts, None) if note is None else note
-        # Panels have titles of their own, so that the subtitle goes to the footnote.
+        # Panels have their own titles, so the subtitle goes to the footnote.
         style.head(plot, title, " · ".join(part for part in (subtitle, text) if part))
     return plot
 
 
 def repeats_note(table: pd.DataFrame, estimates: pd.DataFrame, level: float | None) -> str:
-    """Return the footnote of a figure over repeats: interval, how many, which seeds.
+    """Return the footnote of a figure over repeats: interval, number of repeats, and seeds.
 
     Args:
-        table: A row for each repeat; seeds are those of its column `seed`, if there is one.
-        estimates: With a column `n`.
-        level: Of the confidence intervals; None: there are none.
+        table: A row for each repeat; seeds are in its column `seed`, if it has one.
+        estimates: Has a column `n`.
+        level: Level of the confidence intervals; None for no intervals.
     """
     least, most = int(estimates["n"].min()), int(estimates["n"].max())
     n = f"n = {least}" if least == most else f"n = {least} to {most}"
@@ -261,7 +257,7 @@ def repeats_note(table: pd.DataFrame, estimates: pd.DataFrame, level: float | No
     seeds = ""
     if "seed" in table.columns:
         seeds = f"; {_seeds(sorted(set(table['seed'].dropna().astype(int))))}"
-    return f"median{interval}, {n} each{seeds}"
+    return f"median{interval}, {n}{seeds}"
 
 
 def _seeds(seeds: Sequence[int]) -> str:
@@ -305,7 +301,6 @@ def _missing(corner: tuple[float, float]) -> Any:
 
 
 def _digits(values: Any) -> int:
-    """Return decimals that show three digits of the largest value."""
     most = float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 0.0
     return 0 if most >= 100 else 1 if most >= 10 else 2
 
@@ -313,15 +308,15 @@ def _digits(values: Any) -> int:
 def draw_intervals(
     axes: Axes, at: Any, estimates: pd.DataFrame, what: Quantity, colour: str, *, zorder: int
 ) -> None:
-    """Draw how far intervals reach below and above their values; NaN draws none.
+    """Draw intervals below and above their values; NaN draws none.
 
     Args:
-        axes: Where.
-        at: Horizontal places.
+        axes: Target axes.
+        at: Horizontal positions.
         estimates: Columns `value`, `low`, `high`.
-        what: The quantity that they are of.
-        colour: Of the lines.
-        zorder: As matplotlib has it.
+        what: Quantity of the values.
+        colour: Colour of the lines.
+        zorder: As in matplotlib.
     """
     middle, low, high = (what.of(estimates[name]) for name in ("value", "low", "high"))
     reach = np.maximum(np.vstack([middle - low, high - middle]), 0)
@@ -339,18 +334,18 @@ def _scatter_repeats(
 
 
 def in_order(values: pd.Series) -> list[Any]:
-    """Return the different values of a column: numbers ascending, all else in order of appearance."""
+    """Return the distinct values of a column: numbers ascending, others in order of appearance."""
     found = list(dict.fromkeys(values))
     numeric = all(isinstance(one, int | float | np.number) for one in found)
     return sorted(found) if numeric else found
 
 
 def written(value: Any, column: str) -> str:
-    """Return how the value of an axis is written, in the unit of the axis.
+    """Return the label of a value of an axis, in the unit of the axis.
 
     Args:
         value: The value in the table: a number, or a name.
-        column: Its column.
+        column: Name of its column.
     """
     if isinstance(value, int | float | np.number):
         return f"{float(quantity(column).of(value)):g}"

@@ -1,4 +1,4 @@
-"""How values spread: cumulative distributions, and throughput against delay."""
+"""Distributions: cumulative distribution functions, and throughput against delay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from experiments.plots import style
 from experiments.plots.quantities import quantity
 
 _LEAST_POINTS: Final = 3
-"""Of fewer points there is no ellipse: two always lie on a line."""
+"""Minimum number of points for an ellipse: two points lie on a line."""
 
 
 def cdf(
@@ -33,15 +33,15 @@ def cdf(
 
     Args:
         table: Rows are values of equal weight: samples, objects, runs.
-        column: What is distributed; missing values are left out, and so is a curve without any.
-        by: One curve for each value of this column; its name decides the colour as an algorithm's does.
-        log: A logarithmic axis.
-        title: What the figure shows.
-        subtitle: On what path.
-        note: Seeds, machine, and the like.
+        column: Column to draw; missing values are left out, and so are curves without values.
+        by: One curve for each value of this column; as for an algorithm, the value determines the colour.
+        log: Use a logarithmic horizontal axis.
+        title: Title of the figure.
+        subtitle: Description of the path.
+        note: Footnote, such as seeds and machine.
 
     Returns:
-        The figure; the legend says how many values are behind each curve.
+        The figure; the legend shows the number of values of each curve.
 
     Raises:
         MetricError: `metric.no_column`.
@@ -82,23 +82,20 @@ def throughput_delay(
     subtitle: str = "",
     note: str = "",
 ) -> style.Plot:
-    """Draw throughput against delay: a point a row, and an ellipse where most of them lie.
+    """Draw throughput against delay: one point per row, and an ellipse for each group.
 
-    The ellipse is that of one standard deviation of the two-dimensional normal distribution with the points'
-    mean and covariance; it holds 39 % of such a distribution. Delay grows to the left: up and right is
-    better.
+    The ellipse is one standard deviation of the two-dimensional normal distribution with the points' mean and
+    covariance; it contains 39 % of that distribution. Delay grows to the left, so up and right is better.
+    Rows without both values are left out; fewer than three points have no ellipse.
 
     Args:
         table: A row for each run and flow.
         delay: Column for the horizontal axis.
         throughput: Column for the vertical axis.
         by: One colour and ellipse for each value of this column.
-        title: What the figure shows.
-        subtitle: On what path.
-        note: Seeds, machine, and the like.
-
-    Returns:
-        The figure. Rows where either is missing are left out; of fewer than three points there is no ellipse.
+        title: Title of the figure.
+        subtitle: Description of the path.
+        note: Footnote, such as seeds and machine.
 
     Raises:
         MetricError: `metric.no_column`.
@@ -132,7 +129,7 @@ def throughput_delay(
         axes.margins(0.12)
         axes.invert_xaxis()
         axes.set_ylim(bottom=max(0, axes.get_ylim()[0]))
-        axes.set_xlabel(f"{across.axis}   (less is to the right)")
+        axes.set_xlabel(f"{across.axis}   (lower values to the right)")
         axes.set_ylabel(up.axis)
         axes.grid(axis="x", color=style.RULE)
         axes.annotate(
@@ -157,7 +154,7 @@ def ellipse_of(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], float,
         points: (n, 2) float64, n >= 2.
 
     Returns:
-        Centre, full length along its longer and shorter axis, and angle of the longer axis [degrees].
+        Centre, full lengths of the long and short axes, and angle of the long axis [degrees].
     """
     values, vectors = np.linalg.eigh(np.cov(points.T))
     width, height = 2 * np.sqrt(np.maximum(values[::-1], 0))

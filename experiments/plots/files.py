@@ -15,28 +15,28 @@ FORMATS = ("png", "svg", "pdf")
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write a figure, into a directory that is made if need be.
+    """Write a figure to a file; create the directory if needed.
 
     Args:
         figure: The figure.
-        path: The file; its ending is the format: png, svg or pdf. Run by root, it belongs to whom the
-            directory around it belongs. The same figure makes the same file.
+        path: The file; its suffix determines the format: png, svg or pdf. When written by root, the file gets
+            the owner of its directory. Equal figures give equal files.
 
     Returns:
         The path.
 
     Raises:
-        MetricError: `plot.format`, if that is no format of figures.
-        OSError: If it cannot be written.
+        MetricError: `plot.format`, for an unsupported format.
+        OSError: If the file cannot be written.
     """
     kind = path.suffix.removeprefix(".")
     if kind not in FORMATS:
         raise MetricError(
-            "plot.format", f"`{kind}` is no format of figures", str(path), fix="png, svg or pdf"
+            "plot.format", f"unsupported format of a figure: `{kind}`", str(path), fix="use png, svg or pdf"
         )
     made = [parent for parent in (path.parent, *path.parent.parents) if not parent.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Files that are the same for the same figure carry no date.
+    # No date, so that equal figures give equal files.
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     with style.styled():
         figure.savefig(path, dpi=style.DPI, format=kind, metadata=metadata)
@@ -48,19 +48,16 @@ def save(figure: Figure, path: Path) -> Path:
 
 
 def save_as(figure: Figure, directory: Path, name: str, formats: Sequence[str]) -> list[Path]:
-    """Write a figure in several formats.
+    """Write a figure in several formats; return the files.
 
     Args:
         figure: The figure.
-        directory: Where.
-        name: Of the files, without ending.
-        formats: Endings.
-
-    Returns:
-        The files.
+        directory: Target directory.
+        name: Name of the files, without suffix.
+        formats: Suffixes.
 
     Raises:
-        MetricError: As `save`.
-        OSError: If one cannot be written.
+        MetricError: As in `save`.
+        OSError: If a file cannot be written.
     """
     return [save(figure, directory / f"{name}.{kind}") for kind in formats]

@@ -1,4 +1,4 @@
-"""A matrix of panels: a column of a sweep against a number, for every value of two others."""
+"""A matrix of panels: a column of a sweep against a number, for all values of one or two other columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from experiments.statistics import over_repeats
 _LEGEND_IN: Final = 0.26
 """Height of a line of legend [inches]."""
 _TITLE_IN: Final = 0.34
-"""Height of a title, with the distance to what is below it [inches]."""
+"""Height of a title, with the gap below it [inches]."""
 
 
 def panels(
@@ -34,22 +34,21 @@ def panels(
     title: str = "",
     note: str | None = None,
 ) -> style.Plot:
-    """Draw a column against a number that a sweep changes, a panel for each value of one or two others.
+    """Draw a column against a number that a sweep varies, with a panel for each value of one or two others.
+
+    Panels without values are empty.
 
     Args:
         table: A row for each repeat.
-        value: Column for the vertical axis; all panels have one scale.
+        value: Column for the vertical axis; all panels share one scale.
         x: Column for the horizontal axis, numbers.
-        columns: One column of panels for each of its values.
-        rows: One row of panels for each of its values; a single row, if None.
+        columns: One column of panels for each value of this column.
+        rows: One row of panels for each value of this column; None for a single row.
         by: One line for each value of this column.
-        level: Of the confidence intervals.
-        limit: A value that is drawn as the most that can be, in the unit of the column; none, if None.
-        title: What the figure shows.
-        note: Footnote; number of repeats and seeds, if None.
-
-    Returns:
-        The figure; a panel without values is empty.
+        level: Level of the confidence intervals.
+        limit: Maximum possible value, drawn as a line, in the unit of the column; None for no line.
+        title: Title of the figure.
+        note: Footnote; None for number of repeats and seeds.
 
     Raises:
         MetricError: `metric.no_column`.
@@ -95,10 +94,10 @@ def _line(axes: Axes, own: pd.DataFrame, x: str, value: str, look: style.Look) -
 
 
 def _legend(plot: style.Plot, handles: list[Line2D], below_title: bool) -> None:
-    """Put one legend above all panels; the layout leaves room for it, but does not follow its width."""
+    """Put one legend above all panels; the layout leaves room for its height, but ignores its width."""
     height_in = plot.get_size_inches()[1]
     engine = plot.get_layout_engine()
-    assert isinstance(engine, ConstrainedLayoutEngine), "figures of ours have it"
+    assert isinstance(engine, ConstrainedLayoutEngine), "all figures of this package use it"
     engine.set(rect=(0, 0, 1, 1 - _LEGEND_IN / height_in))
     top = 1 - (_TITLE_IN if below_title else 0.05) / height_in
     plot.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.008, top), ncols=len(handles))

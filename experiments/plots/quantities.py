@@ -1,7 +1,7 @@
-"""From columns to axes: what a quantity is called, its unit in figures, and the factor between.
+"""From columns to axes: the name of a quantity, its unit in figures, and the conversion factor.
 
-Tables hold bytes, bytes/s and microseconds; figures show kB, Mbit/s and milliseconds. The unit is that which
-the column's name ends with, so that any column of any table can be drawn.
+Tables hold bytes, bytes/s and microseconds; figures show kB, Mbit/s and milliseconds. The suffix of a
+column's name gives its unit, so any column of any table can be drawn.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Quantity:
-    """What an axis shows.
+    """A quantity on an axis.
 
     Attributes:
-        name: For people.
-        unit: In the figure; empty for what has none.
-        scale: What the column's values are multiplied with.
+        name: Display name.
+        unit: Unit in the figure; empty for dimensionless quantities.
+        scale: Factor from the column's values to that unit.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Quantity:
 
     @property
     def short_axis(self) -> str:
-        """The same in two lines, for low panels."""
+        """The label in two lines, for low panels."""
         return self.axis.replace(" [", "\n[")
 
     def of(self, values: Any) -> NDArray[np.float64]:
@@ -57,7 +57,7 @@ _UNITS: Final = (
     ("_s", "s", 1.0),
     ("_mss", "MSS", 1.0),
 )
-"""End of a column's name -> unit and factor; the first that fits."""
+"""Suffix of a column's name -> unit and factor; the first match counts."""
 
 _OF_THE_WHOLE: Final = {
     "bdp": ("BDP", 1.0),
@@ -65,7 +65,7 @@ _OF_THE_WHOLE: Final = {
     "packets": ("packets", 1.0),
     "ratio": ("%", 100.0),
 }
-"""Fields that say only how their whole is measured, as in `loss.ratio` -> unit and factor."""
+"""Fields that only give the unit of their parent, as in `loss.ratio` -> unit and factor."""
 
 _NAMES: Final = {
     "agent_cpu": "agent's CPU time",
@@ -96,9 +96,9 @@ _ACRONYMS: Final = {
 
 
 def quantity(column: str) -> Quantity:
-    """Return what a column is, by its name.
+    """Return the quantity of a column.
 
-    A percentile (`rtt_p95_us`) is named as such; of a path into a scenario the last part counts
+    Percentiles (`rtt_p95_us`) are named as such. For a path into a scenario the last part counts
     (`links.bottleneck.forward.delay_us`), or the last two (`forward.buffer.bdp`).
 
     Args:
@@ -110,7 +110,7 @@ def quantity(column: str) -> Quantity:
     for end, unit, scale in _UNITS:
         if last.endswith(end) and last != end:
             return Quantity(_named(last.removesuffix(end)), unit, scale)
-    if last.startswith("bytes_"):  # as Linux has it: bytes_acked
+    if last.startswith("bytes_"):  # Linux' order of words: bytes_acked
         return Quantity(_named(last.removeprefix("bytes_")), "kB", 1e-3)
     return Quantity(_named(last), "")
 

@@ -1,4 +1,4 @@
-"""What a regime detector saw and decided, over time."""
+"""Observations and decisions of a regime detector over time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.plots import style
 from experiments.plots.quantities import quantity
 
 REGIMES: Final = ("SINGLE_OWNER", "SHARED")
-"""From the bottom of the panel to its top."""
+"""Regimes from the bottom of the panel to its top."""
 _SEEN: Final = style.look("kernel/cubic").colour
 _DECIDED: Final = "#2E7D32"
 _COUNTS: Final = {"ce_marks": "new CE marks", "retransmits": "retransmissions"}
@@ -28,18 +28,18 @@ def regime_series(
     subtitle: str = "",
     note: str = "",
 ) -> style.Plot:
-    """Draw what a detector observed of one path, and what it decided, over time.
+    """Draw the observations of a detector on one path, and its decisions, over time.
 
     Args:
-        table: A row an interval, in order of time: columns `t_s`, `rtt_tail_ms`, `ce_marks`, `retransmits`,
-            `density`, `regime`. NaN was not measured.
-        threshold_ms: Tail RTT above which an interval counts as congested [ms]; not drawn, if None.
-        title: What the figure shows.
-        subtitle: Of what; one line.
-        note: What is behind it.
+        table: A row per interval, in order of time: columns `t_s`, `rtt_tail_ms`, `ce_marks`, `retransmits`,
+            `density`, `regime`. NaN means not measured.
+        threshold_ms: Tail RTT above which an interval counts as congested [ms]; None to omit it.
+        title: Title of the figure.
+        subtitle: One line below the title.
+        note: Footnote.
 
     Returns:
-        The figure: tail RTT, marks and retransmissions (left out, if there were none), density and regime.
+        The figure: tail RTT, marks and retransmissions (if there were any), density and regime.
 
     Raises:
         MetricError: `metric.no_column`.
@@ -69,19 +69,17 @@ def regime_series(
 
 
 def _width_s(t_s: pd.Series) -> float:
-    """Return how wide the bar of an interval is [s]."""
     return 0.8 * float(np.median(np.diff(t_s))) if len(t_s) > 1 else 1.0
 
 
 def _decide(axes: Axes, table: pd.DataFrame) -> list[Line2D]:
-    """Draw density and regime on a scale from 0 to 1; returns their lines."""
     (density,) = axes.plot(
         table["t_s"],
         table["density"],
         drawstyle="steps-post",
         color=style.FAINT,
         linestyle=(0, (1.3, 1.3)),
-        label="density of congested intervals",
+        label="share of congested intervals",
     )
     (regime,) = axes.plot(
         table["t_s"],

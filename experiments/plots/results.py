@@ -1,4 +1,4 @@
-"""All the figures of a result or of a sweep, chosen by what is in it."""
+"""All figures that apply to a result or a sweep."""
 
 from __future__ import annotations
 
@@ -22,24 +22,21 @@ if TYPE_CHECKING:
 COMPARED: Final = ("goodput_bytes_per_s", "retrans_pct", "rtt_p95_us")
 """Columns of the flows that a sweep's figures compare."""
 MOST_POINTS: Final = 8
-"""Of a sweep with more points, throughput against delay is not drawn: there would be a figure for each."""
+"""Maximum number of points of a sweep for throughput against delay: there is one figure per point."""
 
 
 def save_all(
     result: Result | ResultSet, out_dir: str | Path, formats: Sequence[str] = ("png",)
 ) -> list[Path]:
-    """Draw all that there is to draw of a run or of a sweep.
+    """Draw all figures of a run or of a sweep; return the files.
 
     Args:
-        result: What a run or a sweep left.
-        out_dir: Where to write the figures; made if need be.
+        result: The result of a run or a sweep.
+        out_dir: Directory for the figures; created if needed.
         formats: `png`, `svg`, `pdf`.
 
-    Returns:
-        The files.
-
     Raises:
-        MetricError: `plot.nothing` if there is no sample or no finished run, `plot.format`.
+        MetricError: `plot.nothing` without samples or finished runs, `plot.format`.
         ResultError: If a table cannot be read.
         OSError: If a file cannot be written.
     """
@@ -52,15 +49,12 @@ def save_all(
 def of_run(result: Result) -> dict[str, style.Plot]:
     """Return the figures of one run by name.
 
-    Args:
-        result: What the run left.
-
     Raises:
-        MetricError: `plot.nothing`, if no flow was ever seen.
+        MetricError: `plot.nothing`, if no flow has samples.
     """
     if result.flow_samples.empty:
         raise MetricError(
-            "plot.nothing", f"there are no samples of `{result.name}` to draw", str(result.directory or "")
+            "plot.nothing", f"`{result.name}` has no samples to draw", str(result.directory or "")
         )
     subtitle, note = describe(result), origin(result)
     algorithms = result.flows[["flow", "algorithm"]]
@@ -90,10 +84,7 @@ def of_run(result: Result) -> dict[str, style.Plot]:
 def of_sweep(results: ResultSet) -> dict[str, style.Plot]:
     """Return the figures of a sweep by name.
 
-    The flows of one run that have the same algorithm count as one value, their mean: they are no repeats.
-
-    Args:
-        results: What the sweep left, finished or not.
+    Flows of one run with the same algorithm count as one value, their mean, because they are not repeats.
 
     Raises:
         MetricError: `plot.nothing`, if no run is finished.
@@ -122,8 +113,8 @@ def of_sweep(results: ResultSet) -> dict[str, style.Plot]:
 
 
 def _of_points(table: pd.DataFrame, axes: Sequence[str], title: str) -> dict[str, style.Plot]:
-    """Return throughput against delay at each point of a sweep: what lies at several would be no ellipse."""
-    note = "one value a run; ellipses of one standard deviation"
+    """Return throughput against delay, one figure per point of a sweep."""
+    note = "one value per run; ellipses of one standard deviation"
     if not axes:
         return {"throughput-delay": throughput_delay(table, delay="rtt_p95_us", title=title, note=note)}
     points = list(table.groupby(list(axes), sort=False, dropna=False))
@@ -144,12 +135,7 @@ def _of_points(table: pd.DataFrame, axes: Sequence[str], title: str) -> dict[str
 
 
 def varied(table: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """Return the columns of a sweep's axes that have more than one value, algorithms aside.
-
-    Args:
-        table: `ResultSet.table()`.
-        axes: `ResultSet.axes`.
-    """
+    """Return the axes of a sweep (`ResultSet.axes`) with more than one value, except algorithms."""
     columns = [f"axis.{axis}" if f"axis.{axis}" in table.columns else axis for axis in axes]
     return [
         column
@@ -172,7 +158,7 @@ def per_run(table: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
 
 
 def describe(result: Result) -> str:
-    """Return rate and base RTT of a run's path in a line."""
+    """Return one line with rate and base RTT of a run's path."""
     rates = [
         direction.rate_bytes_per_s
         for link in result.scenario.network.links
@@ -187,7 +173,7 @@ def describe(result: Result) -> str:
 
 
 def origin(result: Result) -> str:
-    """Return what is behind the figures of one run, for their footnote."""
+    """Return the footnote of the figures of one run."""
     kernel = result.metadata.get("machine", {}).get("kernel")
     place = "; simulated" if "simulator" in result.metadata else f"; Linux {kernel}" if kernel else ""
     state = "" if result.complete else "; incomplete"

@@ -20,7 +20,7 @@ PANELS: Final = ("cwnd_bytes", "srtt_us", "goodput_bytes_per_s")
 _CONDITION_IN: Final = 3.7
 """Width of a column of panels [inches]."""
 MOST_LINKS: Final = 3
-"""How many queues a figure shows at most: the longest."""
+"""Maximum number of queues in a figure; the longest are drawn."""
 _NEUTRAL: Final = ("#262626", "#8A8A8A", "#B5B5B5")
 
 
@@ -40,20 +40,16 @@ def time_series(
 
     Args:
         flow_samples: Columns `t_s`, `flow`, and those of `panels`; for goodput, `bytes_acked` instead.
-        flows: Columns `flow` and `algorithm`; the algorithm decides the colour, and the line style tells its
-            flows apart.
-        link_samples: Columns `t_s`, `link`, `queue_bytes`, and `dropped_queue_pkts` if drops are to be
-            marked. Links that never had a queue are left out; None: no such panel.
-        events: Columns `t_s`, `kind`; each is a dotted line. None: none.
+        flows: Columns `flow` and `algorithm`; the algorithm determines the colour, and line styles
+            distinguish its flows.
+        link_samples: Columns `t_s`, `link`, `queue_bytes`, and `dropped_queue_pkts` to mark drops. Links that
+            never had a queue are left out; None for no queue panel.
+        events: Columns `t_s`, `kind`; each event is a dotted line. None for no events.
         panels: Columns of `flow_samples`, from top to bottom.
-        goodput_interval_s: Over what time goodput is taken [s]; a hundredth of the run, but no less than
-            0.2 s, if None.
-        title: What the figure shows.
-        subtitle: On what path.
-        note: Seed, machine, and the like.
-
-    Returns:
-        The figure.
+        goodput_interval_s: Interval for goodput [s]; None for a hundredth of the run, but at least 0.2 s.
+        title: Title of the figure.
+        subtitle: Description of the path.
+        note: Footnote, such as seed and machine.
 
     Raises:
         MetricError: `metric.no_column`.
@@ -75,7 +71,7 @@ def time_series(
         if events is not None:
             _mark(rows, events)
         rows[-1].set_xlim(0, _end_s(flow_samples))
-        rows[-1].set_xlabel("time since the run began [s]")
+        rows[-1].set_xlabel("time since the start of the run [s]")
         plot.align_ylabels()
         style.finish(plot, rows[0], title, subtitle, note, list(lines.values()))
     return plot
@@ -92,21 +88,18 @@ def side_by_side(
     title: str = "",
     note: str = "",
 ) -> style.Plot:
-    """Draw flows over time under several conditions: a column of panels a condition.
+    """Draw flows over time under several conditions, with a column of panels for each condition.
 
     Args:
-        columns: Name of the condition -> flow_samples under it, columns as of `time_series`. Each has its
-            own legend.
-        flows: Columns `flow` and `algorithm`, of the flows of all conditions.
-        panels: Columns of the samples, from top to bottom; the panels of a row have one scale.
-        limits: Column -> value that is drawn as the most that can be, in the unit of the column.
-        goodput_interval_s: As of `time_series`.
-        marks: Condition -> a moment [s], and what happened then: a line through its column.
-        title: What the figure shows.
-        note: Seeds, machine, and the like.
-
-    Returns:
-        The figure.
+        columns: Name of the condition -> its flow_samples, with columns as in `time_series`. Each has its own
+            legend.
+        flows: Columns `flow` and `algorithm`, for the flows of all conditions.
+        panels: Columns of the samples, from top to bottom; the panels of a row share one scale.
+        limits: Column -> maximum possible value, drawn as a line, in the unit of the column.
+        goodput_interval_s: As in `time_series`.
+        marks: Condition -> time [s] and label of an event, drawn as a line through its column.
+        title: Title of the figure.
+        note: Footnote, such as seeds and machine.
 
     Raises:
         MetricError: `metric.no_column`.
@@ -124,7 +117,7 @@ def side_by_side(
                 if limits and column in limits:
                     _draw_limit(axes, float(quantity(column).of(limits[column])), quantity(column).unit)
             grid[-1, i].set_xlim(0, _end_s(samples))
-            grid[-1, i].set_xlabel("time since the run began [s]")
+            grid[-1, i].set_xlabel("time since the start of the run [s]")
             own = [line for flow, line in lines.items() if flow in set(samples["flow"])]
             grid[0, i].legend(handles=own, loc="lower left", bbox_to_anchor=(0, 1.02), ncols=len(own))
             grid[0, i].set_title(name, color=style.INK, fontweight="bold", pad=22)
@@ -145,7 +138,6 @@ def _draw(
     lines: Mapping[str, Line2D],
     goodput_interval_s: float | None,
 ) -> None:
-    """Draw one column of all flows."""
     for flow, line in lines.items():
         own = flow_samples[flow_samples["flow"] == flow].sort_values("t_s")
         if column == "goodput_bytes_per_s":
@@ -172,12 +164,12 @@ def _mark_moment(column: Sequence[Axes], t_s: float, what: str) -> None:
 def _draw_limit(axes: Axes, limit: float, unit: str) -> None:
     axes.axhline(limit, color=style.FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
     axes.annotate(
-        f"most that fits: {limit:.1f} {unit}",
-        (1, limit),
-        (0, 2),
+        f"payload limit {limit:.1f} {unit}",
+        (0, limit),
+        (3, 2),
         xycoords=axes.get_yaxis_transform(),
         textcoords="offset points",
-        ha="right",
+        ha="left",
         va="bottom",
         fontsize=7,
         color=style.FAINT,
@@ -190,7 +182,6 @@ def _end_s(samples: pd.DataFrame) -> float:
 
 
 def _lines(flows: pd.DataFrame) -> dict[str, Line2D]:
-    """Return each flow's line, as the legend has it."""
     looks = style.looks(flows["algorithm"])
     n_with = Counter(flows["algorithm"])
     seen: Counter[str] = Counter()
@@ -234,7 +225,7 @@ def _draw_queues(axes: Axes, queues: Sequence[tuple[str, pd.DataFrame]]) -> None
                 np.ones(len(dropped)),
                 transform=axes.get_xaxis_transform(),
                 linestyle="none",
-                marker=7,  # a caret whose tip is at the point
+                marker=7,  # a caret whose tip marks the point
                 markersize=3.5,
                 color=colour,
                 clip_on=False,
@@ -264,7 +255,6 @@ def _mark(rows: Sequence[Axes], events: pd.DataFrame) -> None:
 
 
 def _told(kind: str, detail: object) -> str:
-    """Return what happened, in a few words."""
     try:
         fields = json.loads(str(detail))
     except ValueError:

@@ -1,7 +1,6 @@
-"""One look for all figures: fonts, lines, and a colour for each algorithm.
+"""One style for all figures: fonts, lines, and a colour for each algorithm.
 
-Figures are plain matplotlib objects that never touch pyplot's global state; in a notebook they show
-themselves.
+Figures are plain matplotlib objects that never touch pyplot's global state; notebooks display them directly.
 """
 
 from __future__ import annotations
@@ -58,24 +57,24 @@ STYLE: Final[Any] = {
     "lines.solid_capstyle": "round",
     "hatch.color": "#C9C9C9",
     "hatch.linewidth": 0.6,
-    "svg.hashsalt": "ccplane",  # the same figure is the same file
+    "svg.hashsalt": "ccplane",  # equal figures give equal files
 }
-"""matplotlib's rcParams that differ from its own."""
+"""Matplotlib's rcParams that differ from the defaults."""
 
 Dashes = Literal["-"] | tuple[float, tuple[float, ...]]
 
 DASHES: Final[tuple[Dashes, ...]] = ("-", (0, (4, 1.6)), (0, (1.3, 1.3)), (0, (6, 1.4, 1.3, 1.4)))
-"""Line styles that tell flows of one algorithm apart, in this order."""
+"""Line styles of the flows of one algorithm, in this order."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """How an algorithm is drawn.
+    """The style of an algorithm.
 
     Attributes:
-        colour: As matplotlib takes it.
-        marker: Of its points.
-        hatch: Of its bars; for algorithms without a colour of their own.
+        colour: A colour of matplotlib.
+        marker: Marker of points.
+        hatch: Hatch of bars, for algorithms without their own colour.
     """
 
     colour: str
@@ -83,8 +82,8 @@ class Look:
     hatch: str = ""
 
 
-# Okabe and Ito, "Color Universal Design", 2008, without yellow, which is too pale on white, and black, which
-# hides what is drawn over it; then others. People with any kind of colour vision can tell them apart.
+# Okabe and Ito, "Color Universal Design", 2008, without yellow (too pale on white) and black (hides what it
+# covers), then others. They are distinguishable with any kind of colour vision.
 _OWN: Final = {
     "kernel/cubic": Look("#0072B2", "o"),
     "cubic": Look("#D55E00", "s"),
@@ -99,7 +98,7 @@ _OWN: Final = {
     "CUBIC New L1": Look("#AA4499", ">"),
     "CUBIC New L2": Look("#CC3311", "<"),
 }
-"""Algorithms that papers compare all the time; what they have here is theirs in every figure."""
+"""Algorithms that papers compare often; their style is reserved in all figures."""
 
 _OTHERS: Final = [
     Look(colour, marker, hatch)
@@ -133,13 +132,10 @@ _PLACES: Final = {"kernel": "kernel", "rtcp": "R-TCP"}
 
 
 def looks(algorithms: Iterable[str]) -> dict[str, Look]:
-    """Return how algorithms are drawn: all of them differently, and each the same in every figure.
+    """Return the styles of algorithms: all different, and the same in every figure.
 
-    An algorithm that has no look of its own gets one by its name. Two names may want the same one; then, in
-    figures that have both, the second in alphabetical order takes another.
-
-    Args:
-        algorithms: Names as in scenarios.
+    An algorithm without a reserved style gets one from its name. If two names of a figure map to the same
+    style, the second in alphabetical order takes another.
     """
     names = sorted(set(algorithms))
     chosen = {name: _OWN[name] for name in names if name in _OWN}
@@ -148,18 +144,18 @@ def looks(algorithms: Iterable[str]) -> dict[str, Look]:
             first = zlib.crc32(name.encode()) % len(_OTHERS)
             turned = _OTHERS[first:] + _OTHERS[:first]
             free = [look for look in turned if look not in chosen.values()] or turned[:1]
-            colours = {look.colour for look in chosen.values()}  # lines have no hatch that tells them apart
+            colours = {look.colour for look in chosen.values()}  # lines have no hatch to distinguish them
             chosen[name] = next((look for look in free if look.colour not in colours), free[0])
     return chosen
 
 
 def look(algorithm: str) -> Look:
-    """Return how one algorithm is drawn."""
+    """Return the style of one algorithm."""
     return looks([algorithm])[algorithm]
 
 
 def label(algorithm: str) -> str:
-    """Return what legends call an algorithm: `kernel CUBIC` or, for ccplane's `cubic`, `ccplane CUBIC`."""
+    """Return an algorithm's label in legends: `kernel CUBIC` or, for ccplane's `cubic`, `ccplane CUBIC`."""
     where, _, name = algorithm.rpartition("/")
     if where in _PLACES:
         return f"{_PLACES[where]} {_WRITTEN.get(name, name)}"
@@ -167,7 +163,7 @@ def label(algorithm: str) -> str:
 
 
 class Plot(Figure):
-    """A matplotlib figure that shows itself in a notebook, without pyplot."""
+    """A matplotlib figure that notebooks display without pyplot."""
 
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()
@@ -176,29 +172,29 @@ class Plot(Figure):
 
 
 def styled() -> AbstractContextManager[None]:
-    """Return a context in which matplotlib draws as all figures here do."""
+    """Return a context with the style of this package."""
     return matplotlib.rc_context(
         {**matplotlib.rcParamsDefault, **STYLE, "backend": matplotlib.rcParams["backend"]}
     )
 
 
 def new_plot(height_in: float, width_in: float = WIDTH_IN) -> Plot:
-    """Return an empty figure of this size [inches]; call it, and fill it, within `styled()`."""
+    """Return an empty figure of this size [inches]; create and fill it within `styled()`."""
     return Plot(
         figsize=(width_in, height_in), layout=ConstrainedLayoutEngine(h_pad=0.05, w_pad=0.06, hspace=0.03)
     )
 
 
 def finish(plot: Plot, top: Axes, title: str, subtitle: str, note: str, legend: Sequence[Any] = ()) -> None:
-    """Put title, subtitle, legend and footnote where all figures have them.
+    """Add title, subtitle, legend and footnote at their usual places.
 
     Args:
         plot: The figure.
-        top: Its first axes, above which subtitle and legend go.
-        title: What the figure shows.
-        subtitle: Of what; one line.
-        note: What is behind it: number of runs, seeds, statistics.
-        legend: Handles with labels; no legend, if there are none.
+        top: Its first axes; subtitle and legend go above them.
+        title: Title of the figure.
+        subtitle: One line below the title.
+        note: Footnote: number of runs, seeds, statistics.
+        legend: Handles with labels; empty for no legend.
     """
     head(plot, title, note)
     rows = 0
@@ -220,6 +216,5 @@ def head(plot: Plot, title: str, note: str) -> None:
 
 
 def _columns(labels: Sequence[str]) -> int:
-    """Return how many legend entries fit side by side."""
     characters = max(len(text) for text in labels) + 6
     return max(1, min(len(labels), 105 // characters))

@@ -1,8 +1,7 @@
-"""How scenarios are checked, run, recorded and repeated; used through the modules above it.
+"""The internals of scenarios, runs, results and sweeps: validation, execution, recording, repetition.
 
-Purpose: the parts behind `experiments.scenario`, `experiments.run`, `experiments.results` and
-`experiments.sweep`.
+Use them through `experiments.scenario`, `experiments.run`, `experiments.results` and `experiments.sweep`.
 
-May import: `experiments.netlab`, `experiments.traffic`, `ccplane.agent`, `ccp_algs`, `ccplane.datapath`,
-`telemetry`, `broker`.
+They may import `experiments.netlab`, `experiments.traffic`, `ccplane.agent`, `ccp_algs`, `ccplane.datapath`,
+`telemetry` and `broker`.
 """

@@ -1,7 +1,8 @@
-"""A run on another machine: what it needs goes there, and its result comes back, both as plain data.
+"""Runs on other machines: inputs go there and results come back, both as plain data.
 
-Files that a scenario stands on (algorithms with what they import beside them, traces) are written there under
-a directory of their own, each at its whole path. Paths in the result are as if the run had been here.
+The files that a scenario uses (algorithms with their local imports, traces) are written below a separate
+directory on the other machine, each with its whole path. Paths in the result are those of the machine that
+planned the run.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ _TEXTS: Final = frozenset({".json", ".log"})
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a run.
+    """The outcome of a run.
 
     Attributes:
-        error: Parts of the error that kept it from its end; None if nothing did.
-        files: Of the result, or of what there is of it: path in its directory -> content.
+        error: Parts of the error that stopped the run; None if it finished.
+        files: Files of the result, or of the incomplete result: path in its directory -> content.
     """
 
     error: Mapping[str, str] | None
@@ -44,7 +45,7 @@ class Outcome:
 
 
 def needed(scenarios: Iterable[Scenario]) -> dict[str, bytes]:
-    """Return the files that scenarios stand on and that are not ccplane's own: path -> content.
+    """Return the files that scenarios use and that are not part of ccplane: path -> content.
 
     Raises:
         ScenarioError: `scenario.no_file`.
@@ -68,7 +69,7 @@ def needed(scenarios: Iterable[Scenario]) -> dict[str, bytes]:
 
 
 def _of_algorithm(name: str, file: Path) -> list[Path]:
-    """Return an algorithm's file, what it imports beside it, and what it depends on besides."""
+    """Return an algorithm's file, its local imports, and its other dependencies."""
     beside = [
         one for one in files.sources(name) if one.is_relative_to(file.parent) and not files.is_of_ccplane(one)
     ]
@@ -76,16 +77,16 @@ def _of_algorithm(name: str, file: Path) -> list[Path]:
 
 
 def do(scenario: dict[str, Any], expected: str, sent: Mapping[str, bytes], scratch: Path) -> Outcome:
-    """Do a run here that was planned elsewhere.
+    """Do a run here that was planned on another machine.
 
     Args:
-        scenario: As plain data, with the paths of there.
-        expected: What its hash begins with there.
-        sent: The files that it stands on: path there -> content.
+        scenario: Plain data, with the other machine's paths.
+        expected: Prefix of the scenario's hash there.
+        sent: The files that it uses: path there -> content.
         scratch: Directory for files and results, which this process may fill.
 
     Raises:
-        SweepError: `sweep.other_algorithm`, if the run would be another one here.
+        SweepError: `sweep.other_algorithm`, if the run would differ here.
     """
     root = _written(sent, scratch) if sent else None
     with tempfile.TemporaryDirectory(prefix="ccplane-run-", dir=scratch) as place:
@@ -103,14 +104,10 @@ def do(scenario: dict[str, Any], expected: str, sent: Mapping[str, bytes], scrat
 
 
 def put(outcome: Outcome, out: Path) -> CcpError | None:
-    """Write a run's result as if it had been done here.
-
-    Args:
-        outcome: What came back.
-        out: Directory for the result.
+    """Write a run's result as if the run had been done here.
 
     Returns:
-        The error that kept the run from its end, None if nothing did.
+        The error that stopped the run; None if it finished.
 
     Raises:
         ResultError: `result.cannot_write`.
@@ -136,14 +133,14 @@ def _compare(here: Scenario, expected: str) -> None:
         return
     raise SweepError(
         "sweep.other_algorithm",
-        f"a run of `{here.name}` would be another one on a worker",
-        why="an algorithm that it names as `module:Class`, or that a package registers, is another one there",
+        f"a run of `{here.name}` would differ on a worker",
+        why="an algorithm that it names as `module:Class`, or that a package registers, differs there",
         fix="install the same package on all machines, or name the algorithm's file: files are sent",
     )
 
 
 def _written(sent: Mapping[str, bytes], scratch: Path) -> Path:
-    """Write files under a directory that is named by their contents, unless they are there."""
+    """Write files below a directory named after their contents, unless they exist."""
     digest = hashlib.sha256()
     for path, content in sorted(sent.items()):
         digest.update(f"{path}\0{len(content)}\0".encode() + content)
@@ -176,7 +173,6 @@ def _as_there(text: str, root: Path | None) -> str:
 
 
 def _result(directory: Path, scenario: dict[str, Any], root: Path | None) -> dict[str, bytes]:
-    """Return the files of a result; none if there is no such directory."""
     found = [file for file in sorted(directory.rglob("*")) if file.is_file()]
     if root is not None:
         for file in found:
@@ -185,8 +181,8 @@ def _result(directory: Path, scenario: dict[str, Any], root: Path | None) -> dic
 
 
 def _restore(file: Path, scenario: dict[str, Any], root: Path) -> None:
-    """Let a file of a result speak of paths as they are where the run was planned."""
-    if file.name == SCENARIO:  # YAML folds lines, in paths, too
+    """Replace paths in a file of a result by those of the machine that planned the run."""
+    if file.name == SCENARIO:  # YAML also folds lines inside of paths
         reading.convert(scenario, Scenario, "").save(file)
     elif file.suffix in _TEXTS:
         file.write_text(_as_there(file.read_text(), root))

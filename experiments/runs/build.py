@@ -1,4 +1,4 @@
-"""Which ccplane this is: whether runs elsewhere give what runs here would."""
+"""Identifies the build of ccplane, to ensure that runs elsewhere give the same results as runs here."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ccplane.base import _native
 from experiments.runs.metadata import git_revision
 
 ROOT: Final = Path(__file__).parents[2]
-"""What ccplane's packages are in."""
+"""Directory of ccplane's packages."""
 
 
 @dataclass(frozen=True)
 class Build:
-    """A ccplane, by its contents: two of the same version may differ.
+    """A build of ccplane, identified by its contents: two builds of one version may differ.
 
     Attributes:
         version: Its version.
         sources_sha256: Hash of all its Python modules.
-        native_sha256: Hash of its compiled part.
-        commit: What its sources are of, for people; empty if they are in no repository.
+        native_sha256: Hash of its native module.
+        commit: Commit of its sources, for display; empty outside of a repository.
     """
 
     version: str
@@ -35,16 +35,15 @@ class Build:
 
     @property
     def digest(self) -> str:
-        """What is the same for builds that are the same, and for no others."""
+        """A hash that is equal for equal builds only."""
         parts = (self.version, self.sources_sha256, self.native_sha256)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def __str__(self) -> str:
-        """Return it for people."""
         return f"{self.version} ({self.commit})" if self.commit else self.version
 
     def differences(self, other: Build) -> str:
-        """Return what of another one is not as it is here, for people; empty if nothing is."""
+        """Describe the differences to another build; empty if there are none."""
         parts = {
             "version": self.version == other.version,
             "Python modules": self.sources_sha256 == other.sources_sha256,
@@ -55,7 +54,7 @@ class Build:
 
 @functools.cache
 def this_build() -> Build:
-    """Return the ccplane of this process, as it was when it was first asked for."""
+    """Return the build of this process, as of the first call."""
     sources = hashlib.sha256()
     for package in sorted(OURS):
         for file in sorted((ROOT / package).rglob("*.py")):

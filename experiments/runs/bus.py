@@ -1,4 +1,4 @@
-"""The telemetry bus of a run, and what is said when a process around it fails."""
+"""The telemetry bus of a run, and the error for a failed helper process of a run."""
 
 from __future__ import annotations
 
@@ -13,31 +13,19 @@ from experiments.netlab import process
 
 @contextlib.contextmanager
 def own_bus() -> Iterator[str]:
-    """Run a broker for the length of a block, for this run only.
-
-    Yields:
-        Its URL.
+    """Run a broker for this run during a `with` block; yield its URL.
 
     Raises:
-        UsageError: If it does not start.
+        UsageError: If the broker does not start.
     """
     with contextlib.ExitStack() as around:
         broker = around.enter_context(EmbeddedBroker())
         if broker.pid is not None:
-            raise_process(broker.pid)  # as emulator and agent: telemetry waits for no program
+            raise_process(broker.pid)  # like emulator and agent, so that telemetry is not delayed
         yield str(broker.options)
 
 
 def failed(why: str, said: bytes, slug: str, message: str, where: str, fix: str) -> RunError:
-    """Return the error for a process around a run that failed.
-
-    Args:
-        why: What became of it.
-        said: What it wrote to its log.
-        slug: As of errors.
-        message: As of errors.
-        where: As of errors.
-        fix: As of errors.
-    """
+    """Return the error for a failed helper process of a run."""
     text = said[-process.TAIL_CHARACTERS :].decode(errors="replace").strip()
     return RunError(slug, message, where, f"{why}; its log ends with:\n{text}" if text else why, fix)

@@ -1,6 +1,6 @@
-"""Does a scenario fit together? Names, times, parameters and files, all problems in one report.
+"""Validates scenarios: names, times, parameters and files, with all errors in one report.
 
-The types of the fields are checked before (`experiments.runs.reading`); what only this machine can tell is
+The types of the fields are checked before (`experiments.runs.reading`). What depends on this machine is
 checked by the run.
 """
 
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from experiments.scenario import Flow, Scenario
 
 KERNEL: Final = "kernel/"
-"""What algorithms of the kernel begin with, in flows."""
+"""Prefix of the kernel's algorithms in flows."""
 
 SIM: Final = registry.SIM
-"""The datapath of scenarios that are simulated."""
+"""The datapath of simulated scenarios."""
 SIMULATED: Final = ("kernel/cubic", "kernel/reno", "kernel/bbr")
-"""The kernel's algorithms that the simulator has, too."""
+"""The kernel's algorithms that the simulator also has."""
 
 HOST_IN_RULE: Final = re.compile(r"\{([^}]*)\}")
-"""What stands for a host's address in rules of a switch."""
+"""Placeholder for a host's address in the rules of a switch."""
 
 _QUINNS: Final = QUINN.partition("/")[0] + "/"
 _LINK_FIELDS: Final = Direction.__struct_fields__
@@ -53,15 +53,11 @@ _OUR_CC_PREFIX: Final = "ccp"
 
 
 def check(scenario: Scenario, origin: str = "") -> None:
-    """Check a scenario whose fields have the right types.
-
-    Args:
-        scenario: To check.
-        origin: Where it comes from, for errors.
+    """Validate a scenario whose fields have the right types.
 
     Raises:
-        ScenarioError: The problem, if there is one; `where` names the field.
-        Several: All problems, if there are more.
+        ScenarioError: The error; `where` names the field.
+        Several: All errors, if there are several.
     """
     problems = Collector()
     with problems.check():
@@ -95,8 +91,6 @@ def _graph(scenario: Scenario) -> Graph:
 
 
 class _Check:
-    """One check of one scenario."""
-
     def __init__(self, scenario: Scenario, graph: Graph, problems: Collector) -> None:
         self._scenario = scenario
         self._graph = graph
@@ -104,11 +98,10 @@ class _Check:
         self._flows = {flow.name: flow for flow in scenario.flows}
 
     def all(self) -> None:
-        """Check everything."""
         for name, count in Counter(flow.name for flow in self._scenario.flows).items():
             if count > 1:
-                fix = "give each a name of its own"
-                self._tell("scenario.duplicate", f"{count} flows are called `{name}`", "flows", fix=fix)
+                fix = "give each flow its own name"
+                self._tell("scenario.duplicate", f"{count} flows have the name `{name}`", "flows", fix=fix)
         for i, flow in enumerate(self._scenario.flows):
             self._flow(flow, f"flows[{i}]")
         self._ecn()
@@ -148,7 +141,7 @@ class _Check:
                     "scenario.time",
                     f"flow `{flow.name}` stops at {flow.stop_s:g} s, but starts at {flow.start_s:g} s",
                     f"{at}.stop_s",
-                    fix="let it stop later, or leave stop_s out",
+                    fix="increase stop_s, or omit it",
                 )
         algorithm = self._algorithm(flow.algorithm, f"{at}.algorithm", transport_of(flow.traffic))
         if algorithm is not None:
@@ -158,17 +151,19 @@ class _Check:
             self._no_params(flow.algorithm, f"{at}.params")
 
     def _algorithm(self, name: str, at: str, transport: Transport = TCP) -> AnyAlgorithm | None:
-        """Return ccplane's algorithm of this name; None for those of others, and if there is none."""
+        """Return ccplane's algorithm of this name; None for other algorithms, and after an error."""
         feature = offering(name)
         if (name.startswith(KERNEL) or feature is not None) and transport == QUIC:
-            why = "QUIC is not the kernel's: the program that sends has its congestion control"
-            fix = f"write {QUINN}, or an algorithm of ccplane such as cubic"
-            self._tell("scenario.unknown_algorithm", f"`{name}` cannot have QUIC flows", at, why, fix)
+            why = "QUIC runs in the sending program, which has its own congestion control"
+            fix = f"use {QUINN}, or an algorithm of ccplane such as cubic"
+            self._tell("scenario.unknown_algorithm", f"`{name}` cannot control QUIC flows", at, why, fix)
             return None
         if name.startswith(_QUINNS):
             if name != QUINN or transport == TCP:
-                has = "has no TCP flows" if name == QUINN else "is none of quinn's that flows can have"
-                fix = f"write {QUINN}, for a flow with the traffic quic; {KERNEL}cubic is the kernel's"
+                has = (
+                    "cannot control TCP flows" if name == QUINN else "is not an available algorithm of quinn"
+                )
+                fix = f"use {QUINN} for flows with the traffic quic; for TCP, {KERNEL}cubic is the kernel's"
                 self._tell("scenario.unknown_algorithm", f"`{name}` {has}", at, fix=fix)
             return None
         if feature is not None:
@@ -179,13 +174,13 @@ class _Check:
         if name.startswith(KERNEL):
             kernel_name = name.removeprefix(KERNEL)
             if not kernel_name or kernel_name.partition(".")[0] == _OUR_CC_PREFIX:
-                fix = "write kernel/cubic for the kernel's, and just cubic for ccplane's"
-                self._tell("scenario.unknown_algorithm", f"`{name}` is none of the kernel's", at, fix=fix)
+                fix = "write kernel/cubic for the kernel's algorithm, and cubic for ccplane's"
+                self._tell("scenario.unknown_algorithm", f"the kernel has no algorithm `{name}`", at, fix=fix)
             return None
         try:
             return find(name)
         except CcpError as error:
-            fix = error.fix + ("" if "/" in name else f"\nfor one of the kernel: {KERNEL}{name}")
+            fix = error.fix + ("" if "/" in name else f"\nfor the kernel's algorithm, write {KERNEL}{name}")
             where = f"{at} ({error.where})" if error.where else at
             self._tell("scenario.unknown_algorithm", error.message, where, error.why, fix)
             return None
@@ -195,10 +190,10 @@ class _Check:
             "scenario.bad_param",
             f"`{algorithm}` takes no parameters",
             at,
-            "it is quinn's own"
+            "it is quinn's own algorithm"
             if algorithm.startswith(_QUINNS)
-            else "it is one of the kernel's, which are set for the whole machine",
-            "take the parameters away, or use an algorithm of ccplane",
+            else "it is a kernel algorithm; their parameters apply to the whole machine",
+            "remove the parameters, or use an algorithm of ccplane",
         )
 
     def _param(self, algorithm: AnyAlgorithm, name: str, value: Any, at: str) -> None:
@@ -213,7 +208,7 @@ class _Check:
             self._tell("scenario.bad_param", error.message, at, error.why, error.fix)
 
     def _ecn(self) -> None:
-        """ECN is a setting of the host: flows of one host, whichever end it is, agree on it."""
+        """ECN is a setting of a host, so all flows from and to one host must agree."""
         wanted: dict[str, Flow] = {}
         for i, flow in enumerate(self._scenario.flows):
             for host in (flow.sender, flow.receiver):
@@ -221,16 +216,15 @@ class _Check:
                 if first.ecn != flow.ecn:
                     self._tell(
                         "scenario.bad_field",
-                        f"flows `{first.name}` and `{flow.name}` share host `{host}`, and one has ECN",
+                        f"flows `{first.name}` and `{flow.name}` share host `{host}`, but only one has ECN",
                         f"flows[{i}].ecn",
-                        "ECN is switched on for a host",
-                        "give both the same value, or hosts of their own",
+                        "ECN is enabled for a whole host",
+                        "give both flows the same value, or different hosts",
                     )
 
     # Regimes
 
     def _regimes(self) -> None:
-        """See to the receiver agents, and to what switches sockets."""
         parts: dict[str, tuple[ReceiverAgent | SocketSwitch, ...]] = {
             "receivers": self._scenario.receivers,
             "switches": self._scenario.switches,
@@ -238,7 +232,7 @@ class _Check:
         for field, those in parts.items():
             for host, count in Counter(one.host for one in those).items():
                 if count > 1:
-                    fix = "let one do all that there is to do"
+                    fix = "merge them into one"
                     self._tell("scenario.duplicate", f"`{host}` has {count} {field}", field, fix=fix)
             for i, one in enumerate(those):
                 self._known(one.host, self._graph.hosts, "host", f"{field}[{i}].host")
@@ -253,17 +247,17 @@ class _Check:
         if receiver.host in receiver.peers or not peers_of(self._scenario, receiver):
             self._tell(
                 "scenario.bad_field",
-                f"the receiver agent of `{receiver.host}` has nobody to watch",
+                f"the receiver agent of `{receiver.host}` has no peer to watch",
                 f"{at}.peers",
-                "it watches hosts that send to it",
-                "name other hosts, or let flows go there",
+                "it watches hosts that send flows to its host",
+                "name `peers`, or add flows to this host",
             )
         window_ms, interval_ms, _ = times(
             mode_of(receiver.mode), receiver.window_ms, receiver.interval_ms, None
         )
         if window_ms % interval_ms:
-            message = f"a window of {window_ms} ms has no whole number of intervals of {interval_ms} ms"
-            self._tell("scenario.bad_field", message, f"{at}.interval_ms", fix="give a part of window_ms")
+            message = f"a window of {window_ms} ms is not a whole number of intervals of {interval_ms} ms"
+            self._tell("scenario.bad_field", message, f"{at}.interval_ms", fix="give a divisor of window_ms")
         with self._problems.check():
             try:
                 with_settings(mode_of(receiver.mode).options, settings_of(receiver))
@@ -281,8 +275,8 @@ class _Check:
                     "scenario.unknown_algorithm",
                     f"sockets cannot be switched to `{name}`",
                     f"{at}.{field}",
-                    f"{feature.title} in the kernel is there for flows that name it",
-                    "name an algorithm of the kernel or of ccplane",
+                    f"{feature.title} is available only for flows that name it",
+                    "name a kernel algorithm or one of ccplane",
                 )
             else:
                 self._algorithm(name, f"{at}.{field}")
@@ -298,31 +292,35 @@ class _Check:
     # The simulator
 
     def _simulated(self) -> None:
-        """See what the simulator cannot do."""
-        sockets = "run it on real sockets (datapath: ebpf)"
+        sockets = "run the scenario on real sockets (datapath: ebpf)"
         for i, flow in enumerate(self._scenario.flows):
             at = f"flows[{i}]"
             if isinstance(flow.traffic, Quic):
-                why = "a program made with quinn carries it, and the simulator has TCP only"
+                why = "the simulator supports only TCP"
                 self._tell("scenario.bad_field", "QUIC cannot be simulated", f"{at}.traffic", why, sockets)
             if isinstance(flow.traffic, Dash):
-                why = "a player decides what is loaded, and the simulator has none"
-                self._tell("scenario.bad_field", "no video can be simulated", f"{at}.traffic", why, sockets)
+                why = "video needs a player, which the simulator lacks"
+                self._tell("scenario.bad_field", "video cannot be simulated", f"{at}.traffic", why, sockets)
             if flow.algorithm.startswith(KERNEL) and flow.algorithm not in SIMULATED:
-                message, why = f"the simulator has no `{flow.algorithm}`", f"it has {', '.join(SIMULATED)}"
+                message, why = (
+                    f"the simulator does not have `{flow.algorithm}`",
+                    f"it has {', '.join(SIMULATED)}",
+                )
                 self._tell("scenario.unknown_algorithm", message, f"{at}.algorithm", why, sockets)
         for i, _ in enumerate(self._scenario.switches):
-            why = "what switches ordinary sockets is for those of the kernel"
-            fix = f"use r_hybrid, which follows by itself, or {sockets}"
-            self._tell("scenario.bad_field", "no sockets can be switched", f"switches[{i}]", why, fix)
+            why = "a switch works on sockets of the kernel"
+            fix = f"use r_hybrid, which needs no switch, or {sockets}"
+            self._tell(
+                "scenario.bad_field", "a simulation has no sockets to switch", f"switches[{i}]", why, fix
+            )
         for i, name in enumerate(self._scenario.captures):
-            why = "simulated packets have no bytes"
+            why = "simulated packets have no contents"
             self._tell("scenario.bad_field", f"`{name}` cannot be captured", f"captures[{i}]", why, sockets)
 
     # Events
 
     def _network_event(self, event: SetLink | SetRoute, at: str) -> None:
-        """See whether the network can change so; later events find it changed."""
+        """Check that the network supports the change, and apply it for later events."""
         if isinstance(event, SetLink) and (unknown := set(event.fields) - set(_LINK_FIELDS)):
             for name in sorted(unknown):
                 fix = reading.closest(name, list(_LINK_FIELDS))
@@ -359,11 +357,11 @@ class _Check:
             self._no_params(name, f"{at}.param")
             return
         if (feature := offering(name)) is not None:
-            why = f"the kernel has {feature.title}'s congestion controls once"
-            message, fix = f"`{name}` keeps its parameters while a run lasts", "give them to the flows"
+            why = f"the kernel has one instance of each congestion control of {feature.title}"
+            message, fix = f"parameters of `{name}` cannot change during a run", "set them in the flows"
             self._tell("scenario.bad_param", message, f"{at}.param", why, fix)
             return
-        with contextlib.suppress(CcpError):  # told where the flow names it
+        with contextlib.suppress(CcpError):  # reported for the flow that names it
             self._param(find(name), event.param, event.value, f"{at}.param")
 
     def _edit(self, event: Edit, at: str) -> None:
@@ -381,7 +379,7 @@ class _Check:
         names = list(known)
         if name in names:
             return True
-        message = f"there is no {what} `{name}`"
+        message = f"unknown {what} `{name}`"
         self._tell("scenario.unknown_name", message, at, fix=close_names(name, names, what))
         return False
 
@@ -393,7 +391,7 @@ class _Check:
                 f"{at_s:g} s is {'the end' if at_s == end_s else 'after the end'} of the run",
                 at,
                 f"the run lasts {end_s:g} s",
-                "make the run longer (duration_s), or let it happen earlier",
+                "increase duration_s, or choose an earlier time",
             )
 
     def _trace(self, trace: str, at: str) -> None:
@@ -406,29 +404,24 @@ class _Check:
 
 
 def settings_of(receiver: ReceiverAgent) -> list[str]:
-    """Return what a receiver agent's detector has of its own, as `NAME=VALUE`."""
+    """Return the explicit settings of a receiver agent's detector, as `NAME=VALUE`."""
     return [f"{name}={value}" for name, value in receiver.detector.items()]
 
 
 def ours_of(scenario: Scenario, transports: Sequence[Transport] = (TCP, QUIC)) -> tuple[str, ...]:
-    """Return ccplane's algorithms that a scenario names: its flows' first, then those of its switches.
-
-    Args:
-        scenario: The scenario.
-        transports: Of its flows over these only.
-    """
+    """Return ccplane's algorithms that a scenario names: its flows' first, then those of its switches."""
     named = [flow.algorithm for flow in scenario.flows if transport_of(flow.traffic) in transports]
     named += [name for one in scenario.switches for name in (one.single, one.shared)]
     return tuple(name for name in dict.fromkeys(named) if is_ours(name))
 
 
 def is_ours(algorithm: str) -> bool:
-    """Return whether an agent of ccplane's runs an algorithm, not the kernel, quinn or a feature."""
+    """Return whether ccplane's agent runs an algorithm, not the kernel, quinn or a feature."""
     return not algorithm.startswith((KERNEL, _QUINNS)) and offering(algorithm) is None
 
 
 def peers_of(scenario: Scenario, receiver: ReceiverAgent) -> tuple[str, ...]:
-    """Return the hosts that a receiver agent watches: those that it names, or that send to it."""
+    """Return the hosts that a receiver agent watches: its `peers`, or those that send to its host."""
     senders = dict.fromkeys(flow.sender for flow in scenario.flows if flow.receiver == receiver.host)
     return receiver.peers or tuple(senders)
 

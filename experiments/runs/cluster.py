@@ -1,7 +1,7 @@
-"""Runs on a Dask cluster: any worker simulates, those with root and the resource `kernel` have real sockets.
+"""Runs on a Dask cluster: any worker simulates; workers with root and the resource `kernel` use real sockets.
 
-Dask gives a run to another worker when the one that had it dies. A run depends on nothing but its scenario,
-so that does no harm. The scheduler needs Dask, and nothing of ccplane: it is told names and plain data.
+If a worker dies, Dask gives its run to another worker, which is harmless because a run depends only on its
+scenario. The scheduler needs Dask but not ccplane: it handles names and plain data only.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 KERNEL: Final = "kernel"
-"""The resource of workers that may run on real sockets; each such run takes one of it."""
+"""Resource of workers that may run on real sockets; each such run takes one unit."""
 
 _SCHEMES: Final = {"dask": "tcp", "dask+tls": "tls"}
 _CONNECT_S: Final = 5
 _WORKERS_S: Final = 10
-"""How long is waited for the first worker: a cluster that grows by demand may have none."""
+"""Wait for the first worker [s]; a cluster that grows on demand may start with none."""
 
 
 def address_of(place: str) -> str:
-    """Return a scheduler's address as Dask writes it.
+    """Return a scheduler's address in Dask's format.
 
     Args:
-        place: `dask://HOST:PORT`, or `dask+tls://HOST:PORT` with certificates of Dask's configuration.
+        place: `dask://HOST:PORT`, or `dask+tls://HOST:PORT` with certificates from Dask's configuration.
 
     Raises:
         SweepError: `sweep.bad_place`.
@@ -47,14 +47,14 @@ def address_of(place: str) -> str:
     try:
         parts = urlsplit(place)
         whole = bool(parts.scheme in _SCHEMES and parts.hostname and parts.port)
-    except ValueError:  # a port that is no number
+    except ValueError:  # the port is not a number
         whole = False
     if not whole or parts.path or parts.query:
         raise SweepError(
             "sweep.bad_place",
-            f"`{place}` is no place for runs",
+            f"invalid place for runs: `{place}`",
             f"--on {place}",
-            "it is where a Dask scheduler listens",
+            "the place must be the address of a Dask scheduler",
             "write dask://HOST:PORT; `dask scheduler` listens on port 8786",
         )
     return f"{_SCHEMES[parts.scheme]}://{parts.netloc}"
@@ -62,12 +62,12 @@ def address_of(place: str) -> str:
 
 @dataclass(frozen=True)
 class Worker:
-    """What a worker says of itself.
+    """What a worker reports of itself.
 
     Attributes:
-        build: Its ccplane.
+        build: Its build of ccplane.
         root: Whether it has root.
-        kernel: How many runs on real sockets it takes at once.
+        kernel: Number of simultaneous runs on real sockets.
     """
 
     build: Build
@@ -75,19 +75,20 @@ class Worker:
     kernel: float
 
 
-# --- there -------------------------------------------------------------------------------------------------
+# --- on workers
+# -------------------------------------------------------------------------------------------------
 
 
 def describe(worker: Any) -> Worker:
-    """Return what there is to know of the worker that this is."""
+    """Describe this worker."""
     return Worker(this_build(), os.geteuid() == 0, worker.state.total_resources.get(KERNEL, 0))
 
 
 def do(scenario: dict[str, Any], expected: str, build: str, sent: dict[str, bytes]) -> away.Outcome:
-    """Do a run on the worker that this is.
+    """Do a run on this worker.
 
     Raises:
-        SweepError: `sweep.other_version` if the worker joined with another ccplane, and as `away.do`.
+        SweepError: `sweep.other_version` if this worker has another build of ccplane; others as in `away.do`.
     """
     from distributed import get_worker
 
@@ -98,9 +99,9 @@ def do(scenario: dict[str, Any], expected: str, build: str, sent: dict[str, byte
 
 
 def _there(name: str) -> Callable[..., Any]:
-    """Return a function of this module that is looked up only where it is called.
+    """Return a function of this module, looked up only when it is called.
 
-    It is pickled by value, so that it passes through a scheduler that has no ccplane.
+    It is pickled by value, so that it passes through a scheduler without ccplane.
     """
 
     def call(*arguments: Any) -> Any:
@@ -110,7 +111,7 @@ def _there(name: str) -> Callable[..., Any]:
 
 
 def _asked() -> Callable[..., Any]:
-    """Return what asks a worker to describe itself, likewise; Dask passes the worker by this name."""
+    """Return the function that describes a worker, likewise; Dask passes the worker by this name."""
     describes = _there("describe")
 
     def call(dask_worker: Any) -> Any:
@@ -119,17 +120,15 @@ def _asked() -> Callable[..., Any]:
     return call
 
 
-# --- here --------------------------------------------------------------------------------------------------
+# --- on this machine
+# --------------------------------------------------------------------------------------------------
 
 
 class Cluster:
-    """A Dask cluster that does runs, for the length of a block."""
+    """A Dask cluster that does runs during a `with` block."""
 
     def __init__(self, address: str) -> None:
-        """Connect.
-
-        Args:
-            address: Of the scheduler, as Dask writes it.
+        """Connect to the scheduler.
 
         Raises:
             LoadError: `load.no_extra`, if Dask is not installed.
@@ -146,7 +145,7 @@ class Cluster:
                 f"no Dask scheduler answers at {address}",
                 "--on",
                 str(error),
-                "start one with `dask scheduler`, or mend the address",
+                "start one with `dask scheduler`, or correct the address",
             ) from error
         try:
             self._client.wait_for_workers(1, timeout=_WORKERS_S)
@@ -156,20 +155,19 @@ class Cluster:
                 "sweep.no_workers",
                 f"the Dask scheduler at {address} has no worker",
                 "--on",
-                f"none came within {_WORKERS_S} s",
-                f"start some: dask worker {address} --nworkers 4 --nthreads 1",
+                f"no worker joined within {_WORKERS_S} s",
+                f"start workers: dask worker {address} --nworkers 4 --nthreads 1",
             ) from error
 
     def __enter__(self) -> Self:
-        """Return it."""
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Disconnect: the scheduler forgets the runs that wait, and what running ones will return."""
+        """Disconnect: the scheduler drops queued runs, and the results of running ones."""
         self._client.close()
 
     def check(self, runs: Sequence[PlannedRun]) -> None:
-        """See that the workers can do runs, and that they give what runs here would.
+        """Check that the workers can do runs, and run the same build as this machine.
 
         Raises:
             SweepError: `sweep.other_version`, `sweep.no_root`.
@@ -181,17 +179,18 @@ class Cluster:
                 workers[address] = worker
                 if differs := this_build().differences(worker.build):
                     raise _other_version(
-                        address, f"it has {worker.build}, here is {this_build()}; different: {differs}"
+                        address,
+                        f"it has {worker.build}, this machine has {this_build()}; differences: {differs}",
                     )
             elif isinstance(worker, ImportError | AttributeError):
-                raise _other_version(address, f"it has no ccplane that could be asked ({worker})") from worker
-            elif not isinstance(worker, OSError):  # that would be one that has just gone
+                raise _other_version(address, f"it does not have a usable ccplane ({worker})") from worker
+            elif not isinstance(worker, OSError):  # OSError: the worker has just left
                 raise _failed(worker, address) from worker
         if any(one.scenario.datapath != SIM for one in runs):
             _check_root(workers)
 
     def outcomes(self, runs: Sequence[PlannedRun]) -> Iterator[tuple[PlannedRun, away.Outcome]]:
-        """Do runs; yields what became of each, in the order in which they end.
+        """Do runs; yield their outcomes in the order of completion.
 
         Raises:
             SweepError: `sweep.cluster_lost`, `sweep.worker_failed`, `sweep.other_version`,
@@ -201,7 +200,7 @@ class Cluster:
 
         batch = uuid.uuid4().hex
         needed = away.needed(one.scenario for one in runs)
-        # A task, not data that is kept somewhere: Dask makes it again if the worker dies that has it.
+        # A task instead of stored data: Dask repeats it if the worker that holds its result dies.
         sent = self._client.submit(dict, needed, key=f"files-{batch}")
         futures = {self._submit(one, sent, batch): one for one in runs}
         for future in as_completed(list(futures), loop=self._client.loop):
@@ -231,19 +230,19 @@ class Cluster:
         except KilledWorker as error:
             died = SweepError(
                 "sweep.worker_died",
-                "one worker after the other died with this run",
+                "several workers died during this run",
                 self._address,
                 str(error),
-                "see the workers' logs; runs that need more memory than `--memory-limit` end so",
+                "see the workers' logs; a run may need more memory than `--memory-limit` allows",
             )
             return away.Outcome(died.as_dict(), {})
         except CancelledError as error:
             raise SweepError(
                 "sweep.cluster_lost",
-                f"the Dask scheduler at {self._address} is gone",
+                f"lost the connection to the Dask scheduler at {self._address}",
                 self._address,
                 str(error),
-                "start it again; the same command goes on with the missing runs",
+                "restart it; the same command resumes with the missing runs",
             ) from error
         except Exception as error:
             raise _failed(error, self._address) from error
@@ -257,9 +256,9 @@ def _check_root(workers: Mapping[str, Worker]) -> None:
         return
     raise SweepError(
         "sweep.no_root",
-        "no worker may run on real sockets" if not offering else f"{without[0]} has no root",
+        "no worker can run on real sockets" if not offering else f"worker {without[0]} lacks root",
         "--on" if not offering else without[0],
-        f"runs on real sockets go to workers that have root, and that offer the resource `{KERNEL}`",
+        f"runs on real sockets need workers with root and the resource `{KERNEL}`",
         f'start such workers: sudo dask worker ... --nthreads 1 --resources "{KERNEL}=1"\n'
         "or simulate: --datapath sim",
     )
@@ -268,17 +267,17 @@ def _check_root(workers: Mapping[str, Worker]) -> None:
 def _other_version(address: str, why: str) -> SweepError:
     return SweepError(
         "sweep.other_version",
-        f"the worker {address} has another ccplane than this machine",
+        f"the worker {address} has another build of ccplane than this machine",
         address,
-        f"{why}; another one may give other results",
-        "install the same wheel on all machines (`make wheel` builds one), and start the worker again",
+        f"{why}; another build may give other results",
+        "install the same wheel on all machines (`make wheel` builds one), and restart the worker",
     )
 
 
 def _failed(error: Exception, address: str) -> SweepError:
     return SweepError(
         "sweep.worker_failed",
-        "a worker failed in a way that no run should",
+        "a worker failed outside of a run",
         address,
         f"{type(error).__name__}: {error}",
         "see the workers' logs",

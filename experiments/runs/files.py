@@ -1,4 +1,4 @@
-"""Files that a scenario stands on: algorithms and traces. Where they are, and what is in them."""
+"""Files that a scenario uses (algorithms and traces): their paths and contents."""
 
 from __future__ import annotations
 
@@ -27,16 +27,11 @@ if TYPE_CHECKING:
 _ROOT: Final = Path(__file__).parents[2]
 
 _FILE_FIELDS: Final = ("algorithm", "becomes", "single", "shared", "trace")
-"""Fields whose value may be the path of a file, wherever in a scenario they are."""
+"""Fields that may hold the path of a file, anywhere in a scenario."""
 
 
 def resolved(raw: Any, directory: Path) -> Any:
-    """Return a scenario's plain data with paths of files made absolute.
-
-    Args:
-        raw: The data.
-        directory: What they are relative to.
-    """
+    """Return a scenario's plain data with absolute paths of files."""
 
     def absolute(name: str, value: str) -> str:
         if name != "trace" and not value.partition(":")[0].endswith(".py"):
@@ -47,12 +42,7 @@ def resolved(raw: Any, directory: Path) -> Any:
 
 
 def with_files(raw: Any, change: Callable[[str, str], Any]) -> Any:
-    """Return a scenario's plain data with other values of the fields that may name a file.
-
-    Args:
-        raw: The data.
-        change: Gives the new value for a field's name and value.
-    """
+    """Return a scenario's plain data with fields that may name a file replaced."""
     if isinstance(raw, Mapping):
         return {
             name: change(name, value)
@@ -68,15 +58,11 @@ def with_files(raw: Any, change: Callable[[str, str], Any]) -> Any:
 
 
 def content(name: str, value: str) -> Any:
-    """Return what the hash of a scenario has in the place of a field that may name a file.
-
-    Args:
-        name: Of the field.
-        value: Its value.
+    """Return what replaces a field that may name a file in the hash of a scenario.
 
     Raises:
-        ScenarioError: `scenario.no_file`, of a trace.
-        UsageError: If there is no such algorithm.
+        ScenarioError: `scenario.no_file`, for a trace.
+        UsageError: If the algorithm does not exist.
     """
     if name == "trace":
         return file_hash(Path(value), "trace")
@@ -88,12 +74,12 @@ def content_hash(scenario: Scenario, content: Callable[[str, str], Any] = conten
 
     Args:
         scenario: The scenario.
-        content: As the function of that name; who hashes many while no file changes remembers what it said.
+        content: The function of that name; pass a cached one to hash many scenarios while no file changes.
     """
     graph = scenario.replace(topology=Graph.of(scenario.network))
     canonical = {
         "ccplane": _version(),
-        # With all defaults: whether they are written out makes no difference.
+        # With all defaults, so that writing them out makes no difference.
         "scenario": with_files(reading.full(graph), content),
     }
     return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()
@@ -105,24 +91,20 @@ def _version() -> str:
 
 
 def _label(algorithm: str) -> str:
-    """Return an algorithm's name without the place of its file."""
     path, colon, name = algorithm.partition(":")
     return Path(path).name + colon + name if path.endswith(".py") else algorithm
 
 
 def source_hash(algorithm: str) -> str:
-    """Return the hash of an algorithm's sources: its module, and what that imports of ccplane's algorithms.
-
-    Args:
-        algorithm: As flows name it, not one of the kernel's.
+    """Return the hash of an algorithm's sources, including its imports of ccplane's algorithms.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: If the algorithm does not exist.
     """
     digest = hashlib.sha256()
     found = sources(algorithm)
     if ":" in algorithm or algorithm.endswith(".py") or not all(map(is_of_ccplane, found)):
-        # They are not all in one place: what comes first on this disk may come last on another.
+        # Sort by name and content: the order of paths may differ between machines.
         found.sort(key=lambda path: (path.name, path.read_bytes()))
     for path in found:
         digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
@@ -130,19 +112,19 @@ def source_hash(algorithm: str) -> str:
 
 
 def sources(algorithm: str) -> list[Path]:
-    """Return the files of an algorithm: of its classes, of what they import beside and in the package.
+    """Return the files of an algorithm: its classes' modules, their imports, and its other dependencies.
 
-    And those that it depends on besides.
+    Imports are followed to files next to the module and to ccplane's algorithms.
 
     Raises:
-        UsageError: If there is no such algorithm.
+        UsageError: If the algorithm does not exist.
     """
     cls = find(algorithm)
     found: dict[Path, None] = {}
     for base in cls.__mro__:
         try:
             file = inspect.getsourcefile(base)
-        except (TypeError, OSError):  # builtins, and classes made at run time
+        except (TypeError, OSError):  # builtins, and classes created at run time
             continue
         if file is not None:
             _follow(Path(file), base.__module__, found)

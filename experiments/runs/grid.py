@@ -1,15 +1,15 @@
-"""Grids: a scenario, and axes along which it varies. Every combination of points is a scenario of its own.
+"""Grids: a scenario with axes of variation. Every combination of points is a separate scenario.
 
     base: two-flows.yaml                 # or the scenario itself
     axes:
       links.bottleneck.forward.delay_us: [10000, 25000, 50000]
       flows.ours.algorithm: [cubic, reno]
-      queue:                             # a name of its own: each point sets several fields
+      queue:                             # a free name: each point sets several fields
         droptail: {links.bottleneck.forward.queue: {kind: drop_tail}}
         codel: {links.bottleneck.forward.queue: {kind: codel}}
     repeats: 3
 
-A path of a field leads through names: `flows.NAME.params.beta`, `flows.*.algorithm` (all flows),
+A field's path uses names: `flows.NAME.params.beta`, `flows.*.algorithm` (all flows),
 `links.NAME.forward.rate_bytes_per_s` (any topology, also one given as a shape), `topology.pairs`,
 `events.0.at_s`, `duration_s`.
 """
@@ -40,11 +40,11 @@ _ALL: Final = "*"
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of the axes' points.
+    """One combination of points on the axes.
 
     Attributes:
-        axes: Point of each axis, by the axis' name: a value, or the name of a point that has one.
-        scenario: What it makes of the base.
+        axes: Name of the axis -> its point: a value, or the name of a named point.
+        scenario: The resulting scenario.
     """
 
     axes: dict[str, Any]
@@ -52,8 +52,6 @@ class Point:
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
-    """What stands in a YAML file of a grid."""
-
     base: str | dict[str, Any]
     axes: dict[str, list[Any] | dict[str, dict[str, Any]]]
     format: Annotated[int, Meta(ge=1, le=FORMAT)] = FORMAT
@@ -69,10 +67,10 @@ class Grid:
     Attributes:
         base: The scenario.
         axes: Field's path -> its values; or any other name -> name of a point -> values by field's path.
-        name: What people call it; the base's name, if empty.
-        repeats: How often each point is run, each time with another seed.
-        directory: What paths of files in the axes are relative to.
-        own_networks: Whether each repeat has a network of its own (`experiments.runs.own_network`).
+        name: Display name; empty for the base's name.
+        repeats: Number of runs of each point, each with another seed.
+        directory: Base of relative paths in the axes.
+        own_networks: Whether each repeat gets its own network (`experiments.runs.own_network`).
     """
 
     base: Scenario
@@ -87,8 +85,8 @@ class Grid:
         """Read a YAML file; paths in it are relative to its directory.
 
         Raises:
-            ScenarioError: What is wrong with it, or with its base.
-            Several: If several things are.
+            ScenarioError: The error in the file, or in its base.
+            Several: If there are several.
         """
         path = Path(path)
         raw = reading.parse_yaml(reading.read_text(path), str(path))
@@ -101,15 +99,15 @@ class Grid:
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Display name."""
         return self.name or self.base.name
 
     def points(self) -> list[Point]:
         """Return all combinations; the last axis varies fastest.
 
         Raises:
-            ScenarioError: The problem, if one of them cannot be; `where` says which.
-            Several: All problems, if there are more.
+            ScenarioError: The error, if a point is invalid; `where` names the point.
+            Several: All errors, if there are several.
         """
         problems = Collector()
         found: list[Point] = []
@@ -122,7 +120,7 @@ class Grid:
             except CcpError as error:
                 at = ", ".join(f"{name}={shown}" for name, shown in axes.items())
                 for one in error.errors if isinstance(error, Several) else (error,):
-                    if (one.slug, one.message, one.where) not in told:  # once, not at every point
+                    if (one.slug, one.message, one.where) not in told:  # report each error once
                         told.add((one.slug, one.message, one.where))
                         where = f"{one.where} (at {at})" if one.where else at
                         problems.errors.append(ScenarioError(one.slug, one.message, where, one.why, one.fix))
@@ -133,10 +131,10 @@ class Grid:
 def _points(
     name: str, axis: Sequence[Any] | Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """Yield the points of an axis: how each is shown, and the values that it sets."""
+    """Yield the points of an axis: their labels, and the values that they set."""
     if not axis:
         raise ScenarioError(
-            "scenario.bad_field", "an axis without points", f"axes.{name}", fix="give one or more"
+            "scenario.bad_field", "the axis has no points", f"axes.{name}", fix="give one or more"
         )
     if isinstance(axis, Mapping):
         yield from axis.items()
@@ -145,16 +143,16 @@ def _points(
 
 
 def changed(scenario: Scenario, changes: Mapping[str, Any], directory: Path | None = None) -> Scenario:
-    """Return a scenario with some fields changed, checked.
+    """Return a scenario with some fields changed and validated.
 
     Args:
         scenario: The scenario.
-        changes: New value by path of the field.
-        directory: What paths of files in the values are relative to; the current directory, if None.
+        changes: Path of a field -> its new value.
+        directory: Base of relative paths in the values; None for the current directory.
 
     Raises:
-        ScenarioError: If there is no such field, or the result cannot be.
-        Several: If several things are wrong.
+        ScenarioError: If a field does not exist, or the result is invalid.
+        Several: If there are several errors.
     """
     raw = reading.full(scenario)
     links: dict[str, Any] = {}
@@ -163,7 +161,7 @@ def changed(scenario: Scenario, changes: Mapping[str, Any], directory: Path | No
             links[path] = value
         else:
             _set(raw, path.split("."), copy.deepcopy(value), path)
-    if links:  # after the others: these may have changed the shape that the links come from
+    if links:  # last, because other changes may affect the shape that defines the links
         graph = Graph.of(reading.convert(raw, Scenario).network)
         raw["topology"] = reading.full(graph)
         for path, value in links.items():
@@ -172,14 +170,14 @@ def changed(scenario: Scenario, changes: Mapping[str, Any], directory: Path | No
 
 
 def _set(target: Any, steps: Sequence[str], value: Any, path: str) -> None:
-    """Set a field of plain data; what it is in is made if it has only defaults."""
+    """Set a field of plain data; create the object around it if that is omitted."""
     step, rest = steps[0], steps[1:]
     if isinstance(target, list):
         for one in _chosen(target, step, path):
             if not rest:
                 raise ScenarioError(
                     "scenario.bad_field",
-                    f"`{path}` is no field",
+                    f"`{path}` is not a single field",
                     path,
                     fix=f"name one of its fields, such as {path}.{next(iter(one), 'name')}",
                 )
@@ -194,15 +192,15 @@ def _set(target: Any, steps: Sequence[str], value: Any, path: str) -> None:
     else:
         raise ScenarioError(
             "scenario.unknown_name",
-            f"`{path}` leads into a value",
+            f"`{path}` continues beyond a value",
             path,
-            f"`{step}` would be a field of {target!r}",
+            f"{target!r} has no field `{step}`",
             "shorten the path",
         )
 
 
 def _chosen(elements: Sequence[Any], step: str, path: str) -> Sequence[Any]:
-    """Return the elements of a list that a step of a path means: all, one by number, or one by name."""
+    """Return the elements of a list that a step of a path selects: all, one by number, or one by name."""
     if step == _ALL:
         return elements
     if step.isdecimal() and int(step) < len(elements):
@@ -212,7 +210,7 @@ def _chosen(elements: Sequence[Any], step: str, path: str) -> Sequence[Any]:
         known = [*named] or [str(number) for number in range(len(elements))]
         raise ScenarioError(
             "scenario.unknown_name",
-            f"there is no `{step}` on the way of `{path}`",
+            f"`{path}`: there is no `{step}`",
             path,
             fix=close_names(step, known, "name"),
         )

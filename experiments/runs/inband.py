@@ -1,8 +1,8 @@
-"""In-band telemetry of a run: into the result and, where there is an agent, over the bus to it.
+"""In-band telemetry of a run: stored in the result and, if there is an agent, published to it on the bus.
 
-Without an agent the emulator writes the sinks' summaries into a file of the result's. With one it writes into
-a pipe; a process of its own (`telemetry.inband.publisher`) copies them from there to the file and publishes
-them on the run's bus.
+Without an agent the emulator writes the sinks' summaries into a file of the result. With an agent it writes
+into a pipe; a separate process (`telemetry.inband.publisher`) copies them to the file and publishes them on
+the run's bus.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ SENDER: Final = "sink"
 
 STOP_TIMEOUT_S: Final = 10.0
 _PIPE_BYTES: Final = 1 << 20
-"""What waits while the publisher is kept from running: seconds of summaries of a hundred flows."""
+"""Size of the pipe: it holds seconds of summaries of a hundred flows while the publisher is not scheduled."""
 _ROOT: Final = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
 class Outlet:
-    """Where in-band telemetry of a run goes.
+    """Destination of a run's in-band telemetry.
 
     Attributes:
-        summaries_fd: Where the emulator writes summaries; None if there is no telemetry.
-        publisher: What brings them to the bus; None where nobody listens.
+        summaries_fd: Descriptor for the emulator's summaries; None without telemetry.
+        publisher: Publishes them on the bus; None without subscribers.
     """
 
     summaries_fd: int | None = None
@@ -57,13 +57,13 @@ class Outlet:
 def outlet(
     scenario: Scenario, directory: Path, facts: dict[str, Any], broker: str | None
 ) -> Iterator[Outlet]:
-    """Give what takes the telemetry of a run.
+    """Open the destination of a run's telemetry.
 
     Args:
-        scenario: What is run.
-        directory: Of the result; it gets the file `SUMMARIES`.
-        facts: Gets `telemetry`, what the publisher counted.
-        broker: URL of the bus on which an agent listens; None if none does.
+        scenario: The scenario.
+        directory: Directory of the result; gets the file `SUMMARIES`.
+        facts: Gets `telemetry`, the counters of the publisher.
+        broker: URL of the bus on which an agent listens; None for none.
 
     Raises:
         RunError: `run.publisher`.
@@ -80,24 +80,20 @@ def outlet(
             with os.fdopen(reading, "rb"):
                 fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
                 publisher = Publisher(reading, broker, file)
-            raise_process(publisher.pid)  # as emulator and agent: telemetry waits for no program
+            raise_process(publisher.pid)  # like emulator and agent, so that telemetry is not delayed
             try:
                 yield Outlet(writing, publisher)
             finally:
-                written.close()  # the publisher ends when nobody can write any more
+                written.close()  # the publisher exits when all writers have closed the pipe
                 facts["telemetry"] = publisher.stop()
 
 
 @contextlib.contextmanager
 def readers_on(hosts: Iterable[Host], pin_dir: str) -> Iterator[None]:
-    """Take echoes of the path out of ACKs that come to hosts, for their sockets.
-
-    Args:
-        hosts: The hosts.
-        pin_dir: Directory of the datapath of the agent that has their flows.
+    """Read echoes of the path from ACKs that arrive at hosts, for their sockets.
 
     Raises:
-        NodeError: As `InterfaceNode`.
+        NodeError: As in `InterfaceNode`.
     """
     with contextlib.ExitStack() as stack, open(os.devnull, "wb") as nowhere:
         for host in hosts:
@@ -112,16 +108,11 @@ class Publisher:
 
     Attributes:
         broker: URL of the broker.
-        pid: Its process.
+        pid: Its process id.
     """
 
     def __init__(self, summaries_fd: int, broker: str, copy: Path) -> None:
-        """Start it, and wait until it is connected.
-
-        Args:
-            summaries_fd: What it reads.
-            broker: URL of the broker.
-            copy: File that gets the same lines.
+        """Start the process, and wait until it is connected.
 
         Raises:
             RunError: `run.publisher`.
@@ -137,7 +128,7 @@ class Publisher:
             stderr=self._log,
             bufsize=0,
             pass_fds=(summaries_fd,),
-            start_new_session=True,  # Ctrl-C is for us; its input ends
+            start_new_session=True,  # Ctrl-C must not reach it; it exits at the end of its input
         )
         self.pid = self._process.pid
         assert self._process.stdout is not None
@@ -148,7 +139,7 @@ class Publisher:
             raise error
 
     def must_run(self) -> None:
-        """Find out whether it lives.
+        """Check that the process is running.
 
         Raises:
             RunError: `run.publisher`.
@@ -157,7 +148,7 @@ class Publisher:
             raise self._failed()
 
     def stop(self) -> dict[str, Any]:
-        """Wait until it has published everything; its input has ended. Returns what it counted."""
+        """After the end of its input, wait until it has published everything; return its counters."""
         try:
             out, _ = self._process.communicate(timeout=STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -176,10 +167,10 @@ class Publisher:
     def _failed(self) -> RunError:
         self._log.seek(0)
         return failed(
-            f"it ended with {process.status(self._process.returncode)}",
+            f"it exited with {process.status(self._process.returncode)}",
             self._log.read(),
             "run.publisher",
             "the process that publishes in-band telemetry failed",
             "process telemetry.inband.publisher",
-            "run it again; algorithms would have gone without telemetry",
+            "run the scenario again; without the process, algorithms get no telemetry",
         )

@@ -1,6 +1,6 @@
-"""The tables of in-band telemetry: what sinks said of the flows of a run, and when algorithms had it.
+"""The tables of in-band telemetry: sinks' data on the flows of a run, and when algorithms received it.
 
-A result of a run without telemetry has none of these files; the tables are empty then.
+Results of runs without telemetry lack these files; the tables are empty then.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
     "int_records": {**_OF_FLOW, **_RECORD, "node": _TEXT},
     "int_decisions": {**_OF_FLOW, "interval_us": _I64, "age_us": _I64},
 }
-"""Table -> its columns and their types; `docs/experiments.md` says what they mean."""
+"""Table -> its columns and their types; `docs/experiments.md` explains them."""
 
 
 def made(recording: Recording) -> dict[str, pd.DataFrame]:
-    """Return the tables of a recording by name; none, if there was no telemetry."""
+    """Return the tables of a recording by name; empty without telemetry."""
     files = recording.telemetry
     if files is None:
         return {}
@@ -55,7 +55,6 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
 
 
 def _told(files: IntFiles, flows: Flows) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return what sinks told, of flows and of the nodes that these met."""
     lines = files.summaries.read_bytes() if files.summaries.exists() else b""
     told = msgspec.json.Decoder(IntSummary).decode_lines(lines)
     summaries = flows.named(
@@ -92,5 +91,5 @@ def _decisions(files: IntFiles, flows: Flows) -> pd.DataFrame:
     if files.decisions.exists():
         noted = pd.read_csv(files.decisions)
     noted = flows.named(noted)
-    noted = noted[noted["backward"].eq(False)]  # receivers' sockets have algorithms, too
+    noted = noted[noted["backward"].eq(False)]  # receivers' sockets also have algorithms
     return noted.assign(backward=noted["of_acks"], age_us=noted["t_us"] - noted["end_mono_us"])

@@ -1,4 +1,4 @@
-"""Files that a run leaves in its directory, by name; most of them become tables and go."""
+"""Names of the files that a run writes to its directory; most are converted to tables and removed."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
 AGENT_LOG: Final = "agent.log"
-"""What the agent wrote."""
+"""Log of the agent."""
 QUIC_AGENT_LOG: Final = "quic-agent.log"
-"""What the agent of QUIC flows wrote."""
+"""Log of the agent of QUIC flows."""
 LINKS_CSV: Final = "links.csv"
 """Samples of the links."""
 
 SUMMARIES: Final = "int_summaries.jsonl"
-"""What sinks of in-band telemetry told."""
+"""Summaries of telemetry sinks."""
 RECORDS: Final = "int_records.csv"
-"""What they saw of every packet."""
+"""Sinks' records of every packet."""
 DECISIONS: Final = "int_decisions.csv"
-"""When algorithms had answered."""
+"""Times at which algorithms reacted."""
 
 _REGIMES: Final = "regimes-*.jsonl"
 AGENT_REGIMES: Final = _REGIMES.replace("*", "agent")
-"""What became of flows with their regimes."""
+"""Regimes and switches of flows."""
 
 
 def made_into_tables() -> tuple[str, ...]:
-    """Return the files of a run that its tables hold as well, as patterns."""
+    """Return patterns for the files of a run whose content is also in its tables."""
     return (
         LINKS_CSV,
         SUMMARIES,
@@ -46,13 +46,13 @@ def made_into_tables() -> tuple[str, ...]:
 
 
 def records_path(scenario: Scenario, directory: Path) -> Path | None:
-    """Return where sinks of in-band telemetry write their records; None if they write none."""
+    """Return the file for the sinks' records; None if they write none."""
     telemetry = scenario.network.telemetry
     return directory / RECORDS if telemetry is not None and telemetry.records else None
 
 
 def int_files(scenario: Scenario, directory: Path) -> IntFiles | None:
-    """Return what in-band telemetry leaves, and how to read it; None if there is none."""
+    """Return the files of in-band telemetry, and how to read them; None without telemetry."""
     telemetry = scenario.network.telemetry
     if telemetry is None:
         return None
@@ -66,12 +66,12 @@ def int_files(scenario: Scenario, directory: Path) -> IntFiles | None:
 
 
 def tells_regimes(scenario: Scenario) -> bool:
-    """Return whether anybody tells regimes apart, or follows them, outside of the agent."""
+    """Return whether a scenario has receiver agents or switches."""
     return bool(scenario.receivers or scenario.switches)
 
 
 def regime_files(scenario: Scenario, directory: Path) -> RegimeFiles | None:
-    """Return the files in which it is told what happens to regimes; None if there are none."""
+    """Return the files with records of regimes; None if there are none."""
     if not tells_regimes(scenario):
         return None
     switches = [switch_lines(directory, one.host) for one in scenario.switches]
@@ -82,17 +82,17 @@ def regime_files(scenario: Scenario, directory: Path) -> RegimeFiles | None:
 
 
 def receiver_lines(directory: Path, host: str) -> Path:
-    """Return the file in which the receiver agent of a host tells what it measures and decides."""
+    """Return the file for the output of the receiver agent on a host."""
     return directory / _REGIMES.replace("*", f"receiver-{host}")
 
 
 def switch_lines(directory: Path, host: str) -> Path:
-    """Return the file in which what switches a host's sockets tells of them."""
+    """Return the file for the output of the switch on a host."""
     return directory / _REGIMES.replace("*", f"switch-{host}")
 
 
 def reports(scenario: Scenario, directory: Path) -> dict[str, tuple[Path, ...]]:
-    """Return the files in which features report what happens, by the name of the feature."""
+    """Return the report files of features, by the name of the feature."""
     agent = bool(ours_of(scenario, (TCP,)))
     found = {}
     for feature in features():
@@ -110,5 +110,5 @@ def agent_events(directory: Path, feature: str) -> Path:
 
 
 def reported(directory: Path, feature: str) -> Path:
-    """Return the file for what a feature reports of its own congestion controls."""
+    """Return the file for a feature's reports about its own congestion controls."""
     return directory / f"{feature}-kernel.jsonl"

@@ -1,7 +1,7 @@
 """A scenario on real sockets of this machine: the datapath `ebpf`.
 
-One thread a flow starts its traffic and waits for its end. The thread that called fires the events, samples,
-and looks after the others.
+One thread per flow starts its traffic and waits for its end. The calling thread triggers the events, takes
+samples, and monitors the other threads.
 """
 
 from __future__ import annotations
@@ -44,31 +44,24 @@ class MustRun(Protocol):
     """A process that a run depends on."""
 
     def must_run(self) -> None:
-        """Find out whether it lives; raises a `RunError` if it does not."""
+        """Check that the process is running; raise a `RunError` if not."""
 
 
 _LOOK_S: Final = 0.02
-"""How often flows and samples are looked at [s]."""
+"""Time between two checks of flows and samples [s]."""
 _HEALTH_S: Final = 1.0
-"""How often the emulator is asked whether it lives [s]."""
+"""Time between two checks of the emulator [s]."""
 _LAST_ROWS_S: Final = 0.5
-"""How long connections that were told to end may take to do so, to be in the samples with their last state
-[s]."""
+"""Time for connections to close after their end, so that samples contain their last state [s]."""
 _JOIN_S: Final = 10.0
-"""How long a flow's thread may take to notice that its network is gone [s]."""
+"""Time for a flow's thread to notice that its network is closed [s]."""
 
 
 def record(scenario: Scenario, recording: Recording, directory: Path, progress: Progress) -> None:
     """Run a scenario on real sockets.
 
-    Args:
-        scenario: Checked.
-        recording: What happens is written into it, as far as it goes if the run fails.
-        directory: For the agent's log and the links' samples.
-        progress: Told now and then.
-
     Raises:
-        CcpError: What kept the run from its end.
+        CcpError: If the run fails.
     """
     variants = variants_of(scenario)
     recording.flows = flow_records(scenario, variants)
@@ -86,7 +79,7 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
         outlet = after.enter_context(
             inband.outlet(scenario, directory, recording.facts, broker if variants.over(TCP) else None)
         )
-        joining = after.enter_context(contextlib.ExitStack())  # when the network is gone, whatever it was
+        joining = after.enter_context(contextlib.ExitStack())  # after the network is closed, in any case
         net = after.enter_context(
             emulated(
                 scenario.network,
@@ -127,7 +120,7 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
 
 @contextlib.contextmanager
 def _processors_told(facts: dict[str, Any]) -> Iterator[None]:
-    """Write down which share of the processors a block had, also if it fails; not if it is interrupted."""
+    """Record the CPU usage of a block, even if it fails, but not if it is interrupted."""
     failed: Exception | None = None
     with Watch() as watch:
         try:
@@ -176,8 +169,6 @@ def _agent(
 
 @dataclass
 class _Session:
-    """The time in which flows are sending."""
-
     _scenario: Scenario
     _recording: Recording
     _net: EmulatedNetwork
@@ -195,7 +186,6 @@ class _Session:
     _next_health_s: float = 0.0
 
     def run(self) -> None:
-        """Let all flows send, and what shall happen happen, to the end."""
         for flow, record in zip(self._scenario.flows, self._recording.flows, strict=True):
             record.base_rtt_us = self._net.base_rtt_us(flow.sender, flow.receiver)
             for name in (flow.sender, flow.receiver):
@@ -216,7 +206,6 @@ class _Session:
         self._look()
 
     def finish(self) -> None:
-        """Take the last samples, and note what there is to know about the network."""
         self._over.set()
         self._sample()
         end_s = time.monotonic() + _LAST_ROWS_S
@@ -232,19 +221,18 @@ class _Session:
             self._recording.socket_rows = np.concatenate(self._rows)
         facts = self._recording.facts
         facts["samples_dropped"] = self._trace.dropped
-        with contextlib.suppress(LabError):  # of an emulator that died; `emulated` tells it
+        with contextlib.suppress(LabError):  # the emulator died; `emulated` reports that
             facts["links"] = msgspec.to_builtins(self._net.stats())
             facts["emulator"] = msgspec.to_builtins(self._net.emulator_stats())
 
     def join(self) -> None:
-        """Wait until nothing runs behind our back; the network is gone by now."""
+        """Wait for all threads; the network is closed by now."""
         for thread in self._threads:
             thread.join(_JOIN_S)
 
     # The threads of flows
 
     def _carry(self, flow: Flow, record: FlowRecord) -> None:
-        """Start a flow when it is time, and wait for its end."""
         try:
             if self._over.wait(max(0.0, flow.start_s - self._now_s())):
                 return
@@ -252,14 +240,14 @@ class _Session:
             try:
                 record.traffic = traffic.wait()
             finally:
-                traffic.stop()  # it has files to remove
+                traffic.stop()  # removes its files
             record.end_us = traffic.started_us + round(record.traffic.duration_s * 1e6)
             self._recording.note("flow_end", _now_us(), flow=flow.name, complete=record.traffic.complete)
         except BaseException as error:  # raised again where the run is
             self._failed.append(error)
 
     def _start(self, flow: Flow, record: FlowRecord) -> RunningTraffic:
-        with self._starting:  # hosts give ports to one at a time
+        with self._starting:  # a host's port allocation is not thread-safe
             stop_s = self._scenario.duration_s if flow.stop_s is None else flow.stop_s
             traffic = start_traffic(
                 flow.traffic,
@@ -280,11 +268,6 @@ class _Session:
     # The thread of the run
 
     def _look(self) -> None:
-        """See how everybody is doing.
-
-        Raises:
-            CcpError: What went wrong.
-        """
         self._sample()
         if self._failed:
             raise self._failed[0]
@@ -296,14 +279,13 @@ class _Session:
         self._progress("flows are sending", min(self._now_s(), self._scenario.duration_s))
 
     def _sample(self) -> list[np.ndarray]:
-        """Take the rows that came since the last time; returns them."""
         rows = self._trace.drain()
         new = [rows] if len(rows) else []
         self._rows += new
         return new
 
     def _note_open(self, new: list[np.ndarray], still_open: set[int]) -> None:
-        """Bring up to date which connections of flows were seen, but not their end."""
+        """Update the set of connections that were sampled and are still open."""
         if not new:
             return
         rows = np.concatenate(new)

@@ -1,4 +1,4 @@
-"""Messages of the bus in tables: their fields as columns, and the flows of the run that they are about."""
+"""Messages of the bus as tables: their fields as columns, and the flows that they refer to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ends = tuple[str, int, str, int]
 
 
 def lines_of(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield what a program told as lines of JSON; not the line at which it was killed."""
+    """Yield a program's lines of JSON, without an incomplete last line."""
     *whole, _ = file.read_bytes().split(b"\n") if file.exists() else [b""]
     decoder = msgspec.json.Decoder(dict[str, Any])
     for line in whole:
@@ -29,7 +29,7 @@ def lines_of(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def columns_of(struct: type[msgspec.Struct], names: Sequence[str]) -> dict[str, pa.DataType]:
-    """Return columns for fields of the bus: counts, means and ratios, or words."""
+    """Return columns for fields of messages: counts, means and ratios, or words."""
     found = {}
     for field in msgspec.inspect.type_info(struct).fields:  # type: ignore[attr-defined]
         if field.encode_name in names:
@@ -41,10 +41,9 @@ def columns_of(struct: type[msgspec.Struct], names: Sequence[str]) -> dict[str, 
 
 
 class Flows:
-    """Knows which flow of the run a 5-tuple is."""
+    """Maps 5-tuples to flows of a run."""
 
     def __init__(self, recording: Recording) -> None:
-        """Take the flows of a recording."""
         self._recording = recording
         self._connections: dict[str, dict[tuple[int, int], int]] = {}
         for flow in recording.flows:
@@ -54,13 +53,13 @@ class Flows:
             self._connections[flow.name] = dict(zip(ports, map(int, numbers), strict=True))
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return a table's rows of flows of the run, with their names and the time since its start.
+        """Return the rows about flows of the run, with flow names and run times.
 
         Args:
             frame: Columns `t_us` and those of `ENDS`, among others.
 
         Returns:
-            Those columns, and `t_s`, `flow`, `connection` and `backward`.
+            These columns, and `t_s`, `flow`, `connection` and `backward`.
         """
         ends = frame[ENDS].drop_duplicates()
         found = [self.flow_of(one) for one in ends.itertuples(index=False, name=None)]
@@ -72,10 +71,7 @@ class Flows:
         return named.assign(t_s=(named["t_us"] - self._recording.start_us) / 1e6)
 
     def flow_of(self, ends: Ends) -> tuple[str, int | None, bool] | None:
-        """Return whose ends these are; None, if they are none of a flow's.
-
-        Args:
-            ends: Address and port of the one, and of the other.
+        """Return the flow with these ends; None if they belong to no flow.
 
         Returns:
             The flow, its connection as in `connection_samples`, and whether the first end is the receiver's.

@@ -1,4 +1,4 @@
-"""What a result says about where it comes from: code, machine and settings."""
+"""The metadata of a result: code, machine and settings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,9 @@ _GIT_TIMEOUT_S: Final = 10.0
 
 
 def gathered(scenario: Scenario) -> dict[str, Any]:
-    """Return what is known before a run.
+    """Return what is known before a run of a scenario.
 
-    Of a simulation nothing is said of this machine's kernel and its settings: it does not depend on them.
-
-    Args:
-        scenario: What will be run.
+    For simulations this omits the machine's kernel and its settings, because they have no influence.
     """
     about = {
         "scenario_sha256": scenario.content_hash(),
@@ -67,7 +64,7 @@ def git_revision() -> dict[str, Any] | None:
 
 
 def _run_git(*arguments: str) -> str | None:
-    # Without locks: who is killed meanwhile would leave one in the repository.
+    # Without locks: a killed process would leave one in the repository.
     command = ["git", "--no-optional-locks", "-c", f"safe.directory={_ROOT}", "-C", str(_ROOT), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=True)

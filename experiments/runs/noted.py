@@ -1,4 +1,4 @@
-"""What the agent of a run notes in files, which become tables: answers of algorithms, events of flows."""
+"""Files written by a run's agent, which become tables: reactions of algorithms, events of flows."""
 
 from __future__ import annotations
 
@@ -26,23 +26,21 @@ DECISION_COLUMNS: Final = (
     "interval_us",
     "end_mono_us",
 )
-"""Of the file in which the agent notes when algorithms had answered to a summary of in-band telemetry: when,
-for which connection, whether the summary is of the packets that come back to it, and of which
-time."""
+"""Columns of the file in which the agent records when algorithms reacted to telemetry summaries: time,
+connection, whether the summary is about the opposite direction, and the time of the summary."""
 
 
 class Notes:
-    """What is noted of one run.
+    """The records of one run.
 
     Attributes:
-        note: Is told the number of a flow, and the sample that its algorithm has answered to; None, if nobody
-            wants to know.
+        note: Called with the number of a flow, and the sample that its algorithm reacted to; None if not
+            needed.
     """
 
     def __init__(
         self, decisions: IO[str] | None, events: list[Callable[[Event], None]], clock_us: Callable[[], int]
     ) -> None:
-        """Note into open files; see `notes`."""
         self._clock_us = clock_us
         self._events = events
         self._plane: Plane | None = None
@@ -53,7 +51,7 @@ class Notes:
             self.note = self._note
 
     def begin(self, plane: Plane) -> None:
-        """Note what happens on a plane from now on; what was told before was no flow's."""
+        """Record a plane's events from now on; earlier ones concern no flow."""
         self._plane = plane
         for write in self._events:
             plane.events.listen(write)
@@ -80,13 +78,13 @@ def notes(
     features_in: str | Path | None = None,
     clock_us: Callable[[], int] = monotonic_us,
 ) -> Iterator[Notes]:
-    """Open files to note in, for the length of a block.
+    """Open files to record to, for a `with` block.
 
     Args:
         decisions: CSV file with the columns `DECISION_COLUMNS`; None for none.
-        regime_events: File of JSON lines that gets what becomes of flows with their regimes; None for none.
-        features_in: Directory for the events that features keep; None if none are kept.
-        clock_us: The clock of the flows [us]; events are noted by it, too.
+        regime_events: File of JSON lines for the regimes of flows; None for none.
+        features_in: Directory for the events that features keep; None for none.
+        clock_us: The clock of the flows [us], also used for events.
     """
     with contextlib.ExitStack() as files:
         table = None if decisions is None else files.enter_context(open(decisions, "w", newline=""))
@@ -112,8 +110,6 @@ def _of_features(directory: str | Path | None) -> Iterator[tuple[Path, str, Call
 def _writer(
     file: IO[bytes], kinds: str, line_of: Callable[[Event], bytes], clock_us: Callable[[], int]
 ) -> Callable[[Event], None]:
-    """Return what writes events into a file whose kind begins so."""
-
     def write(event: Event) -> None:
         if event.kind.startswith(kinds):
             file.write(line_of(dataclasses.replace(event, t_us=clock_us())))

@@ -1,7 +1,7 @@
-"""What repeats of a point do not have in common, as networks of the same kind do not.
+"""Differences between the repeats of a point: each gets its own variant of the network.
 
-Runs that differ in their seed alone are all alike where nothing is drawn at random: then n of them say no
-more than one does. Each repeat has a network of its own instead, and its flows begin at moments of their own.
+Where nothing is random, runs that differ only in their seed are identical, and n of them say no more than
+one. So each repeat gets slightly different delays, and its flows start at slightly different times.
 """
 
 from __future__ import annotations
@@ -17,19 +17,16 @@ from experiments.runs.shapes import Dumbbell, Graph, Network, PointToPoint
 from experiments.scenario import Scenario
 
 FARTHER_RATIO: Final = 0.04
-"""By how much of the path's longest link hosts are farther away, at most."""
+"""Maximum additional delay of hosts, as a share of the delay of the path's longest link."""
 LATER_S: Final = 0.1
-"""By how much flows start later, at most [s]."""
+"""Maximum additional start delay of flows [s]."""
 
 
 def own_network(scenario: Scenario) -> Scenario:
-    """Return a scenario as its seed draws it: hosts a little farther away, flows a little later.
+    """Return a scenario with the variations of its seed: hosts slightly farther away, flows slightly later.
 
-    Bottlenecks stay what they are: delay is added on a host's own link, or on the way back where there is
-    no other link. A host whose link an event changes stays where it is.
-
-    Args:
-        scenario: As it was planned.
+    Bottlenecks stay the same: the delay is added to a host's own link, or in the opposite direction where
+    there is no other link. A host whose link is changed by an event keeps its delay.
     """
     drawn = Random(f"own network {scenario.seed}")
     farthest_us = max(link.forward.delay_us for link in scenario.network.links)

@@ -1,8 +1,8 @@
-"""Where results are written: whole or not at all, and never over something else.
+"""Writing results: completely or not at all, and never over something else.
 
-A run writes into a hidden directory beside the one that it is for, which appears by renaming when all is
-written. What a failed run got is kept as `NAME.incomplete`. Hidden directories of runs that were killed
-are removed by the next run that writes beside them.
+A run writes into a hidden directory next to its target, and renames it when everything is written. The files
+of a failed run are kept as `NAME.incomplete`. Hidden directories of killed runs are removed by the next run
+that writes next to them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SCRATCH: Final = re.compile(r"\..+\.(?P<pid>\d+)-(?P<start>\d+)\.tmp")
 
 
 def must_be_free(out: Path) -> None:
-    """Find out whether a result can be written.
+    """Check that a result can be written.
 
     Raises:
         ResultError: `result.exists`.
@@ -32,26 +32,23 @@ def must_be_free(out: Path) -> None:
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise ResultError(
             "result.exists",
-            f"there is already something at {out}",
+            f"{out} already exists",
             str(out),
-            "results are never written over",
-            "choose another place with --out, or remove it",
+            "results are never overwritten",
+            "choose another directory with --out, or remove this one",
         )
 
 
 @contextlib.contextmanager
 def scratch(out: Path) -> Iterator[Path]:
-    """Give a directory to write a result into; gone after the block, unless `finish` or `keep` renamed it.
-
-    Args:
-        out: What the result's directory will be.
+    """Create a directory for a result; it is removed after the block unless it was renamed.
 
     Raises:
         ResultError: `result.cannot_write`.
     """
     owner = this_process()
     place = out.parent / f".{out.name}.{owner.pid}-{owner.start_ticks}.tmp"
-    try:  # from before it is made: an interruption may come at any time
+    try:  # before its creation, because an interruption may come at any time
         _make(place, out)
         yield place
     finally:
@@ -59,7 +56,7 @@ def scratch(out: Path) -> Iterator[Path]:
 
 
 def finish(place: Path, out: Path) -> None:
-    """Make a whole result appear.
+    """Move a complete result to its final directory.
 
     Raises:
         ResultError: `result.cannot_write`.
@@ -73,10 +70,7 @@ def finish(place: Path, out: Path) -> None:
 
 
 def keep(place: Path, out: Path) -> Path:
-    """Keep what a failed run got; what an earlier one left there is replaced.
-
-    Returns:
-        Where it is.
+    """Keep the files of a failed run, replacing those of an earlier one; return their directory.
 
     Raises:
         ResultError: `result.cannot_write`.
@@ -92,16 +86,11 @@ def keep(place: Path, out: Path) -> Path:
 
 
 def incomplete(out: Path) -> Path:
-    """Return where a failed run's result is kept."""
+    """Return the directory for a failed run's result."""
     return out.with_name(out.name + INCOMPLETE)
 
 
 def _make(place: Path, out: Path) -> None:
-    """Make an empty scratch directory for a result.
-
-    Raises:
-        ResultError: `result.cannot_write`.
-    """
     try:
         made = [parent for parent in (out.parent, *out.parent.parents) if not parent.exists()]
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +111,7 @@ def _remove_stale(directory: Path) -> None:
 
 
 def give_away(place: Path) -> None:
-    """Let what root wrote belong to whom the directory around it belongs."""
+    """Give files written by root to the owner of the directory around them."""
     if os.geteuid() != 0:
         return
     user, group = _owner_of(place.absolute().parent)
@@ -143,5 +132,5 @@ def cannot_write(out: Path, error: OSError) -> ResultError:
         f"cannot write to {out}",
         str(out),
         error.strerror or str(error),
-        "choose another place with --out",
+        "choose another directory with --out",
     )

@@ -1,4 +1,4 @@
-"""One run of a sweep, before it is done."""
+"""A planned run of a sweep."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from experiments.scenario import Scenario
 from experiments.traffic.spec import TCP
 
 RUN_OVERHEAD_S: Final = 1.5
-"""What a run takes beside its duration, roughly [s]."""
+"""Approximate time that a run takes in addition to its duration [s]."""
 AGENT_OVERHEAD_S: Final = 1.5
-"""What it takes longer with an agent, or with the congestion control of a feature, in the kernel [s]."""
+"""Additional time with an agent or a feature's congestion control in the kernel [s]."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class PlannedRun:
     """One run of a sweep.
 
     Attributes:
-        key: Name of its directory: the beginning of its scenario's hash.
-        axes: Point of each axis, by the axis' name.
-        repeat: Which repeat of this point, from 0.
-        scenario: What is run; its seed is that of the point plus `repeat`.
+        key: Name of its directory: a prefix of its scenario's hash.
+        axes: Name of the axis -> its point.
+        repeat: Number of the repeat of this point, from 0.
+        scenario: The scenario; its seed is that of the point plus `repeat`.
     """
 
     key: str
@@ -34,18 +34,18 @@ class PlannedRun:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether it adds to the kernel: the agent, or a feature. One run at a time can."""
+        """Whether it adds the agent or a feature to the kernel; only one run at a time can."""
         if self.scenario.datapath == SIM:
             return False
         return bool(ours_of(self.scenario, (TCP,)) or serving(self.scenario))
 
     @property
     def estimate_s(self) -> float:
-        """How long it takes on real sockets, roughly [s]."""
+        """Approximate time on real sockets [s]."""
         return self.scenario.duration_s + RUN_OVERHEAD_S + AGENT_OVERHEAD_S * self.takes_turns
 
     @property
     def label(self) -> str:
-        """Its point, for people."""
+        """Display name of its point."""
         words = [f"{name.rpartition('.')[2]}={value}" for name, value in self.axes.items()]
         return " ".join([*words, f"#{self.repeat + 1}"])

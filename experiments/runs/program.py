@@ -1,4 +1,4 @@
-"""Programs of `ccp` around a run: started, watched, and gone when we are."""
+"""Helper processes of a run that execute `ccp`; they end with this process."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _LOOK_S: Final = 0.02
 
 @dataclass(frozen=True)
 class Failure:
-    """What is said if a program fails; parts of an error.
+    """Parts of the error for a failed program.
 
     Attributes:
         message: Which program failed.
         fix: What to do.
-        slug: Of the error.
+        slug: Slug of the error.
     """
 
     message: str
@@ -35,22 +35,22 @@ class Failure:
 
 
 class Program:
-    """A program of `ccp` around a run.
+    """A helper process that executes `ccp`.
 
     Attributes:
-        process: Its process.
+        process: The process.
     """
 
     def __init__(
         self, arguments: Sequence[str], lines: Path, failure: Failure, *, tells: bool = False
     ) -> None:
-        """Start it.
+        """Start the process.
 
         Args:
-            arguments: Those of `ccp`.
-            lines: File for what it prints; beside it is its log.
-            failure: What is said if it fails.
-            tells: Whether it prints something as soon as it is at work; else it only writes to its log then.
+            arguments: Arguments of `ccp`.
+            lines: File for its output; its log is next to it.
+            failure: The error if it fails.
+            tells: Whether it prints something as soon as it is ready; else it only writes to its log then.
         """
         self._arguments = arguments
         self._failure = failure
@@ -58,7 +58,7 @@ class Program:
         self._first_words = lines if tells else self._log
         with open(lines, "wb") as out, open(self._log, "wb") as log:
             self.process = process.start(
-                # It hears nothing of it if we are killed, and would go on.
+                # Otherwise it would keep running if this process is killed.
                 ["setpriv", "--pdeathsig", "TERM", *ccp(*arguments)],
                 where=self._what,
                 stdin=subprocess.DEVNULL,
@@ -72,27 +72,27 @@ class Program:
         return f"ccp {' '.join(self._arguments)}"
 
     def wait_ready(self) -> None:
-        """Wait until it is at work.
+        """Wait until the process is ready.
 
         Raises:
-            RunError: As `failure` says.
+            RunError: The error that `failure` describes.
         """
         end_s = time.monotonic() + START_TIMEOUT_S
         while not self._first_words.stat().st_size:
             self.must_run()
             if time.monotonic() > end_s:
-                raise self._failed(f"it is not ready after {START_TIMEOUT_S:g} s")
+                raise self._failed(f"it was not ready within {START_TIMEOUT_S:g} s")
             time.sleep(_LOOK_S)
-        raise_process(self.process.pid)  # as emulator and agent: telemetry waits for no program
+        raise_process(self.process.pid)  # like emulator and agent, so that telemetry is not delayed
 
     def must_run(self) -> None:
-        """Find out whether it lives.
+        """Check that the process is running.
 
         Raises:
-            RunError: As `failure` says.
+            RunError: The error that `failure` describes.
         """
         if (status := self.process.poll()) is not None:
-            raise self._failed(f"it ended with {process.status(status)}")
+            raise self._failed(f"it exited with {process.status(status)}")
 
     def _failed(self, why: str) -> RunError:
         return failed(

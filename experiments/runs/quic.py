@@ -1,4 +1,4 @@
-"""The agent of a run's QUIC flows: `ccp run --datapath quic`, at a socket of the run's own."""
+"""The agent of a run's QUIC flows: `ccp run --datapath quic`, on a socket used only by the run."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OfQuic:
-    """What a run has for its QUIC flows.
+    """Parts of a run for its QUIC flows.
 
     Attributes:
-        agent: The agent; None, if no flow has an algorithm of ccplane.
-        options: What their traffic takes.
+        agent: The agent; None if no flow has an algorithm of ccplane.
+        options: Options of the flows' traffic.
     """
 
     agent: Steering | None
@@ -39,18 +39,11 @@ class OfQuic:
 def quic_agent(
     scenario: Scenario, variants: Variants, directory: Path, facts: dict[str, Any], progress: Progress
 ) -> Iterator[OfQuic]:
-    """Have the agent of a run's QUIC flows for the length of a block. It needs nothing of the kernel.
-
-    Args:
-        scenario: What is run.
-        variants: Of its flows.
-        directory: For the agent's log.
-        facts: Gets what carries the flows, and the agent's counters at the end.
-        progress: Told that it starts.
+    """Run the agent of QUIC flows during a `with` block. It adds nothing to the kernel.
 
     Raises:
-        CcpError: What keeps it from starting: an algorithm may need what such flows have not.
-        LabError: `lab.no_command`, if what carries QUIC flows is not built.
+        CcpError: If the agent cannot start, for instance because an algorithm needs what QUIC flows lack.
+        LabError: `lab.no_command`, if the program that carries QUIC flows is not built.
     """
     if any(transport_of(flow.traffic) == QUIC for flow in scenario.flows):
         files.must_be_built()

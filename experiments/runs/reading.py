@@ -1,7 +1,7 @@
-"""From YAML to checked data: every problem with the path of its field and, where names are close, a name.
+"""From YAML to checked data; errors contain the path of the field and, where possible, a similar name.
 
-YAML is read as people mean it: `12.5e6` is a number (YAML 1.1 wants `12.5e+6`), and a key that stands twice
-in one mapping is an error instead of the first one being lost.
+Numbers are read as people write them: `12.5e6` is a number (YAML 1.1 requires `12.5e+6`). A key that occurs
+twice in a mapping is an error instead of being overwritten.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ _STEP: Final = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<index>\d+|\.\.\.)\]")
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with numbers as people write them, and without double keys."""
+    """YAML with intuitive numbers, and without duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Make a mapping, unless a key stands in it twice."""
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if key in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key `{key}` stands twice in one mapping", key_node.start_mark
+                    None, None, f"duplicate key `{key}` in a mapping", key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
@@ -49,10 +48,6 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456
 
 def parse_yaml(text: str, origin: str = "") -> Any:
     """Return the plain data of a YAML text.
-
-    Args:
-        text: The text.
-        origin: Where it comes from, for errors.
 
     Raises:
         ScenarioError: `scenario.syntax`, with line and column.
@@ -66,10 +61,10 @@ def parse_yaml(text: str, origin: str = "") -> Any:
         )
         raise ScenarioError(
             "scenario.syntax",
-            "this is no YAML",
+            "the text is not valid YAML",
             place,
             getattr(error, "problem", None) or str(error),
-            "YAML needs `key: value` with a blank behind the colon, and blanks (no tabs) to indent",
+            "YAML needs `key: value` with a space after the colon, and spaces (not tabs) for indentation",
         ) from error
 
 
@@ -95,7 +90,7 @@ def to_yaml(value: Any) -> str:
 
 
 def full(value: Any) -> Any:
-    """Return a struct as plain data in which fields that have their default value are there, too."""
+    """Return a struct as plain data, including fields with default values."""
     if isinstance(value, msgspec.Struct):
         config = value.__struct_config__
         plain = {name: full(getattr(value, name)) for name in value.__struct_fields__}
@@ -106,20 +101,14 @@ def full(value: Any) -> Any:
 
 
 def convert(raw: Any, kind: type[T], origin: str = "", at: str = "") -> T:
-    """Return plain data as a struct.
+    """Convert plain data to a struct.
 
-    The fields of the struct, and the elements of those that are lists, are looked at one by one, so that the
-    problems of all of them are told.
-
-    Args:
-        raw: The data.
-        kind: The struct.
-        origin: Where the data comes from, for errors.
-        at: Field that holds the data, for errors.
+    The fields of the struct, and the elements of lists in them, are checked one by one, so that all errors
+    are reported.
 
     Raises:
         ScenarioError: `scenario.bad_field`; `where` names the field.
-        Several: If more than one thing is wrong.
+        Several: If there are several errors.
     """
     if isinstance(raw, Mapping):
         problems = Collector()
@@ -164,7 +153,7 @@ def _explain(message: str, raw: Any, kind: Any, origin: str, at: str) -> Scenari
     path, fix = _join(at, inner), ""
     if unknown := _UNKNOWN.fullmatch(what):
         path = _join(path, unknown["name"])
-        sentence = f"there is no field `{unknown['name']}`"
+        sentence = f"unknown field `{unknown['name']}`"
         what = ""
         info, _ = _at(msgspec.inspect.type_info(kind), inner, raw)
         fix = closest(unknown["name"], [field.encode_name for field in info.fields])
@@ -172,22 +161,17 @@ def _explain(message: str, raw: Any, kind: Any, origin: str, at: str) -> Scenari
         path = _join(path, missing["name"])
         sentence, what = f"the field `{missing['name']}` is missing", ""
     else:
-        sentence = f"`{path.rpartition('.')[2] or 'the document'}` cannot be so"
+        sentence = f"`{path.rpartition('.')[2] or 'the document'}` has an invalid value"
         if what.startswith("Invalid value '") and (tags := _tags(_parent(kind, inner, raw))):
             fix = close_names(what.split("'")[1], tags, "kind")
     where = f"{origin}: {path}" if origin and path else origin or path
     return ScenarioError(
-        "scenario.bad_field", sentence, where, what, fix or "docs/experiments.md has all fields"
+        "scenario.bad_field", sentence, where, what, fix or "docs/experiments.md lists all fields"
     )
 
 
 def closest(name: str, known: list[str]) -> str:
-    """Return the `fix` sentence for an unknown field: `rate` means `rate_bytes_per_s`.
-
-    Args:
-        name: What was asked for.
-        known: What there is.
-    """
+    """Return the `fix` sentence for an unknown field: `rate` suggests `rate_bytes_per_s`."""
     longer = [one for one in known if one.startswith(f"{name}_")]
     return f"did you mean `{longer[0]}`?" if len(longer) == 1 else close_names(name, known, "field")
 
@@ -208,7 +192,7 @@ def _element_of(kind: Any) -> Any:
 
 
 def _parent(kind: Any, path: str, raw: Any) -> Any:
-    """Return the type that a path's last step leads out of, unions not yet decided."""
+    """Return the type that contains a path's last step, with unions unresolved."""
     info = msgspec.inspect.type_info(kind)
     steps = list(_STEP.finditer(path))
     for step in steps[:-1]:
@@ -224,7 +208,7 @@ def _tags(info: Any) -> list[str]:
 
 
 def _at(info: Any, path: str, raw: Any) -> tuple[Any, Any]:
-    """Return type and data at a path, unions decided by their tags."""
+    """Return type and data at a path, with unions resolved by their tags."""
     info = _decided(info, raw)
     for step in _STEP.finditer(path):
         info, raw = _step(info, step, raw)

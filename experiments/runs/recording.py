@@ -1,4 +1,4 @@
-"""What is kept of a run while it runs, whichever datapath it runs on; `tables.py` makes tables of it."""
+"""The data recorded during a run, on any datapath; `tables.py` converts it to tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from experiments.traffic import FlowSockets, TrafficResult
 
 TCP_CLOSE: Final = 7
-"""State of a connection that is gone (<net/tcp_states.h>)."""
+"""State of a closed connection (<net/tcp_states.h>)."""
 
 
 @dataclass
@@ -23,14 +23,14 @@ class FlowRecord:
         algorithm: As in the scenario.
         sender: As in the scenario.
         receiver: As in the scenario.
-        congestion: Congestion-control name that its sockets ask for.
-        may_become: Those that a switch may give them while they run.
+        congestion: Name of the congestion control that its sockets set.
+        may_become: Congestion controls that a switch may set during the run.
         base_rtt_us: RTT of its path without queues, at the start of the run [us].
-        sockets: Which sockets carry it; None until it starts.
-        start_us: When it started, on the clock of the run [us]; None until it does.
-        stop_us: When it is stopped at the latest [us]; None until it starts.
-        end_us: When its application ended [us]; None until it does.
-        traffic: What its application saw; None until it ends.
+        sockets: Its sockets; None until it starts.
+        start_us: Its start, on the clock of the run [us]; None until it starts.
+        stop_us: Its latest end [us]; None until it starts.
+        end_us: The end of its application [us]; None until it ends.
+        traffic: Data recorded by its application; None until it ends.
     """
 
     name: str
@@ -49,13 +49,13 @@ class FlowRecord:
 
 @dataclass(frozen=True)
 class IntFiles:
-    """What in-band telemetry leaves of a run, in files, and what is needed to read them.
+    """The files of in-band telemetry of a run, and what is needed to read them.
 
     Attributes:
         summaries: Lines of JSON, `telemetry.schema.IntSummary`.
-        records: CSV file of the sinks, `ccp_int::RecordRow`; None if none were asked for.
-        decisions: CSV file of the agent, columns `noted.DECISION_COLUMNS`; absent without an agent.
-        nodes: Name of each node by its number.
+        records: CSV file of the sinks, `ccp_int::RecordRow`; None if not recorded.
+        decisions: CSV file of the agent, columns `noted.DECISION_COLUMNS`; missing without an agent.
+        nodes: Node number -> its name.
     """
 
     summaries: Path
@@ -66,11 +66,11 @@ class IntFiles:
 
 @dataclass(frozen=True)
 class RegimeFiles:
-    """What is told of regimes during a run, as lines of JSON.
+    """Files with records of regimes during a run, as lines of JSON.
 
     Attributes:
-        receivers: Host -> file in which its receiver agent tells what it measures and decides.
-        events: Files in which the agent and the switches tell what became of flows.
+        receivers: Host -> file with the measurements and decisions of its receiver agent.
+        events: Files in which the agent and the switches record regimes of flows.
     """
 
     receivers: dict[str, Path]
@@ -82,17 +82,17 @@ class Recording:
     """One run.
 
     Attributes:
-        sample_interval_us: How often flows and links are sampled [us].
+        sample_interval_us: Time between samples of flows and links [us].
         flows: The flows, in the order of the scenario.
         start_us: Time 0 of the run, on its clock [us].
         socket_rows: Rows of `ccplane.base._native.TcpTrace`.
-        links_csv: Samples of the links, as the emulator writes them.
-        events: When [s since time 0], kind, and what there is to say.
-        addresses: IPv4 and IPv6 address of each host by its name.
-        telemetry: What in-band telemetry leaves, if there is any.
-        regimes: What is told of regimes, if anybody tells them apart.
-        reported: Files in which features report what happens, as lines of JSON, by the name of the feature.
-        facts: What goes into the metadata besides.
+        links_csv: Samples of the links, as written by the emulator.
+        events: Time [s since time 0], kind, and details.
+        addresses: Name of a host -> its IPv4 and IPv6 addresses.
+        telemetry: Files of in-band telemetry, if any.
+        regimes: Files with records of regimes, if any.
+        reported: Name of a feature -> files with its reports, as lines of JSON.
+        facts: Additional metadata.
     """
 
     sample_interval_us: int
@@ -108,17 +108,11 @@ class Recording:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def note(self, kind: str, t_us: int, /, **detail: Any) -> None:
-        """Note an event.
-
-        Args:
-            kind: What happened.
-            t_us: When, on the clock of the run [us].
-            **detail: What there is to say.
-        """
+        """Record an event."""
         self.events.append(((t_us - self.start_us) / 1e6, kind, detail))
 
     def congestion_of(self, flow: FlowRecord) -> dict[int, str]:
-        """Return which congestion control each connection of a flow that was seen had last."""
+        """Return the last congestion control of each sampled connection of a flow."""
         if flow.traffic is not None and flow.traffic.samples:
             return {one.connection: one.congestion for one in flow.traffic.samples}
         return {row["cookie"]: row["congestion"].decode() for row in self.rows_of(flow)}

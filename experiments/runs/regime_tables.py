@@ -1,6 +1,6 @@
-"""The tables of regimes: what receivers measured and decided, and what became of flows.
+"""The tables of regimes: measurements and decisions of receivers, and regimes of flows.
 
-A result of a run in which nobody told regimes apart has none of these files; the tables are empty then.
+Results of runs without receiver agents lack these files; the tables are empty then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EVENT: Final = {"event": "kind", "before": "before", "regime": "regime"}
 """Column -> field of `RegimeEvent`."""
 
 EVENTS: Final = "regime:"
-"""What the events of an agent begin with that are about a flow's regime."""
+"""Prefix of the agent's events about a flow's regime."""
 
 COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
     "receiver_signals": {**_OF_PEER, **columns_of(ReceiverSignal, _SIGNAL)},
@@ -48,11 +48,11 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
         **dict.fromkeys((*_EVENT, "after", "reason"), _TEXT),
     },
 }
-"""Table -> its columns and their types; `docs/experiments.md` says what they mean."""
+"""Table -> its columns and their types; `docs/experiments.md` explains them."""
 
 
 def line_of(event: Event) -> bytes:
-    """Return an event of the agent as the line that `ccp regime apply --json` has for such a one."""
+    """Return an agent event as the equivalent line of `ccp regime apply --json`."""
     detail = {name: one for name, one in event.detail.items() if name in RegimeEvent.__struct_fields__}
     told = RegimeEvent(
         kind=event.kind,
@@ -65,7 +65,7 @@ def line_of(event: Event) -> bytes:
 
 
 def made(recording: Recording) -> dict[str, pd.DataFrame]:
-    """Return the tables of a recording by name; none, if nobody told regimes apart."""
+    """Return the tables of a recording by name; empty without receiver agents."""
     files = recording.regimes
     if files is None:
         return {}
@@ -80,7 +80,7 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
 def _of_peers(
     recording: Recording, told: list[tuple[str, dict[str, Any]]], kind: type, names: Sequence[str]
 ) -> pd.DataFrame:
-    """Return what receivers told of their peers in messages of one kind; not of single connections."""
+    """Return the receivers' messages of one kind about peers, without those about single connections."""
     hosts = {address: name for name, both in recording.addresses.items() for address in both}
     tag = kind.__struct_config__.tag  # type: ignore[attr-defined]
     rows = [
@@ -97,7 +97,6 @@ def _of_peers(
 
 
 def _events(recording: Recording, files: Sequence[Path]) -> pd.DataFrame:
-    """Return what became of flows, and of a host as a whole, which is no flow."""
     told = [msgspec.convert(line, RegimeEvent) for file in files for line in lines_of(file)]
     frame = pd.DataFrame(
         [

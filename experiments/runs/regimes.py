@@ -1,7 +1,6 @@
-"""Receiver agents and what switches sockets: processes around a run, connected by its bus.
+"""Receiver agents and socket switches: helper processes of a run, connected by its bus.
 
-Each tells what it does as lines of JSON in a file of the result's, which become its tables; what it says for
-people is kept in a log.
+Each writes lines of JSON to a file of the result, which become its tables; other output goes to a log.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
 _FAILED: Final = Failure(
-    "a receiver agent or a switch of the run failed", "run the command by hand in the host", "run.regimes"
+    "a receiver agent or a switch of the run failed", "run the command manually in the host", "run.regimes"
 )
 
 
@@ -38,15 +37,7 @@ def programs(
     broker: str | None,
     progress: Callable[[str, float], None],
 ) -> Iterator[Sequence[Program]]:
-    """Run what a scenario's receivers and switches are, for the length of a block.
-
-    Args:
-        scenario: What is run.
-        variants: Whose congestion controls switches name.
-        net: The network.
-        directory: Of the result.
-        broker: URL of the run's bus; None if nobody needs it.
-        progress: Told now and then.
+    """Run a scenario's receiver agents and switches during a `with` block.
 
     Raises:
         RunError: `run.regimes`.
@@ -74,7 +65,7 @@ def receive_arguments(
 ) -> list[str]:
     """Return the arguments of `ccp` that start a receiver agent.
 
-    It probes its peers at the addresses from which their flows come.
+    The agent probes its peers at the addresses that their flows use.
     """
     flows = [flow for flow in scenario.flows if flow.receiver == receiver.host]
     arguments = ["telemetry", "receive", "--regime", "--regime-mode", receiver.mode, "--json"]
@@ -95,7 +86,7 @@ def receive_arguments(
 def apply_arguments(
     switch: SocketSwitch, variants: Variants, hosts: Mapping[str, Host], broker: str
 ) -> list[str]:
-    """Return the arguments of `ccp` that start what switches a host's sockets."""
+    """Return the arguments of `ccp` that start a switch on a host."""
     arguments = ["regime", "apply", "--json", *_place(hosts[switch.host], broker)]
     arguments += ["--sender", f"{switch.host}-switch"]
     for option, name in (("--single", switch.single), ("--shared", switch.shared)):

@@ -1,4 +1,4 @@
-"""How a sweep tells how it goes."""
+"""Progress reports of a sweep."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """What is told how a sweep goes; this one keeps it to itself."""
+    """Receives the progress of a sweep; this class ignores it."""
 
     def begin(
         self,
@@ -34,26 +34,25 @@ class Report:
         missing: Sequence[PlannedRun],
         estimate_s: float | None,
     ) -> None:
-        """The runs are known, and how long the missing ones take [s]; None if nobody knows."""
+        """The runs are known, and the estimated time of the missing ones [s]; None if unknown."""
 
     def started(self, run: PlannedRun) -> None:
-        """A run begins, or waits for its turn."""
+        """A run starts, or waits for its turn."""
 
     def during(self, run: PlannedRun, what: str, at_s: float) -> None:
-        """A run is doing something, and is so far [s]."""
+        """A run has reached a step, and a time [s]."""
 
     def done(self, run: PlannedRun, error: CcpError | None) -> None:
-        """A run came to its end, or failed."""
+        """A run finished, or failed."""
 
     def end(self, results: ResultSet) -> None:
-        """Nothing is done any more, whatever the reason."""
+        """The sweep ended, for any reason."""
 
 
 class Screen(Report):
-    """Lines and a progress bar, on standard error."""
+    """Prints lines and a progress bar on standard error."""
 
     def __init__(self, console: Console | None = None) -> None:
-        """Show it on a console; by default standard error."""
         self._console = console or Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
@@ -75,12 +74,12 @@ class Screen(Report):
         missing: Sequence[PlannedRun],
         estimate_s: float | None,
     ) -> None:
-        """Say what there is to do, and how long it takes."""
+        """Print the number of missing runs, and the estimated time."""
         keys = {one.key for one in runs}
         self._n_before = len(keys) - len(missing)
         about = "" if estimate_s is None or not missing else f", about {duration(estimate_s)}"
         self._console.print(
-            f"{title}: {len(keys)} runs; {self._n_before} are done already, {len(missing)} to do{about}",
+            f"{title}: {len(keys)} runs, {self._n_before} already done, {len(missing)} to do{about}",
             markup=False,
             highlight=False,
         )
@@ -89,16 +88,16 @@ class Screen(Report):
             self._bar.start()
 
     def started(self, run: PlannedRun) -> None:
-        """Show which run it is."""
+        """Show the current run."""
         self._describe(run.label)
 
     def during(self, run: PlannedRun, what: str, at_s: float) -> None:
-        """Show what it is doing."""
+        """Show the current step."""
         sending = f"{at_s:.0f} of {run.scenario.duration_s:g} s" if at_s else what
         self._describe(f"{run.label}: {sending}")
 
     def done(self, run: PlannedRun, error: CcpError | None) -> None:
-        """Count it, and print an error."""
+        """Count the run, and print its error."""
         if self._task is not None:
             self._bar.advance(self._task)
         if error is not None:
@@ -106,17 +105,17 @@ class Screen(Report):
             self._console.print(f"{run.key} ({run.label}) failed\n{error}", markup=False, highlight=False)
 
     def end(self, results: ResultSet) -> None:
-        """Say what is done and what is missing."""
+        """Print the numbers of finished and missing runs."""
         self._bar.stop()
         keys = {one["key"] for one in results.planned}
         n_missing = len({one["key"] for one in results.missing})
         n_done = len(keys) - n_missing
-        text = f"{n_done} of {len(keys)} runs are done: {self._n_before} were there before, "
-        text += f"{n_done - self._n_before} done now; {n_missing} missing"
+        text = f"{n_done} of {len(keys)} runs are done: {self._n_before} earlier, "
+        text += f"{n_done - self._n_before} now; {n_missing} missing"
         if self._n_failed:
             text += f", {self._n_failed} of them failed"
         if n_missing:
-            text += "; the same command goes on with them"
+            text += "; run the same command again to resume"
         self._console.print(text, markup=False, highlight=False)
 
     def _describe(self, text: str) -> None:
@@ -125,5 +124,5 @@ class Screen(Report):
 
 
 def duration(seconds: float) -> str:
-    """Return a time for people, such as `1:10:05`."""
+    """Format a duration, such as `1:10:05`."""
     return str(datetime.timedelta(seconds=round(seconds)))

@@ -1,4 +1,4 @@
-"""What runs have in common, whichever datapath they run on: records of their flows, and events."""
+"""Common parts of runs on all datapaths: records of flows, and events."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
     from experiments.scenario import Flow, Scenario
 
 Progress = Callable[[str, float], None]
-"""Told what a run is doing, and for how long flows could have been sending [s]."""
+"""Called with the current step of a run, and the time that flows have been sending [s]."""
 
 
 class Network(Protocol):
-    """A network that changes while it runs."""
+    """A network that can change during a run."""
 
     def change(self, link: str, **fields: Any) -> None:
-        """Change some fields of a link."""
+        """Change some properties of a link."""
 
     def set_route(self, path: Sequence[str], *, both: bool = True) -> None:
-        """Send packets another way."""
+        """Change a route."""
 
 
 class Agent(Protocol):
-    """The agent of a run, as events change it."""
+    """The agent of a run, as seen by events."""
 
     def set_param(self, variant: Variant, param: str, value: ParamValue) -> None:
         """Change a parameter of a variant for all its flows."""
 
     def edit(self, variant: Variant, file: Path) -> None:
-        """Let the flows of a variant go on with what is in a file."""
+        """Switch the flows of a variant to the version in a file."""
 
 
 def may_become(scenario: Scenario, flow: Flow, variants: Variants) -> frozenset[str]:
-    """Return the congestion controls that a switch may give to a flow's sockets."""
+    """Return the congestion controls that a switch may set on a flow's sockets."""
     return frozenset(
         congestion_of(name, variants.by_switched.get(name))
         for switch in scenario.switches
@@ -49,7 +49,7 @@ def may_become(scenario: Scenario, flow: Flow, variants: Variants) -> frozenset[
 
 
 def flow_records(scenario: Scenario, variants: Variants) -> list[FlowRecord]:
-    """Return what is known of a scenario's flows before they start."""
+    """Return the records of a scenario's flows before they start."""
     return [
         FlowRecord(
             flow.name,
@@ -66,16 +66,10 @@ def flow_records(scenario: Scenario, variants: Variants) -> list[FlowRecord]:
 def fire(
     event: Event, net: Network, agents: Mapping[Transport, Agent | None], variants: Variants
 ) -> dict[str, Any]:
-    """Let an event of a scenario happen; return what there is to say of it.
-
-    Args:
-        event: The event; the scenario was checked.
-        net: The network.
-        agents: The agents, by the transport of their flows; None where there is none.
-        variants: Of the scenario's flows.
+    """Apply an event of a scenario; return its details for the recording.
 
     Raises:
-        CcpError: What it was refused for.
+        CcpError: If the event is refused.
     """
     if isinstance(event, SetLink):
         net.change(event.link, **event.fields)
@@ -96,5 +90,5 @@ def fire(
 
 def _of(variant: Variant, agents: Mapping[Transport, Agent | None]) -> Agent:
     agent = agents[variant.transport]
-    assert agent is not None, "the scenario was checked"
+    assert agent is not None, "the scenario was validated"
     return agent

@@ -1,4 +1,4 @@
-"""Shapes of networks: a few words of YAML instead of all hosts and links.
+"""Shapes of networks: short descriptions instead of lists of hosts and links.
 
 The names of their hosts and links are those of `experiments.netlab.topologies`.
 """
@@ -33,10 +33,10 @@ class PointToPoint(Plain, frozen=True, tag_field="kind", tag="point_to_point"):
     """`sender -- receiver`, with one link called `link`.
 
     Attributes:
-        forward: From the sender to the receiver.
-        backward: The way back; as `Link.backward`, if None.
-        mtu_bytes: Largest IP packet [bytes].
-        telemetry: In-band telemetry; none, if None.
+        forward: Direction from the sender to the receiver.
+        backward: The opposite direction; None as in `Link.backward`.
+        mtu_bytes: Maximum IP packet [bytes].
+        telemetry: In-band telemetry; None for none.
     """
 
     forward: Direction
@@ -54,12 +54,12 @@ class Dumbbell(Plain, frozen=True, tag_field="kind", tag="dumbbell"):
     """Senders `s1`.. and receivers `r1`.. on the two sides of one link called `bottleneck`.
 
     Attributes:
-        pairs: How many senders and receivers.
-        bottleneck: From the senders' side to the receivers'.
+        pairs: Number of senders and receivers.
+        bottleneck: Direction from the senders' side to the receivers'.
         access: The senders' links, `access-s1`..: one for all, or a list with one for each.
-        backward: The bottleneck's way back; as `Link.backward`, if None.
-        mtu_bytes: Largest IP packet [bytes].
-        telemetry: In-band telemetry; none, if None.
+        backward: The bottleneck's opposite direction; None as in `Link.backward`.
+        mtu_bytes: Maximum IP packet [bytes].
+        telemetry: In-band telemetry; None for none.
     """
 
     pairs: PositiveInt
@@ -82,14 +82,14 @@ class Dumbbell(Plain, frozen=True, tag_field="kind", tag="dumbbell"):
 
 
 class ParkingLot(Plain, frozen=True, tag_field="kind", tag="parking_lot"):
-    """A row of bottlenecks: one pair of hosts crosses all of them, and each has a pair of its own.
+    """A row of bottlenecks: one pair of hosts crosses all of them, another pair each single one.
 
     Attributes:
-        hops: How many bottlenecks, `bottleneck1`...
+        hops: Number of bottlenecks, `bottleneck1`...
         bottleneck: One for all, or a list with one for each.
         access: The links of all senders, `access-sender` and `access-s1`...
-        mtu_bytes: Largest IP packet [bytes].
-        telemetry: In-band telemetry; none, if None.
+        mtu_bytes: Maximum IP packet [bytes].
+        telemetry: In-band telemetry; None for none.
     """
 
     hops: PositiveInt

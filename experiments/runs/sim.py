@@ -1,8 +1,8 @@
-"""A scenario in the simulator: the datapath `sim`. No root, no kernel feature, no other process.
+"""A scenario in the simulator: the datapath `sim`. It needs no root, kernel feature or other process.
 
-Virtual time passes while the simulator carries packets, and stands still while an algorithm thinks. One
-thread does everything: it fires the events, hands telemetry on, and lets the agent take its turns. The same
-scenario gives the same result.
+Virtual time passes while the simulator carries packets, and stands still while an algorithm computes. One
+thread does everything: it triggers events, delivers telemetry, and lets the agent take its turns. The same
+scenario always gives the same result.
 """
 
 from __future__ import annotations
@@ -50,13 +50,12 @@ AGENT: Final = "sim"
 """The agent's name on the bus."""
 
 LINGER_US: Final = 5_000_000
-"""How long connections may take behind the end of a run to be closed, to be in the samples with their last
-state [us]."""
+"""Time for connections to close after the end of a run, so that samples contain their last state [us]."""
 
 _STEP_US: Final = 100_000
-"""After so much virtual time at the latest we look at what else there is to do, Ctrl-C for instance [us]."""
+"""Maximum virtual time between two checks for other work, such as Ctrl-C [us]."""
 _TELL_S: Final = 0.1
-"""How often it is told how far a run is [s]."""
+"""Time between two progress reports [s]."""
 
 
 def record(
@@ -68,15 +67,8 @@ def record(
 ) -> None:
     """Run a scenario in the simulator.
 
-    Args:
-        scenario: Checked.
-        recording: What happens is written into it, as far as it goes if the run fails.
-        directory: For the agent's log and the links' samples.
-        progress: Told now and then.
-        beside: Entered with the agent, if there is one, before anything happens, and left at the end.
-
     Raises:
-        CcpError: What kept the run from its end.
+        CcpError: If the run fails.
     """
     variants = variants_of(scenario)
     recording.flows = flow_records(scenario, variants)
@@ -120,7 +112,7 @@ def record(
 
 
 def facts_of(scenario: Scenario) -> dict[str, Any]:
-    """Return what a result says of the simulator."""
+    """Return a result's metadata of the simulator."""
     return {
         "name": "ccp-sim",
         "version": metadata.version("ccplane"),
@@ -139,7 +131,6 @@ def _plane(
     directory: Path,
     clock_us: Callable[[], int],
 ) -> Iterator[Plane]:
-    """Give the agent: algorithms that steer the flows of a simulation from within this process."""
     telemetry = scenario.network.telemetry is not None
     with notes(
         decisions=directory / leavings.DECISIONS if telemetry else None,
@@ -157,7 +148,7 @@ def _plane(
 
 @contextlib.contextmanager
 def _logged(file: Path) -> Iterator[None]:
-    """Keep what the agent of this thread writes to its log in a file, too."""
+    """Also write the log of this thread's agent to a file."""
     handler = logging.FileHandler(file)
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     ours = threading.get_ident()
@@ -172,8 +163,6 @@ def _logged(file: Path) -> Iterator[None]:
 
 
 class _Agent:
-    """What events change of the agent in this thread."""
-
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
 
@@ -185,7 +174,7 @@ class _Agent:
 
 
 class _Here(Loader):
-    """Loads versions while virtual time stands still: there is one thread."""
+    """Loads versions while virtual time stands still, because there is one thread."""
 
     def on_agent(self, what: Callable[[], T]) -> T:
         return what()
@@ -193,8 +182,6 @@ class _Here(Loader):
 
 @dataclass
 class _Session:
-    """The virtual time in which flows are sending."""
-
     _scenario: Scenario
     _recording: Recording
     _variants: Variants
@@ -206,7 +193,6 @@ class _Session:
     _next_tell_s: float = 0.0
 
     def run(self, progress: Progress) -> None:
-        """Let all flows send, and what shall happen happen, to the end."""
         self._connect()
         start_us = self._recording.start_us
         last_us = start_us + round(self._scenario.duration_s * 1e6) + LINGER_US
@@ -222,7 +208,6 @@ class _Session:
                 progress("flows are sending", min(passed_s, self._scenario.duration_s))
 
     def finish(self) -> None:
-        """Note what there is to know about flows, network and agent."""
         self._recording.socket_rows = self._datapath.rows()
         outcomes = msgspec.json.decode(self._datapath.outcomes(), type=list[sim_traffic.Outcome])
         for flow, outcome in zip(self._recording.flows, outcomes, strict=False):
@@ -241,7 +226,6 @@ class _Session:
             facts["telemetry"] = {"published": self._told.published}
 
     def _connect(self) -> None:
-        """Tell the simulator of all flows."""
         hosts = self._scenario.network.hosts
         for number, (flow, record) in enumerate(
             zip(self._scenario.flows, self._recording.flows, strict=True)
@@ -255,7 +239,7 @@ class _Session:
             self._datapath.connect(msgspec.json.encode(plan))
 
     def _pass(self, until_us: int) -> None:
-        """Let time pass, to a point in time at the latest."""
+        """Let virtual time pass, at most until `until_us`."""
         until_us = min(until_us, self._datapath.now_us + _STEP_US)
         self._datapath.horizon_us = until_us
         if self._plane is not None:

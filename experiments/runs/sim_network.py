@@ -1,4 +1,4 @@
-"""A scenario's network in the simulator: its description, and how it changes while it runs."""
+"""A scenario's network in the simulator: its description, and changes during the run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 
 def spec_of(scenario: Scenario, graph: Graph, directory: Path) -> dict[str, Any]:
-    """Return a scenario's network as the simulator reads it: `Spec` in `native/ccp-emu/src/spec.rs`.
-
-    Args:
-        scenario: What is run.
-        graph: Its network.
-        directory: For the samples of links, and the records of sinks.
+    """Return a scenario's network as the simulator's input: `Spec` in `native/ccp-emu/src/spec.rs`.
 
     Raises:
         LabError: `lab.bad_value`, if a trace cannot be read.
@@ -33,21 +28,20 @@ def spec_of(scenario: Scenario, graph: Graph, directory: Path) -> dict[str, Any]
     spec["sample_interval_us"] = scenario.sample_interval_us
     spec["samples_path"] = str((directory / LINKS_CSV).absolute())
     if graph.telemetry is not None:
-        # Nobody but us reads what sinks say: it is fetched.
+        # No descriptor for summaries: this process fetches them.
         spec["int"] = inband.plain(graph, -1, records_path(scenario, directory)) | {"summaries_fd": None}
     return spec
 
 
 class SimNetwork:
-    """The links and routes of a simulation while it runs."""
+    """The links and routes of a running simulation."""
 
     def __init__(self, datapath: SimDatapath, graph: Graph) -> None:
-        """Take a simulation that carries packets over a graph."""
         self._datapath = datapath
         self._graph = graph
 
     def change(self, link: str, **fields: Any) -> None:
-        """Change some fields of a link; as `EmulatedNetwork.change`.
+        """Change some properties of a link, as `EmulatedNetwork.change` does.
 
         Raises:
             LabError: `lab.bad_value`.
@@ -55,7 +49,7 @@ class SimNetwork:
         self._update(self._graph.change(link, fields))
 
     def set_route(self, path: Sequence[str], *, both: bool = True) -> None:
-        """Send packets another way; as `EmulatedNetwork.set_route`.
+        """Change a route, as `EmulatedNetwork.set_route` does.
 
         Raises:
             LabError: `lab.bad_value`.
@@ -63,7 +57,7 @@ class SimNetwork:
         self._update(self._graph.set_route(path, both=both))
 
     def base_rtt_us(self, a: str, b: str) -> int:
-        """Return the round-trip time of two hosts without queueing and transmission, as of now [us]."""
+        """Return the round-trip time of two hosts without queueing and transmission [us]."""
         return self._graph.base_rtt_us(a, b)
 
     def _update(self, graph: Graph) -> None:

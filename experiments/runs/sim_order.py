@@ -1,4 +1,4 @@
-"""What `ccp simulate` is asked for."""
+"""The arguments of `ccp simulate`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ class SimOrder:
     """What to simulate.
 
     Attributes:
-        algorithms: As scenarios name them: one flow each, or those for ccplane's flows of the scenarios.
+        algorithms: Named as in scenarios: one flow each, or algorithms for ccplane's flows of the scenarios.
         params: `NAME=VALUE` or `ALGORITHM.NAME=VALUE`.
-        scenarios: Files of scenarios; a single path as below, if there are none.
+        scenarios: Files of scenarios; if empty, a single path as below.
         rate_mbit: Rate of the path [Mbit/s].
-        rtt_ms: Its RTT without queues [ms].
-        buffer_bdp: Its buffer, in bandwidth-delay products.
-        loss: Share of packets that it loses at random.
-        seconds: How long flows send [s].
-        flows: How many of each algorithm.
-        seed: Of all that is random; None: 1, or that of the scenario.
-        out: Directory for the results; None keeps none.
+        rtt_ms: RTT without queues [ms].
+        buffer_bdp: Buffer, in bandwidth-delay products.
+        loss: Share of packets that the path loses at random.
+        seconds: Duration of the flows [s].
+        flows: Number of flows of each algorithm.
+        seed: Random seed; None for 1, or the scenario's.
+        out: Directory for the results; None to keep none.
         as_json: Print JSON instead of tables.
     """
 

@@ -1,7 +1,7 @@
-"""A receiver agent in a simulation: what `ccp telemetry receive --regime` is on a host.
+"""A receiver agent in a simulation, the counterpart of `ccp telemetry receive --regime` on a host.
 
-Windows, signals and detector are those of the receiver agent; only what it reads comes from the simulator:
-what its probes measured, what its sockets counted, and what arrived on them.
+Windows, signals and detector are those of the receiver agent. Only its inputs come from the simulator: the
+results of its probes, the counters of its sockets, and the segments that arrived.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 
 Answer = tuple[str, str, int, int]
-"""Of a probe: the host that asked, the address that answered, when that was known [us], and the RTT [us]."""
+"""Result of a probe: probing host, answering address, time of the answer [us], and RTT [us]."""
 
 
 class SimReceiver:
-    """A receiver agent of one host.
+    """The receiver agent of a host.
 
     Attributes:
-        host: Its name.
-        netns: What stands for its host's network namespace.
-        due_us: When its interval ends [us].
+        host: Name of the host.
+        netns: Stands for the host's network namespace.
+        due_us: End of its interval [us].
     """
 
     def __init__(
@@ -52,16 +52,7 @@ class SimReceiver:
         addresses: Mapping[str, tuple[str, str]],
         lines: IO[bytes],
     ) -> None:
-        """Begin to measure.
-
-        Args:
-            scenario: What is run.
-            receiver: Which of its receiver agents.
-            datapath: The simulation.
-            bus: Where it says what it measures and decides.
-            addresses: IPv4 and IPv6 address of each host by its name.
-            lines: File that gets that, too, as JSON.
-        """
+        """Start to measure."""
         mode = mode_of(receiver.mode)
         window_ms, interval_ms, probe_ms = times(
             mode, receiver.window_ms, receiver.interval_ms, receiver.probe_ms
@@ -92,12 +83,12 @@ class SimReceiver:
         self.due_us = datapath.now_us + self._interval_us
 
     def hear(self, answers: Sequence[Answer]) -> None:
-        """Take what probes of this host measured."""
+        """Add the results of this host's probes."""
         for _, peer, known_us, rtt_us in answers:
             self._windows.add_rtt(peer, known_us, rtt_us)
 
     def take(self, rows: np.ndarray) -> None:
-        """Take what arrived on this host's sockets since the last time."""
+        """Add the segments that arrived on this host's sockets since the last call."""
         now_us = self._datapath.now_us
         arrived = arrived_of(rows, self._middles_us)
         for row, ends, one in zip(rows, ends_of(rows), arrived, strict=True):
@@ -115,7 +106,7 @@ class SimReceiver:
             del self._sockets[cookie]
 
     def close_interval(self) -> None:
-        """End an interval, and say what was measured and what follows from it."""
+        """End an interval, and publish its measurements and decisions."""
         now_us = self._datapath.now_us
         self.due_us += self._interval_us
         signals = self._windows.close(now_us, self._own)

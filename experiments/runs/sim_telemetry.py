@@ -1,4 +1,4 @@
-"""Telemetry of a simulation: what sinks on the path and receivers tell, over a bus within the process."""
+"""Telemetry of a simulation: sinks and receivers publish on a bus within the process."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _SUMMARY: Final = msgspec.json.Decoder(IntSummary)
 
 
 class Telemetry:
-    """Whoever tells something in a simulation.
+    """All publishers of telemetry in a simulation.
 
     Attributes:
-        published: Summaries of sinks that went over the bus.
-        ready_us: When all receivers will have spoken, and flows may start [us]; on real sockets they are
-            waited for, too, and so know the path as it is without flows.
+        published: Number of sinks' summaries published on the bus.
+        ready_us: Time by which all receivers have published, and flows may start [us]. Real runs also wait
+            for receivers, which so learn the path without flows.
     """
 
     def __init__(
@@ -44,16 +44,7 @@ class Telemetry:
         addresses: Mapping[str, tuple[str, str]],
         files: contextlib.ExitStack,
     ) -> None:
-        """Begin.
-
-        Args:
-            scenario: What is run.
-            datapath: The simulation.
-            bus: Where it is told.
-            directory: Of the result: what is told is kept there, too.
-            addresses: IPv4 and IPv6 address of each host by its name.
-            files: Closes what is opened here.
-        """
+        """Set up the publishers."""
         self.published = 0
         self._datapath = datapath
         self._sink = None
@@ -71,11 +62,11 @@ class Telemetry:
 
     @property
     def due_us(self) -> int:
-        """When somebody wants to say something, whatever comes [us]."""
+        """The next time at which a publisher is due [us]."""
         return min((one.due_us for one in self._receivers), default=NEVER_US)
 
     def feed(self) -> None:
-        """Say what there is to say by now."""
+        """Publish everything that is due."""
         if self._sink is not None and self._copy is not None:
             for line in self._datapath.summaries():
                 self._copy.write(line + b"\n")

@@ -1,4 +1,4 @@
-"""Traffic of flows in the simulator: from the description in a scenario to its plans, and back to results."""
+"""Traffic of flows in the simulator: converts descriptions in scenarios to plans, and outcomes to results."""
 
 from __future__ import annotations
 
@@ -15,17 +15,11 @@ if TYPE_CHECKING:
     from experiments.scenario import Flow, Scenario
 
 FIRST_PORT: Final = 5201
-"""Flows accept connections on ports of their own, from this one on."""
+"""Lowest port on which flows accept connections; each flow uses its own ports."""
 
 
 def plan(scenario: Scenario, number: int, record: FlowRecord) -> dict[str, Any]:
-    """Return what a flow of a scenario does, as the simulator reads it (`native/ccp-sim/src/plan.rs`).
-
-    Args:
-        scenario: What is run; it was checked that the simulator can do it.
-        number: Which of its flows, from 0.
-        record: Of the flow, with the times of its start and end.
-    """
+    """Return the plan of a flow for the simulator (`native/ccp-sim/src/plan.rs`)."""
     flow = scenario.flows[number]
     assert record.start_us is not None, "the run has begun"
     assert record.stop_us is not None
@@ -59,11 +53,11 @@ def _app(flow: Flow, duration_s: float, seed: int) -> dict[str, Any]:
             ]
             return {"kind": "on_off", "phases_us": phases_us, "rate_bytes_per_s": pulses.rate_bytes_per_s}
         case other:
-            raise AssertionError(f"the scenario was checked, and has {other}")
+            raise AssertionError(f"the scenario was validated, but has {other}")
 
 
 def _phases(pulses: OnOff, duration_s: float, seed: int) -> list[tuple[float, float]]:
-    """Return how long the source is on and off, in turn [s]: what the one on real sockets draws, as well."""
+    """Return alternating on and off times [s], equal to those on real sockets."""
     phases: list[tuple[float, float]] = []
     passed_s = 0.0
     drawn = durations(pulses.distribution, pulses.on_s, pulses.off_s, seed)
@@ -74,13 +68,7 @@ def _phases(pulses: OnOff, duration_s: float, seed: int) -> list[tuple[float, fl
 
 
 def sockets(flow: Flow, number: int, netns: int) -> FlowSockets:
-    """Return which sockets carry a flow.
-
-    Args:
-        flow: The flow.
-        number: Which one of the scenario, from 0.
-        netns: What stands for its sender's network namespace.
-    """
+    """Return the sockets that carry a flow."""
     port = FIRST_PORT + number
     if _receiver_connects(flow):
         return FlowSockets(netns, sports=(port, port))
@@ -92,7 +80,7 @@ def _receiver_connects(flow: Flow) -> bool:
 
 
 class Object(msgspec.Struct, frozen=True):
-    """A download of an `Outcome`; fields as of `experiments.traffic.ObjectResult`."""
+    """A download of an `Outcome`; fields as in `experiments.traffic.ObjectResult`."""
 
     connection: int
     number: int
@@ -104,16 +92,16 @@ class Object(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What the applications of a plan saw, as the simulator tells it.
+    """The outcome of a plan, as reported by the simulator.
 
     Attributes:
-        name: Of the plan.
-        start_us: When it started [us]; None if it did not.
-        end_us: When it ended, or was stopped [us]; None if it did not.
-        complete: Whether it came to its own end.
+        name: Name of the plan.
+        start_us: Its start [us]; None if it did not start.
+        end_us: Its end, natural or forced [us]; None if it did not end.
+        complete: Whether it ended by itself.
         received_bytes: Payload that arrived in order.
-        retrans_pkts: Segments sent again.
-        objects: Downloads that were completed, in order of their ends.
+        retrans_pkts: Retransmitted segments.
+        objects: Completed downloads, in order of completion.
     """
 
     name: str
@@ -126,7 +114,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def result(outcome: Outcome) -> TrafficResult | None:
-    """Return what the applications of a flow saw; None if they did not start or end."""
+    """Return the traffic result of a flow; None if it did not start or end."""
     if outcome.start_us is None or outcome.end_us is None:
         return None
     return TrafficResult(

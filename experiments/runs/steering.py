@@ -1,7 +1,7 @@
-"""ccplane's algorithms for the flows of one run: an agent in a process of its own.
+"""ccplane's algorithms for the flows of one run: an agent in a separate process.
 
-The process (`steering_process.py`) ends when it is told to and when we die, because it reads our end of a
-pipe; the kernel is left without a trace of it.
+The process (`steering_process.py`) ends on request, and when this process dies, because it reads the other
+end of a pipe. It leaves nothing in the kernel.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from experiments.runs.bus import failed
 from experiments.runs.variants import Variant
 
 LOCK: Final = Path("/run/ccplane/experiments.lock")
-"""Held by the run that adds congestion controls to the kernel: an agent's, or a feature's."""
+"""Lock file, held by the run that adds congestion controls (the agent's or a feature's) to the kernel."""
 
 _ROOT: Final = Path(__file__).parents[2]
 START_TIMEOUT_S: Final = 60.0
@@ -38,16 +38,16 @@ _LOCK_POLL_S: Final = 0.1
 
 
 class Order(msgspec.Struct):
-    """What the process is told first.
+    """The first message to the process.
 
     Attributes:
-        variants: What to run.
-        place: Where its datapath is pinned; or its socket, if that is not the kernel's.
-        datapath: Which one (`ccplane.datapath.registry`).
+        variants: The variants to run.
+        place: Pin directory of its datapath, or its socket for datapaths other than the kernel's.
+        datapath: Name of the datapath (`ccplane.datapath.registry`).
         broker: URL of the telemetry bus to listen to; None for none.
-        decisions: CSV file with the columns `noted.DECISION_COLUMNS`, to be written; None for none.
-        regime_events: File of JSON lines that gets what becomes of flows with their regimes; None for none.
-        features_in: Directory for the events that features keep; None if none are kept.
+        decisions: CSV file to write, with the columns `noted.DECISION_COLUMNS`; None for none.
+        regime_events: File of JSON lines for the regimes of flows; None for none.
+        features_in: Directory for the events that features keep; None for none.
     """
 
     variants: list[Variant]
@@ -60,11 +60,11 @@ class Order(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """What the process says when flows are served, and at its end.
+    """A message of the process, sent when it serves flows and at its end.
 
     Attributes:
-        error: What went wrong: slug, message, where, why, fix; None if nothing did.
-        counters: What the agent did in all; at its end.
+        error: Parts of the error (slug, message, where, why, fix); None for success.
+        counters: The agent's totals; at its end.
     """
 
     error: tuple[str, str, str, str, str] | None = None
@@ -72,20 +72,16 @@ class Answer(msgspec.Struct):
 
 
 def _import_path() -> str:
-    """Return where modules are found here, so that algorithms are found there, too."""
+    """Return this process's module path, so that the other process finds the same algorithms."""
     return os.pathsep.join([str(_ROOT), *(path or os.getcwd() for path in sys.path)])
 
 
 @contextlib.contextmanager
 def turn(waiting: Callable[[], None] = lambda: None, lock: Path = LOCK) -> Iterator[int]:
-    """Wait until no other run on this machine adds to its kernel, and have that right for a block.
-
-    Args:
-        waiting: Called once, if another run has it.
-        lock: The file that is locked.
+    """Wait for the right to add congestion controls to this machine's kernel, and hold it for a `with` block.
 
     Yields:
-        The descriptor of the locked file. Who has a copy of it has the lock, too, until it is closed.
+        The descriptor of the locked file. A process with a copy of it also holds the lock until it closes it.
 
     Raises:
         LoadError: `load.no_run_dir`.
@@ -117,9 +113,10 @@ class Steering:
     """The agent of a run.
 
     Attributes:
-        counters: What it did in all (`ccplane.agent.plane.Counters`), and its processor time `cpu_us` in the
-            time `serving_us` in which flows were served [us]; after `stop`, empty if it could not tell.
-        pid: Its process.
+        counters: Its totals (`ccplane.agent.plane.Counters`), with its CPU time `cpu_us` during the time
+            `serving_us` in which it served flows [us]; set by `stop`, empty if the agent could not report
+            them.
+        pid: Its process id.
     """
 
     def __init__(
@@ -135,13 +132,13 @@ class Steering:
         regime_events: Path | None = None,
         features_in: Path | None = None,
     ) -> None:
-        """Start it, and wait until flows are served.
+        """Start the agent, and wait until it serves flows.
 
         Args:
-            variants: What to run, at least one.
-            log: What the agent writes goes here.
-            lock: What `turn` gave. The agent has it, too: if we are killed, the next run waits until the
-                agent has noticed and is gone. None, if the kernel has nothing of it.
+            variants: The variants to run, at least one.
+            log: File for the agent's log.
+            lock: Descriptor from `turn`. The agent gets a copy: if this process is killed, the next run waits
+                until the agent has noticed and exited. None, if the datapath is not in the kernel.
             place: As in `Order`.
             datapath: As in `Order`.
             broker: As in `Order`.
@@ -150,8 +147,8 @@ class Steering:
             features_in: As in `Order`.
 
         Raises:
-            CcpError: What keeps it from starting.
-            RunError: `run.agent`, if it ends without a word, or is not ready in time.
+            CcpError: If the agent cannot start.
+            RunError: `run.agent`, if it exits without an error message, or is not ready in time.
         """
         self.counters: dict[str, int] = {}
         self._log = log
@@ -160,7 +157,7 @@ class Steering:
         self._pending = b""
         self._client: Client | None = None
         self._process = subprocess.Popen(
-            # -P: a folder `experiments` where the user happens to be is not ours
+            # -P: do not import a folder `experiments` of the current directory
             [sys.executable, "-P", "-m", "experiments.runs.steering_process"],
             env=os.environ | {"PYTHONPATH": _import_path()},
             stdin=subprocess.PIPE,
@@ -168,7 +165,7 @@ class Steering:
             stderr=log,
             bufsize=0,
             pass_fds=() if lock is None else (lock,),
-            start_new_session=True,  # Ctrl-C is for us; it learns from the pipe
+            start_new_session=True,  # Ctrl-C must not reach it; the pipe ends it
         )
         self.pid = self._process.pid
         try:
@@ -182,34 +179,34 @@ class Steering:
 
     @property
     def running(self) -> bool:
-        """Whether it lives."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     def must_run(self) -> None:
-        """Find out whether it lives.
+        """Check that the process is running.
 
         Raises:
             RunError: `run.agent`.
         """
         if not self.running:
-            raise self._failed(f"it ended with status {self._process.returncode}")
+            raise self._failed(f"it exited with status {self._process.returncode}")
 
     def set_param(self, variant: Variant, param: str, value: ParamValue) -> None:
         """Change a parameter of a variant for all its flows, as `ccp set` does.
 
         Raises:
-            CcpError: If it refuses the value.
-            RunError: `run.agent`, if it does not answer.
+            CcpError: If the agent refuses the value.
+            RunError: `run.agent`, if the agent does not answer.
         """
         with self._asked() as client:
             client.set({f"{variant.name}.{param}": value})
 
     def edit(self, variant: Variant, file: Path) -> None:
-        """Let the flows of a variant go on with what is in a file, as `ccp load` does.
+        """Switch the flows of a variant to the version in a file, as `ccp load` does.
 
         Raises:
-            CcpError: If it refuses the new version.
-            RunError: `run.agent`, if it does not answer.
+            CcpError: If the agent refuses the new version.
+            RunError: `run.agent`, if the agent does not answer.
         """
         with self._asked() as client:
             client.load(file, variant.name)
@@ -224,7 +221,7 @@ class Steering:
             raise self._failed(f"it does not answer: {error.message}") from error
 
     def stop(self) -> None:
-        """End it, and leave nothing of it in the kernel; may be called again."""
+        """Stop the agent, and leave nothing in the kernel; may be called again."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -233,7 +230,7 @@ class Steering:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         try:
-            # Whatever keeps it from telling, the run that it steered is over.
+            # Its counters are optional: the run is over.
             with contextlib.suppress(RunError):
                 self.counters = self._answer(time.monotonic() + STOP_TIMEOUT_S).counters or {}
             self._process.wait(STOP_TIMEOUT_S)
@@ -243,7 +240,7 @@ class Steering:
         finally:
             assert self._process.stdout is not None
             self._process.stdout.close()
-            if self._process.returncode < 0 and self._is_kernels:  # killed: else it has tidied up itself
+            if self._process.returncode < 0 and self._is_kernels:  # killed: no cleanup of its own
                 ebpf.unload(self._place)
 
     def _begin(self, order: Order) -> None:
@@ -251,7 +248,7 @@ class Steering:
         try:
             self._process.stdin.write(msgspec.json.encode(order) + b"\n")
         except BrokenPipeError as error:
-            raise self._failed("it is gone") from error
+            raise self._failed("it has exited") from error
         answer = self._answer(time.monotonic() + START_TIMEOUT_S)
         if answer.error is not None:
             slug, *parts = answer.error
@@ -266,7 +263,7 @@ class Steering:
                 raise self._failed("it does not answer")
             data = self._process.stdout.read(1 << 16)
             if not data:
-                raise self._failed("it ended")
+                raise self._failed("it exited")
             self._pending += data
         line, _, self._pending = self._pending.partition(b"\n")
         return msgspec.json.decode(line, type=Answer)
@@ -277,8 +274,8 @@ class Steering:
             why,
             Path(self._log.name).read_bytes(),
             "run.agent",
-            "the agent of the run failed",
+            "the run's agent failed",
             "process experiments.runs.steering_process",
-            f"the result's {Path(self._log.name).name} has all that it wrote; `ccp check` and `ccp doctor` "
-            "look for the cause",
+            f"see its log {Path(self._log.name).name} in the result; `ccp check` and `ccp doctor` "
+            "help to find the cause",
         )

@@ -1,8 +1,8 @@
 """The agent of a run, as a process: `python -m experiments.runs.steering_process`; see `steering.py`.
 
-It reads an `Order` from its standard input, a line of JSON, and answers with an `Answer` when flows are
-served, and with another one at its end. It ends when its input does. Meanwhile it is asked as every agent is,
-by its control socket.
+It reads an `Order` from standard input, one line of JSON, and answers with an `Answer` when it serves flows,
+and with another one at its end. It exits at the end of its input. Meanwhile it has a control socket like
+every agent.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from experiments.runs.steering import Answer, Order
 from experiments.runs.variants import described
 
 MAX_FLOWS: Final = 4096
-"""Slots of the datapath: 21 MB, for 32 flows with as many connections as a flow may have."""
+"""Flow slots of the datapath: 21 MB, for 32 flows with the maximum number of connections."""
 
 
 class Line:
-    """The way to who started this process."""
+    """The channel to the parent process."""
 
     def __init__(self) -> None:
-        """Take standard input and output over; what prints goes to the log from now on."""
+        """Take over standard input and output; other output goes to the log from now on."""
         self._answers = os.dup(1)
         os.dup2(2, 1)
         self._input = os.fdopen(os.dup(0), "rb", buffering=0)
@@ -53,7 +53,7 @@ class Line:
         return msgspec.json.decode(line, type=Order)
 
     def answer(self, error: CcpError | None = None, counters: dict[str, int] | None = None) -> None:
-        """Write an answer, if somebody is there to read it."""
+        """Write an answer, if the parent still reads."""
         parts = None
         if error is not None:
             several = getattr(error, "errors", (error,))
@@ -63,7 +63,7 @@ class Line:
             os.write(self._answers, msgspec.json.encode(Answer(parts, counters)) + b"\n")
 
     def stop_at_end(self, plane: Plane) -> None:
-        """Stop a plane as soon as nobody is there any more."""
+        """Stop a plane when the parent exits."""
 
         def wait() -> None:
             while self._input.read(1 << 16):
@@ -74,7 +74,7 @@ class Line:
 
 
 def main() -> int:
-    """Run the agent; returns the exit status."""
+    """Run the agent; return the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     line = Line()
     order = line.order()

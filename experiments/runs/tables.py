@@ -1,6 +1,6 @@
-"""The tables of a result: their columns, and how they are made from what was recorded.
+"""The tables of a result: their columns, and how they are computed from the recording.
 
-What is not known is null. Counters are cumulative since the flow or link began.
+Unknown values are null. Counters are cumulative since the start of the flow or link.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
 from experiments.traffic import ConnectionSample
 
 NEVER: Final = (1 << 64) - 1
-"""What the trace says where there is no threshold or pacing rate."""
+"""Values in the trace that stand for no threshold or no pacing rate."""
 
 _F64, _I64, _TEXT, _BOOL = pa.float64(), pa.int64(), pa.string(), pa.bool_()
 
@@ -114,7 +114,7 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
     **regime_tables.COLUMNS,
     **_OF_FEATURES,
 }
-"""Table -> its columns and their types; `docs/experiments.md` says what they mean."""
+"""Table -> its columns and their types; `docs/experiments.md` explains them."""
 
 _SUMMED: Final = (
     "cwnd_bytes",
@@ -135,12 +135,8 @@ _RTT_PERCENTILES: Final = (50, 95, 99)
 def write(recording: Recording, directory: Path) -> None:
     """Write all tables as Parquet files `NAME.parquet`.
 
-    Args:
-        recording: What was recorded, of a whole run or of one that failed.
-        directory: Where.
-
     Raises:
-        OSError: If they cannot be written.
+        OSError: If a file cannot be written.
     """
     for name, frame in made(recording).items():
         pyarrow.parquet.write_table(_typed(frame, name), directory / f"{name}.parquet")
@@ -152,13 +148,13 @@ def _typed(frame: pd.DataFrame, name: str) -> pa.Table:
 
 
 def read(directory: Path, name: str) -> pd.DataFrame:
-    """Return a table, with null in columns that an older result has not.
+    """Return a table, with null in columns that an older result lacks.
 
-    It is empty, if it is of video, in-band telemetry, regimes or a feature and there were none.
+    Tables of video, in-band telemetry, regimes and features are empty if the run had none.
 
     Raises:
-        OSError: If there is no such file.
-        pyarrow.ArrowInvalid: If it is no Parquet file.
+        OSError: If the file does not exist.
+        pyarrow.ArrowInvalid: If it is not a Parquet file.
     """
     file = directory / f"{name}.parquet"
     added = {"playback", *int_tables.COLUMNS, *regime_tables.COLUMNS, *_OF_FEATURES}
@@ -166,7 +162,7 @@ def read(directory: Path, name: str) -> pd.DataFrame:
     nothing = pd.DataFrame(columns=list(COLUMNS[name]))
     table = _typed(nothing, name) if absent else pyarrow.parquet.read_table(file)
     frame: pd.DataFrame = table.to_pandas()
-    return frame.reindex(columns=list(COLUMNS[name]))  # results of before have no `congestion` of connections
+    return frame.reindex(columns=list(COLUMNS[name]))  # older results lack `congestion` of connections
 
 
 def made(recording: Recording) -> dict[str, pd.DataFrame]:
@@ -191,9 +187,6 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
     return {name: frame.reindex(columns=list(COLUMNS[name])) for name, frame in frames.items()}
 
 
-# --- flows -------------------------------------------------------------------------------------------------
-
-
 def _connection_samples(recording: Recording) -> pd.DataFrame:
     parts = []
     for flow in recording.flows:
@@ -210,7 +203,7 @@ def _of_flow(rows: np.ndarray, flow: str, start_us: int) -> pd.DataFrame:
     frame = pd.DataFrame({name: rows[name] for name in _SOCKET if name in (rows.dtype.names or ())})
     frame.insert(0, "t_s", (rows["t_us"].astype(np.int64) - start_us) / 1e6)
     frame.insert(1, "flow", flow)
-    frame["connection"] = pd.factorize(rows["cookie"])[0]  # numbered as they appear
+    frame["connection"] = pd.factorize(rows["cookie"])[0]  # numbered in order of appearance
     frame["open"] = rows["state"] != TCP_CLOSE
     frame["app_limited"] = rows["app_limited"].astype(bool)
     frame["mss_bytes"] = rows["mss_bytes"]
@@ -224,7 +217,7 @@ def _of_flow(rows: np.ndarray, flow: str, start_us: int) -> pd.DataFrame:
 
 
 def _told(samples: Sequence[ConnectionSample], flow: str, start_us: int) -> pd.DataFrame:
-    """Return what a program told of its connections; what only the kernel tells is left out."""
+    """Return a program's samples of its connections, without columns that only the kernel provides."""
     frame = pd.DataFrame([vars(one) for one in samples])
     frame.insert(0, "t_s", (frame.pop("t_us") - start_us) / 1e6)
     frame.insert(1, "flow", flow)
@@ -233,23 +226,21 @@ def _told(samples: Sequence[ConnectionSample], flow: str, start_us: int) -> pd.D
 
 
 def _known(values: np.ndarray, unknown: Sequence[int]) -> pd.Series:
-    """Return values with null in place of those that stand for none."""
     series = pd.Series(values.astype(np.float64))
     return series.mask(np.isin(values, np.array(unknown, dtype=np.uint64)))
 
 
 def _goodput(frame: pd.DataFrame, key: str) -> pd.Series:
-    """Return what was acknowledged since the sample before, by time; null at the first sample."""
     before = frame.groupby(key, sort=False)[["t_s", "bytes_acked"]].diff()
     rate = before["bytes_acked"] / before["t_s"]
     return rate.where(before["t_s"] > 0)
 
 
 def _flow_samples(recording: Recording, connections: pd.DataFrame) -> pd.DataFrame:
-    """Return the samples of whole flows: of several connections together, where a flow has several.
+    """Return the samples of flows, with the connections of each flow merged.
 
-    Samples behind the time at which a flow is stopped are left out: what was in the sockets' buffers is sent
-    then, and programs exchange their results.
+    Samples after the stop of a flow are left out: by then, data in socket buffers is sent and programs
+    exchange their results.
     """
     stop_s = {flow.name: _since(recording, flow.stop_us) for flow in recording.flows}
     parts = []
@@ -262,16 +253,16 @@ def _flow_samples(recording: Recording, connections: pd.DataFrame) -> pd.DataFra
 
 
 def _together(own: pd.DataFrame, interval_us: int) -> pd.DataFrame:
-    """Return one flow's connections as one, at the last sample of each interval.
+    """Merge the connections of a flow, at the last sample of each interval.
 
-    Windows and counters are the sums of the connections' last known ones; what is no sum (RTT, threshold) is
-    that of the connection that was sampled last.
+    Windows and counters are sums of the connections' last known values. Other columns (RTT, threshold) are
+    those of the connection that was sampled last.
     """
     own = own.reset_index(drop=True)
     counts = {}
     for name in _SUMMED:
         if own[name].isna().all():
-            continue  # nobody tells: neither is the sum known
+            continue  # unknown for all connections, so the sum is unknown
         wide = own.pivot(columns="connection", values=name)
         if name in _GONE_WHEN_CLOSED:
             wide = wide.mask(own.pivot(columns="connection", values="open").eq(False), 0)
@@ -279,7 +270,7 @@ def _together(own: pd.DataFrame, interval_us: int) -> pd.DataFrame:
     is_open = own.pivot(columns="connection", values="open").astype("boolean").ffill()
     merged = own.assign(**counts, connections=is_open.eq(True).sum(axis=1).astype(np.int64))
     merged["min_rtt_us"] = own["min_rtt_us"].cummin()
-    merged["ssthresh_bytes"] = np.nan  # of one of several connections only
+    merged["ssthresh_bytes"] = np.nan  # a threshold belongs to a single connection
     merged["pacing_rate_bytes_per_s"] = np.nan
     interval = (merged["t_s"] * 1e6 // interval_us).astype(np.int64)
     merged = merged[~interval.duplicated(keep="last")]
@@ -319,7 +310,8 @@ def _since(recording: Recording, t_us: int | None) -> float | None:
     return None if t_us is None else (t_us - recording.start_us) / 1e6
 
 
-# --- the rest ----------------------------------------------------------------------------------------------
+# --- other tables
+# ----------------------------------------------------------------------------------------------
 
 
 def _link_samples(recording: Recording) -> pd.DataFrame:

@@ -1,8 +1,8 @@
-"""Which of ccplane's algorithms the flows of a run have, each with its parameters.
+"""The variants of ccplane's algorithms in a run: algorithms with parameters.
 
-Flows that differ in algorithm or parameters get a *variant* each: a class derived from the algorithm's, with
-a congestion-control name of its own. So one algorithm runs with several sets of parameters side by side, and
-a parameter can be changed for some flows while they run.
+Flows that differ in algorithm or parameters get different *variants*: classes derived from the algorithm's,
+each with its own congestion-control name. So one algorithm can run with several sets of parameters at the
+same time, and a parameter can be changed for some flows during the run.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
 Told = Callable[[int, Sample], None]
-"""Is told the number of a flow, and the sample that its algorithm has answered to."""
+"""Called with the number of a flow, and the sample that its algorithm reacted to."""
 
 _MAX_NAME: Final = 11
-"""Characters of an algorithm's name; see `ccp_algs.registry.register`."""
+"""Maximum length of an algorithm's name; see `ccp_algs.registry.register`."""
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -39,9 +39,9 @@ class Variant(msgspec.Struct, frozen=True):
 
     Attributes:
         name: Name in the agent; sockets choose it as `ccp.NAME`.
-        algorithm: As flows name it.
-        params: Those that are not at their defaults.
-        transport: Of its flows; those of each have an agent of their own.
+        algorithm: As named by flows.
+        params: Parameters that differ from the defaults.
+        transport: Transport of its flows; each transport has its own agent.
     """
 
     name: str
@@ -57,11 +57,11 @@ class Variant(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Variants:
-    """Which flow runs which variant.
+    """Maps flows to variants.
 
     Attributes:
-        by_flow: Variant by name of the flow; flows with an algorithm of the kernel are left out.
-        by_switched: Variant by name of the algorithm, for those that switches give to sockets.
+        by_flow: Name of the flow -> its variant; flows with a kernel algorithm are left out.
+        by_switched: Name of the algorithm -> its variant, for algorithms that switches set on sockets.
     """
 
     by_flow: Mapping[str, Variant]
@@ -69,16 +69,16 @@ class Variants:
 
     @property
     def all(self) -> list[Variant]:
-        """Every variant once, those of flows first, in their order."""
+        """All variants, without duplicates: those of flows first, in their order."""
         each = (*self.by_flow.values(), *self.by_switched.values())
         return list({variant.name: variant for variant in each}.values())
 
     def over(self, transport: Transport) -> list[Variant]:
-        """Return the variants of flows over TCP, or over QUIC."""
+        """Return the variants of flows over a transport."""
         return [variant for variant in self.all if variant.transport == transport]
 
     def meant_by(self, event: SetParam | Edit) -> list[Variant]:
-        """Return the variants that an event changes; `event.algorithm` was checked to be one."""
+        """Return the variants that an event changes; `event.algorithm` was validated."""
         if isinstance(event, SetParam) and event.flow is not None:
             return [self.by_flow[event.flow]]
         return [variant for variant in self.all if variant.algorithm == event.algorithm]
@@ -116,12 +116,7 @@ def variants_of(scenario: Scenario) -> Variants:
 
 
 def congestion_of(algorithm: str, variant: Variant | None) -> str:
-    """Return the congestion-control name of sockets.
-
-    Args:
-        algorithm: As flows and switches name it.
-        variant: Of ccplane's algorithm; None for one in the kernel.
-    """
+    """Return the congestion-control name of sockets."""
     if variant is not None:
         return variant.congestion
     if (feature := offering(algorithm)) is not None:
@@ -139,15 +134,8 @@ def _free_name(wanted: str, taken: set[str]) -> str:
     return name
 
 
-# --- to run them -------------------------------------------------------------------------------------------
-
-
 def described(variants: Sequence[Variant], told: Told | None = None) -> Description:
-    """Return the description of an agent that runs variants, each a class of its own.
-
-    Args:
-        variants: What to run.
-        told: Called when an algorithm has answered to a telemetry sample; None calls nobody.
+    """Return the description of an agent that runs variants, each as a separate class.
 
     Raises:
         CcpError: If an algorithm is not found.
@@ -166,7 +154,7 @@ def _derived(base: AnyAlgorithm, name: str, told: Told | None) -> AnyAlgorithm:
         namespace["name"] = name
         if told is not None:
             namespace["on_telemetry"] = _telling(base, told)
-        # Module and qualified name stay the algorithm's: errors in its programs show its file.
+        # Keep the algorithm's module and qualified name, so that errors in its programs show its file.
         for same in ("__module__", "__qualname__", "__doc__"):
             namespace[same] = getattr(base, same)
 
@@ -175,7 +163,7 @@ def _derived(base: AnyAlgorithm, name: str, told: Told | None) -> AnyAlgorithm:
 
 
 def _telling(base: AnyAlgorithm, told: Told) -> Callable[[Any, Any], Any]:
-    """Return an algorithm's `on_telemetry` that tells when it is done."""
+    """Wrap an algorithm's `on_telemetry` to call `told` when it is done."""
 
     def on_telemetry(self: Any, given: Any) -> Any:
         answer = base.on_telemetry(self, given)

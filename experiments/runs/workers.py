@@ -1,4 +1,4 @@
-"""Processes of this machine that do runs side by side."""
+"""Worker processes of this machine that do runs in parallel."""
 
 from __future__ import annotations
 
@@ -18,29 +18,25 @@ _PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
 
 
 class Workers(ProcessPoolExecutor):
-    """A pool of processes that ends cleanly when it is interrupted, and does not outlive us.
+    """A pool of processes that ends cleanly on interruption, and with the process that started it.
 
-    Ctrl-C is for the process that started them, which calls `stop`. If that one is killed, they die with it;
-    what they had built is removed by the next run.
+    Ctrl-C only reaches the starting process, which calls `stop`. If that process is killed, the workers die
+    with it, and the next run removes their leftovers.
     """
 
     def __init__(self, count: int) -> None:
-        """Make the pool; its processes start with the first run.
-
-        Args:
-            count: How many runs at once.
-        """
+        """Make a pool of `count` processes, which start with the first run."""
         self._before = {child.pid for child in multiprocessing.active_children()}
-        # Not forked: there are threads here.
+        # Not forked, because this process has threads.
         context = multiprocessing.get_context("spawn")
         super().__init__(count, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Do something in one of the processes."""
+        """Call a function in one of the processes."""
         return super().submit(_do, fn, args, kwargs)
 
     def stop(self) -> None:
-        """Interrupt what runs, and wait until it has cleaned up after itself."""
+        """Interrupt running calls, and wait until they have cleaned up."""
         for child in multiprocessing.active_children():
             if child.pid not in self._before:
                 child.terminate()
@@ -51,13 +47,12 @@ def _do(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     try:
         return fn(*args, **kwargs)
     except SystemExit as leaving:
-        # Everything is cleaned up. The pool would take it for a failed task, and give us another one.
+        # Cleanup is done. Returning would look like a failed task, and the pool would send another.
         os._exit(leaving.code if isinstance(leaving.code, int) else 1)
 
 
 def _begin(parent: int) -> None:
-    """Prepare a process of the pool."""
-    signal.signal(signal.SIGINT, _nothing)  # not ignored: programs that we start would inherit that
+    signal.signal(signal.SIGINT, _nothing)  # not ignored, because child programs would inherit that
     signal.signal(signal.SIGTERM, _leave)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -69,5 +64,5 @@ def _nothing(_number: int, _frame: FrameType | None) -> None:
 
 
 def _leave(number: int, _frame: FrameType | None) -> NoReturn:
-    signal.signal(signal.SIGTERM, _nothing)  # once is enough: the pool repeats it while we clean up
+    signal.signal(signal.SIGTERM, _nothing)  # only once: the pool repeats it during cleanup
     raise SystemExit(128 + number)

@@ -1,7 +1,7 @@
-"""A soak: an agent, a broker and a receiver under churn and disturbances for hours, and what grows meanwhile.
+"""Soak test: agent, broker and receiver under churn and disturbances for hours; do their resources grow?
 
-`make soak HOURS=2`, or `python -m experiments.soak --hours 2 --seed 7`. `draw` says what happens, from a
-seed; `disturbances` makes it happen to the `plant` and the `network`; `samples` measures, `judge` judges.
+`make soak HOURS=2`, or `python -m experiments.soak --hours 2 --seed 7`. `draw` picks disturbances from a
+seed; `disturbances` applies them to the `plant` and the `network`; `samples` measures, `judge` evaluates.
 
-May import: `ccplane.agent`, `experiments.netlab`, `experiments.bench`, `telemetry`.
+It may import `ccplane.agent`, `experiments.netlab`, `experiments.bench` and `telemetry`.
 """

@@ -1,4 +1,4 @@
-"""The algorithm that a soak runs, and what is wrong with the versions that an agent is to refuse."""
+"""The algorithm of a soak test, and faulty versions that an agent must refuse."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 NAME: Final = "soak"
 
-_GOOD: Final = '''"""CUBIC that listens: version {version} of the soak."""
+_GOOD: Final = '''"""CUBIC with telemetry: version {version} of the soak test."""
 
 from ccp_algs.api import Sample
 from ccp_algs.cubic import Cubic
@@ -15,7 +15,7 @@ from ccp_algs.registry import register
 
 @register("soak")
 class Soak(Cubic):
-    """CUBIC, which counts what it hears."""
+    """CUBIC that counts its telemetry samples."""
 
     heard = 0
 
@@ -32,25 +32,25 @@ _RAISES: Final = """
 
 BAD: Final[tuple[tuple[str, str, str], ...]] = (
     ("a syntax error", "    heard = 0", "    heard = ("),
-    ("an import that is not there", "ccp_algs.cubic", "ccp_algs.no_such_module"),
+    ("a missing import", "ccp_algs.cubic", "ccp_algs.no_such_module"),
     ("no algorithm", "class Soak(Cubic)", "class Soak"),
-    ("a callback that raises at once", "    heard = 0", "    def on_create(self, info):\n        1 / 0"),
+    ("a callback that raises immediately", "    heard = 0", "    def on_create(self, info):\n        1 / 0"),
     ("a program that does not compile", "    heard = 0", '    program = "(def (Report (acked 0)) (when"'),
 )
-"""What is wrong, what stands there in a good version, and what stands there instead."""
+"""Description of the fault, text of a good version, and its replacement."""
 
 
 def good(version: int) -> str:
-    """Return the text of a version that works."""
+    """Return the source of a working version."""
     return _GOOD.format(version=version)
 
 
 def raising(version: int) -> str:
-    """Return the text of one that passes the check, and raises on flows that live."""
+    """Return the source of a version that passes the check but raises on real flows."""
     return good(version) + _RAISES
 
 
 def bad(version: int, which: int) -> tuple[str, str]:
-    """Return what is wrong, and the text of a version that is to be refused."""
+    """Return the fault and the source of a version that must be refused."""
     name, before, after = BAD[which % len(BAD)]
     return name, good(version).replace(before, after)

@@ -1,4 +1,4 @@
-"""Small file systems, and how to fill them so that they empty themselves if we are killed."""
+"""Small file systems, and how to fill them so that they empty again when this process is killed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.netlab import LabError
 
 @contextlib.contextmanager
 def small(place: Path, size_kb: int) -> Iterator[Path]:
-    """Mount a file system in memory for the length of a block; what was in the folder is hidden meanwhile.
+    """Mount a file system in memory during a `with` block; it hides the folder's previous content.
 
     Raises:
         LabError: `lab.kernel_refused`.
@@ -31,7 +31,7 @@ def small(place: Path, size_kb: int) -> Iterator[Path]:
             "cannot mount a small file system",
             str(place),
             done.stderr.strip(),
-            "be root",
+            "run as root",
         )
     try:
         yield place
@@ -41,7 +41,7 @@ def small(place: Path, size_kb: int) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def full(places: Sequence[Path]) -> Iterator[None]:
-    """Leave no room on file systems for the length of a block; the file that takes it has no name."""
+    """Fill file systems during a `with` block, with an unnamed file."""
     with contextlib.ExitStack() as stack:
         for place in places:
             file = os.open(place, os.O_TMPFILE | os.O_WRONLY)

@@ -1,4 +1,4 @@
-"""What is done to a plant and its network, by kind; each leaves them as something that should work."""
+"""Disturbances of a plant and its network; after each, everything should recover."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SHIFTS_S: Final = (3600.0, -3600.0, 0.5, -30.0, 86_400.0)
 
 
 class BrokenError(Exception):
-    """What a disturbance asked for did not come."""
+    """The expected effect of a disturbance did not occur."""
 
 
 @dataclass(slots=True)
 class Disturber:
-    """Does what was drawn.
+    """Applies disturbances.
 
     Attributes:
         plant: The programs under test.
@@ -38,10 +38,10 @@ class Disturber:
     network: Network
 
     def do(self, what: Disturbance) -> str:
-        """Do it; returns what came of it, in a few words.
+        """Apply a disturbance; return a short description of its effect.
 
         Raises:
-            BrokenError: If what should have come of it did not.
+            BrokenError: If the expected effect did not occur.
         """
         ways: dict[Kind, Callable[[Disturbance], str]] = {
             "agent killed": self._agent_killed,
@@ -85,9 +85,9 @@ class Disturber:
         try:
             self.plant.start_agent(take_over=True)
         except LoadError as error:
-            raise BrokenError(f"no hand-over: {error}") from error
+            raise BrokenError(f"hand-over failed: {error}") from error
         if old.running:
-            raise BrokenError("the old agent goes on")
+            raise BrokenError("the old agent keeps running")
         return self.plant.agent.greeting.partition("; use")[0]
 
     def _other_build(self, *, layout: bool) -> str:
@@ -96,23 +96,23 @@ class Disturber:
 
     def _other_room(self, what: Disturbance) -> str:
         self.plant.max_flows = MAX_FLOWS[self.plant.max_flows == MAX_FLOWS[0]]
-        return f"{self._upgrade()}, room for {self.plant.max_flows}"
+        return f"{self._upgrade()}, max flows {self.plant.max_flows}"
 
     def _upgrade_that_fails(self, what: Disturbance) -> str:
-        """Start a successor that has nowhere to write; who had the flows before has them afterwards."""
+        """Start a successor that cannot write its files; the old agent must keep its flows."""
         with disk.full([RUN_DIR, self.plant.disk]):
             try:
                 self.plant.start_agent(take_over=True)
             except LoadError as error:
                 if not self.plant.agent.running:
-                    raise BrokenError(f"the old agent has ended, and the new one, too: {error}") from error
+                    raise BrokenError(f"both the old and the new agent exited: {error}") from error
                 return f"refused: {' '.join(str(error).split())[-150:]}"
-        return "it started nevertheless"
+        return "the new agent started nevertheless"
 
     def _still(self, who: str, what: Disturbance) -> str:
         pid = self.plant.pids().get(who)
         if pid is None:
-            raise BrokenError(f"there is no {who}")
+            raise BrokenError(f"no {who} is running")
         os.kill(pid, signal.SIGSTOP)
         try:
             time.sleep(what.lasts_s)
@@ -134,7 +134,7 @@ class Disturber:
         self.plant.kill_receiver()
         time.sleep(what.lasts_s)
         self.start_receiver()
-        return "another one runs"
+        return "another receiver runs"
 
     def start_receiver(self) -> None:
         """Start a receiver where the first pair's traffic arrives."""
@@ -163,7 +163,7 @@ class Disturber:
             if any(slug.startswith("control.") for slug in slugs):
                 raise BrokenError(f"{name}: the agent did not answer: {error}") from error
             return f"{name}: {', '.join(slugs)}"
-        raise BrokenError(f"{name}: the agent took it")
+        raise BrokenError(f"{name}: the agent accepted it")
 
     def _reload_that_raises(self, what: Disturbance) -> str:
         self._load("a reload that passes the check", algorithms.raising(self.plant.version))
@@ -173,7 +173,7 @@ class Disturber:
         return f"{failed} flows failed so far; {self._good_reload()}"
 
     def _load(self, what: str, text: str) -> int:
-        """Reload; returns how many flows went over."""
+        """Reload; return the number of flows that switched."""
         try:
             with self.plant.client() as client:
                 return int(client.load(text, algorithms.NAME)["flows"])
@@ -192,9 +192,9 @@ class Disturber:
         cut = bool(what.which % 2)
         told = self.network.vanish(2.0 + what.lasts_s, what.which, cut=cut)
         if told["failed"]:
-            raise BrokenError(f"connections failed before their namespace went: {told['failures']}")
+            raise BrokenError(f"connections failed before their namespace vanished: {told['failures']}")
         how = "link first" if cut else "processes first"
-        return f"{told['open']} connections lived, {how}"
+        return f"{told['open']} connections were open, {how}"
 
     def _default_changes(self, what: Disturbance) -> str:
         hosts = self.network.hosts()
@@ -211,7 +211,6 @@ class Disturber:
 
 @contextlib.contextmanager
 def _stepped(seconds: float) -> Iterator[None]:
-    """Have the machine's clock wrong for the length of a block."""
     began_s, wall_s = time.monotonic(), time.time()
     time.clock_settime(time.CLOCK_REALTIME, wall_s + seconds)
     try:

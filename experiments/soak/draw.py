@@ -1,7 +1,7 @@
-"""What happens in a soak, drawn from a seed: the same seed gives the same disturbances in the same order.
+"""Draws the disturbances of a soak test: the same seed gives the same disturbances in the same order.
 
-Rounds in which programs are killed and replaced take turns with longer calm ones: whether the memory of a
-process grows can only be told of one that lives for long.
+Rounds in which programs are killed and replaced alternate with longer calm phases, because memory growth can
+only be detected in long-lived processes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LASTING: Final[dict[Kind, int]] = {
     "namespaces vanish": 3,
     "default changes": 3,
 }
-"""Those after which the same agent runs -> how often, by the others."""
+"""Disturbances that keep the agent -> relative frequency."""
 
 REPLACING: Final[dict[Kind, int]] = {
     "agent killed": 3,
@@ -59,29 +59,29 @@ REPLACING: Final[dict[Kind, int]] = {
     "upgrade, other layout": 2,
     "upgrade, other room": 1,
 }
-"""Those after which another agent runs, likewise."""
+"""Disturbances that replace the agent, likewise."""
 
 KILLING: Final[frozenset[Kind]] = frozenset({"broker killed", "receiver killed"})
-"""Those of `LASTING` after which another broker or receiver runs."""
+"""Disturbances of `LASTING` that replace the broker or receiver."""
 
 RESTLESS, CALM = 16, 40
-"""Rounds in which programs are killed and replaced, and rounds in which none is, in turn."""
+"""Numbers of consecutive rounds with and without killed programs."""
 
 ROUNDS_OF_AN_AGENT: Final = 4
-"""In restless rounds, an agent lives for so many."""
+"""Number of rounds that an agent lives in phases with killed programs."""
 
 PER_ROUND: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """Something that happens.
+    """A disturbance.
 
     Attributes:
-        kind: What.
-        after_s: How long after the one before [s].
-        lasts_s: How long it lasts, where it is something that ends [s].
-        which: Picks one of several: a host, a way to be bad.
+        kind: Kind of the disturbance.
+        after_s: Time since the previous disturbance [s].
+        lasts_s: Duration, for temporary disturbances [s].
+        which: Selects a target or variant.
     """
 
     kind: Kind
@@ -91,12 +91,7 @@ class Disturbance:
 
 
 def rounds(seed: int, *, clock: bool) -> Iterator[list[Disturbance]]:
-    """Yield what happens in each round, for ever.
-
-    Args:
-        seed: Of the generator.
-        clock: Whether the machine's clock may be stepped.
-    """
+    """Yield the disturbances of each round, without end."""
     random = Random(seed)
     lasting = {kind: weight for kind, weight in LASTING.items() if clock or kind != "clock steps"}
     calm = {kind: weight for kind, weight in lasting.items() if kind not in KILLING}

@@ -1,12 +1,12 @@
-"""Does a series grow? Verdicts on what should be constant, from samples that are noisy.
+"""Does a series grow? Verdicts on quantities that should be constant, from noisy samples.
 
-A process that was replaced begins a series anew, at another level: samples are compared within a life only,
-and what all lives say is put together (the seasonal Kendall test with lives as seasons; Hirsch, Slack and
-Smith 1982). The slope is the median of all slopes within lives (Sen 1968), its interval is Gilbert's (1987,
-section 16.4.2). The first samples of a life are left out: allocators and caches fill.
+A replaced process starts a new series at another level, so samples are compared within a life only, and the
+results of all lives are combined (the seasonal Kendall test with lives as seasons; Hirsch, Slack and Smith
+1982). The slope is the median of all slopes within lives (Sen 1968), with Gilbert's interval (1987, section
+16.4.2). The first samples of a life are left out, because allocators and caches fill.
 
 The claim is that a series grows by less than a limit. It holds if the whole interval of the slope is below
-the limit, fails if all of it is above, and is undecided otherwise.
+the limit, fails if the whole interval is above, and is undecided otherwise.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Final, Literal
 Verdict = Literal["holds", "undecided", "fails"]
 
 LEVEL: Final = 0.99
-"""Confidence level of intervals: twenty series are judged at once."""
+"""Confidence level of intervals; high, because twenty series are judged at the same time."""
 
 WARM_UP: Final = 8
-"""Samples at the beginning of each life that are left out: a round takes half a minute, and allocators and
-caches were seen to fill for three to four."""
+"""Samples to leave out at the beginning of each life: a round takes half a minute, and allocators and caches
+fill for up to four minutes."""
 
 _HOUR_S: Final = 3600.0
 
@@ -36,9 +36,9 @@ class Point:
     """A sample of a series.
 
     Attributes:
-        at_s: When, since the start of the run [s].
-        life: Whose: samples of different lives are not compared.
-        value: What was measured, in the series' unit.
+        at_s: Time since the start of the run [s].
+        life: Identifies the process; samples of different lives are not compared.
+        value: Measured value, in the series' unit.
     """
 
     at_s: float
@@ -48,16 +48,16 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How a series grows.
+    """The growth of a series.
 
     Attributes:
         verdict: Whether it grows by less than the limit.
-        per_hour: By how much, in its unit an hour; NaN without a pair of samples.
-        low: Lower end of the interval; -inf where there are too few samples.
-        high: Upper end, likewise inf.
-        limit: What it may grow, in its unit an hour.
+        per_hour: Slope, in its unit per hour; NaN without a pair of samples.
+        low: Lower end of the interval; -inf with too few samples.
+        high: Upper end; inf with too few samples.
+        limit: Maximum growth, in its unit per hour.
         level: Median of the samples.
-        n: How many samples were compared.
+        n: Number of compared samples.
     """
 
     verdict: Verdict
@@ -74,11 +74,8 @@ def judge(points: Sequence[Point], limit_per_hour: float, *, warm_up: int = WARM
 
     Args:
         points: Its samples.
-        limit_per_hour: What it may grow, in its unit an hour.
-        warm_up: How many samples at the beginning of each life are left out.
-
-    Returns:
-        The verdict, and what it is of.
+        limit_per_hour: Maximum growth, in its unit per hour.
+        warm_up: Number of samples to leave out at the beginning of each life.
     """
     ordered = sorted(points, key=lambda point: (point.life, point.at_s))
     lives = [list(life) for _, life in groupby(ordered, key=lambda point: point.life)]
@@ -106,14 +103,14 @@ def _slopes(life: Sequence[Point]) -> list[float]:
 
 
 def _variance(values: Sequence[float]) -> float:
-    """Return the variance of Kendall's S of one life, with equal values accounted for."""
+    """Return the variance of Kendall's S of one life, corrected for ties."""
     n = len(values)
     tied = sum(t * (t - 1) * (2 * t + 5) for t in Counter(values).values())
     return (n * (n - 1) * (2 * n + 5) - tied) / 18
 
 
 def _interval(slopes: Sequence[float], variance: float) -> tuple[float, float]:
-    if variance == 0:  # never seen to vary
+    if variance == 0:  # constant so far
         return (slopes[0], slopes[-1]) if len(slopes) >= _enough() else (-math.inf, math.inf)
     wide = NormalDist().inv_cdf((1 + LEVEL) / 2) * math.sqrt(variance)
     below, above = math.floor((len(slopes) - wide) / 2) - 1, math.ceil((len(slopes) + wide) / 2)
@@ -123,5 +120,5 @@ def _interval(slopes: Sequence[float], variance: float) -> tuple[float, float]:
 
 
 def _enough() -> int:
-    """Return from how many pairs on equal values say something: those of five samples."""
+    """Return the minimum number of pairs for a verdict on constant values: those of five samples."""
     return math.comb(5, 2)

@@ -1,4 +1,4 @@
-"""The hosts of a soak, and the connections between them."""
+"""The hosts of a soak test, and the connections between them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from experiments.netlab.namespace import path_of
 
 ANSWER_TIMEOUT_S: Final = 60.0
 DEFAULTS: Final = ("ccp", "ccp.soak", "ccp.reno", "reno")
-"""What a namespace's sockets may have that choose nothing: what every kernel lets it have."""
+"""Default congestion controls that every kernel allows in a namespace."""
 
 IPERF_BYTES_PER_S: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much traffic a pair of hosts has.
+    """Traffic of a pair of hosts.
 
     Attributes:
-        count: Connections at a time.
-        per_s: How many end each second, and begin.
+        count: Simultaneous connections.
+        per_s: Connections replaced per second.
         talk_s: Mean time between two turns of a connection [s].
     """
 
@@ -39,14 +39,13 @@ class Load:
 
 
 class Pair:
-    """Two hosts with connections that come and go between them.
+    """Two hosts with churning connections between them.
 
     Attributes:
         path: The hosts.
     """
 
     def __init__(self, path: Path, load: Load, seed: int) -> None:
-        """Begin with traffic."""
         self.path = path
         self._count = load.count
         ends = [str(path_of(host.namespace)) for host in (path.sender, path.receiver)]
@@ -64,10 +63,10 @@ class Pair:
         )
 
     def order(self, what: str) -> dict[str, Any]:
-        """Give an order; returns what became of the connections so far.
+        """Send a command to the traffic process; return its counters.
 
         Raises:
-            RuntimeError: If the traffic has ended.
+            RuntimeError: If the process has exited.
         """
         assert self._running.stdin is not None
         assert self._running.stdout is not None
@@ -76,27 +75,27 @@ class Pair:
             self._running.stdin.flush()
         line = self._running.stdout.readline()
         if not line:
-            raise RuntimeError(f"the traffic of {self.path.sender.namespace} ended")
+            raise RuntimeError(f"the traffic process of {self.path.sender.namespace} exited")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def wait_until_busy(self) -> None:
-        """Wait until as many connections as there are to be have had a turn, or have had the time for it.
+        """Wait until the full number of connections have had a turn, or time for one.
 
         Raises:
-            RuntimeError: If the traffic has ended.
+            RuntimeError: If the traffic process has exited.
         """
         end_s = time.monotonic() + ANSWER_TIMEOUT_S
         while self.order("tell")["turns"] < self._count and time.monotonic() < end_s:
             time.sleep(0.2)
 
     def kill(self) -> None:
-        """Kill it: the kernel closes what it had."""
+        """Kill the traffic process; the kernel closes its connections."""
         process.kill(self._running)
         self._running.wait()
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the traffic process."""
         assert self._running.stdin is not None
         self._running.stdin.close()
         try:
@@ -118,9 +117,9 @@ class Network:
     """All pairs of hosts.
 
     Attributes:
-        pairs: Those that stay.
-        load: What each has.
-        vanished: How many pairs went while their connections lived.
+        pairs: The permanent pairs.
+        load: Traffic of each pair.
+        vanished: Number of pairs that vanished with open connections.
     """
 
     pairs: list[Pair]
@@ -129,15 +128,15 @@ class Network:
     _iperf: IperfRun | None = None
 
     def hosts(self) -> list[Host]:
-        """Return all hosts that stay."""
+        """Return all hosts of permanent pairs."""
         return [host for pair in self.pairs for host in (pair.path.sender, pair.path.receiver)]
 
     def order(self, what: str) -> list[dict[str, Any]]:
-        """Give all an order; returns what became of the connections so far, by pair."""
+        """Send a command to all pairs; return their counters, by pair."""
         return [pair.order(what) for pair in self.pairs]
 
     def begin_transfer(self, seconds: int) -> None:
-        """Begin a long transfer of iperf3's."""
+        """Start a long iperf3 transfer."""
         path = self.pairs[0].path
         self._iperf = start_iperf3(
             path.sender,
@@ -150,7 +149,7 @@ class Network:
         )
 
     def end_transfer(self) -> str | None:
-        """Wait for it; returns what failed, or None."""
+        """Wait for the transfer; return its error, or None."""
         running, self._iperf = self._iperf, None
         if running is None:
             return None
@@ -162,7 +161,7 @@ class Network:
         return None
 
     def ccp_sockets(self) -> set[Ends]:
-        """Return the connections of all hosts that stay which have a congestion control of ccplane's."""
+        """Return the connections of permanent hosts with a congestion control of ccplane."""
         found = set()
         command = ["ss", "-tinHO", "state", "connected", "exclude", "time-wait"]
         for host in self.hosts():
@@ -175,15 +174,10 @@ class Network:
         return found
 
     def vanish(self, seconds: float, seed: int, *, cut: bool) -> dict[str, Any]:
-        """Have a pair come, and go with its connections.
-
-        Args:
-            seconds: How long its connections live [s].
-            seed: Of its traffic.
-            cut: Whether its link goes first, so that nobody hears of the end.
+        """Add a pair, and let it vanish with its connections.
 
         Returns:
-            What became of its connections until then.
+            The counters of its connections until then.
         """
         with two_hosts(congestion="ccp") as path:
             pair = Pair(path, self.load, seed)
@@ -203,13 +197,7 @@ class Network:
 
 @contextlib.contextmanager
 def network(pairs: int, load: Load, seed: int) -> Iterator[Network]:
-    """Give hosts with traffic.
-
-    Args:
-        pairs: Of hosts.
-        load: What each has.
-        seed: Of what decides in the traffic.
-    """
+    """Make hosts with traffic for a `with` block."""
     with ExitStack() as stack:
         made = Network([], load)
         for number in range(pairs):

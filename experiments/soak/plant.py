@@ -1,4 +1,4 @@
-"""What is under test: an agent with its broker, and a receiver."""
+"""The programs under test: an agent with its broker, and a receiver."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ BUILD_HASH, LAYOUT_HASH = 8, 16
 """Offsets in `struct ccp_globals`."""
 PATIENCE_S: Final = 60.0
 START_PATIENCE_S: Final = 240.0
-"""For an agent's start [s], which takes up to a minute on an emulated processor."""
+"""Start timeout of an agent; it takes up to a minute on an emulated processor [s]."""
 
 
 def wait_for(what: str, look: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
-    """Wait until a function returns something true.
+    """Wait until a function returns a true value.
 
     Raises:
-        TimeoutError: It did not.
+        TimeoutError: If it does not within the time.
     """
     end_s = time.monotonic() + patience_s
     while not look():
@@ -43,9 +43,9 @@ def wait_for(what: str, look: Callable[[], object], patience_s: float = PATIENCE
 
 
 def looks_like_another_build(pin_dir: str, *, layout: bool) -> None:
-    """Have a loaded datapath say that it is of another build, with other programs, or another layout, too.
+    """Make a loaded datapath look like another build, with other programs or with another layout.
 
-    What was loaded is real, as is what replaces it; only what tells them apart is changed, from outside.
+    The loaded datapath and its replacement are real; only its identification is modified.
     """
     invert(Path(pin_dir, "globals"), (BUILD_HASH, LAYOUT_HASH) if layout else (BUILD_HASH,))
 
@@ -55,11 +55,11 @@ class Plant:
     """The programs under test.
 
     Attributes:
-        folder: Where files are.
-        disk: A small file system of its own, for the audit log.
-        version: Of the algorithm.
-        max_flows: Room of the next agent's datapath.
-        port: Of the broker.
+        folder: Folder for files.
+        disk: A separate small file system, for the audit log.
+        version: Version of the algorithm.
+        max_flows: Maximum number of flows of the next agent.
+        port: Port of the broker.
     """
 
     folder: Path
@@ -72,17 +72,17 @@ class Plant:
 
     @property
     def agent(self) -> AgentProcess:
-        """The agent that runs."""
+        """The running agent."""
         assert self._agent is not None
         return self._agent
 
     @property
     def url(self) -> str:
-        """The broker's, for who connects to it."""
+        """URL of the broker."""
         return f"mqtt://127.0.0.1:{self.port}"
 
     def pids(self) -> dict[str, int]:
-        """Return the processes under test by what they are; those that do not run are left out."""
+        """Return the running processes under test by name."""
         found = {"agent": self.agent.pid} if self._agent is not None and self._agent.running else {}
         if (broker := self.broker_pid) is not None:
             found["broker"] = broker
@@ -92,7 +92,7 @@ class Plant:
 
     @property
     def broker_pid(self) -> int | None:
-        """The broker's process; None if it does not run."""
+        """Process id of the broker; None if it is not running."""
         if self._agent is None or not self._agent.running:
             return None
         for keeper in process.children_of(self._agent.pid):
@@ -105,10 +105,10 @@ class Plant:
     # The agent
 
     def start_agent(self, *, take_over: bool = False) -> None:
-        """Start an agent, the next one if one runs.
+        """Start an agent; it may take over from a running one.
 
         Raises:
-            LoadError: `load.agent`; the one that ran goes on.
+            LoadError: `load.agent`; the previous one keeps running.
         """
         file = self.folder / f"{algorithms.NAME}.py"
         file.write_text(algorithms.good(self.version))
@@ -125,24 +125,24 @@ class Plant:
         following = AgentProcess(arguments, patience_s=START_PATIENCE_S)
         old, self._agent = self._agent, following
         if old is not None and take_over:
-            wait_for("the old agent's end", lambda: not old.running)
+            wait_for("the old agent's exit", lambda: not old.running)
             old.stop()
 
     def kill_agent(self) -> None:
-        """Kill it (SIGKILL)."""
+        """Kill the agent (SIGKILL)."""
         self.agent.kill()
 
     def stop_agent(self) -> str:
-        """End it as Ctrl-C does; returns its last words."""
+        """Stop the agent as Ctrl-C does; return its final output."""
         return self.agent.stop()
 
     @contextlib.contextmanager
     def client(self) -> Iterator[Client]:
-        """Speak to the agent."""
+        """Connect to the agent."""
         with Client(control_socket(PIN_DIR), timeout_s=PATIENCE_S) as client:
             yield client
 
-    # The others
+    # Broker and receiver
 
     def start_receiver(self, namespace: str) -> None:
         """Start a receiver in a network namespace."""
@@ -169,19 +169,19 @@ class Plant:
         self._receiver.wait()
 
     def kill_broker(self) -> None:
-        """Kill the broker (SIGKILL); its agent starts another one."""
+        """Kill the broker (SIGKILL); its agent restarts it."""
         if (pid := self.broker_pid) is not None:
             os.kill(pid, signal.SIGKILL)
 
     def log(self, name: str) -> str:
-        """Return the end of what a program wrote."""
+        """Return the end of a program's log."""
         if name == "agent":
             return self.agent.log()[-2000:]
         file = self.folder / f"{name}.log"
         return file.read_text(errors="replace")[-2000:] if file.exists() else ""
 
     def close(self) -> None:
-        """End all, and remove the datapath."""
+        """Stop everything, and remove the datapath."""
         if self._receiver is not None and self._receiver.poll() is None:
             self._receiver.terminate()
             try:

@@ -1,4 +1,4 @@
-"""What a soak came to: a table, a file, an exit code."""
+"""Reports of a soak test: a table, a file, an exit code."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from experiments.soak.run import Outcome
 HELD: Final = 0
 FAILED: Final = 1
 UNDECIDED: Final = 3
-"""Exit codes; 2 is for what cannot begin."""
+"""Exit codes; 2 means that the test could not start."""
 
 MEGA: Final = 1e6
 
 
 def exit_code(outcome: Outcome) -> int:
-    """Return whether it held."""
+    """Return the exit code for the verdicts."""
     verdicts = {trend.verdict for trend in outcome.trends.values()}
     if outcome.violations or "fails" in verdicts:
         return FAILED
@@ -34,7 +34,7 @@ def exit_code(outcome: Outcome) -> int:
 def show(outcome: Outcome, console: Console) -> None:
     """Print the table."""
     table = Table(
-        "series", "n", "median", "an hour", "99 % interval", "limit", "", box=None, header_style="bold"
+        "series", "n", "median", "per hour", "99 % interval", "limit", "", box=None, header_style="bold"
     )
     for name, trend in outcome.trends.items():
         unit = MEGA if name.endswith("_bytes") else 1.0
@@ -47,24 +47,24 @@ def show(outcome: Outcome, console: Console) -> None:
     console.print(
         f"{outcome.seconds:.0f} s, {outcome.rounds} rounds, {len(outcome.disturbances)} disturbances, seed"
         f" {outcome.options.seed}, Linux {outcome.kernel}; connections: {told.get('made', 0)} made,"
-        f" {told.get('turns', 0)} turns, {told.get('failed', 0)} failed; longest after a round until no"
-        f" flow had the fallback law: {outcome.longest_law_s:.1f} s"
+        f" {told.get('turns', 0)} turns, {told.get('failed', 0)} failed; maximum time after a round until no"
+        f" flow used the fallback: {outcome.longest_law_s:.1f} s"
     )
     for violation in outcome.violations:
         console.print(f"violation: {violation}", markup=False)
-    console.print({HELD: "it held", FAILED: "it failed", UNDECIDED: "undecided"}[exit_code(outcome)])
+    console.print({HELD: "passed", FAILED: "failed", UNDECIDED: "undecided"}[exit_code(outcome)])
 
 
 def keep(outcome: Outcome, file: Path) -> None:
     """Write everything into a file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     plain = {"version": 1, "verdict": exit_code(outcome), **outcome.as_dict()}
-    # msgspec writes what is not finite as null.
+    # msgspec writes non-finite numbers as null.
     file.write_text(records.dumped(msgspec.json.decode(msgspec.json.encode(plain))))
 
 
 def publish(result: Path, kept: Path) -> None:
-    """Write the summary of a result to another file: without samples, with counts of disturbances by kind."""
+    """Write a summary of a result: without samples, with counts of disturbances by kind."""
     document = json.loads(result.read_text())
     del document["series"]
     document["disturbances"] = Counter(one["kind"] for one in document["disturbances"])

@@ -1,4 +1,4 @@
-"""A soak: rounds of disturbances, then a time to settle, a look whether all is well, and samples."""
+"""A soak test: rounds of disturbances, each followed by time to settle, checks, and samples."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from experiments.soak.network import Ends, Load, Network, network
 from experiments.soak.plant import Plant, wait_for
 
 LOOKS: Final = 3
-"""Each sample is the median of so many looks."""
+"""Number of readings of which each sample is the median."""
 LOOK_EACH_S: Final = 0.5
 ORPHANS_S: Final = 30.0
-"""How long slots of connections that vanished may stay after the others have settled [s]."""
+"""Time for slots of vanished connections to be freed, after the others have settled [s]."""
 TOLD_SLOTS: Final = 5
 DISK_KB: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a soak is.
+    """Options of a soak test.
 
     Attributes:
-        hours: How long [h].
-        seed: Of what is drawn.
-        pairs: Of hosts.
+        hours: Duration [h].
+        seed: Random seed.
+        pairs: Number of pairs of hosts.
         load: Traffic of each pair.
-        settle_s: Time to settle, at least [s].
-        patience_s: How long each thing may take to be well after a round [s].
+        settle_s: Minimum time to settle [s].
+        patience_s: Maximum time to recover after a round [s].
         clock: Whether the machine's clock may be stepped.
     """
 
@@ -57,22 +57,22 @@ class Options:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it.
+    """Outcome of a soak test.
 
     Attributes:
-        options: What was asked for.
+        options: Its options.
         kernel: Release of the kernel.
-        began: When, by the wall clock.
-        seconds: How long it took [s].
-        rounds: How many it had.
-        connections: What became of them.
-        disturbances: What was done, when, and what came of it.
-        violations: What should not be, and when.
-        longest_law_s: Longest time from the end of a round's disturbances and its long transfer until no flow
-            had the fallback law [s].
-        series: What was measured.
-        trends: What is judged of it.
-        interrupted: Whether it was ended before its time.
+        began: Start, by the wall clock.
+        seconds: Duration [s].
+        rounds: Number of rounds.
+        connections: Counters of connections.
+        disturbances: The disturbances, with their times and effects.
+        violations: Violated expectations, with their times.
+        longest_law_s: Maximum time from the end of a round's disturbances and its long transfer until no flow
+            used the fallback [s].
+        series: Measured series.
+        trends: Verdicts on the series.
+        interrupted: Whether the test was interrupted.
     """
 
     options: Options
@@ -89,7 +89,7 @@ class Outcome:
     interrupted: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the outcome as plain data."""
         plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("series", "trends")}
         plain["options"] = asdict(self.options)
         plain["trends"] = {name: asdict(trend) for name, trend in self.trends.items()}
@@ -97,14 +97,10 @@ class Outcome:
 
 
 def soak(options: Options, say: Callable[[str], None]) -> Outcome:
-    """Soak, until time is up or Ctrl-C.
-
-    Args:
-        options: How.
-        say: Takes a line of progress.
+    """Run until the time is over, or until Ctrl-C.
 
     Raises:
-        CcpError: If it cannot begin.
+        CcpError: If the test cannot start.
     """
     with _prepared(options, say) as run:
         try:
@@ -112,8 +108,8 @@ def soak(options: Options, say: Callable[[str], None]) -> Outcome:
         except KeyboardInterrupt:
             run.outcome.interrupted = True
             say("interrupted: cleaning up")
-        except Exception as error:  # what was measured until then is told
-            run.outcome.violations.append(f"the soak itself ended: {type(error).__name__}: {error}")
+        except Exception as error:  # report the measurements so far
+            run.outcome.violations.append(f"the soak test itself failed: {type(error).__name__}: {error}")
     run.outcome.trends = {
         name: judge(points, samples.limit_of(name)) for name, points in run.outcome.series.points.items()
     }
@@ -130,7 +126,7 @@ def _prepared(options: Options, say: Callable[[str], None]) -> Iterator[_Run]:
         plant = Plant(folder, disk)
         stack.callback(plant.close)
         plant.start_agent()
-        say(f"an agent runs: {plant.agent.greeting}")
+        say(f"agent started: {plant.agent.greeting}")
         hosts = stack.enter_context(network(options.pairs, options.load, options.seed))
         disturber = Disturber(plant, hosts)
         disturber.start_receiver()
@@ -138,7 +134,7 @@ def _prepared(options: Options, say: Callable[[str], None]) -> Iterator[_Run]:
 
 
 def slots_without(sockets: Set[Ends]) -> list[str]:
-    """Tell of each flow that has a slot and is none of these connections, since when it has been silent."""
+    """Describe each flow with a slot that is not one of these connections, and how long it has been idle."""
     now_us = time.monotonic_ns() // 1000
     view = ebpf.observe(PIN_DIR)
     seen_us = {stats.flow_id: stats.now_us for stats in view.all_stats()}
@@ -148,15 +144,13 @@ def slots_without(sockets: Set[Ends]) -> list[str]:
             silent_s = (now_us - seen_us.get(info.flow_id, now_us)) / 1e6
             told.append(
                 f"{info.cc_name} {info.src_addr}:{info.src_port} -> {info.dst_addr}:{info.dst_port} "
-                f"in namespace {info.netns_inum}, begun {(now_us - info.created_us) / 1e6:.0f} s ago, "
-                f"silent for {silent_s:.0f} s"
+                f"in namespace {info.netns_inum}, created {(now_us - info.created_us) / 1e6:.0f} s ago, "
+                f"idle for {silent_s:.0f} s"
             )
     return told
 
 
 class _Run:
-    """A soak under way."""
-
     def __init__(
         self,
         options: Options,
@@ -185,7 +179,6 @@ class _Run:
         self._say(f"VIOLATION: {what}")
 
     def go_on(self) -> None:
-        """Take rounds until time is up."""
         end_s = 3600 * self._options.hours
         try:
             for pair in self._network.pairs:
@@ -223,27 +216,27 @@ class _Run:
         self.outcome.disturbances.append({"at_s": at_s, "kind": what.kind, **told, "came": came})
 
     def _revive(self) -> None:
-        """Start what has ended, so that a defect is told once and not in each round."""
+        """Restart exited programs, so that a defect is reported once instead of in each round."""
         alive = self._plant.pids()
         if "agent" not in alive:
-            self._say(f"the agent said: {self._plant.log('agent').strip()}")
+            self._say(f"the agent's log: {self._plant.log('agent').strip()}")
             self._plant.start_agent()
         if "receiver" not in alive:
             self._disturber.start_receiver()
 
     def _settled(self, number: int) -> None:
-        """Have nothing begin and end; wait until all is well, look, and go on."""
+        """Pause churn, wait for recovery, take samples, and resume."""
         self._network.order("hold")
         began_s = time.monotonic()
         for name in ("agent", "broker", "receiver"):
             if name not in self._plant.pids():
-                self._violated(f"the {name} has ended: {self._plant.log(name).strip()}")
+                self._violated(f"the {name} has exited: {self._plant.log(name).strip()}")
                 self._revive()
         try:
             self._wait_for_agent()
             self.outcome.longest_law_s = max(self.outcome.longest_law_s, round(time.monotonic() - began_s, 1))
             time.sleep(max(0.0, began_s + self._options.settle_s - time.monotonic()))
-            self._wait_for_agent()  # nor do flows come to the law while nothing happens
+            self._wait_for_agent()  # no flow may fall back while nothing happens
             self._wait_for_slots()
             self._wait_for_telemetry()
         except (CcpError, RuntimeError, OSError) as error:
@@ -255,10 +248,9 @@ class _Run:
         self._say(f"round {number} settled: {told}; {made} connections made")
 
     def _sampled(self) -> str:
-        """Add a sample to each series; returns the gist of it."""
         looks = [self._look() for _ in range(LOOKS)]
         lives = {name: f"{name} {pid}" for name, pid in self._plant.pids().items()}
-        lives["kernel"] = f"room for {self._plant.max_flows}"
+        lives["kernel"] = f"max flows {self._plant.max_flows}"
         gist = []
         for what, life in lives.items():
             seen = samples.middle([look[what] for look in looks if what in look])
@@ -279,18 +271,16 @@ class _Run:
         return found
 
     def _wait_for_agent(self) -> None:
-        """Wait until an algorithm steers all flows."""
         began_s = time.monotonic()
         while in_law := [stats for stats in ebpf.observe(PIN_DIR).all_stats() if stats.law]:
             if time.monotonic() - began_s > self._options.patience_s:
                 causes = sorted({stats.law_cause for stats in in_law})
                 waited = f"{self._options.patience_s:g} s"
-                self._violated(f"{len(in_law)} flows have the fallback law after {waited}: {causes}")
+                self._violated(f"{len(in_law)} flows still use the fallback after {waited}: {causes}")
                 return
             time.sleep(0.2)
 
     def _wait_for_slots(self) -> None:
-        """Wait until connections whose namespace vanished have given their slots back."""
         end_s = time.monotonic() + ORPHANS_S
         while True:
             sockets = self._network.ccp_sockets()
@@ -299,12 +289,11 @@ class _Run:
                 return
             if time.monotonic() > end_s:
                 told = "; ".join(slots_without(sockets)[:TOLD_SLOTS])
-                self._violated(f"{left} more slots are taken than there are connections: {told}")
+                self._violated(f"{left} more slots than connections are in use: {told}")
                 return
             time.sleep(1.0)
 
     def _wait_for_telemetry(self) -> None:
-        """Wait until what the receiver measured reaches flows."""
         with self._plant.client() as client:
 
             def delivered() -> int:

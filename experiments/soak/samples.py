@@ -1,4 +1,4 @@
-"""What is measured in a soak: memory, descriptors, threads; slots, maps and programs of the kernel."""
+"""Measurements of a soak test: memory, descriptors, threads; slots, maps and programs in the kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from experiments.soak.judge import Point
 
 MEMORY: Final = "pss_bytes"
 ANONYMOUS: Final = "anonymous_bytes"
-"""Of it, what the process allocated: how much of a library counts depends on who else has it."""
+"""Only anonymous memory: the share of a library's memory depends on other processes that use it."""
 LIMITS: Final = {
     MEMORY: 4 << 20,
     ANONYMOUS: 4 << 20,
@@ -28,17 +28,17 @@ LIMITS: Final = {
     "pins": 2.0,
     "map_bytes": float(1 << 20),
 }
-"""What a series may grow in an hour; of `entries`, as a map has slots."""
+"""Maximum growth of a series per hour; `ENTRIES_PER_HOUR` for entries of maps."""
 ENTRIES_PER_HOUR: Final = 10.0
 
 _SMAPS: Final = re.compile(r"^(Pss|Pss_Anon):\s+(\d+) kB", re.MULTILINE)
 
 
 def process(pid: int) -> dict[str, float]:
-    """Return what a process has.
+    """Return the resources of a process.
 
     Raises:
-        OSError: If it is gone.
+        OSError: If the process has exited.
     """
     root = Path(f"/proc/{pid}")
     found = {name: 1024 * int(kb) for name, kb in _SMAPS.findall((root / "smaps_rollup").read_text())}
@@ -53,11 +53,7 @@ def process(pid: int) -> dict[str, float]:
 
 
 def kernel(ccp_sockets: int) -> dict[str, float]:
-    """Return what the datapath has, and what of BPF is on this machine.
-
-    Args:
-        ccp_sockets: How many connections there are that should have a slot.
-    """
+    """Return the resources of the datapath, and the BPF objects of this machine."""
     counters = ebpf.observe(PIN_DIR).counters()
     return {
         "slots_without_socket": counters["flows_active"] - ccp_sockets,
@@ -73,7 +69,6 @@ class Series:
     """All series of a run: `PROGRAM NAME` -> points."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self.points: dict[str, list[Point]] = {}
 
     def add(self, at_s: float, what: str, life: str, values: Mapping[str, float]) -> None:
@@ -90,11 +85,11 @@ class Series:
 
 
 def limit_of(series: str) -> float:
-    """Return what a series may grow in an hour, in its unit."""
+    """Return the maximum growth of a series, in its unit per hour."""
     name = series.partition(" ")[2]
     return ENTRIES_PER_HOUR if name.startswith("entries of ") else float(LIMITS[name])
 
 
 def middle(looks: list[dict[str, float]]) -> dict[str, float]:
-    """Return the median of each value over some looks."""
+    """Return the median of each value over several readings."""
     return {name: median(look[name] for look in looks if name in look) for name in looks[0]}

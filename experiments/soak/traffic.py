@@ -1,10 +1,10 @@
-"""Connections that come and go between two hosts, all of which talk; those that fail are told.
+"""Churning connections between two hosts, all of which talk; failed connections are reported.
 
-Run beside a pair of hosts as `python -m experiments.soak.traffic CLIENT SERVER ADDRESS ...`, with the files
-of their network namespaces. Of a fixed number of connections some end each second, and others take their
-place. Each one asks now and then: it sends so many bytes and gets so many back, and both ends count. Orders
-come on standard input, one line each, answers are lines of JSON: `hold` (nothing begins or ends any more),
-`churn`, `tell`.
+Run for a pair of hosts as `python -m experiments.soak.traffic CLIENT SERVER ADDRESS ...`, with the files of
+their network namespaces. Out of a fixed number of connections, some end each second and are replaced. Each
+connection now and then sends a number of bytes and receives a number back, and both ends count. Commands come
+on standard input, one per line; answers are lines of JSON: `hold` (start and end no connections), `churn`,
+`tell`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from experiments.netlab import set_congestion
 from telemetry import netns
 
 HEADER: Final = struct.Struct("!II")
-"""What a connection begins each turn with: bytes that follow, and bytes that it wants back."""
+"""Header of a turn: number of bytes that follow, and number of bytes to send back."""
 
 MOST_BYTES: Final = 30_000
 CHUNK: Final = bytes(MOST_BYTES)
 TURN_TIMEOUT_S: Final = 90.0
-"""After this a connection counts as failed: longer than the backoff of some timeouts in a row [s]."""
+"""Time after which a connection counts as failed; longer than several timeouts with backoff [s]."""
 TOLD_FAILURES: Final = 20
 _CHURN_S: Final = 0.02
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
@@ -43,21 +43,21 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 @dataclass(slots=True, eq=False)
 class Client:
-    """An end that asks, and whether it is to end."""
+    """A client end, and whether it is to end."""
 
     ending: bool = False
 
 
 @dataclass(slots=True)
 class Told:
-    """What became of the connections.
+    """Counters of the connections.
 
     Attributes:
-        made: Connections that were made.
-        ended: Those that ended as they should.
-        turns: Times that one asked and got everything.
-        failed: Those that did not.
-        failures: What happened to the first ones of them.
+        made: Established connections.
+        ended: Connections that ended normally.
+        turns: Completed turns.
+        failed: Failed connections.
+        failures: Errors of the first failed connections.
     """
 
     made: int = 0
@@ -73,20 +73,11 @@ class Traffic:
     def __init__(
         self, hosts: tuple[Path, Path], address: str, count: int, per_s: float, talk_s: float, random: Random
     ) -> None:
-        """Listen.
-
-        Args:
-            hosts: Namespaces of the client and of the server.
-            address: Of the server.
-            count: Connections at a time.
-            per_s: How many end each second, and begin.
-            talk_s: Mean time between two turns of a connection [s].
-            random: What decides.
-        """
+        """Start listening."""
         self._count, self._per_s, self._talk_s, self._random = count, per_s, talk_s, random
         netns.enter(hosts[1])
         self._listeners = [socket.create_server((address, 0), backlog=1024) for _ in range(2)]
-        set_congestion(self._listeners[0], "ccp")  # the other one has what is its namespace's default
+        set_congestion(self._listeners[0], "ccp")  # the other uses its namespace's default
         netns.enter(hosts[0])
         self._clients: dict[Client, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -96,7 +87,7 @@ class Traffic:
         self.told = Told()
 
     async def run(self) -> None:
-        """Go on until standard input ends."""
+        """Run until the end of standard input."""
         os.set_blocking(sys.stdin.fileno(), False)
         asyncio.get_running_loop().add_reader(sys.stdin, self._order)
         for listener in self._listeners:
@@ -140,7 +131,6 @@ class Traffic:
                 self._begin(self._talk(client))
 
     async def _talk(self, client: Client) -> None:
-        """Connect, and take turns until this client is to end."""
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             set_congestion(sock, self._random.choice(("ccp", "ccp", "ccp.soak", "ccp.reno")))
@@ -170,7 +160,7 @@ class Traffic:
         while wanted:
             got = len(await loop.sock_recv(sock, wanted + 1))
             if not 0 < got <= wanted:
-                raise OSError(errno.EPROTO, f"{wanted} bytes were to come, {got} came")
+                raise OSError(errno.EPROTO, f"received {got} of {wanted} bytes")
             wanted -= got
 
     def _failed(self, why: str) -> None:
@@ -187,21 +177,20 @@ class Traffic:
 
 
 async def _answer(sock: socket.socket) -> None:
-    """Answer until the client hangs up."""
     loop = asyncio.get_running_loop()
     try:
         while head := await _received(sock, HEADER.size):
             brought, wanted = HEADER.unpack(head)
             await _received(sock, brought)
             await loop.sock_sendall(sock, CHUNK[:wanted])
-    except (OSError, struct.error):  # the client counts it, or has reset a connection that it had done with
+    except (OSError, struct.error):  # the client counts it, or has reset a finished connection
         pass
     finally:
         sock.close()
 
 
 async def _received(sock: socket.socket, count: int) -> bytes:
-    """Return the next bytes; fewer only if the client hangs up."""
+    """Return the next bytes; fewer only if the client closes the connection."""
     loop, whole = asyncio.get_running_loop(), b""
     while len(whole) < count and (part := await loop.sock_recv(sock, count - len(whole))):
         whole += part
@@ -221,7 +210,7 @@ def main(
     talk_s: Annotated[float, typer.Option(min=0.1)] = 2.0,
     seed: int = 0,
 ) -> None:
-    """Make connections until standard input ends."""
+    """Make connections until the end of standard input."""
     allow_files(3 * count)
     asyncio.run(Traffic((client, server), address, count, per_s, talk_s, Random(seed)).run())
 

@@ -1,12 +1,10 @@
 """Traffic of flows: real programs that send real data between hosts of the lab.
 
-Purpose: one description (`Iperf3`, `Http`, `Quic`, `OnOff`, `Dash`: plain data, part of
-scenarios), one way to start it (`start_traffic`), one kind of result (`TrafficResult`).
+There is one description (`Iperf3`, `Http`, `Quic`, `OnOff`, `Dash`: plain data, part of scenarios), one way
+to start it (`start_traffic()`), and one kind of result (`TrafficResult`).
 
-May import: `experiments.netlab`, `experiments.examples`, msgspec, NumPy. Never `ccplane.agent` or `ccp_algs`:
-the congestion control of a flow is a name.
-
-Entry point: `start_traffic()`.
+It may import `experiments.netlab`, `experiments.examples`, msgspec and NumPy, but never `ccplane.agent` or
+`ccp_algs`: here the congestion control of a flow is only a name.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -42,7 +40,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what starts programs when it is asked for: they run in namespaces, which only Linux has."""
+    """Import lazily what starts programs, because they need namespaces, which only Linux has."""
     if name == "start_traffic":
         from experiments.traffic.start import start_traffic
 

@@ -1,4 +1,4 @@
-"""Bulk transfers by iperf3, as traffic of a flow."""
+"""Bulk transfers by iperf3 as traffic of a flow."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from experiments.traffic.running import FlowSockets, Outcome, TrafficResult
 from experiments.traffic.spec import Iperf3
 
 _SETTLE_S: Final = 5.0
-"""How much longer than its flow a transfer may take that has a duration of its own [s]: it connects before,
-and empties its send buffer and exchanges results behind."""
+"""Extra time for a transfer with a fixed duration [s]: for connecting, draining the send buffer and
+exchanging results."""
 _POLL_S: Final = 0.01
 
 
 class BulkTraffic:
-    """An iperf3 transfer under way.
+    """A running iperf3 transfer.
 
     Attributes:
-        sockets: Which sockets carry it.
-        started_us: When it started, CLOCK_MONOTONIC [us].
+        sockets: The sockets that carry it.
+        started_us: Its start, CLOCK_MONOTONIC [us].
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class BulkTraffic:
         duration_s: float,
         port: int | None = None,
     ) -> None:
-        """Start it; arguments and errors as of `start_traffic`."""
+        """Start the transfer; arguments and errors as in `start_traffic`."""
         port = receiver.new_port() if port is None else port
         first, *others = [sender.new_port() for _ in range(spec.parallel)]
         options: IperfOptions = {
@@ -56,9 +56,9 @@ class BulkTraffic:
             options["total_bytes"] = spec.total_bytes
         else:
             options["duration_s"] = math.ceil(duration_s)
-        # iperf3 counts whole seconds: it ends by itself where that fits, and is interrupted where not.
+        # iperf3 supports whole seconds only; for other durations it is interrupted.
         ends_itself = spec.total_bytes is None and duration_s == math.ceil(duration_s)
-        # The connection that controls has a port of the kernel's choice, which is none of these.
+        # The control connection uses another port, chosen by the kernel.
         self.sockets = FlowSockets.of(sender, sports=(first, (others or [first])[-1]), dports=(port, port))
         self.started_us = time.monotonic_ns() // 1000
         self._deadline_s = time.monotonic() + duration_s + (_SETTLE_S if ends_itself else 0.0)
@@ -67,11 +67,11 @@ class BulkTraffic:
 
     @property
     def running(self) -> bool:
-        """Whether it still transfers."""
+        """Whether the transfer is running."""
         return not self._outcome.known and self._run.running
 
     def wait(self) -> TrafficResult:
-        """Return the result; a transfer whose time is over is interrupted.
+        """Wait for the result; interrupt the transfer when its time is over.
 
         Raises:
             LabError: `lab.iperf3`, `lab.no_congestion_control` or `lab.timeout`.
@@ -81,10 +81,10 @@ class BulkTraffic:
         return self._outcome.find(self._interrupt if self.running else self._finish)
 
     def stop(self) -> None:
-        """End it now.
+        """Stop the transfer.
 
         Raises:
-            LabError: As `wait`, if it had failed before.
+            LabError: As in `wait`, if it had failed before.
         """
         self._outcome.find(self._interrupt if self.running else self._finish)
 
@@ -99,11 +99,11 @@ class BulkTraffic:
 
     def _interrupt(self) -> TrafficResult:
         intervals: tuple[IperfInterval, ...] = ()
-        with contextlib.suppress(LabError):  # it was still starting, and leaves no account
+        with contextlib.suppress(LabError):  # it was still starting, and reports nothing
             intervals = self._run.interrupt()
         retransmits = [interval.retransmits_pkts for interval in intervals]
         return TrafficResult(
-            received_bytes=None,  # only a receiver that came to its end tells
+            received_bytes=None,  # only reported after a regular end
             duration_s=time.monotonic() - self.started_us / 1e6,
             complete=False,
             retrans_pkts=sum(n for n in retransmits if n is not None) if retransmits else None,

@@ -1,7 +1,7 @@
-"""A video that adapts its bitrate, as traffic of a flow: dash.js in headless Chromium plays it from nginx.
+"""Adaptive-bitrate video as traffic of a flow: dash.js in headless Chromium plays it from nginx.
 
-The browser tells on its console what it downloads and how the playback goes; nothing of that crosses the
-network. The page and dash.js come from the flow's sender, too.
+The browser reports downloads and playback on its console, not over the network. The page and dash.js also
+come from the flow's sender.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from experiments.traffic.viewer import Viewer
 
 _OPTIONS: Final = (
     "--headless",
-    "--no-sandbox",  # it cannot make one as root
+    "--no-sandbox",  # root cannot have a sandbox
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--mute-audio",
@@ -39,7 +39,7 @@ _OPTIONS: Final = (
 
 
 class DashTraffic(ServedTraffic):
-    """A video under way."""
+    """A running video."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class DashTraffic(ServedTraffic):
         duration_s: float,
         port: int | None = None,
     ) -> None:
-        """Start server and browser; arguments and errors as of `start_traffic`."""
+        """Start server and browser; arguments and errors as in `start_traffic`."""
         media.require(f"host {receiver.name}: {media.BROWSER}")
         files = media.files(spec.segments)
         server = Nginx(sender, port=port, family=family, congestion=congestion, files=files)
@@ -63,7 +63,7 @@ class DashTraffic(ServedTraffic):
 def _browser(spec: Dash, host: Host, server: Nginx, base_url: str) -> Client:
     page = f"{base_url}/player.html#abr={spec.abr}&buffer_s={spec.buffer_s:g}"
     profile = f"--user-data-dir={server.folder / 'profile'}"
-    # Nothing but the page shall use the network; a browser looks for updates, and more.
+    # Only the page may use the network; browsers also check for updates, among others.
     names = f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {urllib.parse.urlsplit(base_url).hostname}"
     running = host.popen([media.BROWSER, *_OPTIONS, names, profile, page], stderr=subprocess.PIPE)
     clock_us = (time.monotonic_ns() - time.time_ns()) // 1000

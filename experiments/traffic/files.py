@@ -1,4 +1,4 @@
-"""The example `files` of `native/ccp-quic`, files over QUIC, in hosts of the lab."""
+"""The example `files` of `native/ccp-quic`, which serves files over QUIC, on hosts of the lab."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ EXAMPLE: Final = "files"
 PROGRAM: Final = examples.FOLDER / EXAMPLE
 
 QUINN_MOST_BYTES: Final = 1452
-"""Largest UDP payload that quinn looks for by itself [bytes]."""
+"""Maximum UDP payload that quinn probes for by default [bytes]."""
 HEADERS_BYTES: Final = 48
-"""Of IPv6 and UDP [bytes]."""
+"""Headers of IPv6 and UDP [bytes]."""
 
 _READY_TIMEOUT_S: Final = 10.0
 _JOIN_TIMEOUT_S: Final = 5.0
@@ -34,7 +34,7 @@ _ORDINARY: Final = ("serves ", "sent ")
 
 
 def must_be_built() -> None:
-    """See that the checkout has the example.
+    """Check that the example is built.
 
     Raises:
         LabError: `lab.no_command`.
@@ -42,20 +42,20 @@ def must_be_built() -> None:
     if not examples.is_built(PROGRAM):
         raise LabError(
             "lab.no_command",
-            f"there is no example of {CRATE}",
+            f"the example {EXAMPLE} of {CRATE} is not built",
             str(PROGRAM),
-            "QUIC flows are carried by it, and `make build` does not build it",
+            "it carries QUIC flows, and `make build` does not build it",
             f"{examples.build(CRATE, EXAMPLE)}, in a checkout of ccplane",
         )
 
 
 class Running:
-    """A program of it that runs, and the thread that reads what it says.
+    """A running instance of the example, and the thread that reads its output.
 
     Attributes:
-        process: The program.
-        where: The host and the command, for errors.
-        rows: The lines of JSON among what it said so far.
+        process: The process.
+        where: Host and command, for errors.
+        rows: Lines of JSON in its output so far.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class Running:
         program: Path = PROGRAM,
         **env: str,
     ) -> None:
-        """Start it.
+        """Start the program.
 
         Args:
-            host: Where.
-            arguments: Its own.
-            sample_interval_us: How often it says how connections fare [us]; 0 for never.
-            program: The example, built.
-            **env: Environment variables of its own.
+            host: Its host.
+            arguments: Its arguments.
+            sample_interval_us: Time between its samples of connections [us]; 0 for none.
+            program: The built example.
+            **env: Additional environment variables.
 
         Raises:
             LabError: `lab.no_command` or `lab.closed`.
@@ -96,14 +96,10 @@ class Running:
         self._thread.start()
 
     def line(self, containing: str, timeout_s: float) -> str | None:
-        """Return the first line that is no JSON and has a text in it, when it comes.
-
-        Args:
-            containing: The text.
-            timeout_s: How long to wait for it [s].
+        """Wait for a line of its output that is not JSON and contains a text.
 
         Returns:
-            The line; None, if the time is over, or the program.
+            The line; None after the time limit, or when the program has exited.
         """
 
         def found() -> list[str]:
@@ -114,19 +110,19 @@ class Running:
             return next(iter(found()), None)
 
     def log(self) -> str:
-        """Return the end of what it complained of."""
+        """Return the end of its error output."""
         complaints = [line for line in self._lines if not line.startswith(_ORDINARY)]
         return "\n".join(complaints[-_KEPT_LINES:])
 
     def join(self, timeout_s: float) -> None:
-        """Return when it has ended and all that it said is read, or after the time."""
+        """Wait until it has exited and its output is read, or for the time limit."""
         self._thread.join(timeout_s)
-        if not self._thread.is_alive():  # it closed its output: its last act
+        if not self._thread.is_alive():  # it closed its output, so it is about to exit
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(_JOIN_TIMEOUT_S)
 
     def stop(self) -> None:
-        """End it; may be called again."""
+        """Stop the program; may be called again."""
         process.end([self.process])
         self._thread.join(_JOIN_TIMEOUT_S)
 
@@ -140,7 +136,7 @@ class Running:
                     else:
                         self._lines.append(line.strip())
                         self._news.notify_all()
-        except (ValueError, OSError):  # the lab closed it, or it was killed within a line: everything is over
+        except (ValueError, OSError):  # closed by the lab, or killed within a line
             pass
         finally:
             with self._news:
@@ -149,13 +145,13 @@ class Running:
 
 
 class FileServer(Running):
-    """It as a server, whose connections send.
+    """The example as a server, whose connections send.
 
     Attributes:
-        port: Where it listens.
-        url: Where clients find it.
+        port: Its port.
+        url: URL for clients.
         folder: Its temporary folder.
-        certificate: What clients trust.
+        certificate: Certificate that clients trust.
     """
 
     def __init__(
@@ -169,16 +165,16 @@ class FileServer(Running):
         sample_interval_us: int = 0,
         program: Path = PROGRAM,
     ) -> None:
-        """Start it, and wait until it serves.
+        """Start the server, and wait until it serves.
 
         Args:
-            host: Where.
-            agent: Socket of the agent that has its connections; None: quinn's own CUBIC has.
-            algorithm: Which of the agent's; empty for its default.
-            port: To listen at; by default one that the host gave to nobody else.
-            family: Of addresses.
-            sample_interval_us: As of `Running`.
-            program: As of `Running`.
+            host: Its host.
+            agent: Socket of the agent that controls its connections; None for quinn's own CUBIC.
+            algorithm: Algorithm of the agent; empty for its default.
+            port: UDP port; an unused one by default.
+            family: Address family.
+            sample_interval_us: As in `Running`.
+            program: As in `Running`.
 
         Raises:
             LabError: `lab.no_command`, `lab.not_listening` or `lab.closed`.
@@ -200,22 +196,17 @@ class FileServer(Running):
             self.stop()
             raise LabError(
                 "lab.not_listening",
-                f"nothing serves files at UDP port {self.port}",
+                f"nothing serves files on UDP port {self.port}",
                 self.where,
-                self.log() or "it did not say why",
-                "choose another port if this one is taken",
+                self.log() or "the server gave no reason",
+                "choose another port if this one is in use",
             )
 
     def client(self, command: str, *arguments: str) -> list[str]:
-        """Return the arguments of a client of this server.
-
-        Args:
-            command: `get` or `list`.
-            *arguments: What comes after the certificate.
-        """
+        """Return the arguments of a client of this server."""
         return [command, self.url, self.certificate, *arguments]
 
     def stop(self) -> None:
-        """End it and remove its folder; may be called again."""
+        """Stop the server and remove its folder; may be called again."""
         super().stop()
         self._temporary.cleanup()

@@ -1,8 +1,7 @@
-"""What plays video, and what is played: Chromium, dash.js, segments of a test video.
+"""Video playback and its content: Chromium, dash.js, and segments of a test video.
 
-`make setup-video` installs all of it, nothing else does. The video is a test picture with noise, so that its
-bitrates are what they are called; encoded once, with the bitrates that Mao et al. (2017) gave to theirs, in
-segments of four seconds.
+Only `make setup-video` installs them. The video is a test picture with noise, so that it really has its
+nominal bitrates. It is encoded once, with the bitrates of Mao et al. (2017), in segments of four seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Final
 from experiments.netlab.errors import no_video
 
 CACHE: Final = Path(__file__).parents[2] / ".cache" / "video"
-"""Where `make setup-video` puts what it makes."""
+"""Directory of the files that `make setup-video` creates."""
 
 BITRATES_KBIT_PER_S: Final = (300, 750, 1200, 1850, 2850, 4300)
 SEGMENT_S: Final = 4
@@ -30,18 +29,14 @@ _DASH_JS: Final = "dash.js"
 _SEGMENTS: Final = "segments"
 _PICTURES_PER_S: Final = 25
 PICTURE_MS: Final = 1000 / _PICTURES_PER_S
-"""How long a picture is seen [ms]."""
+"""Duration of a frame [ms]."""
 
 _PICTURE: Final = f"testsrc2=size=480x270:rate={_PICTURES_PER_S},noise=alls=60:allf=t:all_seed=1"
 _DURATION: Final = re.compile(r'mediaPresentationDuration="[^"]*"')
 
 
 def require(where: str, cache: Path = CACHE) -> None:
-    """See to it that everything is there.
-
-    Args:
-        where: Who needs it, for errors.
-        cache: Where files of it should be.
+    """Check that everything is installed.
 
     Raises:
         LabError: `lab.no_video`.
@@ -53,12 +48,7 @@ def require(where: str, cache: Path = CACHE) -> None:
 
 
 def files(n_segments: int, cache: Path = CACHE) -> dict[str, Path | str]:
-    """Return what a web server serves for a video to be played: name -> file, folder or text.
-
-    Args:
-        n_segments: How many segments of the video are played.
-        cache: Where files of it are.
-    """
+    """Return the content of the video's web server: name -> file, folder or text."""
     page = Path(__file__).parent / "player"
     segments = cache / _SEGMENTS
     served: dict[str, Path | str] = {one.name: one for one in page.iterdir()}
@@ -69,13 +59,13 @@ def files(n_segments: int, cache: Path = CACHE) -> dict[str, Path | str]:
 
 
 def sizes_bytes(cache: Path = CACHE) -> dict[str, int]:
-    """Return the size of each segment by its path at the server."""
+    """Return the size of each segment by its path on the server."""
     segments = cache / _SEGMENTS
     return {f"/{one.relative_to(segments)}": one.stat().st_size for one in segments.glob("*/*.m4s")}
 
 
 def make(cache: Path = CACHE) -> None:
-    """Encode the test video, unless that is done; takes half a minute."""
+    """Encode the test video, unless it exists; takes half a minute."""
     if (cache / _SEGMENTS).exists():
         return
     cache.mkdir(parents=True, exist_ok=True)
@@ -105,7 +95,7 @@ def _encoding() -> list[str]:
             pictures,
             "-sc_threshold",
             "0",
-        ),  # a segment begins with a whole picture
+        ),  # segments start with a key frame
         *("-f", "dash", "-adaptation_sets", "id=0,streams=v", "-seg_duration", str(SEGMENT_S)),
         *("-use_template", "1", "-use_timeline", "0"),
         *("-init_seg_name", "$Bandwidth$/init.mp4", "-media_seg_name", "$Bandwidth$/$Number$.m4s"),

@@ -1,4 +1,4 @@
-"""A web server in a host: nginx with a configuration and files of its own."""
+"""A web server on a host: nginx with a generated configuration and files."""
 
 from __future__ import annotations
 
@@ -53,18 +53,19 @@ http {{
 
 
 class Nginx:
-    """nginx, serving objects of given sizes as `/SIZE`, and files; programs of pages it compresses.
+    """nginx, serving objects of given sizes as `/SIZE`, and files; it compresses scripts of pages.
 
-    nginx cannot choose a congestion control. It inherits a listening socket (its environment variable NGINX,
-    meant for upgrades of a running server) that has one, and the kernel hands that on to each connection: so
-    several servers of a host can differ, and any congestion control that the kernel knows can be used.
+    nginx cannot choose a congestion control. So it inherits a listening socket (through its environment
+    variable NGINX, meant for upgrades of a running server) with a congestion control that the kernel copies
+    to each connection. Thus several servers on a host can differ, and can use any congestion control of the
+    kernel.
 
     Attributes:
         folder: Its temporary folder.
-        port: Where it listens.
-        url: Where clients find it, `http://...`.
-        process: Its master process; the one that serves is a child of it. Without a master, nginx 1.22 does
-            not survive an inherited socket.
+        port: Its port.
+        url: URL for clients, `http://...`.
+        process: Its master process, the parent of the serving process. Without a master, nginx 1.22 crashes
+            with an inherited socket.
     """
 
     def __init__(
@@ -77,15 +78,7 @@ class Nginx:
         sizes_bytes: Iterable[int] = (),
         files: Mapping[str, Path | str] = types.MappingProxyType({}),
     ) -> None:
-        """Start it, and wait until it serves.
-
-        Args:
-            host: Where.
-            port: To listen at; by default one that the host gave to nobody else.
-            family: Of addresses.
-            congestion: Congestion control of its connections.
-            sizes_bytes: Sizes of objects.
-            files: Name -> the file or folder of that name, or the text in it.
+        """Start nginx, and wait until it serves.
 
         Raises:
             LabError: `lab.no_command`, `lab.no_congestion_control`, `lab.not_listening` or `lab.closed`.
@@ -101,7 +94,7 @@ class Nginx:
             objects.mkdir()
             for size_bytes in set(sizes_bytes):
                 with (objects / str(size_bytes)).open("wb") as file:
-                    file.truncate(size_bytes)  # sparse: costs no disk
+                    file.truncate(size_bytes)  # sparse: uses no disk space
             for name, content in files.items():
                 if isinstance(content, Path):
                     (objects / name).symlink_to(content)
@@ -117,7 +110,7 @@ class Nginx:
             args = [program, "-c", str(configuration), "-e", str(self.folder / "log"), "-p", str(self.folder)]
             with host.tcp_socket(family, congestion) as listening:
                 _listen(listening, address, self.port, where)
-                # Descriptors 0 to 2 are the only ones that a host's process inherits.
+                # A process of a host only inherits descriptors 0 to 2.
                 self.process = host.popen(args, stdin=listening.fileno(), env={**os.environ, "NGINX": "0;"})
             self._wait_until_ready(where)
         except BaseException:
@@ -125,30 +118,30 @@ class Nginx:
             raise
 
     def log(self) -> str:
-        """Return the end of what it complained of."""
+        """Return the end of its error log."""
         with contextlib.suppress(OSError):
             lines = (self.folder / "log").read_text(errors="replace").splitlines()
             return "\n".join(line for line in lines if "[notice]" not in line)[-_LOG_TAIL_CHARACTERS:]
         return ""
 
     def stop(self) -> None:
-        """End it and remove its folder; may be called again."""
+        """Stop nginx and remove its folder; may be called again."""
         if self.process is not None:
             process.end([self.process])
         self._temporary.cleanup()
 
     def _wait_until_ready(self, where: str) -> None:
-        """Return when it has written its number: it serves from then on, or earlier."""
+        """Wait until it has written its pid file; it serves by then."""
         assert self.process is not None
         deadline_s = time.monotonic() + _READY_TIMEOUT_S
         while not (self.folder / "pid").exists():
             if self.process.poll() is not None or time.monotonic() > deadline_s:
                 raise LabError(
                     "lab.not_listening",
-                    "nginx does not start",
+                    "nginx did not start",
                     where,
-                    self.log() or "it did not say why",
-                    "`nginx -V` in the host shows whether it is a usual one",
+                    self.log() or "nginx gave no reason",
+                    "`nginx -V` in the host shows how it was built",
                 )
             time.sleep(0.002)
 
@@ -161,8 +154,8 @@ def _listen(listening: socket.socket, address: str, port: int, where: str) -> No
     except OSError as error:
         raise LabError(
             "lab.not_listening",
-            f"nothing can listen on TCP port {port}",
+            f"cannot listen on TCP port {port}",
             where,
             os.strerror(error.errno or 0),
-            "choose another port if this one is taken",
+            "choose another port if this one is in use",
         ) from error

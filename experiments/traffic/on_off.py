@@ -20,17 +20,17 @@ from experiments.traffic.spec import OnOff
 
 _PROGRAM: Final = str(Path(__file__).with_name("pulses.py"))
 _GRACE_S: Final = 35.0
-"""How much longer than its flow the source may take [s]: it may have to try long to connect."""
+"""Extra time for the source beyond the duration of its flow [s]; connecting may take several tries."""
 _END_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.01
 
 
 class OnOffTraffic:
-    """Pulses under way.
+    """A running on/off transfer.
 
     Attributes:
-        sockets: Which sockets carry it.
-        started_us: When it started, CLOCK_MONOTONIC [us].
+        sockets: The sockets that carry it.
+        started_us: Its start, CLOCK_MONOTONIC [us].
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class OnOffTraffic:
         seed: int = 1,
         port: int | None = None,
     ) -> None:
-        """Start sink and source; arguments and errors as of `start_traffic`."""
+        """Start sink and source; arguments and errors as in `start_traffic`."""
         port = receiver.new_port() if port is None else port
         own_port = sender.new_port()
         if congestion not in available_congestion_controls():
@@ -83,11 +83,11 @@ class OnOffTraffic:
 
     @property
     def running(self) -> bool:
-        """Whether it still sends, or pauses."""
+        """Whether the source is sending or pausing."""
         return not self._outcome.known and self._source.poll() is None
 
     def wait(self) -> TrafficResult:
-        """Return the result when its time is over.
+        """Wait until its time is over, and return the result.
 
         Raises:
             LabError: `lab.command_failed` or `lab.timeout`.
@@ -97,7 +97,7 @@ class OnOffTraffic:
         return self._outcome.find(self._finish)
 
     def stop(self) -> None:
-        """End it now.
+        """Stop the transfer.
 
         Raises:
             LabError: `lab.command_failed`, if it had failed before.

@@ -1,4 +1,4 @@
-"""What the page in the browser told: its downloads, and what the viewer saw of the segments."""
+"""Parses the reports of the browser's page: downloads, and the playback of segments."""
 
 from __future__ import annotations
 
@@ -17,19 +17,13 @@ _LINE: Final = re.compile(r'CONSOLE\S* "player (?P<json>\{.*\})", source: ')
 
 
 def message(line: str) -> Mapping[str, Any] | None:
-    """Return what the page told in a line of the browser's log; None if it is none of the page's."""
+    """Return the page's message in a line of the browser's log; None if it contains none."""
     found = _LINE.search(line)
     return None if found is None else json.loads(found["json"])
 
 
 def objects(told: Told, sizes_bytes: Mapping[str, int], clock_us: int) -> list[ObjectResult]:
-    """Return the downloads.
-
-    Args:
-        told: By the page.
-        sizes_bytes: Of segments by their path; what is shorter was given up.
-        clock_us: CLOCK_MONOTONIC when the page's clock was 0 [us].
-    """
+    """Return the downloads."""
     whole = [one for one in told if one["kind"] == "download" and _is_whole(one, sizes_bytes)]
     return [
         ObjectResult(
@@ -51,15 +45,15 @@ def _is_whole(download: Mapping[str, Any], sizes_bytes: Mapping[str, int]) -> bo
 
 
 def segments(told: Told, sizes_bytes: Mapping[str, int], end_ms: float) -> list[Played]:
-    """Return the segments that were played, in order.
+    """Return the played segments, in order.
 
-    A stall belongs to the segment in which, or at whose end, the video stood still. Where the browser waited
-    for less than a picture's time, nobody saw it.
+    A stall belongs to the segment in which, or at whose end, the video stopped. Waits shorter than a frame do
+    not count.
 
     Args:
-        told: By the page.
+        told: Messages of the page.
         sizes_bytes: As for `objects`.
-        end_ms: When the playback was stopped, on the page's clock [ms], if it had not ended by itself.
+        end_ms: Time at which the playback was stopped, on the page's clock [ms], unless it ended by itself.
     """
     bitrates = {
         int(path.stem) - 1: int(path.parent.name) / 8

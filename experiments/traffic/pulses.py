@@ -1,7 +1,7 @@
-"""The two programs behind on/off traffic: a source that sends in pulses, and a sink that throws them away.
+"""The two programs of on/off traffic: a source that sends in pulses, and a sink that discards the data.
 
-Run by their path, in the hosts, by the Python that runs everything else; so this file imports the standard
-library only. The source prints what it did as JSON, at its end or on SIGTERM.
+They are run by path, on the hosts, with the Python of this process, and import only the standard library. The
+source prints its results as JSON, at its end or on SIGTERM.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Any, NoReturn
 CHUNK_BYTES = 1 << 16
 PACE_S = 1e-3  # how often a limited source writes
 NOTSENT_BYTES = 1 << 17
-"""Most that waits in the socket unsent: what is written in a pulse shall not leave in the pause behind it."""
+"""Maximum unsent data in the socket, so that data of a pulse is not sent in the pause after it."""
 
 CONNECT_TIMEOUT_S = 30.0
 _INFO_RETRANS, _INFO_ACKED = 100, 120  # offsets in struct tcp_info of <linux/tcp.h>
 _FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
 
 
-class _Ended(Exception):  # noqa: N818 - no error
-    """SIGTERM came."""
+class _Ended(Exception):  # noqa: N818 - not an error
+    """SIGTERM was received."""
 
 
 def durations(distribution: str, on_s: float, off_s: float, seed: int) -> Any:
@@ -42,7 +42,7 @@ def durations(distribution: str, on_s: float, off_s: float, seed: int) -> Any:
 
 
 def send_pulse(sock: socket.socket, until_s: float, rate_bytes_per_s: float | None) -> int:
-    """Send until a point in time [s, monotonic]; return how much was written [bytes]."""
+    """Send until a point in time [s, monotonic]; return the written bytes."""
     chunk = memoryview(bytes(CHUNK_BYTES))
     start_s = time.monotonic()
     written = 0
@@ -86,16 +86,16 @@ def source(order: dict[str, Any]) -> None:
             "acked_bytes": struct.unpack_from("=Q", info, _INFO_ACKED)[0] - 1,  # the kernel counts the SYN
             "retrans_pkts": struct.unpack_from("=I", info, _INFO_RETRANS)[0],
         }
-        # What is still under way belongs to nobody: the flow is over.
+        # Discard data that is still in flight, because the flow is over.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     print(json.dumps(account))
 
 
 def sink(order: dict[str, Any]) -> None:
-    """Take one connection, and throw away what comes."""
+    """Accept one connection, and discard its data."""
     with socket.socket(_FAMILIES[order["family"]], socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # As iperf3: DCTCP is for both ends (RFC 8257, section 3), and asks in a way that others refuse.
+        # As iperf3 does: DCTCP must run at both ends (RFC 8257, section 3); its ECN setup fails otherwise.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, order["congestion"].encode())
         listener.bind((order["address"], order["port"]))
         listener.listen(1)

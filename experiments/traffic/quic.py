@@ -1,7 +1,7 @@
-"""Downloads over QUIC, as traffic of a flow: the example `files` of `native/ccp-quic` at both ends.
+"""Downloads over QUIC as traffic of a flow: the example `files` of `native/ccp-quic` at both ends.
 
-The server's connections have quinn's own CUBIC, or an agent has them. They say themselves how they fare, for
-the kernel samples TCP only.
+Either quinn's own CUBIC or an agent controls the server's connections. The programs report samples of their
+connections, because the kernel only samples TCP.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from experiments.traffic.spec import QUINN, Quic
 from experiments.traffic.steps import steps
 
 OURS: Final = "ccp."
-"""What the congestion controls of an agent begin with."""
+"""Prefix of an agent's congestion controls."""
 
 Row = Mapping[str, Any]
-"""A line of JSON that the example said; its head comment has what is in it."""
+"""A line of JSON printed by the example; its head comment documents the fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuicOptions:
-    """What QUIC takes beside what all traffic does.
+    """Additional options of QUIC traffic.
 
     Attributes:
-        agent: Socket of the agent that has the flow's connections, if quinn has not; None, if there is none.
-        sample_interval_us: How often connections are sampled [us].
+        agent: Socket of the agent that controls the flow's connections; None for no agent.
+        sample_interval_us: Time between samples of connections [us].
     """
 
     agent: Path | None = None
@@ -45,13 +45,11 @@ class QuicOptions:
 
 
 class _Client:
-    """One client on one connection."""
-
     def __init__(
         self, number: int, spec: Quic, host: Host, server: files.FileServer, interval_us: int, _url: str
     ) -> None:
         self.number = number
-        self.hint = "run the command by hand in the host, while the flow lasts"
+        self.hint = "run the command manually in the host, while the flow is running"
         entries = server.folder / f"list{number}"
         entries.write_text("".join(_entry(step) for step in steps(spec)))
         arguments = server.client("list", str(entries))
@@ -60,27 +58,22 @@ class _Client:
 
     @property
     def running(self) -> bool:
-        """Whether it still downloads or waits."""
         return self._program.process.poll() is None
 
     @property
     def failure(self) -> str | None:
-        """What became of it, if it failed."""
         status = self._program.process.poll()
-        return f"the client ended with {process.status(status)}" if status else None
+        return f"the client exited with {process.status(status)}" if status else None
 
     @property
     def complaints(self) -> list[str]:
-        """What it complained of."""
         return [self._program.log()]
 
     @property
     def rows(self) -> Sequence[Row]:
-        """What it said."""
         return self._program.rows
 
     def objects(self) -> list[ObjectResult]:
-        """Return what it downloaded."""
         done = [row for row in self.rows if "end_us" in row]
         return [
             ObjectResult(
@@ -96,15 +89,12 @@ class _Client:
         ]
 
     def playback(self) -> tuple[Played, ...]:
-        """Return nothing: it plays nothing."""
         return ()
 
     def join(self, timeout_s: float) -> None:
-        """Return when it has ended and all it said is read, or after the time."""
         self._program.join(timeout_s)
 
     def stop(self) -> None:
-        """End it."""
         self._program.stop()
 
 
@@ -113,7 +103,7 @@ def _entry(step: int | float) -> str:
 
 
 class QuicTraffic(ServedTraffic):
-    """Downloads over QUIC under way."""
+    """Running downloads over QUIC."""
 
     def __init__(
         self,
@@ -127,7 +117,7 @@ class QuicTraffic(ServedTraffic):
         port: int | None = None,
         options: QuicOptions,
     ) -> None:
-        """Start server and clients; arguments and errors as of `start_traffic`."""
+        """Start server and clients; arguments and errors as in `start_traffic`."""
         files.must_be_built()
         is_quinns = congestion == QUINN
         if not is_quinns and (options.agent is None or not congestion.startswith(OURS)):
@@ -135,7 +125,7 @@ class QuicTraffic(ServedTraffic):
             raise bad_value(
                 f"QUIC has no congestion control `{congestion}`{without}",
                 f"host {sender.name}: QUIC",
-                f"take {QUINN}; or {OURS}NAME, with the socket of an agent that has it",
+                f"use {QUINN}, or {OURS}NAME with the socket of an agent that has it",
             )
         self._congestion = congestion
         self._interval_us = options.sample_interval_us
@@ -161,16 +151,16 @@ class QuicTraffic(ServedTraffic):
     def _finish(self) -> TrafficResult:
         status = self._server.process.poll()
         result = super()._finish()
-        if status is not None:  # clients notice it after half a minute
+        if status is not None:  # clients only notice after half a minute
             raise LabError(
                 "lab.command_failed",
-                f"the server ended with {process.status(status)}",
+                f"the server exited with {process.status(status)}",
                 self._server.where,
-                self._server.log() or "it did not say why",
-                "run the command by hand in the host",
+                self._server.log() or "the server gave no reason",
+                "run the command manually in the host",
             )
         ends_us = [one.start_us + one.completion_s * 1e6 for one in result.objects]
-        if result.complete and ends_us:  # clients linger: their last acknowledgements may have been lost
+        if result.complete and ends_us:  # clients linger in case their last acknowledgements are lost
             result = replace(result, duration_s=(max(ends_us) - self.started_us) / 1e6)
         return replace(result, samples=self._samples())
 
@@ -182,15 +172,9 @@ class QuicTraffic(ServedTraffic):
 def sampled(
     server: Sequence[Row], clients: Mapping[int, Sequence[Row]], congestion: str, interval_us: int
 ) -> tuple[ConnectionSample, ...]:
-    """Return how connections fared, as the server said, with what their clients had by then.
+    """Return samples of connections: the server's, with the bytes that their clients had by then.
 
-    Both ends speak at the same times, the multiples of the interval, and are a little late.
-
-    Args:
-        server: What the server said.
-        clients: What each client said, by its number.
-        congestion: What connections have that an agent steers.
-        interval_us: How often they spoke [us].
+    Both ends sample at the multiples of the interval, and report slightly later.
     """
     numbers = {row["port"]: number for number, rows in clients.items() for row in rows}
     received = {number: _received(rows) for number, rows in clients.items()}
@@ -198,7 +182,7 @@ def sampled(
     for row in server:
         number = numbers.get(row["port"])
         if number is None:
-            continue  # it is so young that its client has not said which one it is
+            continue  # new: its client is not identified yet
         t_us, octets = received[number]
         seen = int(np.searchsorted(t_us // interval_us, row["t_us"] // interval_us, side="right"))
         samples.append(
@@ -219,7 +203,7 @@ def sampled(
 
 
 def _received(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
-    """Return when a client said what it has [us], and how much that was [bytes]."""
+    """Return the times of a client's samples [us], and the bytes received by then."""
     told = [(row["t_us"], row["octets"]) for row in rows if "octets" in row]
     table = np.array(told, dtype=np.int64).reshape(-1, 2)
     return table[:, 0], table[:, 1]

@@ -1,4 +1,4 @@
-"""What all kinds of traffic have in common once they run: one interface, one kind of result."""
+"""The common interface and result type of all kinds of running traffic."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FlowSockets:
-    """Which of the sender's sockets carry a flow's data; rows of `ccplane.base._native.TcpTrace` join by it.
+    """Identifies the sender's sockets that carry a flow's data, and their rows in a `TcpTrace`.
 
-    Ports alone are not enough: hosts of one scenario may use the same ones. Connections that only control
-    (iperf3 has one) are none of the flow's.
+    Ports alone do not suffice, because hosts of a scenario may use the same ones. Control connections (iperf3
+    has one) do not belong to the flow.
 
     Attributes:
         netns: Inode of the sender's network namespace.
-        sports: First and last local port at the sender; any, if None.
-        dports: First and last remote port; any, if None.
+        sports: First and last local port at the sender; None for any.
+        dports: First and last remote port; None for any.
     """
 
     netns: int
@@ -36,13 +36,13 @@ class FlowSockets:
         cls, sender: Host, *, sports: tuple[int, int] | None = None, dports: tuple[int, int] | None = None
     ) -> FlowSockets:
         """Describe sockets of a host."""
-        from experiments.netlab import namespace  # Linux has them; results are read elsewhere, too
+        from experiments.netlab import namespace  # Linux only; results can be read on other systems
 
         inode = os.stat(namespace.path_of(sender.namespace)).st_ino
         return cls(inode, sports, dports)
 
     def has(self, netns: Any, sport: Any, dport: Any) -> Any:
-        """Return whether a socket is one of the flow's; elementwise for arrays, such as a trace's columns."""
+        """Return whether a socket belongs to the flow; elementwise for arrays, such as columns of a trace."""
         found = netns == self.netns
         for ports, port in ((self.sports, sport), (self.dports, dport)):
             if ports is not None:
@@ -52,16 +52,16 @@ class FlowSockets:
 
 @dataclass(frozen=True)
 class ObjectResult:
-    """One object that was downloaded completely.
+    """One completely downloaded object.
 
     Attributes:
         connection: Number of the client, from 0.
         number: Number of the download of that client, from 0.
         size_bytes: Size of the object.
-        start_us: When the client began with it, CLOCK_MONOTONIC [us]; late by as long as its report of the
-            end took to be read, usually less than 1 ms.
-        first_byte_s: From then to the first byte of the answer [s].
-        completion_s: From then to the last byte [s]; a client's first download includes its connecting.
+        start_us: Time at which the client started it, CLOCK_MONOTONIC [us]; too late by the time it took to
+            read the client's report, usually less than 1 ms.
+        first_byte_s: Time from then to the first byte of the answer [s].
+        completion_s: Time from then to the last byte [s]; a client's first download includes connecting.
         new_connection: Whether it had to connect first; only a client's first download does, unless the
             server closed the connection.
     """
@@ -77,15 +77,15 @@ class ObjectResult:
 
 @dataclass(frozen=True)
 class Played:
-    """A piece of video that was played: a segment.
+    """A played segment of video.
 
     Attributes:
-        number: Its place in what is played, from 0.
-        bitrate_bytes_per_s: Of its encoding.
-        played_s: How much of it was played [s].
-        startup_s: How long the viewer waited before it began [s]; None for segments in the midst of a video.
-        stalls: How often it stopped because the rest of it was not there yet.
-        stalled_s: How long it stood still then [s].
+        number: Its position in the played video, from 0.
+        bitrate_bytes_per_s: Bitrate of its encoding.
+        played_s: Played duration [s].
+        startup_s: Wait before the playback began [s]; None for later segments of a video.
+        stalls: Number of stalls for lack of data.
+        stalled_s: Total duration of the stalls [s].
     """
 
     number: int
@@ -98,18 +98,18 @@ class Played:
 
 @dataclass(frozen=True)
 class ConnectionSample:
-    """How a connection fared that is none of the kernel's, as the program that sends told.
+    """A sample of a connection outside of the kernel, as reported by the sending program.
 
     Attributes:
-        t_us: When, CLOCK_MONOTONIC [us].
+        t_us: Time, CLOCK_MONOTONIC [us].
         connection: Number of the client, from 0.
-        open: Whether it was open still.
-        congestion: Which congestion control it had.
-        mss_bytes: Largest UDP payload.
-        cwnd_bytes: Its window.
+        open: Whether the connection was still open.
+        congestion: Its congestion control.
+        mss_bytes: Maximum UDP payload.
+        cwnd_bytes: Its congestion window.
         srtt_us: Its smoothed RTT [us].
-        lost_pkts: Packets that it took for lost so far.
-        bytes_sent: UDP payload that it sent so far.
+        lost_pkts: Packets detected as lost so far.
+        bytes_sent: UDP payload sent so far.
         bytes_acked: Application bytes that the receiver had by then.
     """
 
@@ -127,16 +127,16 @@ class ConnectionSample:
 
 @dataclass(frozen=True)
 class TrafficResult:
-    """What the applications saw; what a program does not tell is None, never 0.
+    """Results of the applications; values that a program does not report are None, never 0.
 
     Attributes:
-        received_bytes: Application bytes that the receiver got.
-        duration_s: From the start of the traffic to its end [s].
-        complete: Whether it came to its own end; False: it was stopped.
-        retrans_pkts: Segments sent again, where the program tells.
-        objects: Downloads that were completed, in order of their ends; empty where there are none.
-        playback: What was played, in order; empty where there is no video.
-        samples: How connections fared, in order of time, where the kernel does not sample them.
+        received_bytes: Application bytes received.
+        duration_s: Time from the start of the traffic to its end [s].
+        complete: Whether it ended by itself; False if it was stopped.
+        retrans_pkts: Retransmitted segments, if the program reports them.
+        objects: Completed downloads, in order of completion; empty for other traffic.
+        playback: Played segments, in order; empty without video.
+        samples: Samples of connections, in order of time, if the kernel does not sample them.
     """
 
     received_bytes: int | None
@@ -156,26 +156,25 @@ class TrafficResult:
 
 
 class Outcome:
-    """The end of traffic, found out once, by whichever thread: its result, or why there is none."""
+    """The outcome of traffic, determined once, by any thread: its result or its error."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self._found: TrafficResult | LabError | None = None
         self._finding = threading.Lock()
 
     @property
     def known(self) -> bool:
-        """Whether it was found out."""
+        """Whether the outcome is known."""
         return self._found is not None
 
     def find(self, find_out: Callable[[], TrafficResult]) -> TrafficResult:
         """Return the result, the same each time.
 
         Args:
-            find_out: Called once; it should not take long, because others wait for it.
+            find_out: Called once; must be quick, because other threads wait for it.
 
         Raises:
-            LabError: What `find_out` raised, each time.
+            LabError: The error that `find_out` raised, each time.
         """
         with self._finding:
             if self._found is None:
@@ -189,35 +188,35 @@ class Outcome:
 
 
 class RunningTraffic(Protocol):
-    """Traffic under way. It ends by itself, after its time, with `stop()`, or with the lab.
+    """Running traffic. It ends by itself, after its time, with `stop()`, or with the lab.
 
-    One thread may wait while another one stops it.
+    One thread may wait while another stops it.
     """
 
     @property
     def sockets(self) -> FlowSockets:
-        """Which sockets carry it."""
+        """The sockets that carry it."""
 
     @property
     def started_us(self) -> int:
-        """When it started, CLOCK_MONOTONIC [us]."""
+        """Its start, CLOCK_MONOTONIC [us]."""
 
     @property
     def running(self) -> bool:
-        """Whether it still runs; a program that failed does not, and `wait()` says why."""
+        """Whether it is running; False after a failure, which `wait()` raises."""
 
     def wait(self) -> TrafficResult:
-        """Return the result when the traffic has ended, or its time is over. Nothing of it runs then.
+        """Wait until the traffic has ended or its time is over; stop it, and return the result.
 
         Raises:
             LabError: `lab.command_failed` or another of the lab's, if a program failed.
         """
 
     def stop(self) -> None:
-        """End it now, and remove its files. May be called again; `wait()` returns what there is of a result.
+        """Stop it now, and remove its files; may be called again. `wait()` then returns a partial result.
 
-        Whoever starts traffic calls this or `wait()` at the end, also after an exception.
+        Callers that start traffic must call this or `wait()` at the end, even after an exception.
 
         Raises:
-            LabError: If a program had failed before, as `wait()`.
+            LabError: As in `wait()`, if a program had failed before.
         """

@@ -1,4 +1,4 @@
-"""Temporary folders of programs in hosts, which are gone when the traffic is, or the next one starts."""
+"""Temporary folders of programs on hosts, removed with the traffic, or when the next traffic starts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NAME: Final = re.compile(re.escape(_PREFIX) + r"(?P<namespace>.+)-[^-]+")
 
 
 def make_folder(host: Host) -> tempfile.TemporaryDirectory[str]:
-    """Make a folder that only root reads; its name tells whose it is.
+    """Make a folder that only root can read; its name identifies its owner.
 
-    Folders that runs left behind which were killed outright are removed on the way.
+    This also removes folders of killed runs.
     """
     clean_leftovers()
     return tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{host.namespace}-", ignore_cleanup_errors=True)

@@ -1,4 +1,4 @@
-"""Traffic that programs at the receiver ask for, and a server at the sender serves."""
+"""Traffic that clients at the receiver request from a server at the sender."""
 
 from __future__ import annotations
 
@@ -12,66 +12,66 @@ from experiments.traffic.running import FlowSockets, ObjectResult, Outcome, Play
 
 
 class Client(Protocol):
-    """A program at the receiver, and what it told."""
+    """A program at the receiver, and its reports."""
 
     @property
     def where(self) -> str:
-        """The host and the program, for errors."""
+        """Host and program, for errors."""
 
     @property
     def running(self) -> bool:
-        """Whether it is still at it."""
+        """Whether it is running."""
 
     @property
     def failure(self) -> str | None:
-        """What became of it, as a sentence, if it failed."""
+        """The failure as a sentence, if any."""
 
     @property
     def complaints(self) -> Sequence[str]:
-        """What it complained of."""
+        """Its error output."""
 
     @property
     def hint(self) -> str:
-        """What to do if it failed."""
+        """Hint for errors."""
 
     def objects(self) -> Sequence[ObjectResult]:
-        """Return what it downloaded."""
+        """Return its downloads."""
 
     def playback(self) -> Sequence[Played]:
-        """Return what was played of that."""
+        """Return the played segments."""
 
     def join(self, timeout_s: float) -> None:
-        """Return when it has ended and all it reported is read, or after the time."""
+        """Wait until it has exited and its output is read, or for the time limit."""
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the program."""
 
 
 class Server(Protocol):
-    """What serves."""
+    """The server."""
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Its port."""
 
     @property
     def url(self) -> str:
-        """Where clients find it."""
+        """URL for clients."""
 
     def log(self) -> str:
-        """Return the end of what it complained of."""
+        """Return the end of its error output."""
 
     def stop(self) -> None:
-        """End it and remove its files; may be called again."""
+        """Stop it and remove its files; may be called again."""
 
 
 class ServedTraffic:
-    """Downloads under way.
+    """Running downloads.
 
     Attributes:
         server: The server.
-        sockets: Which sockets carry it.
-        started_us: When it started, CLOCK_MONOTONIC [us].
+        sockets: The sockets that carry it.
+        started_us: Its start, CLOCK_MONOTONIC [us].
     """
 
     def __init__(
@@ -84,14 +84,8 @@ class ServedTraffic:
     ) -> None:
         """Start the clients.
 
-        Args:
-            server: Serves already; it is stopped with the traffic.
-            sender: Where it runs.
-            clients: Start one each, given the server's `url`.
-            duration_s: How long it lasts [s]; what runs then is stopped.
-
         Raises:
-            LabError: What kept a client from starting; nothing runs then.
+            LabError: If a client cannot start; everything is stopped then.
         """
         self.server = server
         self.sockets = FlowSockets.of(sender, sports=(server.port, server.port))
@@ -108,11 +102,11 @@ class ServedTraffic:
 
     @property
     def running(self) -> bool:
-        """Whether a client still downloads, waits or plays."""
+        """Whether a client is downloading, waiting or playing."""
         return not self._outcome.known and any(client.running for client in self._clients)
 
     def wait(self) -> TrafficResult:
-        """Return the result; what is not done when the time is over is cut off.
+        """Wait for the result; downloads are aborted when the time is over.
 
         Raises:
             LabError: `lab.command_failed`, if the server or a client fails.
@@ -122,7 +116,7 @@ class ServedTraffic:
         return self._outcome.find(self._finish)
 
     def stop(self) -> None:
-        """End it now; only what is downloaded completely counts.
+        """Stop the traffic; only complete downloads count.
 
         Raises:
             LabError: `lab.command_failed`, if a client had failed before.
@@ -140,7 +134,7 @@ class ServedTraffic:
                     "lab.command_failed",
                     failure,
                     client.where,
-                    "\n".join([*client.complaints, complaints]).strip() or "it did not say why",
+                    "\n".join([*client.complaints, complaints]).strip() or "the program gave no reason",
                     client.hint,
                 )
         objects = sorted(
@@ -156,7 +150,7 @@ class ServedTraffic:
         )
 
     def _end(self) -> str:
-        """End all processes, remove the files; return what the server complained of."""
+        """Stop all processes and remove the files; return the server's error output."""
         for client in self._clients:
             client.stop()
         complaints = self.server.log()

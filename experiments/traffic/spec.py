@@ -1,7 +1,7 @@
-"""What the application of a flow does, as plain data: scenarios contain it.
+"""Traffic of flows as plain data, part of scenarios.
 
-Every kind sends from the flow's sender to its receiver. Traffic that comes to its end before the flow does is
-over then; what still runs is stopped at the flow's end.
+All traffic goes from the flow's sender to its receiver. Traffic may end before its flow does; otherwise it is
+stopped at the flow's end.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from experiments.netlab.spec import Plain, PositiveFloat, PositiveInt
 
 Seconds = Annotated[float, Meta(ge=0)]
 MAX_PARALLEL = 128
-"""Most streams or connections of one flow; iperf3 has the same limit."""
+"""Maximum number of streams or connections of a flow; iperf3 has the same limit."""
 
 QUINN: Final = "quinn/cubic"
-"""Congestion control of QUIC connections that no agent has: quinn's own."""
+"""quinn's own congestion control, for QUIC connections without an agent."""
 
 Parallel = Annotated[int, Meta(ge=1, le=MAX_PARALLEL)]
 
@@ -26,10 +26,10 @@ class Iperf3(Plain, frozen=True, tag_field="kind", tag="iperf3"):
     """A bulk transfer by iperf3.
 
     Attributes:
-        total_bytes: How much iperf3 hands to its sockets, all together; until the end of the flow, if None.
-            It ends then, and what waits in the send buffers is lost: where all has to arrive, use `Http`.
-        parallel: Number of connections at once.
-        rate_bytes_per_s: Limit of the application's rate, each connection [bytes/s]; none, if None.
+        total_bytes: Bytes that iperf3 writes to its sockets in total; None to send until the end of the flow.
+            iperf3 then exits, and data in send buffers is lost; if all data must arrive, use `Http`.
+        parallel: Number of parallel connections.
+        rate_bytes_per_s: Maximum rate of the application, per connection [bytes/s]; None for unlimited.
     """
 
     total_bytes: PositiveInt | None = None
@@ -42,11 +42,12 @@ class Http(Plain, frozen=True, tag_field="kind", tag="http"):
 
     Attributes:
         objects: Size of each object, in the order of the downloads [bytes].
-        gaps_s: How long nothing is asked for before the second, third, ... object [s]. A shorter list starts
-            anew at its end; no gaps, if it is empty.
-        repeat: How often all objects are downloaded.
-        connections: How many clients do all of that at once, each on a connection of its own.
-        persistent: Whether a client's connection stays open for its next download; else each has a new one.
+        gaps_s: Pauses before the second, third, ... object [s]. A shorter list is repeated; an empty list
+            means no pauses.
+        repeat: Number of times that the list of objects is downloaded.
+        connections: Number of parallel clients, each with its own connection and all downloads.
+        persistent: Whether a client keeps its connection for the next download; else it opens a new one each
+            time.
     """
 
     objects: Annotated[tuple[PositiveInt, ...], Meta(min_length=1)]
@@ -57,13 +58,13 @@ class Http(Plain, frozen=True, tag_field="kind", tag="http"):
 
 
 class Quic(Plain, frozen=True, tag_field="kind", tag="quic"):
-    """Downloads over QUIC, one after the other, by a program made with quinn (`native/ccp-quic`).
+    """Downloads over QUIC, one after the other, by a program based on quinn (`native/ccp-quic`).
 
     Attributes:
-        objects: As of `Http`.
-        gaps_s: As of `Http`.
-        repeat: As of `Http`.
-        connections: How many clients do all of that at once, each on a connection of its own.
+        objects: As in `Http`.
+        gaps_s: As in `Http`.
+        repeat: As in `Http`.
+        connections: As in `Http`.
     """
 
     objects: Annotated[tuple[PositiveInt, ...], Meta(min_length=1)]
@@ -73,14 +74,14 @@ class Quic(Plain, frozen=True, tag_field="kind", tag="quic"):
 
 
 class OnOff(Plain, frozen=True, tag_field="kind", tag="on_off"):
-    """One connection that sends for a while, is idle for a while, and so on until the end of the flow.
+    """One connection that alternates between sending and pausing until the end of the flow.
 
     Attributes:
-        on_s: How long it sends [s]; the mean, if exponential.
-        off_s: How long it is idle [s]; likewise.
-        distribution: `exponential` (drawn anew each time, from the scenario's seed) or `fixed`.
-        rate_bytes_per_s: How fast the application writes while on [bytes/s]; as fast as the socket takes it,
-            if None.
+        on_s: Duration of sending [s]; the mean, if exponential.
+        off_s: Duration of a pause [s]; likewise.
+        distribution: `exponential` (drawn for each period, from the scenario's seed) or `fixed`.
+        rate_bytes_per_s: Rate at which the application writes while sending [bytes/s]; None for as fast as
+            the socket accepts data.
     """
 
     on_s: PositiveFloat
@@ -93,10 +94,10 @@ class Dash(Plain, frozen=True, tag_field="kind", tag="dash"):
     """A video with several bitrates, played by dash.js in a browser (needs `make setup-video`).
 
     Attributes:
-        abr: How dash.js chooses bitrates: by BOLA, by throughput, or by either of them as the buffer is full
-            or not (`dynamic`, what it does by itself).
-        buffer_s: How much it keeps in store [s].
-        segments: How many of the video's segments, of four seconds each, are played.
+        abr: How dash.js chooses bitrates: by BOLA, by throughput, or by one of them depending on the buffer
+            level (`dynamic`, the default of dash.js).
+        buffer_s: Target of the playback buffer [s].
+        segments: Number of segments of the video to play, of four seconds each.
     """
 
     abr: Literal["dynamic", "bola", "throughput"] = "dynamic"
@@ -112,5 +113,5 @@ Traffic = Iperf3 | Http | Quic | OnOff | Dash
 
 
 def transport_of(traffic: Traffic) -> Transport:
-    """Return what a flow's data goes over."""
+    """Return the transport of a flow."""
     return QUIC if isinstance(traffic, Quic) else TCP

@@ -1,4 +1,4 @@
-"""Starting the traffic of a flow, whatever kind it is."""
+"""Starts the traffic of a flow, of any kind."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def start_traffic(
     port: int | None = None,
     quic: QuicOptions | None = None,
 ) -> RunningTraffic:
-    """Start traffic that sends from one host to another.
+    """Start traffic from one host to another.
 
     Args:
-        spec: What kind, and how much.
-        sender: Who sends the data.
-        receiver: Who gets it.
-        congestion: Congestion control of the sender's sockets, such as `cubic`; of `Quic`, `quinn/cubic`, or
+        spec: The traffic.
+        sender: Host that sends the data.
+        receiver: Host that receives the data.
+        congestion: Congestion control of the sender's sockets, such as `cubic`; for `Quic`, `quinn/cubic`, or
             one of an agent, such as `ccp.cubic`.
-        family: Of addresses.
-        duration_s: How long the flow lasts [s]; what runs then is stopped.
-        seed: For what is random in it.
-        port: Port of the server, whichever side that is; by default one that the host gave to nobody
-            else. `sockets` of the result tells which sockets are the flow's.
-        quic: What `Quic` takes besides; no agent, if None.
+        family: Address family.
+        duration_s: Duration of the flow [s]; the traffic is stopped then.
+        seed: Random seed.
+        port: Port of the server, on whichever side that is; an unused one by default. `sockets` of the result
+            identifies the flow's sockets.
+        quic: Additional options of `Quic`; None for no agent.
 
     Returns:
-        The traffic under way.
+        The running traffic.
 
     Raises:
         LabError: `lab.no_command`, `lab.not_listening`, `lab.no_congestion_control`, `lab.bad_value` or

@@ -1,4 +1,4 @@
-"""What a client of downloads does, one after the other."""
+"""The steps of a download client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from experiments.traffic.spec import Http, Quic
 
 
 def steps(spec: Http | Quic) -> list[int | float]:
-    """Return sizes [bytes] (int) and the gaps between them [s] (float), in order; no gaps of 0."""
+    """Return sizes [bytes] (int) and pauses between them [s] (float), in order; without pauses of 0."""
     gaps_s = itertools.cycle(spec.gaps_s or (0.0,))
     found: list[int | float] = []
     for size_bytes in spec.objects * spec.repeat:

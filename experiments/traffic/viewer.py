@@ -1,4 +1,4 @@
-"""A program at the receiver that plays video, and tells how it goes in lines of JSON."""
+"""A program at the receiver that plays video, and reports in lines of JSON."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ _JOIN_TIMEOUT_S: Final = 5.0
 _KEPT_COMPLAINTS: Final = 20
 
 Told = list[Mapping[str, Any]]
-"""What a program told, in order; `kind` says what a message is of, `ended` that everything was played."""
+"""Messages of a program, in order; `kind` is the type of a message, `ended` means that everything was
+played."""
 
 
 class Viewer:
-    """The program, and the thread that reads what it tells.
+    """The program, and the thread that reads its output.
 
     Attributes:
-        where: The host and the program.
-        complaints: The last lines it wrote that are no messages.
-        hint: What to do if it failed.
+        where: Host and program.
+        complaints: Its last lines that are not messages.
+        hint: Hint for errors.
     """
 
     def __init__(
@@ -38,17 +39,7 @@ class Viewer:
         objects: Callable[[Told], Sequence[ObjectResult]],
         playback: Callable[[Told], Sequence[Played]],
     ) -> None:
-        """Begin to read.
-
-        Args:
-            running: The program; it is ended when everything was played.
-            stream: Where it tells.
-            read: Returns the message in a line, or None if there is none.
-            where: The host and the program, for errors.
-            hint: What to do if it fails.
-            objects: Returns the downloads among what was told.
-            playback: Returns what was played, likewise.
-        """
+        """Start reading."""
         assert stream is not None
         self.where = where
         self.hint = hint
@@ -66,41 +57,43 @@ class Viewer:
 
     @property
     def running(self) -> bool:
-        """Whether it still plays."""
+        """Whether it is playing."""
         return self._thread.is_alive()
 
     @property
     def failure(self) -> str | None:
-        """What became of it, if it failed."""
+        """The failure, if any."""
         if self._error is not None:
-            return f"the player says: {self._error}"
+            return f"the player reports: {self._error}"
         if self.running or self._ended:
             return None
         status = self._process.poll()
-        return "the player " + ("fell silent" if status is None else f"ended with {process.status(status)}")
+        return "the player " + (
+            "stopped reporting" if status is None else f"exited with {process.status(status)}"
+        )
 
     def objects(self) -> Sequence[ObjectResult]:
-        """Return what it downloaded."""
+        """Return its downloads."""
         return self._objects(self._told)
 
     def playback(self) -> Sequence[Played]:
-        """Return what was played of that."""
+        """Return the played segments."""
         return self._playback(self._told)
 
     def join(self, timeout_s: float) -> None:
-        """Return when everything was played, or after the time."""
+        """Wait until everything was played, or for the time limit."""
         self._thread.join(timeout_s)
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the program."""
         process.kill(self._process)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_JOIN_TIMEOUT_S)
         self._thread.join(_JOIN_TIMEOUT_S)
-        process.end([self._process])  # closes our ends of its pipes
+        process.end([self._process])  # also closes this end of its pipes
 
     def _follow(self) -> None:
-        with contextlib.suppress(ValueError, OSError):  # the lab closed it: everything is over
+        with contextlib.suppress(ValueError, OSError):  # closed by the lab
             for line in self._stream:
                 message = self._read(line)
                 if message is None:

@@ -1,8 +1,8 @@
-"""Downloads by curl from nginx, as traffic of a flow.
+"""Downloads by curl from nginx as traffic of a flow.
 
-A client is one curl process that is given all its downloads at once, so that it can keep its connection. A
-gap between two of them is, for curl, one more download: of a named pipe, which ends when we close its other
-end.
+A client is one curl process with the list of all its downloads, so that it can keep its connection. A pause
+between two downloads is a further download for curl: of a named pipe that ends when this process closes its
+other end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _JOIN_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.001
 
 _OPTIONS: Final = [
-    "--disable",  # no ~/.curlrc; has to be the first
+    "--disable",  # ignore ~/.curlrc; must be the first option
     "--noproxy",
     "*",
     "--globoff",
@@ -44,12 +44,12 @@ _OPTIONS: Final = [
     "--connect-timeout",
     str(_CONNECT_TIMEOUT_S),
     "--write-out",
-    "%{stderr}%{json}\\n",  # stderr is not buffered: a line comes when its download is done
+    "%{stderr}%{json}\\n",  # stderr is unbuffered: a line appears when its download is done
 ]
 
 
 class _Client:
-    """One curl process, and the thread that reads what it reports and ends its gaps."""
+    """One curl process, and the thread that reads its reports and ends its pauses."""
 
     def __init__(self, number: int, spec: Http, host: Host, folder: Path, base_url: str) -> None:
         self.number = number
@@ -75,7 +75,7 @@ class _Client:
     def _follow(self) -> None:
         assert self.process.stderr is not None
         step = 0
-        with contextlib.suppress(ValueError, OSError):  # the lab closed it: everything is over
+        with contextlib.suppress(ValueError, OSError):  # closed by the lab
             for line in self.process.stderr:
                 if not line.startswith("{"):
                     self.complaints.append(line.strip())
@@ -89,7 +89,7 @@ class _Client:
 
     def _note(self, report: dict[str, Any], now_us: int) -> None:
         if report["exitcode"] != 0:
-            return  # curl says it in words, too
+            return  # curl also prints the error as text
         self._objects.append(
             ObjectResult(
                 connection=self.number,
@@ -103,52 +103,46 @@ class _Client:
         )
 
     def _end_gap(self) -> None:
-        """Open and close the pipe, when curl has opened its end."""
+        """Open and close the pipe, once curl has opened its end."""
         while self.process.poll() is None and not self._stopped.is_set():
             try:
                 os.close(os.open(self._gap, os.O_WRONLY | os.O_NONBLOCK))
             except OSError as error:
                 if error.errno != errno.ENXIO:
                     raise
-                time.sleep(_POLL_S)  # curl is not there yet
+                time.sleep(_POLL_S)  # curl has not opened it yet
             else:
                 return
 
     @property
     def running(self) -> bool:
-        """Whether it still downloads or waits."""
         return self.process.poll() is None
 
     @property
     def failure(self) -> str | None:
-        """What became of it, if it failed."""
         status = self.process.poll()
-        return f"curl ended with status {status}" if status else None
+        return f"curl exited with status {status}" if status else None
 
     def objects(self) -> list[ObjectResult]:
-        """Return what it downloaded."""
         return self._objects
 
     def playback(self) -> tuple[Played, ...]:
-        """Return nothing: it plays nothing."""
         return ()
 
     def join(self, timeout_s: float) -> None:
-        """Return when it has ended and all it reported is read, or after the time."""
         self.thread.join(timeout_s)
-        if not self.thread.is_alive():  # it closed its output: its last act
+        if not self.thread.is_alive():  # it closed its output, so it is about to exit
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(_JOIN_TIMEOUT_S)
 
     def stop(self) -> None:
-        """End it."""
         self._stopped.set()
         process.end([self.process])
         self.thread.join(_JOIN_TIMEOUT_S)
 
 
 class HttpTraffic(ServedTraffic):
-    """Downloads by curl under way."""
+    """Running downloads by curl."""
 
     def __init__(
         self,
@@ -161,7 +155,7 @@ class HttpTraffic(ServedTraffic):
         duration_s: float,
         port: int | None = None,
     ) -> None:
-        """Start server and clients; arguments and errors as of `start_traffic`."""
+        """Start server and clients; arguments and errors as in `start_traffic`."""
         process.which("curl", f"host {receiver.name}: curl")
         server = Nginx(sender, port=port, family=family, congestion=congestion, sizes_bytes=spec.objects)
         clients = [

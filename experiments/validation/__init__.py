@@ -1,4 +1,4 @@
-"""The simulated datapath held against the kernel: the same scenarios on both, and what differs.
+"""The simulator compared with the kernel on the same scenarios.
 
 May import what `experiments` may. Entry points: `drawing.draw_scenarios`, `heldout.Heldout`,
 `ccp validate`.

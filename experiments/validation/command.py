@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ccplane.base import options
 from ccplane.base.names import close_names
-from experiments.commands import Jobs, NoRun
+from experiments.run_options import Jobs, NoRun
 from experiments.runs.reports import Screen
 from experiments.validation import drawing, running
 from experiments.validation.heldout import Heldout

@@ -1,15 +1,15 @@
 """Scenarios drawn at random from the space that the papers use.
 
-The same count, seed and recordings give the same scenarios, and more of them begin with those of fewer. Kinds
-of path come in turn, so that each is as frequent as the others; everything else is drawn.
+The same seed and recordings give the same scenarios, and a larger count begins with those of a smaller one.
+The kinds of path alternate; everything else is drawn.
 
-| what | from |
+| what | distribution |
 | --- | --- |
 | rate | 1 Mbit/s to 1 Gbit/s, log-uniform; traces have a mean of 2 to 50 Mbit/s |
 | RTT without queues | 5 to 200 ms, log-uniform |
 | buffer | 0.1 to 4 times the BDP, log-uniform; with an AQM at least 1; of cellular links 1 to 10 |
-| flows | one, or 2 to 4 of one algorithm or of several |
-| algorithms | of the kernel two times in three, ccplane's otherwise; with step marking DCTCP |
+| flows | 1, or 2 to 4 with one or several algorithms |
+| algorithms | the kernel's with probability 2/3, else ccplane's; with step marking DCTCP |
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from experiments.units import MBIT
 
 Kind = Literal["drop-tail", "aqm", "loss", "cellular", "limiter"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-"""What is particular about a path."""
+"""Kinds of path."""
 
 KERNELS: Final = {"kernel/cubic": 3, "kernel/bbr": 2, "kernel/reno": 1}
-"""Congestion controls of the kernel -> how often, by the others."""
+"""Congestion controls of the kernel -> weight."""
 OURS: Final = ("cubic", "reno", "bbr3", "flex_cubic")
 STEP_MARKED: Final = "dctcp"
-"""ccplane's; the simulator has none of the kernel's."""
+"""ccplane's, because the simulator does not have the kernel's DCTCP."""
 
 DURATION_S: Final = 12.0
 RATES_MBIT: Final = (1.0, 1000.0)
@@ -65,20 +65,20 @@ CELL_BUFFERS_BDP: Final = (1.0, 10.0)
 
 _LEAST_BUCKET_BYTES: Final = 15_000
 _SAMPLE_INTERVAL_US: Final = 20_000
-"""Hundreds of samples of RTT in a run: percentiles are of them."""
+"""Gives hundreds of RTT samples in a run, for percentiles."""
 _APART_S: Final = 1.0
-"""Between the starts of flows that share a bottleneck."""
+"""Time between the starts of flows [s]."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A scenario that was drawn.
+    """A drawn scenario.
 
     Attributes:
-        scenario: As its first round has it.
-        kind: What is particular about its path.
-        rate_mbit: Of the bottleneck, or the mean of its trace; of a limiter, where there is one [Mbit/s].
-        told: The path, for people.
+        scenario: The scenario of its first round.
+        kind: Kind of its path.
+        rate_mbit: Rate of the limiter if there is one, else of the bottleneck or its trace [Mbit/s].
+        told: The path as text.
     """
 
     scenario: Scenario
@@ -88,7 +88,7 @@ class Drawn:
 
     @property
     def name(self) -> str:
-        """Of the scenario: `sSEED-NUMBER`."""
+        """Name of the scenario: `sSEED-NUMBER`."""
         return self.scenario.name
 
     @property
@@ -99,7 +99,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class _Path:
-    """A bottleneck, what is said of it, and what its flows must be."""
+    """A bottleneck, its description, and requirements of its flows."""
 
     bottleneck: Direction
     rate_mbit: float
@@ -112,13 +112,13 @@ def draw_scenarios(count: int, seed: int, folder: Path, recordings: Sequence[Pat
     """Draw scenarios.
 
     Args:
-        count: How many.
-        seed: Of the generator.
-        folder: For the traces of cellular links, which are written there.
-        recordings: Mahimahi traces; with some, every other cellular link is a part of one of them.
+        count: Number of scenarios.
+        seed: Seed of the generator.
+        folder: Folder for traces of cellular links.
+        recordings: Mahimahi traces; half of the cellular links are then parts of them.
 
     Raises:
-        LabError: `lab.bad_value`, if a recording is no trace or a trace cannot be written.
+        LabError: `lab.bad_value`, if a recording is not a valid trace or a trace cannot be written.
     """
     recorded = {file.name: read_trace(file, "--trace") for file in recordings}
     return [_drawn(number, seed, folder, recorded) for number in range(1, count + 1)]
@@ -146,25 +146,9 @@ def _dumbbell(
     backward: Direction | None = None,
     ecn: bool = False,
 ) -> Scenario:
-    """Return flows, each from a host of its own, that start one after the other.
-
-    Args:
-        name: Of the scenario.
-        bottleneck: From the senders to the receivers.
-        algorithms: One for each flow.
-        seconds: Length of the run [s].
-        backward: The bottleneck's way back; as `Link.backward`, if None.
-        ecn: Whether flows ask for ECN.
-    """
+    """Return flows from separate hosts that start one after the other, an algorithm each."""
     flows = tuple(
-        Flow(
-            f"f{number}",
-            f"s{number}",
-            f"r{number}",
-            algorithm,
-            start_s=_APART_S * (number - 1),
-            ecn=ecn,
-        )
+        Flow(f"f{number}", f"s{number}", f"r{number}", algorithm, start_s=_APART_S * (number - 1), ecn=ecn)
         for number, algorithm in enumerate(algorithms, 1)
     )
     return Scenario(
@@ -286,12 +270,6 @@ def _cellular(rng: Random, file: Path, recorded: dict[str, list[int]]) -> _Path:
 
 
 def part_of(times_ms: Sequence[int], start_ms: int, duration_ms: int) -> list[int]:
-    """Return a part of a trace as a trace of its own.
-
-    Args:
-        times_ms: Times of the trace's opportunities, ascending [ms].
-        start_ms: Where the part begins [ms].
-        duration_ms: Its length; after that it begins anew [ms].
-    """
+    """Return a part of a trace as a trace."""
     within = [one - start_ms for one in times_ms if start_ms < one < start_ms + duration_ms]
     return [*within, duration_ms]

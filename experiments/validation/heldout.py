@@ -1,7 +1,7 @@
-"""How far the simulator is from the kernel on drawn scenarios: the distribution of its errors.
+"""Distribution of the simulator's errors on drawn scenarios.
 
-A case's error compares the medians over its rounds. Beside it stands by how much two runs of the kernel
-differ from each other: nothing can be expected to be nearer than that.
+A case's error compares the medians over its rounds. For comparison: the differences between two runs of the
+kernel.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from experiments.validation.drawing import Drawn
 from experiments.validation.running import KERNEL, SIMULATOR
 
 FORMAT: Final = 1
-"""Of kept results."""
+"""Format of kept results."""
 
 LEAST_RETRANS_PKTS: Final = 25.0
-"""Retransmissions are compared by the kernel's or by this, whichever is more: 20 % of it are 5 packets."""
+"""Minimum denominator of the error of retransmissions: 20 % of it are 5 packets."""
 RATE_BOUNDS_MBIT: Final = (10.0, 100.0)
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is compared.
+    """A compared quantity.
 
     Attributes:
-        column: Of a run's row.
-        told: For people.
-        goal: Largest error that is accepted: a ratio, of the index a difference.
-        scale: From the error to what is printed.
-        unit: Of what is printed.
-        value_scale: From the value itself to what is printed.
-        value_unit: Of that.
+        column: Column of a run's row.
+        told: Label.
+        goal: Maximum error: a ratio; for the index, a difference.
+        scale: Factor from the error to the printed error.
+        unit: Unit of the printed error.
+        value_scale: Factor from the value to the printed value.
+        value_unit: Unit of the printed value.
     """
 
     column: str
@@ -61,7 +61,7 @@ class Quantity:
     value_unit: str = ""
 
     def error(self, value: float, kernel: float) -> float:
-        """Return by how much a value is away from the kernel's; NaN if either is unknown."""
+        """Return the error of a value; NaN if it or the kernel's is unknown."""
         away = abs(value - kernel)
         if self.column == "jain_index":
             return away
@@ -70,12 +70,12 @@ class Quantity:
         return away / kernel if kernel else NAN
 
     def value(self, value: float) -> str:
-        """Return a value for people, without its unit."""
+        """Return a value as text, without its unit."""
         scaled = value * self.value_scale
         return f"{scaled:.0f}" if self.column == "retrans_pkts" else f"{scaled:.3g}"
 
     def written(self, error: float) -> str:
-        """Return an error for people."""
+        """Return an error as text."""
         return f"{error * self.scale:.{2 if self.scale == 1 else 1}f}{self.unit}"
 
 
@@ -89,15 +89,15 @@ QUANTITIES: Final = (
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A scenario that was drawn, as results have it.
+    """A drawn scenario in results.
 
     Attributes:
-        name: Of the scenario.
-        kind: What is particular about its path.
-        rate_mbit: Of its bottleneck [Mbit/s].
+        name: Name of the scenario.
+        kind: Kind of its path.
+        rate_mbit: Rate of its bottleneck [Mbit/s].
         algorithms: One for each flow.
-        told: The path, for people.
-        scenario: All of it, as plain data.
+        told: The path as text.
+        scenario: The scenario as plain data.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Case(msgspec.Struct, frozen=True):
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Return what it counts for in the table."""
+        """Groups in the table."""
         low, high = RATE_BOUNDS_MBIT
         several = set(self.algorithms)
         rate = f"below {low:g}" if self.rate_mbit < low else f"{low:g} to {high:g}"
@@ -128,13 +128,13 @@ class Case(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Spread:
-    """How the errors of one quantity are distributed over cases.
+    """Distribution of the errors of a quantity over cases.
 
     Attributes:
-        median: Of the errors.
-        p90: Their 90th percentile.
-        within: How many are within the goal.
-        n: How many there are.
+        median: Median error.
+        p90: 90th percentile.
+        within: Number of errors within the goal.
+        n: Number of errors.
     """
 
     median: float
@@ -144,7 +144,7 @@ class Spread:
 
     @classmethod
     def of(cls, errors: Iterable[float], goal: float) -> Self:
-        """Return that of errors; those that are NaN do not count."""
+        """Return the distribution of errors that are not NaN."""
         known = np.array([one for one in errors if not math.isnan(one)])
         if not known.size:
             return cls(NAN, NAN, 0, 0)
@@ -152,17 +152,17 @@ class Spread:
         return cls(float(median), float(p90), int((known <= goal).sum()), known.size)
 
     def interval(self) -> tuple[float, float]:
-        """Return the 95 % interval of the share that is within the goal (Clopper and Pearson)."""
+        """Return the 95 % interval of the share within the goal (Clopper and Pearson)."""
         found = share_interval(self.within, self.n)
         return found.low, found.high
 
 
 @dataclass
 class Heldout:
-    """What drawn scenarios came to.
+    """Results of drawn scenarios.
 
     Attributes:
-        cases: What was drawn.
+        cases: The scenarios.
         rows: A row for each run, as of `running.row_of`.
         about: Command line, git revision, date and machine.
     """
@@ -173,28 +173,26 @@ class Heldout:
 
     @classmethod
     def of(cls, drawn: Sequence[Drawn], rows: pd.DataFrame) -> Self:
-        """Take runs that were done now."""
+        """Return the result of runs that were done now."""
         cases = [
             Case(one.name, one.kind, one.rate_mbit, one.algorithms, one.told, one.scenario.plain())
             for one in drawn
         ]
         return cls(cases, rows, describe_run())
 
-    # What it comes to
-
     def left_out(self) -> dict[str, int]:
-        """Return how many runs of the kernel do not count for which reason of `rules.REASONS`."""
+        """Return the number of runs of the kernel that do not count, for each of `rules.REASONS`."""
         return rules.judged(self.rows)[1]
 
     def errors(self) -> dict[str, dict[str, float]]:
-        """Return the simulator's errors, case -> column -> error, of cases with runs that count."""
+        """Return the simulator's errors, case -> column -> error, for cases with runs that count."""
         return {
             name: {one.column: one.error(simulator[one.column], kernel[one.column]) for one in QUANTITIES}
             for name, kernel, simulator in self._medians()
         }
 
     def kernels_own(self) -> dict[str, dict[str, float]]:
-        """Return by how much the kernel's first two runs that count differ, likewise."""
+        """Return the differences between the kernel's first two runs that count, likewise."""
         found = {}
         for name, own in self._counting(KERNEL).groupby("case", sort=False):
             if len(own) > 1:
@@ -206,9 +204,9 @@ class Heldout:
         return found
 
     def spreads(self, group: str, errors: dict[str, dict[str, float]]) -> list[Spread]:
-        """Return how errors of a group of cases are distributed, for each of `QUANTITIES`.
+        """Return the errors' distribution over a group of cases, for each of `QUANTITIES`.
 
-        Fairness is that of cases with several flows.
+        Fairness counts for cases with several flows.
         """
         own = [one for one in self.cases if group in one.groups and one.name in errors]
         return [
@@ -224,7 +222,7 @@ class Heldout:
         ]
 
     def groups(self) -> dict[str, int]:
-        """Return the groups of cases that can be judged, and how many each has; kinds together."""
+        """Return the groups of cases with errors, and their sizes, sorted by kind of group."""
         judged = self.errors()
         counted = [Counter[str]() for _ in range(5)]
         for one in self.cases:
@@ -234,7 +232,7 @@ class Heldout:
         return {group: count for each in counted for group, count in sorted(each.items())}
 
     def cells(self) -> list[list[str]]:
-        """Return the table: a group, how many cases, and median, p90 and share within the goal of each."""
+        """Return the table: group, number of cases, and median, p90 and share within the goal."""
         errors, own = self.errors(), self.kernels_own()
         lines = [
             [group, str(count), *map(_cell, QUANTITIES, self.spreads(group, errors))]
@@ -244,10 +242,7 @@ class Heldout:
         return [*lines, ["kernel against itself", str(len(own)), *repeated]]
 
     def missed(self) -> list[list[str]]:
-        """Return the cases outside a goal: name, path, algorithms, and what missed.
-
-        That is each of the kernel's runs / the simulator's median.
-        """
+        """Return cases outside a goal: name, path, algorithms, the kernel's runs / the simulator's median."""
         errors, told = self.errors(), {one.name: one for one in self.cases}
         runs = dict(iter(self._counting(KERNEL).groupby("case")))
         lines = []
@@ -283,7 +278,7 @@ class Heldout:
     # Results
 
     def to_json(self) -> str:
-        """Return all of it as a JSON object."""
+        """Return it as a JSON object."""
         runs = json.loads(self.rows.to_json(orient="records"))
         spreads = {
             group: {
@@ -298,11 +293,7 @@ class Heldout:
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:
-        """Return what was kept.
-
-        Args:
-            text: As `to_json` wrote it.
-            where: Its file, for errors.
+        """Return a kept result.
 
         Raises:
             BenchError: `bench.cannot_read`.
@@ -321,14 +312,14 @@ class Heldout:
         except (ValueError, KeyError, TypeError) as error:
             raise BenchError(
                 "bench.cannot_read",
-                "this is no result of drawn scenarios",
+                "the file does not contain a result of drawn scenarios",
                 where,
                 f"{type(error).__name__}: {error}",
-                "make it anew with `ccp validate --draw N --seed S --keep FOLDER`",
+                "create it again with `ccp validate --draw N --seed S --keep FOLDER`",
             ) from error
 
     def keep(self, file: Path) -> None:
-        """Write it to a file, whose folder is made if need be.
+        """Write it to a file, whose folder is created if it is missing.
 
         Raises:
             BenchError: `bench.cannot_keep`.
@@ -336,7 +327,7 @@ class Heldout:
         write(self.to_json(), file)
 
     def print(self, console: Console) -> None:
-        """Print what was drawn, the errors, and what is outside the goals."""
+        """Print the scenarios, the errors, and the cases outside the goals."""
         console.print(
             _table(
                 "drawn",
@@ -351,7 +342,7 @@ class Heldout:
         console.print(self.told_left_out(), highlight=False)
 
     def told_left_out(self) -> str:
-        """Return how many runs and cases do not count, and why, as a sentence."""
+        """Return how many runs and cases do not count, and why, as text."""
         kernel = int((self.rows["datapath"] == KERNEL).sum())
         left_out = self.left_out()
         why = "; ".join(f"{count} because {rules.REASONS[name]}" for name, count in left_out.items() if count)
@@ -359,7 +350,7 @@ class Heldout:
             f": {why}" if why else ""
         )
         missing = len(self.cases) - len(self.errors())
-        return f"{told}. {missing} of {len(self.cases)} cases have none that counts."
+        return f"{told}. {missing} of {len(self.cases)} cases have no run that counts."
 
 
 HEADINGS: Final = ["cases", "n", *(f"{one.told} ({one.written(one.goal)})" for one in QUANTITIES)]

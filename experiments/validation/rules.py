@@ -1,6 +1,6 @@
-"""Which runs of the kernel say nothing about TCP, because the machine was not there for them.
+"""Runs of the kernel that do not count because the machine disturbed them.
 
-The rules look at the emulator and the machine alone, never at what a run came to.
+The rules look at emulator and machine, never at a run's figures.
 """
 
 from __future__ import annotations
@@ -13,27 +13,26 @@ import pandas as pd
 from experiments.left_out import LATE_US
 
 LATE_P99_US: Final = 1_000
-"""A run in which the emulator was so late with a packet in a hundred does not count [us]."""
+"""Maximum 99th percentile of the emulator's lateness [us]."""
 TAKEN_MOST: Final = 0.1
-"""A run in which others had more of the processors does not count."""
+"""Maximum share of the processors that other processes may use."""
 IDLE_LEAST: Final = 0.1
-"""A run in which less of the processors was idle does not count: hosts waited for the emulator."""
+"""Minimum idle share of the processors; below it hosts wait for the emulator."""
 
 REASONS: Final = {
     "stalled": f"the emulator was once more than {LATE_US / 1e3:g} ms late",
-    "late": f"it was more than {LATE_P99_US / 1e3:g} ms late with one packet in a hundred",
-    "overrun": "it did not take packets from a host, which are lost then",
-    "taken": f"others had more than {TAKEN_MOST:.0%} of the processors, for which hosts wait then",
-    "full": f"less than {IDLE_LEAST:.0%} of the processors was idle: the run wants more than there is",
+    "late": f"the emulator was more than {LATE_P99_US / 1e3:g} ms late with one packet in a hundred",
+    "overrun": "the emulator missed packets of a host",
+    "taken": f"other processes used more than {TAKEN_MOST:.0%} of the processors",
+    "full": f"less than {IDLE_LEAST:.0%} of the processors was idle",
 }
-"""Why a run does not count -> for people."""
+"""Reason why a run does not count -> text."""
 
 
 def reason(row: pd.Series) -> str | None:
-    """Return why a run does not count, one of `REASONS`; None if it does.
+    """Return why a run of `running.row_of` does not count, one of `REASONS`, or None.
 
-    Args:
-        row: As of `running.row_of`; kept ones of before may not know what others had.
+    Old kept results lack `taken_ratio` and `idle_ratio`.
     """
     if row["late_us"] > LATE_US:
         return "stalled"
@@ -47,7 +46,7 @@ def reason(row: pd.Series) -> str | None:
 
 
 def judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the runs that count, and how many do not for which reason."""
+    """Return the runs that count, and the number of others for each reason."""
     reasons = pd.Series([reason(row) for _, row in rows.iterrows()], rows.index, dtype=object)
     left_out = Counter(reasons.dropna())
     return rows[reasons.isna()], {name: left_out[name] for name in REASONS}

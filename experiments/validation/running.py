@@ -1,4 +1,4 @@
-"""Doing the runs of the comparison: round by round, each kept, none done twice."""
+"""Runs of the comparison, by rounds, each kept and done once."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ KERNEL: Final = "ebpf"
 SIMULATOR: Final = "sim"
 DATAPATHS: Final = (KERNEL, SIMULATOR)
 FIGURES: Final = ("goodput_bytes_per_s", "rtt_p50_us", "rtt_p95_us", "retrans_pkts", "jain_index")
-"""What is compared."""
+"""Compared figures."""
 _JITTER_S: Final = 0.2
-"""How much later a flow starts at most, in a round."""
+"""Maximum random delay of a flow's start in a round [s]."""
 _CASE: Final = "case"
 _BUILD_DIGITS: Final = 12
 
@@ -36,11 +36,11 @@ def row_of(result: Result) -> dict[str, Any]:
     """Return the figures of one run.
 
     Returns:
-        `case`, `datapath`, `round`, and `FIGURES`: goodput and retransmissions of all flows together, the
-        mean of the flows' RTT percentiles, Jain's index of their goodputs. `late_us`, `late_p99_us`: by how
-        much the emulator was late at most, and with one packet in a hundred; `untaken_pkts`: packets that it
-        did not take from hosts; `taken_ratio`: share of the machine that others had. These four are 0 in the
-        simulator. `idle_ratio`: share that nobody had, 1 there.
+        `case`, `datapath`, `round`, and `FIGURES`: goodput and retransmissions of all flows, mean of the
+        flows' RTT percentiles, Jain's index of their goodputs. `late_us`, `late_p99_us`: maximum and 99th
+        percentile of the emulator's lateness; `untaken_pkts`: packets of hosts that it missed; `taken_ratio`:
+        share of the machine that other processes used. These four are 0 in the simulator. `idle_ratio`: idle
+        share, 1 there.
     """
     figures, emulator = figures_of(result), result.metadata.get("emulator") or {}
     return {
@@ -57,12 +57,7 @@ def row_of(result: Result) -> dict[str, Any]:
 
 
 def in_round(scenario: Scenario, number: int) -> Scenario:
-    """Return a scenario as one round has it: with a seed, and with starts of flows, that others do not have.
-
-    Args:
-        scenario: As its first round has it.
-        number: Of the round, from 1.
-    """
+    """Return a scenario with the seed and flow start times of a round, counted from 1."""
     rng = random.Random(f"{scenario.name} {number}")
     flows = tuple(
         msgspec.structs.replace(flow, start_s=round(flow.start_s + rng.uniform(0, _JITTER_S), 3))
@@ -80,18 +75,18 @@ def collect(
     run: bool = True,
     report: Report | None = None,
 ) -> pd.DataFrame:
-    """Do the runs that are not done yet, and return what all come to.
+    """Do the missing runs, and return the figures of all.
 
     Args:
-        scenarios: What is run, as the first round has it.
-        rounds: How often each is run on each datapath.
-        out: Directory of the results. Those of the simulator are kept by its build: a new one runs again.
-        jobs: How many runs at once; those with ccplane's algorithms take turns.
-        run: Whether to run what is missing.
-        report: Told how it goes.
+        scenarios: Scenarios of the first round.
+        rounds: Runs of each scenario on each datapath.
+        out: Directory of the results. Those of the simulator depend on its build.
+        jobs: Number of parallel runs; those with ccplane's algorithms take turns.
+        run: Whether to do missing runs.
+        report: Receives progress.
 
     Returns:
-        A row for each run, as of `row_of`, in the order of the scenarios. Failed runs are missing.
+        A row for each run, as of `row_of`, in the order of the scenarios, without failed runs.
 
     Raises:
         SweepError: As `experiments.sweep.sweep`.
@@ -126,7 +121,7 @@ def _place(out: Path, datapath: str, number: int) -> Path:
 
 
 def _build() -> str:
-    """Return what changes with the simulator: the extension, and what runs scenarios on it."""
+    """Return a hash of the simulator: the extension, and the modules that run scenarios on it."""
     digest = hashlib.sha256(Path(_native.__file__).read_bytes())
     for file in sorted(Path(runs.__file__).parent.glob("sim*.py")):
         digest.update(file.read_bytes())

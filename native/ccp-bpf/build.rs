@@ -1,7 +1,7 @@
 //! Compiles the BPF programs.
 
 const SOURCES: &str = "src/bpf";
-/// What programs share with each other and with the agent.
+/// Headers that define the layout shared by the programs and the agent.
 const LAYOUT: [&str; 3] = ["src/bpf/intf.h", "src/bpf/maps.h", "src/bpf/state.h"];
 
 fn main() -> ccp_build::Result<()> {

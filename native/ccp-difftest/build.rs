@@ -1,4 +1,4 @@
-//! Compiles libccp, as its crate ships it, and our window into it.
+//! Compiles libccp, as its crate ships it, with access to its state.
 
 use std::path::PathBuf;
 

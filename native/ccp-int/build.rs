@@ -1,4 +1,4 @@
-//! Compiles the rules of nodes that the BPF programs of `ccp-node` follow; makes Rust types of them.
+//! Compiles the rules of nodes shared with the BPF programs of `ccp-node`, and generates Rust types.
 
 const INCLUDE: [&str; 4] = ["-I", "../ccp-node/src/bpf", "-I", "../ccp-bpf/src/bpf"];
 

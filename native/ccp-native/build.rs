@@ -1,5 +1,5 @@
-//! Tells the sources whether the kernel part is built: where it is wanted, and the target has such a kernel. And writes the
-//! class of a flow's totals.
+//! Tells the sources whether to build the kernel part: if requested, and supported by the target. Generates
+//! the class of a flow's totals.
 
 use std::fmt::Write;
 use std::{env, fs};
@@ -20,7 +20,7 @@ fn main() -> ccp_build::Result<()> {
     Ok(())
 }
 
-/// A class with all that describes a flow, and how it comes from the flow's slot.
+/// Source of a class with all totals of a flow, and their conversion from the flow's slot.
 fn flow_stats() -> ccp_build::Result<String> {
     let (mut members, mut values) = (String::new(), String::new());
     for (of, place) in [("ccp_flow", "flow"), ("ccp_stats", "flow.stats"), ("ccp_counts", "flow.counts")] {

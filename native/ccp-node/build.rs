@@ -1,6 +1,5 @@
-//! Compiles the BPF programs and makes Rust types of the header they share with us.
+//! Compiles the BPF programs and generates Rust types of their shared header.
 
-/// Kernel types are those of the datapath's programs.
 const DATAPATH: &str = "../ccp-bpf/src/bpf";
 
 fn main() -> ccp_build::Result<()> {

@@ -1,11 +1,11 @@
-//! Makes Rust types of the headers that the BPF programs share with us, and tables of what their comments describe.
+//! Generates Rust types of headers shared with the BPF programs, and tables of their comments.
 
 use std::fmt::Write;
 use std::{env, fs};
 
 use ccp_build::{Described, described};
 
-/// Of the datapath, of samples of sockets, of what arrives on them.
+/// Headers of the datapath, of socket samples and of arrivals.
 const HEADERS: [&str; 3] = [INTF, "../ccp-trace/src/bpf/row.h", "../ccp-trace/src/bpf/arrivals.h"];
 const INTF: &str = "../ccp-bpf/src/bpf/intf.h";
 
@@ -36,23 +36,23 @@ fn facts() -> ccp_build::Result<String> {
     let counted = counters.iter().map(|fact| format!("({:?}, |g| g.{}),", fact.name, fact.name));
     table("PRIMITIVES", "By `enum ccp_prim`.", "Fact", of("enum ccp_prim")?.iter().map(primitive).collect())?;
     table("TOTALS", "Totals of a flow.", "Fact", totals.iter().map(member).collect())?;
-    table("REPORT_HEAD", "What each report has.", "Fact", head.iter().map(member).collect())?;
+    table("REPORT_HEAD", "Attributes of every report.", "Fact", head.iter().map(member).collect())?;
     table(
         "REPORT_FLAGS",
-        "What the bits of a report's `flags` say, by `enum ccp_record_flags`.",
+        "Bits of a report's `flags`, by `enum ccp_record_flags`.",
         "Fact",
         of("enum ccp_record_flags")?.iter().map(|fact| constant(fact, "CCP_REPORT_")).collect(),
     )?;
     table(
         "LAW_CAUSES",
-        "Why the fallback law has a flow, by `enum ccp_law_cause`.",
+        "Why the fallback has a flow, by `enum ccp_law_cause`.",
         "Fact",
         of("enum ccp_law_cause")?.iter().map(|fact| constant(fact, "CCP_LAW_")).collect(),
     )?;
     table("COUNTERS", "Counters of a datapath.", "Fact", counters.iter().map(member).collect())?;
     table(
         "HEAD_COLUMNS",
-        "Members of `ccp_record` that each report has: name, NumPy format, offset.",
+        "Members of `ccp_record` in every report: name, NumPy format, offset.",
         "(&str, &str, usize)",
         columns.collect(),
     )?;

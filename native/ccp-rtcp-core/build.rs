@@ -1,4 +1,4 @@
-//! Compiles detector, limiter and clients; makes Rust types of the headers that the BPF programs share with us.
+//! Compiles detector, limiter and clients; generates Rust types of headers shared with the BPF programs.
 
 const INCLUDE: [&str; 6] = ["-I", "src/host", "-I", "../ccp-rtcp/src/core", "-I", "../ccp-rtcp/src/bpf"];
 
@@ -6,7 +6,7 @@ fn main() -> ccp_build::Result<()> {
     for directory in ["src/host", "../ccp-rtcp/src/core", "../ccp-rtcp/src/bpf"] {
         ccp_build::watch(directory);
     }
-    // `src/host` goes first: its files take the place of others of the same names.
+    // `src/host` comes first: its files replace others of the same names.
     cc::Build::new()
         .file("src/host/host.c")
         .includes(INCLUDE.iter().filter(|word| **word != "-I"))

@@ -1,11 +1,11 @@
-//! Compiles the BPF programs, and makes Rust types of a header that one of them shares with us.
+//! Compiles the BPF programs, and generates Rust types of a shared header.
 
-/// Kernel types of congestion controls are those of the datapath's programs.
+/// Kernel types for congestion controls, from the datapath.
 const DATAPATH: &str = "../ccp-bpf/src/bpf";
-/// What all programs count is counted as the tracing programs do.
+/// Counters, from the tracing programs.
 const TRACE: &str = "../ccp-trace/src/bpf";
 
-/// What a table of clients consists of.
+/// Headers that define a table of clients.
 const LAYOUT: [&str; 3] = ["src/bpf/rtcp.h", "src/core/remote.h", "src/core/types.h"];
 
 fn main() -> ccp_build::Result<()> {

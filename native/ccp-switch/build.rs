@@ -1,8 +1,8 @@
 //! Compiles the BPF programs and makes Rust types of the header they share with us.
 
-/// Kernel types are those of the datapath's programs.
+/// Kernel types of the datapath's programs.
 const DATAPATH: &str = "../ccp-bpf/src/bpf";
-/// Addresses of sockets are read as the tracing programs do.
+/// Socket addresses are read as by the tracing programs.
 const TRACE: &str = "../ccp-trace/src/bpf";
 
 fn main() -> ccp_build::Result<()> {

@@ -1,10 +1,10 @@
 //! Compiles the BPF programs and makes Rust types of headers that they share with us.
 
-/// Program, and the variable that names what was compiled.
+/// Program, and the variable with its compiled object.
 const PROGRAMS: [(&str, &str); 3] =
     [("trace", "CCP_TRACE_OBJECT"), ("arrivals", "CCP_ARRIVALS_OBJECT"), ("windows", "CCP_WINDOWS_OBJECT")];
 
-/// Kernel types are those of the datapath's programs.
+/// Kernel types of the datapath's programs.
 const DATAPATH: &str = "../ccp-bpf/src/bpf";
 
 fn main() -> ccp_build::Result<()> {

@@ -31,15 +31,15 @@ TESTS = tuple(
         "upgrade",
     )
 )
-"""What depends on the kernel. Others compare rates and times, for which an emulated processor is too slow."""
+"""Tests that depend on the kernel. Others compare rates and times, for which emulation is too slow."""
 PACKAGES = ["clang", "libbpf-dev", "python3-bpfcc"]
 REPORT = "tests.xml"
 SLOWER = 10
-"""How many times as long a test may take in a machine whose processor is emulated."""
+"""Factor on timeouts of tests on an emulated processor."""
 
 
 def main() -> int:
-    """Run what the command line asks for; return the exit status."""
+    """Run the command line; return the exit status."""
     arguments = _arguments()
     parts = gather(arguments, PACKAGES, needs_headers=True)
     tested = results.revision()
@@ -57,16 +57,16 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.vm", description=__doc__)
     parser.add_argument(
-        "--kernel", action="append", choices=kernels.KERNELS, help="only this one; may be repeated"
+        "--kernel", action="append", choices=kernels.KERNELS, help="run only this kernel; may be repeated"
     )
     add_options(parser, timeout_s=2700)
-    parser.add_argument("--keep", action="store_true", help="keep the results, for the page's table")
+    parser.add_argument("--keep", action="store_true", help="keep the results for docs/kernels.md")
     parser.add_argument(
-        "pytest", nargs="*", help="arguments for pytest, after --; default: those of the datapath"
+        "pytest", nargs="*", help="arguments for pytest, after --; default: the tests of the datapath"
     )
     arguments = parser.parse_args()
     if arguments.keep and (arguments.pytest or arguments.command):
-        parser.error("--keep is for all tests, not for some of them")
+        parser.error("--keep needs all tests: leave out --command and arguments for pytest")
     return arguments
 
 

@@ -1,7 +1,7 @@
-"""`python -m scripts.vm.compose`: all services of docker-compose.yml, brought up by podman in a machine.
+"""`python -m scripts.vm.compose`: all services of docker-compose.yml, run by podman in a virtual machine.
 
 The images are built here from the wheel in dist; the machine has no network. `compose_inside` runs in it.
-What came out is kept in docs/results; `scripts.tables` shows it in docs/operations.md.
+Results are kept in docs/results, and `scripts.tables` shows them in docs/operations.md.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from scripts.vm.results import revision
 
 PACKAGES: Final = ["crun", "dbus", "netavark", "podman", "systemd-sysv"]
 PODMAN_COMPOSE: Final = "podman-compose>=1.6,<2"
-"""Debian 12's, 1.0.3, gives a service with `network_mode: host` a network of the project, too."""
+"""Debian 12 has 1.0.3, which adds a service with `network_mode: host` to the project's network."""
 KEPT: Final = ROOT / "docs/results" / RESULT
 TIMEOUT_S: Final = 3000
 MEMORY_MB: Final = 8192
-"""Images and volumes are in memory, too."""
+"""Images and volumes are in memory."""
 COMMAND: Final = """modprobe -a overlay tcp_bbr tcp_dctcp
 mkdir /mnt/containers
 mount -t 9p -o ro,cache=loose,trans=virtio,version=9p2000.L,msize=262144 containers /mnt/containers
@@ -36,14 +36,14 @@ mount -o remount,size=70% /var
 PYTHONPATH=/mnt/containers/python python -m scripts.vm.compose_inside"""
 
 Result = dict[str, Any]
-"""What `compose_inside` leaves, and command, kernel, revision, date."""
+"""The result of `compose_inside`, with command, kernel, revision, date."""
 
 
 def main() -> int:
-    """Run what the command line asks for; return the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.vm.compose", description=__doc__)
-    parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="on this one")
-    parser.add_argument("--keep", action="store_true", help="keep the result, for the page's table")
+    parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="kernel to boot")
+    parser.add_argument("--keep", action="store_true", help="keep the result for docs/operations.md")
     add_options(parser, timeout_s=TIMEOUT_S)
     parser.set_defaults(memory=MEMORY_MB)
     arguments = parser.parse_args()
@@ -72,12 +72,7 @@ def main() -> int:
 
 
 def keep(ended: Run, tested: str) -> None:
-    """Keep what a machine left.
-
-    Args:
-        ended: A run that ended well.
-        tested: As `results.revision` returned.
-    """
+    """Keep the result of a successful run, with the revision of `results.revision`."""
     found: Result = {
         "command": "python -m scripts.vm.compose",
         "revision": tested,
@@ -89,12 +84,12 @@ def keep(ended: Run, tested: str) -> None:
 
 
 def table(found: Result) -> str:
-    """Return a result as the page has it."""
+    """Return a result as Markdown."""
     lines = [
         f"On {found['date']}, at {found['revision']}: Linux {found['kernel']}, podman {found['podman']}, "
         f"podman-compose {found['podman-compose']}.",
         "",
-        "| what | came out | s |",
+        "| step | result | s |",
         "| --- | --- | ---: |",
     ]
     for step in found["steps"].values():

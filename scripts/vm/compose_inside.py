@@ -1,6 +1,6 @@
-"""What `python -m scripts.vm.compose` does in the machine: all services up, a look at each, all down.
+"""The steps of `python -m scripts.vm.compose` in the machine: start all services, check each, stop them.
 
-A step that fails is written down like the others, and does not keep the later ones from being tried.
+A failed step is recorded, and later steps still run.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ additionalimagestores = ["/mnt/containers/store"]
 PROJECT: Final = "ccplane"
 COMPOSE: Final = (sys.executable, "-m", "podman_compose", "--project-name", PROJECT)
 SERVICES: Final = ("mosquitto", "agent", "receiver", "prometheus", "notebook")
-"""Those that stay; `secrets` ends."""
+"""Services that keep running; `secrets` exits."""
 PATIENCE_S: Final = 600.0
-"""An emulated processor is slow, and may be shared."""
+"""Timeout of waits; an emulated processor is slow [s]."""
 CCPLANE_UID: Final = "10001"
 STATUS: Final = ("Uid", "CapPrm", "CapEff", "NoNewPrivs", "Seccomp")
 CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_PERFMON": 38, "CAP_BPF": 39}
@@ -61,17 +61,17 @@ QUERIES: Final = (
     "sum(ccplane_throughput_bytes_per_second)",
     "ccplane_telemetry_delivered_total",
 )
-"""Of Prometheus: what a flow makes more than 0."""
+"""Queries of Prometheus that a flow makes positive."""
 
 Facts = dict[str, Any]
 
 
 class StepError(Exception):
-    """A step does not hold."""
+    """A step failed."""
 
 
 def main() -> int:
-    """Take all steps, and write down what came of each; return the exit status."""
+    """Run all steps, and write their results; return the exit status."""
     Path("/etc/containers/storage.conf").write_text(STORAGE)
     found: Facts = {
         "podman": said("podman", "--version").split()[-1],
@@ -85,7 +85,7 @@ def main() -> int:
         one: Facts = {"what": (step.__doc__ or "").rstrip(".")}
         try:
             one["came_out"], facts = step()
-        except Exception as error:  # whatever it is, the next step is tried
+        except Exception as error:  # the next step still runs
             traceback.print_exc()
             failed = True
             one["came_out"], facts = f"failed: {error}".split("\n")[0], {}
@@ -98,10 +98,10 @@ def main() -> int:
 
 
 def said(*command: str, fails: bool = False) -> str:
-    """Run a command and return what it printed."""
+    """Run a command and return its output."""
     done = subprocess.run(command, text=True, capture_output=True, check=False)
     if done.returncode and not fails:
-        raise StepError(f"`{' '.join(command)}` ended with {done.returncode}: {done.stdout}{done.stderr}")
+        raise StepError(f"`{' '.join(command)}`: status {done.returncode}: {done.stdout}{done.stderr}")
     return (done.stdout + done.stderr).strip()
 
 
@@ -116,7 +116,7 @@ def inside(service: str, *command: str) -> str:
 
 
 def wait_until(name: str, what: Callable[[], Any]) -> Any:
-    """Wait for something to come true, and return it; that it fails is as good as false."""
+    """Wait until a function returns a true value, and return it; errors count as false."""
     end_s = time.monotonic() + PATIENCE_S
     error: Exception | None = None
     while time.monotonic() < end_s:
@@ -126,18 +126,18 @@ def wait_until(name: str, what: Callable[[], Any]) -> Any:
         except (StepError, OSError, ValueError) as raised:
             error = raised
         time.sleep(1)
-    raise StepError(f"not within {PATIENCE_S:g} s: {name}; {error}")
+    raise StepError(f"timeout after {PATIENCE_S:g} s: {name}; {error}")
 
 
 def logs() -> None:
-    """Leave what all containers said."""
+    """Write the logs of all containers."""
     for service in ("secrets", *SERVICES):
         text = said("podman", "logs", container(service), fails=True)
         (OUT / f"{service}.log").write_text(text + "\n")
 
 
 def state(service: str) -> Facts:
-    """Return what podman says of a service's container."""
+    """Return podman's description of a service's container."""
     found: list[Facts] = json.loads(said("podman", "inspect", container(service)))
     return found[0]
 
@@ -158,7 +158,7 @@ def up() -> tuple[str, Facts]:
 
 
 def running() -> dict[str, int]:
-    """Return how often each service was restarted; nothing, if one of them does not run."""
+    """Return the restarts of each service; empty if a service does not run."""
     states = {service: state(service) for service in SERVICES}
     if not all(one["State"]["Running"] for one in states.values()):
         return {}
@@ -169,28 +169,28 @@ def secrets() -> tuple[str, Facts]:
     """Passwords, certificates (`secrets`)."""
     wait_until("secrets end", lambda: state("secrets")["State"]["Status"] == "exited")
     if (code := state("secrets")["State"]["ExitCode"]) != 0:
-        raise StepError(f"`secrets` ended with {code}")
+        raise StepError(f"`secrets` exited with status {code}")
     for user in ("agent", "receiver", "notebook"):
         files = inside(user, "find", "/secrets", "-type", "f")
         if files != "/secrets/password":
             raise StepError(f"`{user}` sees {files}")
-    return "`secrets` ended with 0; each service sees its own password only", {"exit_code": code}
+    return "`secrets` exited with status 0; each service sees only its own password", {"exit_code": code}
 
 
 def volume(name: str) -> Path:
-    """Return where a volume is."""
+    """Return the path of a volume."""
     return Path(said("podman", "volume", "inspect", "--format", "{{.Mountpoint}}", f"{PROJECT}_{name}"))
 
 
 @functools.cache
 def password() -> str:
-    """Return the notebook's."""
+    """Return the notebook's password."""
     return (volume("notebook-secrets") / "password").read_text().strip()
 
 
 @contextlib.contextmanager
 def on_bus(port: int, user: str | None = None, secret: str | None = None) -> Iterator[tuple[str, list[str]]]:
-    """Connect to the broker; yield its answer, and the topics of all messages while the block runs."""
+    """Connect to the broker; yield its answer, and the topics of messages during the block."""
     client = mqtt.Client(CallbackAPIVersion.VERSION2)
     answers: list[str] = []
     topics: list[str] = []
@@ -227,7 +227,7 @@ def bus() -> tuple[str, Facts]:
             answers[name] = answer
         if (answer == "Success") != name.startswith("password"):
             raise StepError(f"{name}: {answer}")
-    told = "a password is let in, with TLS and without; a wrong one and none are refused"
+    told = "accepts a password, with and without TLS; refuses a wrong or missing one"
     return told, {"answers": answers}
 
 
@@ -242,11 +242,14 @@ def agent() -> tuple[str, Facts]:
         if (one["NoNewPrivs"], one["Seccomp"]) != ("1", "2"):
             raise StepError(f"{service}: {one}")
     names = ", ".join(sorted(CAPABILITIES))
-    return f"it has {names}; the other services have none", {"may": seen, "ccp_flows": told.splitlines()}
+    return f"it has {names}; the other services have no capabilities", {
+        "may": seen,
+        "ccp_flows": told.splitlines(),
+    }
 
 
 def scraped(query: str) -> float:
-    """Return what Prometheus says to a query that has one value; 0 if it has none."""
+    """Return the value of a query of Prometheus; 0 without a value."""
     address = f"http://127.0.0.1:9090/api/v1/query?query={urllib.parse.quote(query)}"
     with urllib.request.urlopen(address, timeout=60) as answer:
         found = json.load(answer)["data"]["result"]
@@ -261,15 +264,15 @@ def receiver() -> tuple[str, Facts]:
 
 
 def flow() -> tuple[str, Facts]:
-    """An ordinary user's flow over loopback, `iperf3 -C ccp`."""
+    """An unprivileged user's flow over loopback, `iperf3 -C ccp`."""
     seen: Facts = {}
     with sending(*NOBODY) as sent, on_bus(TLS, "notebook", password()) as (_, topics):
         rows = seen["steered"] = wait_until("the flow is steered", steered)
         wait_until("signals", lambda: any(one.startswith(SIGNALS) for one in topics))
         seen["scraped"] = {one: wait_until(one, functools.partial(scraped, one)) for one in QUERIES}
     seen |= sent
-    told = f"steered by `{rows[0]['steered_by']}` at {sent['sent_mbit_per_s']:g} Mbit/s; "
-    return told + "the receiver's signals are delivered to it; Prometheus counts both", seen
+    told = f"controlled by `{rows[0]['steered_by']}` at {sent['sent_mbit_per_s']:g} Mbit/s; "
+    return told + "the agent receives the receiver's signals; Prometheus counts both", seen
 
 
 def steered() -> list[Facts]:
@@ -284,24 +287,24 @@ def notebook() -> tuple[str, Facts]:
     answers: Facts = {}
     for name, query in {"without token": "", "with token": f"?token={token}"}.items():
         address = f"http://127.0.0.1:8888/api/status{query}"
-        # The token is in the log a moment before it listens.
+        # The token is logged shortly before the notebook listens.
         answers[name] = wait_until("the notebook answers", functools.partial(http_status, address))
     if answers != {"without token": 403, "with token": 200}:
-        raise StepError(f"it answers {answers}")
+        raise StepError(f"the notebook answers {answers}")
     status = asked()
     algorithms = [one["name"] for one in status["algorithms"]]
-    told = f"answers with the token only; `Client().status()` names `{algorithms[0]}`"
+    told = f"answers only with the token; `Client().status()` names `{algorithms[0]}`"
     return told, {**answers, "telemetry": status["telemetry"]}
 
 
 def token_of() -> str | None:
-    """Return the notebook's token; None if it has told none."""
+    """Return the notebook's token from its log, or None."""
     found = re.search(r"token=(\w+)", said("podman", "logs", container("notebook")))
     return found and found[1]
 
 
 def http_status(address: str) -> int:
-    """Return with which status a server answers."""
+    """Return the status of a server's answer."""
     try:
         with urllib.request.urlopen(address, timeout=120) as answer:
             return int(answer.status)
@@ -310,7 +313,7 @@ def http_status(address: str) -> int:
 
 
 def asked() -> Facts:
-    """Return what the agent says to a client in the notebook's container."""
+    """Return the agent's status, asked from the notebook's container."""
     status: Facts = json.loads(inside("notebook", "python", "-c", ASK_STATUS).splitlines()[-1])
     return status
 
@@ -321,22 +324,22 @@ def change() -> tuple[str, Facts]:
     status = wait_until("the agent has the rule", lambda: (now := asked())["rules"] and now)
     algorithms = [one["name"] for one in status["algorithms"]]
     if algorithms != ["cubic", "reno"]:
-        raise StepError(f"it runs {algorithms}")
+        raise StepError(f"the agent runs {algorithms}")
     wait_until("all run", running)
-    return f"`CCP_RUN='{OTHER_RUN}'`: it has both algorithms and the rule", {"rules": status["rules"]}
+    return f"`CCP_RUN='{OTHER_RUN}'`: the agent has both algorithms and the rule", {"rules": status["rules"]}
 
 
 def prometheus() -> tuple[str, Facts]:
     """Prometheus: the agent as a target."""
     if not scraped('up{job="ccplane"}'):
-        raise StepError("the agent's metrics are not there")
+        raise StepError("Prometheus has no metrics of the agent")
     count = int(scraped('count({__name__=~"ccplane_.+"})'))
     return f"up, {count} series", {"series": count}
 
 
 def down() -> tuple[str, Facts]:
-    """All stopped and taken down (`stop`, `down`)."""
-    # As a container's first process, which a signal without a handler does not end, it has to be up.
+    """All services stopped and removed (`stop`, `down`)."""
+    # The first process of a container ignores signals until it has installed handlers.
     wait_until("a token", token_of)
     logs()
     restarts = {service: state(service)["RestartCount"] for service in SERVICES}
@@ -347,7 +350,7 @@ def down() -> tuple[str, Facts]:
     said(*COMPOSE, "down")
     none_left()
     killed = [f"`{service}`" for service, code in codes.items() if code == KILLED]
-    told = f"{', '.join(killed)} had to be killed" if killed else "each ended when it was told to"
+    told = f"{', '.join(killed)} had to be killed" if killed else "each service exited when stopped"
     return f"{told}; no container is left", {"exit_codes": codes}
 
 
@@ -358,7 +361,7 @@ def none_left() -> None:
 
 
 def unload() -> tuple[str, Facts]:
-    """What the agent left in the kernel, removed (`run --rm agent ccp unload`)."""
+    """Ccplane removed from the kernel (`run --rm agent ccp unload`)."""
     known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
     before = known.read_text().split()
     told = said(*COMPOSE, "run", "--rm", "--no-deps", "-T", "agent", "ccp", "unload")
@@ -366,7 +369,7 @@ def unload() -> tuple[str, Facts]:
     if "ccp" not in before or "ccp" in after or any(one.startswith("ccp.") for one in after):
         raise StepError(f"before {before}, after {after}: {told}")
     none_left()
-    return "no congestion control of ours is registered", {"before": before, "after": after}
+    return "no congestion control of ccplane is registered", {"before": before, "after": after}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A folder as a cpio archive, in the format that the kernel unpacks as its first file system."""
+"""cpio archives of folders, in the format of the kernel's initial file system."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def archive(folder: Path) -> bytes:
-    """Return a folder's files and folders as an archive; everything belongs to root.
+    """Return a folder as an archive in which everything belongs to root.
 
     Source: Linux, Documentation/driver-api/early-userspace/buffer-format.rst (the "newc" format).
     """

@@ -1,4 +1,4 @@
-"""Packages of Debian's suites, fetched with an apt of our own: nothing is installed on this machine."""
+"""Packages of Debian's suites, fetched with a separate apt state; nothing is installed on this machine."""
 
 from __future__ import annotations
 
@@ -14,33 +14,35 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 @dataclass(frozen=True)
 class Mirrors:
-    """Where Debian's packages come from.
+    """Debian's mirrors.
 
     Attributes:
         main: Address of the archive.
-        security: Address of the archive of security updates; None if this machine uses none.
+        security: Address of security updates, or None.
     """
 
     main: str
     security: str | None
 
     def of(self, suite: str) -> str | None:
-        """Return the address that has a suite."""
+        """Return the address of a suite."""
         return self.security if suite.endswith("-security") else self.main
 
 
 def find_mirrors(main: str | None) -> Mirrors:
-    """Return the mirrors that this machine's own apt uses.
+    """Return the mirrors of this machine's apt.
 
     Args:
-        main: The archive's address, if not found but given (on a machine that is not Debian).
+        main: Address of the archive to use instead, for machines that are not Debian.
 
     Raises:
-        VmError: If this machine knows no Debian mirror, or has not Debian's keys.
+        VmError: Without a Debian mirror or Debian's keys.
     """
     if not KEYRING.exists():
         raise VmError(
-            "no keys of Debian's archive", f"{KEYRING} is not there", "apt-get install debian-archive-keyring"
+            "missing keys of Debian's archive",
+            f"{KEYRING} does not exist",
+            "apt-get install debian-archive-keyring",
         )
     if main is not None:
         return Mirrors(main, None)
@@ -51,29 +53,23 @@ def find_mirrors(main: str | None) -> Mirrors:
             sites["security" if release.endswith("-security") else "main"] = site
     if not sites["main"]:
         raise VmError(
-            "no Debian mirror",
-            "this machine's apt uses none",
-            "give one: `python -m scripts.vm --mirror ADDRESS`",
+            "unknown Debian mirror",
+            "this machine's apt does not use one",
+            "give its address: `python -m scripts.vm --mirror ADDRESS`",
         )
     return Mirrors(sites["main"], sites["security"] or None)
 
 
 class Suite:
-    """One suite of Debian, with apt's state in a folder of its own.
+    """A suite of Debian, with a separate apt state.
 
     Attributes:
-        name: Such as `bookworm-backports`.
-        source: Its line for apt's list of sources.
+        name: Name, such as `bookworm-backports`.
+        source: Line for apt's list of sources.
     """
 
     def __init__(self, name: str, address: str, state: Path) -> None:
-        """Describe a suite; nothing is fetched yet.
-
-        Args:
-            name: Its name.
-            address: Its mirror.
-            state: Folder for what apt keeps.
-        """
+        """Create a suite without fetching anything."""
         self.name = name
         self.source = f"deb [signed-by={KEYRING}] {address} {name} main"
         self._state = state
@@ -113,7 +109,7 @@ class Suite:
         found = re.search(r"Depends: linux-image-(\d\S+)", depends)
         if found is None:
             raise VmError(
-                f"no kernel in {self.name}", "linux-image-amd64 depends on none", "choose another suite"
+                f"{self.name} has no kernel", "linux-image-amd64 has no dependency", "choose another suite"
             )
         return found[1]
 
@@ -138,7 +134,7 @@ def first_suite(names: list[str], mirrors: Mirrors) -> Suite:
     """Return the first suite that the mirrors have, with its list of packages fetched.
 
     Raises:
-        VmError: If they have none of them.
+        VmError: If the mirrors have none of the suites.
     """
     problems = []
     for name in names:
@@ -151,5 +147,5 @@ def first_suite(names: list[str], mirrors: Mirrors) -> Suite:
             else:
                 return suite
     raise VmError(
-        f"no mirror has {' or '.join(names)}", "\n".join(problems) or "none is known", "use --mirror ADDRESS"
+        f"no mirror has {' or '.join(names)}", "\n".join(problems) or "no mirrors", "use --mirror ADDRESS"
     )

@@ -1,4 +1,4 @@
-"""The images of docker-compose.yml, built by podman from a Debian made here, not a registry's."""
+"""The images of docker-compose.yml, built by podman on a Debian base that is built here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scripts.vm.userland import Userland
 COMPOSE: Final = ROOT / "docker-compose.yml"
 CONTAINERFILE: Final = ROOT / "containers/Containerfile"
 STORE: Final = "store"
-"""Folder of the images as podman keeps them: an emulated processor would load an archive for 15 minutes."""
+"""Folder of the images in podman's format: an emulated processor takes 15 minutes to load an archive."""
 
 
 def targets(compose: dict[str, Any]) -> dict[str, str]:
@@ -27,24 +27,18 @@ def targets(compose: dict[str, Any]) -> dict[str, str]:
 
 
 def make_images(release: Userland, mirrors: Mirrors, into: Path, *, update: bool) -> None:
-    """Build all images, and leave them in a store of their own.
-
-    Args:
-        release: What the images are built from.
-        mirrors: Where from.
-        into: Folder for the store.
-        update: Whether to build them from newer packages even if they are there.
+    """Build all images into a separate store.
 
     Raises:
-        VmError: If there is not one wheel in `dist`, this is not root, or something cannot be built.
+        VmError: Without exactly one wheel in `dist`, without root, or if a build fails.
     """
     if os.geteuid() != 0:
         raise VmError(
-            "images cannot be built", "only root can give files the owners that they have in them", "use sudo"
+            "cannot build images", "only root can set the owners of their files", "run this with sudo"
         )
     wheels = list((ROOT / "dist").glob("ccplane-*_x86_64.whl"))
     if len(wheels) != 1:
-        raise VmError("there is not one wheel in dist", f"found: {len(wheels)}", "make wheel")
+        raise VmError("dist must have exactly one wheel", f"found: {len(wheels)}", "run `make wheel`")
     base = _make_base(release, mirrors, into, update=update)
     images = targets(yaml.safe_load(COMPOSE.read_text()))
     for image, target in images.items():
@@ -74,7 +68,7 @@ def _make_base(release: Userland, mirrors: Mirrors, into: Path, *, update: bool)
 
 
 def _trusted(folder: Path) -> list[str]:
-    """Return options with which pip, in a build, trusts whom this machine's pip trusts: a proxy, say."""
+    """Return options that give pip in a build this machine's certificates, such as a proxy's."""
     certificates = os.environ.get("PIP_CERT")
     if not certificates:
         return []

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# First process of the machine: loads drivers, mounts the disk and the folders of the host, and hands over.
+# First process of the machine: loads drivers, mounts the disk and the host's folders, and starts guest-init.sh.
 B=/bin/busybox
 $B mount -t proc proc /proc
 $B mount -t sysfs sys /sys
@@ -13,7 +13,7 @@ while [ ! -e /dev/vda ] && [ $i -lt 100 ]; do
 	i=$((i + 1))
 done
 $B mount -o ro /dev/vda /newroot || $B reboot -f
-# The disk is read only, so that machines can share it: what is written goes to memory.
+# The disk is read only, so that machines can share it; writes go to memory.
 $B mount -t tmpfs mnt /newroot/mnt
 for folder in checkout venv out; do
 	$B mkdir /newroot/mnt/$folder

@@ -1,4 +1,4 @@
-"""What the programs that run inside machines share."""
+"""Shared functions of the programs that run in machines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 NOBODY: Final = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-"""What a command of an ordinary user begins with."""
+"""Prefix that runs a command as an unprivileged user."""
 
 
 def status_of(pid: int | str, *names: str) -> dict[str, str]:
-    """Return what the kernel says of a process: the first word of these fields of /proc/PID/status."""
+    """Return the first word of fields of /proc/PID/status."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     return {name: fields[name].split()[0] for name in names}
@@ -24,16 +24,13 @@ def status_of(pid: int | str, *names: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def sending(*as_whom: str) -> Iterator[dict[str, float]]:
-    """Have a flow that sends as long as the block runs, however slow the processor is.
-
-    Args:
-        as_whom: What the client's command begins with.
+    """Run a flow that sends for the length of a block.
 
     Yields:
-        What becomes of the flow, filled in when the block has ended.
+        Figures of the flow, filled in at the end of the block.
 
     Raises:
-        RuntimeError: If it did not send to its end.
+        RuntimeError: If the flow did not send until the end.
     """
     sent: dict[str, float] = {}
     server = subprocess.Popen(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
@@ -51,7 +48,7 @@ def sending(*as_whom: str) -> Iterator[dict[str, float]]:
         server.kill()
         server.wait()
     said = json.loads(told)
-    last = said["intervals"][-2]["sum"]  # the one after it is as short as the signal made it
+    last = said["intervals"][-2]["sum"]  # the signal cuts the last one short
     if "terminated" not in said.get("error", "") or not last["bytes"]:
-        raise RuntimeError(f"the flow ended by itself, or stood still: {said.get('error')}, {last}")
+        raise RuntimeError(f"the flow ended early or stalled: {said.get('error')}, {last}")
     sent["sent_mbit_per_s"] = round(said["end"]["sum_sent"]["bits_per_second"] / 1e6, 1)

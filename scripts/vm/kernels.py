@@ -1,4 +1,4 @@
-"""Debian's kernels, each with a small first file system that holds the modules which the tests use."""
+"""Debian's kernels, each with an initial file system with the modules that tests use."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ KERNELS = {
     "6.12": ["bookworm-backports", "trixie-security", "trixie"],
     "7": ["trixie-backports"],
 }
-"""Name -> suites to take it from; the first that the mirrors have."""
+"""Name -> suites; the first that the mirrors have is used."""
 
 WITH_HEADERS = ("6.1",)
-"""Those whose headers the bcc of the userland can compile; 0.26 cannot compile those of 6.12."""
+"""Kernels whose headers the userland's bcc can compile; 0.26 cannot compile those of 6.12."""
 
 MODULES = """
     virtio_pci virtio_blk virtio_rng ext4 9pnet_virtio 9p crc32c_generic veth dummy tun
@@ -36,11 +36,11 @@ class Kernel:
     """A kernel, ready to boot.
 
     Attributes:
-        name: As it was asked for, such as `6.12`.
-        version: What it calls itself.
-        image: The compressed kernel.
-        initrd: Its first file system.
-        headers: Folder for /usr/src; None if it comes without.
+        name: Key of KERNELS, such as `6.12`.
+        version: Full version.
+        image: Compressed kernel.
+        initrd: Initial file system.
+        headers: Folder for /usr/src, or None.
     """
 
     name: str
@@ -51,14 +51,7 @@ class Kernel:
 
 
 def make_kernel(name: str, mirrors: Mirrors, busybox: Path, *, update: bool, headers: bool) -> Kernel:
-    """Return a kernel of Debian's; fetched when it is not there.
-
-    Args:
-        name: A key of KERNELS.
-        mirrors: Where from.
-        busybox: A static busybox, for the first file system.
-        update: Whether to fetch the newest even if one is there.
-        headers: Whether to fetch its headers, too, if it is one of WITH_HEADERS.
+    """Return a kernel, fetched if it is missing.
 
     Raises:
         VmError: If no suite has it.
@@ -105,7 +98,7 @@ def _fill(stage: Path, modules: Path, busybox: Path, init: Path) -> None:
         shutil.copy(source, target)
         target.chmod(0o755)
     own = stage / "lib/modules" / modules.name
-    # Unpacked here: the emulated processor is slow at that.
+    # Unpacked here, because the emulated processor is slow.
     for path in _closure((modules / "modules.dep").read_text(), MODULES):
         plain = own / path.removesuffix(".xz")
         plain.parent.mkdir(parents=True, exist_ok=True)
@@ -117,12 +110,7 @@ def _fill(stage: Path, modules: Path, busybox: Path, init: Path) -> None:
 
 
 def _closure(dependencies: str, names: list[str]) -> set[str]:
-    """Return the files of modules and of all that they need; what is built into the kernel has none.
-
-    Args:
-        dependencies: Text of modules.dep.
-        names: Modules, with underscores.
-    """
+    """Return the files of modules (named with underscores) and their dependencies, from modules.dep."""
     depends = {
         path: others.split()
         for path, _, others in (line.partition(":") for line in dependencies.splitlines())
@@ -137,6 +125,6 @@ def _unpacked(file: Path) -> bytes:
         return lzma.decompress(file.read_bytes())
     if file.suffix != ".ko":
         raise VmError(
-            f"cannot unpack {file.name}", "Debian packs its modules with xz", "teach this function the other"
+            f"cannot unpack {file.name}", "only xz is supported", "add its format to scripts/vm/kernels.py"
         )
     return file.read_bytes()

@@ -1,4 +1,4 @@
-"""Boot a machine, run a command in it, and read what it left."""
+"""Boot a machine and run a command in it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from scripts.vm.problem import VmError
 
 @dataclass(frozen=True)
 class Run:
-    """What became of a command.
+    """Result of a command.
 
     Attributes:
-        kernel: Where it ran.
-        status: Its exit status; None if the machine ended or was ended before it did.
+        kernel: Kernel of the machine.
+        status: Exit status; None if the machine ended before the command.
         wall_s: Time from power on to power off [s].
-        out: Folder that the machine could write to; `console.log` is what it printed.
+        out: Output folder of the machine, with `console.log`.
     """
 
     kernel: Kernel
@@ -47,16 +47,16 @@ def boot(
     """Boot a machine with the checkout mounted read only, and run a shell command in it.
 
     Args:
-        kernel: What to boot.
+        kernel: Kernel to boot.
         userland: Disk image.
         venv: Virtual environment, mounted at /mnt/venv.
         command: For `sh`, in the checkout.
-        out: The only folder that outlives the machine, mounted at /mnt/out; emptied first.
-        timeout_s: When to pull the plug [s].
+        out: Output folder, mounted at /mnt/out; emptied first.
+        timeout_s: When to stop the machine [s].
         cpus: Processors of the machine.
-        memory_mb: Its memory [MB].
+        memory_mb: Memory of the machine [MB].
         shares: Tag -> folder that the command may mount, read only: `mount -t 9p TAG PLACE`.
-        init: Which file of this folder is the machine's first process once it has its disk.
+        init: File in this package that becomes the first process after the disk is mounted.
 
     Raises:
         VmError: If QEMU does not start.
@@ -79,7 +79,7 @@ def boot(
         ),
         *("-smp", str(cpus), "-m", str(memory_mb), "-nic", "none", "-display", "none", "-monitor", "none"),
         *("-no-reboot", "-serial", "stdio", "-kernel", str(kernel.image), "-initrd", str(kernel.initrd)),
-        # The clock of an emulated processor is steady, though the kernel cannot tell.
+        # The kernel cannot detect that an emulated processor's clock is steady.
         *("-append", "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check"),
         *("-drive", f"file={userland},if=virtio,format=raw,read-only=on", "-device", "virtio-rng-pci"),
     ]

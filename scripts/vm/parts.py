@@ -1,4 +1,4 @@
-"""What every machine is made of, and the options that say so: shared by the commands that boot one."""
+"""Parts of machines, and the options of all commands that boot one."""
 
 from __future__ import annotations
 
@@ -18,36 +18,35 @@ from scripts.vm.places import locked_cache
 from scripts.vm.problem import need_programs
 
 PROGRAMS = ("qemu-system-x86_64", "mmdebstrap", "genext2fs", "depmod", "dpkg-deb")
-"""`scripts/setup-vm.sh` installs them."""
+"""Required programs; `scripts/setup-vm.sh` installs them."""
 
 
 def add_options(parser: argparse.ArgumentParser, *, timeout_s: float) -> None:
-    """Add the options of all commands that boot machines.
-
-    Args:
-        parser: To which.
-        timeout_s: How long a machine may run, if nobody says otherwise [s].
-    """
-    parser.add_argument("--command", help="run this shell command instead, and show its output")
-    parser.add_argument("--update", action="store_true", help="fetch userland and kernels anew")
-    parser.add_argument("--mirror", help="address of a Debian archive, where this machine is not Debian")
-    parser.add_argument("--timeout", type=float, default=timeout_s, metavar="S", help="for each machine [s]")
-    parser.add_argument("--cpus", type=int, default=min(4, os.cpu_count() or 1), help="of each machine")
-    parser.add_argument("--memory", type=int, default=3072, metavar="MB", help="of each machine")
+    """Add the options of all commands that boot machines; `timeout_s` is the default timeout [s]."""
+    parser.add_argument("--command", help="run this shell command instead, and print its output")
+    parser.add_argument("--update", action="store_true", help="fetch userland and kernels again")
+    parser.add_argument("--mirror", help="address of a Debian archive, if this machine is not Debian")
+    parser.add_argument(
+        "--timeout", type=float, default=timeout_s, metavar="S", help="timeout of each machine, in seconds"
+    )
+    parser.add_argument(
+        "--cpus", type=int, default=min(4, os.cpu_count() or 1), help="processors of each machine"
+    )
+    parser.add_argument("--memory", type=int, default=3072, metavar="MB", help="memory of each machine")
 
 
 @dataclass(frozen=True)
 class Parts:
-    """All but the kernel, and the options that a machine is booted with.
+    """Everything but the kernel that a machine needs.
 
     Attributes:
-        console: Where progress is shown.
-        options: What the command line said; `add_options` has its names.
-        mirrors: Where packages come from.
+        console: Console for progress.
+        options: Options of `add_options`.
+        mirrors: Mirrors of packages.
         disk: Disk image with the userland.
-        busybox: For the first file system.
+        busybox: Busybox for the initial file system.
         venv: Virtual environment for the userland's Python.
-        needs_headers: Whether kernels come with their headers, where these are of use.
+        needs_headers: Whether to fetch headers of kernels.
     """
 
     console: Console
@@ -67,17 +66,12 @@ class Parts:
         shares: Mapping[str, Path] = {},
         init: str = "guest-init.sh",
     ) -> Run:
-        """Boot a kernel, fetched when it is not there, and run a command in the checkout.
+        """Boot a kernel of `kernels.KERNELS`, and run a command (or that of --command) in the checkout.
 
-        Args:
-            kernel_name: A key of `kernels.KERNELS`.
-            command: For `sh`; one of the command line goes first.
-            out: Folder for what the machine leaves; emptied first.
-            shares: More folders, as `boot` has them.
-            init: Its first process, as `boot` has it.
+        Arguments as `boot`.
 
         Raises:
-            VmError: If there is no such kernel, or QEMU does not start.
+            VmError: If the kernel cannot be fetched, or QEMU does not start.
         """
         kernel = self._kernel(kernel_name)
         if kernel.headers is not None:
@@ -110,15 +104,10 @@ class Parts:
 
 
 def gather(options: argparse.Namespace, packages: Sequence[str], *, needs_headers: bool = False) -> Parts:
-    """Return the parts of a machine; what is not there is fetched.
-
-    Args:
-        options: Those of `add_options`.
-        packages: Debian packages of the userland, beside those that every one has.
-        needs_headers: Whether kernels come with their headers, where these are of use.
+    """Return the parts of a machine, and fetch missing ones.
 
     Raises:
-        VmError: If a program is missing here, or something cannot be fetched.
+        VmError: If a program is missing, or something cannot be fetched.
     """
     need_programs(PROGRAMS)
     console = Console(highlight=False)

@@ -1,4 +1,4 @@
-"""Where things are, and names for what is kept."""
+"""Folders of the virtual machines."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def _cache() -> Path:
 
 
 CACHE = _cache()
-"""What was fetched and built, for all checkouts of this machine: CCPLANE_VM_CACHE chooses another folder."""
+"""Fetched and built files, shared by all checkouts; CCPLANE_VM_CACHE sets another folder."""
 OUT = ROOT / ".cache" / "vm"
-"""What machines leave."""
+"""Output of machines."""
 
 
 @contextmanager
 def locked_cache() -> Iterator[None]:
-    """Keep other checkouts from filling the cache at the same time."""
+    """Lock the cache against other checkouts."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -35,5 +35,5 @@ def locked_cache() -> Iterator[None]:
 
 
 def digest(*parts: str) -> str:
-    """Return a short name that changes with any of the parts."""
+    """Return a short hash of the parts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""What became of the tests on each kernel: kept in docs/kernels.json, and shown in docs/kernels.md."""
+"""Test results of each kernel, kept in docs/kernels.json and shown in docs/kernels.md."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from scripts.vm.problem import VmError
 KEPT: Final = ROOT / "docs/kernels.json"
 
 Result = dict[str, Any]
-"""One kernel's: kernel, passed, failed (names), skipped (count by reason), seconds, revision, date."""
+"""Kernel, passed, failed (names), skipped (count by reason), seconds, revision, date."""
 
 
 def read_report(report: Path) -> Result | None:
-    """Return passed, failed and skipped of pytest's report; None if there is none."""
+    """Return passed, failed and skipped tests of pytest's report; None without a report."""
     if not report.exists():
         return None
     passed, failed, skipped = 0, [], Counter[str]()
@@ -36,30 +36,22 @@ def read_report(report: Path) -> Result | None:
 
 
 def revision() -> str:
-    """Return what is tested, `+` if that is not committed; to be asked before `keep`, which changes files."""
+    """Return the tested revision, with `+` if it has changes; call it before `keep`, which changes files."""
     sources = git_revision()
     return "" if sources is None else sources["commit"][:7] + "+" * sources["dirty"]
 
 
 def keep(name: str, version: str, report: Path, wall_s: float, tested: str, kept: Path = KEPT) -> None:
-    """Keep what became of the tests on a kernel, in the place of what was kept of it.
-
-    Args:
-        name: As kernels are asked for, such as `6.12`.
-        version: What it calls itself.
-        report: Pytest's.
-        wall_s: From power on to power off [s].
-        tested: As `revision` returned.
-        kept: Where.
+    """Keep the test results of a kernel, replacing its previous ones.
 
     Raises:
-        VmError: If there is no report.
+        VmError: Without a report.
     """
     found = read_report(report)
     if found is None:
-        raise VmError(f"nothing to keep of {name}", f"{report} is not there", "see console.log beside it")
+        raise VmError(f"no results of {name}", f"{report} does not exist", "see console.log in its folder")
     results: dict[str, Result] = json.loads(kept.read_text()) if kept.exists() else {}
-    # One reason is one row of the table, whatever kernel's files it names.
+    # The same reason on different kernels is one row of the table.
     skipped = {reason.replace(version, "VERSION"): count for reason, count in found["skipped"].items()}
     results[name] = {
         "kernel": version,
@@ -74,7 +66,7 @@ def keep(name: str, version: str, report: Path, wall_s: float, tested: str, kept
 
 
 def table(results: dict[str, Result]) -> str:
-    """Return results as the page has them."""
+    """Return results as Markdown."""
     lines = ["| Linux | passed | failed | skipped | minutes | revision | date |", "| --- " * 7 + "|"]
     for one in results.values():
         counts = one["passed"], len(one["failed"]), sum(one["skipped"].values())

@@ -19,10 +19,10 @@ COMMAND = "modprobe -a tcp_bbr tcp_dctcp; python -m scripts.vm.services_inside"
 
 
 def main() -> int:
-    """Run what the command line asks for; return the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.vm.services", description=__doc__)
-    parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="on this one")
-    parser.add_argument("--keep", action="store_true", help="keep the result, for docs/operations.md")
+    parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="kernel to boot")
+    parser.add_argument("--keep", action="store_true", help="keep the result for docs/operations.md")
     add_options(parser, timeout_s=TIMEOUT_S)
     arguments = parser.parse_args()
     parts = gather(arguments, PACKAGES)

@@ -1,4 +1,4 @@
-"""What `python -m scripts.vm.services` does in the machine: installs, serves, hangs, takes away, removes."""
+"""The steps of `python -m scripts.vm.services` in the machine."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Asking(Aimd):
             subprocess.run(["grep", "-e", "^Cap", "-e", "^NoNewPrivs", "/proc/self/status"], stdout=file)
 """
 PATIENCE_S: Final = 600.0
-"""An emulated processor is slow, and may be shared."""
+"""Timeout of waits; an emulated processor is slow [s]."""
 
 
 def main() -> int:
-    """Do everything, and write down what came of it; return the exit status."""
+    """Run all steps, and write their results; return the exit status."""
     found: dict[str, Any] = {
         "kernel": os.uname().release,
         "systemd": said("systemctl", "--version").split("\n")[0],
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def said(*command: str, given: str | None = None, fails: bool = False) -> str:
-    """Run a command and return what it printed."""
+    """Run a command and return its output."""
     done = subprocess.run(command, input=given, text=True, capture_output=True, check=False)
     if done.returncode and not fails:
         raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}\n{journal()}")
@@ -77,11 +77,11 @@ def shown(unit: str, name: str) -> str:
 
 
 def wait_until(what: Callable[[], bool]) -> None:
-    """Wait for something to come true."""
+    """Wait until a condition is true."""
     end_s = time.monotonic() + PATIENCE_S
     while not what():
         if time.monotonic() > end_s:
-            raise RuntimeError(f"{what} did not come true\n{journal()}")
+            raise RuntimeError(f"timeout waiting for {what}\n{journal()}")
         time.sleep(0.5)
 
 
@@ -101,7 +101,7 @@ def install() -> list[str]:
 
 
 def start() -> dict[str, Any]:
-    """Start all; `systemctl start` returns when a unit says that it is ready."""
+    """Start all units; `systemctl start` returns when a unit is ready."""
     seen = {}
     for unit in UNITS:
         begin_s = time.monotonic()
@@ -118,11 +118,11 @@ def start() -> dict[str, Any]:
 
 
 def flow() -> dict[str, Any]:
-    """Have an ordinary user's flow served."""
+    """Let the agent control an unprivileged user's flow."""
     with sending(*NOBODY) as sent:
         wait_until(lambda: served(shown("ccplane-agent", "StatusText")))
         status = shown("ccplane-agent", "StatusText")
-    told = [line.split(":\t") for line in CHILD.read_text().splitlines()]  # of the trial before loading, too
+    told = [line.split(":\t") for line in CHILD.read_text().splitlines()]  # includes the trial before loading
     child = {name: sorted({value for other, value in told if other == name}) for name, _ in told}
     for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
         assert child[name] == ["0" * 16], child
@@ -131,7 +131,7 @@ def flow() -> dict[str, Any]:
 
 
 def limits() -> dict[str, Any]:
-    """Have an ordinary socket's client known to R-TCP, and known on after a restart of the unit."""
+    """Let R-TCP find an ordinary socket's client, and keep it over a restart of the unit."""
 
     def clients() -> list[Any]:
         tables = json.loads(said("ccp", "rtcp", "show", "--json"))
@@ -145,22 +145,22 @@ def limits() -> dict[str, Any]:
         said("systemctl", "restart", "ccplane-rtcp")
         assert [client["netns_cookie"] for client in clients()] == [before[0]["netns_cookie"]]
     told = said("journalctl", "--no-pager", "--output=cat", "-u", "ccplane-rtcp").splitlines()
-    assert any("goes on with the table of 1 clients" in line for line in told), told
+    assert any("continues with the existing table of 1 clients" in line for line in told), told
     return {"status": shown("ccplane-rtcp", "StatusText"), "journal": told[-3:]}
 
 
 def served(status: str) -> bool:
-    """Tell whether an agent's status line names a flow and reports."""
+    """Return whether an agent's status line has flows and reports."""
     return not re.search(r"\b0 (flows|reports)\b", status)
 
 
 def reload() -> str:
-    """Have all algorithms read again."""
+    """Reload all algorithms."""
     return said("systemctl", "reload", "ccplane-agent") or shown("ccplane-agent", "ActiveState")
 
 
 def hang() -> dict[str, Any]:
-    """Stop the agent's process as a loop that hangs would, under a live flow."""
+    """Stop the agent's process, as if its loop hung, while a flow sends."""
     with sending() as sent:
         wait_until(lambda: served(shown("ccplane-agent", "StatusText")))
         before, restarts = shown("ccplane-agent", "MainPID"), shown("ccplane-agent", "NRestarts")
@@ -187,7 +187,7 @@ def hang() -> dict[str, Any]:
 
 
 def exposure() -> dict[str, float]:
-    """Ask systemd how exposed the units are."""
+    """Return systemd's exposure levels of the units."""
     levels = {}
     for unit in UNITS:
         text = said("systemd-analyze", "security", "--no-pager", unit)
@@ -199,7 +199,7 @@ def exposure() -> dict[str, float]:
 
 
 def without() -> dict[str, dict[str, str]]:
-    """Take each capability away in its turn: what then does not work."""
+    """Return what fails without each capability."""
     seen: dict[str, dict[str, str]] = {}
     for unit, all_of_them in CAPABILITIES.items():
         seen[unit] = {}

@@ -1,4 +1,4 @@
-"""`python -m scripts.vm.smoke`: what a kernel has to be able to do, on the oldest one and the newest."""
+"""`python -m scripts.vm.smoke`: check required kernel features on the oldest and the newest kernel."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from scripts.vm.places import OUT
 
 EDGES = ("6.1", "7")
 TIMEOUT_S = 300
-"""For each machine: several times what it takes here."""
+"""Timeout of a machine: several times the usual time [s]."""
 COMMAND = "modprobe -a tcp_bbr tcp_dctcp; python -m scripts.vm.smoke_inside"
 
 
 def main() -> int:
-    """Run what the command line asks for; return the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.vm.smoke", description=__doc__)
     parser.add_argument(
-        "--kernel", action="append", choices=kernels.KERNELS, help="only this one; may be repeated"
+        "--kernel", action="append", choices=kernels.KERNELS, help="run only this kernel; may be repeated"
     )
     add_options(parser, timeout_s=TIMEOUT_S)
     arguments = parser.parse_args()

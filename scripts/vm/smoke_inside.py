@@ -1,6 +1,6 @@
-"""What a kernel has to be able to do, tried inside a machine: `python -m scripts.vm.smoke_inside`, as root.
+"""Checks of required kernel features in a machine: `python -m scripts.vm.smoke_inside`, as root.
 
-Each step prints a line when it holds. The first that does not ends it with its error.
+Each step prints a line; the first failure ends the program with its error.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ class Smoke(Algorithm):
 
 
 class SmokeError(Exception):
-    """A step does not hold."""
+    """A step failed."""
 
 
 @contextlib.contextmanager
 def step(name: str) -> Iterator[None]:
-    """Say that a step holds, and how long it took."""
+    """Print that a step succeeded, with its duration."""
     begin_s = time.monotonic()
     yield
     print(f"smoke: {time.monotonic() - begin_s:5.1f} s  {name}", flush=True)
 
 
 def main() -> int:
-    """Take all steps; return the exit status."""
+    """Run all steps; return the exit status."""
     try:
-        with step("every part loads: see `ccp doctor`"):
+        with step("all parts load (see `ccp doctor`)"):
             _every_part_loads()
-        with step(f"the verifier takes the programs of {len(registry.names())} algorithms"):
+        with step(f"the verifier accepts the programs of {len(registry.names())} algorithms"):
             _verify_all()
         with tempfile.TemporaryDirectory() as folder:
             _a_flow_through(Path(folder) / "smoke.py")
-        with step("nothing is left"):
+        with step("nothing is left in the kernel"):
             _nothing_is_left()
     except (CcpError, SmokeError) as error:
         print(f"smoke: failed\n{error}", file=sys.stderr)
@@ -93,19 +93,19 @@ def _a_flow_through(file: Path) -> None:
             port = stack.enter_context(_sending("ccp"))
             flow_id = _wait("no flow", lambda: _flow_to(view, port))
             _wait_for_window(view, flow_id, FIRST_BYTES)
-        with step("and another one when the algorithm is edited"):
+        with step("a flow has another window after the algorithm is edited"):
             file.write_text(ALGORITHM.format(window_bytes=THEN_BYTES))
             client.reload()
             _wait_for_window(view, flow_id, THEN_BYTES)
             before = view.stats(flow_id)
             if before is None:
                 raise SmokeError("the flow has ended")
-            _wait("nothing is acknowledged any more", lambda: _acked(view, flow_id) > before.bytes_acked)
+            _wait("no more acknowledgments", lambda: _acked(view, flow_id) > before.bytes_acked)
 
 
 @contextlib.contextmanager
 def _sending(congestion: str) -> Iterator[int]:
-    """Send over the loopback device as fast as it goes; gives the receiver's port."""
+    """Send over loopback without a limit; yield the receiver's port."""
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as sender:
         sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, MSS_BYTES)
         set_congestion(sender, congestion)
@@ -157,10 +157,10 @@ def _wait_for_window(view: DatapathView, flow_id: int, window_bytes: int) -> Non
         return 0 <= window_bytes - stats.cwnd_bytes < stats.mss_bytes  # whole packets
 
     try:
-        _wait(f"the flow has not the window of {window_bytes} bytes", has_it)
+        _wait(f"the flow does not have a window of {window_bytes} bytes", has_it)
     except SmokeError as error:
         stats = view.stats(flow_id)
-        found = stats and f"window {stats.cwnd_bytes}, packet {stats.mss_bytes}, fallback law {stats.law}"
+        found = stats and f"window {stats.cwnd_bytes}, packet {stats.mss_bytes}, fallback {stats.law}"
         raise SmokeError(f"{error}: {found}") from error
 
 
@@ -168,7 +168,7 @@ def _wait(otherwise: str, look: Callable[[], T]) -> T:
     end_s = time.monotonic() + WAIT_S
     while not (found := look()):
         if time.monotonic() > end_s:
-            raise SmokeError(f"{otherwise}, after {WAIT_S:g} s")
+            raise SmokeError(f"{otherwise} after {WAIT_S:g} s")
         time.sleep(0.05)
     return found
 
@@ -177,7 +177,7 @@ def _nothing_is_left() -> None:
     names = [name for name in available_congestion_controls() if name.startswith(("ccp", "rtcp_"))]
     names += os.listdir(BPF_FS)
     if names:
-        raise SmokeError(f"left: {', '.join(names)}")
+        raise SmokeError(f"left in the kernel: {', '.join(names)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m scripts.vm.soak --hours 2`: a soak in a machine of its own, whose clock is stepped, too."""
+"""`python -m scripts.vm.soak --hours 2`: a soak test in a virtual machine, with clock steps."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SLOW = "--pairs 3 --connections 60 --churn 3 --turn-interval 5 --settle 10 --pat
 
 
 def main() -> int:
-    """Run what the command line asks for; return the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.vm.soak", description=__doc__)
-    parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="on this one")
-    parser.add_argument("--hours", type=float, default=2.0, help="how long")
-    parser.add_argument("--seed", type=int, default=1, help="of what is drawn")
-    parser.add_argument("--keep", action="store_true", help="keep the result, for docs/operations.md")
+    parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="kernel to boot")
+    parser.add_argument("--hours", type=float, default=2.0, help="length of the soak, in hours")
+    parser.add_argument("--seed", type=int, default=1, help="seed of random choices")
+    parser.add_argument("--keep", action="store_true", help="keep the result for docs/operations.md")
     parser.add_argument("--load", default=SLOW, help="options of `experiments.soak`")
     add_options(parser, timeout_s=0)
     arguments = parser.parse_args()

@@ -1,6 +1,6 @@
 #!/bin/sh
-# First process of a machine whose services systemd runs: makes places to write, and becomes systemd, which
-# runs the command as a service, and goes down after it.
+# First process of a machine with systemd: makes folders writable, and becomes systemd, which runs the command as a
+# service and then shuts down.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 for folder in etc var; do
 	mkdir /mnt/$folder

@@ -1,4 +1,4 @@
-"""What runs above the kernel: a small Debian, and a Python environment with all that the tests import."""
+"""Userland of machines: a small Debian, and a Python environment for the tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGES = ["iproute2", "iperf3", "kmod", "procps", "python3"]
 TEST_PACKAGES = {"pytest", "pytest-timeout", "hypothesis"}
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 OLDEST_MANYLINUX = 17
-"""Wheels name the C library that they need at least, 2.<this> the oldest."""
+"""Minor version of the oldest C library in tags of wheels."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Userland:
     Attributes:
         suite: Its name.
         python: Version of its Python.
-        glibc: Version of its C library: what is built here may need no newer one.
+        glibc: Version of its C library; programs built here must not need a newer one.
     """
 
     suite: str
@@ -45,7 +45,7 @@ def choose_userland() -> Userland:
     """Return the oldest userland in which programs built on this machine run.
 
     Raises:
-        VmError: If this machine is newer than all of them.
+        VmError: If this machine is newer than all userlands.
     """
     numbers = re.findall(r"\d+", os.confstr("CS_GNU_LIBC_VERSION") or "0.0")
     here = (int(numbers[0]), int(numbers[1]))
@@ -53,23 +53,17 @@ def choose_userland() -> Userland:
         if here <= userland.glibc:
             return userland
     raise VmError(
-        "no userland for what is built here",
-        f"this machine's C library is {here[0]}.{here[1]}, newer than that of {USERLANDS[-1].suite}",
+        "no userland can run programs built here",
+        f"this machine's C library {here[0]}.{here[1]} is newer than that of {USERLANDS[-1].suite}",
         "build on an older system, or add a newer suite to USERLANDS",
     )
 
 
 def make_disk(userland: Userland, mirrors: Mirrors, more: Sequence[str], *, update: bool) -> Path:
-    """Return a disk image with a small Debian; made when it is not there.
-
-    Args:
-        userland: Which release.
-        mirrors: Where from.
-        more: Packages beside PACKAGES.
-        update: Whether to make it anew even if one is there.
+    """Return a disk image with a small Debian, built if it is missing.
 
     Raises:
-        VmError: If it cannot be made.
+        VmError: If it cannot be built.
     """
     packages = [*PACKAGES, *more]
     image = CACHE / f"disk-{userland.suite}-{digest(*packages)}.ext2"
@@ -91,7 +85,7 @@ def make_disk(userland: Userland, mirrors: Mirrors, more: Sequence[str], *, upda
 
 
 def make_busybox(userland: Userland, mirrors: Mirrors) -> Path:
-    """Return a static busybox; fetched when it is not there.
+    """Return a static busybox, fetched if it is missing.
 
     Raises:
         VmError: If it cannot be fetched.
@@ -126,12 +120,7 @@ def make_venv(userland: Userland) -> Path:
 
 
 def download(userland: Userland, wanted: str, into: Path) -> None:
-    """Fetch a package, and all that it needs, as wheels for the userland's Python.
-
-    Args:
-        userland: Which release.
-        wanted: What pip is to fetch.
-        into: Folder for the wheels.
+    """Fetch a package and its dependencies as wheels for the userland's Python.
 
     Raises:
         VmError: If a package has no wheel for that Python.
@@ -140,12 +129,7 @@ def download(userland: Userland, wanted: str, into: Path) -> None:
 
 
 def install(userland: Userland, wanted: Sequence[str], into: Path) -> None:
-    """Install packages, and all that they need, for the userland's Python, into a folder that is made anew.
-
-    Args:
-        userland: Which release.
-        wanted: What pip is to install.
-        into: Folder for the packages.
+    """Install packages and their dependencies for the userland's Python into a new folder.
 
     Raises:
         VmError: If a package has no wheel for that Python.
@@ -155,7 +139,7 @@ def install(userland: Userland, wanted: Sequence[str], into: Path) -> None:
 
 
 def _fitting(userland: Userland) -> list[str]:
-    """Return pip's options for what fits a userland, whatever this machine's Python is."""
+    """Return pip's options for wheels that fit a userland."""
     minors = range(userland.glibc[1], OLDEST_MANYLINUX - 1, -1)
     return [
         *("--only-binary=:all:", "--implementation=cp", "--python-version", userland.python),
@@ -164,12 +148,12 @@ def _fitting(userland: Userland) -> list[str]:
 
 
 def _put_ccplane(site: Path, script: Path) -> None:
-    """Install ccplane itself: the metadata of the one here, and the checkout that the machine mounts."""
+    """Install ccplane: metadata of this installation, and the checkout that the machine mounts."""
     try:
         here = metadata.distribution("ccplane").locate_file("")
     except metadata.PackageNotFoundError as error:
         raise VmError(
-            "ccplane is not installed here", "its commands are in its metadata", "make setup"
+            "ccplane is not installed here", "machines need its metadata", "run `make setup`"
         ) from error
     for old in site.glob("ccplane-*"):
         shutil.rmtree(old)

@@ -1,8 +1,8 @@
 """`python -m scripts.vm.wheel`: the wheel in dist, installed and used on Debian's kernels.
 
-Each machine has a bare Debian, without a compiler and without a network: the wheels of what ccplane needs are
-fetched beforehand. `wheel_inside` runs in the machine. What came out is kept in docs/results/wheel, and shown
-in docs/releases.md; `--write` only writes that table anew.
+Each machine has a bare Debian without a compiler or a network; wheels of dependencies are fetched beforehand.
+`wheel_inside` runs in the machine. Results are kept in docs/results/wheel and shown in docs/releases.md;
+`--write` only rewrites that table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BEGIN: Final = "<!-- python -m scripts.vm.wheel --write writes what follows -->\
 END: Final = "<!-- until here -->\n"
 PACKAGES: Final = ["python3-venv"]
 TIMEOUT_S: Final = 1800
-"""For each machine: several times what it takes here."""
+"""Timeout of a machine: several times the usual time [s]."""
 COMMAND: Final = """modprobe -a tun tcp_dctcp # where systemd runs, the first use of /dev/net/tun does
 mkdir /mnt/wheels
 mount -t 9p -o ro,cache=loose,trans=virtio,version=9p2000.L,msize=262144 wheels /mnt/wheels
@@ -57,17 +57,19 @@ SIZES: Final = {
 """Size -> its row."""
 
 Result = dict[str, Any]
-"""One kernel's: what `wheel_inside` leaves, and kernel, revision, date."""
+"""The result of `wheel_inside`, with kernel, revision, date."""
 
 
 def main() -> int:
-    """Run what the command line asks for; return the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.vm.wheel", description=__doc__)
     parser.add_argument(
-        "--kernel", action="append", choices=kernels.KERNELS, help="only this one; may be repeated"
+        "--kernel", action="append", choices=kernels.KERNELS, help="run only this kernel; may be repeated"
     )
-    parser.add_argument("--keep", action="store_true", help="keep the results, and show them in the page")
-    parser.add_argument("--write", action="store_true", help="only write the page's table anew")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the results, and show them in docs/releases.md"
+    )
+    parser.add_argument("--write", action="store_true", help="only rewrite the table in docs/releases.md")
     add_options(parser, timeout_s=TIMEOUT_S)
     arguments = parser.parse_args()
     if arguments.write:
@@ -92,7 +94,7 @@ def main() -> int:
 def _fetch(into: Path) -> Path:
     found = list(DIST.glob("ccplane-*_x86_64.whl"))
     if len(found) != 1:
-        raise VmError(f"there is not one wheel in {DIST}", f"found: {len(found)}", "make wheel")
+        raise VmError(f"{DIST} must have exactly one wheel", f"found: {len(found)}", "run `make wheel`")
     shutil.rmtree(into, ignore_errors=True)
     userland.download(userland.choose_userland(), f"{found[0]}[lab]", into)
     return into
@@ -108,12 +110,7 @@ def _run(parts: Parts, name: str, wheels: Path) -> Run:
 
 
 def keep(run: Run, tested: str) -> None:
-    """Keep what a machine left, in the place of what was kept of its kernel.
-
-    Args:
-        run: A run that ended well.
-        tested: The wheel's revision, as `results.revision` returned.
-    """
+    """Keep the result of a successful run, replacing that of its kernel, with the wheel's revision."""
     found: Result = {
         "command": f"python -m scripts.vm.wheel --kernel {run.kernel.name}",
         "kernel": run.kernel.version,
@@ -126,13 +123,13 @@ def keep(run: Run, tested: str) -> None:
 
 
 def kept() -> list[Result]:
-    """Return what is kept, oldest kernel first."""
+    """Return the kept results, oldest kernel first."""
     files = sorted(KEPT.glob("*.json"), key=lambda file: [int(part) for part in file.stem.split(".")])
     return [json.loads(file.read_text()) for file in files]
 
 
 def table(found: list[Result]) -> str:
-    """Return results as the page has them: one column a kernel."""
+    """Return results as Markdown, one column per kernel."""
     if not found:
         return "No results are kept yet."
     cells: dict[str, Callable[[Result], Any]] = {
@@ -165,7 +162,7 @@ def page(text: str, found: list[Result]) -> str:
 
 
 def write_page() -> None:
-    """Write the table of what is kept into the page."""
+    """Write the table of kept results into the page."""
     PAGE.write_text(page(PAGE.read_text(), kept()))
 
 

@@ -1,7 +1,6 @@
-"""What a new user does with the wheel, tried inside a machine by Debian's own Python.
+"""First steps of a new user with the wheel, in a machine with Debian's Python, without ccplane or a compiler.
 
-No ccplane and no compiler is there. Each step's output is shown as it comes; what each took is left in
-/mnt/out/wheel.json.
+The duration of each step is written to /mnt/out/wheel.json.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any, Final
 OUT: Final = Path("/mnt/out")
 RESULT: Final = "wheel.json"
 WHEELS: Final = Path("/mnt/wheels")
-"""Where the share of that name is mounted: the wheel, and wheels of all that it needs."""
+"""Mounted share with the wheel and its dependencies."""
 HOME: Final = Path("/root")
 VENV: Final = HOME / "ccplane"
 COMPILERS: Final = ("cc", "gcc", "c++", "clang", "rustc", "cargo")
@@ -33,19 +32,19 @@ ENVIRONMENT: Final = {
     "LC_ALL": "C.UTF-8",
     "COLUMNS": "120",
 }
-"""Nothing of the checkout, which is mounted, too."""
+"""Without the checkout, which is also mounted."""
 DEMO_S: Final = 4
 FLOW_S: Final = 40
-"""Longer than `ccp flows` takes on an emulated processor that other work shares."""
+"""Longer than `ccp flows` takes on an emulated processor."""
 DEMO: Final = ("ccp", "demo", "--json", "--seconds", str(DEMO_S))
 
 
 class StepError(Exception):
-    """A step does not hold."""
+    """A step failed."""
 
 
 def main() -> int:
-    """Take all steps; return the exit status."""
+    """Run all steps; return the exit status."""
     found: dict[str, Any] = {"seconds": {}, "bytes": {}}
     try:
         _install(found)
@@ -62,7 +61,7 @@ def main() -> int:
 def _install(found: dict[str, Any]) -> None:
     there = [name for name in COMPILERS if shutil.which(name, path=ENVIRONMENT["PATH"])]
     if there:
-        raise StepError(f"this root file system is not bare: {', '.join(there)}")
+        raise StepError(f"this root file system has compilers: {', '.join(there)}")
     (wheel,) = WHEELS.glob("ccplane-*.whl")
     found["wheel"], found["bytes"]["wheel"] = wheel.name, wheel.stat().st_size
     VENV.parent.chmod(0o755)
@@ -71,7 +70,7 @@ def _install(found: dict[str, Any]) -> None:
     empty = _bytes_in(VENV)
     for name, wanted in (("install", str(wheel)), ("install [lab]", f"{wheel}[lab]")):
         with _step(found, name):
-            # An emulated processor would take minutes to compile what is never imported.
+            # An emulated processor would take minutes to compile modules.
             options = ("--quiet", "--no-compile", "--no-index", "--find-links", str(WHEELS))
             _run("pip", "install", *options, wanted)
         found["bytes"][name] = _bytes_in(VENV) - empty
@@ -124,7 +123,7 @@ def _wait_for_agent(agent: subprocess.Popen[bytes]) -> None:
     command = ["ccp", "flows"]
     while subprocess.run(command, capture_output=True, env=ENVIRONMENT, check=False).returncode:
         if agent.poll() is not None:
-            raise StepError(f"`ccp run` ended with {agent.returncode}")
+            raise StepError(f"`ccp run` exited with status {agent.returncode}")
         time.sleep(0.2)
 
 
@@ -141,7 +140,7 @@ def _run(*command: str, cwd: str = str(HOME)) -> str:
     done = subprocess.run(command, env=ENVIRONMENT, cwd=cwd, stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout, end="", flush=True)
     if done.returncode:
-        raise StepError(f"`{' '.join(command)}` ended with {done.returncode}")
+        raise StepError(f"`{' '.join(command)}` exited with status {done.returncode}")
     return done.stdout
 
 

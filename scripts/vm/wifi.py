@@ -1,8 +1,8 @@
-"""`python -m scripts.vm.wifi`: in-band telemetry over real Wi-Fi software, in a virtual machine.
+"""`python -m scripts.vm.wifi`: in-band telemetry over simulated radios and hostapd, in a virtual machine.
 
-Simulated radios and hostapd, of Debian's packages alone: first tests of what needs radios, then a
-demonstration; with --mininet-wifi the same demonstration built by Mininet-WiFi, in a machine of its own. What
-must show is judged, and one figure of `ccp demo wifi` is made; with --figure only those that are asked for.
+Runs the tests that need radios, then a demonstration with checks and one figure of `ccp demo wifi`. With
+--mininet-wifi another machine runs the demonstration in Mininet-WiFi. With --figure only these figures are
+made.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from scripts.vm.problem import VmError
 KERNEL = "6.12"
 PACKAGES = ["ethtool", "hostapd", "iw", "mosquitto", "tcpdump"]
 MININET_PACKAGES = ["net-tools", "openvswitch-switch", "psmisc", "rfkill", "wireless-tools", "wpasupplicant"]
-"""What Mininet-WiFi calls."""
+"""Packages that Mininet-WiFi needs."""
 FIGURES = (4, 5, 6, 7)
-"""What `ccp demo wifi --figure` takes."""
+"""Figures of `ccp demo wifi --figure`."""
 USUAL = 4
-"""The one that is made if nobody asks for others: one flow, and no agent, which what is judged has."""
+"""Default figure: one flow without an agent."""
 TESTED = "python -m pytest -p no:cacheprovider --timeout 600 tests/kernel/test_air.py"
-"""Tests of what needs radios: of the kernel's own queues behind them."""
+"""Tests that need radios: the kernel's queues for them."""
 TIMEOUT_S = 900
-"""For each machine: several times what it takes here."""
+"""Timeout of a machine: several times the usual time [s]."""
 
 
 def main() -> int:
-    """Run what the command line asks for; return the exit status."""
+    """Run the command line; return the exit status."""
     arguments = _arguments()
     _check_mininet(arguments.mininet_wifi)
     packages = [*PACKAGES, *(MININET_PACKAGES if arguments.mininet_wifi else [])]
@@ -45,7 +45,7 @@ def main() -> int:
     commands = figures if arguments.figure else [TESTED, judged, *figures]
     runs = [_run(parts, "wifi", " && ".join(commands), shares)]
     if not arguments.mininet_wifi:
-        parts.console.print("Mininet-WiFi: left out, no --mininet-wifi FOLDER (docs/mininet-wifi.md)")
+        parts.console.print("Mininet-WiFi: skipped without --mininet-wifi FOLDER (docs/mininet-wifi.md)")
     elif not arguments.command:
         judged = "python -m experiments.mininet_wifi.int_demo --out /mnt/out"
         figures = [demo(number, "--mininet-wifi") for number in arguments.figure or []]
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def demo(figure: int, *options: str) -> str:
-    """Return the command that makes a figure in a machine; picture and account are left for the host."""
+    """Return the command that makes a figure in a machine, as a picture and as JSON."""
     words = [
         "ccp",
         "demo",
@@ -75,14 +75,14 @@ def _arguments() -> argparse.Namespace:
         "--mininet-wifi",
         type=Path,
         metavar="FOLDER",
-        help="with Mininet-WiFi's Python packages in FOLDER/python, mnexec and hwsim_mgmt in FOLDER/bin",
+        help="folder with Mininet-WiFi: Python packages in python, mnexec and hwsim_mgmt in bin",
     )
     parser.add_argument(
         "--figure",
         type=int,
         action="append",
         choices=FIGURES,
-        help="only make this figure of the paper, with `ccp demo wifi`; may be given again",
+        help="only make this figure of the paper, with `ccp demo wifi`; may be repeated",
     )
     add_options(parser, timeout_s=TIMEOUT_S)
     return parser.parse_args()
@@ -95,9 +95,9 @@ def _check_mininet(folder: Path | None) -> None:
     lost = [name for name in needed if not (folder / name).exists()]
     if lost:
         raise VmError(
-            f"no Mininet-WiFi in {folder}",
+            f"cannot find Mininet-WiFi in {folder}",
             f"missing: {', '.join(lost)}",
-            "docs/mininet-wifi.md says how to get it",
+            "see docs/mininet-wifi.md",
         )
 
 

@@ -1,9 +1,9 @@
-"""Probes that a researcher types: C for BCC, compiled and attached when asked for.
+"""Ad-hoc probes: C for BCC, compiled and attached on request.
 
-May import: `telemetry.errors`, `ccplane.base`. The module `bcc` is imported when a probe
-is made, and nowhere else.
+It may import `telemetry.errors` and `ccplane.base`. The module `bcc` is only imported when a probe is
+created.
 
-Entry point: `BccProbe`. `ccplane.agent.features.probes` shows its events beside an agent's reports.
+Entry point: `BccProbe`. `ccplane.agent.features.probes` shows its events next to an agent's reports.
 """
 
 from telemetry.bpfcc.host import why_not

@@ -1,4 +1,4 @@
-"""What bcc means: its exceptions have no types, and what the compiler and the verifier say goes to stderr."""
+"""Explains errors of bcc: its exceptions have no types, and compiler and verifier print to stderr."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from telemetry.bpfcc.errors import ProbeError
 
 TRACEFS: Final = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 TOLD: Final = 2000
-"""How much of what was said is told [characters]."""
+"""Maximum length of quoted output [characters]."""
 
 _SOURCE: Final = "/virtual/main.c"
-"""What bcc calls the text."""
+"""Name of the text in bcc's messages."""
 _COMPLAINT: Final = re.compile(rf"{re.escape(_SOURCE)}:(\d+):(\d+): error: (.*)")
 _NOT_ATTACHED: Final = re.compile(r"Failed to attach BPF program (\S+) to (\w+) b?'?([\w:./+]+)")
 
 
 @contextmanager
 def overheard() -> Iterator[Callable[[], str]]:
-    """Keep what is written to stderr from showing, by C libraries and by Python; gives what returns it.
+    """Capture what C libraries and Python write to stderr; yield a function that returns it.
 
-    Python's stderr need not be file descriptor 2: a notebook has one of its own.
+    Python's stderr may differ from file descriptor 2, for instance in a notebook.
     """
     sys.stderr.flush()
     before = os.dup(2)
@@ -48,27 +48,23 @@ def overheard() -> Iterator[Callable[[], str]]:
 
 
 def explained(error: Exception, said: str, name: str) -> ProbeError:
-    """Return what keeps a probe from running as an error of ours.
-
-    Args:
-        error: What bcc raised.
-        said: What was written to stderr meanwhile.
-        name: What people call the text: a file, or `-e`.
-    """
+    """Convert an error of bcc to a `ProbeError`."""
     text = str(error)
     if text.startswith("Failed to compile"):
         return _not_compiled(said, name)
     if found := _NOT_ATTACHED.match(text):
         return _not_attached(found[2], found[3], name)
     if "Operation not permitted" in text:
-        why = "it lacks capabilities, or the kernel is locked down (Secure Boot)"
-        return ProbeError("probe.not_permitted", "this process may not load probes", name, why, "use sudo")
+        why = "the process lacks capabilities, or the kernel is locked down (Secure Boot)"
+        return ProbeError(
+            "probe.not_permitted", "this process is not permitted to load probes", name, why, "use sudo"
+        )
     return ProbeError(
         "probe.refused",
         text,
         name,
         said.strip()[-TOLD:],
-        "the last lines are the verifier's: initialise structs (`= {}`), check pointers, bound loops",
+        "the last lines are from the verifier: initialise structs (`= {}`), check pointers, bound loops",
     )
 
 
@@ -81,8 +77,8 @@ def _not_compiled(said: str, name: str) -> ProbeError:
         "the probe does not compile",
         where,
         why,
-        "mend the text; if the kernel's own headers are complained of, they are too new for this bcc: "
-        "bcc 0.26 (Debian 12) knows Linux 6.1, not 6.12",
+        "correct the text; errors in the kernel's own headers mean that they are too new for this bcc: "
+        "bcc 0.26 (Debian 12) supports Linux 6.1, but not 6.12",
     )
 
 
@@ -92,8 +88,8 @@ def _not_attached(kind: str, what: str, name: str) -> ProbeError:
         "probe.not_attached",
         f"there is no {kind} at `{what}`",
         name,
-        "the kernel has none of this name, has it inlined, or does not let it be probed",
-        close_names(what, known, "place") if known else "look in /proc/kallsyms, or take a tracepoint",
+        "it does not exist in this kernel, is inlined, or cannot be probed",
+        close_names(what, known, "place") if known else "search /proc/kallsyms, or use a tracepoint",
     )
 
 

@@ -1,8 +1,8 @@
-"""Whether this host can run probes, and the module `bcc`, wherever the distribution put it.
+"""Checks whether this host can run probes, and finds the distribution's module `bcc`.
 
-bcc's Python module is no package of PyPI (`pip install bcc` brings something else): it comes with the
-distribution, and works with any Python 3. A virtual environment does not see it, so it is looked for in the
-distribution's folder, too; only this one module is taken from there.
+bcc's Python module is not on PyPI (`pip install bcc` installs another project). It comes with the
+distribution, and works with any Python 3. Virtual environments do not see it, so this module also searches
+the distribution's folder, and imports only this one module from there.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any, Final
 from telemetry.bpfcc.errors import ProbeError
 
 DISTRIBUTION: Final = Path("/usr/lib/python3/dist-packages")
-"""Where Debian and Ubuntu put python3-bpfcc."""
+"""Folder of python3-bpfcc on Debian and Ubuntu."""
 
 HEADERS: Final = (Path("/lib/modules", os.uname().release, "build"), Path("/sys/kernel/kheaders.tar.xz"))
-"""Where bcc looks for the kernel's headers."""
+"""Where bcc searches for the kernel's headers."""
 
 KPROBES: Final = Path("/sys/bus/event_source/devices/kprobe")
-"""There if the kernel has kprobes."""
+"""Exists if the kernel has kprobes."""
 
 INSTALL: Final = "apt install python3-bpfcc (Debian, Ubuntu); pip has no such package"
 INSTALL_HEADERS: Final = "apt install linux-headers-$(uname -r)"
@@ -34,7 +34,7 @@ _WANTS_KPROBES: Final = re.compile(r"\bk(?:ret)?probe__(\w+)")
 
 
 def why_not() -> str | None:
-    """Return why bcc cannot work here, or None; whether this user may is not looked at."""
+    """Return why bcc cannot work here, or None; this does not check privileges."""
     if _find() is None:
         return "Python has no module bcc"
     if not _has_headers():
@@ -43,10 +43,7 @@ def why_not() -> str | None:
 
 
 def load(text: str) -> Any:
-    """Return the module `bcc`, if this host can run a probe.
-
-    Args:
-        text: The probe.
+    """Return the module `bcc`, if this host can run a probe with this C text.
 
     Raises:
         ProbeError: `probe.no_bcc`, `probe.wrong_bcc`, `probe.no_headers`, `probe.no_kprobes` or
@@ -57,7 +54,7 @@ def load(text: str) -> Any:
     if not _has_headers():
         raise ProbeError(
             "probe.no_headers",
-            "bcc compiles against the headers of the running kernel, and there are none",
+            "bcc needs the headers of the running kernel, which are not installed",
             kernel,
             why_not() or "",
             INSTALL_HEADERS,
@@ -66,10 +63,10 @@ def load(text: str) -> Any:
     if wanted and not KPROBES.exists():
         raise ProbeError(
             "probe.no_kprobes",
-            f"{wanted[0]} is a kprobe, and this kernel has none",
+            f"{wanted[0]} needs kprobes, which this kernel lacks",
             kernel,
-            "it was built without CONFIG_KPROBES",
-            "use TRACEPOINT_PROBE or RAW_TRACEPOINT_PROBE, or a kernel with kprobes, as distributions have",
+            "the kernel was built without CONFIG_KPROBES",
+            "use TRACEPOINT_PROBE or RAW_TRACEPOINT_PROBE, or a distribution's kernel, which has kprobes",
         )
     if os.geteuid() != 0:
         raise ProbeError(

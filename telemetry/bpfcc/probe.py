@@ -1,4 +1,4 @@
-"""A probe, attached: events of its outputs, and its tables as they change."""
+"""An attached probe: events of its outputs, and changes of its tables."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from telemetry.bpfcc.tables import KINDS, Table, Tables
 from telemetry.bpfcc.values import CLOCKS, Value, clock_of, fields_of
 
 BUFFER_PAGES: Final = 256
-"""Room for events of an output on each processor: 1 MiB."""
+"""Buffer for events of an output on each processor: 1 MiB."""
 
 CLOCK_SLACK_US: Final = 1_000_000
-"""By how much an event may seem to come before the probe, or from the future [us]."""
+"""Tolerance for events that seem to be before the start of the probe, or in the future [us]."""
 
 LARGEST_EVENT: Final = 1 << 16
-"""No event of an output can be larger [bytes]."""
+"""Maximum size of an event of an output [bytes]."""
 
 # enum bpf_map_type, <linux/bpf.h>
 _PERF_OUTPUT: Final = 4
@@ -42,13 +42,13 @@ _ATTACHED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that a probe tells.
+    """An event of a probe.
 
     Attributes:
-        t_us: When, CLOCK_MONOTONIC [us]; of an output whose events have no time, and of a table, when it was
+        t_us: Time, CLOCK_MONOTONIC [us]. For tables, and for outputs whose events have no time: when it was
             read.
         source: Name of the output or table.
-        fields: What it says; of a table `key` and `value`.
+        fields: Its fields; `key` and `value` for a table.
     """
 
     t_us: int
@@ -59,28 +59,26 @@ class Event:
 class BccProbe:
     """C text for BCC, compiled and attached; use it in a `with` block.
 
-    Functions attach by their names, as bcc has it: `kprobe__FUNCTION`, `kretprobe__FUNCTION`,
-    `TRACEPOINT_PROBE`, `RAW_TRACEPOINT_PROBE`, `KFUNC_PROBE`. What is submitted to BPF_PERF_OUTPUT and
-    BPF_RINGBUF_OUTPUT are events. Where there is none, tables are looked at again and again, and each entry
-    that changed is an event.
+    Functions attach by name, as in bcc: `kprobe__FUNCTION`, `kretprobe__FUNCTION`, `TRACEPOINT_PROBE`,
+    `RAW_TRACEPOINT_PROBE`, `KFUNC_PROBE`. Data submitted to BPF_PERF_OUTPUT and BPF_RINGBUF_OUTPUT are
+    events. Without an output, tables are polled, and each changed entry is an event.
 
     Attributes:
-        dropped: Events that were lost, because nobody took them in time; of perf outputs.
-        without_clock: Outputs whose events have no time: they get the one when they were read, up to 50 ms
-            late.
+        dropped: Lost events of perf outputs that were not read in time.
+        without_clock: Outputs whose events have no time; they get the time of reading, up to 50 ms late.
         unreadable: Tables that cannot be read, because bcc does not know the type of their keys or values.
     """
 
     def __init__(
         self, text: str, *, tables: Sequence[str] = (), interval_s: float = 1.0, name: str = "probe"
     ) -> None:
-        """Compile, load and attach it: takes seconds.
+        """Compile, load and attach the probe; this takes seconds.
 
         Args:
             text: The C text.
-            tables: Tables to look at; by default all, if there is no output, else none.
-            interval_s: How often to look at them [s].
-            name: What errors call the text, such as its file.
+            tables: Tables to poll; by default all if there is no output, else none.
+            interval_s: Time between two polls [s].
+            name: Name of the text in errors, such as its file.
 
         Raises:
             ProbeError: `probe.no_bcc`, `probe.wrong_bcc`, `probe.no_headers`, `probe.no_kprobes`,
@@ -97,13 +95,13 @@ class BccProbe:
         self._interval_s = interval_s
         self._look_s = 0.0
         self._begin_us = _now_us()
-        # Made in two steps: what is attached before something fails can be detached.
+        # In two steps, so that functions attached before a failure can be detached.
         self._bpf = bcc.BPF.__new__(bcc.BPF)
         try:
             with overheard() as said:
                 try:
                     self._bpf.__init__(text=text.encode())
-                except Exception as error:  # bcc has none of its own
+                except Exception as error:  # bcc has no exception types
                     raise explained(error, said(), name) from error
             self._check_attached()
             kinds = self._kinds(bcc.libbcc.lib)
@@ -121,14 +119,14 @@ class BccProbe:
 
     @property
     def sources(self) -> list[str]:
-        """Names of the outputs and tables that events come from."""
+        """Names of the outputs and tables with events."""
         return [*self._perf, *self._rings, *self._watched]
 
     def drain(self, timeout_s: float = 0.0) -> list[Event]:
-        """Return the events since the last call; of one processor they are in order.
+        """Return the events since the last call; those from the same processor are in order.
 
         Args:
-            timeout_s: How long to wait for the first [s].
+            timeout_s: Time to wait for the first event [s].
 
         Raises:
             ProbeError: `probe.clock`.
@@ -144,40 +142,37 @@ class BccProbe:
         return [*self._events(taken), *self._changes()]
 
     def read_tables(self) -> list[Table]:
-        """Return what its tables hold now, whether or not their changes are events."""
+        """Return the current content of all its tables, even of those without events."""
         return self._tables.read()
 
     def close(self) -> None:
-        """Take it out of the kernel; may be called again."""
+        """Remove the probe from the kernel; may be called again."""
         self._bpf.cleanup()
-        atexit.unregister(self._bpf.cleanup)  # bcc would keep it all until the process ends
+        atexit.unregister(self._bpf.cleanup)  # bcc would keep everything until the process exits
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take it out of the kernel."""
         self.close()
 
-    # Making it
+    # Creation
 
     def _check_attached(self) -> None:
         if not any(getattr(self._bpf, kind, None) for kind in _ATTACHED):
             raise ProbeError(
                 "probe.attaches_to_nothing",
-                "the probe is attached to nothing",
+                "the probe attaches to nothing",
                 self._name,
-                "no function has a name that says where it belongs",
-                "call it kprobe__KERNEL_FUNCTION, or use TRACEPOINT_PROBE(CATEGORY, EVENT)",
+                "no function name names an attach point",
+                "name the function kprobe__KERNEL_FUNCTION, or use TRACEPOINT_PROBE(CATEGORY, EVENT)",
             )
 
     def _kinds(self, lib: Any) -> dict[str, int]:
-        """Return name -> type of all maps of the probe."""
         module = self._bpf.module
-        # bcc's Python does not use these two, and so has not declared them.
+        # bcc's Python module does not declare these two.
         count_of, name_of = lib["bpf_num_tables"], lib["bpf_table_name"]
         count_of.argtypes, count_of.restype = [ctypes.c_void_p], ctypes.c_size_t
         name_of.argtypes, name_of.restype = [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_char_p
@@ -186,7 +181,7 @@ class BccProbe:
         }
 
     def _choose(self, kinds: dict[str, int], wanted: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-        """Return perf outputs, ring buffers, and the tables whose changes are events."""
+        """Return perf outputs, ring buffers, and the tables to poll."""
         perf = [name for name, kind in kinds.items() if kind == _PERF_OUTPUT]
         rings = [name for name, kind in kinds.items() if kind == _RINGBUF_OUTPUT]
         tables = [name for name, kind in kinds.items() if kind in KINDS]
@@ -203,9 +198,9 @@ class BccProbe:
         if not (perf or rings or tables):
             raise ProbeError(
                 "probe.nothing_to_show",
-                "the probe has nothing to show",
+                "the probe has no events",
                 self._name,
-                "it has neither an output nor a table",
+                "the text has neither an output nor a table",
                 "declare BPF_PERF_OUTPUT(events), and call events.perf_submit(ctx, &event, sizeof(event))",
             )
         return perf, rings, tables
@@ -215,10 +210,10 @@ class BccProbe:
             if table in self.unreadable:
                 raise ProbeError(
                     "probe.no_fields",
-                    f"the entries of `{table}` cannot be told",
+                    f"cannot read the entries of `{table}`",
                     self._name,
-                    "its keys or values have a type that bcc does not know",
-                    "use numbers, or structs of them",
+                    "the keys or values have a type that bcc does not know",
+                    "use numbers, or structs of numbers",
                 )
 
     def _open(self, output: str) -> None:
@@ -226,16 +221,16 @@ class BccProbe:
         with overheard() as said:
             try:
                 made = type(table.event(ctypes.create_string_buffer(LARGEST_EVENT)))
-                why = "" if made._fields_ else "what is submitted is no struct, or nothing is"
-            except SystemExit:  # bcc's way to say that it does not know a type
-                why = said().strip() or "it has a type that bcc does not know"
+                why = "" if made._fields_ else "the submitted data is not a struct, or nothing is submitted"
+            except SystemExit:  # bcc's reaction to an unknown type
+                why = said().strip() or "a field has a type that bcc does not know"
         if why:
             raise ProbeError(
                 "probe.no_fields",
-                f"the fields of `{output}` cannot be told",
+                f"cannot determine the fields of `{output}`",
                 self._name,
                 why,
-                "submit a struct whose fields are numbers, or arrays of them: u8[16] for an IPv6 address",
+                "submit a struct of numbers and arrays of numbers: u8[16] for an IPv6 address",
             )
         self._types[output] = made
         self._clocks[output] = clock_of(str(one[0]) for one in made._fields_)
@@ -253,7 +248,7 @@ class BccProbe:
     def _lost(self, count: int) -> None:
         self.dropped += count
 
-    # Reading it
+    # Reading
 
     def _events(self, taken: Iterable[tuple[str, bytes]]) -> Iterator[Event]:
         now_us = _now_us()
@@ -268,10 +263,11 @@ class BccProbe:
             if not self._begin_us - CLOCK_SLACK_US <= t_us <= now_us + CLOCK_SLACK_US:
                 raise ProbeError(
                     "probe.clock",
-                    f"an event of `{output}` is not of the time in which the probe runs",
+                    f"the time of an event of `{output}` is outside of the probe's run time",
                     self._name,
-                    f"its field {clock} is {told}; now it would be {now_us * CLOCKS[clock]}",
-                    "fill it with bpf_ktime_get_ns(), by 1000 in t_us and ts_us; name other times otherwise",
+                    f"its field {clock} is {told}; the current time is {now_us * CLOCKS[clock]}",
+                    "set it to bpf_ktime_get_ns(), divided by 1000 for t_us and ts_us; "
+                    "rename fields with other times",
                 )
             yield Event(t_us, output, fields)
 

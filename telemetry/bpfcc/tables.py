@@ -1,4 +1,4 @@
-"""Tables of a probe: entries as they change, and all that is in them."""
+"""Tables of a probe: their changes and their content."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from telemetry.bpfcc.values import Value, plain
 _ARRAYS: Final = frozenset({2, 6})
 _OF_PROCESSORS: Final = frozenset({5, 6, 10})
 KINDS: Final = frozenset({1, 9}) | _ARRAYS | _OF_PROCESSORS
-"""Types of maps that are tables: hashes and arrays."""
+"""Types of maps that count as tables: hashes and arrays."""
 
 _HISTOGRAM: Final = re.compile(r"\bBPF_HISTOGRAM\s*\(\s*(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a table of a probe holds.
+    """The content of a table of a probe.
 
     Attributes:
-        name: Its name.
-        entries: Each has `key` and `value`. Of arrays those that are not 0, by index; of hashes that count,
-            the largest first. Numbers of several processors are added up.
-        histogram: A BPF_HISTOGRAM as bcc draws it; else "".
+        name: Name of the table.
+        entries: Entries with `key` and `value`. Of arrays, nonzero entries by index; of counting hashes, the
+            largest first. Per-processor values are summed.
+        histogram: A BPF_HISTOGRAM as drawn by bcc; else "".
     """
 
     name: str
@@ -40,16 +40,16 @@ class Tables:
     """The tables of a probe.
 
     Attributes:
-        unreadable: Those whose keys or values are of a type that bcc does not know.
+        unreadable: Tables whose keys or values have a type that bcc does not know.
     """
 
     def __init__(self, bpf: Any, kinds: Mapping[str, int], text: str) -> None:
-        """Read nothing yet.
+        """Prepare reading.
 
         Args:
             bpf: bcc's object: name -> table.
-            kinds: Name -> its type, of KINDS.
-            text: The probe, which alone says what is a histogram.
+            kinds: Name -> type, one of KINDS.
+            text: The probe's text; only it shows which tables are histograms.
         """
         self._bpf = bpf
         self._kinds = kinds
@@ -59,10 +59,10 @@ class Tables:
         self.unreadable = [name for name in kinds if not self._is_readable(name)]
 
     def changes(self, names: Iterable[str]) -> Iterator[tuple[str, dict[str, Value]]]:
-        """Yield name and entry for what has another value than at the last call."""
+        """Yield table name and entry for each value that changed since the last call."""
         for name in names:
             before, self._seen[name] = self._seen[name], {}
-            # An array has all its entries from the beginning.
+            # All entries of an array exist from the start, as 0.
             unseen = 0 if self._kinds[name] in _ARRAYS else None
             for entry in self._entries(name):
                 key = repr(entry["key"])
@@ -71,14 +71,14 @@ class Tables:
                     yield name, entry
 
     def read(self) -> list[Table]:
-        """Return all tables that can be read, as they are now."""
+        """Return the current content of all readable tables."""
         names = [name for name in self._kinds if name not in self.unreadable]
         return [Table(name, self._whole(name), self._drawn(name)) for name in names]
 
     def _is_readable(self, name: str) -> bool:
         try:
             self._bpf[name.encode()]
-        except Exception:  # bcc has none of its own
+        except Exception:  # bcc has no exception types
             return False
         return True
 
@@ -105,6 +105,6 @@ class Tables:
             try:
                 draw = table.print_log2_hist if self._log2 else table.print_linear_hist
                 draw(strip_leading_zero=True)
-            except IndexError:  # it has more slots than bcc draws
+            except IndexError:  # more slots than bcc can draw
                 return ""
         return drawn.getvalue().rstrip()

@@ -1,4 +1,4 @@
-"""From the memory of C structs to plain values, and from their clocks to ours."""
+"""Converts C structs to plain values, and their times to microseconds."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 Value = Any
-"""A number, a text, or lists and dictionaries of these: whatever JSON can hold."""
+"""A JSON value."""
 
 CLOCKS: Final = {"t_us": 1, "ts_us": 1, "t_ns": 1000, "ts_ns": 1000, "ts": 1000}
-"""Field that holds an event's time -> parts of it in a microsecond. bcc's own examples have ns in `ts`."""
+"""Field that holds an event's time -> its ticks per microsecond. bcc's examples use ns in `ts`."""
 
 ADDRESSES: Final = frozenset({"saddr", "daddr", "saddr_v6", "daddr_v6"})
-"""Fields that hold an IP address as the kernel does, in network byte order; named as in its tracepoints."""
+"""Fields with an IP address in network byte order, named as in the kernel's tracepoints."""
 
 
 def plain(value: Any) -> Value:
-    """Return what ctypes gives for a field, a key or a value of a table, without ctypes."""
+    """Convert a ctypes value of a field, or of a key or value of a table, to plain data."""
     if isinstance(value, ctypes.Structure | ctypes.Union):
         return fields_of(value)
     if isinstance(value, ctypes.Array):
@@ -30,7 +30,7 @@ def plain(value: Any) -> Value:
 
 
 def fields_of(struct: ctypes.Structure | ctypes.Union) -> dict[str, Value]:
-    """Return the fields of a struct by name: texts of arrays of char, addresses as people write them."""
+    """Return the fields of a struct by name; arrays of char become text, addresses their usual notation."""
     found: dict[str, Value] = {}
     for entry in struct._fields_:
         name, kind = str(entry[0]), entry[1]
@@ -45,7 +45,7 @@ def fields_of(struct: ctypes.Structure | ctypes.Union) -> dict[str, Value]:
 
 
 def clock_of(names: Iterable[str]) -> str | None:
-    """Return the field that holds an event's time; None if there is none."""
+    """Return the name of the field with an event's time; None if there is none."""
     known = set(names)
     return next((name for name in CLOCKS if name in known), None)
 

@@ -1,1 +1,1 @@
-"""In-band telemetry of flows: what nodes measure, and what sinks make of it."""
+"""In-band telemetry of flows: nodes on interfaces, and summaries of sinks."""

@@ -1,4 +1,4 @@
-"""mac80211's queues behind a wireless interface: what the native node is told of them, and how often."""
+"""mac80211's queues of a wireless interface, as input of the native node."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from telemetry.inband.radio import ANY_ADDRESS
 from telemetry.inband.txq import Backlog, Limits, Txqs
 
 READ_S: Final = 0.005
-"""How often queues are read while packets come [s]."""
+"""Time between readings of the queues while packets flow [s]."""
 LOOK_S: Final = 0.02
-"""How often to look whether packets come again [s]."""
+"""Time between checks for new packets [s]."""
 SHARE: Final = 0.1
-"""The part of the time that reading may take: with many stations it is read less often."""
+"""Maximum share of time spent reading; with many stations, readings are less frequent."""
 FRESH_NS: Final = 100_000_000
-"""For how long a reading counts, if it could not be renewed [ns]."""
+"""Validity of a reading that could not be renewed [ns]."""
 
 _WIRELESS_BYTES: Final = 34
-"""In front of IP where packets wait: a header of IEEE 802.11 with QoS (26) and of LLC with SNAP (8)."""
+"""Bytes in front of IP in these queues: IEEE 802.11 header with QoS (26), and LLC with SNAP (8)."""
 _MEMORY: Final = 2
-"""How many times its length a packet of full size takes of the kernel's memory, at most: room is rather told
-too small."""
+"""Maximum kernel memory of a full-size packet, as a multiple of its length; high, to underestimate the
+room."""
 
 
 class Air(msgspec.Struct, kw_only=True, frozen=True):
-    """The queues, as the native node is told.
+    """The queues, as input of the native node.
 
     Attributes:
-        fresh_ns: For how long a reading counts [ns].
-        limit_pkts: For how many packets they have room together; None is not known.
+        fresh_ns: Validity of a reading [ns].
+        limit_pkts: Limit of all queues together [packets]; None if unknown.
     """
 
     fresh_ns: int = FRESH_NS
@@ -40,13 +40,13 @@ class Air(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Waiting(msgspec.Struct, kw_only=True, frozen=True):
-    """What waits for another end, as the native node is told.
+    """The queue of a station, as input of the native node.
 
     Attributes:
-        address: Its hardware address; ANY_ADDRESS stands for all that are not listed.
-        read_ns: When reading began, by the monotonic clock [ns].
-        pkts: Full-size packets that wait for it.
-        all_pkts: Packets that wait for all.
+        address: Hardware address; ANY_ADDRESS stands for all that are not listed.
+        read_ns: Start of the reading, monotonic clock [ns].
+        pkts: Full-size packets in its queue.
+        all_pkts: Packets in all queues.
     """
 
     address: tuple[int, ...]
@@ -56,14 +56,10 @@ class Waiting(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class AirQueues:
-    """Reads the queues of an interface when it is time to."""
+    """Reads the queues of an interface periodically."""
 
     def __init__(self, txqs: Txqs, mtu_bytes: int) -> None:
-        """Ask for the limits.
-
-        Args:
-            txqs: The interface's.
-            mtu_bytes: Its longest IP packet.
+        """Read the limits.
 
         Raises:
             NetlinkError: If the interface is gone.
@@ -75,23 +71,20 @@ class AirQueues:
         self._is_empty = False
 
     def air(self) -> Air | None:
-        """Return what the queues are like; None if the driver has none of mac80211's.
+        """Return the properties of the queues; None if the driver does not use mac80211's.
 
         Raises:
             NetlinkError: If the interface is gone.
         """
         if self._limits is None:
             return None
-        # What waits for a neighbour is not looked at, and takes from the same room.
+        # Packets of other interfaces on this radio count against the same limit, but are not read.
         if self._txqs.has_neighbours():
             return Air()
         return Air(limit_pkts=limit_pkts(self._limits, self._packet_bytes))
 
     def read(self, came_ns: int) -> list[Waiting] | None:
-        """Return what waits now; None if it is too early, or nothing can have changed.
-
-        Args:
-            came_ns: When a packet came to the interface last [ns].
+        """Return the queues; None if it is too early, or nothing can have changed.
 
         Raises:
             NetlinkError: If the interface is gone.
@@ -106,7 +99,7 @@ class AirQueues:
         return waiting
 
     def wait_s(self, came_ns: int) -> float:
-        """Return when to call `read` again [s]."""
+        """Return the delay before the next call of `read` [s]."""
         now_ns = time.monotonic_ns()
         return LOOK_S if self._is_idle(came_ns, now_ns) else max(0, self._next_ns - now_ns) / 1e9
 
@@ -115,18 +108,12 @@ class AirQueues:
 
 
 def limit_pkts(limits: Limits, packet_bytes: int) -> int:
-    """Return for how many packets there is room, by the limit that full-size packets reach first."""
+    """Return the limit in full-size packets: the lower one of the two limits."""
     return min(limits.limit_pkts, limits.memory_bytes // (_MEMORY * packet_bytes))
 
 
 def waiting_of(backlogs: Sequence[Backlog], read_ns: int, packet_bytes: int) -> list[Waiting]:
-    """Return what waits for each other end; the only one stands for all.
-
-    Args:
-        backlogs: As `Txqs.read` returns them.
-        read_ns: When that was called [ns].
-        packet_bytes: What mac80211 counts for a packet of full size.
-    """
+    """Return the queue of each station; a single one stands for all."""
     all_pkts = sum(one.waiting_pkts for one in backlogs)
     found = [
         Waiting(

@@ -1,10 +1,10 @@
-"""Changing an interface for a node, and changing it back, at the latest when the next node comes.
+"""Changes an interface for a node, and restores it, at the latest when the next node starts.
 
-A source leaves room for its headers: the IPv6 MTU of the interface is lowered, so that TCP makes its
-segments smaller and others hear of it by Path MTU Discovery. The MTU of the device stays, so what comes in
-with headers still fits. Where each packet is to have headers of its own, the kernel cuts what is sent into
-single packets before they reach the source (`gso_max_segs` 1). What was before stands in a file, which a node
-that was killed leaves to the next one.
+A source needs room for its headers: the IPv6 MTU of the interface is lowered, so that TCP uses smaller
+segments, and Path MTU Discovery informs others. The MTU of the device stays, so incoming packets with headers
+still fit. Where each packet needs its own headers, the kernel segments packets before they reach the source
+(`gso_max_segs` 1). A file holds the previous settings, so that the next node can restore them after a killed
+one.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _SINGLE_PACKETS: Final = 1
 _SIOCETHTOOL: Final = 0x8946
 _GET_SETTINGS: Final = 1
 _SETTINGS_BYTES: Final = 44
-"""Of struct ethtool_cmd (<linux/ethtool.h>): the speed's halves are at 12 and 28."""
+"""Size of struct ethtool_cmd (<linux/ethtool.h>); the halves of the speed are at 12 and 28."""
 _UNKNOWN_SPEED: Final = 0xFFFF
-"""The lower half of SPEED_UNKNOWN, which drivers may give alone."""
+"""The lower half of SPEED_UNKNOWN; drivers may return only this half."""
 
 
 class Before(msgspec.Struct, kw_only=True, frozen=True):
-    """How an interface was.
+    """The previous settings of an interface.
 
     Attributes:
-        address: Its hardware address, so that another one of the same name is not taken for it.
-        gso_max_segs: Segments that it takes at once.
-        ipv6_mtu_bytes: Longest IPv6 packet.
-        clsact: Whether it had the queue discipline on which programs hang.
+        address: Hardware address, to recognise another interface of the same name.
+        gso_max_segs: Maximum segments of a super-packet.
+        ipv6_mtu_bytes: Maximum IPv6 packet.
+        clsact: Whether it had the queueing discipline to which programs are attached.
     """
 
     address: str
@@ -62,16 +62,16 @@ class Before(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Interface(msgspec.Struct, kw_only=True, frozen=True):
-    """What of an interface does not change.
+    """Constant properties of an interface.
 
     Attributes:
-        name: Its name.
-        index: Its number.
-        mtu_bytes: Longest IP packet of the device.
+        name: Name.
+        index: Index.
+        mtu_bytes: Maximum IP packet of the device.
         link_bytes: Header in front of IP.
-        wireless: Whether it sends through the air.
+        wireless: Whether it is wireless.
         is_veth: Whether it is one end of a veth pair.
-        speed_bytes_per_s: What the device sends at; None if it does not say, or is no hardware [bytes/s].
+        speed_bytes_per_s: Speed of the device; None if unknown, or if it is not hardware [bytes/s].
     """
 
     name: str
@@ -87,13 +87,13 @@ class Interface(msgspec.Struct, kw_only=True, frozen=True):
 def prepared(
     name: str, overhead_bytes: int | None, run_dir: Path = RUN_DIR, *, single_packets: bool = False
 ) -> Iterator[Interface]:
-    """Prepare an interface of this network namespace for a node, and put all back afterwards.
+    """Prepare an interface of this network namespace for a node, and restore it after the block.
 
     Args:
-        name: Its name.
-        overhead_bytes: By how much a source makes packets longer; None if the node is none.
-        run_dir: Where the file with what was before stands.
-        single_packets: Whether a source gets no super-packets.
+        name: Name of the interface.
+        overhead_bytes: Size of the headers that a source adds; None if the node is not a source.
+        run_dir: Directory for the file with the previous settings.
+        single_packets: Whether a source must not get super-packets.
 
     Yields:
         The interface.
@@ -121,7 +121,7 @@ def prepared(
 
 @contextlib.contextmanager
 def kernels_answers(name: str) -> Iterator[None]:
-    """Say of the kernel's refusals what they mean."""
+    """Convert the kernel's errors to `NodeError`."""
     try:
         yield
     except (NetlinkError, OSError) as error:
@@ -132,24 +132,24 @@ def kernels_answers(name: str) -> Iterator[None]:
                 "changing interfaces is not permitted",
                 f"interface {name}",
                 str(error),
-                "run as root: a node loads programs, and writes to /run and /proc/sys",
+                "run as root: a node loads BPF programs, and writes to /run and /proc/sys",
             ) from error
         raise NodeError(
             "int.no_interface",
             f"{name} cannot be a node",
             f"interface {name}",
             str(error),
-            "see ip -6 addr",
+            "check `ip -6 addr`",
         ) from error
 
 
 @contextlib.contextmanager
 def _alone(name: str) -> Iterator[None]:
-    """Refuse a second node on the interface: a name that the kernel gives once in each network namespace."""
+    """Refuse a second node on the interface, with a name that is unique in a network namespace."""
     taken = claim(f"inband-{name}")
     if taken is None:
-        where, fix = f"interface {name}", "one node may have all roles"
-        raise NodeError("int.in_use", "a node runs here already", where, "", fix)
+        where, fix = f"interface {name}", "give one node all roles"
+        raise NodeError("int.in_use", "another node already runs on this interface", where, "", fix)
     with taken:
         yield
 
@@ -158,7 +158,11 @@ def _link(ipr: IPRoute, name: str) -> Any:
     found = ipr.link_lookup(ifname=name)
     if not found:
         raise NodeError(
-            "int.no_interface", f"there is no {name}", f"interface {name}", "", "ip link shows all"
+            "int.no_interface",
+            f"there is no interface {name}",
+            f"interface {name}",
+            "",
+            "`ip link` lists the interfaces",
         )
     return ipr.get_links(found[0])[0]
 
@@ -191,10 +195,10 @@ def _change(
     if mtu_bytes < LEAST_IPV6_MTU_BYTES:
         raise NodeError(
             "int.mtu_too_small",
-            f"{mtu_bytes} bytes would be left for packets",
+            f"headers would leave only {mtu_bytes} bytes for packets",
             f"interface {name}",
-            f"of {before.ipv6_mtu_bytes}, headers take {overhead_bytes}; IPv6 needs {LEAST_IPV6_MTU_BYTES}",
-            "raise the MTU of all links of the path, or make room for fewer nodes",
+            f"headers take {overhead_bytes} of {before.ipv6_mtu_bytes}; IPv6 needs {LEAST_IPV6_MTU_BYTES}",
+            "raise the MTU of all links of the path, or reserve room for fewer nodes",
         )
     if single_packets:
         ipr.link("set", index=index, gso_max_segs=_SINGLE_PACKETS)
@@ -217,13 +221,13 @@ def _describe(name: str, link: Any) -> Interface:
         link_bytes=ETHERNET_HEADER_BYTES if link["ifi_type"] == _ARPHRD_ETHER else 0,
         wireless=has_radio(link["index"]),
         is_veth=link.get(("linkinfo", "kind")) == "veth",
-        # Devices of software tell speeds that nobody keeps.
+        # Software devices report meaningless speeds.
         speed_bytes_per_s=_speed(name) if link.get("parent_dev_name") else None,
     )
 
 
 def _speed(name: str) -> int | None:
-    """Ask the driver for the speed [bytes/s]; None if it does not know, as without a cable."""
+    """Ask the driver for the speed [bytes/s]; None if unknown, for instance without a cable."""
     command = array.array("B", _GET_SETTINGS.to_bytes(4, sys.byteorder) + bytes(_SETTINGS_BYTES - 4))
     request = struct.pack("16sP", name.encode(), command.buffer_info()[0])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket, contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Errors of what sinks tell."""
+"""Errors in the data of telemetry sinks."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from telemetry.errors import TelemetryError
 
 SLUGS: Final[dict[str, str]] = {
-    "int.bad_nodes": "a table of nodes is not what it should be",
-    "int.bad_records": "a file is none that a sink wrote",
+    "int.bad_nodes": "a table of nodes is invalid",
+    "int.bad_records": "a file is not a file of records written by a sink",
 }
-"""What can go wrong -> what it means; each has a test that names it."""
+"""Slug -> meaning; a test covers each."""
 
 
 class InbandError(TelemetryError):
-    """What sinks tell cannot be read."""
+    """Data of a telemetry sink cannot be read."""

@@ -1,6 +1,6 @@
 """A node of in-band telemetry on an interface: the Python face of `native/ccp-node`.
 
-It prepares the interface, and tells the programs from time to time what they cannot see themselves:
+It prepares the interface, and regularly updates what the BPF programs cannot see themselves:
 
     spec = NodeSpec(roles=("source", "transit"), node_id=7)
     with InterfaceNode("eth0", spec, summaries_fd) as node:
@@ -37,24 +37,25 @@ ROLES: Final[tuple[Role, ...]] = ("source", "transit", "sink", "reader")
 DEFAULT_ROLES: Final[tuple[Role, ...]] = ("source", "transit", "sink")
 
 REFRESH_S: Final = 0.1
-"""How often to look at the queue discipline and at signals; at what waits for the air more often."""
+"""Time between checks of the queueing discipline and of signals; queues of wireless interfaces are read more
+often."""
 
 
 ANYWHERE: Final = ipaddress.IPv6Network("::/0")
 
 
 class SourceOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """What a source puts into packets.
+    """What a source adds to packets.
 
     Attributes:
         namespace_id: IOAM namespace of all roles.
-        max_nodes: For how many nodes there is room.
-        every_pkts: Each so many packets of a flow one carries telemetry; a super-packet is one.
-        wireless_nodes: Whether there is room for what wireless nodes have to say.
+        max_nodes: Number of nodes to reserve room for.
+        every_pkts: Every how many packets of a flow carry telemetry; a super-packet counts as one.
+        wireless_nodes: Whether to reserve room for the data of wireless nodes.
         tcp_state: Whether packets carry the sender's congestion window.
-        per_packet: Whether each packet on the wire has headers of its own, which costs most of the
-            throughput; else a super-packet has one, of which its segments get copies.
-        echo: Whether it asks sinks for echoes of the path in ACKs; a reader has to take them out.
+        per_packet: Whether each packet on the wire has its own headers, at the cost of most of the
+            throughput; else the segments of a super-packet carry copies of its headers.
+        echo: Whether to request echoes of the path in ACKs; needs a reader to remove them.
     """
 
     namespace_id: int = 0
@@ -70,9 +71,9 @@ class SinkOptions(msgspec.Struct, kw_only=True, frozen=True):
     """How a sink summarises.
 
     Attributes:
-        interval_us: How long packets are gathered for a summary [us].
-        nodes: What nodes mean by their numbers.
-        echo: Whether ACKs tell senders that ask for it what packets found on the path.
+        interval_us: Time that a summary covers [us].
+        nodes: Table of node numbers.
+        echo: Whether to echo the path in ACKs to senders that request it.
     """
 
     interval_us: int = 10_000
@@ -81,18 +82,18 @@ class SinkOptions(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class NodeSpec(msgspec.Struct, kw_only=True, frozen=True):
-    """What a node does.
+    """Roles and options of a node.
 
     Attributes:
-        roles: What it is: a source adds headers, a transit node fills them, a sink takes them off, a reader
-            takes echoes of the path out of ACKs and keeps them for the sockets of the host.
+        roles: A source adds headers, a transit node fills them, a sink removes them, a reader removes echoes
+            of the path from ACKs and keeps them for the host's sockets.
         node_id: Its number in traces, 24 bits.
         to: Destinations whose packets get headers; headers must not leave the domain.
-        trusted: Senders whose telemetry a sink reads, and whose echoes a reader does; that of others is taken
-            off unread.
-        source: What a source puts into packets.
-        sink: How a sink summarises.
-        pin_dir: Directory of the agent's datapath, whose flows get the echoes that a reader takes out.
+        trusted: Senders whose telemetry a sink reads, and whose echoes a reader reads; others' telemetry is
+            removed unread.
+        source: Options of the source.
+        sink: Options of the sink.
+        pin_dir: Pin directory of the agent's datapath, whose flows get the reader's echoes.
     """
 
     roles: tuple[Role, ...]
@@ -105,25 +106,24 @@ class NodeSpec(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Counters(msgspec.Struct, kw_only=True, frozen=True):
-    """What happened so far [packets].
+    """Totals so far [packets].
 
     Attributes:
         inserted: Got headers.
-        too_long: Would not have fitted into the MTU with headers, and went without.
-        merged: Belonged to super-packets that take no headers: of UDP, or all if each packet is to have its
-            own.
-        filled: Have this node's data.
+        too_long: Sent without headers, because they would have exceeded the MTU.
+        merged: Belonged to super-packets that cannot have headers: UDP, or all if each packet needs its own.
+        filled: Got this node's data.
         overflowed: Had no room for another node.
-        not_filled: Had a malformed trace, or one that asks for what the node does not know.
-        removed: Had their headers taken out.
-        not_removed: Kept their headers, since others' options are among them.
-        foreign: Had telemetry of senders that are not trusted, which was not read.
+        not_filled: Had a malformed trace, or one that requests data unknown to the node.
+        removed: Had their headers removed.
+        not_removed: Kept their headers, because these include foreign options.
+        foreign: Had telemetry of untrusted senders, which was not read.
         reflected: ACKs that got an echo of the path.
         heard: ACKs whose echo was kept for their socket.
-        ring_full: Came while the sink had no room, and are missing in summaries.
-        summaries_dropped: Summaries that nobody took in time.
-        unreadable: Had telemetry that could not be read.
-        records_lost: Rows of the file for records that the disk did not take.
+        ring_full: Arrived while the sink's buffer was full, and are missing in summaries.
+        summaries_dropped: Summaries that were not read in time.
+        unreadable: Had unreadable telemetry.
+        records_lost: Rows that could not be written to the file of records.
     """
 
     inserted: int
@@ -144,11 +144,11 @@ class Counters(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class InterfaceNode:
-    """A node on an interface of this network namespace, while its `with` block runs.
+    """A node on an interface of this network namespace, during its `with` block.
 
     Attributes:
-        interface: What of the interface does not change.
-        waiting: What waited in mac80211's queues when they were read last.
+        interface: Constant properties of the interface.
+        waiting: mac80211's queues at the last reading.
     """
 
     interface: Interface
@@ -157,10 +157,10 @@ class InterfaceNode:
         """Describe the node.
 
         Args:
-            name: The interface.
-            spec: What the node does.
-            summaries_fd: Where a sink writes its summaries, a pipe that does not block.
-            records: File for a row of each packet and node on its way; None: no records.
+            name: Name of the interface.
+            spec: Roles and options.
+            summaries_fd: Nonblocking pipe for the summaries of a sink.
+            records: File for a row per packet and node on its path; None for no records.
         """
         self._name = name
         self._spec = spec
@@ -178,7 +178,7 @@ class InterfaceNode:
         """Prepare the interface, load the programs and attach them.
 
         Raises:
-            NodeError: As `telemetry.inband.device.prepared`, or `int.no_route`, `int.bad_spec`,
+            NodeError: As in `telemetry.inband.device.prepared`, or `int.no_route`, `int.bad_spec`,
                 `int.refused`, `int.cannot_write` or `int.not_built`.
         """
         with contextlib.ExitStack() as stack:
@@ -204,10 +204,10 @@ class InterfaceNode:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take the programs off, and put the interface back.
+        """Detach the programs, and restore the interface.
 
         Raises:
-            NodeError: `int.cannot_write`, if the file for records could not be written to its end.
+            NodeError: `int.cannot_write`, if the file of records could not be completed.
         """
         self._open.close()
 
@@ -231,16 +231,16 @@ class InterfaceNode:
         )
 
     def refresh(self) -> float:
-        """Tell the programs what the queue is like, what waits for the air, and what is known of it.
+        """Update the programs' knowledge of the queues and of wireless signals.
 
         Returns:
-            When to call it again [s]: within REFRESH_S, sooner while packets go into the air.
+            The delay before the next call [s]: at most REFRESH_S, less while packets flow over the air.
 
         Raises:
-            NodeError: `int.no_interface`, if it is gone.
+            NodeError: `int.no_interface`, if the interface is gone.
         """
         if "transit" not in self._spec.roles:
-            return REFRESH_S  # nobody writes it into packets
+            return REFRESH_S  # no role uses it
         with kernels_answers(self._name):
             if (now_s := time.monotonic()) >= self._look_s:
                 self._look_s = now_s + REFRESH_S
@@ -268,7 +268,7 @@ class InterfaceNode:
         return air.wait_s(self._node.came_ns())
 
     def counters(self) -> Counters:
-        """Return what happened so far; also after the end."""
+        """Return the totals so far; also after the end."""
         return msgspec.json.decode(self._node.counters(), type=Counters)
 
 

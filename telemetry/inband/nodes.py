@@ -1,12 +1,11 @@
-"""What nodes mean by their numbers: the table that a sink reads their data by.
+"""The table of nodes: how a sink interprets their data.
 
     7: {name: ap1}
     8: {name: router, queue_depth_unit: bytes}
     10: {name: ap2, queue_is_unlimited: true}
 
-A node that writes ccplane's snapshot counts packets unless the table says otherwise. Of one that is not
-listed and writes none, such as Linux's own, nobody knows what its queue depth means: it is left out of
-summaries.
+For nodes that write ccplane's snapshot, queue depths are packets unless the table says otherwise. For other
+nodes that are not listed, such as Linux's own, the unit of the queue depth is unknown, and summaries omit it.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ MAX_NODE_ID: Final = (1 << 56) - 1
 
 
 class NodeInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is known of a node beforehand.
+    """Prior knowledge about a node.
 
     Attributes:
-        name: What people call it.
-        queue_depth_unit: What its queue depth is measured in; None for packets if it writes our snapshot, and
-            unknown if not.
-        queue_is_unlimited: Whether its queue is known never to be full, though the node says nothing of it,
-            as that of a radio behind a slower link. Else the cause of a loss is not known where it is.
+        name: Display name.
+        queue_depth_unit: Unit of its queue depth; None for packets if it writes ccplane's snapshot, else
+            unknown.
+        queue_is_unlimited: Whether its queue is known never to be full although the node does not report
+            that, such as that of a radio after a slower link. Otherwise the cause of its losses is unknown.
     """
 
     name: str = ""
@@ -40,11 +39,11 @@ class NodeInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
 
 NodeTable = dict[Annotated[int, Meta(ge=0, le=MAX_NODE_ID)], NodeInfo]
-"""Number of a node -> what is known of it."""
+"""Node number -> what is known of the node."""
 
 
 def node_table(data: Any) -> NodeTable:
-    """Return the table in plain data: numbers and mappings, as YAML or JSON have them.
+    """Convert plain data (a mapping from numbers to mappings) to a table of nodes.
 
     Raises:
         InbandError: `int.bad_nodes`.
@@ -57,7 +56,7 @@ def node_table(data: Any) -> NodeTable:
 
 
 def read_nodes(path: Path) -> NodeTable:
-    """Return the table in a YAML file.
+    """Read the table of nodes in a YAML file.
 
     Raises:
         InbandError: `int.bad_nodes`.
@@ -72,7 +71,7 @@ def read_nodes(path: Path) -> NodeTable:
 def _bad(where: str, why: str) -> InbandError:
     return InbandError(
         "int.bad_nodes",
-        "this is no table of nodes",
+        "this is not a valid table of nodes",
         where,
         why,
         "give a mapping such as `7: {name: ap1, queue_depth_unit: packets}`",

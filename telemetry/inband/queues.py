@@ -1,4 +1,4 @@
-"""What the queue behind an interface is like: for how much it has room, how fast it drains, what is known."""
+"""Properties of the queue of an interface: its limit, its rate, and its kind of drops."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ _DROP_EARLY: Final = frozenset(
     {"tbf", "pfifo", "bfifo", "pfifo_fast", "fq", "red", "mq", "htb", "prio", "netem"}
 )
 _DROP_LATE: Final = frozenset({"codel", "fq_codel"})
-"""What drops only what comes, and what drops also what waits. Of others nobody has looked yet."""
+"""Disciplines that drop only arriving packets, and those that also drop queued ones; others are unknown."""
 
 _SHAPERS: Final = frozenset({"tbf", "netem"})
 _UNSHAPED: Final = frozenset({"mq", "pfifo_fast", "pfifo", "bfifo", "fq", "fq_codel", "codel"})
-"""Disciplines that send as fast as the device takes it."""
+"""Disciplines that send as fast as the device accepts packets."""
 
 _LIMITS_PKTS: Final = {"fq_codel": "TCA_FQ_CODEL_LIMIT", "codel": "TCA_CODEL_LIMIT"}
-"""Attribute with the limit, in packets."""
+"""Attribute with the limit in packets."""
 
 
 Drops = Literal["unknown", "early", "late"]
 
 
 class Queue(msgspec.Struct, kw_only=True, frozen=True):
-    """The queue, as the native node is told.
+    """The queue, as input of the native node.
 
     Attributes:
-        known: Whether the kernel's count of its packets is what waits.
-        unlimited: Whether it has no limit; without this and a limit, that is not known.
-        limit_pkts: Its limit, if that is in packets.
-        limit_bytes: Its limit, if that is in bytes.
-        packet_bytes: What it counts for a packet of full size.
-        link_rate_bytes_per_s: What it drains at while it is busy; None is not known [bytes/s].
-        drops: Which packets it drops: `early`, those that come; `late`, also those that wait; `unknown`, also
-            where it drops some as a link would.
-        air: mac80211's queues behind it; None if there are none that anybody tells of.
+        known: Whether the kernel's packet count equals the queue length.
+        unlimited: Whether it has no limit; without this and without a limit, the limit is unknown.
+        limit_pkts: Limit, if in packets.
+        limit_bytes: Limit, if in bytes.
+        packet_bytes: Bytes that it counts for a full-size packet.
+        link_rate_bytes_per_s: Rate at which it drains while busy; None if unknown [bytes/s].
+        drops: Packets that it drops: `early`, arriving ones; `late`, also queued ones; `unknown`, possibly
+            also some like a lossy link.
+        air: mac80211's queues below it; None if there are none, or they are unknown.
     """
 
     known: bool
@@ -65,21 +65,16 @@ def read_queue(ipr: IPRoute, interface: Interface, air: Air | None = None) -> Qu
 
 
 def queue_of(qdiscs: Sequence[Any], interface: Interface, air: Air | None = None) -> Queue:
-    """Say what the queue is like.
+    """Return the properties of the queue.
 
-    With one discipline below the root, it is that one that limits; with several, nobody knows into which of
-    them a packet goes before it is there, so that the room is not known.
-
-    Args:
-        qdiscs: The interface's, as pyroute2 gives them.
-        interface: Whose they are.
-        air: mac80211's queues behind them, if there are any.
+    With one discipline below the root, that one has the limit. With several, it is unknown which of them a
+    packet will enter, so the limit is unknown.
     """
     behind = [qdisc for qdisc in qdiscs if qdisc.get("kind") not in _NOT_BEHIND]
     root = next((qdisc for qdisc in behind if qdisc["parent"] == TC_H_ROOT), None)
     packet_bytes = interface.mtu_bytes + interface.link_bytes
     if root is None or root.get("kind") == NOQUEUE:
-        # Packets wait nowhere, unless mac80211 or the driver has queues of its own, as of wireless ones.
+        # No queue, except in mac80211 or in drivers of wireless interfaces.
         known = not interface.wireless
         rate = interface.speed_bytes_per_s
         return Queue(
@@ -107,7 +102,6 @@ def queue_of(qdiscs: Sequence[Any], interface: Interface, air: Air | None = None
 
 
 def _drops(qdiscs: Sequence[Any]) -> Drops:
-    """Say which packets a queue drops, as its disciplines do."""
     kinds = {qdisc.get("kind") for qdisc in qdiscs}
     if not kinds <= _DROP_EARLY | _DROP_LATE or any(map(_loses, qdiscs)):
         return "unknown"
@@ -115,7 +109,7 @@ def _drops(qdiscs: Sequence[Any]) -> Drops:
 
 
 def _loses(qdisc: Any) -> bool:
-    """Whether a discipline drops packets as a link would, so that nobody can tell these from others."""
+    """Whether a discipline drops packets like a lossy link, indistinguishable from queue drops."""
     options = qdisc.get("options")
     if qdisc.get("kind") != "netem":
         return False
@@ -123,7 +117,7 @@ def _loses(qdisc: Any) -> bool:
 
 
 def _rate(qdiscs: Sequence[Any], interface: Interface) -> int | None:
-    """Return what the slowest shaper lets through, else the speed of the device; None if it is not known."""
+    """Return the rate of the slowest shaper, else the speed of the device; None if unknown."""
     kinds = {qdisc.get("kind") for qdisc in qdiscs}
     if not kinds <= _UNSHAPED | _SHAPERS:
         return None
@@ -132,7 +126,7 @@ def _rate(qdiscs: Sequence[Any], interface: Interface) -> int | None:
 
 
 def _shaped(qdisc: Any) -> int:
-    """Return the rate of a shaper [bytes/s]; 0 if it is none, or without one."""
+    """Return the rate of a shaper [bytes/s]; 0 if it is not a shaper, or has no rate."""
     options = qdisc.get("options")
     if qdisc.get("kind") == "tbf":
         return int(options.get_attr("TCA_TBF_PARMS")["rate"])
@@ -141,13 +135,13 @@ def _shaped(qdisc: Any) -> int:
 
 
 def _limits(qdisc: Any) -> tuple[int | None, int | None]:
-    """Return the limit in packets, and in bytes; None is none that we know of."""
+    """Return the limit in packets, and in bytes; None if unknown."""
     kind, options = qdisc.get("kind"), qdisc.get("options")
     if options is None:
         return None, None
     if kind == "tbf":
         return None, options.get_attr("TCA_TBF_PARMS")["limit"]
-    if kind == "bfifo":  # all it has is its limit, and pyroute2 does not read it
+    if kind == "bfifo":  # its only option is its limit, which pyroute2 does not parse
         return None, int.from_bytes(bytes.fromhex(options.replace(":", "")), sys.byteorder)
     if kind in ("pfifo", "netem"):
         return options["limit"], None

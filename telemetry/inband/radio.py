@@ -1,4 +1,4 @@
-"""What a wireless interface knows of the air to each station, by nl80211."""
+"""State of a wireless interface's link to each station, from nl80211."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from pyroute2.netlink.exceptions import NetlinkError
 from telemetry.ioam.model import State
 
 ANY_ADDRESS: Final = (0,) * 6
-"""Stands for every other end that is not listed."""
+"""Stands for all stations that are not listed."""
 
 _BYTES_PER_S: Final = 12_500
-"""A unit of nl80211's bit rates, 100 kbit/s [bytes/s]."""
+"""Unit of nl80211's bit rates, 100 kbit/s [bytes/s]."""
 _ANY_RADIO: Final = Path("/sys/class/ieee80211")
-"""Where it is not, the kernel knows no nl80211, and pyroute2 would leave sockets open when it fails."""
+"""Missing if the kernel lacks nl80211; then pyroute2 would fail and leave sockets open."""
 _MCS: Final = ("MCS", "VHT_MCS", "HE_MCS", "EHT_MCS")
 
 
 class Radio(msgspec.Struct, kw_only=True, frozen=True):
-    """The air to another end, as the native node is told.
+    """The wireless link to a station, as input of the native node.
 
     Attributes:
-        address: Its hardware address.
-        state: What is known of it: signal, and packets that were lost.
+        address: Hardware address.
+        state: Its signal and lost packets.
     """
 
     address: tuple[int, ...]
@@ -36,51 +36,47 @@ class Radio(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Radios:
-    """Reads what an interface knows; use it in a `with` block."""
+    """Reads the state of an interface's wireless links; use it in a `with` block."""
 
     def __init__(self, index: int) -> None:
-        """Open nl80211 for the interface of this number."""
         self._index = index
         self._iw = IW()
 
     def close(self) -> None:
-        """Close it."""
+        """Close nl80211."""
         self._iw.close()
 
     @property
     def family(self) -> int:
-        """The number that generic netlink gave to nl80211."""
+        """The generic netlink family of nl80211."""
         return int(self._iw.prid)
 
     def read(self) -> list[Radio]:
-        """Return what is known now."""
+        """Return the current state of all links."""
         return radios_of(list(self._iw.get_stations(self._index)), list(self._iw.survey(self._index)))
 
 
 def has_radio(index: int) -> bool:
-    """Return whether the interface of this number sends through the air.
+    """Return whether the interface with this index is wireless.
 
-    /sys would tell, too, but of the network namespace that it was mounted in.
+    /sys also shows this, but only for the network namespace in which it was mounted.
     """
     if not _ANY_RADIO.exists():
         return False
     try:
         with contextlib.closing(IW()) as iw:
             iw.get_interface_by_ifindex(index)
-    except NetlinkError:  # none of its
+    except NetlinkError:  # not a wireless interface
         return False
     return True
 
 
 def radios_of(stations: Sequence[Any], survey: Sequence[Any]) -> list[Radio]:
-    """Make of nl80211's answers what the node says.
-
-    Args:
-        stations: Of NL80211_CMD_GET_STATION, as pyroute2 gives them.
-        survey: Of NL80211_CMD_GET_SURVEY.
+    """Convert nl80211's answers for the node.
 
     Returns:
-        Each station; the only one stands for all ends, since an access point passes on for others.
+        An entry per station; a single one stands for all addresses, because an access point forwards for
+        others.
     """
     noise_dbm = next(_noises(survey), None)
     found = [
@@ -101,7 +97,6 @@ def _signed(octet: int) -> int:
 
 
 def _noises(survey: Sequence[Any]) -> Iterator[int]:
-    """Yield the noise of the channel that is used [dBm]."""
     for channel in survey:
         info = channel.get_attr("NL80211_ATTR_SURVEY_INFO")
         if info is None or "NL80211_SURVEY_INFO_IN_USE" not in dict(info["attrs"]):

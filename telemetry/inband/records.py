@@ -1,7 +1,7 @@
-"""What each packet brought to a sink.
+"""A sink's record of every packet.
 
-A sink writes a line of CSV a packet and node (`RecordRow` in `native/ccp-int`). The flow's losses until then
-are in each row of a packet, as running totals.
+A sink writes a line of CSV per packet and node (`RecordRow` in `native/ccp-int`). Each row of a packet also
+has the flow's losses so far, as running totals.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ _NAMES: Final = (
 def _type(name: str) -> pa.DataType:
     if name in _TEXT:
         return pa.string()
-    # Sequence numbers have 64 bits, and none of them a sign.
+    # Sequence numbers are unsigned 64-bit integers.
     return pa.float64() if name in _DECIBELS else pa.uint64() if name == "sequence" else pa.int64()
 
 
 COLUMNS: Final[dict[str, pa.DataType]] = {name: _type(name) for name in _NAMES}
 """Column -> type, in the order of the file. t_us is CLOCK_MONOTONIC at the sink, timestamp_us the node's
-clock since 1970; link_lost_pkts is the node's counter for all flows; lost_NAME_pkts are the flow's losses
-until then, as the sink knew them when it had the packet."""
+clock since 1970; link_lost_pkts is the node's counter for all flows; lost_NAME_pkts are the flow's losses so
+far, as known to the sink when it received the packet."""
 
 BLOCK_BYTES: Final = 1 << 24
-"""Of so much CSV at once a part of a Parquet file is made."""
+"""Size of the blocks of CSV that are converted to Parquet at a time."""
 
 
 def _reader(path: Path) -> Any:
@@ -90,7 +90,7 @@ def _reader(path: Path) -> Any:
 def _unreadable(path: Path, why: object) -> InbandError:
     return InbandError(
         "int.bad_records",
-        "this is no file of records",
+        "this is not a file of records",
         str(path),
         str(why),
         "give a file that a sink wrote with --out",
@@ -106,7 +106,7 @@ def _batches(path: Path) -> Iterable[Any]:
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    """Return the records of a file; what is missing is null.
+    """Return the records of a file; missing values are null.
 
     Raises:
         InbandError: `int.bad_records`.
@@ -117,12 +117,12 @@ def read_csv(path: Path) -> pd.DataFrame:
 
 
 def _pandas_type(kind: pa.DataType) -> Any:
-    """Return a type that tells missing numbers from others."""
+    """Return a type that supports missing numbers."""
     return {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}.get(kind)
 
 
 def write_parquet(path: Path, out: Path) -> int:
-    """Make a Parquet file of the records of a CSV file, piece by piece; return how many rows.
+    """Convert a CSV file of records to Parquet, block by block; return the number of rows.
 
     Raises:
         InbandError: `int.bad_records`.

@@ -1,7 +1,8 @@
-"""What waits in mac80211's own queues, by nl80211.
+"""Reads mac80211's own queues through nl80211.
 
-It is read often, and pyroute2 needs milliseconds to decode the answer of one station, of which two numbers
-matter here. So this reads these alone; the numbers of messages and attributes are pyroute2's.
+These are read often, and pyroute2 needs milliseconds to decode the answer for one station, of which two
+numbers matter here. So this module parses only these; the numbers of messages and attributes come from
+pyroute2.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _ATTRIBUTE: Final = struct.Struct("=HH")
 _U32: Final = struct.Struct("=I")
 _I32: Final = struct.Struct("=i")
 _TYPE: Final = 0x3FFF
-"""Without the flags of an attribute's type."""
+"""Removes the flags of an attribute's type."""
 
 
 def _number(table: Any, name: str) -> int:
@@ -47,12 +48,12 @@ _BACKLOG_PACKETS: Final = _number(_TIDS.txq_stats, "NL80211_TXQ_STATS_BACKLOG_PA
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """What waits for another end.
+    """The queue of a station.
 
     Attributes:
         address: Its hardware address.
-        waiting_bytes: Octets of all its queues, as mac80211 counts them.
-        waiting_pkts: Packets.
+        waiting_bytes: Bytes in all its queues, as counted by mac80211.
+        waiting_pkts: Packets in all its queues.
     """
 
     address: tuple[int, ...]
@@ -61,11 +62,11 @@ class Backlog(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """For how much the queues of a radio have room, all together.
+    """The limits of all queues of a radio together.
 
     Attributes:
-        limit_pkts: Packets.
-        memory_bytes: Memory of the kernel that they take.
+        limit_pkts: Maximum packets.
+        memory_bytes: Maximum kernel memory.
     """
 
     limit_pkts: int
@@ -73,53 +74,47 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Txqs:
-    """mac80211's queues of an interface of this network namespace; close it in the end."""
+    """mac80211's queues of an interface of this network namespace; close it after use."""
 
     def __init__(self, index: int, family: int) -> None:
-        """Open nl80211.
-
-        Args:
-            index: Of the interface.
-            family: The number that generic netlink gave to nl80211.
-        """
+        """Open nl80211 for an interface index, with the generic netlink family of nl80211."""
         self._index = index
         self._family = family
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_GENERIC)
         self._socket.bind((0, 0))
 
     def close(self) -> None:
-        """Close it."""
+        """Close nl80211."""
         self._socket.close()
 
     def read(self) -> list[Backlog]:
-        """Return what waits now, for each other end of which the driver tells it.
+        """Return the current queue of each station for which the driver reports it.
 
         Raises:
-            NetlinkError: If the interface is gone.
+            NetlinkError: If the interface no longer exists.
         """
         return backlogs_of(self._ask("NL80211_CMD_GET_STATION", {_IFINDEX: _U32.pack(self._index)}))
 
     def limits(self) -> Limits | None:
-        """Return the limits of the radio's queues; None if the driver does not use mac80211's.
+        """Return the limits of the radio's queues; None if the driver does not use mac80211's queues.
 
         Raises:
-            NetlinkError: If the interface is gone.
+            NetlinkError: If the interface no longer exists.
         """
         which = {_IFINDEX: _U32.pack(self._index), _SPLIT: b""}
         return limits_of(self._ask("NL80211_CMD_GET_WIPHY", which))
 
     def has_neighbours(self) -> bool:
-        """Return whether other interfaces send by the same radio, and so share its queues' limits.
+        """Return whether other interfaces use the same radio, and so share its limits.
 
         Raises:
-            NetlinkError: If the interface is gone.
+            NetlinkError: If the interface no longer exists.
         """
         found = [dict(_flat(message)) for message in self._ask("NL80211_CMD_GET_INTERFACE", {})]
         radios = {_u32(one[_IFINDEX]): _u32(one[_WIPHY]) for one in found if _IFINDEX in one}
         return list(radios.values()).count(radios.get(self._index, -1)) > 1
 
     def _ask(self, command: str, attributes: dict[int, bytes]) -> Iterator[memoryview]:
-        """Ask for a dump, and yield the attributes of each message."""
         body = _GENERIC.pack(NL80211_NAMES[command], 0, 0)
         for number, value in attributes.items():
             body += _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), number) + value
@@ -137,21 +132,14 @@ class Txqs:
 
 
 def answers_in(received: memoryview) -> Iterator[memoryview]:
-    """Yield the attributes of each of nl80211's messages in what was received."""
+    """Yield the attributes of each of nl80211's messages in received data."""
     for kind, payload in _messages(received):
         if kind not in (NLMSG_DONE, NLMSG_ERROR):
             yield payload[_GENERIC.size :]
 
 
 def backlogs_of(messages: Iterable[memoryview]) -> list[Backlog]:
-    """Return what waits for each station.
-
-    Args:
-        messages: Attributes of the answers to NL80211_CMD_GET_STATION.
-
-    Returns:
-        Those of which the driver tells it.
-    """
+    """Return the queues in the answers to NL80211_CMD_GET_STATION, for stations whose driver reports them."""
     found = []
     for message in messages:
         station = dict(_flat(message))
@@ -182,7 +170,6 @@ _NONE: Final = memoryview(b"")
 
 
 def _messages(answer: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Yield kind and payload of each message."""
     at = 0
     while at + _MESSAGE.size <= len(answer):
         length, kind, *_ = _MESSAGE.unpack_from(answer, at)
@@ -191,7 +178,6 @@ def _messages(answer: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 def _flat(attributes: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Yield number and value of each attribute."""
     at = 0
     while at + _ATTRIBUTE.size <= len(attributes):
         length, number = _ATTRIBUTE.unpack_from(attributes, at)

@@ -1,10 +1,10 @@
 """In-band telemetry in IPv6 packets: IOAM (RFC 9197, RFC 9486), read and written.
 
-Purpose: `decode` says what a packet carries, `insert` puts options into one, `fill` is what a node on the
-path does, `remove` what the last one does; `CaptureReader` goes through a file. `model` has the classes.
+`decode` reads the telemetry of a packet, `insert` adds options, `fill` does what a node on the path does,
+`remove` what the last node does; `CaptureReader` reads a capture file. `model` has the classes.
 
-May import: `ccplane.base.errors`, msgspec, typer, and by `telemetry.native` the compiled module. The format
-is described in `docs/ioam.md`.
+It may import `ccplane.base.errors`, msgspec, typer, and the native module through `telemetry.native`.
+`docs/ioam.md` describes the format.
 """
 
 from telemetry.ioam.codec import CaptureReader, build, decode, decode_header, fill, insert, remove

@@ -1,4 +1,4 @@
--- Wireshark and tshark: what ccplane's experimental IPv6 options (docs/ioam.md) say.
+-- Wireshark and tshark: dissector of ccplane's experimental IPv6 options (docs/ioam.md).
 --   tshark -X lua_script:"$(ccp telemetry dissector)" -r capture.pcap -O ccplane
 
 local ccplane = Proto("ccplane", "ccplane's options")
@@ -15,13 +15,13 @@ local tcp = {
 	first = ProtoField.uint16("ccplane.tcp.first_sequence", "Super-packet's first sequence number, lower half"),
 }
 local echo = {
-	hops = ProtoField.uint8("ccplane.echo.hops", "Nodes that wrote"),
-	all_known = ProtoField.bool("ccplane.echo.all_known", "All nodes told of their queues"),
+	hops = ProtoField.uint8("ccplane.echo.hops", "Nodes that wrote data"),
+	all_known = ProtoField.bool("ccplane.echo.all_known", "All nodes reported their queues"),
 	hop = ProtoField.uint8("ccplane.echo.hop", "Bottleneck's position from the sender"),
 	unlimited = ProtoField.bool("ccplane.echo.unlimited", "Bottleneck's queue has no limit"),
 	sent = ProtoField.absolute_time("ccplane.echo.sent", "Packet left the source", base.UTC),
 }
--- Words in their order, from the node's number on. Missing is shown for those that can be.
+-- Words in wire order, starting with the node's id; the flag marks words that can be missing.
 local words = {
 	{ "node_id", "Bottleneck's node id", true },
 	{ "queue_pkts", "Packets in its queue", true },

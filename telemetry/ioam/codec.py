@@ -1,10 +1,10 @@
-"""Packets in and out: the Python face of the codec in `native/ccp-ioam`.
+"""Reads and writes packets: the Python interface of the codec in `native/ccp-ioam`.
 
     room = Trace(trace_type=TraceField.NODE | TraceField.QUEUE_DEPTH, remaining_words=8)
     for found in decode(insert(packet, [room])).options:
         print(found.option)
 
-Packets are IPv6 packets, from their first octet on.
+Packets are IPv6 packets, starting with their first byte.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ccplane.base._native import IoamCapture
 
 BATCH_PKTS: Final = 10_000
-"""Packets of a file that are read at once."""
+"""Number of packets of a file that are read at a time."""
 
 NO_NEXT_HEADER: Final = 59
 
@@ -37,25 +37,24 @@ _SUMMARY: Final = msgspec.json.Decoder(Summary)
 
 
 def _native() -> AbstractContextManager[Any]:
-    """Give the compiled module; what it raises becomes IoamError."""
     return native(IoamError, "ioam.not_built", "telemetry.ioam")
 
 
 def _checked(value: object, decoder: msgspec.json.Decoder[Any]) -> bytes:
-    """Return a value as JSON, after its fields were looked at."""
+    """Encode a value as JSON, and check its fields."""
     try:
         json = msgspec.json.encode(value)
         decoder.decode(json)
     except (msgspec.ValidationError, TypeError) as error:
         what, _, where = str(error).partition(" - at ")
         raise IoamError(
-            "ioam.cannot_write", "this is no telemetry that can be written", where.strip("`"), what
+            "ioam.cannot_write", "the telemetry cannot be written", where.strip("`"), what
         ) from error
     return json
 
 
 def decode(packet: bytes) -> Decoded:
-    """Return what a packet carries: options, and what is wrong with those that cannot be read.
+    """Decode a packet: its options, and errors for unreadable options.
 
     Raises:
         IoamError: `ioam.not_ipv6`.
@@ -65,13 +64,13 @@ def decode(packet: bytes) -> Decoded:
 
 
 def decode_header(header: bytes, kind: Literal["hop_by_hop", "destination"]) -> Contents:
-    """Return what an extension header carries, as sockets with IPV6_RECVHOPOPTS or IPV6_RECVDSTOPTS get it.
+    """Decode an extension header, as received from sockets with IPV6_RECVHOPOPTS or IPV6_RECVDSTOPTS.
 
     Offsets count from its start.
 
     Args:
         header: The whole header.
-        kind: Which one it is; it does not say so itself.
+        kind: Kind of header, which the header itself does not show.
 
     Raises:
         IoamError: `ioam.truncated` or `ioam.bad_length`.
@@ -81,10 +80,10 @@ def decode_header(header: bytes, kind: Literal["hop_by_hop", "destination"]) -> 
 
 
 def insert(packet: bytes, options: Sequence[Option]) -> bytes:
-    """Return a packet with options: traces for every node on the path, the rest for the last one.
+    """Return a packet with options added: traces for every node on the path, others for the last node.
 
-    Headers that it has already take them in. It gets longer by `len(result) - len(packet)` octets, which the
-    MTU has to allow.
+    Existing headers are extended. The packet grows by `len(result) - len(packet)` bytes, which must fit into
+    the MTU.
 
     Raises:
         IoamError: `ioam.cannot_write`, `ioam.cannot_insert`, `ioam.truncated` or `ioam.not_ipv6`.
@@ -96,11 +95,7 @@ def insert(packet: bytes, options: Sequence[Option]) -> bytes:
 def build(options: Sequence[Option], next_header: int = NO_NEXT_HEADER) -> tuple[bytes, bytes]:
     """Return extension headers with options, Hop-by-Hop and Destination Options; empty without any.
 
-    They are what the socket options IPV6_HOPOPTS and IPV6_DSTOPTS take, too.
-
-    Args:
-        options: What to put in.
-        next_header: Number of the protocol that follows.
+    They also suit the socket options IPV6_HOPOPTS and IPV6_DSTOPTS.
 
     Raises:
         IoamError: `ioam.cannot_write`.
@@ -111,7 +106,7 @@ def build(options: Sequence[Option], next_header: int = NO_NEXT_HEADER) -> tuple
 
 
 def remove(packet: bytes) -> bytes:
-    """Return a packet without IOAM and without the TCP state; options of others stay where they were.
+    """Return a packet without IOAM and TCP state; other options stay in place.
 
     Raises:
         IoamError: `ioam.not_ipv6`, `ioam.truncated` or `ioam.bad_value`.
@@ -123,11 +118,11 @@ def remove(packet: bytes) -> bytes:
 def fill(packet: bytes, node: Node, namespace_id: int = 0) -> Filled:
     """Write a node's data into the pre-allocated traces of a namespace, as a node on the path does.
 
-    What a trace does not ask for is left out; what the node does not know is marked as missing. Where there
-    is no room, the overflow flag is set.
+    Fields that a trace does not request are left out; unknown values are marked as missing. Where there is no
+    room, the overflow flag is set.
 
     Raises:
-        IoamError: `ioam.cannot_write`, or what is wrong with the packet.
+        IoamError: `ioam.cannot_write`, or an error of the packet.
     """
     with _native() as module:
         after, filled, overflowed = module.ioam_fill(packet, namespace_id, _checked(node, _NODE))
@@ -135,25 +130,23 @@ def fill(packet: bytes, node: Node, namespace_id: int = 0) -> Filled:
 
 
 class CaptureReader:
-    """Goes through a file of captured packets, pcap or pcapng.
+    """Reads a file of captured packets, pcap or pcapng.
 
-    Iterate over it for the packets that carry telemetry, or something wrong in its place. What is malformed
-    does not end it; a file that is cut off ends it early, which `summary().broken` says.
+    Iterate over it for the packets with telemetry, or with malformed telemetry. Malformed packets do not end
+    the iteration; a truncated file ends it early, and then `summary().broken` is set.
 
     Raises:
         IoamError: `ioam.cannot_read` or `ioam.no_capture`.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open it."""
         with _native() as module:
             self._capture: IoamCapture = module.IoamCapture(os.fspath(path))
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield records in the order of the file."""
         while not self._capture.finished:
             yield from _RECORDS.decode(self._capture.read(BATCH_PKTS))
 
     def summary(self) -> Summary:
-        """Return how much was read so far."""
+        """Return counts of what was read so far."""
         return _SUMMARY.decode(self._capture.summary())

@@ -8,18 +8,18 @@ from telemetry.errors import TelemetryError
 
 SLUGS: Final[dict[str, str]] = {
     "ioam.not_built": "the native module, which reads and writes packets, is missing",
-    "ioam.not_ipv6": "a packet is no IPv6 packet",
+    "ioam.not_ipv6": "a packet is not an IPv6 packet",
     "ioam.truncated": "a packet, header or option ends before a field does",
     "ioam.bad_length": "the length of an option or field disagrees with what surrounds it",
     "ioam.bad_value": "a field has a value that it must not have",
-    "ioam.cannot_write": "what was given cannot be written: out of range, or it would mean missing",
-    "ioam.cannot_insert": "a packet takes no options: a fragment, a jumbogram, or authenticated",
+    "ioam.cannot_write": "a value cannot be written: out of range, or reserved for missing",
+    "ioam.cannot_insert": "a packet cannot have options: a fragment, a jumbogram, or authenticated",
     "ioam.cannot_read": "a file cannot be opened",
     "ioam.no_capture": "a file is neither pcap nor pcapng",
-    "ioam.bad_option": "an option of the command line has a value that it does not know",
+    "ioam.bad_option": "an option of the command line has an invalid value",
     "ioam.broken_file": "a file ends in the middle of a packet, or has a wrong length in it",
 }
-"""What can go wrong -> what it means; each has a test that names it."""
+"""Slug -> meaning; a test covers each."""
 
 
 class IoamError(TelemetryError):

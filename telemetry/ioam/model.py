@@ -1,8 +1,8 @@
-"""What is in IOAM options, as plain data.
+"""The content of IOAM options, as plain data.
 
-A field that is None is missing: the trace does not ask for it, or whoever wrote it could not tell, which is
-all bits set on the wire. It is never a number. Names carry units; where the standard has none, the node's own
-unit holds, which a table of nodes has to say.
+None means missing: the trace does not request the field, or its writer did not know the value, which is all
+bits set on the wire. None is never a number. Names carry units; where the standard has none, the unit is the
+node's own, and a table of nodes must define it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Words = Annotated[int, Meta(ge=0, le=127)]
 Namespace = Annotated[int, Meta(ge=0, le=0xFFFF)]
 
 TimestampFormat = Literal["posix", "ptp", "ntp"]
-"""Unit of the fraction, and epoch: microseconds and nanoseconds since 1970, and 2^-32 s since 1900."""
+"""Unit of the fraction, and epoch: microseconds or nanoseconds since 1970, or 2^-32 s since 1900."""
 
 _NS_PER_S: Final = 1_000_000_000
 _NTP_EPOCH_S: Final = 2_208_988_800  # from 1900 to 1970 (RFC 5905)
 
 
 class TraceField(IntFlag):
-    """What a trace asks nodes for: bits of IOAM-Trace-Type (RFC 9197, section 4.4.1)."""
+    """The fields that a trace requests: bits of IOAM-Trace-Type (RFC 9197, section 4.4.1)."""
 
     NODE = 1 << 23
     INTERFACES = 1 << 22
@@ -50,7 +50,7 @@ class TraceField(IntFlag):
 
 
 class E2eField(IntFlag):
-    """What an edge-to-edge option has: bits of IOAM-E2E-Type (RFC 9197, section 4.6)."""
+    """The fields of an edge-to-edge option: bits of IOAM-E2E-Type (RFC 9197, section 4.6)."""
 
     SEQUENCE_64 = 1 << 15
     SEQUENCE_32 = 1 << 14
@@ -59,21 +59,21 @@ class E2eField(IntFlag):
 
 
 class State(Struct, frozen=True, kw_only=True, tag_field="schema", tag="ccplane"):
-    """What ccplane's nodes say of themselves: opaque data of schema 0x636302.
+    """The data of ccplane's nodes: opaque data of schema 0x636302.
 
     Attributes:
         queue_free_pkts: Full-size packets for which the queue has room; 4,294,967,294 if it has no limit.
-        arrival_pkts_per_s: Packets that come to the queue [packets/s].
+        arrival_pkts_per_s: Packets that arrive at the queue [packets/s].
         flow_count: Flows that share the queue.
-        lost_pkts: Packets lost on the link so far; as read, modulo 2^32 - 1.
-        link_rate_bytes_per_s: Rate at which the queue drains while it is busy [bytes/s]; 4,294,967,294 is
-            that much or more.
-        flow_missing_pkts: Packets of this packet's flow that had not come when it came; as read, modulo
-            2^16 - 1.
+        lost_pkts: Packets lost on the link so far; when read, modulo 2^32 - 1.
+        link_rate_bytes_per_s: Rate at which the queue drains while busy [bytes/s]; 4,294,967,294 means that
+            rate or more.
+        flow_missing_pkts: Packets of this packet's flow that had not arrived when it arrived; when read,
+            modulo 2^16 - 1.
         flow_dropped_pkts: Packets of its flow, sent before it, that the node's own queue dropped; likewise.
-        rssi_dbm: Strength of the signal [dBm], in steps of 0.01.
-        snr_db: Signal to noise ratio [dB], in steps of 0.01.
-        data_rate_bytes_per_s: Rate at which the link sends [bytes/s].
+        rssi_dbm: Signal strength [dBm], in steps of 0.01.
+        snr_db: Signal-to-noise ratio [dB], in steps of 0.01.
+        data_rate_bytes_per_s: Data rate of the link [bytes/s].
         mcs: Modulation and coding scheme.
     """
 
@@ -91,11 +91,11 @@ class State(Struct, frozen=True, kw_only=True, tag_field="schema", tag="ccplane"
 
 
 class OtherState(Struct, frozen=True, kw_only=True, tag_field="schema", tag="other"):
-    """Opaque data in a schema of somebody else.
+    """Opaque data in a third-party schema.
 
     Attributes:
-        schema_id: Which, in the namespace of the trace.
-        data: Its octets, hexadecimal; as many as four divide.
+        schema_id: Number of the schema, in the namespace of the trace.
+        data: Its bytes, hexadecimal; a multiple of four bytes.
     """
 
     schema_id: U24
@@ -103,25 +103,25 @@ class OtherState(Struct, frozen=True, kw_only=True, tag_field="schema", tag="oth
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """What one node wrote into a trace, in the order of the wire.
+    """The data of one node in a trace, in wire order.
 
     Attributes:
-        hop_limit: Hop limit when the packet left; 255 cannot be told from missing.
+        hop_limit: Hop limit when the packet left; 255 is indistinguishable from missing.
         node_id: Number of the node, 24 bits.
         ingress_if: Interface of arrival.
         egress_if: Interface of departure.
-        timestamp_s: When the packet arrived [s]; see `arrival_ns`.
-        timestamp_fraction: The rest of a second, in the unit of the domain's timestamp format.
-        transit_delay_ns: Time in the node [ns]; 2^31 says that it was that long or longer.
-        namespace_data: What the namespace says it is.
+        timestamp_s: Time of arrival [s]; see `arrival_ns`.
+        timestamp_fraction: Fraction of a second, in the unit of the domain's timestamp format.
+        transit_delay_ns: Time in the node [ns]; 2^31 means that time or more.
+        namespace_data: Meaning defined by the namespace.
         queue_depth: Queue at the interface of departure, in the node's unit (Linux: bytes).
-        checksum_complement: Keeps a UDP checksum right.
-        hop_limit_wide: As `hop_limit`, beside the wide node id.
+        checksum_complement: Keeps a UDP checksum valid.
+        hop_limit_wide: As `hop_limit`, next to the wide node id.
         node_id_wide: Number of the node, 56 bits.
         ingress_if_wide: Interface of arrival, 32 bits.
         egress_if_wide: Interface of departure, 32 bits.
-        namespace_data_wide: What the namespace says it is, 64 bits.
-        buffer_occupancy: Use of buffers that queues share, in the node's unit.
+        namespace_data_wide: Meaning defined by the namespace, 64 bits.
+        buffer_occupancy: Use of shared buffers, in the node's unit.
         snapshot: State in a schema.
     """
 
@@ -145,17 +145,17 @@ class Node(Struct, frozen=True, kw_only=True):
 
 
 class Trace(Struct, frozen=True, kw_only=True, tag_field="kind", tag="trace"):
-    """A trace: room for nodes, and what they wrote.
+    """A trace: data of nodes, and room for more.
 
     Attributes:
-        trace_type: What nodes write: `TraceField`s.
-        remaining_words: Room left, in words of four octets.
-        nodes: What nodes wrote, in the order of the path.
-        namespace_id: In which namespace fields have their meaning; 0 is the default one.
+        trace_type: Fields that nodes write: `TraceField`s.
+        remaining_words: Room left, in words of four bytes.
+        nodes: Data of the nodes, in the order of the path.
+        namespace_id: Namespace that defines the meaning of fields; 0 is the default.
         overflow: A node found no room.
-        loopback: A copy is to go back to the source (RFC 9322).
-        active: The packet was made for measuring (RFC 9322).
-        incremental: Nodes make the option longer. Such traces are only read.
+        loopback: Requests a copy back to the source (RFC 9322).
+        active: The packet was created for measuring (RFC 9322).
+        incremental: Nodes extend the option. Such traces can only be read.
     """
 
     trace_type: Annotated[int, Meta(ge=0, le=0xFF_FFFF)]
@@ -169,14 +169,14 @@ class Trace(Struct, frozen=True, kw_only=True, tag_field="kind", tag="trace"):
 
 
 class EdgeToEdge(Struct, frozen=True, kw_only=True, tag_field="kind", tag="edge_to_edge"):
-    """What the source says to the sink.
+    """Data from the source for the sink.
 
     Attributes:
-        e2e_type: What it has: `E2eField`s.
-        namespace_id: In which namespace it has its meaning.
-        sequence: Number of the packet within its flow; every number is one.
-        timestamp_s: When the packet entered the domain [s]; see `arrival_ns`.
-        timestamp_fraction: The rest of a second, in the unit of the domain's timestamp format.
+        e2e_type: Its fields: `E2eField`s.
+        namespace_id: Namespace that defines the meaning of fields.
+        sequence: Number of the packet within its flow; all values are valid.
+        timestamp_s: Time when the packet entered the domain [s]; see `arrival_ns`.
+        timestamp_fraction: Fraction of a second, in the unit of the domain's timestamp format.
     """
 
     e2e_type: Annotated[int, Meta(ge=0, le=0xFFFF)]
@@ -187,15 +187,14 @@ class EdgeToEdge(Struct, frozen=True, kw_only=True, tag_field="kind", tag="edge_
 
 
 class TcpState(Struct, frozen=True, kw_only=True, tag_field="kind", tag="tcp_state"):
-    """What the sender's TCP had in mind when it sent the packet.
+    """State of the sender's TCP when it sent the packet.
 
     Attributes:
-        cwnd_bytes: Congestion window [bytes]; None says that it was not traced (the TCP flag is 0).
-        mss_bytes: What it calls a segment; of a super-packet, the payload of each segment but the last
-            [bytes].
-        wants_echo: The source takes a `PathEcho` out of ACKs.
-        first_sequence: The packet is a super-packet, or was cut out of one: the lower half of its first
-            segment's TCP sequence number.
+        cwnd_bytes: Congestion window [bytes]; None if it was not traced (the TCP flag is 0).
+        mss_bytes: Segment size; for a super-packet, the payload of all segments but the last [bytes].
+        wants_echo: The source reads `PathEcho` options in ACKs.
+        first_sequence: Set if the packet is a super-packet or a part of one: the lower half of the TCP
+            sequence number of its first segment.
     """
 
     cwnd_bytes: U32 | None = None
@@ -205,24 +204,24 @@ class TcpState(Struct, frozen=True, kw_only=True, tag_field="kind", tag="tcp_sta
 
 
 class PathEcho(Struct, frozen=True, kw_only=True, tag_field="kind", tag="path_echo"):
-    """What a sink tells a sender, in an ACK, of the path that a packet of the flow took.
+    """The state of a packet's path, returned by the sink to the sender in an ACK.
 
     Attributes:
-        hops: Nodes that wrote into the packet.
-        all_known: All nodes on the way told of their queues.
-        hop: Position from the sender of the bottleneck, where a packet waits longest; what follows, up to
-            `flow_count`, is the bottleneck's.
-        node_id: What it calls itself.
+        hops: Number of nodes that wrote into the packet.
+        all_known: Whether all nodes on the path reported their queues.
+        hop: Position of the bottleneck, counted from the sender: the node with the longest queueing time. The
+            fields up to `flow_count` describe it.
+        node_id: Its node number.
         queue_pkts: Full-size packets in its queue.
         free_pkts: Full-size packets for which its queue has room; 4,294,967,294 if it has no limit.
-        arrival_pkts_per_s: Packets that come to it [packets/s].
-        link_rate_bytes_per_s: What its queue drains at while it is busy [bytes/s].
+        arrival_pkts_per_s: Packets that arrive at it [packets/s].
+        link_rate_bytes_per_s: Rate at which its queue drains while busy [bytes/s].
         flow_count: Flows that share its queue.
-        losses_congestion: Packets of the flow that a node's queue dropped so far, modulo 2^32, as all three.
-        losses_link: Packets of the flow that a link lost so far.
-        losses_unknown: Packets of the flow that are missing so far, nobody knows why.
-        sent_s: When the packet left the source, by the source's clock [s].
-        sent_us: The rest of a second [us].
+        losses_congestion: The flow's packets dropped by queues so far; modulo 2^32, like the next two.
+        losses_link: The flow's packets lost on links so far.
+        losses_unknown: The flow's packets lost so far for unknown reasons.
+        sent_s: Time when the packet left the source, by the source's clock [s].
+        sent_us: The microseconds of that time [us].
     """
 
     hops: Annotated[int, Meta(ge=0, le=0xFF)] = 0
@@ -242,11 +241,11 @@ class PathEcho(Struct, frozen=True, kw_only=True, tag_field="kind", tag="path_ec
 
 
 class OtherOption(Struct, frozen=True, kw_only=True, tag_field="kind", tag="other"):
-    """An IOAM option of another type, such as proof of transit (2) or direct export (4). Only read.
+    """An IOAM option of another type, such as proof of transit (2) or direct export (4). Read-only.
 
     Attributes:
         ioam_type: IOAM option type.
-        data: Its octets, hexadecimal.
+        data: Its bytes, hexadecimal.
     """
 
     ioam_type: Annotated[int, Meta(ge=0, le=255)]
@@ -254,19 +253,19 @@ class OtherOption(Struct, frozen=True, kw_only=True, tag_field="kind", tag="othe
 
 
 Option = Trace | EdgeToEdge | TcpState | PathEcho | OtherOption
-"""What a packet may carry."""
+"""An option in a packet."""
 
 
 class Flow(Struct, frozen=True, kw_only=True):
-    """Whose packet it is.
+    """The flow of a packet.
 
     Attributes:
         src: Sender's address.
         dst: Receiver's address.
-        protocol: Number of the protocol behind the extension headers, such as 6; None in later fragments and
-            where headers could not be followed.
-        src_port: Port of TCP or UDP.
-        dst_port: Likewise.
+        protocol: Number of the protocol after the extension headers, such as 6; None in later fragments and
+            where headers could not be parsed.
+        src_port: Source port of TCP or UDP.
+        dst_port: Destination port of TCP or UDP.
     """
 
     src: str
@@ -277,12 +276,12 @@ class Flow(Struct, frozen=True, kw_only=True):
 
 
 class Placed(Struct, frozen=True, kw_only=True):
-    """An option, and where it lies.
+    """An option and its position.
 
     Attributes:
-        header: In which extension header.
-        offset: Octet of the packet at which it begins.
-        option: What it says.
+        header: The extension header that contains it.
+        offset: Byte of the packet at which it starts.
+        option: The option.
     """
 
     header: Literal["hop_by_hop", "destination"]
@@ -291,7 +290,7 @@ class Placed(Struct, frozen=True, kw_only=True):
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """What is wrong with a packet or file, in the parts of all ccplane errors."""
+    """An error in a packet or file, with the parts of all ccplane errors."""
 
     slug: str
     message: str
@@ -301,11 +300,11 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class Contents(Struct, frozen=True, kw_only=True):
-    """What an extension header carries.
+    """The content of an extension header.
 
     Attributes:
-        options: What could be read, in order.
-        errors: What could not.
+        options: Readable options, in order.
+        errors: Errors of the others.
     """
 
     options: tuple[Placed, ...] = ()
@@ -313,10 +312,10 @@ class Contents(Struct, frozen=True, kw_only=True):
 
 
 class Decoded(Contents, frozen=True, kw_only=True):
-    """What a packet carries.
+    """The content of a packet.
 
     Attributes:
-        flow: Whose it is.
+        flow: Its flow.
     """
 
     flow: Flow
@@ -327,9 +326,9 @@ class Record(Decoded, frozen=True, kw_only=True):
 
     Attributes:
         packet: Its number in the file, from 1.
-        time_ns: When it was captured, since 1970 [ns]; None if the file does not say.
-        bytes: How long the frame was [bytes].
-        captured_bytes: How much of it is in the file [bytes].
+        time_ns: Time of capture, since 1970 [ns]; None if unknown.
+        bytes: Length of the frame [bytes].
+        captured_bytes: Captured part of the frame [bytes].
     """
 
     packet: int
@@ -339,14 +338,14 @@ class Record(Decoded, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """How much of a capture was read.
+    """Counts of a capture so far.
 
     Attributes:
         packets: Packets of all kinds.
         ipv6: IPv6 packets.
-        with_options: Packets with an option that could be read.
-        malformed: Packets with an option or header that could not.
-        unknown_link: Packets of links whose frames are not known here; passed over.
+        with_options: Packets with a readable option.
+        malformed: Packets with an unreadable option or header.
+        unknown_link: Packets of unsupported link types, which are skipped.
         broken: Why reading ended before the end of the file.
     """
 
@@ -359,12 +358,12 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 class Filled(Struct, frozen=True, kw_only=True):
-    """What a node on the path made of a packet.
+    """A packet after a node on the path.
 
     Attributes:
-        packet: The packet as it goes on.
-        filled: Traces that have the node's data now.
-        overflowed: Traces without room for it; their overflow flag is set.
+        packet: The modified packet.
+        filled: Number of traces that got the node's data.
+        overflowed: Number of traces without room; their overflow flag is set.
     """
 
     packet: bytes
@@ -375,8 +374,8 @@ class Filled(Struct, frozen=True, kw_only=True):
 def arrival_ns(what: Node | EdgeToEdge, timestamps: TimestampFormat = "posix") -> int | None:
     """Return a timestamp as nanoseconds since 1970 [ns]; None if a part of it is missing.
 
-    Which format is used, the operator of the domain decides; packets do not say it (RFC 9197, section 5).
-    PTP's seconds are those of TAI, which were 37 ahead of UTC in 2017 and since.
+    The operator of the domain chooses the format; packets do not show it (RFC 9197, section 5). PTP's seconds
+    are TAI, 37 s ahead of UTC since 2017.
 
     Args:
         what: A node's data, or an edge-to-edge option.

@@ -1,4 +1,4 @@
-"""Telemetry as people read it: a line a packet, a line an option, a line a node."""
+"""Telemetry as text: a line per packet, per option and per node."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def record(one: Record, timestamps: TimestampFormat) -> Iterator[str]:
 
 
 def time(ns: int) -> str:
-    """Return a time in UTC; as a number if no calendar has it."""
+    """Format a time in UTC; as a number if it is out of range."""
     whole_s, rest_ns = divmod(ns, _NS_PER_S)
     try:
         return f"{datetime.fromtimestamp(whole_s, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns:09d}Z"
@@ -113,7 +113,6 @@ def _node(node: Node, timestamps: TimestampFormat, trace_type: int) -> str:
 
 
 def _when(what: Node | EdgeToEdge, timestamps: TimestampFormat) -> str:
-    """Return the time, or the half of it that there is."""
     ns = arrival_ns(what, timestamps)
     if ns is not None:
         return time(ns)
@@ -147,14 +146,14 @@ def problem(one: Problem) -> str:
 
 
 def summary(one: Summary) -> str:
-    """Return how much was read, in one line."""
+    """Format the counts in one line."""
     counts = structs.asdict(one)
     told = [
         f"{counts['packets']} packets",
-        f"{counts['ipv6']} IPv6",
+        f"{counts['ipv6']} are IPv6",
         f"{counts['with_options']} with telemetry",
         f"{counts['malformed']} malformed",
     ]
     if one.unknown_link:
-        told.append(f"{one.unknown_link} on links that cannot be read")
+        told.append(f"{one.unknown_link} on unsupported links")
     return ", ".join(told)

@@ -1,11 +1,11 @@
-"""The receiver agent: what the receiving end of a path can see, told to the sending end.
+"""The receiver agent: measures at the receiving end of a path, and reports to the sending end.
 
 Entry points: `telemetry.receiver.receiver.Receiver` (measures), `telemetry.receiver.probing.Responder`
-(answers UDP probes); the command `ccp telemetry receive` is `telemetry.commands`.
+(answers UDP probes); `telemetry.commands` has the command `ccp telemetry receive`.
 
-Pure, with the clock coming in: `windows` (everything of all peers), `flows` (the same of single connections),
-`series` (counters over windows), `rtt` (percentiles), `tcp` (sockets' counters), `arrivals` (segments: marks
-and one-way delays), `signals` (the message), `reports` (what peers say), `echo` (probes).
+Modules without I/O, with the clock as an argument: `windows` (per-peer data), `flows` (the same per
+connection), `series` (counters over windows), `rtt` (percentiles), `tcp` (counters of sockets), `arrivals`
+(segments: marks and one-way delays), `signals` (the message), `reports` (peers' reports), `echo` (probes).
 With I/O: `probing`, `sockets` (inet_diag), `proc` (/proc/net), `kernel_probe` (CO-RE), `receiver` (the loop),
-`output` (what is printed).
+`output` (printing).
 """

@@ -1,4 +1,4 @@
-"""Rows of `ccplane.base._native.TcpArrivals`, and of the simulator: what arrived on connections. No I/O."""
+"""Parses rows of `ccplane.base._native.TcpArrivals` and of the simulator: arrivals on connections. No I/O."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from telemetry.schema import unpacked
 
 
 def arrived_of(rows: Any, middles: Sequence[int]) -> list[Arrived]:
-    """Return what rows say.
-
-    Args:
-        rows: The rows, a structured array.
-        middles: Of the bins of delays, `middles_us` [us].
-    """
+    """Convert rows."""
     delays: list[dict[int, int]] = [{} for _ in rows]
     places, bins = rows["bins"].nonzero()
     counts = rows["bins"][places, bins]
@@ -47,7 +42,7 @@ def ends_of(rows: Any) -> Iterator[Ends]:
 
 
 def middles_us(bounds_us: Sequence[int]) -> list[int]:
-    """Return the middle of each bin [us]; the last has no end, so its beginning."""
+    """Return the middle of each bin [us]; for the last one, which has no end, its beginning."""
     return [(begin + end) // 2 for begin, end in pairwise([*bounds_us, bounds_us[-1]])]
 
 

@@ -1,10 +1,10 @@
 """Segments as they arrive, by connection: CE marks, retransmissions, one-way delays. Pure: no clock, no I/O.
 
-`telemetry.receiver.kernel_probe` reads what the kernel counted; here it becomes what a window saw.
+The kernel's counts (`telemetry.receiver.kernel_probe`) become values of a window here.
 
-One-way delay is arrival by our clock minus departure by the sender's, the timestamp option of TCP (RFC 7323).
-As their offset is unknown, only its variation means something: the delay above the least one of the same
-connection (PDV of RFC 5481).
+One-way delay is arrival by the receiver's clock minus departure by the sender's, from TCP's timestamp option
+(RFC 7323). The clocks' offset is unknown, so only the variation matters: the delay above the minimum of the
+same connection (PDV of RFC 5481).
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from typing import Final
 from telemetry.receiver.tcp import Ends
 
 Delays = Mapping[int, int]
-"""Delay above the minimum [us] -> how many segments had it, as exactly as the kernel counts."""
+"""Delay above the minimum [us] -> number of segments, with the kernel's resolution."""
 
 _PERCENT: Final = 99
 _SLOPE: Final = 3.0
-"""A sender's clock that seems to run so many times as fast or slow as ours does not count what we think."""
+"""Maximum apparent ratio of the speeds of two clocks; beyond, the timestamps are not what they seem."""
 _SLOPE_KNOWN_US: Final = 500_000
-"""Before so long [us], a queue that builds up can look like a slow clock."""
+"""Minimum time for that comparison [us]; in less time, a growing queue looks like a slow clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What came in on one connection since the last reading.
+    """Arrivals on one connection since the last reading.
 
     Attributes:
-        cookie: Number that the kernel gives no other socket.
+        cookie: Unique number of the socket.
         ends: Its addresses and ports.
         segs: Segments, with and without payload.
-        ce: Of these, with ECN's CE mark.
-        delays: Of segments with a timestamp that we understand.
-        resent: Segments that were sent again; None without timestamps, which tell.
+        ce: Segments with ECN's CE mark.
+        delays: Delays of segments with a usable timestamp.
+        resent: Retransmitted segments; None without timestamps, which identify them.
     """
 
     cookie: int
@@ -50,13 +50,13 @@ class Arrived:
 
 @dataclass(slots=True)
 class Arrivals:
-    """What came in over some time, of one connection or of many.
+    """Arrivals over some time, on one connection or on many.
 
     Attributes:
         segs: Segments.
-        ce: Of these, with ECN's CE mark.
-        delays: Of these, each above the minimum of its connection.
-        resent: Segments that were sent again; None if not one connection has timestamps.
+        ce: Segments with ECN's CE mark.
+        delays: Delays, each above the minimum of its connection.
+        resent: Retransmitted segments; None if no connection has timestamps.
     """
 
     segs: int = 0
@@ -65,7 +65,7 @@ class Arrivals:
     resent: int | None = None
 
     def add(self, more: Arrived | Arrivals) -> None:
-        """Add what came in, too."""
+        """Add further arrivals."""
         self.segs += more.segs
         self.ce += more.ce
         if more.resent is not None:
@@ -78,16 +78,16 @@ class ArrivalWindow:
     """Arrivals of the last intervals."""
 
     def __init__(self, intervals: int) -> None:
-        """Begin with a window of so many intervals, at least 1."""
+        """Create a window of `intervals` intervals, at least 1."""
         self._now = Arrivals()
         self._closed: deque[Arrivals] = deque(maxlen=intervals)
 
     def add(self, arrived: Arrived) -> None:
-        """Take what came in in this interval."""
+        """Add arrivals to the current interval."""
         self._now.add(arrived)
 
     def close(self) -> Arrivals:
-        """End an interval; return what came in over the window that ends with it."""
+        """End an interval; return the arrivals of the window that ends with it."""
         self._closed.append(self._now)
         self._now = Arrivals()
         if len(self._closed) == 1:
@@ -99,12 +99,12 @@ class ArrivalWindow:
 
 
 def understood(elapsed_us: int, ticks: int, tick_us: int) -> bool:
-    """Return whether a sender's timestamps advance as they would with ticks of that length.
+    """Return whether a sender's timestamps advance like a clock with this tick.
 
     Args:
-        elapsed_us: Time between two segments by our clock [us].
-        ticks: How far the sender's timestamps went meanwhile.
-        tick_us: What one is taken for [us]; 0 if that is not known yet.
+        elapsed_us: Time between two segments by the receiver's clock [us].
+        ticks: Advance of the sender's timestamps in that time.
+        tick_us: Assumed length of a tick [us]; 0 if unknown.
     """
     if not tick_us:
         return False
@@ -114,7 +114,7 @@ def understood(elapsed_us: int, ticks: int, tick_us: int) -> bool:
 
 
 def variation_us(delays: Delays) -> int | None:
-    """Return the nearest-rank 99th percentile of delays above their minimum [us]; None of none."""
+    """Return the nearest-rank 99th percentile of delays above their minimum [us]; None for no delays."""
     left = math.ceil(sum(delays.values()) * _PERCENT / 100)
     for delay_us in sorted(delays):
         left -= delays[delay_us]

@@ -8,17 +8,17 @@ from telemetry.errors import TelemetryError
 
 SLUGS: Final[dict[str, str]] = {
     "receiver.bad_peer": "an address or name of a peer cannot be resolved",
-    "receiver.bad_option": "window, interval and probes do not go together",
-    "receiver.no_icmp": "no socket for ICMP echo may be opened",
-    "receiver.no_kernel_probe": "the kernel may not count arriving segments for this process",
-    "receiver.no_netns": "the network namespace is not there, or may not be entered",
+    "receiver.bad_option": "window, interval and probe options do not fit together",
+    "receiver.no_icmp": "opening a socket for ICMP echo is not permitted",
+    "receiver.no_kernel_probe": "the kernel probe that counts arriving segments cannot be loaded",
+    "receiver.no_netns": "the network namespace does not exist, or may not be entered",
     "receiver.no_port": "the port of the responder or prober cannot be used",
     "receiver.no_sockets": "the kernel does not list its TCP sockets",
     "receiver.no_counters": "a file of counters in /proc/net cannot be read",
-    "receiver.nothing_to_measure": "not one signal is available",
+    "receiver.nothing_to_measure": "no signal is available",
 }
-"""What can go wrong -> what it means; each has a test that names it."""
+"""Slug -> meaning; a test covers each."""
 
 
 class ReceiverError(TelemetryError):
-    """The receiver agent, or one of its signals, cannot work."""
+    """The receiver agent, or one of its signals, is not available."""

@@ -1,4 +1,4 @@
-"""Windows of single connections: from what the sources read to a signal of each. Pure: the clock comes in."""
+"""Windows of single connections, and a signal for each. Pure: the clock is an argument."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class _Flow:
 
 
 class FlowWindows:
-    """What is known of each connection; one that ended has its last signal when its last window ends."""
+    """Data of each connection; a closed connection gets its last signal at the end of its last window."""
 
     def __init__(self, start_us: int, intervals: int, peers: Collection[str] = ()) -> None:
-        """Begin.
+        """Start the first window.
 
         Args:
-            start_us: Now [us].
+            start_us: Current time [us].
             intervals: Length of a window in intervals, at least 1.
-            peers: Whose connections get signals; all, if there are none.
+            peers: Peers whose connections get signals; if empty, all.
         """
         self._peers = frozenset(peers)
         self._intervals = intervals
@@ -40,7 +40,7 @@ class FlowWindows:
         self._has_probe = self._probe_sees_all = False
 
     def add_sockets(self, now_us: int, readings: Iterable[SocketReading]) -> None:
-        """Take a reading of all sockets of this host, made at `now_us` [us]; the first is the base."""
+        """Add a reading of all sockets of this host, taken at `now_us` [us]; the first is the base."""
         for reading in readings:
             base = NOTHING if self._has_base else reading.values
             flow = self._flow(now_us, reading.cookie, reading.ends, base)
@@ -49,7 +49,7 @@ class FlowWindows:
         self._has_base = True
 
     def add_arrivals(self, now_us: int, arrived: Iterable[Arrived], *, is_all: bool) -> None:
-        """Take what came in in this interval, read at `now_us` [us]; see `Windows.add_arrivals`."""
+        """Add arrivals of this interval, read at `now_us` [us]; see `Windows.add_arrivals`."""
         self._has_probe, self._probe_sees_all = True, is_all
         for one in arrived:
             flow = self._flow(now_us, one.cookie, one.ends, NOTHING)
@@ -57,7 +57,7 @@ class FlowWindows:
                 flow.arrivals.add(one)
 
     def close(self, now_us: int) -> list[ReceiverSignal]:
-        """End an interval at `now_us` [us]; return a signal of each connection that the window saw."""
+        """End an interval at `now_us` [us]; return a signal for each connection of the window."""
         begin_us = self._ends_us[0]
         signals = []
         for cookie, flow in list(self._flows.items()):
@@ -83,7 +83,7 @@ class FlowWindows:
         return signals
 
     def _flow(self, now_us: int, cookie: int, ends: Ends, base: Values) -> _Flow | None:
-        """Return a connection, which was there at `now_us` [us]; None if nobody asked for it."""
+        """Return a connection that existed at `now_us` [us]; None if it gets no signals."""
         if self._peers and ends.peer not in self._peers:
             return None
         flow = self._flows.get(cookie)

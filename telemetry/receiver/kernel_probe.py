@@ -1,4 +1,4 @@
-"""Reads what the kernel counts of arriving segments, where this process may load a CO-RE program."""
+"""Counts arriving segments in the kernel, where this process may load a CO-RE program."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _WHERE: Final = "CE marks, retransmissions and one-way delays of each flow"
 
 
 class KernelProbe:
-    """Counts the segments of this network namespace's TCP connections while it is open."""
+    """Counts segments of the TCP connections of this network namespace while open."""
 
     def __init__(self) -> None:
-        """Load and attach it, for the network namespace of this thread.
+        """Load and attach the probe, for the network namespace of this thread.
 
         Raises:
             ReceiverError: `receiver.no_kernel_probe`.
@@ -31,11 +31,11 @@ class KernelProbe:
         self._dropped = 0
 
     def close(self) -> None:
-        """Take it out of the kernel; may be called again."""
+        """Remove the probe from the kernel; may be called again."""
         self._arrivals.close()
 
     def read(self) -> tuple[list[Arrived], bool]:
-        """Return what came in since the last reading, and whether that is all: flows may be too many."""
+        """Return the arrivals since the last reading, and whether there was room for all flows."""
         rows = self._arrivals.drain()
         before, self._dropped = self._dropped, self._arrivals.dropped
         return arrived_of(rows, self._middles_us), self._dropped == before

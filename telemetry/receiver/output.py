@@ -1,4 +1,4 @@
-"""Output of `ccp telemetry receive`: a table, JSON lines, or nothing."""
+"""The output of `ccp telemetry receive`: a table, lines of JSON, or nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Moment(NamedTuple):
     """End of an interval.
 
     Attributes:
-        wall_us: Wall-clock time [us].
+        wall_us: Wall clock [us].
         mono_us: CLOCK_MONOTONIC [us].
     """
 
@@ -35,7 +35,7 @@ class Moment(NamedTuple):
 
 Form = Literal["table", "json", "none"]
 Decided = tuple[RegimeDecision, Mapping[str, object]]
-"""A decision about a peer, and further fields to print."""
+"""A decision about a peer, and additional fields to print."""
 Show = Callable[[Moment, Sequence[ReceiverSignal], Sequence[Decided]], None]
 """Prints the signals of an interval, and the decisions about peers whose window ended with it."""
 
@@ -48,14 +48,7 @@ def printer(
     decisions: Callable[[], Mapping[str, RegimeDecision]] | None,
     bus: Bus | None,
 ) -> Show:
-    """Return the function that prints an interval.
-
-    Args:
-        form: The form of the output.
-        stack: Ends a live display.
-        decisions: Returns the decision about each peer, for the table; None without a detector.
-        bus: The bus whose state is printed below the table; None without a broker.
-    """
+    """Return the function that prints an interval."""
     if form == "none":
         return lambda _moment, _signals, _decided: None
     if form == "json":
@@ -87,13 +80,7 @@ def json_lines(
 
 
 def json_line(body: ReceiverSignal | RegimeDecision, moment: Moment, **more: object) -> str:
-    """Return a message as JSON: kind, wall and monotonic time [us], and all fields; missing ones are null.
-
-    Args:
-        body: The message.
-        moment: End of its interval.
-        more: Further fields.
-    """
+    """Return a message as JSON: kind, wall and monotonic time [us], and all fields, null where missing."""
     head = {"kind": kind_of(body), "t_wall_us": moment.wall_us, "t_mono_us": moment.mono_us}
     return msgspec.json.encode({**head, **msgspec.structs.asdict(body), **more}).decode()
 

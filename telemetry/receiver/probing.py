@@ -1,6 +1,6 @@
-"""RTT by echo: ICMP where a socket for it may be opened, UDP where ICMP is closed; and the responder for UDP.
+"""RTT by echo: ICMP where sockets for it are permitted, UDP where ICMP is blocked; and the responder for UDP.
 
-Answers are timed by the kernel when they arrive, so that an RTT is not longer because this process was busy.
+The kernel timestamps answers on arrival, so that a busy process does not inflate RTTs.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ DEFAULT_PORT: Final = 4717
 
 _FAMILIES: Final = {4: socket.AF_INET, 6: socket.AF_INET6}
 _PROTOCOLS: Final = {4: socket.IPPROTO_ICMP, 6: socket.IPPROTO_ICMPV6}
-_SO_TIMESTAMPNS: Final = 35  # <asm-generic/socket.h>; Python has no name for it
+_SO_TIMESTAMPNS: Final = 35  # <asm-generic/socket.h>; Python lacks it
 _SOL_RAW: Final = 255
 _ICMP_FILTER: Final = 1  # <linux/icmp.h>
 _ICMP6_FILTER: Final = 1  # <linux/icmpv6.h>
 _BATCH: Final = 256
-"""How many datagrams are taken in a row, so that a flood does not keep the rest from its turn."""
+"""Maximum number of datagrams read in a row, so that a flood does not block other work."""
 
 
 _CLOCK_TRIES: Final = 5
 _CLOCK_SPAN_US: Final = 10
-"""Two clocks are read as of one moment if that took no longer [us]; else we were interrupted between."""
+"""Maximum time between readings of two clocks that count as simultaneous [us]; above, there was an
+interruption."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rtt:
-    """One answered probe: the peer, when the answer came [us, monotonic] and how long it took [us]."""
+    """One answered probe: the peer, the time of the answer [us, monotonic] and the RTT [us]."""
 
     peer: str
     t_us: int
@@ -53,11 +54,8 @@ def ip_version(address: str) -> int:
     return 6 if ":" in address else 4
 
 
-# --- sockets -----------------------------------------------------------------------------------------------
-
-
 class _Channel(Protocol):
-    """A socket that probes go out of and answers come in through."""
+    """A socket for probes and answers."""
 
     sock: socket.socket
 
@@ -65,7 +63,7 @@ class _Channel(Protocol):
         """Send a probe; raises OSError."""
 
     def payload(self, packet: bytes) -> bytes:
-        """Return a probe out of what was received."""
+        """Return the probe in a received packet."""
 
 
 class _Icmp:
@@ -102,7 +100,7 @@ def _open(version: int, kind: int, protocol: int) -> socket.socket:
 
 
 def _icmp_socket(version: int) -> tuple[socket.socket, bool]:
-    """Return a ping socket, or a raw one where those are not allowed; and whether it is raw."""
+    """Return a ping socket, or a raw one where ping sockets are not permitted; and whether it is raw."""
     protocol = _PROTOCOLS[version]
     with contextlib.suppress(PermissionError):
         return _open(version, socket.SOCK_DGRAM, protocol), False
@@ -111,13 +109,13 @@ def _icmp_socket(version: int) -> tuple[socket.socket, bool]:
     except PermissionError as error:
         raise ReceiverError(
             "receiver.no_icmp",
-            "no RTT by ICMP: neither a ping socket nor a raw one may be opened",
+            "cannot measure RTT by ICMP: neither ping sockets nor raw sockets are permitted",
             f"IPv{version}",
             "this user's group is not in the sysctl net.ipv4.ping_group_range, and CAP_NET_RAW is missing",
             "`sysctl net.ipv4.ping_group_range='0 2147483647'`, or `--probe udp` with "
             "`ccp telemetry receive --respond` at the peer",
         ) from error
-    kind = echo.ICMP_ECHO_REPLY[version]  # bits that are set are kinds that do not get through
+    kind = echo.ICMP_ECHO_REPLY[version]  # a set bit blocks its message type
     if version == 4:
         sock.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("=I", 0xFFFFFFFF & ~(1 << kind)))
     else:
@@ -128,15 +126,15 @@ def _icmp_socket(version: int) -> tuple[socket.socket, bool]:
 
 
 def received_us(ancillary: Sequence[tuple[int, int, bytes]], now_us: int, wall_ns: int) -> int:
-    """Return when a datagram arrived, by the monotonic clock [us].
+    """Return the arrival time of a datagram by the monotonic clock [us].
 
     Args:
-        ancillary: What `recvmsg` said besides the data: the kernel's wall-clock stamp, if it made one.
-        now_us: The monotonic clock now [us].
-        wall_ns: The wall clock now [ns].
+        ancillary: Ancillary data from `recvmsg`, with the kernel's wall-clock stamp, if there is one.
+        now_us: Current monotonic clock [us].
+        wall_ns: Current wall clock [ns].
 
     Returns:
-        `now_us` without a stamp, or with one that cannot be, because the wall clock was set meanwhile.
+        `now_us` without a stamp, or with an impossible stamp, because the wall clock was set.
     """
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) >= 16:
@@ -148,7 +146,7 @@ def received_us(ancillary: Sequence[tuple[int, int, bytes]], now_us: int, wall_n
 
 
 def _received(sock: socket.socket, clock_us: Callable[[], int]) -> Iterator[tuple[str, bytes, int]]:
-    """Yield what a socket has: from whom, what, when [us]."""
+    """Yield the datagrams of a socket: sender, data, time of arrival [us]."""
     for _ in range(_BATCH):
         try:
             data, ancillary, _, source = sock.recvmsg(2048, 64)
@@ -160,7 +158,7 @@ def _received(sock: socket.socket, clock_us: Callable[[], int]) -> Iterator[tupl
 
 
 def _both_clocks(clock_us: Callable[[], int]) -> tuple[int, int]:
-    """Return the monotonic [us] and the wall clock [ns] of the same moment, as nearly as can be."""
+    """Read the monotonic clock [us] and the wall clock [ns] as simultaneously as possible."""
     for _ in range(_CLOCK_TRIES):
         before_us, wall_ns, after_us = clock_us(), time.time_ns(), clock_us()
         if after_us - before_us <= _CLOCK_SPAN_US:
@@ -168,14 +166,11 @@ def _both_clocks(clock_us: Callable[[], int]) -> tuple[int, int]:
     return (before_us + after_us) // 2, wall_ns
 
 
-# --- prober ------------------------------------------------------------------------------------------------
-
-
 class Prober:
-    """Sends a probe to each peer at equal distances and tells how long the answers took.
+    """Sends probes to each peer at a constant rate, and returns RTTs.
 
     Attributes:
-        how: How it measures, for people.
+        how: Description of the method.
     """
 
     def __init__(
@@ -189,11 +184,11 @@ class Prober:
         """Open the sockets, in the network namespace of this thread.
 
         Args:
-            peers: Addresses, in their one spelling.
+            peers: Addresses in canonical form.
             interval_us: Time between two probes to a peer [us].
             clock_us: The monotonic clock [us].
-            kind: Of probes.
-            port: Of the responders, with UDP.
+            kind: Kind of probes.
+            port: Port of the responders, for UDP.
 
         Raises:
             ReceiverError: `receiver.no_icmp`.
@@ -227,11 +222,11 @@ class Prober:
         return [channel.sock.fileno() for channel in self._channels.values()]
 
     def poll(self) -> list[Rtt]:
-        """Send what is due and return the answers that came. Never waits."""
+        """Send due probes, and return the received answers. Never blocks."""
         found = [rtt for channel in self._channels.values() for rtt in self._take(channel)]
         now_us = self._clock_us()
         if now_us >= self.due_us:
-            late = (now_us - self.due_us) // self._interval_us  # missed turns are not made up for
+            late = (now_us - self.due_us) // self._interval_us  # missed probes are skipped
             self.due_us += (late + 1) * self._interval_us
             for peer in self._peers:
                 self._send(peer)
@@ -242,7 +237,7 @@ class Prober:
         now_us = self._clock_us()
         try:
             self._channels[ip_version(peer)].send(peer, number, echo.probe(self._token, number))
-        except OSError:  # no route now, a full queue, a filter: a probe that is lost early
+        except OSError:  # no route, a full queue, a filter: the probe counts as lost
             self.unsent += 1
         else:
             self.sent += 1
@@ -259,23 +254,19 @@ class Prober:
                 yield Rtt(peer, t_us, rtt_us)
 
 
-# --- responder ---------------------------------------------------------------------------------------------
-
-
 class Responder:
     """Answers UDP probes on a port, over IPv4 and IPv6.
 
-    Attributes:
-        port: On which it listens.
-        answered: How many probes it answered.
+    port: Port on which it listens.
+    answered: Number of answered probes.
     """
 
     def __init__(self, port: int = DEFAULT_PORT, address: str = "") -> None:
         """Open the socket in the network namespace of this thread.
 
         Args:
-            port: On which to listen; 0 for a free one.
-            address: Of this host, on which to listen; empty for all.
+            port: Port to listen on; 0 for a free one.
+            address: Local address to listen on; empty for all.
 
         Raises:
             ReceiverError: `receiver.no_port`.
@@ -298,7 +289,7 @@ class Responder:
         self.sock.close()
 
     def poll(self) -> int:
-        """Answer what came; returns how many probes that were. Never waits."""
+        """Answer received probes; return their number. Never blocks."""
         before = self.answered
         for _ in range(_BATCH):
             try:
@@ -308,14 +299,14 @@ class Responder:
             except OSError:
                 continue
             if (reply := echo.answer(data)) is not None:
-                with contextlib.suppress(OSError):  # a full queue or no way back: a probe that is lost
+                with contextlib.suppress(OSError):  # a full queue or no route: the probe counts as lost
                     self.sock.sendto(reply, source)
                     self.answered += 1
         return self.answered - before
 
 
 def _bound(address: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address, or on all of both families."""
+    """Return a socket that listens on an address, or on all addresses of both families."""
     kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK
     version = ip_version(address) if address else 6
     try:

@@ -1,11 +1,11 @@
 """Counters of the whole host (network namespace): /proc/net/netstat and /proc/net/snmp6.
 
-The ones read here, and what they say:
+The counters read here:
 
-`ce`          packets that arrived with the ECN codepoint CE: IpExt InCEPkts and Ip6InCEPkts. (TcpExt has
-              none; `TcpExtECNRecvCE`, which one finds in scripts, does not exist.)
-`duplicates`  segments that had arrived before, as told to their senders in DSACKs: TcpExt TCPDSACKOldSent and
-              TCPDSACKOfoSent; none are counted for peers without SACK
+`ce`          packets that arrived with the ECN codepoint CE: IpExt InCEPkts and Ip6InCEPkts
+              (`TcpExtECNRecvCE`, which some scripts mention, does not exist)
+`duplicates`  segments that had arrived before, as reported to their senders in DSACKs: TcpExt TCPDSACKOldSent
+              and TCPDSACKOfoSent; not counted for peers without SACK
 """
 
 from __future__ import annotations
@@ -22,17 +22,14 @@ COUNTERS: Final[dict[str, tuple[str, ...]]] = {
     "ce": ("IpExtInCEPkts", "Ip6InCEPkts"),
     "duplicates": ("TcpExtTCPDSACKOldSent", "TcpExtTCPDSACKOfoSent"),
 }
-"""Counter -> the kernel's whose sum it is."""
+"""Counter -> the kernel's counters that it sums up."""
 
 
 def parse_netstat(text: str) -> dict[str, int]:
-    """Return the counters of a file like /proc/net/netstat: pairs of lines, names over values.
-
-    Args:
-        text: What is in the file.
+    """Parse a file like /proc/net/netstat: pairs of lines, names above values.
 
     Returns:
-        Group and name, as in `IpExtInCEPkts` -> value. What is no such pair is passed over.
+        Group and name, as in `IpExtInCEPkts` -> value. Other lines are skipped.
     """
     found: dict[str, int] = {}
     lines = text.splitlines()
@@ -46,7 +43,7 @@ def parse_netstat(text: str) -> dict[str, int]:
 
 
 def parse_snmp6(text: str) -> dict[str, int]:
-    """Return the counters of /proc/net/snmp6: a name and a value in each line."""
+    """Parse /proc/net/snmp6: a name and a value in each line."""
     rows = (line.split() for line in text.splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal()}
 
@@ -55,12 +52,12 @@ class HostCounters:
     """Reads the counters of this host."""
 
     def __init__(self, files: Path = FILES) -> None:
-        """Read from the files of a folder, `FILES` or recorded ones."""
+        """Read the files of a folder: `FILES`, or recorded ones."""
         self._files = files
         self._has_ipv6 = (files / "snmp6").exists()
 
     def read(self) -> dict[str, int | None]:
-        """Return the counters by our names; None for those that the kernel does not have.
+        """Return the counters by name; None for those that the kernel lacks.
 
         Raises:
             ReceiverError: `receiver.no_counters`.

@@ -1,7 +1,7 @@
-"""The receiver agent: reads sources when they are due, closes windows, hands out signals.
+"""The receiver agent: reads its sources periodically, closes windows, and delivers signals.
 
-One thread does everything; only `request_stop` may be called from another one, or from a signal handler. A
-source that cannot start costs its signals only.
+Everything runs in one thread; only `request_stop` may be called from another thread or a signal handler. If a
+source cannot start, only its signals are missing.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from telemetry.schema import ReceiverSignal, Sample, canonical
 
 MAX_INTERVALS: Final = 1000
 READ_US: Final = 100_000
-"""Sockets are read so often [us]: what one counts between its last reading and its end is not seen."""
+"""Time between readings of sockets [us]; what a socket counts between its last reading and its end is
+lost."""
 
 READ_SHARE: Final = 0.05
-"""Share of a processor that reading sockets may take; with more sockets they are read less often."""
+"""Maximum share of a processor for reading sockets; with more sockets, readings are less frequent."""
 
 _DISCARD_PORT: Final = 9
 
@@ -39,15 +40,15 @@ class Options:
     """What to measure.
 
     Attributes:
-        peers: Addresses that get a signal and are probed, in their one spelling; none: a signal of each peer
-            that there are TCP sockets with, and no probes.
+        peers: Peers, as canonical addresses, that get a signal and are probed; if empty, each peer with TCP
+            sockets gets a signal, and there are no probes.
         window_ms: Length of a window [ms]; a multiple of `interval_ms`.
         interval_ms: Time between two signals of a peer [ms].
-        probe: How RTT is probed; None: it is not.
+        probe: How to probe RTT; None for no probes.
         probe_ms: Time between two probes to a peer [ms].
-        port: Of the responders, for UDP probes.
-        kernel_probe: Whether the kernel counts arriving segments for us, where it may.
-        per_flow: Whether there is a signal of each connection, too.
+        port: Port of the responders, for UDP probes.
+        kernel_probe: Whether the kernel counts arriving segments, if permitted.
+        per_flow: Whether connections also get signals.
     """
 
     peers: tuple[str, ...] = ()
@@ -60,15 +61,14 @@ class Options:
     per_flow: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse times that do not go together."""
         for name in ("window_ms", "interval_ms", "probe_ms"):
             if getattr(self, name) < 1:
-                raise _bad_option(f"{name} is {getattr(self, name)}", "give at least 1 ms")
+                raise _bad_option(f"invalid {name}: {getattr(self, name)}", "give at least 1 ms")
         intervals, rest = divmod(self.window_ms, self.interval_ms)
         if rest or not 1 <= intervals <= MAX_INTERVALS:
             raise _bad_option(
-                f"a window of {self.window_ms} ms with intervals of {self.interval_ms} ms",
-                f"give 1 to {MAX_INTERVALS} whole intervals a window",
+                f"a window of {self.window_ms} ms does not fit intervals of {self.interval_ms} ms",
+                f"give a window of 1 to {MAX_INTERVALS} whole intervals",
             )
 
 
@@ -77,10 +77,7 @@ def _bad_option(what: str, fix: str) -> ReceiverError:
 
 
 def resolve(peer: str) -> str:
-    """Return the address of a peer in its one spelling.
-
-    Args:
-        peer: Address or name.
+    """Return the canonical address of a peer, given as address or name.
 
     Raises:
         ReceiverError: `receiver.bad_peer`.
@@ -94,7 +91,7 @@ def resolve(peer: str) -> str:
     except OSError as error:
         raise ReceiverError(
             "receiver.bad_peer",
-            f"no address for `{peer}`",
+            f"cannot resolve `{peer}`",
             "--peer",
             error.strerror or str(error),
             "give an IPv4 or IPv6 address, or a name that resolves on this host",
@@ -102,7 +99,7 @@ def resolve(peer: str) -> str:
 
 
 def own_address(peer: str) -> str | None:
-    """Return the address of ours that packets to a peer carry; None without a route. Sends nothing."""
+    """Return the source address of packets to a peer; None without a route. Sends nothing."""
     family = socket.AF_INET6 if ip_version(peer) == 6 else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as sock:
@@ -119,11 +116,11 @@ def monotonic_us() -> int:
 
 @dataclass(slots=True)
 class Available:
-    """Which signals there are.
+    """The available signals.
 
     Attributes:
-        how: Source -> how it measures, for people.
-        missing: What does not work -> why not.
+        how: Source -> description of its method.
+        missing: Unavailable source -> reason.
     """
 
     how: dict[str, str] = field(default_factory=dict)
@@ -131,11 +128,11 @@ class Available:
 
 
 class Receiver:
-    """Measures until it is told to stop.
+    """Measures until `request_stop`.
 
     Attributes:
-        available: Which signals there are.
-        windows: What is known of each peer.
+        available: The available signals.
+        windows: Data of each peer.
     """
 
     def __init__(
@@ -145,12 +142,12 @@ class Receiver:
         *,
         clock_us: Callable[[], int] = monotonic_us,
     ) -> None:
-        """Open the sources that can be opened, in the network namespace of this thread, and begin.
+        """Open all sources that are permitted, in the network namespace of this thread, and start.
 
         Args:
             options: What to measure.
-            on_signals: Called at the end of every interval with the signals of all peers, and behind them
-                those of connections; must be quick.
+            on_signals: Called at the end of every interval with the signals of all peers, followed by those
+                of connections; must be quick.
             clock_us: The monotonic clock [us].
 
         Raises:
@@ -184,7 +181,6 @@ class Receiver:
             raise
 
     def _open(self) -> None:
-        """Open the sources that can be opened."""
         options, how, missing = self.options, self.available.how, self.available.missing
         if options.probe is not None and options.peers:
             interval_us = options.probe_ms * 1000
@@ -225,9 +221,9 @@ class Receiver:
         if not how:
             raise ReceiverError(
                 "receiver.nothing_to_measure",
-                "not one signal is available",
+                "no signal is available",
                 why="\n".join(str(error) for error in missing.values()),
-                fix="allow one of them",
+                fix="permit at least one source",
             )
 
     def close(self) -> None:
@@ -249,11 +245,11 @@ class Receiver:
             self._wake_there.send(b"\0")
 
     def take(self, sample: Sample) -> None:
-        """Take a message of the bus: peers' reports of what they sent again. From any thread."""
+        """Take a message of the bus: peers' reports of retransmissions. From any thread."""
         self._heard.append(sample)
 
     def run(self, each_turn: Callable[[], None] | None = None) -> None:
-        """Measure until `request_stop`; then close.
+        """Measure until `request_stop`; then close all sources.
 
         Args:
             each_turn: Called after each turn, several times a second; must be quick.
@@ -267,7 +263,7 @@ class Receiver:
             self.close()
 
     def turn(self) -> None:
-        """Wait for the next thing to do, and do it."""
+        """Wait for the next task, and do it."""
         due_us = min(self._read_due_us, self._close_due_us)
         if self._prober is not None:
             due_us = min(due_us, self._prober.due_us)
@@ -284,7 +280,6 @@ class Receiver:
     # Turns
 
     def _read(self) -> None:
-        """Read sockets and counters."""
         began_us = self._clock_us()
         if self._sockets is not None:
             readings = list(self._sockets.read())
@@ -298,7 +293,7 @@ class Receiver:
         self._read_due_us = now_us + pause_us
 
     def _read_arrivals(self) -> None:
-        """Read what the kernel counted in this interval; connections that ended are in it."""
+        """Read the kernel's counts of this interval, including closed connections."""
         if self._kernel_probe is None:
             return
         now_us = self._clock_us()
@@ -318,6 +313,6 @@ class Receiver:
         if self._flows is not None:
             signals += self._flows.close(now_us)
         interval_us = self.options.interval_ms * 1000
-        late = (now_us - self._close_due_us) // interval_us  # missed intervals are not made up for
+        late = (now_us - self._close_due_us) // interval_us  # missed intervals are skipped
         self._close_due_us += (late + 1) * interval_us
         self._on_signals(signals)

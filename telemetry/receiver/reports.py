@@ -1,7 +1,8 @@
-"""What peers report of themselves: segments that they sent us again. Pure: no clock, no I/O.
+"""Reports of peers about themselves: segments that they retransmitted. Pure: no clock, no I/O.
 
-A receiver cannot see what was lost, only gaps. The sender knows: where it runs `ccp telemetry receive`, too,
-its signals about us carry `loss_pkts`, and we pass them on as `retrans_pkts` of our signal about it.
+A receiver only sees gaps, not losses; the sender knows its losses. Where the sender also runs
+`ccp telemetry receive`, its signals about this host contain `loss_pkts`, which become `retrans_pkts` of this
+host's signal about the sender.
 """
 
 from __future__ import annotations
@@ -15,33 +16,28 @@ from telemetry.schema import ReceiverSignal, Sample, canonical
 
 _KEEP_PEERS: Final = 10_000
 _SLACK: Final = 0.1
-"""Share of a window that two reports may overlap by before the later one would count events twice."""
+"""Maximum overlap of two reports, as a share of a window; more would count events twice."""
 
 
 @dataclass(slots=True)
 class _Reports:
-    until_us: int = 0  # end of the last window that was taken, by the peer's clock
+    until_us: int = 0  # end of the last accepted window, by the peer's clock
     sender: str = ""
     counts: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=1000))
 
 
 class PeerReports:
-    """Reports by the peer they come from; windows that overlap one already taken are passed over."""
+    """Reports of peers; windows that overlap an accepted one are ignored."""
 
     def __init__(self) -> None:
         self._peers: dict[str, _Reports] = {}
 
     def take(self, sample: Sample, ours: Collection[str]) -> None:
-        """Take a message of the bus; whatever is no such report is passed over.
-
-        Args:
-            sample: Of any kind.
-            ours: Our own addresses.
-        """
+        """Take a message of the bus; others than such reports are ignored."""
         body = sample.body
         if (
             not isinstance(body, ReceiverSignal)
-            or body.flow is not None  # in its peer's signal, too
+            or body.flow is not None  # already included in its peer's signal
             or body.address is None
             or body.loss_pkts is None
             or body.window_ms is None
@@ -59,13 +55,7 @@ class PeerReports:
             reports.counts.append((sample.received_us, body.loss_pkts))
 
     def close(self, peer: str, after_us: int, until_us: int) -> int | None:
-        """Return what a peer reported in the window (after_us, until_us] [us]; None if it said nothing.
-
-        Args:
-            peer: Its address.
-            after_us: Begin of the window by our clock [us].
-            until_us: Its end [us].
-        """
+        """Return the retransmissions that a peer reported for a window; None without a report."""
         reports = self._peers.get(peer)
         if reports is None:
             return None

@@ -14,13 +14,13 @@ class RttSummary:
     """Statistics of the RTTs of a window [us].
 
     Attributes:
-        min_us: Least.
+        min_us: Minimum.
         p50_us: Median.
         p95_us: 95th percentile.
         p99_us: 99th percentile.
-        max_us: Greatest.
-        jitter_us: Mean absolute difference of neighbours in time; None with one RTT only.
-        samples: How many RTTs there were.
+        max_us: Maximum.
+        jitter_us: Mean absolute difference of consecutive RTTs; None with a single RTT.
+        samples: Number of RTTs.
     """
 
     min_us: int
@@ -33,24 +33,21 @@ class RttSummary:
 
 
 class RttWindow:
-    """RTTs by the time at which they were known."""
+    """RTTs by the time of their answers."""
 
     def __init__(self) -> None:
         self._rtts: deque[tuple[int, int]] = deque()
 
     def add(self, t_us: int, rtt_us: int) -> None:
-        """Take an RTT [us] that was known at `t_us` [us]; times never go back."""
+        """Add an RTT [us] of an answer at `t_us` [us]; times must not decrease."""
         self._rtts.append((t_us, rtt_us))
 
     def close(self, after_us: int, until_us: int) -> RttSummary | None:
-        """Return the statistics of the window (after_us, until_us] and forget what is older.
+        """Return the statistics of the window (after_us, until_us], None without RTTs, and forget older RTTs.
 
         Args:
-            after_us: Begin of the window, not in it [us].
-            until_us: Its end, in it [us].
-
-        Returns:
-            None if there was no RTT.
+            after_us: Start of the window, exclusive [us].
+            until_us: End of the window, inclusive [us].
         """
         while self._rtts and self._rtts[0][0] <= after_us:
             self._rtts.popleft()
@@ -58,10 +55,10 @@ class RttWindow:
 
 
 def summarise(rtts_us: Sequence[int]) -> RttSummary | None:
-    """Return the statistics of RTTs in the order of time [us]; None of none.
+    """Return the statistics of RTTs in order of time [us]; None for no RTTs.
 
-    Percentiles are nearest-rank: the least RTT that is not exceeded by at least that share. So each is an RTT
-    that was measured, and with fewer than 100 samples the 99th percentile is the maximum.
+    Percentiles are nearest-rank: the smallest RTT such that at least that share of RTTs does not exceed it.
+    So each is a measured RTT, and with fewer than 100 samples the 99th percentile is the maximum.
     """
     if not rtts_us:
         return None
@@ -79,5 +76,5 @@ def summarise(rtts_us: Sequence[int]) -> RttSummary | None:
 
 
 def percentile(ordered: Sequence[int], percent: int) -> int:
-    """Return the nearest-rank percentile of ascending values, at least one."""
+    """Return the nearest-rank percentile of ascending values; there must be at least one."""
     return ordered[max(math.ceil(len(ordered) * percent / 100), 1) - 1]

@@ -1,4 +1,4 @@
-"""Windows over counters that only grow: what is new since so many interval ends. Pure: no clock, no I/O."""
+"""Growth of monotonic counters over windows of intervals. Pure: no clock, no I/O."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Final
 
 Values = Mapping[str, int | None]
-"""Counter by name -> its value; None where the kernel does not have it."""
+"""Counter -> its value; None if the kernel lacks it."""
 
 U32: Final = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What counters grew by over a window.
+    """Growth of counters over a window.
 
     Attributes:
         elapsed_us: Length of the window [us].
-        values: Counter by name -> growth; None where it was missing at one of the ends.
+        values: Counter -> growth; None if it was missing at one of the ends.
     """
 
     elapsed_us: int
@@ -29,7 +29,7 @@ class Growth:
 class Series:
     """Counters at the ends of intervals; a window is the last `intervals` of them.
 
-    Windows end where intervals end, so with one interval a window every event is in exactly one window,
+    Windows end where intervals end, so with one interval per window every event is in exactly one window,
     however late the ends come.
     """
 
@@ -37,30 +37,22 @@ class Series:
         """Start with the values at `start_us`.
 
         Args:
-            start_us: When the first interval begins [us].
-            values: The counters then.
+            start_us: Start of the first interval [us].
+            values: The counters at that time.
             intervals: Length of a window in intervals, at least 1.
         """
         self._ends: deque[tuple[int, dict[str, int | None]]] = deque(maxlen=intervals + 1)
         self._ends.append((start_us, dict(values)))
 
     def close(self, now_us: int, values: Values) -> Growth:
-        """End an interval.
-
-        Args:
-            now_us: When it ends [us].
-            values: The counters then.
-
-        Returns:
-            The growth over the last `intervals` of them, fewer if there were not yet so many.
-        """
+        """End an interval; return the growth over the last `intervals` intervals, or fewer at the start."""
         self._ends.append((now_us, dict(values)))
         first_us, first = self._ends[0]
         return Growth(now_us - first_us, {name: difference(first.get(name), values[name]) for name in values})
 
 
 def difference(before: int | None, after: int | None) -> int | None:
-    """Return after - before; None if one is missing, or if the counter was set back."""
+    """Return after - before; None if one is missing, or if the counter was reset."""
     if before is None or after is None or after < before:
         return None
     return after - before

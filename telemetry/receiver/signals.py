@@ -1,4 +1,4 @@
-"""Puts together what a receiver knows of a peer into one signal. Pure: no clock, no I/O."""
+"""Combines a receiver's data on a peer into one signal. Pure: no clock, no I/O."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def signal_of(
     arrivals: Arrivals | None = None,
     arrivals_are_all: bool = True,
 ) -> ReceiverSignal:
-    """Return the signal of a window. What was not measured is None, never 0.
+    """Return the signal of a window. Unmeasured values are None, never 0.
 
     Args:
         peer: Its address.
-        address: Ours on that path, if known.
+        address: This host's address on that path, if known.
         elapsed_us: Length of the window [us].
-        flow: The connection, if it is about a single one.
-        rtt: Of the probes that were answered in it.
-        tcp: What the sockets with this peer counted in it (`telemetry.receiver.tcp`); None, if unknown.
-        flows: How many sockets that were; without any, nothing is said of TCP.
-        host: What the host counted in it (`telemetry.receiver.proc`), if all of it came from this peer.
-        retrans_pkts: What the peer says it sent again in it.
-        arrivals: What the kernel probe counted in it; None without one.
-        arrivals_are_all: Whether it had room for all connections; else its counts are too few.
+        flow: The connection, for the signal of a single one.
+        rtt: Answered probes of the window.
+        tcp: Counters of the sockets with this peer in the window (`telemetry.receiver.tcp`); None if unknown.
+        flows: Number of these sockets; without sockets the signal has no data on TCP.
+        host: Counters of the host in the window (`telemetry.receiver.proc`), if only this peer sent.
+        retrans_pkts: Retransmissions that the peer reported for the window.
+        arrivals: Counts of the kernel probe in the window; None without one.
+        arrivals_are_all: Whether the probe had room for all connections; else its counts are too low.
     """
     values: Values = tcp.values if tcp is not None and flows else {}
     host = host if host is not None and flows else {}
@@ -79,10 +79,6 @@ def signal_of(
 
 
 def sole_sender(growths: dict[str, Growth]) -> str | None:
-    """Return the only peer that data came from, to whom the whole host's counters belong; None without one.
-
-    Args:
-        growths: Peer -> what its sockets counted, all peers of the host.
-    """
+    """Return the only peer that sent data, to which the host's counters apply; None if not unique."""
     senders = [peer for peer, growth in growths.items() if growth.values.get("data_in")]
     return senders[0] if len(senders) == 1 else None

@@ -1,4 +1,4 @@
-"""TCP sockets of this network namespace with their counters, through inet_diag."""
+"""Reads the TCP sockets of this network namespace with their counters, through inet_diag."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INFO: Final = 2  # INET_DIAG_INFO, <linux/inet_diag.h>
 
 
 class _Message(inet_diag_msg):  # type: ignore[misc]  # pyroute2 has no types
-    """A socket whose TCP_INFO stays raw: pyroute2 knows an older, shorter one."""
+    """A socket with raw TCP_INFO, because pyroute2 only knows an older, shorter one."""
 
     nla_map = tuple(
         (name, "cdata" if name == "INET_DIAG_INFO" else kind) for name, kind in inet_diag_msg.nla_map
@@ -29,7 +29,7 @@ class _Marshal(MarshalDiag):  # type: ignore[misc]  # pyroute2 has no types
 
 
 class SocketTable:
-    """Reads all TCP sockets that are or were connected. Needs no privilege."""
+    """Reads all TCP sockets that are or were connected, without privileges."""
 
     def __init__(self) -> None:
         """Open the netlink socket in the network namespace of this thread.
@@ -61,14 +61,14 @@ class SocketTable:
                 raise _refused(error) from error
             for message in found:
                 raw = message.get_attr("INET_DIAG_INFO")
-                if raw is not None:  # None: the socket closed meanwhile
+                if raw is not None:  # None: the socket was closed meanwhile
                     own, peer = canonical(message["idiag_src"]), canonical(message["idiag_dst"])
                     ends = Ends(own, message["idiag_sport"], peer, message["idiag_dport"])
                     yield SocketReading(message["idiag_cookie"], ends, parse_tcp_info(raw))
 
 
 def kernel_counts_ce() -> bool:
-    """Return whether this kernel counts CE marks for each socket (Linux 6.18 or newer)."""
+    """Return whether this kernel counts CE marks per socket (Linux 6.18 or newer)."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
         raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1024)
     return parse_tcp_info(raw)["ce"] is not None
@@ -80,5 +80,5 @@ def _refused(error: OSError) -> ReceiverError:
         "the kernel does not list its TCP sockets",
         "inet_diag (netlink)",
         error.strerror or str(error),
-        "load the module: `modprobe tcp_diag`; a container's seccomp filter may forbid NETLINK_SOCK_DIAG",
+        "`modprobe tcp_diag`; in a container, the seccomp filter may forbid NETLINK_SOCK_DIAG",
     )

@@ -17,13 +17,13 @@ _COLUMNS: Final = (
     ("p99", "rtt_p99_us"),
     ("max", "rtt_max_us"),
     ("jitter", "jitter_us"),
-    ("one-way var.", "owd_variation_us"),
+    ("OWD above min", "owd_variation_us"),
     ("CE", "ce_marks"),
     ("lost", "loss_pkts"),
     ("reordered", "reordered_pkts"),
     ("duplicates", "duplicate_pkts"),
     ("retransmitted", "resent_pkts"),
-    ("(by peer)", "retrans_pkts"),
+    ("peer reports", "retrans_pkts"),
     ("flows", "flows"),
 )
 
@@ -33,12 +33,12 @@ def render(
     note: str = "",
     decisions: Mapping[str, RegimeDecision] | None = None,
 ) -> Table:
-    """Return a table with the signal of each peer, followed by those of its flows; `-` for missing values.
+    """Return a table with one row per peer, followed by rows of its flows; `-` means not measured.
 
     Args:
-        signals: The signals of one interval.
+        signals: Signals of one interval.
         note: Line below the table, such as the state of the broker.
-        decisions: Peer -> regime of its path; None without a detector: the table has no such columns.
+        decisions: Peer -> decision about its path; None without a detector, and without these columns.
     """
     table = Table(box=SIMPLE, caption=note or None, caption_justify="left")
     table.add_column("peer", no_wrap=True)

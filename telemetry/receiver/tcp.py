@@ -1,16 +1,16 @@
-"""From readings of single TCP sockets to what grew between this host and each peer. Pure: no clock, no I/O.
+"""Growth of TCP counters between this host and each peer, from readings of sockets. Pure: no clock, no I/O.
 
-What the fields say, from the view of the host that reads them:
+The fields, from the view of the reading host:
 
 `bytes_received`  payload that arrived in order and was acknowledged (tcpi_bytes_received)
 `data_in`         segments with payload that arrived, duplicates included (tcpi_data_segs_in)
-`out_of_order`    segments that arrived beyond a gap: a packet before them was lost or overtaken
+`out_of_order`    segments that arrived after a gap: a packet before them was lost or overtaken
                   (tcpi_rcv_ooopack, Linux 5.4)
 `ce`              packets that arrived with the ECN codepoint CE, pure ACKs included
                   (tcpi_received_ce, Linux 6.18; older kernels count CE for the whole host only)
 `data_out`        segments with payload that this host sent (tcpi_data_segs_out)
-`retrans`         segments that this host sent again, because the peer's ACKs showed a loss or did not come
-                  (tcpi_total_retrans); says nothing of what the peer sends
+`retrans`         segments that this host retransmitted, because the peer's ACKs showed a loss or did not
+                  arrive (tcpi_total_retrans); independent of the peer's retransmissions
 """
 
 from __future__ import annotations
@@ -30,21 +30,17 @@ FIELDS: Final[dict[str, tuple[int, str]]] = {
     "data_out": (156, "=I"),
     "retrans": (100, "=I"),
 }
-"""Counter -> where it is in `struct tcp_info` of <linux/tcp.h>, and its format. The kernel only
-appends to it, so an older one's is shorter."""
+"""Counter -> its position in `struct tcp_info` of <linux/tcp.h>, and its format. The kernel only appends to
+the struct, so it is shorter in older kernels."""
 
 KEEP_US: Final = 60_000_000
-"""A socket may be missing for so long and still be known [us]: the kernel's list can skip one."""
+"""Time that a socket may be missing in readings and still be known [us]: the kernel's list can skip one."""
 
 NOTHING: Final[Values] = dict.fromkeys(FIELDS, 0)
 
 
 def parse_tcp_info(raw: bytes) -> dict[str, int | None]:
-    """Return the counters of a socket; None for those that this kernel does not have.
-
-    Args:
-        raw: `struct tcp_info` as the kernel gives it, of whatever length.
-    """
+    """Parse the counters of a socket; None for those that this kernel lacks."""
     values: dict[str, int | None] = {}
     for name, (offset, form) in FIELDS.items():
         fits = offset + struct.calcsize(form) <= len(raw)
@@ -53,7 +49,7 @@ def parse_tcp_info(raw: bytes) -> dict[str, int | None]:
 
 
 class Ends(NamedTuple):
-    """Both ends of a connection; addresses in their one spelling."""
+    """Both ends of a connection; addresses in canonical form."""
 
     own: str
     own_port: int
@@ -63,12 +59,12 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SocketReading:
-    """One TCP socket at one moment.
+    """One TCP socket at one time.
 
     Attributes:
-        cookie: Number that the kernel gives no other socket.
+        cookie: Unique number of the socket.
         ends: Its addresses and ports.
-        values: As `FIELDS`.
+        values: Counters, as in `FIELDS`.
     """
 
     cookie: int
@@ -78,11 +74,11 @@ class SocketReading:
 
 @dataclass(slots=True)
 class PeerTotals:
-    """What grew between this host and a peer since the start.
+    """Growth of counters between this host and a peer since the start.
 
     Attributes:
-        values: As `FIELDS`; None where the kernel does not count it.
-        seen_us: Socket's cookie -> when it was last there [us].
+        values: Counters, as in `FIELDS`; None where the kernel lacks it.
+        seen_us: Cookie of a socket -> time of its last reading [us].
     """
 
     values: dict[str, int | None]
@@ -90,13 +86,13 @@ class PeerTotals:
 
 
 class PeerCounters:
-    """Adds up the sockets of each peer.
+    """Sums up the sockets of each peer.
 
-    The first reading is the base: what sockets counted before is not new. A socket that comes later is new,
-    with all it counted. What one counts between its last reading and its end is not seen.
+    The first reading is the base: earlier counts are not new. A socket that appears later is new, with all
+    its counts. What a socket counts between its last reading and its end is lost.
 
     Attributes:
-        peers: Peer -> what grew since the start.
+        peers: Peer -> growth since the start.
     """
 
     def __init__(self) -> None:
@@ -105,7 +101,7 @@ class PeerCounters:
         self._prune_us = 0
 
     def update(self, now_us: int, readings: Iterable[SocketReading]) -> None:
-        """Take one reading of all sockets, made at `now_us` [us]."""
+        """Add a reading of all sockets, taken at `now_us` [us]."""
         is_base = self._before is None
         last = self._before = self._before or {}
         for reading in readings:
@@ -124,7 +120,7 @@ class PeerCounters:
             self._before = {key: old for key, old in last.items() if old[0] > now_us - KEEP_US}
 
     def see(self, now_us: int, peer: str, cookie: int) -> PeerTotals:
-        """Return what is known of a peer; one of its sockets was there until `now_us` [us]."""
+        """Return the totals of a peer, and record that one of its sockets existed at `now_us` [us]."""
         totals = self.peers.get(peer)
         if totals is None:
             totals = self.peers[peer] = PeerTotals(dict(NOTHING), {})
@@ -132,7 +128,7 @@ class PeerCounters:
         return totals
 
     def flows(self, peer: str, after_us: int) -> int:
-        """Return how many sockets of a peer were there after `after_us` [us], and forget the others."""
+        """Return the number of a peer's sockets that existed after `after_us` [us], and forget the others."""
         totals = self.peers.get(peer)
         if totals is None:
             return 0
@@ -140,5 +136,5 @@ class PeerCounters:
         return len(totals.seen_us)
 
     def forget(self, peer: str) -> None:
-        """Drop a peer without sockets."""
+        """Remove a peer without sockets."""
         self.peers.pop(peer, None)

@@ -1,4 +1,4 @@
-"""How often a receiver agent measures and says something, and for how long that is true."""
+"""Intervals of a receiver agent, and the lifetime of its messages."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ PROBE_MS: Final = 50
 
 TTL_INTERVALS: Final = 3
 LEAST_TTL_MS: Final = 1000
-"""What is said in every interval is true for so many, and not less than this [ms]: networks and busy hosts
-delay some."""
+"""Lifetime of a periodic message in intervals, and its minimum [ms]; it allows for delays of networks and
+busy hosts."""
 
 
 class Pace(Protocol):
-    """What a detector asks of the receiver that feeds it: window, interval and distance of probes [ms]."""
+    """Times that a detector requires of its receiver: window, interval and probe interval [ms]."""
 
     @property
     def window_ms(self) -> int:
@@ -35,7 +35,7 @@ class Pace(Protocol):
 def times(
     mode: Pace | None, window_ms: int | None, interval_ms: int | None, probe_ms: int | None
 ) -> tuple[int, int, int]:
-    """Return window, interval and distance of probes [ms]: as given, else as the mode has them."""
+    """Return window, interval and probe interval [ms]: as given, else those of the mode."""
     if mode is None:
         interval_ms = interval_ms or INTERVAL_MS
         return window_ms or interval_ms, interval_ms, probe_ms or PROBE_MS
@@ -44,5 +44,5 @@ def times(
 
 
 def lives_ms(every_ms: int) -> int:
-    """Return how long something is true that is said so often [ms]."""
+    """Return the lifetime of a message that is sent every `every_ms` [ms]."""
     return max(every_ms * TTL_INTERVALS, LEAST_TTL_MS)

@@ -1,6 +1,6 @@
-"""Windows of all peers: from what the sources read to a signal of each peer. Pure: the clock comes in.
+"""Windows of all peers, and a signal for each. Pure: the clock is an argument.
 
-A window is the last `intervals` intervals; each interval's end is a call of `close`.
+A window is the last `intervals` intervals; each call of `close` ends an interval.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class _Peer:
 
 
 class Windows:
-    """What is known of each peer.
+    """Data of each peer.
 
     Attributes:
-        reports: What peers report of themselves; whoever listens to the bus fills it.
+        reports: Peers' reports about themselves; filled by the subscriber of the bus.
     """
 
     def __init__(self, start_us: int, intervals: int, named: Collection[str] = ()) -> None:
-        """Begin.
+        """Start the first window.
 
         Args:
-            start_us: Now [us].
+            start_us: Current time [us].
             intervals: Length of a window in intervals, at least 1.
-            named: Peers that always get a signal; if there are none, all that there are sockets with.
+            named: Peers that always get a signal; if empty, all peers with sockets get one.
         """
         self.reports = PeerReports()
         self._named = dict.fromkeys(named)
@@ -51,16 +51,16 @@ class Windows:
 
     @property
     def peers(self) -> list[str]:
-        """All that a signal may be about."""
+        """All peers that may get a signal."""
         return list(self._named or self._peers)
 
     def add_rtt(self, peer: str, t_us: int, rtt_us: int) -> None:
-        """Take an answered probe: RTT [us], known at `t_us` [us]."""
+        """Add an answered probe: RTT [us], answered at `t_us` [us]."""
         if peer in self._peers:
             self._peers[peer].rtts.add(t_us, rtt_us)
 
     def add_sockets(self, now_us: int, readings: Iterable[SocketReading]) -> None:
-        """Take a reading of all sockets of this host, made at `now_us` [us]."""
+        """Add a reading of all sockets of this host, taken at `now_us` [us]."""
         if self._counters is None:
             self._counters = PeerCounters()
         self._counters.update(now_us, readings)
@@ -69,19 +69,13 @@ class Windows:
                 self._peers[peer] = self._new_peer()
 
     def add_host(self, values: Values) -> None:
-        """Take a reading of the counters of this host."""
+        """Add a reading of this host's counters."""
         self._host_now = values
         if self._host is None:
             self._host = Series(self._ends_us[-1], values, self._intervals)
 
     def add_arrivals(self, now_us: int, arrived: Iterable[Arrived], *, is_all: bool) -> None:
-        """Take what came in in this interval, as the kernel probe counted it; connections that ended, too.
-
-        Args:
-            now_us: When it was read [us].
-            arrived: What came in on each connection.
-            is_all: Whether there was room for all connections.
-        """
+        """Add the kernel probe's counts of this interval, including closed connections."""
         self._has_probe, self._probe_sees_all = True, is_all
         for one in arrived:
             peer = one.ends.peer
@@ -92,14 +86,14 @@ class Windows:
                 self._counters.see(now_us, peer, one.cookie)
 
     def close(self, now_us: int, addresses: dict[str, str] | None = None) -> list[ReceiverSignal]:
-        """End an interval at `now_us` [us]; what was read until then belongs to it.
+        """End an interval at `now_us` [us]; everything read until then belongs to it.
 
         Args:
-            now_us: The end [us].
-            addresses: Peer -> our own address on that path, where known.
+            now_us: End of the interval [us].
+            addresses: Peer -> this host's address on that path, where known.
 
         Returns:
-            A signal of each named peer, or of each peer with sockets.
+            A signal for each named peer, or for each peer with sockets.
         """
         begin_us = self._ends_us[0]
         growths = self._tcp(now_us)
@@ -147,7 +141,7 @@ class Windows:
         return _Peer(series, ArrivalWindow(self._intervals))
 
     def _forget(self, peer: str) -> None:
-        """Drop the sockets of a peer that has none; its counters start anew when it comes back."""
+        """Forget a peer without sockets; if it returns, its counters start again."""
         if self._counters is not None:
             self._counters.forget(peer)
         if peer in self._named:

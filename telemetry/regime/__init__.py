@@ -1,10 +1,10 @@
-"""Which congestion regime a path is in: R-Hybrid's detector, who is told of it, and what they make of that.
+"""The congestion regime of a path: R-Hybrid's detector, its decisions, and what senders make of them.
 
-Purpose: `detector` turns observations into decisions, `modes` has its parameters, `watch` does so for each
-peer of a receiver, and `follow` says at a sender what decisions come to: they do no I/O. `trace` reads
-recorded series; `tell` publishes a decision; `commands` is `ccp regime`.
+Without I/O: `detector` turns observations into decisions, `modes` has its parameters, `watch` runs a detector
+for each peer of a receiver, and `follow` combines decisions at a sender. `trace` reads recorded series;
+`tell` publishes a decision; `commands` is `ccp regime`.
 
-May import: `broker`, the rest of `telemetry`, typer.
+It may import `broker`, the rest of `telemetry`, and typer.
 """
 
 from telemetry.regime.detector import (

@@ -7,29 +7,36 @@
 
 In each interval:
 
-1. *Score*: 1 if the tail of the RTTs is more than delta above the baseline, or there were more new CE marks,
-   or more retransmissions, than noise. What is missing speaks for nothing. With `own_queue`, which is not the
-   paper's, it is 0 whatever there was, while the sender fills the path by itself (`telemetry.regime.own`).
-2. *Density*: share of the window of the last N scores that are 1; scores that are not there yet count as 0.
+1. *Score*: 1 if the tail of the RTTs exceeds the baseline by more than delta, or there were more new CE
+   marks, or
+   more retransmissions, than noise. Missing values do not count. With `own_queue`, which is not in the paper,
+   the score is 0 while the sender fills the path by itself (`telemetry.regime.own`).
+2. *Density*: share of the window of the last N scores that are 1; scores before the start count as 0.
 3. *Estimate*: SHARED if at least ceil(majority x N) of the scores are 1, or if none of these intervals has an
-   RTT and a baseline for it, else SINGLE_OWNER.
-4. *Regime*: SHARED until the baseline is known; then the start, unless the estimate is SHARED. Changes on the
-   M-th estimate in a row that differs from it, if the last change is at least the cooldown ago; if it is not,
-   on the first such estimate after that.
+   RTT and
+   a baseline for it, else SINGLE_OWNER.
+4. *Regime*: SHARED until the baseline is known; then the start regime, unless the estimate is SHARED. It
+   changes on the
+   M-th estimate in a row that differs from it, if the last change was at least the cooldown ago; otherwise on
+   the first such estimate after the cooldown.
 
 Source: K. Nguyen, "R-Hybrid: Fast Receiver-Driven Congestion Regime Detection for Adaptive Congestion Control
 Switching in AWS", sections 4.2 and 4.3; for the windowed baseline and the start in SHARED sections 6 and 8.
 
 Deviations, with reasons:
 
-* A count of exactly the noise threshold is no congestion (section 4.3 has both "> 0" and "exceeding a noise
-  threshold, e.g. > 1"; the second is the stricter one).
-* The paper learns the baseline, the least RTT, at its start (section 8). Here a lower RTT lowers it later,
-  too: a receiver that starts under load would take the queue for the empty path for ever. With a horizon it
-  is the least one of that time, for routes that become longer.
-* The paper has an RTT in every interval. A path without any is SHARED here: no marks and no losses are no
-  sign of an owner, as most queues neither mark nor drop (section 6: fresh metrics, and CUBIC for safety).
-* Time that goes back does not count: a step of a clock never shortens the cooldown.
+* A count equal to the noise threshold is no congestion (section 4.3 has both "> 0" and "exceeding a noise
+  threshold,
+  e.g. > 1"; the second is stricter).
+* The paper learns the baseline, the minimum RTT, at its start (section 8). Here a lower RTT also lowers it
+  later:
+  otherwise a receiver that starts under load would take the queue for the empty path forever. With a horizon
+  it is the minimum of that time, for routes that become longer.
+* The paper has an RTT in every interval. A path without RTTs is SHARED here: the absence of marks and losses
+  does not
+  show a single owner, because most queues neither mark nor drop (section 6: fresh metrics, and CUBIC for
+  safety).
+* Time that goes back does not count: a clock step never shortens the cooldown.
 """
 
 from __future__ import annotations
@@ -48,23 +55,23 @@ from telemetry.regime.own import OwnLoad
 Regime = Literal["SINGLE_OWNER", "SHARED"]
 
 SINGLE_OWNER: Final = "SINGLE_OWNER"
-"""R_0 of section 4.2: the bottleneck is ours alone."""
+"""R_0 of section 4.2: the sender has the bottleneck alone."""
 SHARED: Final = "SHARED"
-"""R_1 of section 4.2: others use the bottleneck, too."""
+"""R_1 of section 4.2: other senders also use the bottleneck."""
 
 
 class Observation(Struct, frozen=True, kw_only=True):
-    """What a receiver saw in an interval; None is missing.
+    """A receiver's measurements of an interval; None if missing.
 
     Attributes:
-        t_s: When the interval ended, on any clock [s].
-        rtt_min_ms: Least RTT [ms]; the tail stands for it where it is missing.
+        t_s: End of the interval, on any clock [s].
+        rtt_min_ms: Minimum RTT [ms]; if missing, the tail is used.
         rtt_p50_ms: Median RTT [ms].
         rtt_tail_ms: Tail of the RTTs, such as the 99th percentile [ms].
         ce_marks: Packets with ECN CE, new in the interval.
         retransmits: Retransmissions, new in the interval.
-        arrival_pkts_per_s: Packets with data that arrived of the path's sender [packets/s].
-        goodput_bytes_per_s: Its data that arrived in order [bytes/s].
+        arrival_pkts_per_s: Data packets received from the path's sender [packets/s].
+        goodput_bytes_per_s: Its data received in order [bytes/s].
     """
 
     t_s: float
@@ -78,16 +85,16 @@ class Observation(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What an observation led to.
+    """The detector's result for an observation.
 
     Attributes:
-        t_s: Of the observation [s].
+        t_s: Time of the observation [s].
         score: 1 if the interval looks congested, else 0.
         density: Share of the last N scores that are 1.
-        estimate: What the window says.
-        regime: What holds from now on.
+        estimate: Estimate of the window.
+        regime: Regime from now on.
         switched: Whether the regime has just changed.
-        is_own: Whether the sender filled the path by itself; with `own_queue`, else not known.
+        is_own: Whether the sender filled the path by itself; known only with `own_queue`.
     """
 
     t_s: float
@@ -103,21 +110,21 @@ class DetectorOptions(Struct, frozen=True, kw_only=True):
     """Parameters; the defaults are the paper's (section 4.3), for its intervals of 5 s.
 
     Attributes:
-        delta_ms: Tail RTT above the baseline that is no congestion yet [ms].
-        noise_ce_marks: New CE marks in an interval that are none yet.
-        noise_retransmits: Retransmissions in an interval that are none yet.
+        delta_ms: Excess of the tail RTT over the baseline that is not yet congestion [ms].
+        noise_ce_marks: New CE marks in an interval that count as noise.
+        noise_retransmits: Retransmissions in an interval that count as noise.
         window: Scores in the window, N.
-        majority: Share of them that makes the estimate SHARED.
-        persistence: Estimates in a row that change the regime, M.
-        cooldown_s: Least time between two changes [s].
-        baseline_ms: RTT of the empty path [ms]; None: learned.
-        baseline_of: Of which RTT the baseline is the least one: `min`, as in the paper, or `tail`, for
-            receivers that are themselves late with some probes of every interval. Their tail is never near
-            the least RTT, and would be a queue for ever.
-        baseline_samples: Learned, it is known after so many intervals with an RTT.
-        baseline_horizon_s: Only RTTs of so long ago count for it [s]; None: all.
-        own_queue: Whether delay, marks and losses are no congestion while the sender fills the path by
-            itself; not in the paper.
+        majority: Share of the scores that makes the estimate SHARED.
+        persistence: Consecutive estimates that change the regime, M.
+        cooldown_s: Minimum time between two changes [s].
+        baseline_ms: RTT of the empty path [ms]; None to learn it.
+        baseline_of: RTT whose minimum is the baseline: `min`, as in the paper, or `tail`, for receivers that
+            are themselves late with some probes of every interval. Their tail is never near the minimum RTT,
+            and would always look like a queue.
+        baseline_samples: Intervals with an RTT after which a learned baseline is known.
+        baseline_horizon_s: Window for the learned baseline [s]; None for unlimited.
+        own_queue: Whether to ignore delay, marks and losses while the sender fills the path by itself; not in
+            the paper.
         start: Regime once the baseline is known.
     """
 
@@ -136,7 +143,6 @@ class DetectorOptions(Struct, frozen=True, kw_only=True):
     start: Regime = SINGLE_OWNER
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
         for name in ("delta_ms", "noise_ce_marks", "noise_retransmits", "cooldown_s", "baseline_ms"):
             value = getattr(self, name)
             _check(value is None or 0 <= value < math.inf, name, value, "give 0 or more")
@@ -146,19 +152,19 @@ class DetectorOptions(Struct, frozen=True, kw_only=True):
         horizon_s = self.baseline_horizon_s
         _check(horizon_s is None or horizon_s > 0, "baseline_horizon_s", horizon_s, "give more than 0")
         both = self.baseline_ms is not None and horizon_s is not None
-        _check(not both, "baseline_horizon_s", horizon_s, "leave baseline_ms out to have it learned")
-        _check(self.baseline_of in ("min", "tail"), "baseline_of", self.baseline_of, "min or tail")
-        _check(self.start in (SINGLE_OWNER, SHARED), "start", self.start, f"{SINGLE_OWNER} or {SHARED}")
+        _check(not both, "baseline_horizon_s", horizon_s, "omit baseline_ms, so that it is learned")
+        _check(self.baseline_of in ("min", "tail"), "baseline_of", self.baseline_of, "give min or tail")
+        _check(self.start in (SINGLE_OWNER, SHARED), "start", self.start, f"give {SINGLE_OWNER} or {SHARED}")
 
     @property
     def needed(self) -> int:
-        """How many scores of the window make it SHARED: ceil(majority x N), in exact numbers."""
+        """Number of scores that make the estimate SHARED: ceil(majority x N), computed exactly."""
         return math.ceil(Fraction(str(self.majority)) * self.window)
 
 
 def _check(good: bool, name: str, value: object, fix: str) -> None:
     if not good:
-        raise RegimeError("regime.bad_option", f"{name} cannot be {value}", name, fix=fix)
+        raise RegimeError("regime.bad_option", f"invalid {name}: {value}", name, fix=fix)
 
 
 class Detector:
@@ -166,11 +172,10 @@ class Detector:
 
     Attributes:
         options: Its parameters.
-        regime: What holds now.
+        regime: The current regime.
     """
 
     def __init__(self, options: DetectorOptions | None = None) -> None:
-        """Start without a history."""
         self.options = options or DetectorOptions()
         self.regime: Regime = SHARED
         self._scores: deque[int] = deque(maxlen=self.options.window)
@@ -184,11 +189,11 @@ class Detector:
 
     @property
     def baseline_ms(self) -> float | None:
-        """RTT that stands for the empty path [ms]; None if nothing is known of it yet."""
+        """RTT of the empty path [ms]; None if unknown."""
         return self._baseline.value_ms
 
     def observe(self, observation: Observation) -> Verdict:
-        """Take an interval in, and say what follows from it."""
+        """Add an interval, and return the verdict."""
         t_s = observation.t_s
         passed_s = 0.0 if self._seen_s is None else max(0.0, t_s - self._seen_s)
         self._seen_s = t_s
@@ -240,7 +245,7 @@ class Detector:
 
 
 class _Baseline:
-    """The RTT of the empty path: given, or the least one, of all or of a horizon."""
+    """The RTT of the empty path: given, or the minimum so far or within a horizon."""
 
     def __init__(self, options: DetectorOptions) -> None:
         self.value_ms = options.baseline_ms
@@ -252,11 +257,9 @@ class _Baseline:
 
     @property
     def is_known(self) -> bool:
-        """Whether it was given, or enough has been seen to hold an RTT against it."""
         return not self._to_learn
 
     def learn(self, observation: Observation, passed_s: float) -> None:
-        """Take an interval in, so long after the one before [s]."""
         if self._is_given:
             return
         tail_ms, least_ms = observation.rtt_tail_ms, observation.rtt_min_ms

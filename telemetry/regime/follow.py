@@ -1,13 +1,12 @@
-"""What the decisions of detectors come to at a sender: the regime that holds of each path, and why.
+"""The effect of detectors' decisions at a sender: the regime of each path, and its reason.
 
     follower = Follower(stale_ms=1000)
-    follower.take(sample)                       # decisions, and who comes and goes
+    follower.take(sample)                       # decisions, and births and wills of senders
     follower.set_connected(bus.connected, now_us)
     follower.regimes(now_us)[Path("10.0.0.1", "10.1.0.1")].regime
 
-No I/O and no clock. A path is SHARED unless a decision says otherwise that is true now: after a grace, a
-decision that has expired, whose sender is offline, or that is older than the loss of the broker, counts no
-longer.
+No I/O and no clock. A path is SHARED unless a valid decision says otherwise. A decision is invalid if, for
+longer than a grace period, it has expired, its sender is offline, or the broker is disconnected.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from telemetry.regime.detector import SHARED, Regime
 from telemetry.schema import AgentStatus, RegimeDecision, Sample, canonical
 
 STALE_MS: Final = 1000
-"""Grace where nothing else is said [ms]."""
+"""Default grace period [ms]."""
 
 MAX_PATHS: Final = 200
-"""Of so many paths decisions are known, where nothing else is said."""
+"""Default maximum number of paths with known decisions."""
 
 MAX_SENDERS: Final = 1000
-"""Of so many senders it is known that they are offline; the first one is forgotten."""
+"""Maximum number of senders known to be offline; the first one is forgotten."""
 
 STALE: Final = "stale"
 OFFLINE: Final = "sender_offline"
@@ -34,11 +33,11 @@ AWAY: Final = "broker_away"
 
 
 class Path(NamedTuple):
-    """The way from a sender of data to a receiver.
+    """The path from a sender of data to a receiver.
 
     Attributes:
         peer: The sender's address, as the receiver sees it.
-        address: The receiver's address; None: all ways from the sender.
+        address: The receiver's address; None for all paths from the sender.
     """
 
     peer: str
@@ -46,12 +45,12 @@ class Path(NamedTuple):
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """What holds of a path.
+    """The regime of a path.
 
     Attributes:
         regime: The regime.
-        lost: Why the decision counts no longer: `stale`, `sender_offline` or `broker_away`; empty if it does.
-        reason: All this for people: what the detector said, or why that counts no longer.
+        lost: Why the decision is invalid: `stale`, `sender_offline` or `broker_away`; empty if it is valid.
+        reason: The reason as text: the detector's, or why its decision is invalid.
     """
 
     regime: Regime
@@ -67,14 +66,14 @@ class _Heard(Struct):
 
 
 class Follower:
-    """Keeps the newest decision of each path, and knows which still count."""
+    """Keeps the newest decision of each path, and checks its validity."""
 
     def __init__(self, stale_ms: float = STALE_MS, max_paths: int = MAX_PATHS) -> None:
-        """Know nothing yet; the broker counts as there.
+        """Start without decisions; the broker counts as connected.
 
         Args:
-            stale_ms: For how long a decision that cannot be trusted any more still counts [ms].
-            max_paths: Of how many paths decisions are known; the one heard of longest ago is forgotten.
+            stale_ms: Grace period of an invalid decision [ms].
+            max_paths: Maximum number of paths with known decisions; the least recently updated is forgotten.
         """
         self._grace_us = round(stale_ms * 1000)
         self._max_paths = max_paths
@@ -83,7 +82,7 @@ class Follower:
         self._away_us: int | None = None
 
     def take(self, sample: Sample) -> None:
-        """Take in a decision about a path, or the birth or last will of a sender; the rest is ignored."""
+        """Take a decision about a path, or the birth or last will of a sender; ignore other samples."""
         body = sample.body
         if isinstance(body, AgentStatus):
             if body.status == "online":
@@ -96,19 +95,14 @@ class Follower:
             self._decide(body.peer, body, sample)
 
     def set_connected(self, connected: bool, now_us: int) -> None:
-        """Say whether the broker is there.
-
-        Args:
-            connected: Whether it is.
-            now_us: CLOCK_MONOTONIC [us].
-        """
+        """Set whether the broker is connected."""
         if connected:
             self._away_us = None
         elif self._away_us is None:
             self._away_us = now_us
 
     def regimes(self, now_us: int) -> dict[Path, Standing]:
-        """Return what holds of each path that a decision was heard of.
+        """Return the regime of each path with a decision.
 
         Args:
             now_us: CLOCK_MONOTONIC, as in the samples [us].
@@ -120,9 +114,9 @@ class Follower:
         made_us = sample.received_us - sample.age_at_receipt_us
         before = self._heard.get(path)
         if before is not None and made_us < before.made_us:
-            return  # what the broker kept of another sender
+            return  # retained message of another sender
         if not sample.retained:
-            self._offline_us.pop(sample.sender, None)  # whoever decides is there
+            self._offline_us.pop(sample.sender, None)  # its sender is online
         self._heard.pop(path, None)
         self._heard[path] = _Heard(sample.sender, made_us, sample.expires_us, body)
         if len(self._heard) > self._max_paths:
@@ -130,7 +124,7 @@ class Follower:
 
     def _standing(self, heard: _Heard, now_us: int) -> Standing:
         causes = [
-            (self._away_us, AWAY, "the broker is away"),
+            (self._away_us, AWAY, "the broker is disconnected"),
             (self._offline_us.get(heard.sender), OFFLINE, f"{heard.sender} is offline"),
             (heard.expires_us, STALE, "the last decision has expired"),
         ]

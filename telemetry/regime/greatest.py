@@ -1,4 +1,4 @@
-"""The greatest value of the last while. Pure: no clock, no I/O."""
+"""The maximum of recent values. Pure: no clock, no I/O."""
 
 from __future__ import annotations
 
@@ -7,31 +7,27 @@ from collections import deque
 
 
 class Greatest:
-    """The greatest of the values that came within a horizon.
+    """The maximum of the values within a horizon.
 
     Attributes:
-        value: It; None before the first value. What is too old is forgotten when a value comes.
+        value: The maximum; None before the first value. Old values are forgotten when a new one is added.
     """
 
     def __init__(self, horizon_s: float) -> None:
-        """Begin.
-
-        Args:
-            horizon_s: How long a value counts [s]; infinity: for ever.
-        """
+        """Create an empty window of `horizon_s` [s]; infinity keeps values forever."""
         self.value: float | None = None
         self._horizon_s = horizon_s
         self._clock_s = 0.0
-        # Times and values that may become the greatest: values descend, as a greater one ends those before.
+        # Times and values that may become the maximum, in descending order of values.
         self._candidates: deque[tuple[float, float]] = deque()
 
     def add(self, value: float | None, passed_s: float) -> None:
-        """Take a value, so long after the one before [s]; None is none, but time passes."""
+        """Add a value, `passed_s` after the previous one; None only lets time pass."""
         self._clock_s += passed_s
         if value is None:
             return
         if math.isinf(self._horizon_s):
-            self._candidates.clear()  # the greatest one stays; what is smaller never becomes it
+            self._candidates.clear()  # the maximum stays forever, so smaller values are irrelevant
             value = value if self.value is None else max(value, self.value)
         while self._candidates and self._candidates[-1][1] <= value:
             self._candidates.pop()

@@ -1,7 +1,7 @@
-"""The detector's parameters together with what it is fed: the paper's, a faster set, one with own queues.
+"""The detector's parameters with the times of its input: the paper's, a faster set, and one for own queues.
 
-What counts as noise is a number of events in an interval. The paper has 1 in 5 s (section 4.3); in another
-interval it is as much less or more, so that 100 ms with a single event are not quiet.
+Noise thresholds are numbers of events per interval. The paper has 1 per 5 s (section 4.3); other intervals
+scale it, so that in 100 ms a single event already counts.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from telemetry.regime.detector import SHARED, SINGLE_OWNER, DetectorOptions, Reg
 from telemetry.regime.errors import RegimeError
 
 STARTS: Final[dict[str, Regime]] = {"single_owner": SINGLE_OWNER, "shared": SHARED}
-"""What people say for the regime before the first change."""
+"""Names for the regime before the first change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How to detect.
+    """Parameters of detection.
 
     Attributes:
-        window_ms: Time from one observation to the next, which covers it: the detector's interval [ms].
+        window_ms: Interval of the detector, which each observation covers [ms].
         interval_ms: Time between the signals of the receiver [ms]; each covers a window.
-        probe_ms: Time between its probes to a peer [ms].
-        options: Of the detector, with this window.
+        probe_ms: Time between the receiver's probes to a peer [ms].
+        options: Parameters of the detector for this window.
     """
 
     window_ms: int
@@ -36,7 +36,7 @@ class Mode:
     options: DetectorOptions
 
     def options_for(self, window_ms: int) -> DetectorOptions:
-        """Return the detector's parameters with another window [ms]: as much is noise, by time."""
+        """Return the detector's parameters for another window [ms], with noise thresholds scaled."""
         return _scaled(self.options, window_ms / self.window_ms)
 
 
@@ -69,20 +69,20 @@ def mode_of(name: str) -> Mode:
     """
     if name not in MODES:
         raise RegimeError(
-            "regime.bad_option", f"no mode `{name}`", "mode", fix=f"choose {' or '.join(MODES)}"
+            "regime.bad_option", f"unknown mode `{name}`", "mode", fix="use " + " or ".join(MODES)
         )
     return MODES[name]
 
 
 def start_of(name: str) -> Regime:
-    """Return the regime that people call so.
+    """Return the regime with this name.
 
     Raises:
         RegimeError: `regime.bad_option`.
     """
     if name not in STARTS:
         raise RegimeError(
-            "regime.bad_option", f"no regime `{name}`", "start", fix=f"choose {' or '.join(STARTS)}"
+            "regime.bad_option", f"unknown start regime `{name}`", "start", fix="use " + " or ".join(STARTS)
         )
     return STARTS[name]
 
@@ -91,8 +91,8 @@ def with_settings(options: DetectorOptions, settings: Sequence[str]) -> Detector
     """Return options of the detector with some changed.
 
     Args:
-        options: What holds without any.
-        settings: `NAME=VALUE`, as the attributes of `DetectorOptions`.
+        options: The base options.
+        settings: `NAME=VALUE`, with the attributes of `DetectorOptions`.
 
     Raises:
         RegimeError: `regime.bad_option`.
@@ -103,7 +103,7 @@ def with_settings(options: DetectorOptions, settings: Sequence[str]) -> Detector
         if not equals or name not in values:
             raise RegimeError(
                 "regime.bad_option",
-                f"cannot set `{setting}`",
+                f"cannot parse `{setting}`: expected NAME=VALUE",
                 fix="write NAME=VALUE, where NAME is one of " + ", ".join(values),
             )
         values[name] = start_of(text) if name == "start" else text

@@ -1,22 +1,25 @@
-"""Whose queue is it? Whether what a peer sends by itself fills the path. Pure: no clock, no I/O.
+"""Whose queue is it? Detects whether a peer fills the path by itself. Pure: no clock, no I/O.
 
-Bytes in flight are arrival rate times RTT (Little's law), whoever else is on the path. So a queue that a
-sender fills by itself differs from one that others fill by what arrives of it meanwhile:
+Bytes in flight are arrival rate times RTT (Little's law), regardless of other traffic. So the arrival rate
+shows whether a sender fills a queue by itself or together with others:
 
-* *Alone*, a queue stands only while the link is busy with this sender: all that the path can carry arrives,
-  interval by interval.
-* *With others*, they have a part of it: less arrives than when the sender had the path to itself, and now
-  more, now less.
+* *Alone*: a queue persists only while this sender keeps the link busy, so the full capacity arrives, interval
+  by
+  interval.
+* *With others*: they have a part of the capacity. Less arrives than when the sender had the path alone, and
+  the rate
+  fluctuates.
 
-And if as much arrived while the queue was empty, a queue at this rate is not the sender's either.
+If the same rate arrived while the queue was empty, a queue at this rate is not the sender's either.
 
-What arrives is counted twice, as each count is wrong in a way of its own, and either may show that the path
-is full: *packets*, in whatever order, but several as one where a host's network card or hypervisor hands them
-over together; and *bytes* in order, which a loss holds back until it is repaired, to count them all at once.
-So bytes are means of some intervals.
+Arrivals are counted in two ways, because each has its own errors, and either may show that the path is full.
+*Packets* in any order: a network card or hypervisor may merge several into one. *Bytes* in order: a loss
+delays them until it is repaired, and then they arrive in a burst, so bytes are averaged over several
+intervals.
 
-Limits: others who take the same part of a path all the time, from the first interval on, look like a slower
-path. A sender's bursts within an interval look like others', since their rate is not that of the interval.
+Limits: others that take a constant part of the path from the first interval on look like a slower path.
+Bursts of the sender within an interval look like others' traffic, because the burst's rate is not that of the
+interval.
 """
 
 from __future__ import annotations
@@ -27,26 +30,22 @@ from typing import Final
 from telemetry.regime.greatest import Greatest
 
 CAPACITY_HORIZON_S: Final = 600.0
-"""How long the greatest rate stands for what a path can carry, if that becomes less [s]."""
+"""Time for which the maximum rate counts as the path's capacity, if the capacity decreases [s]."""
 FULL_RATIO: Final = 0.95
-"""Of what the path can carry, so much is all of it: an interval's edges cut off packets."""
+"""Share of the capacity that counts as full: packets at the edges of an interval are cut off."""
 EMPTY_RATIO: Final = 0.1
-"""A queue is empty up to this part of the empty path's RTT, or of delta, whichever is less."""
+"""Maximum delay of an empty queue, as a share of the empty path's RTT or of delta, whichever is less."""
 INTERVALS: Final = 5
-"""So many intervals in a row make a rate that lasts; the detector's window has as many (N of section 4.3)."""
+"""Consecutive intervals that make a lasting rate; equal to the detector's window (N of section 4.3)."""
 MEANS: Final = 10
-"""The same of means of `INTERVALS` intervals."""
+"""The same for means of `INTERVALS` intervals."""
 
 
 class OwnLoad:
-    """What a path carries of one peer."""
+    """The load of one peer on its path."""
 
     def __init__(self, delta_ms: float) -> None:
-        """Know nothing yet.
-
-        Args:
-            delta_ms: Delay above that of the empty path that is no congestion yet [ms].
-        """
+        """Start without data."""
         self._delta_ms = delta_ms
         self._pkts = _Load(mean_of=1, in_a_row=INTERVALS)
         self._bytes = _Load(mean_of=INTERVALS, in_a_row=MEANS)
@@ -59,14 +58,14 @@ class OwnLoad:
         empty_ms: float | None,
         passed_s: float,
     ) -> bool:
-        """Take an interval in, and return whether the peer's own packets filled the path in it.
+        """Add an interval, and return whether the peer's own packets filled the path in it.
 
         Args:
-            rate_pkts_per_s: Packets with data that arrived [packets/s]; None: nobody counted.
-            rate_bytes_per_s: Data that arrived in order [bytes/s]; None, likewise.
-            rtt_ms: Median RTT [ms]; None: not measured.
-            empty_ms: RTT of the empty path [ms]; None: not known yet.
-            passed_s: Time since the interval before [s].
+            rate_pkts_per_s: Data packets that arrived [packets/s]; None if not counted.
+            rate_bytes_per_s: Data that arrived in order [bytes/s]; None likewise.
+            rtt_ms: Median RTT [ms]; None if not measured.
+            empty_ms: RTT of the empty path [ms]; None if unknown.
+            passed_s: Time since the previous interval [s].
         """
         is_empty = (
             rtt_ms is not None
@@ -79,7 +78,7 @@ class OwnLoad:
 
 
 class _Load:
-    """One count of what a path carries of one peer."""
+    """One of the two counts of a peer's load."""
 
     def __init__(self, mean_of: int, in_a_row: int) -> None:
         self._recent: deque[float] = deque(maxlen=mean_of)
@@ -89,7 +88,6 @@ class _Load:
         self._without_queue: deque[float] = deque(maxlen=in_a_row)
 
     def fills(self, latest: float | None, is_empty: bool, passed_s: float) -> bool:
-        """Take an interval in, and return whether the path was full in it."""
         rate = self._mean(latest)
         self._most.add(rate, passed_s)
         self._most_without_queue.add(_lasting(self._without_queue, rate if is_empty else None), passed_s)
@@ -109,7 +107,7 @@ class _Load:
 
 
 def _lasting(rates: deque[float], rate: float | None) -> float | None:
-    """Add a rate to the last ones; return what all of them had, if there are enough in a row."""
+    """Add a rate to the last ones; return their common minimum, if there are enough in a row."""
     if rate is None:
         rates.clear()
         return None

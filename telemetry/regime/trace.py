@@ -1,7 +1,7 @@
 """Recorded series for the detector: CSV with the columns `t_s, rtt_tail_ms, ce_marks, retransmits`.
 
-There may be the observation's other fields, too, such as `rtt_min_ms`. An empty field is a missing sample.
-Other columns are passed over, and columns may stand in any order.
+The observation's other fields, such as `rtt_min_ms`, are optional columns. An empty field is a missing
+sample. Other columns are ignored, and columns may have any order.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from telemetry.regime.detector import Observation
 from telemetry.regime.errors import RegimeError
 
 COLUMNS: Final = ("t_s", "rtt_tail_ms", "ce_marks", "retransmits")
-"""What there must be."""
+"""Required columns."""
 
 
 def read_trace(path: Path) -> Iterator[Observation]:
     """Read a series, row by row.
-
-    Args:
-        path: The file.
 
     Raises:
         RegimeError: `regime.cannot_read`, or `regime.bad_trace` with the line.
@@ -35,7 +32,7 @@ def read_trace(path: Path) -> Iterator[Observation]:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise RegimeError(
             "regime.cannot_read",
-            f"the series in {path} cannot be read",
+            f"cannot read the series in {path}",
             str(path),
             why or str(error),
             "give a CSV file with a header line",
@@ -49,7 +46,7 @@ def _rows(reader: csv.DictReader[str], where: str) -> Iterator[Observation]:
     if missing:
         raise RegimeError(
             "regime.bad_trace",
-            f"there is no column {', '.join(missing)}",
+            f"missing column {', '.join(missing)}",
             f"{where}, line 1",
             f"the header has {', '.join(header) or 'nothing'}",
             f"name the columns {','.join(COLUMNS)}; leave a field empty where a sample is missing",
@@ -59,7 +56,7 @@ def _rows(reader: csv.DictReader[str], where: str) -> Iterator[Observation]:
         seen = {name: _number(row.get(name), name, line) for name in Observation.__struct_fields__}
         t_s = seen.pop("t_s")
         if t_s is None:
-            raise _bad("t_s", "", line, "each row needs its time")
+            raise _bad("t_s", "", line, "each row needs a time")
         yield Observation(t_s=t_s, **seen)
 
 
@@ -70,7 +67,7 @@ def _number(text: str | None, name: str, line: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
-        raise _bad(name, text, line, "it is no number") from None
+        raise _bad(name, text, line, "it is not a number") from None
     if not math.isfinite(value):
         raise _bad(name, text, line, "it is not finite")
     if value < 0 and name != "t_s":
@@ -80,4 +77,4 @@ def _number(text: str | None, name: str, line: str) -> float | None:
 
 def _bad(name: str, text: str, line: str, why: str) -> RegimeError:
     fix = "leave the field empty where a sample is missing"
-    return RegimeError("regime.bad_trace", f"{name} cannot be `{text}`", line, why, fix)
+    return RegimeError("regime.bad_trace", f"invalid {name}: `{text}`", line, why, fix)

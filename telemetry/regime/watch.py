@@ -1,12 +1,12 @@
-"""The detector at work: a receiver's signals in, decisions about its peers out. Pure: the clock comes in.
+"""Detectors for a receiver: signals in, decisions about its peers out. Pure: the clock is an argument.
 
     watch = Watch(MODES["fast"].options, intervals=1)
     for one in watch.take(signals, now_us, wall_us):
         bus.publish(one.decision, ttl_ms=ttl_ms)
 
-The receiver's windows may overlap; the detector's intervals must not, or an event would count more than once.
-So each peer is observed once a window, from the signal that ends it. Of an interval in which nothing at all
-was measured the detector hears nothing, and nobody is told anything: what was said before becomes stale.
+The receiver's windows may overlap, but the detector's intervals must not, or an event would count more than
+once. So each peer is observed once per window, from the signal that ends it. Intervals without any
+measurement are skipped, and no decision is published for them: the previous decision expires.
 """
 
 from __future__ import annotations
@@ -21,18 +21,14 @@ from telemetry.regime.detector import Detector, DetectorOptions, Observation, Ve
 from telemetry.schema import ReceiverSignal, RegimeDecision
 
 KEEP_US: Final = 3_600_000_000
-"""A peer of which nothing was measured for so long is forgotten, with its baseline [us]."""
+"""Time without measurements after which a peer is forgotten, with its baseline [us]."""
 
 
 def observation_of(signal: ReceiverSignal, t_s: float) -> Observation:
-    """Return what a signal says to the detector.
+    """Convert a signal to an observation.
 
-    Retransmissions are those that the peer owns up to, else those that arrived as such, else segments beyond
-    a gap, of which one loss makes several.
-
-    Args:
-        signal: About a peer, of a whole window.
-        t_s: When that ended, on any clock [s].
+    Retransmissions are those that the peer reports; otherwise those recognised on arrival; otherwise segments
+    after a gap, of which one loss makes several.
     """
     retransmits = (signal.retrans_pkts, signal.resent_pkts, signal.reordered_pkts)
     return Observation(
@@ -56,11 +52,11 @@ class Watched:
     """One interval of one peer.
 
     Attributes:
-        peer: Whose.
-        observation: What went in.
-        baseline_ms: RTT of the empty path that it was held against [ms]; None: not known yet.
-        verdict: What the detector made of it.
-        decision: What to tell the peer.
+        peer: The peer.
+        observation: The observation.
+        baseline_ms: RTT of the empty path that was used [ms]; None if unknown.
+        verdict: The detector's verdict.
+        decision: The decision to publish.
     """
 
     peer: str
@@ -71,7 +67,7 @@ class Watched:
 
     @property
     def details(self) -> dict[str, object]:
-        """What a line of JSON says of it besides the decision."""
+        """Additional fields of a line of JSON."""
         seen = msgspec.structs.asdict(self.observation)
         del seen["t_s"]  # t_mono_us
         return {**seen, "baseline_ms": self.baseline_ms, "switched": self.verdict.switched}
@@ -88,17 +84,12 @@ class Watch:
     """A detector for each peer.
 
     Attributes:
-        options: Of each detector.
-        decisions: Peer -> what was decided when the last window ended.
+        options: Parameters of each detector.
+        decisions: Peer -> decision at the end of the last window.
     """
 
     def __init__(self, options: DetectorOptions, intervals: int) -> None:
-        """Know no peer.
-
-        Args:
-            options: Of each detector.
-            intervals: Length of a window in intervals of the receiver, at least 1.
-        """
+        """Start without peers."""
         self.options = options
         self.decisions: dict[str, RegimeDecision] = {}
         self._intervals = intervals
@@ -106,15 +97,15 @@ class Watch:
         self._paths: dict[str, _Path] = {}
 
     def take(self, signals: Sequence[ReceiverSignal], now_us: int, wall_us: int) -> list[Watched]:
-        """Take the signals of an interval; those of single flows are passed over.
+        """Add the signals of an interval; signals of single flows are ignored.
 
         Args:
-            signals: Of all peers.
-            now_us: When it ended, by the monotonic clock [us].
+            signals: Signals of all peers.
+            now_us: End of the interval by the monotonic clock [us].
             wall_us: The same by the wall clock [us].
 
         Returns:
-            If a window has just ended, a decision for each peer of which something was measured.
+            At the end of a window, a decision for each peer with measurements.
         """
         self._turn = (self._turn + 1) % self._intervals
         if self._turn:
@@ -169,7 +160,7 @@ def _reason(verdict: Verdict, seen: Observation, detector: Detector) -> str:
     if seen.ce_marks is not None:
         parts.append(f"CE marks {seen.ce_marks:g}")
     if seen.retransmits is not None:
-        parts.append(f"sent again {seen.retransmits:g}")
+        parts.append(f"retransmissions {seen.retransmits:g}")
     if verdict.is_own:
         parts.append("the sender fills the path by itself")
     return "; ".join(parts)

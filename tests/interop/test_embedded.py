@@ -184,7 +184,7 @@ def test_a_broker_that_dies_is_started_again(caplog: pytest.LogCaptureFixture) -
                 wait_until(lambda: inbox.ready and bus.connected, "the subscription")
                 bus.publish(ReceiverSignal(peer="10.0.0.1", ce_marks=death))
                 assert [sample.body.ce_marks for sample in gather(inbox, 1)] == [death]
-        assert "ended (signal 9); starting it again" in caplog.text
+        assert "exited (signal 9); restarting it" in caplog.text
     port = options.port
     time.sleep(0.5)  # longer than it takes to be started again
     assert not listens(port)

@@ -44,7 +44,7 @@ def test_an_agent_starts_its_broker_again_without_rights(tmp_path: Path) -> None
             os.kill(broker, signal.SIGKILL)
             (online,) = gather(inbox, 1)
             assert (online.sender, online.body.status) == ("host-a", "online")
-            assert "the embedded broker ended (signal 9); starting it again" in agent.log()
+            assert "the embedded broker exited (signal 9); restarting it" in agent.log()
             (again,) = children_of(children_of(agent.pid)[0])
             held = status_of(again)
             assert (again != broker, held["CapEff"], held["NoNewPrivs"]) == (True, "0" * 16, "1")

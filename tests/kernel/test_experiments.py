@@ -224,7 +224,7 @@ def test_a_sweep_that_was_killed_goes_on_with_the_missing_runs(tmp_path: Path) -
         wait_until(in_the_middle, first)
         first.kill()
         said = first.communicate()[1]
-    assert "a few: 8 runs; 0 are done already, 8 to do" in said
+    assert "a few: 8 runs, 0 already done, 8 to do" in said
     there = ResultSet.load(out)
     n_done = len(there)
     assert 5 <= n_done < 8
@@ -234,9 +234,9 @@ def test_a_sweep_that_was_killed_goes_on_with_the_missing_runs(tmp_path: Path) -
         command("sweep", grid, "--out", out, "--json"), capture_output=True, text=True, timeout=TIMEOUT_S
     )
     assert again.returncode == 0, again.stderr
-    assert f"8 runs; {n_done} are done already, {8 - n_done} to do" in again.stderr
+    assert f"8 runs, {n_done} already done, {8 - n_done} to do" in again.stderr
     said = " ".join(again.stderr.split())
-    assert f"8 of 8 runs are done: {n_done} were there before, {8 - n_done} done now; 0 missing" in said
+    assert f"8 of 8 runs are done: {n_done} earlier, {8 - n_done} now; 0 missing" in said
     document = json.loads(again.stdout)
     assert (document["planned"], document["done"], document["failed"]) == (8, 8, [])
     results = ResultSet.load(out)
@@ -271,7 +271,7 @@ def test_ctrl_c_leaves_finished_runs_and_nothing_else(tmp_path: Path, jobs: int)
         said = process.communicate(timeout=TIMEOUT_S)[1]
     assert process.returncode == 130, said
     n_done = len(ResultSet.load(out))
-    assert f"{n_done} of 8 runs are done: 0 were there before, {n_done} done now" in " ".join(said.split())
+    assert f"{n_done} of 8 runs are done: 0 earlier, {n_done} now" in " ".join(said.split())
     assert sorted(os.listdir(tmp_path)) == ["grid.yaml", "out"]
     assert len(os.listdir(out)) == n_done + 1
     nothing_is_left_of(process.pid, out)

@@ -136,7 +136,7 @@ def test_what_cannot_be_loaded_leaves_everything_as_it_was(compiled: Path) -> No
         datapath.extend(NAME, compiled.read_bytes())
         with pytest.raises(CcpError) as refused:
             datapath.update(1 << 32, letters={NAME: b"too long for it"})
-        assert (refused.value.slug, refused.value.why) == ("update.extension", "it takes 8")
+        assert (refused.value.slug, refused.value.why) == ("update.extension", "it accepts 8")
 
 
 @pytest.mark.parametrize("beside", [(), ("rate_limits",)], ids=["alone", "beside rate_limits"])

@@ -25,7 +25,7 @@ from tests.kernel.driving import Start, wait_until
 from tests.tasks import read_of_tasks
 
 DASHBOARD = Path(ccplane.agent.metrics.__file__).with_name("dashboard.json")
-SILENT = {"Exceptions of algorithms", "Rates of limited clients, median and 90 %"}
+SILENT = {"Exceptions of algorithms", "Rate limits of clients, median and 90 %"}
 """Panels that have nothing to show where all is well."""
 
 

@@ -86,4 +86,4 @@ def test_a_server_that_dies_is_told() -> None:
         with pytest.raises(LabError) as caught:
             traffic.wait()
     assert caught.value.slug == "lab.command_failed"
-    assert "the server ended with signal SIGKILL" in caught.value.message
+    assert "the server exited with signal SIGKILL" in caught.value.message

@@ -110,7 +110,7 @@ def test_new_sockets_of_a_host_follow_and_all_is_put_back(
         assert "maxrate" not in queues_of(wire.sender)
     else:
         assert [(one.kind, one.wanted) for one in refused] == [(REFUSED, "fq")]
-        assert refused[0].why == "no fq for eth0: the kernel has no sch_fq"
+        assert refused[0].why == "cannot set fq on eth0: the kernel has no sch_fq"
     host.apply({way(wire): BUSY})
     assert settings_of(wire.sender) == ("reno", "1")
     assert ("maxrate 100Mbit" in queues_of(wire.sender)) == kernel_has_fq
@@ -160,7 +160,7 @@ def test_a_queue_that_somebody_chose_stays(wire: Path, begin: Begin) -> None:
     )
     host = begin(wire.sender)
     refused, _ = host.apply({way(wire): SINGLE})
-    assert (refused.kind, refused.why) == (REFUSED, "somebody chose tbf for eth0")
+    assert (refused.kind, refused.why) == (REFUSED, "eth0 already has a configured qdisc, tbf")
     host.close(leave=False)
     assert "qdisc tbf" in queues_of(wire.sender)
 
@@ -194,7 +194,7 @@ def test_a_default_that_the_kernel_restricts_is_explained(wire: Path, begin: Beg
     with pytest.raises(SwitchError) as caught:
         host.apply({way(wire): SINGLE})
     assert caught.value.slug == "switch.not_permitted"
-    assert "tcp_allowed_congestion_control of the first network namespace" in caught.value.fix
+    assert "tcp_allowed_congestion_control in the initial network namespace" in caught.value.fix
     host.close(leave=False)
 
 

@@ -137,7 +137,7 @@ def test_a_thousand_verdicts_of_another_version_are_kept(policed: EmulatedNetwor
         is_bounded_at_once(policed, attachment)
     with attached(folder, max_clients=10) as attachment:
         assert attachment.kept == Kept("lost", MANY - 10)
-        assert "has no room" in attachment.kept.sentence
+        assert "is too small" in attachment.kept.sentence
 
 
 def test_what_a_listener_accepts_later_has_the_programs_of_the_next_start(
@@ -180,7 +180,7 @@ def test_a_table_that_says_nothing_of_itself_is_not_taken(policed: EmulatedNetwo
     (folder / LAYOUT).unlink()
     with attached(folder) as attachment:
         assert attachment.kept == Kept("lost", 1)
-        assert "another version's" in attachment.kept.sentence
+        assert "another version" in attachment.kept.sentence
         assert kept_table(folder).clients == []
 
 
@@ -206,7 +206,7 @@ def test_the_command_keeps_its_table_also_when_it_is_killed(policed: EmulatedNet
         (client,) = table["clients"]
         assert client["client"] == policed.hosts["receiver"].ipv4
         said = subprocess.run(ccp("unload"), capture_output=True, text=True, check=True).stdout
-        assert "what was known of clients' rate limits" in said
+        assert "the table of clients' rate limits" in said
         assert not Path(KEPT_IN).exists()
     finally:
         native.forget(KEPT_IN)

@@ -220,12 +220,12 @@ def test_who_finds_no_room_is_counted_and_there_is_room_once_a_limited_client_is
         (table,) = (one for one in json.loads(shown.stdout) if one["by"] == "attach")
         assert (table["by"], table["no_room"]) == ("attach", 20)
         said = subprocess.run(ccp("rtcp", "show"), capture_output=True, check=True, text=True).stdout
-        assert "no room for the clients of 20 connections" in said
+        assert "20 connections are not limited" in said
         until(attachment, lambda _: known() == {stays})
         connect_to_own(peers, "127.0.2.1")
         assert known() == {stays, "127.0.2.1"}
         assert [one.no_room for one in known_tables() if one.by == "attach"] == [20]
-    assert ["there is room for 2" in one.message for one in caplog.records] == [True]
+    assert ["is full (2," in one.message for one in caplog.records] == [True]
 
 
 def test_ten_times_as_many_clients_as_there_is_room_for_fail_no_connection(policed: EmulatedNetwork) -> None:

@@ -210,7 +210,7 @@ def test_a_quota_is_told_to_be_wrong() -> None:
         with pytest.raises(LoadError) as caught:
             _native.EbpfDatapath(pin_dir=PIN_DIR, **{f"max_flows_per_{whose}": 0})
         assert caught.value.slug == "load.option"
-        assert f"max_flows_per_{whose} is 0" in str(caught.value)
+        assert f"max_flows_per_{whose} is out of range: 0" in str(caught.value)
 
 
 # Slots that are taken away

@@ -77,6 +77,6 @@ def test_watching_looking_into_and_changing_a_flow(path_100mbit: Path, start_tra
                 await look_until(app, lambda: steered_by() == "law")
                 assert "control.no_agent" in told(app, "parameters")
                 await press(app, pilot, "s")
-                assert "control.no_agent: no agent runs" in told(app, "status")
+                assert "control.no_agent: no agent is running" in told(app, "status")
 
     asyncio.run(run())

@@ -163,10 +163,10 @@ def test_the_editor_checks_and_loads_and_shows_the_line_of_an_error(opened: tupl
     assert int(shown.locator(f"{PANEL} .gutter .bad").inner_text()) == text.count("\n") + 2
     editor.fill(f"{text}\n# edited\n")
     shown.get_by_role("button", name="check", exact=True).click()
-    shown.get_by_text("Fit to run.").wait_for()
+    shown.get_by_text("Check passed.").wait_for()
     before = json.loads(facts.read_text())["algorithms"][0]["sha256"]
     shown.get_by_role("button", name="load", exact=True).click()
-    shown.get_by_text("flows went over").wait_for()
+    shown.get_by_text("flows switched in").wait_for()
     wait_for_fact(shown, facts, lambda now: now["algorithms"][0]["sha256"] != before)
     shown.locator(f"{PANEL} .events li", has_text="algorithm:reloaded").wait_for()
 

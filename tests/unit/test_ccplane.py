@@ -1,4 +1,4 @@
-"""`import ccplane`, as users meet it: its cost, names and types, and folders with names like ours."""
+"""`import ccplane`: its cost, names and types, and users' folders with the same names as packages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Mine(Algorithm):
 
 
 def python(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program as in a notebook: modules are looked for where it runs, then where ccplane is."""
+    """Run a program as in a notebook: import first from its directory, then from ccplane's."""
     return run(sys.executable, "-c", program, folder=folder, PYTHONPATH=str(ROOT))
 
 
@@ -46,7 +46,7 @@ def run(*command: str, folder: Path, **environment: str) -> subprocess.Completed
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A user's `agent.py`, `telemetry.py` and `experiments/`, and an algorithm that uses two of them."""
+    """A user's `agent.py`, `telemetry.py` and `experiments/`, and an algorithm that imports two of them."""
     (tmp_path / "agent.py").write_text("class Policy:\n    step = 1\n")
     (tmp_path / "telemetry.py").write_text("GAIN = 1\n")
     (tmp_path / "experiments").mkdir()

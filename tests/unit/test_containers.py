@@ -1,4 +1,4 @@
-"""`docker-compose.yml`: what it promises of its services, as far as the file says it."""
+"""Checks of `docker-compose.yml` that need no containers."""
 
 from __future__ import annotations
 

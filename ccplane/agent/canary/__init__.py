@@ -1,6 +1,6 @@
-"""A new version of an algorithm gets some of the new flows first, and is judged by how these fare.
+"""Canary trials: a new version of an algorithm first gets a share of the new flows, and is compared.
 
     ccp canary start cubic --share 5%
 
-`lottery` says which flows, `ranks` and `trial` judge, `canaries` starts and ends it on a running agent.
+`lottery` assigns flows at random, `ranks` and `trial` compare both versions, `canaries` runs trials.
 """

@@ -1,4 +1,4 @@
-"""Trials of new versions: begun on the loader's thread, judged and taken back on the agent's."""
+"""Trials of new versions: started on the loader's thread, evaluated and ended on the agent's thread."""
 
 from __future__ import annotations
 
@@ -25,28 +25,21 @@ Row = dict[str, Any]
 WIDENED: Final = "widened"
 TAKEN_BACK: Final = "taken back"
 ENDS: Final = {WIDENED: "canary:widened", TAKEN_BACK: "canary:taken_back"}
-"""How a trial ends -> the event that tells of it."""
+"""Outcome of a trial -> its event."""
 
 SECONDS: Final = 60.0
-"""How long a trial lasts [s]."""
+"""Default duration of a trial [s]."""
 
 
 class Canaries:
     """The trials of an agent.
 
     Attributes:
-        ended: How the last trial of each algorithm ended: the row of `Trial.as_row`, `outcome`, which is
-            `widened` or `taken back`, and `why`.
+        ended: Result of the last trial of each algorithm: the row of `Trial.as_row`, `outcome` (`widened` or
+            `taken back`), and `why`.
     """
 
     def __init__(self, plane: Plane, loader: Loader, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take the agent; `turn` is to be called on its thread.
-
-        Args:
-            plane: Where the flows are.
-            loader: Loads versions.
-            clock: CLOCK_MONOTONIC [s], the clock of the totals of flows.
-        """
         self.ended: dict[str, Row] = {}
         self._plane = plane
         self._loader = loader
@@ -64,14 +57,14 @@ class Canaries:
         """Put a new version of a running algorithm on trial.
 
         Args:
-            source: Its text.
-            share: Which new flows it gets.
-            seconds: How long the trial lasts [s].
-            name: The algorithm; by default the one that runs from the same file, or that the text names.
-            class_name: Which class, if there are several.
+            source: Its source.
+            share: Share of new flows.
+            seconds: Duration of the trial [s].
+            name: The algorithm; by default as in `Loader.load`.
+            class_name: Its class, if the source defines several algorithms.
 
         Returns:
-            How the trial stands, and `old_sha256` and `new_sha256`.
+            State of the trial, with `old_sha256` and `new_sha256`.
 
         Raises:
             CcpError: What is wrong; nothing has changed then.
@@ -101,14 +94,14 @@ class Canaries:
     # On the agent's thread
 
     def turn(self) -> None:
-        """Look at trials whose time it is, and end those that are decided."""
+        """Evaluate trials that are due, and end trials that are decided."""
         if not self._plane.trials:
             return
         now_s = self._clock()
         for trial in [one for one in self._plane.trials.values() if one.due(now_s)]:
             if trial.algorithm in self._widening:
                 continue
-            self._plane.datapath.heartbeat()  # with very many flows a look takes a while
+            self._plane.datapath.heartbeat()  # with many flows an evaluation takes a while
             look = trial.look(self._plane.datapath.stats, now_s)
             if look.worse:
                 self._take_back(trial, look.worse)
@@ -116,11 +109,11 @@ class Canaries:
                 self.widen(trial.algorithm)
             elif trial.over(now_s):
                 self._take_back(
-                    trial, f"undecided: {look.flows} flows were compared, {ENOUGH_FLOWS} are needed"
+                    trial, f"undecided: {look.flows} flows compared, at least {ENOUGH_FLOWS} needed"
                 )
 
     def rows(self) -> list[Row]:
-        """Return how all trials stand, and how those ended that were the last of their algorithm."""
+        """Return the states of running trials, and for other algorithms the results of their last trials."""
         now_s = self._clock()
         running = [
             {**trial.as_row(now_s), "outcome": None, "why": ""} for trial in self._plane.trials.values()
@@ -128,7 +121,7 @@ class Canaries:
         return running + [row for name, row in self.ended.items() if name not in self._plane.trials]
 
     def widen(self, name: str) -> Row:
-        """Let the version on trial take over all flows; it is done soon after.
+        """Start moving all flows to the version on trial.
 
         Raises:
             UsageError: `canary.none`.
@@ -139,8 +132,8 @@ class Canaries:
             self._loader.submit(partial(self._widen, trial))
         return trial.as_row(self._clock())
 
-    def take_back(self, name: str, why: str = "asked for") -> Row:
-        """Give the flows of the version on trial to the version before.
+    def take_back(self, name: str, why: str = "requested") -> Row:
+        """Return the flows of the version on trial to the previous version.
 
         Raises:
             UsageError: `canary.none`.
@@ -156,7 +149,7 @@ class Canaries:
             raise UsageError(
                 "canary.none",
                 f"no version of `{name}` is on trial",
-                fix=f"begin a trial: ccp canary start {name} --share 5%",
+                fix=f"start a trial: ccp canary start {name} --share 5%",
             ) from None
 
     def _begin(self, trial: Trial, running: Running, candidate: Candidate) -> Row:
@@ -177,7 +170,7 @@ class Canaries:
             return
         moved = self._plane.changes.merge(trial.name, into=trial.algorithm)
         candidate = self._end(trial, TAKEN_BACK, why, moved)
-        log.warning("the new version of %s is taken back: %s", trial.algorithm, why)
+        log.warning("took back the new version of %s: %s", trial.algorithm, why)
         good = self._plane.hosts[trial.algorithm].past
         self._loader.submit(
             lambda: self._loader.judged(trial.algorithm, good, candidate.version.sha256)
@@ -186,7 +179,7 @@ class Canaries:
     def _widened(self, trial: Trial) -> None:
         del self._plane.trials[trial.algorithm]
         moved = self._plane.changes.merge(trial.name, into=trial.algorithm)
-        self._end(trial, WIDENED, "no worse than the version before", moved)
+        self._end(trial, WIDENED, "no worse than the previous version", moved)
 
     def _end(self, trial: Trial, outcome: str, why: str, moved: int) -> Candidate:
         name = trial.algorithm

@@ -1,4 +1,4 @@
-"""Which new flows a new version gets: a share of all, or of those that match a rule, drawn by lot."""
+"""Random assignment of new flows to a version on trial: a share of all flows, or of those matching a rule."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ccplane.base.errors import UsageError
 from ccplane.base.flows import FlowInfo
 
 SHARE_OF_RULE: Final = 0.5
-"""Share of the flows that match a rule where no share is told: the others are what they are compared with."""
+"""Default share of the flows that match a rule; the remaining flows are the control group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Which flows a new version is to get.
+    """Selection of new flows for a version on trial.
 
     Attributes:
-        ratio: Which part of them, between 0 and 1.
-        rule: Conditions that they match, as in rules; None for all flows of the algorithm.
+        ratio: Probability of the new version, between 0 and 1.
+        rule: Conditions as in rules; None for all flows of the algorithm.
     """
 
     ratio: float
@@ -29,10 +29,10 @@ class Share:
 
     @classmethod
     def from_text(cls, text: str) -> Share:
-        """Read `5%`, conditions such as `dport=5001`, or both: `20% dst=10.0.0.0/8`.
+        """Parse `5%`, conditions such as `dport=5001`, or both: `20% dst=10.0.0.0/8`.
 
         Raises:
-            UsageError: `canary.bad_share`, or what is wrong with the conditions.
+            UsageError: `canary.bad_share`, or an error of a condition.
         """
         words = text.split()
         shares = [word for word in words if word.endswith("%")]
@@ -42,9 +42,9 @@ class Share:
         if not words or len(shares) > 1 or (shares and found is None) or not 0 < ratio < 1:
             raise UsageError(
                 "canary.bad_share",
-                f"`{text}` says not which flows the new version gets",
+                f"cannot parse canary selector `{text}`",
                 where="--canary",
-                why="some must stay with the old version, to compare",
+                why="it must select some of the new flows, not all: the others are the control group",
                 fix="write a share such as 5%, conditions such as 'dport=5001', or both: '20% dport=5001'",
             )
         Which(rule=rule).parsed()
@@ -56,21 +56,15 @@ class Share:
 
 
 class Lottery:
-    """Draws lots for new flows."""
+    """Assigns new flows at random."""
 
     def __init__(self, share: Share, seed: int | None = None) -> None:
-        """Prepare.
-
-        Args:
-            share: Which flows.
-            seed: Of the lots; None for one that nobody knows.
-        """
         self._share = share
         self._rule: Rule | None = Which(rule=share.rule).parsed()
         self._random = random.Random(seed)
 
     def draw(self, info: FlowInfo) -> bool | None:
-        """Return whether a flow gets the new version; None if it takes no part."""
+        """Return whether a flow gets the new version; None if it does not take part."""
         if self._rule is not None and not self._rule.matches(info):
             return None
         return self._random.random() < self._share.ratio

@@ -1,11 +1,11 @@
-"""Whether some values are smaller than others by more than chance: a rank test that lots justify.
+"""A rank test whether values are smaller than others by more than chance, justified by randomisation.
 
-Which flows get the new version is drawn by lot. Where that version is no different, the lots say nothing
-about how flows fare, however these depend on each other, on the hour and on their size: every choice of so
-many from all flows is equally likely. So the rank sum of the chosen ones has a distribution that is known.
+Flows get the new version at random. If that version makes no difference, every selection of n flows is
+equally likely, however flows depend on each other, on the time of day and on their size. So the distribution
+of the rank sum of the selected flows is known.
 
-Source: Wilcoxon 1945, with average ranks for equal values; Fisher 1935 for lots as the ground of a test.
-Looks at one trial spend its level in parts, as alpha spending does (Lan and DeMets 1983).
+Source: Wilcoxon 1945, with average ranks for ties; Fisher 1935 for randomisation as the basis of a test.
+Repeated evaluations of a trial share its level by alpha spending (Lan and DeMets 1983).
 """
 
 from __future__ import annotations
@@ -17,20 +17,15 @@ from typing import Final
 import numpy as np
 
 EXACT_STEPS: Final = 4_000_000
-"""Up to so many additions the distribution is counted out, in some ms; beyond, it is nearly normal."""
+"""Maximum additions for the exact distribution (a few ms); beyond, the normal approximation is used."""
 
 
 def p_smaller(chosen: Sequence[float], others: Sequence[float]) -> float:
-    """Return how likely lots alone make the chosen values rank as low as they do, or lower.
-
-    Args:
-        chosen: Values of those that the lots chose.
-        others: Values of the rest.
+    """Return the probability that chance alone ranks the chosen values as low as observed, or lower.
 
     Returns:
-        The one-sided p-value; 1 where a side is empty. Where it is not counted out, the normal distribution
-        stands for it, with half a rank of continuity correction: that has more in its tails, so p is rather
-        too large.
+        The one-sided p-value; 1 if a side is empty. The normal approximation has a continuity correction of
+        half a rank and heavier tails than the exact distribution, so it tends to overestimate p.
     """
     n, total = len(chosen), len(chosen) + len(others)
     if not chosen or not others:
@@ -47,24 +42,24 @@ def p_smaller(chosen: Sequence[float], others: Sequence[float]) -> float:
 
 
 def spent(look: int, level: float) -> float:
-    """Return what a look may spend of a trial's level; all looks together spend no more than that.
+    """Return the level of one evaluation; the levels of all evaluations add up to at most `level`.
 
     Args:
-        look: Number of the look, from 1.
-        level: Chance of a false alarm that the whole trial may have.
+        look: Number of the evaluation, from 1.
+        level: Probability of a false alarm in the whole trial.
     """
     return level / (look * (look + 1))
 
 
 def _doubled_ranks(values: np.ndarray) -> np.ndarray:
-    """Return twice the ranks from 1, whole numbers; equal values share their average."""
+    """Return twice the ranks (from 1), as integers; equal values share their average rank."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (2 * last - counts + 1)[inverse]
 
 
 def _counted(ranks: np.ndarray, n: int, most: int) -> float:
-    """Return the share of all choices of n ranks whose sum is at most this."""
+    """Return the fraction of all selections of n ranks whose sum is at most `most`."""
     ways = np.zeros((n + 1, most + 1))
     ways[0, 0] = 1.0
     for rank in ranks.tolist():

@@ -1,15 +1,15 @@
-"""The trial of a new version: how its flows fare beside those that the lots left with the old one.
+"""The trial of a new version: compares its flows with the control group, which keeps the old version.
 
-A flow is judged by what it came to since its start. At each look, the flows of the new version are ranked
-among all that took part (`ranks`). The version is worse where they rank so badly that lots alone hardly ever
-do that, and their median is worse by more than a margin:
+A flow is measured from its start. Each evaluation ranks the flows of the new version among all flows of the
+trial (see `ranks`). The new version is worse if its ranks are very unlikely by chance, and its median is
+worse than the control group's median by more than a margin:
 
-    goodput   bytes acknowledged since the flow began [bytes/s], below 95 % of the others' median
-    RTT       smoothed RTT at the look, or at the end [us], above 105 %
-    loss      segments marked lost per segment delivered or lost, above the others' by half a per cent
-    greed     goodput above three times the others' median
+    goodput   bytes acknowledged since the start of the flow [bytes/s]: below 95 %
+    RTT       smoothed RTT at the evaluation, or at the close [us]: above 105 %
+    loss      segments marked lost per segment delivered or lost: more than 0.5 percentage points above
+    greed     goodput: more than three times as high
 
-An exception of the new version ends the trial at once.
+An exception of the new version ends the trial immediately.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from ccplane.agent.canary.ranks import p_smaller, spent
 from ccplane.base.flows import FlowInfo, FlowStats
 
 LEVEL: Final = 0.005
-"""Chance that a version which is no worse is taken back, in the whole of a trial."""
+"""Probability that a trial takes back a version that is no worse."""
 FIRST_LOOK_S: Final = 1.0
 LOOKS_GROW: Final = 1.25
-"""Looks become rarer: each spends some of the level, and a trial that has lasted says less in a second."""
+"""Growth of the interval between evaluations: each one spends some of the level."""
 LEAST_FLOWS: Final = 3
-"""So many flows a side are needed for a look."""
+"""Minimum flows per side for an evaluation."""
 ENOUGH_FLOWS: Final = 10
-"""So many flows of the new version are needed to say at the end that it is not worse."""
+"""Minimum flows of the new version for the conclusion that it is no worse."""
 LEAST_AGE_US: Final = 300_000
-"""A flow that lives is judged from this age on [us]: before, it tells of its first round trips only."""
+"""Minimum age of an open flow that is compared [us]: younger flows show only their first round trips."""
 KEPT: Final = 2_000
-"""So many flows a side that closed, and so many of the youngest that live, are compared; reports wait."""
+"""Maximum closed flows, and maximum open flows (the youngest), compared per side: it delays reports."""
 
 WORSE_RATIO: Final = 0.05
 WORSE_LOSS: Final = 0.005
@@ -46,12 +46,12 @@ GREED: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Fared:
-    """What a flow came to.
+    """Performance of a flow.
 
     Attributes:
-        goodput_bytes_per_s: Bytes acknowledged, by its age [bytes/s].
+        goodput_bytes_per_s: Bytes acknowledged per second of its age [bytes/s].
         rtt_us: Smoothed RTT [us]; None if none was measured.
-        loss_ratio: Segments marked lost per segment delivered or lost; None if there were none.
+        loss_ratio: Segments marked lost per segment delivered or lost; None without segments.
     """
 
     goodput_bytes_per_s: float
@@ -60,7 +60,7 @@ class Fared:
 
     @classmethod
     def of(cls, stats: FlowStats, age_us: int) -> Fared:
-        """Return what totals and age [us] say."""
+        """Compute it from totals and age [us]."""
         sent = stats.delivered_pkts + stats.lost_pkts
         return cls(
             1e6 * stats.bytes_acked / max(age_us, 1),
@@ -74,9 +74,9 @@ class Side:
     """The flows of one version.
 
     Attributes:
-        living: When each flow began, CLOCK_MONOTONIC [us].
-        closed: What the last `KEPT` that closed came to.
-        flows: How many there were in all.
+        living: Start time of each open flow, CLOCK_MONOTONIC [us].
+        closed: Performance of the last `KEPT` closed flows.
+        flows: Number of all flows.
     """
 
     living: dict[int, int] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Side:
     flows: int = 0
 
     def fared(self, totals: Callable[[int], FlowStats | None], now_us: int) -> list[Fared]:
-        """Return what the flows came to that are old enough, or closed."""
+        """Return the performance of closed flows, and of open flows that are old enough."""
         found = list(self.closed)
         old_enough = (
             (flow_id, now_us - since_us)
@@ -99,12 +99,12 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One figure of both sides at a look.
+    """One metric of both sides in an evaluation.
 
     Attributes:
         new: Median of the new version's flows.
-        old: Median of the others.
-        p: How likely lots alone make the new ones look as bad, or worse.
+        old: Median of the control group.
+        p: Probability that chance alone makes the new version look as bad, or worse.
     """
 
     new: float
@@ -114,13 +114,13 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look showed.
+    """Result of an evaluation.
 
     Attributes:
-        flows: How many flows of the new version were compared.
-        with_flows: With how many.
-        figures: By `goodput`, `rtt`, `loss` and `greed`.
-        worse: Why the version is to be taken back; empty if nothing speaks against it.
+        flows: Number of flows of the new version that were compared.
+        with_flows: Number of flows of the control group.
+        figures: Metrics: `goodput`, `rtt`, `loss` and `greed`.
+        worse: Why the new version must be taken back; empty if it is no worse.
     """
 
     flows: int = 0
@@ -133,15 +133,15 @@ class Trial:
     """A version on trial.
 
     Attributes:
-        algorithm: Name of the algorithm whose version it is.
-        name: Name that the version runs under.
-        share: Which flows it gets.
-        seconds: How long the trial lasts [s].
-        new: Its flows.
-        old: Those that the lots left with the old version.
-        looks: How often both sides were compared.
-        last: What the last look showed.
-        failed: What the version raised; empty if nothing.
+        algorithm: Name of the algorithm.
+        name: Name under which the new version runs.
+        share: Share of new flows.
+        seconds: Duration [s].
+        new: Flows of the new version.
+        old: Control group.
+        looks: Number of evaluations.
+        last: Result of the last evaluation.
+        failed: Exception of the new version; empty if none.
     """
 
     def __init__(
@@ -152,15 +152,7 @@ class Trial:
         now_s: float,
         seed: int | None = None,
     ) -> None:
-        """Begin.
-
-        Args:
-            algorithm: Name of the running algorithm.
-            share: Which flows the new version gets.
-            seconds: How long the trial lasts [s].
-            now_s: Clock at the start [s].
-            seed: Of the lots.
-        """
+        """Start; `now_s` is the current time [s], `seed` the random seed."""
         self.algorithm = algorithm
         self.name = name_of(algorithm)
         self.share = share
@@ -174,7 +166,7 @@ class Trial:
         self._lottery = Lottery(share, seed)
 
     def takes(self, info: FlowInfo) -> bool:
-        """Draw the lot of a new flow; returns whether it gets the new version."""
+        """Assign a new flow at random; return whether it gets the new version."""
         lot = self._lottery.draw(info)
         if lot is None:
             return False
@@ -184,31 +176,26 @@ class Trial:
         return lot
 
     def closed(self, flow_id: int, stats: FlowStats | None) -> None:
-        """Take what a flow came to, if it took part; None if its totals were lost."""
+        """Record the totals of a flow that closed, if it took part; None if they were lost."""
         for side in (self.new, self.old):
             since_us = side.living.pop(flow_id, None)
             if since_us is not None and stats is not None:
                 side.closed.append(Fared.of(stats, stats.now_us - since_us))
 
     def due(self, now_s: float) -> bool:
-        """Return whether it is time for a look."""
+        """Return whether an evaluation is due."""
         return bool(self.failed) or now_s >= min(self._next_s, self._since_s + self.seconds)
 
     def over(self, now_s: float) -> bool:
-        """Return whether the trial has lasted as long as it was to."""
+        """Return whether the duration is over."""
         return now_s >= self._since_s + self.seconds
 
     def age_s(self, now_s: float) -> float:
-        """Return for how long it has lasted [s]."""
+        """Return the time since the start [s]."""
         return now_s - self._since_s
 
     def look(self, totals: Callable[[int], FlowStats | None], now_s: float) -> Look:
-        """Compare both sides.
-
-        Args:
-            totals: Returns the totals of a flow.
-            now_s: The clock [s], CLOCK_MONOTONIC as that of the totals.
-        """
+        """Compare both sides."""
         self._next_s = now_s + max(FIRST_LOOK_S, (LOOKS_GROW - 1) * self.age_s(now_s))
         now_us = round(1e6 * now_s)
         new, old = (side.fared(totals, now_us) for side in (self.new, self.old))
@@ -224,7 +211,7 @@ class Trial:
         return self.last
 
     def as_row(self, now_s: float) -> dict[str, Any]:
-        """Return how it stands, as plain data."""
+        """Return the state as plain data."""
         return {
             "algorithm": self.algorithm,
             "name": self.name,
@@ -241,19 +228,19 @@ class Trial:
 
 
 def name_of(algorithm: str) -> str:
-    """Return the name that a version on trial runs under."""
+    """Return the name under which a version on trial runs."""
     return f"{algorithm}@canary"
 
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """How a figure is judged.
+    """How a metric is compared.
 
     Attributes:
-        of: Returns it of a flow; None if it has none.
-        sign: 1 where less is worse, -1 where more is.
-        worse: Whether a median is worse than the others' by more than the margin.
-        text: Says it.
+        of: Returns the metric of a flow, or None.
+        sign: 1 if smaller is worse, -1 if larger is worse.
+        worse: Whether the new median is worse than the old one by more than the margin.
+        text: Describes the difference.
     """
 
     of: Callable[[Fared], float | None]
@@ -267,32 +254,32 @@ JUDGED: Final[dict[str, _Judged]] = {
         lambda one: one.goodput_bytes_per_s,
         1,
         lambda new, old: new < (1 - WORSE_RATIO) * old,
-        lambda new, old: f"goodput {8e-6 * new:.3g} Mbit/s, others {8e-6 * old:.3g}",
+        lambda new, old: f"goodput {8e-6 * new:.3g} Mbit/s, control group {8e-6 * old:.3g} Mbit/s",
     ),
     "rtt": _Judged(
         lambda one: one.rtt_us,
         -1,
         lambda new, old: new > (1 + WORSE_RATIO) * old,
-        lambda new, old: f"RTT {new / 1e3:.3g} ms, others {old / 1e3:.3g}",
+        lambda new, old: f"RTT {new / 1e3:.3g} ms, control group {old / 1e3:.3g} ms",
     ),
     "loss": _Judged(
         lambda one: one.loss_ratio,
         -1,
         lambda new, old: new > old + WORSE_LOSS,
-        lambda new, old: f"loss {100 * new:.2g} %, others {100 * old:.2g}",
+        lambda new, old: f"loss {100 * new:.2g} %, control group {100 * old:.2g} %",
     ),
     "greed": _Judged(
         lambda one: one.goodput_bytes_per_s,
         -1,
         lambda new, old: new > GREED * old,
-        lambda new, old: f"it takes from others: goodput {8e-6 * new:.3g} Mbit/s, others {8e-6 * old:.3g}",
+        lambda new, old: f"too aggressive: goodput {8e-6 * new:.3g}, control group {8e-6 * old:.3g} Mbit/s",
     ),
 }
-"""Figure -> how it is judged."""
+"""Metric -> how it is compared."""
 
 
 def compared(new: list[Fared], old: list[Fared]) -> dict[str, Compared]:
-    """Return all figures that both sides have."""
+    """Return all metrics that both sides have."""
     found = {}
     for name, judged in JUDGED.items():
         sides = [[value for one in side if (value := judged.of(one)) is not None] for side in (new, old)]
@@ -303,7 +290,7 @@ def compared(new: list[Fared], old: list[Fared]) -> dict[str, Compared]:
 
 
 def told_worse(figures: Mapping[str, Compared], level: float) -> str:
-    """Return what is worse by more than chance and margin, as people say it; empty if nothing is."""
+    """Describe the metrics that are worse by more than chance and margin; empty if there are none."""
     return "; ".join(
         f"{JUDGED[name].text(one.new, one.old)} (p = {one.p:.1g})"
         for name, one in figures.items()

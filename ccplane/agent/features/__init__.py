@@ -1,8 +1,8 @@
-"""What features add to an agent and to `ccp`; the agent knows them by these hooks alone.
+"""Hooks through which features extend the agent and `ccp`.
 
-A feature is a package in this folder with a `Feature` of the name `FEATURE`, or an entry point in the group
-`ccplane.features`. Deleting the package removes the feature. `ccp` imports all packages at each start, so
-their modules are imported by the hooks.
+A feature is a package in this folder with a `Feature` named `FEATURE`, or an entry point in the group
+`ccplane.features`. Deleting the package removes the feature. `ccp` imports all these packages at each start,
+so a package imports its modules only inside the hooks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger("ccplane.agent")
 
 
 class Collects(Protocol):
-    """What prometheus-client asks at each scrape."""
+    """A collector of prometheus-client, called at each scrape."""
 
     def collect(self) -> Iterator[Metric]:
         """Yield metrics."""
@@ -35,16 +35,17 @@ class Collects(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """The hooks of a feature; what it does not set is not called.
+    """The hooks of a feature, all optional.
 
     Attributes:
         commands: Commands of `ccp`: panel -> path -> `module:typer_app`, as in `ccplane.agent.front`.
-        loaded: Called once the kernel datapath is loaded and has the extensions of all algorithms.
-        metrics: Returns what collects metrics of an agent while it runs. It is called with the rights of the
-            start, for the pin directory of the kernel datapath; scrapes have no rights.
-        unload: Takes away what is kept in the kernel beside the datapath; returns a line for each thing.
-        trials: Returns what this kernel can do for the feature; it gets the names of the kernel's
-            congestion controls.
+        loaded: Called once the kernel datapath is loaded with the extensions of all algorithms.
+        metrics: Returns a collector for a running agent. It takes the pin directory of the kernel datapath,
+            and is called before capabilities are dropped; scrapes run without capabilities.
+        unload: Removes what the feature keeps in the kernel outside the datapath; returns one line for each
+            removed item.
+        trials: Takes the names of the kernel's congestion controls; returns what this kernel supports of the
+            feature.
     """
 
     commands: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -56,12 +57,12 @@ class Feature:
 
 @cache
 def features() -> tuple[Feature, ...]:
-    """Return all features, in the order of their names."""
+    """Return all features, sorted by name."""
     own = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
     found = {name: import_module(f"{__name__}.{name}").FEATURE for name in own}
     for entry in metadata.entry_points(group=ENTRY_POINTS):
         try:
             found[entry.name] = entry.load()
-        except Exception as error:  # one that does not import must not break `ccp` and the other features
-            log.warning("the feature %s = %s is left out: %r", entry.name, entry.value, error)
+        except Exception as error:  # a broken feature must not break `ccp` and the other features
+            log.warning("skipped the feature %s = %s: cannot import it: %r", entry.name, entry.value, error)
     return tuple(found[name] for name in sorted(found))

@@ -1,11 +1,11 @@
-"""What a running agent tells Prometheus.
+"""Prometheus metrics of a running agent.
 
     with listening(MetricsAddress.from_text("127.0.0.1:9464"), plane) as server:
         server.start(lambda: None)
         ...
 
-Needs the extra `metrics`. Nothing is counted for it that is not counted anyway: a scrape reads what is there,
-on a thread of its own.
+Needs the extra `metrics`. A scrape reads existing counters on a separate thread; between scrapes, metrics
+cost nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where metrics are to be had."""
+"""The address where metrics are served."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MetricsAddress:
 
     Attributes:
         host: Address of this machine; empty for a Unix socket.
-        port: TCP port; 0 for any that is free.
+        port: TCP port; 0 for any free port.
         path: The Unix socket; None for TCP.
     """
 
@@ -27,13 +27,12 @@ class MetricsAddress:
     path: Path | None = None
 
     def __str__(self) -> str:
-        """Return it as `from_text` reads it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}" if self.path is None else f"{UNIX}{self.path}"
 
     @classmethod
     def from_text(cls, text: str) -> MetricsAddress:
-        """Return the address that `PORT`, `ADDRESS:PORT`, `[ADDRESS]:PORT` or `unix:PATH` names.
+        """Parse `PORT`, `ADDRESS:PORT`, `[ADDRESS]:PORT` or `unix:PATH`.
 
         Raises:
             UsageError: `metrics.bad_address`.
@@ -44,7 +43,8 @@ class MetricsAddress:
         if not port.isdecimal() or int(port) > 65_535:
             raise UsageError(
                 "metrics.bad_address",
-                f"`{text}` is no address for metrics",
-                fix="write PORT (of this machine only), ADDRESS:PORT or unix:/run/ccplane/metrics.sock",
+                f"`{text}` is not an address for metrics",
+                fix="write PORT (reachable only from this machine), ADDRESS:PORT or "
+                "unix:/run/ccplane/metrics.sock",
             )
         return cls(host.strip("[]") or LOOPBACK, int(port))

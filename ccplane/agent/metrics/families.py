@@ -1,7 +1,7 @@
 """The metrics of an agent: counters of the datapath and the loop, and distributions over flows by algorithm.
 
-A scrape runs on a thread of its own. What the agent's thread writes is read as it is there; the list of flows
-is copied in one step, and their totals come from the memory that is shared with the kernel.
+A scrape runs on a separate thread. It reads the agent's counters without locks, copies the list of flows in
+one step, and reads flows' totals from the memory shared with the kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ccplane.agent.plane import Plane
 
 MAX_ALGORITHMS: Final = 10
-"""How many algorithms have distributions of their own; the others share `other`."""
+"""Maximum algorithms with separate distributions; all others share `other`."""
 
 OTHER: Final = "other"
 
@@ -35,15 +35,15 @@ THROUGHPUT_BOUNDS: Final = (1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
 RTT_BOUNDS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 LOSS_BOUNDS: Final = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
 
-DATAPATH_TOTALS: Final = {"flows_created": "Flows that came to the datapath.", **COUNTERS}
+DATAPATH_TOTALS: Final = {"flows_created": "Flows created in the datapath.", **COUNTERS}
 
 LAW_CAUSES: Final = tuple(cause for cause in CAUSES if cause != "new")
-"""Why a flow goes from an agent to the fallback law, see `FlowStats.law_cause`."""
+"""Why a flow moves from an agent to the fallback, see `FlowStats.law_cause`."""
 
 
 @dataclass(slots=True)
 class _Distribution:
-    """Values, counted by upper bound."""
+    """Counts of values by upper bound."""
 
     bounds: Sequence[float]
     counts: list[int] = field(default_factory=list)
@@ -71,7 +71,7 @@ class _Algorithm:
 
 
 class AgentCollector:
-    """Collects the metrics of one agent at each scrape, as prometheus-client asks for them."""
+    """Collects the metrics of one agent at each scrape; a collector of prometheus-client."""
 
     def __init__(
         self,
@@ -81,13 +81,7 @@ class AgentCollector:
         *,
         clock_us: Callable[[], int] = lambda: time.monotonic_ns() // 1000,
     ) -> None:
-        """Take what is to be looked at.
-
-        Args:
-            plane: The agent.
-            hearing: Its telemetry; None without a bus.
-            inbox: Its connection to the bus; None without one.
-            clock_us: CLOCK_MONOTONIC [us].
+        """Prepare.
 
         Raises:
             LoadError: `load.no_extra`.
@@ -128,25 +122,26 @@ class AgentCollector:
             yield self._total(name, about, counters.get(name, 0))
         used, most = counters.get("flows_active", 0), counters.get("max_flows", 0)
         yield self._by(
-            "gauge", "slots", "Slots for flows, by state.", "state", {"used": used, "free": most - used}
+            "gauge", "slots", "Flow slots, by state.", "state", {"used": used, "free": most - used}
         )
         without = {why: counters.get(f"without_slot_{why}", 0) for why in ("limit", "quota")}
-        about = "Sockets that run the fallback law because they have no slot, by what refused them one."
+        about = "Sockets that run the fallback because they got no flow slot, by cause."
         yield self._by("gauge", "sockets_without_slot", about, "cause", without)
         yield self._by(
             "counter",
             "law_entries",
-            "Flows that went from an agent to the fallback law, by cause.",
+            "Flows that moved from an agent to the fallback, by cause.",
             "cause",
             {cause: counters.get(f"law_entries_{cause}", 0) for cause in LAW_CAUSES},
         )
 
     def _loop(self, counters: Mapping[str, int]) -> Iterator[Metric]:
         for name, value in asdict(self._plane.counters).items():
-            if name != "flows_created":  # the datapath's count has those of former agents, too
-                yield self._total(f"agent_{name}", f"Of this agent: {name.replace('_', ' ')}.", value)
+            if name != "flows_created":  # the datapath's counter also includes earlier agents
+                about = f"Since the start of this agent: {name.replace('_', ' ')}."
+                yield self._total(f"agent_{name}", about, value)
         age_us = self._clock_us() - counters.get("heartbeat_us", 0)
-        yield self._gauge("heartbeat_age_seconds", "Since the last heartbeat.", age_us / 1e6)
+        yield self._gauge("heartbeat_age_seconds", "Time since the last heartbeat.", age_us / 1e6)
         datapath: Any = self._plane.datapath
         if hasattr(datapath, "silences"):
             silences, sum_us = datapath.silences()
@@ -177,26 +172,26 @@ class AgentCollector:
         yield self._by(
             "gauge",
             "flows_in_law",
-            "Flows that the fallback law has, by cause.",
+            "Flows that run the fallback, by cause.",
             "cause",
             {cause: law[cause] for cause in CAUSES},
         )
         of = {name: one.flows for name, one in seen.items()}
         yield self._by("gauge", "flows", "Flows by algorithm.", "algorithm", of)
         rates = {name: one.throughput_bytes_per_s for name, one in seen.items()}
-        about = "Bytes acknowledged since the scrape before, by time."
+        about = "Throughput since the previous scrape, by algorithm."
         yield self._by("gauge", "throughput_bytes_per_second", about, "algorithm", rates)
         for name, unit, about in (
             (
                 "throughput",
                 "bytes_per_second",
-                "Distribution of throughput over flows [bytes/s], since the scrape before.",
+                "Distribution of flows' throughput since the previous scrape [bytes/s].",
             ),
-            ("rtt", "seconds", "Distribution of smoothed RTT over flows [s]."),
+            ("rtt", "seconds", "Distribution of flows' smoothed RTT [s]."),
             (
                 "loss",
                 "ratio",
-                "Distribution of segments marked lost over those sent, since the scrape before.",
+                "Distribution of flows' loss ratio since the previous scrape.",
             ),
         ):
             metric = self._core.GaugeHistogramMetricFamily(
@@ -222,19 +217,17 @@ class AgentCollector:
 
     def _telemetry(self, hearing: Hearing, inbox: Inbox) -> Iterator[Metric]:
         for name, value in asdict(hearing.counters).items():
-            yield self._total(f"telemetry_{name}", f"Telemetry: {name}.", value)
+            yield self._total(f"telemetry_{name}", f"Telemetry samples: {name}.", value)
         bus = inbox.counters
         yield self._total(
-            "telemetry_invalid", "Messages that were no valid telemetry.", sum(bus.invalid.values())
+            "telemetry_invalid", "Received messages that were invalid.", sum(bus.invalid.values())
         )
         connection = bus.connection
         for name in ("published", "samples_dropped", "decisions_dropped", "refused", "connects"):
             about = f"Connection to the broker: {name.replace('_', ' ')}."
             yield self._total(f"bus_{name}", about, getattr(connection, name))
-        yield self._gauge("inbox_waiting", "Samples that wait for the agent's thread.", inbox.waiting)
-        yield self._total(
-            "inbox_dropped", "Samples that were pushed out before the agent took them.", inbox.dropped
-        )
+        yield self._gauge("inbox_waiting", "Samples queued for the agent's thread.", inbox.waiting)
+        yield self._total("inbox_dropped", "Samples dropped because the queue was full.", inbox.dropped)
         now_us = self._clock_us()
         ages = {kind: sample.age_ms(now_us) / 1e3 for kind, sample in list(hearing.newest.items())}
         about = "Age of the newest sample, by kind."

@@ -1,4 +1,4 @@
-"""Answers Prometheus over HTTP, on a thread of its own."""
+"""Serves metrics over HTTP on a separate thread."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Http(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A scraper that hung up is nobody's error."""
+        """Ignore scrapers that disconnect."""
 
 
 class _Http6(_Http):
@@ -39,16 +39,16 @@ class _Unix(ThreadingMixIn, UnixStreamServer):
     daemon_threads = True
 
     def get_request(self) -> tuple[Any, Any]:
-        """Return a connection, with a peer's name as HTTP servers want it."""
+        """Return a connection with a peer name in the format that HTTP servers need."""
         request, _ = super().get_request()
         return request, ("unix", 0)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A scraper that hung up is nobody's error."""
+        """Ignore scrapers that disconnect."""
 
 
 class MetricsServer:
-    """Listens from the start, and answers once it is started.
+    """Listens immediately, and answers after `start`.
 
     Attributes:
         port: The TCP port; 0 for a Unix socket.
@@ -56,10 +56,6 @@ class MetricsServer:
 
     def __init__(self, address: MetricsAddress, *collectors: Collects) -> None:
         """Listen.
-
-        Args:
-            address: Where.
-            *collectors: What is asked at each scrape.
 
         Raises:
             LoadError: `load.no_extra`, or `metrics.cannot_listen`.
@@ -77,21 +73,21 @@ class MetricsServer:
                 self._server: Any = kind((address.host, address.port), handler)
             else:
                 with suppress(FileNotFoundError):
-                    address.path.unlink()  # what a killed agent left
+                    address.path.unlink()  # the socket of a killed agent
                 self._server = _Unix(str(address.path), handler)
         except OSError as error:
             raise LoadError(
                 "metrics.cannot_listen",
-                "metrics cannot be served",
+                "cannot listen for metrics at this address",
                 str(address.path or address),
                 error.strerror or str(error),
-                "choose another address with --metrics; `ss -ltnp` says who has a port",
+                "choose another address with --metrics; `ss -ltnp` shows which process uses a port",
             ) from None
         self.port: int = 0 if address.path else self._server.server_address[1]
         self._thread: threading.Thread | None = None
 
     def start(self, begin: Callable[[], None]) -> None:
-        """Answer from now on; `begin` is called first, on the thread that answers."""
+        """Start the thread, which first calls `begin`."""
 
         def answer() -> None:
             begin()
@@ -101,7 +97,7 @@ class MetricsServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer and listen no longer."""
+        """Stop the thread, and close the socket."""
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join(STOP_TIMEOUT_S)
@@ -118,14 +114,7 @@ def listening(
     inbox: Inbox | None = None,
     *others: Collects,
 ) -> Iterator[MetricsServer]:
-    """Listen for the length of a block.
-
-    Args:
-        address: Where.
-        plane: The agent that is asked about.
-        hearing: Its telemetry; None without a bus.
-        inbox: Its connection to the bus; None without one.
-        *others: What else is asked at each scrape, of features.
+    """Serve the metrics of an agent during a block.
 
     Raises:
         LoadError: As `MetricsServer`.
@@ -136,15 +125,7 @@ def listening(
 
 @contextmanager
 def serving(address: MetricsAddress, *collectors: Collects) -> Iterator[MetricsServer]:
-    """Listen for the length of a block.
-
-    Args:
-        address: Where.
-        *collectors: What is asked at each scrape.
-
-    Raises:
-        LoadError: As `MetricsServer`.
-    """
+    """Serve collectors during a block; arguments and errors as for `MetricsServer`."""
     server = MetricsServer(address, *collectors)
     try:
         yield server

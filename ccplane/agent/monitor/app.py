@@ -1,4 +1,4 @@
-"""The application behind `ccp top`: asks the source again and again, and shows what it says."""
+"""The application of `ccp top`: polls the source and displays its data."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from ccplane.agent.monitor.table import WARNING
 from ccplane.base.errors import CcpError
 
 MESSAGE_S: Final = 8.0
-"""How long a message stands [s]."""
+"""How long a message is shown [s]."""
 
 EVENTS_KEPT: Final = 2000
-"""Events of all flows that are kept; the oldest go first."""
+"""Maximum events kept, of all flows; the oldest are dropped first."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,8 +37,8 @@ class Monitor(App[None]):
     """The flows of this machine.
 
     Attributes:
-        histories: What the flows did lately.
-        paused: No looks are taken.
+        histories: Recent samples of the flows.
+        paused: Whether polling is paused.
     """
 
     TITLE = "ccp top"
@@ -53,18 +53,18 @@ class Monitor(App[None]):
     ]
 
     def __init__(self, source: Source, interval_s: float | None = 0.5) -> None:
-        """Make the application; `run` starts it.
+        """Create the application; `run` starts it.
 
         Args:
-            source: Where the data come from; closed at the end.
-            interval_s: Time between looks [s]; None to look only when `look` is called.
+            source: Source of the data; closed at the end.
+            interval_s: Polling interval [s]; None to poll only through `look`.
         """
         super().__init__()
         self.histories = Histories()
         self.paused = False
         self._source = source
         self._interval_s = interval_s
-        # One thread for all questions: the source need not be safe for more, and the screen never waits.
+        # One thread for all requests: the source need not be thread-safe, and the screen never blocks.
         self._pool = ThreadPoolExecutor(1, "ccp-top")
         self._looking = False
         self._lost = False
@@ -74,27 +74,27 @@ class Monitor(App[None]):
         self._overview = Overview(self.histories)
 
     async def on_mount(self) -> None:
-        """Show the table and begin to look."""
+        """Show the table and start polling."""
         await self.push_screen(self._overview)
         if self._interval_s is not None:
             self.set_interval(self._interval_s, self.tick)
             self.tick()
 
     async def on_unmount(self) -> None:
-        """Let go of the source."""
+        """Close the source."""
         await self._asked(self._source.close)
         self._pool.shutdown(wait=False)
 
-    # Looking
+    # Polling
 
     def tick(self) -> None:
-        """Begin a look, unless the screen is paused or the look before still waits."""
+        """Start a poll, unless the screen is paused or the previous poll still runs."""
         if not (self.paused or self._looking):
             self._looking = True
             self.run_worker(self.look())
 
     async def look(self) -> None:
-        """Take one look and show it."""
+        """Poll once and show the result."""
         self._looking = True
         try:
             look = await self._asked(self._source.look)
@@ -119,12 +119,12 @@ class Monitor(App[None]):
         flow_id = detail.flow_id
         detail.show(self._last.stats.get(flow_id))
         if detail.history.closed:
-            return  # the agent has forgotten it; what it said last stays
+            return  # the agent has no data of a closed flow; keep the last
         try:
             inside = await self._asked(self._source.inside, flow_id)
             self._events.extend(await self._asked(self._source.events))
         except CcpError as error:
-            # It may have been left meanwhile; and of a flow that has just closed, what was said last stays.
+            # The view may be closed meanwhile; for a flow that has just closed, keep the last data.
             if detail in self.screen_stack and not (error.slug == "flow.gone" and detail.told):
                 detail.show_no_inside(sentence(error))
         else:
@@ -142,7 +142,7 @@ class Monitor(App[None]):
 
     @property
     def _selected(self) -> FlowHistory | None:
-        """The flow that keys mean: the one of the detail view, else the one under the cursor."""
+        """The flow that keys act on: the flow of the detail view, else the flow under the cursor."""
         detail = self._detail
         if detail is not None:
             return detail.history
@@ -150,14 +150,14 @@ class Monitor(App[None]):
         return None if flow_id is None else self.histories.flows.get(flow_id)
 
     def say(self, message: str, *, wrong: bool = False) -> None:
-        """Show a sentence in the last line of all screens, for a while; an empty one clears it."""
+        """Show a message in the last line of all screens for `MESSAGE_S`; an empty one clears it."""
         if self._forget is not None:
             self._forget.stop()
         self._forget = self.set_timer(MESSAGE_S, lambda: self.say("")) if message else None
         if message:
             self._show_message(Text(message, style=WARNING if wrong else ""))
         else:
-            self._show_message(Text("paused: Space goes on" if self.paused else ""))
+            self._show_message(Text("paused: press Space to resume" if self.paused else ""))
 
     def _show_message(self, message: Text) -> None:
         for screen in self.screen_stack:
@@ -173,7 +173,7 @@ class Monitor(App[None]):
             await self._show_detail()
 
     def action_pause(self) -> None:
-        """Take no more looks, or go on."""
+        """Pause or resume polling."""
         self.paused = not self.paused
         self.say("")
 
@@ -184,11 +184,11 @@ class Monitor(App[None]):
     # Changes
 
     def action_set_param(self) -> None:
-        """Ask for a parameter."""
+        """Open the window for a parameter."""
         self.run_worker(self._ask_parameter(), exclusive=True, group="prompt")
 
     def action_switch(self) -> None:
-        """Ask for an algorithm."""
+        """Open the window for an algorithm."""
         self.run_worker(self._ask_algorithm(), exclusive=True, group="prompt")
 
     async def _ask_parameter(self) -> None:
@@ -229,7 +229,7 @@ class Monitor(App[None]):
         async def ask(name: str, this_flow: bool) -> str:
             only = flow_id if this_flow else None
             reached = await self._asked(self._source.switch, name, only, inside.algorithm)
-            return f"{_flows(reached)} went from {inside.algorithm} to {name}"
+            return f"{_flows(reached)} switched from {inside.algorithm} to {name}"
 
         self.push_screen(
             AlgorithmPrompt(inside.algorithm, running, ask, one_flow=self._detail is not None), self._done
@@ -242,7 +242,7 @@ class Monitor(App[None]):
 
 
 def about_flow(events: Iterable[Happened], flow_id: int, algorithm: str) -> list[Happened]:
-    """Return the events of a flow and those of its algorithm that are about no single flow."""
+    """Return the events of a flow, and events of its algorithm that do not concern a single flow."""
     return [
         one
         for one in events

@@ -11,16 +11,9 @@ from ccplane.agent.monitor.spark import scale, spark
 
 
 class Chart(Widget):
-    """The last values of a metric, one a column; the newest at the right."""
+    """The last values of a metric, one per column, the newest on the right."""
 
     def __init__(self, title: str, text: Callable[[float | None], str], colour: str) -> None:
-        """Make a chart without values.
-
-        Args:
-            title: What it shows, with unit.
-            text: How a value is written.
-            colour: Colour of its columns.
-        """
         super().__init__()
         self._quantity = title
         self._text = text
@@ -34,7 +27,7 @@ class Chart(Widget):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Say what the columns cover: their number has changed."""
+        """Update the title: the number of columns has changed."""
         self._retitle()
 
     def _retitle(self) -> None:

@@ -1,4 +1,4 @@
-"""The detail view: one flow, as the datapath sees it and as its algorithm does."""
+"""The detail view of one flow, with data of the datapath and of its algorithm."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _CHARTS: Final = (
 
 
 class DetailScreen(Screen[None]):
-    """Everything about one flow. It stays when the flow closes, with the last that was seen.
+    """All data of one flow. When the flow closes, the last data stay.
 
     Attributes:
         history: The flow.
-        told: The agent said something about it.
+        told: Whether the agent has sent data.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -42,7 +42,6 @@ class DetailScreen(Screen[None]):
     ]
 
     def __init__(self, history: FlowHistory) -> None:
-        """Make the view of a flow."""
         super().__init__()
         self.history = history
         self.told = False
@@ -51,7 +50,7 @@ class DetailScreen(Screen[None]):
 
     @property
     def flow_id(self) -> int:
-        """The flow."""
+        """Id of the flow."""
         return self.history.row.flow_id
 
     def compose(self) -> ComposeResult:
@@ -72,7 +71,7 @@ class DetailScreen(Screen[None]):
         yield Footer()
 
     def show(self, stats: FlowStats | None) -> None:
-        """Show the numbers; `stats` are None if the flow closed, which leaves the last."""
+        """Show the numbers; None (the flow closed) keeps the last."""
         row = self.history.row
         self._stats = stats or self._stats
         head = Text.assemble((f"{row.src} → {row.dst}", "bold"), f"   {row.steered_by}   {row.cc_name}")
@@ -82,18 +81,13 @@ class DetailScreen(Screen[None]):
         self.query_one("#head", Static).update(head)
         for metric, chart in self._charts.items():
             values = self.history.series(metric, LENGTH).tolist()
-            # Most algorithms do not pace: no empty chart for them.
+            # Most algorithms do not pace; omit their empty chart.
             chart.display = metric is not Metric.RATE or any(value == value for value in values)
             chart.show(values)
         self.query_one("#totals", Static).update(panels.totals(row, self._stats))
 
     def show_inside(self, inside: Inside, events: Sequence[Happened]) -> None:
-        """Show what the agent knows.
-
-        Args:
-            inside: Parameters, state and telemetry.
-            events: What happened to this flow and its algorithm, oldest first.
-        """
+        """Show the agent's data."""
         self.told = True
         self.query_one("#happened", Static).update(panels.events(events, EVENTS_SHOWN))
         self.query_one("#parameters", Static).update(panels.parameters(inside.parameters))
@@ -103,7 +97,7 @@ class DetailScreen(Screen[None]):
         self.query_one("#telemetry", Static).update(panels.telemetry(inside.telemetry))
 
     def show_no_inside(self, reason: str) -> None:
-        """Say why there is nothing of the agent."""
+        """Show why there are no data from the agent."""
         self.query_one("#parameters", Static).update(Text(reason))
         for name in ("state", "telemetry"):
             self.query_one(f"#{name}", Static).update(panels.NOTHING)

@@ -1,4 +1,4 @@
-"""What flows did lately: a ring of samples a flow, filled by looks at the datapath."""
+"""Recent samples of flows: a ring buffer per flow, filled by polling the datapath."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from ccplane.agent.flowtable import FlowRow
 
 LENGTH: Final = 240
-"""Samples kept of each flow: two minutes at two looks a second."""
+"""Samples kept per flow: two minutes at two polls per second."""
 
 
 class Metric(IntEnum):
-    """What is kept of a look; the value is the row of the ring."""
+    """Stored metrics; the value is the row in the ring buffer."""
 
     CWND = 0
     THROUGHPUT = 1
@@ -25,9 +25,9 @@ class Metric(IntEnum):
 
 
 def sample(row: FlowRow) -> tuple[float, float, float, float]:
-    """Return the metrics of a row [bytes, bytes/s, us, bytes/s]; NaN where there is none.
+    """Return the metrics of a row [bytes, bytes/s, us, bytes/s]; NaN for unknown values.
 
-    There is no throughput at the first look, no RTT before the first ACK, and no rate where the algorithm
+    The throughput is unknown at the first poll, the RTT before the first ACK, and the rate if the algorithm
     does not pace.
     """
     return (
@@ -42,21 +42,20 @@ class FlowHistory:
     """The samples of one flow.
 
     Attributes:
-        row: What was seen last.
-        closed: The flow was not there any more at the last look.
+        row: The last row.
+        closed: Whether the flow was missing in the last poll.
     """
 
     __slots__ = ("_count", "_ring", "closed", "row")
 
     def __init__(self, row: FlowRow, length: int = LENGTH) -> None:
-        """Start without samples; `row` is what is known so far."""
         self.row = row
         self.closed = False
         self._ring = np.full((len(Metric), length), np.nan)
         self._count = 0
 
     def add(self, row: FlowRow) -> None:
-        """Keep one more sample; the oldest goes if the ring is full."""
+        """Store a sample, replacing the oldest if the ring buffer is full."""
         self.row = row
         self._ring[:, self._count % self._ring.shape[1]] = sample(row)
         self._count += 1
@@ -64,12 +63,8 @@ class FlowHistory:
     def series(self, metric: Metric, n: int) -> NDArray[np.float64]:
         """Return the last samples of a metric, oldest first.
 
-        Args:
-            metric: Which.
-            n: How many at most.
-
         Returns:
-            Array of shape (<= n,), NaN = no value.
+            Array of shape (<= n,), NaN for unknown values.
         """
         length = self._ring.shape[1]
         n = max(0, min(n, self._count, length))
@@ -78,10 +73,9 @@ class FlowHistory:
 
 
 class Histories:
-    """The histories of all flows that are there."""
+    """The histories of all open flows."""
 
     def __init__(self, length: int = LENGTH) -> None:
-        """Start without flows; `length` samples are kept of each."""
         self._length = length
         self._flows: dict[int, FlowHistory] = {}
 
@@ -91,7 +85,7 @@ class Histories:
         return self._flows
 
     def add(self, rows: Iterable[FlowRow]) -> None:
-        """Take a look's rows. Flows without a row have closed: they are marked and forgotten."""
+        """Store the rows of a poll. Flows without a row have closed: they are marked and dropped."""
         there: dict[int, FlowHistory] = {}
         for row in rows:
             history = self._flows.pop(row.flow_id, None) or FlowHistory(row, self._length)

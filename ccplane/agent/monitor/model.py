@@ -1,4 +1,4 @@
-"""Which flows the table shows, and in which order."""
+"""Selection and order of the flows in the table."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ccplane.agent.monitor import units
 from ccplane.agent.monitor.history import FlowHistory, Metric
 
 MAX_SHOWN: Final = 200
-"""Rows that the table shows; with more flows, the first of them in the chosen order."""
+"""Maximum rows of the table; further flows in the chosen order are not shown."""
 
 SPARK_WIDTH: Final = (6, 24)
-"""Least and greatest width of a sparkline [characters]."""
+"""Minimum and maximum width of a sparkline [characters]."""
 
 _PADDING: Final = 2  # characters around a cell
-_ARROW: Final = 2  # characters of the mark for the order
-_SHORTEST: Final = 12  # characters of an address or name that is cut
+_ARROW: Final = 2  # characters of the arrow for the order
+_SHORTEST: Final = 12  # minimum characters of a shortened address or name
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,15 @@ class Column:
     """A column of the table.
 
     Attributes:
-        name: Its name; flows can be sorted by it.
+        name: Its name, for sorting.
         title: Its heading, with unit.
-        short: A heading for narrow columns; empty for the same.
-        text: What a cell says.
-        key: What it is sorted by; None sorts last.
-        metric: Which sparkline stands beside the number.
-        width: Least width of the text [characters].
-        ascending: Smallest first, unless turned round.
-        keep: Columns with low values are left out first when the terminal is narrow.
+        short: Heading of a narrow column; empty for the same.
+        text: Text of a cell.
+        key: Sort key; None sorts last.
+        metric: Metric of the sparkline next to the number.
+        width: Minimum width of the text [characters].
+        ascending: Whether the default order is ascending.
+        keep: In a narrow terminal, columns with low values are dropped first.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Column:
 
     @property
     def right(self) -> bool:
-        """Whether it is a number, set to the right."""
+        """Whether it is a number, aligned to the right."""
         return not self.ascending
 
 
@@ -114,12 +114,12 @@ BY_NAME: Final = {column.name: column for column in COLUMNS}
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the user wants to see.
+    """Order and filter chosen by the user.
 
     Attributes:
         sort: Name of the column.
-        turned: The other way round than the column's usual order.
-        filter: Words that a flow must have; `!word` those that it must not have.
+        turned: Whether the column's default order is reversed.
+        filter: Words that a flow must contain; `!word` for words that it must not contain.
     """
 
     sort: str = "throughput"
@@ -128,20 +128,20 @@ class Chosen:
 
     @property
     def descending(self) -> bool:
-        """Whether the greatest comes first."""
+        """Whether the largest comes first."""
         return BY_NAME[self.sort].ascending == self.turned
 
     def by(self, name: str) -> Chosen:
-        """Return the order by a column; by the same column again, turned round."""
+        """Return the order by a column; reversed if it is already the sort column."""
         return replace(self, sort=name, turned=not self.turned if name == self.sort else False)
 
     def next(self, step: int) -> Chosen:
-        """Return the order by the column `step` to the right."""
+        """Return the order by the column `step` columns to the right."""
         names = [column.name for column in COLUMNS]
         return replace(self, sort=names[(names.index(self.sort) + step) % len(names)], turned=False)
 
     def matches(self, row: FlowRow) -> bool:
-        """Return whether a flow is shown: addresses, names and id are searched for the words."""
+        """Return whether addresses, names and id of a flow match the filter."""
         if not self.filter:
             return True
         text = f"{row.src} {row.dst} {row.cc_name} {row.steered_by} {row.flow_id}".lower()
@@ -151,19 +151,19 @@ class Chosen:
         )
 
     def apply(self, flows: Iterable[FlowHistory]) -> list[FlowHistory]:
-        """Return the flows that are shown, sorted; equal ones by id, those without a value last."""
+        """Return the matching flows, sorted; ties by id, flows without a value last."""
         key = BY_NAME[self.sort].key
         shown = sorted((flow for flow in flows if self.matches(flow.row)), key=lambda flow: flow.row.flow_id)
         with_value = [flow for flow in shown if key(flow.row) is not None]
         without = [flow for flow in shown if key(flow.row) is None]
-        # The keys of one column are all numbers or all text.
+        # All keys of a column have the same type, number or text.
         with_value.sort(key=lambda flow: key(flow.row), reverse=self.descending)  # type: ignore[arg-type, return-value]
         return with_value + without
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A column with its place in the table.
+    """A column with its width in the table.
 
     Attributes:
         column: The column.
@@ -177,7 +177,7 @@ class Placed:
 
     @property
     def width(self) -> int:
-        """The whole width of the column [characters]."""
+        """Total width of the column [characters]."""
         return self.text_width + (1 + self.spark_width if self.spark_width else 0)
 
     def heading(self, chosen: Chosen) -> str:
@@ -190,7 +190,7 @@ class Placed:
         return heading.rjust(self.text_width) if self.column.right else heading
 
     def text(self, row: FlowRow) -> str:
-        """Return what a cell says; of addresses that are too long, the end."""
+        """Return the text of a cell, shortened if necessary; addresses keep their end."""
         text = self.column.text(row)
         if len(text) > self.text_width:
             cut = self.text_width - 1
@@ -201,15 +201,10 @@ class Placed:
 def layout(width: int, rows: Sequence[FlowRow]) -> tuple[Placed, ...]:
     """Choose columns and widths for a terminal.
 
-    Columns are left out, and then texts cut, until there is room for sparklines; these share what is left
-    over.
-
-    Args:
-        width: Width of the terminal [characters].
-        rows: What is to be shown.
+    Drops columns, then shortens texts, until sparklines fit; these share the remaining width.
 
     Returns:
-        The columns from left to right. In a very narrow terminal they are wider than it, and it scrolls.
+        The columns from left to right. A very narrow terminal scrolls horizontally.
     """
     widths = {column: _text_width(column, rows) for column in COLUMNS}
     least, most = SPARK_WIDTH
@@ -227,7 +222,7 @@ def layout(width: int, rows: Sequence[FlowRow]) -> tuple[Placed, ...]:
 
 
 def _room(width: int, widths: Mapping[Column, int]) -> int:
-    """Return the width that is left for each sparkline [characters]."""
+    """Return the remaining width for each sparkline [characters]."""
     sparks = sum(column.metric is not None for column in widths)
     return (width - sum(widths.values()) - _PADDING * len(widths)) // sparks - 1
 

@@ -1,4 +1,4 @@
-"""The first screen: the table of flows, with a line above that sums up and one to filter with."""
+"""The first screen: the table of flows, a summary line and a filter line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ class Overview(Screen[None]):
     ]
 
     def __init__(self, histories: Histories) -> None:
-        """Make the screen of these flows."""
         super().__init__()
         self.chosen = Chosen()
         self._histories = histories
@@ -43,14 +42,14 @@ class Overview(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Return the parts of the screen."""
-        yield Static("waiting for the first look", id="head")
+        yield Static("loading flows", id="head")
         yield FlowTable()
-        yield Input(placeholder="words to search for; !word to leave out", id="filter")
+        yield Input(placeholder="words to search for; !word excludes flows", id="filter")
         yield Static(id="status")
         yield Footer()
 
     def on_mount(self) -> None:
-        """Start with the table; the filter hides until it is asked for."""
+        """Focus the table; hide the filter."""
         self.query_one("#filter").display = False
         self.query_one(FlowTable).focus()
 
@@ -64,9 +63,9 @@ class Overview(Screen[None]):
         return self.query_one(FlowTable).selected
 
     def show(self, look: Look | None = None) -> None:
-        """Show a look; None shows the last once more, in an order or size that has changed."""
+        """Show a snapshot; None redraws the last one after a change of order or size."""
         self._look = look or self._look
-        # When the program ends, the parts of a screen go before it.
+        # At exit, the widgets of a screen are removed before the screen.
         if self._look is None or not self.query(FlowTable):
             return
         flows = self.chosen.apply(self._histories.flows.values())
@@ -78,7 +77,7 @@ class Overview(Screen[None]):
         total = sum(row.throughput_bytes_per_s or 0.0 for row in look.rows)
         head = Text.assemble((_counted(there), "bold"), f", {units.mbits(total)} Mbit/s   ")
         if look.agent is None:
-            head.append("no agent: flows run the fallback law", style=WARNING)
+            head.append("no agent: flows run the fallback", style=WARNING)
         else:
             running = sorted({name.partition("/")[0] for name in look.agent.programs.values()})
             head.append(f"agent pid {look.agent.pid}: {', '.join(running)}")
@@ -87,7 +86,7 @@ class Overview(Screen[None]):
         if self.chosen.filter:
             head.append(f"   {found} of {there} match ", style="dim").append(self.chosen.filter, style="bold")
         if found > MAX_SHOWN:
-            head.append(f"   the first {MAX_SHOWN} of them are shown", style="dim")
+            head.append(f"   showing the first {MAX_SHOWN}", style="dim")
         return head
 
     def action_sort(self, step: int) -> None:
@@ -96,7 +95,7 @@ class Overview(Screen[None]):
         self.show()
 
     def action_turn(self) -> None:
-        """Turn the order round."""
+        """Reverse the order."""
         self.chosen = self.chosen.by(self.chosen.sort)
         self.show()
 
@@ -107,7 +106,7 @@ class Overview(Screen[None]):
         self.show()
 
     def action_filter(self) -> None:
-        """Ask for words."""
+        """Show the filter line."""
         field = self.query_one("#filter", Input)
         field.display = True
         field.focus()
@@ -122,12 +121,12 @@ class Overview(Screen[None]):
 
     @on(Input.Changed, "#filter")
     def filter_changed(self, event: Input.Changed) -> None:
-        """Filter while the words are being written."""
+        """Filter while the user types."""
         self._filter_by(event.value)
 
     @on(Input.Submitted, "#filter")
     def filter_entered(self) -> None:
-        """Keep the filter and go back to the table."""
+        """Keep the filter and return to the table."""
         field = self.query_one("#filter", Input)
         field.display = bool(field.value.strip())
         self.query_one(FlowTable).focus()

@@ -1,4 +1,4 @@
-"""What the detail view says in words: tables of parameters, state, telemetry, totals and events."""
+"""Tables of the detail view: parameters, state, telemetry, totals and events."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def state(attributes: Mapping[str, Any], report: Mapping[str, Any], age_s: float
     if attributes:
         blocks.append(_grid((name, units.plain(value), "") for name, value in attributes.items()))
     if report:
-        blocks.append(Text(f"last report, {units.age(age_s)} old"))
+        blocks.append(Text(f"last report, {units.age(age_s)} ago"))
         blocks.append(_grid((f"  {name}", units.plain(value), "") for name, value in report.items()))
     return Group(*blocks) if blocks else NOTHING
 
 
 def telemetry(heard: Sequence[Heard]) -> RenderableType:
-    """Return the last telemetry by kind and sender, each with its age."""
+    """Return the latest telemetry by kind and sender, with its age."""
     if not heard:
         return NOTHING
     blocks: list[RenderableType] = []
     for one in heard:
-        head = Text(f"{one.kind} of {one.sender}, {units.age(one.age_s)} old")
+        head = Text(f"{one.kind} from {one.sender}, {units.age(one.age_s)} ago")
         blocks += [head, _grid((f"  {name}", units.plain(value), "") for name, value in one.fields.items())]
     return Group(*blocks)
 
 
 def totals(row: FlowRow, stats: FlowStats | None) -> RenderableType:
-    """Return what the datapath counted; values that need an agent or an ACK are left out."""
+    """Return the datapath's totals, without values that need an agent or an ACK."""
     said: list[tuple[str, str]] = [
         ("min RTT", f"{units.milliseconds(row.min_rtt_us or None)} ms"),
         ("loss", f"{units.percent(row.loss_ratio)} %"),
@@ -60,13 +60,13 @@ def totals(row: FlowRow, stats: FlowStats | None) -> RenderableType:
             ("acknowledged", f"{units.plain(stats.bytes_acked)} bytes"),
             ("delivered", f"{units.plain(stats.delivered_pkts)} segments"),
             ("marked lost", units.plain(stats.lost_pkts)),
-            ("sent again", units.plain(stats.retrans_pkts)),
+            ("retransmitted", units.plain(stats.retrans_pkts)),
             ("reports", f"{units.plain(stats.reports)}, {units.plain(stats.reports_missed)} missed"),
             ("fold errors", units.plain(stats.fold_errors)),
-            ("law took over", f"{units.plain(stats.law_entries)} times"),
+            ("to fallback", f"{units.plain(stats.law_entries)} times"),
         ]
         if row.law_stay is not None:
-            said.append(("law has it" if stats.law else "law had it", row.law_stay))
+            said.append(("in fallback" if stats.law else "last fallback", row.law_stay))
     return _grid((name, value, "") for name, value in said)
 
 

@@ -1,4 +1,4 @@
-"""The real source: the datapath of a pin directory, and the agent that steers it."""
+"""The source of a running system: the datapath of a pin directory, and its agent."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ccplane.datapath import ebpf
 from ccplane.datapath.protocol import DatapathView
 
 TIMEOUT_S: Final = 1.0
-"""How long the screen waits for an answer of the agent [s]."""
+"""Timeout for the agent's answer [s]."""
 
 EVENTS_ASKED: Final = 200
-"""How many events are asked for at a time."""
+"""Events requested per poll."""
 
 R = TypeVar("R")
 
 
 class Agent(Protocol):
-    """What is asked of an agent; see `ccplane.agent.client.Client`."""
+    """Requests to the agent; see `ccplane.agent.client.Client`."""
 
     def algorithms(self) -> list[str]:
         """Return the names of the running algorithms."""
         ...
 
     def flow(self, flow_id: int) -> dict[str, Any]:
-        """Return everything that is known of one flow."""
+        """Return all data of one flow."""
         ...
 
     def events(self, limit: int) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ class Agent(Protocol):
         ...
 
     def switch(self, algorithm: str, *, flow: int | None, before: str | None) -> int:
-        """Give flows another algorithm."""
+        """Move flows to another algorithm."""
         ...
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class Agent(Protocol):
 
 
 class PlaneSource:
-    """Asks datapath and agent. The agent may come, go and come back while the screen is open."""
+    """Reads the datapath and asks the agent, which may stop and restart while the screen is open."""
 
     def __init__(
         self,
@@ -62,14 +62,6 @@ class PlaneSource:
         agent: Callable[[], Agent],
         running: Callable[[], RunInfo | None],
     ) -> None:
-        """Take what is asked; see `open_source`.
-
-        Args:
-            pin_dir: Directory of the datapath, for messages.
-            view: The datapath.
-            agent: Connects to the agent.
-            running: Says what the agent runs; None if there is none.
-        """
         self._pin_dir = pin_dir
         self._view = view
         self._connect = agent
@@ -79,7 +71,7 @@ class PlaneSource:
         self._told_until_us = 0
 
     def look(self) -> Look:
-        """Return all flows of now, see `Source.look`."""
+        """Return a snapshot of all flows, see `Source.look`."""
         now, running = flowtable.look(self._view), self._running()
         rows = flowtable.rows(self._before, now, running)
         self._before = now
@@ -87,7 +79,7 @@ class PlaneSource:
         return Look(rows, stats, running, self._view.counters())
 
     def inside(self, flow_id: int) -> Inside:
-        """Return what the agent knows of a flow, see `Source.inside`."""
+        """Return the agent's data of a flow, see `Source.inside`."""
         row = self._ask(lambda agent: agent.flow(flow_id))
         return Inside(
             algorithm=row["algorithm"],
@@ -107,7 +99,7 @@ class PlaneSource:
         )
 
     def events(self) -> Sequence[Happened]:
-        """Return what happened since the last call, see `Source.events`."""
+        """Return the events since the last call, see `Source.events`."""
         rows = self._ask(lambda agent: agent.events(EVENTS_ASKED))
         new = [row for row in rows if row["t_us"] > self._told_until_us]
         if new:
@@ -126,7 +118,7 @@ class PlaneSource:
         return self._ask(lambda agent: agent.set({name: text}, flow=flow_id, algorithm=algorithm))
 
     def switch(self, algorithm: str, flow_id: int | None, before: str) -> int:
-        """Give flows another algorithm, see `Source.switch`."""
+        """Move flows to another algorithm, see `Source.switch`."""
         former = before if flow_id is None else None
         return self._ask(lambda agent: agent.switch(algorithm, flow=flow_id, before=former))
 
@@ -137,28 +129,24 @@ class PlaneSource:
             self._agent = None
 
     def _ask(self, question: Callable[[Agent], R]) -> R:
-        """Ask the agent; connect first, if needed."""
-        if self._running() is None:  # a socket that a killed agent left would let us wait for nothing
+        """Send a request; connect first, if necessary."""
+        if self._running() is None:  # the socket of a killed agent would only time out
             self.close()
             raise LoadError(
-                "control.no_agent", "no agent runs", where=self._pin_dir, fix="start one with `ccp run`"
+                "control.no_agent", "no agent is running", where=self._pin_dir, fix="start one with `ccp run`"
             )
         if self._agent is None:
             self._agent = self._connect()
         try:
             return question(self._agent)
         except LoadError:
-            # Without this, what was asked in vain would reach the next agent.
+            # Otherwise the unanswered request would reach the next agent.
             self.close()
             raise
 
 
 def about(parameter: Mapping[str, Any]) -> str:
-    """Return unit, range and meaning of a parameter on one line, as far as it has them.
-
-    Args:
-        parameter: As `Client.get_params` describes it.
-    """
+    """Return unit, range and description of a parameter (a row of `Client.get_params`) on one line."""
     low, high, choices = parameter["low"], parameter["high"], parameter["choices"]
     if choices:
         extent = " | ".join(str(choice) for choice in choices)
@@ -172,10 +160,10 @@ def about(parameter: Mapping[str, Any]) -> str:
 
 
 def open_source(pin_dir: str = ebpf.DEFAULT_PIN_DIR) -> PlaneSource:
-    """Open the datapath of a pin directory; the agent is asked for when it is needed.
+    """Open the datapath of a pin directory; connect to the agent on first use.
 
     Raises:
-        LoadError: If nothing is loaded there, or it may not be read.
+        LoadError: If nothing is loaded there, or permission is denied.
     """
     return PlaneSource(
         pin_dir,

@@ -1,4 +1,4 @@
-"""Windows that ask: for a parameter, for an algorithm; and the help."""
+"""Dialogs: set a parameter, switch the algorithm, help."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ccplane.agent.monitor.source import Parameter
 from ccplane.base.errors import CcpError, ParamError
 
 Ask = Callable[[str, bool], Awaitable[str]]
-"""Does what was asked for (what was entered, this flow only) and returns what to say; raises CcpError."""
+"""Takes the input and whether it is for this flow only; returns the message to show; raises CcpError."""
 
 
 def sentence(error: CcpError) -> str:
@@ -30,19 +30,12 @@ def sentence(error: CcpError) -> str:
 
 
 class Prompt(ModalScreen[str | None]):
-    """A window that asks, and stays open with the reason if it cannot be done."""
+    """A dialog; it stays open and shows the error if the request fails."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Cancel")]
 
     def __init__(self, title: str, algorithm: str, ask: Ask, *, one_flow: bool) -> None:
-        """Make the window.
-
-        Args:
-            title: What it asks for.
-            algorithm: Algorithm of the flow that is meant.
-            ask: Does it.
-            one_flow: Propose this flow only, not all of the algorithm.
-        """
+        """Create the dialog."""
         super().__init__()
         self._title = title
         self._algorithm = algorithm
@@ -51,23 +44,23 @@ class Prompt(ModalScreen[str | None]):
 
     def compose_scope(self) -> ComposeResult:
         """Return the choice of flows, and the line for errors."""
-        scope = Checkbox(f"this flow only, not all flows of {self._algorithm}", self._one_flow, id="scope")
+        scope = Checkbox(f"only this flow, not all flows of {self._algorithm}", self._one_flow, id="scope")
         scope.BUTTON_INNER = _tick(self._one_flow)
         yield scope
         yield Static(id="problem")
         yield Label(
-            "[b]Enter[/b] does it   [b]Tab[/b] and [b]Space[/b] choose flows   [b]Esc[/b] cancels",
+            "[b]Enter[/b] applies   [b]Tab[/b] and [b]Space[/b] choose flows   [b]Esc[/b] cancels",
             classes="keys",
         )
 
     @on(Checkbox.Changed)
     def scope_changed(self, event: Checkbox.Changed) -> None:
-        """Show the choice by a mark and not by its colour only."""
+        """Show the choice with a mark, not only with a colour."""
         event.checkbox.BUTTON_INNER = _tick(event.value)
         event.checkbox.refresh()
 
     async def answer(self, text: str) -> None:
-        """Do what was asked for; close the window if it worked."""
+        """Execute the request, and close the dialog on success."""
         this_flow = self.query_one("#scope", Checkbox).value
         try:
             done = await self._ask(text, this_flow)
@@ -89,7 +82,6 @@ class ParameterPrompt(Prompt):
     """Asks for NAME=VALUE."""
 
     def __init__(self, algorithm: str, known: Sequence[Parameter], ask: Ask, *, one_flow: bool) -> None:
-        """Make the window; `known` are the parameters with the values that hold now."""
         super().__init__(f"Set a parameter of {algorithm}", algorithm, ask, one_flow=one_flow)
         self._known = known
 
@@ -105,24 +97,26 @@ class ParameterPrompt(Prompt):
             yield from self.compose_scope()
 
     def on_mount(self) -> None:
-        """Let the user write at once."""
+        """Focus the input."""
         self.query_one(Input).focus()
 
     @on(Input.Submitted)
     async def submitted(self, event: Input.Submitted) -> None:
-        """Set it."""
+        """Set the parameter."""
         await self.answer(event.value)
 
 
 def setting(text: str) -> tuple[str, str]:
-    """Read NAME=VALUE.
+    """Parse NAME=VALUE.
 
     Raises:
         ParamError: `param.syntax`.
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not (name and equals and value):
-        raise ParamError("param.syntax", f"`{text}` sets nothing", fix="write name=value, such as beta=0.8")
+        raise ParamError(
+            "param.syntax", f"cannot parse NAME=VALUE: `{text}`", fix="write NAME=VALUE, such as beta=0.8"
+        )
     return name, value
 
 
@@ -130,7 +124,6 @@ class AlgorithmPrompt(Prompt):
     """Asks for one of the running algorithms."""
 
     def __init__(self, algorithm: str, running: Sequence[str], ask: Ask, *, one_flow: bool) -> None:
-        """Make the window; `running` are all names."""
         super().__init__("Switch to another algorithm", algorithm, ask, one_flow=one_flow)
         self._names = running
 
@@ -142,7 +135,7 @@ class AlgorithmPrompt(Prompt):
             yield from self.compose_scope()
 
     def on_mount(self) -> None:
-        """Let the user choose at once, beginning with another algorithm."""
+        """Focus the list, with another algorithm selected."""
         options = self.query_one(OptionList)
         options.focus()
         others = [index for index, name in enumerate(self._names) if name != self._algorithm]
@@ -163,13 +156,13 @@ class Help(ModalScreen[None]):
 
     KEYS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("↑ ↓", "choose a flow"),
-        ("Enter", "look into the flow; Esc goes back"),
-        ("s", "set a parameter, of this flow or of all flows of its algorithm"),
+        ("Enter", "show details of the flow; Esc returns"),
+        ("s", "set a parameter of this flow, or of all flows of its algorithm"),
         ("w", "switch this flow, or all flows of its algorithm, to another algorithm"),
-        ("/", "filter: words that address, name or id must have; !word must not be there"),
+        ("/", "filter: words that address, name or id must contain; !word excludes flows"),
         ("< >", "sort by the column to the left or to the right; or click a heading"),
-        ("r", "turn the order round"),
-        ("Space", "pause and go on"),
+        ("r", "reverse the order"),
+        ("Space", "pause and resume"),
         ("?", "this help"),
         ("q", "quit"),
     )
@@ -182,4 +175,4 @@ class Help(ModalScreen[None]):
         with Vertical(classes="window") as window:
             window.border_title = "Keys"
             yield Static(table)
-            yield Label("[b]Esc[/b] closes this", classes="keys")
+            yield Label("[b]Esc[/b] closes the help", classes="keys")

@@ -1,7 +1,7 @@
-"""Where the screen has its data from.
+"""The interface of data sources for the screen.
 
-The numbers come from the datapath and need no agent. What only the agent knows (parameters, state of an
-algorithm, telemetry, events) comes over its control socket.
+Numbers come from the datapath and need no agent. Parameters, algorithm state, telemetry and events come from
+the agent over its control socket.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ccplane.base.flows import FlowStats
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All flows of one moment.
+    """A snapshot of all flows.
 
     Attributes:
-        rows: The flows over the interval since the look before.
+        rows: The flows over the interval since the previous snapshot.
         stats: Totals by flow id.
-        agent: What the agent runs; None if there is none.
+        agent: What the agent runs; None if no agent runs.
         counters: The datapath's counters.
     """
 
@@ -38,8 +38,8 @@ class Parameter:
 
     Attributes:
         name: Its name.
-        value: What holds for the flow.
-        about: Unit, range and meaning as far as they are known, one line.
+        value: Its value for the flow.
+        about: Unit, range and description on one line, as far as known.
     """
 
     name: str
@@ -49,13 +49,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The last telemetry of a kind and sender that reached a flow.
+    """The last telemetry sample of a kind and sender for a flow.
 
     Attributes:
         kind: Such as `receiver_signal`.
-        sender: Who said it.
-        age_s: How old it is [s].
-        fields: What it says, without what is missing.
+        sender: Its sender.
+        age_s: Its age [s].
+        fields: Its fields, without missing ones.
     """
 
     kind: str
@@ -69,11 +69,11 @@ class Happened:
     """An event.
 
     Attributes:
-        t_wall_s: When, seconds since 1970.
+        t_wall_s: Time, seconds since 1970.
         kind: Such as `param:set`.
-        algorithm: Name of the algorithm; empty if it is about none.
-        flow_id: The flow; None if it is about none.
-        detail: What else there is to say.
+        algorithm: Name of the algorithm; empty if the event concerns none.
+        flow_id: The flow; None if the event concerns none.
+        detail: Details.
     """
 
     t_wall_s: float
@@ -85,15 +85,15 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What the agent knows of one flow.
+    """The agent's data of one flow.
 
     Attributes:
         algorithm: Its algorithm.
-        parameters: Parameters as they hold for the flow.
+        parameters: Parameters with their values for the flow.
         state: Attributes of the algorithm's instance.
-        telemetry: What it heard last.
-        report: Registers of the last report that it got; empty if it got none.
-        report_age_s: How old that is [s].
+        telemetry: Its latest telemetry.
+        report: Registers of its last report; empty if there is none.
+        report_age_s: Age of that report [s].
     """
 
     algorithm: str
@@ -105,29 +105,29 @@ class Inside:
 
 
 class Source(Protocol):
-    """What the screen asks; every call may wait, and is made from one thread."""
+    """A data source; all calls may block, and come from one thread."""
 
     def look(self) -> Look:
-        """Return all flows of now.
+        """Return a snapshot of all flows.
 
         Raises:
-            LoadError: If the datapath went away.
+            LoadError: If the datapath was unloaded.
         """
         ...
 
     def inside(self, flow_id: int) -> Inside:
-        """Return what the agent knows of a flow.
+        """Return the agent's data of a flow.
 
         Raises:
-            CcpError: If there is no agent, it does not answer, or it has no such flow.
+            CcpError: If no agent runs, it does not answer, or it has no such flow.
         """
         ...
 
     def events(self) -> Sequence[Happened]:
-        """Return what happened since the last call; at the first, what the agent remembers.
+        """Return the events since the last call; at the first call, all events that the agent keeps.
 
         Raises:
-            CcpError: If there is no agent, or it does not answer.
+            CcpError: If no agent runs, or it does not answer.
         """
         ...
 
@@ -135,21 +135,12 @@ class Source(Protocol):
         """Return the names of the running algorithms.
 
         Raises:
-            CcpError: If there is no agent, or it does not answer.
+            CcpError: If no agent runs, or it does not answer.
         """
         ...
 
     def set_param(self, name: str, text: str, algorithm: str, flow_id: int | None) -> int:
-        """Set a parameter.
-
-        Args:
-            name: The parameter.
-            text: Its value, spelled.
-            algorithm: Whose.
-            flow_id: For this flow only; None for all flows of the algorithm.
-
-        Returns:
-            How many running flows it reached.
+        """Set a parameter; return the number of running flows affected.
 
         Raises:
             CcpError: If the agent refuses, or does not answer.
@@ -157,15 +148,7 @@ class Source(Protocol):
         ...
 
     def switch(self, algorithm: str, flow_id: int | None, before: str) -> int:
-        """Give flows another algorithm.
-
-        Args:
-            algorithm: A running algorithm.
-            flow_id: This flow only; None for all flows of `before`.
-            before: The algorithm that they have now.
-
-        Returns:
-            How many running flows went over.
+        """Move flows to another algorithm; return the number of running flows that moved.
 
         Raises:
             CcpError: If the agent refuses, or does not answer.
@@ -173,5 +156,5 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         ...

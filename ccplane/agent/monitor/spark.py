@@ -1,7 +1,7 @@
 """Small charts of block characters.
 
-Textual's own sparkline stretches from the least to the greatest value, whatever these are: a window that
-stands still but for one byte looks like a storm. It also has no word for a missing value. These have both.
+Unlike Textual's sparkline, they have a minimum span, so that a nearly constant value looks flat, and they
+support missing values.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from typing import Final
 
 BLOCKS: Final = " ▁▂▃▄▅▆▇█"
-"""A column from empty to full, in eighths of a line."""
+"""A column from empty to full, in steps of one eighth of a line."""
 
 LEAST_SPAN_RATIO: Final = 0.2
-"""A chart covers at least this part of its greatest value, so that small changes look small."""
+"""Minimum span of a chart relative to its maximum, so that small changes look small."""
 
 _STEPS: Final = len(BLOCKS) - 1
-_EPSILON: Final = 1e-9  # the greatest value is not to miss the last block by a rounding error
+_EPSILON: Final = 1e-9  # against rounding errors at the maximum
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What a chart covers.
+    """Range of a chart.
 
     Attributes:
-        least: Least value there is.
-        greatest: Greatest value there is.
+        least: Minimum of the values.
+        greatest: Maximum of the values.
         bottom: Value of the lowest block.
         top: Value of a full column.
     """
@@ -39,7 +39,7 @@ class Scale:
 
 
 def scale(values: Sequence[float]) -> Scale | None:
-    """Return the scale for values >= 0 (NaN = none), None if there is none."""
+    """Return the scale for values >= 0 (NaN = missing), None if all are missing."""
     there = [value for value in values if not math.isnan(value)]
     if not there:
         return None
@@ -50,16 +50,16 @@ def scale(values: Sequence[float]) -> Scale | None:
 
 
 def spark(values: Sequence[float], width: int, height: int = 1) -> list[str]:
-    """Draw the last values as columns, the newest at the right.
+    """Draw the last values as columns, the newest on the right.
 
     Args:
-        values: Values >= 0, NaN = none; one a column.
-        width: Columns; fewer values leave the left empty.
+        values: Values >= 0, NaN = missing; one per column.
+        width: Columns; with fewer values, the left is empty.
         height: Lines.
 
     Returns:
-        `height` lines of `width` characters, the upper line first. Every value shows at least the lowest
-        block, so that it differs from none.
+        `height` lines of `width` characters, top line first. Every value shows at least the lowest block, to
+        distinguish it from a missing one.
     """
     shown = values[-width:] if width > 0 else []
     covered = scale(shown)
@@ -75,5 +75,5 @@ def _level(value: float, covered: Scale, steps: int) -> int:
     if math.isnan(value):
         return 0
     span = covered.top - covered.bottom
-    # Rounded down: the middle of the scale, where values that stand still are, is no border of blocks then.
+    # Rounded down, so that constant values, in the middle of the scale, do not flicker between two blocks.
     return 1 if span == 0 else 1 + int((value - covered.bottom) / span * (steps - 1) + _EPSILON)

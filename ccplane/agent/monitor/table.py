@@ -19,16 +19,15 @@ COLOURS: Final = {
     Metric.SRTT: "#e69f00",
     Metric.RATE: "#cc79a7",
 }
-"""Colours of the charts; people who cannot tell red from green can tell these."""
+"""Colours of the charts, distinguishable with red-green colour blindness."""
 
 WARNING: Final = "#f0e442"
 
 
 class FlowTable(DataTable[Text]):
-    """The flows, one line each; the cursor stays with its flow however the order changes."""
+    """The flows, one per line; the cursor follows its flow when the order changes."""
 
     def __init__(self) -> None:
-        """Start empty."""
         super().__init__(cursor_type="row", zebra_stripes=True, id="flows")
         self._placed: tuple[Placed, ...] = ()
         self._headings: list[str] = []
@@ -41,17 +40,12 @@ class FlowTable(DataTable[Text]):
         return self._shown[self.cursor_row] if 0 <= self.cursor_row < len(self._shown) else None
 
     def show(self, flows: Sequence[FlowHistory], chosen: Chosen) -> None:
-        """Show flows.
-
-        Args:
-            flows: The flows in their order.
-            chosen: That order, for the headings.
-        """
+        """Show flows."""
         flows = flows[:MAX_SHOWN]
         selected, row = self.selected, self.cursor_row
         in_view = self.scroll_y <= row < self.scroll_y + self.scrollable_content_region.height
         self._arrange(layout(self.size.width, [flow.row for flow in flows]), chosen)
-        # Lines stay and change what they say: the table keeps its place however the order changes.
+        # Lines are reused with new contents, so that the table keeps its scroll position.
         for number, flow in enumerate(flows):
             self._write(number, [_cell(flow, one) for one in self._placed])
         while len(self._lines) > len(flows):
@@ -64,13 +58,13 @@ class FlowTable(DataTable[Text]):
                 return
             if in_view:
                 self.move_cursor(row=row)
-            else:  # who has scrolled elsewhere wants to look there: set without the watcher, which scrolls
+            else:  # the user scrolled away: move the cursor without the watcher, which would scroll back
                 self.refresh_row(self.cursor_row)
                 self.set_reactive(DataTable.cursor_coordinate, Coordinate(row, 0))
                 self.refresh_row(row)
 
     def _arrange(self, placed: tuple[Placed, ...], chosen: Chosen) -> None:
-        """Begin anew if columns, widths or headings are others than before."""
+        """Rebuild the table if columns, widths or headings changed."""
         headings = [one.heading(chosen) for one in placed]
         if (placed, headings) == (self._placed, self._headings):
             return
@@ -81,7 +75,7 @@ class FlowTable(DataTable[Text]):
         self._placed, self._headings = placed, headings
 
     def _write(self, number: int, line: list[Text]) -> None:
-        """Write a line, where it differs from what it says."""
+        """Update the changed cells of a line."""
         if number == len(self._lines):
             self.add_row(*line, key=str(number))
             self._lines.append(line)

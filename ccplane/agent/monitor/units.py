@@ -1,4 +1,4 @@
-"""Numbers as the screen shows them; a dash where there is none."""
+"""Formatting of numbers on the screen; a dash for a missing number."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def kilobytes(value_bytes: float | None) -> str:
 
 
 def mbits(value_bytes_per_s: float | None) -> str:
-    """Return bytes/s as Mbit/s with two decimals, or fewer if it is large."""
+    """Return bytes/s as Mbit/s with up to two decimals."""
     return _number(value_bytes_per_s, 8e-6, 2)
 
 
 def milliseconds(value_us: float | None) -> str:
-    """Return microseconds as ms with two decimals, or fewer if it is large."""
+    """Return microseconds as ms with up to two decimals."""
     return _number(value_us, 1e-3, 2)
 
 
@@ -28,7 +28,7 @@ def percent(ratio: float | None) -> str:
 
 
 def age(seconds: float) -> str:
-    """Return an age in its two-digit unit: `340 ms`, `12 s`, `5 min`, `3 h`."""
+    """Return an age with a suitable unit: `340 ms`, `12 s`, `5 min`, `3 h`."""
     if seconds < 1:
         return f"{1e3 * seconds:.0f} ms"
     for limit, unit, divisor in ((120, "s", 1), (7200, "min", 60)):
@@ -38,7 +38,7 @@ def age(seconds: float) -> str:
 
 
 def plain(value: object) -> str:
-    """Return any value on one line: floats short, text as it is."""
+    """Return any value on one line, floats with six significant digits."""
     if value is None:
         return NONE
     if isinstance(value, float):

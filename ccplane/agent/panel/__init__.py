@@ -1,9 +1,9 @@
 """A live panel for a notebook: `client.panel()`.
 
-The front end (`front/`, JavaScript in the browser) draws; the back end (here, in the notebook's kernel) asks
-the agent ten times a second, and sends what it learnt as arrays over the notebook's own connection. So
-nothing but that connection is needed, wherever the kernel is.
+The front end (`front/`, JavaScript in the browser) draws. The back end (here, in the notebook's kernel) polls
+the agent ten times per second, and sends arrays over the notebook's own connection, so it also works with a
+remote kernel.
 
-`panel` ties the parts together, `gather` asks, `samples` keeps, `feed` sends, `worker` does what the user
-asks for. Needs anywidget: `pip install 'ccplane[notebooks]'`.
+`panel` connects the parts, `gather` polls, `samples` stores, `feed` sends, `worker` executes the user's
+requests. Needs anywidget: `pip install 'ccplane[notebooks]'`.
 """

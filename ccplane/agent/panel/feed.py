@@ -1,4 +1,4 @@
-"""What goes to the browser: never more than the way there carries."""
+"""Sends data to the browser, with flow control."""
 
 from __future__ import annotations
 
@@ -10,31 +10,30 @@ from typing import Any, Final
 from ccplane.agent.panel.samples import History, Times, Values, thinned, together
 
 Send = Callable[[dict[str, Any], list[bytes]], None]
-"""Sends a message and its binary parts to every page that shows the panel."""
+"""Sends a message with its binary parts to every page that shows the panel."""
 
 AHEAD: Final = 20
-"""How many messages may be on their way that no page has confirmed."""
+"""Maximum unconfirmed messages in transit."""
 
 SLOW_S: Final = 1.0
-"""How often to send if none confirms: a page is closed, the way is slow, or the kernel busy with a cell."""
+"""Interval between messages without confirmations: no page is open, or the kernel or connection is busy."""
 
 MAX_ROWS: Final = 20
-"""Rows of one message; more are thinned."""
+"""Maximum rows of one message; more are thinned."""
 
 MAX_HISTORY_ROWS: Final = 600
-"""Rows of the past that a page gets when it is opened."""
+"""Maximum rows of the past sent to a new page."""
 
 
 class Feed:
-    """Sends rows as they come, fewer and thinner where the other side does not keep up. For all threads.
+    """Sends rows, fewer and thinned if the browser does not keep up. Thread-safe.
 
     Attributes:
-        messages: How many messages were sent.
-        octets: How many bytes their binary parts had.
+        messages: Number of messages sent.
+        octets: Size of their binary parts [bytes].
     """
 
     def __init__(self, send: Send) -> None:
-        """Send nothing yet."""
         self.messages = 0
         self.octets = 0
         self._raw = send
@@ -51,12 +50,7 @@ class Feed:
             self._send(content, [])
 
     def add(self, time_s: float, values: Values) -> None:
-        """Take the rows of one moment, and send them now or with those to come.
-
-        Args:
-            time_s: When, on the panel's clock [s].
-            values: The rows.
-        """
+        """Send the rows of one time on the panel's clock [s], now or together with later rows."""
         with self._lock:
             self._history.add(time_s, values)
             self._waiting.append((time_s, values))
@@ -68,12 +62,12 @@ class Feed:
             self._rows("rows", *thinned(*together(waiting), MAX_ROWS))
 
     def confirm(self, number: int) -> None:
-        """Note that a page has a message."""
+        """Record that a page has received a message."""
         with self._lock:
             self._confirmed = max(self._confirmed, number)
 
     def replay(self) -> None:
-        """Send the past, to a page that was just opened; others replace what they have by it."""
+        """Send the past to all pages, because a new page was opened."""
         with self._lock:
             self._waiting.clear()
             self._confirmed = self._number
@@ -81,7 +75,7 @@ class Feed:
                 self._rows("past", *thinned(*past, MAX_HISTORY_ROWS))
 
     def clear(self, *, column: int | None = None) -> None:
-        """Forget what a column had, or, without one, what was reported."""
+        """Clear the past of a column, or without one, of the report field."""
         with self._lock:
             if column is not None:
                 self._history.clear_column(column)

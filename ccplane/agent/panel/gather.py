@@ -1,4 +1,4 @@
-"""The thread that asks the agent ten times a second, and hands on what it says."""
+"""The thread that polls the agent ten times per second and feeds the panel."""
 
 from __future__ import annotations
 
@@ -16,33 +16,25 @@ if TYPE_CHECKING:
     from ccplane.agent.client import Client, Stream
 
 TICK_S: Final = 0.1
-"""How often flows are looked at [s]."""
+"""Polling interval [s]."""
 
 FIELDS_S: Final = 5.0
-"""How often to look which fields reports have [s]."""
+"""Interval between checks of the reports' fields [s]."""
 
 RETRY_S: Final = 1.0
-"""How long to wait for an agent that does not answer [s]."""
+"""Delay after a failed request [s]."""
 
 MOST_HAPPENED: Final = 50
-"""How many events, and how many samples of telemetry, one message has; the newest."""
+"""Maximum events, and maximum telemetry samples, in one message; the newest."""
 
 CHANGES: Final = ("algorithm:", "param:", "program:")
-"""What events begin with after which the state is another."""
+"""Prefixes of events that change the state."""
 
 
 class Gatherer:
-    """Asks, and feeds the panel, until it is closed."""
+    """Polls the agent and feeds the panel until `close`."""
 
     def __init__(self, client: Client, feed: Feed, flow: int | None, algorithm: str | None) -> None:
-        """Start.
-
-        Args:
-            client: The agent; a connection that this thread has for itself, closed at the end.
-            feed: Gets what was learnt.
-            flow: This flow only.
-            algorithm: Parameters of this algorithm only.
-        """
         self._client = client
         self._feed = feed
         self._flow = flow
@@ -66,15 +58,15 @@ class Gatherer:
         self._thread.start()
 
     def want_field(self, name: str) -> None:
-        """Look at a field of reports from now on; empty for none. For all threads."""
+        """Select a field of reports; empty for none. Thread-safe."""
         self._wanted_field = name
 
     def refresh(self) -> None:
-        """Tell everything anew, to a page that was just opened. For all threads."""
+        """Send everything again, for a new page. Thread-safe."""
         self._opened = True
 
     def close(self) -> None:
-        """Ask no longer; waits for the thread."""
+        """Stop the thread."""
         self._done.set()
         self._thread.join()
 
@@ -106,7 +98,7 @@ class Gatherer:
     def _look(self) -> None:
         answer = self._client.ask(ask.Flows())
         wanted = [row for row in answer if self._flow is None or row["flow_id"] == self._flow]
-        # The other ends of connections, if they are of this machine, too.
+        # Without the receiving ends of connections within this machine.
         self._flows = [row for row in wanted if (row["bytes_acked"] or 0) > 1]
         idle, self._idle = self._idle, len(wanted) - len(self._flows)
         time_s = time.monotonic() - self._begin_s
@@ -138,13 +130,13 @@ class Gatherer:
         if self._field:
             self._reports = self._client.stream(self._flow)
 
-    # Telling
+    # Messages
 
     def _tell_flows(self) -> None:
         told = [
             {
                 "column": self._columns.flows[row["flow_id"]],
-                "id": str(row["flow_id"]),  # JavaScript's numbers end at 2^53
+                "id": str(row["flow_id"]),  # may exceed 2^53, the limit of exact integers in JavaScript
                 "src": _end(row["src_addr"], row["src_port"]),
                 "dst": _end(row["dst_addr"], row["dst_port"]),
                 "algorithm": row["algorithm"],
@@ -193,7 +185,7 @@ class Gatherer:
 
 
 def _plain(happened: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return events or samples without numbers that JavaScript does not have."""
+    """Return events or samples without numbers too large for JavaScript."""
     return [
         {name: value for name, value in row.items() if name not in ("flow_id", "flow_ids")}
         for row in happened

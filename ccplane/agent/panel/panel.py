@@ -1,4 +1,4 @@
-"""The panel as a notebook has it: a widget, and the threads that feed it."""
+"""The panel of a notebook: a widget and the threads that feed it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PanelWidget(anywidget.AnyWidget):
-    """The front end; all it is told and says are messages."""
+    """The front end; it communicates by messages."""
 
     _esm = front.script()
     _css = front.style()
@@ -27,20 +27,15 @@ class Panel:
     """A live panel; a notebook shows it as the last value of a cell. A context manager.
 
     Attributes:
-        widget: What is shown, a Jupyter widget.
-        feed: Counts what was sent to the browser.
+        widget: The Jupyter widget.
+        feed: Sends data to the browser, and counts them.
     """
 
     def __init__(self, client: Client, *, flow: int | None = None, algorithm: str | None = None) -> None:
-        """Begin to gather.
-
-        Args:
-            client: The agent.
-            flow: This flow only.
-            algorithm: Parameters of this algorithm only.
+        """Start the threads.
 
         Raises:
-            LoadError: `control.no_agent`, if it is there no longer.
+            LoadError: `control.no_agent`.
         """
         self.widget = PanelWidget()
         self.feed = Feed(lambda content, buffers: self.widget.send(content, buffers))
@@ -50,7 +45,7 @@ class Panel:
         self.widget.on_msg(lambda _widget, content, _buffers: self._asked(content))
 
     def close(self) -> None:
-        """End it; what is on the page goes. May be called again."""
+        """Stop the threads and remove the panel from the page; repeated calls have no effect."""
         if self._closed:
             return
         self._closed = True
@@ -59,17 +54,15 @@ class Panel:
         self.widget.close()
 
     def __enter__(self) -> Panel:
-        """Return itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
         self.close()
 
     def _asked(self, content: dict[str, Any]) -> None:
-        """Take a message of a page; on the thread that runs cells, so nothing here may wait."""
+        """Handle a message of a page, without blocking: this is the thread that runs cells."""
         what = content.get("do", "")
         if what == "got":
             self.feed.confirm(int(content["number"]))

@@ -1,4 +1,4 @@
-"""What the panel keeps of flows: the last minutes of a few quantities, a column a flow."""
+"""The panel's data of flows: the last minutes of a few quantities, one column per flow."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 Values = NDArray[np.float32]
-"""(n_rows, n_quantities, n_columns) float32, NaN where nothing is known."""
+"""(n_rows, n_quantities, n_columns) float32, NaN for unknown values."""
 Times = NDArray[np.float64]
-"""(n_rows,) float64, when [s]."""
+"""(n_rows,) float64, times [s]."""
 
 MAX_FLOWS: Final = 256
-"""Columns: flows beyond are counted, and not shown."""
+"""Maximum flows shown; further flows are only counted."""
 
 HISTORY_S: Final = 120.0
-"""How much of the past is kept [s]."""
+"""Duration of the past that is kept [s]."""
 
 
 class Quantity(NamedTuple):
-    """One thing that is drawn.
+    """A quantity that is drawn.
 
     Attributes:
         name: Its name.
-        label: What people call it.
-        unit: The unit in which it is shown.
-        scale: Times a value, gives that unit.
+        label: Its label.
+        unit: Its unit on the panel.
+        scale: Factor from a stored value to that unit.
     """
 
     name: str
@@ -47,7 +47,7 @@ QUANTITIES: Final = (
     Quantity("retrans_pkts_per_s", "retransmissions", "packets/s", 1.0),
     Quantity("reported", "report field", "", 1.0),
 )
-"""In the order of the second axis of values. The last is a field of reports that the user chooses."""
+"""The quantities in the order of the values' second axis. The last is a report field chosen by the user."""
 
 _AS_THEY_ARE: Final = ("cwnd_bytes", "rate_bytes_per_s", "srtt_us")
 _GROWING: Final = {
@@ -55,22 +55,21 @@ _GROWING: Final = {
     "lost_pkts_per_s": "lost_pkts",
     "retrans_pkts_per_s": "retrans_pkts",
 }
-"""Quantity -> the total whose growth it is."""
+"""Quantity -> the total of which it is the growth rate."""
 _INDEX: Final = {quantity.name: i for i, quantity in enumerate(QUANTITIES)}
 
 
 class Rates:
-    """How fast totals of a flow grow."""
+    """Growth rates of flows' totals."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self._before: dict[int, dict[str, Any]] = {}
 
     def of(self, row: dict[str, Any]) -> dict[str, float]:
-        """Return the growth of totals since the row before [1/s]; nothing for a flow's first row.
+        """Return the growth rates since the previous row [1/s]; empty for a flow's first row.
 
         Args:
-            row: A flow as `Client.flows` has it, with `now_us`.
+            row: A row of `Client.flows`.
         """
         before = self._before.get(row["flow_id"])
         if before is not None and row["now_us"] <= before["now_us"]:
@@ -82,18 +81,18 @@ class Rates:
         return {name: max(0, row[total] - before[total]) / passed_s for name, total in _GROWING.items()}
 
     def forget(self, flow_ids: Iterable[int]) -> None:
-        """Forget flows that are gone."""
+        """Forget closed flows."""
         for flow_id in flow_ids:
             self._before.pop(flow_id, None)
 
 
 @dataclass
 class Columns:
-    """Which flow has which column; a flow that is gone keeps its own until another needs it.
+    """Assigns flows to columns; a closed flow keeps its column until another flow needs it.
 
     Attributes:
-        flows: Column by flow id, of flows that are there.
-        turned_away: How many flows got none.
+        flows: Columns of open flows by flow id.
+        turned_away: Number of flows without a column.
     """
 
     flows: dict[int, int] = field(default_factory=dict)
@@ -102,11 +101,7 @@ class Columns:
     _left: deque[int] = field(default_factory=deque)
 
     def update(self, flow_ids: Iterable[int]) -> tuple[dict[int, int], list[int]]:
-        """Take note of the flows that are there now.
-
-        Returns:
-            Column by flow id of those that came, and the ids of those that went.
-        """
+        """Update the open flows; return the columns of new flows by id, and the ids of closed flows."""
         now = dict.fromkeys(flow_ids)
         gone = [flow_id for flow_id in self.flows if flow_id not in now]
         for flow_id in gone:
@@ -128,24 +123,23 @@ class Columns:
 
     @property
     def width(self) -> int:
-        """How many columns have ever been used."""
+        """Number of columns used so far."""
         return self._used
 
 
 class Extremes:
-    """Least and greatest value of a report field, by flow, since they were taken last."""
+    """Minimum and maximum of a report field per flow, since the last `take`."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._seen: dict[int, tuple[float, float]] = {}
 
     def add(self, flow_id: int, value: float) -> None:
-        """Take a value."""
+        """Add a value."""
         low, high = self._seen.get(flow_id, (value, value))
         self._seen[flow_id] = (min(low, value), max(high, value))
 
     def take(self) -> dict[int, tuple[float, float]]:
-        """Return them, and begin again."""
+        """Return them, and start again."""
         seen, self._seen = self._seen, {}
         return seen
 
@@ -156,16 +150,16 @@ def rows(
     rates: Rates,
     reported: Mapping[int, tuple[float, float]],
 ) -> Values:
-    """Return what is known of all flows at one moment.
+    """Return the values of all flows at one time.
 
     Args:
-        flows: As `Client.flows` has them; without totals (None) if a flow has just closed.
-        columns: Theirs.
-        rates: What was known of their totals before.
-        reported: Least and greatest value of the report field since the moment before, by flow.
+        flows: Rows of `Client.flows`; totals are None if a flow has just closed.
+        columns: Their columns.
+        rates: Growth rates of their totals.
+        reported: Minimum and maximum of the report field since the previous call, by flow.
 
     Returns:
-        (1, n_quantities, n_columns), or two rows if something was reported: the first has only the least.
+        (1, n_quantities, n_columns), or with reports two rows, the first with only the minimum.
     """
     last = np.full((len(QUANTITIES), columns.width), np.nan, np.float32)
     least = np.full_like(last, np.nan)
@@ -184,7 +178,7 @@ def rows(
 
 
 def joined(parts: list[Values]) -> Values:
-    """Return rows one after the other; those before a flow came know nothing of it."""
+    """Concatenate rows, with NaN in the columns of later flows."""
     width = max(part.shape[2] for part in parts)
     wide = [
         np.pad(part, ((0, 0), (0, 0), (0, width - part.shape[2])), constant_values=np.nan) for part in parts
@@ -193,12 +187,12 @@ def joined(parts: list[Values]) -> Values:
 
 
 def thinned(times: Times, values: Values, n_rows: int) -> tuple[Times, Values]:
-    """Return at most so many rows, with the least and the greatest value of each stretch of time.
+    """Thin out rows, keeping the minimum and maximum of each interval.
 
     Args:
         times: Times of the rows.
         values: The rows.
-        n_rows: How many are wanted; at least 2.
+        n_rows: Maximum rows of the result; at least 2.
     """
     n_stretches = n_rows // 2
     if len(times) <= n_rows:
@@ -211,37 +205,36 @@ def thinned(times: Times, values: Values, n_rows: int) -> tuple[Times, Values]:
 
 
 class History:
-    """The last `HISTORY_S` seconds, for a page that is opened later."""
+    """The last `HISTORY_S` seconds, for new pages."""
 
     def __init__(self) -> None:
-        """Start with nothing."""
         self._kept: deque[tuple[float, Values]] = deque()
 
     def add(self, time_s: float, values: Values) -> None:
-        """Keep rows of one moment."""
+        """Add the rows of one time."""
         self._kept.append((time_s, values))
         while self._kept[0][0] < time_s - HISTORY_S:
             self._kept.popleft()
 
     def clear_column(self, column: int) -> None:
-        """Forget the flow that had a column before."""
+        """Clear the values of a column's previous flow."""
         for _, values in self._kept:
             if column < values.shape[2]:
                 values[:, :, column] = np.nan
 
     def clear_reported(self) -> None:
-        """Forget the report field that was chosen before."""
+        """Clear the values of the previous report field."""
         for _, values in self._kept:
             values[:, -1] = np.nan
 
     def all(self) -> tuple[Times, Values] | None:
-        """Return all that is kept; None if that is nothing."""
+        """Return all rows, or None."""
         if not self._kept:
             return None
         return together(list(self._kept))
 
 
 def together(kept: list[tuple[float, Values]]) -> tuple[Times, Values]:
-    """Return moments as one block of rows, with the time of each row."""
+    """Return all rows as one block, with the time of each row."""
     times = np.repeat([time_s for time_s, _ in kept], [len(values) for _, values in kept])
     return times, joined([values for _, values in kept])

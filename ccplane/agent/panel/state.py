@@ -1,4 +1,4 @@
-"""What the panel shows of an agent besides curves: algorithms, parameters, the fields of reports."""
+"""State of the agent for the panel: algorithms, parameters, fields of reports."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Row = dict[str, Any]
 
 
 def state_of(client: Client, flow: int | None, algorithm: str | None) -> Row:
-    """Return what changes rarely, as one message.
+    """Return the state, which changes rarely, as one message.
 
     Args:
         client: The agent.
-        flow: Parameters of this flow only; None for those of all.
-        algorithm: Parameters of this algorithm only.
+        flow: Only parameters of this flow; None for all flows.
+        algorithm: Only parameters of this algorithm.
 
     Raises:
         CcpError: If the agent does not answer, or has no such flow or algorithm.
@@ -45,12 +45,7 @@ def _shown(owner: str, row: Row) -> Row:
 
 
 def fields_of(client: Client, flows: list[Row]) -> list[str]:
-    """Return the report fields of the running algorithms: those of the last report of one flow of each.
-
-    Args:
-        client: The agent.
-        flows: Flows as `Client.flows` has them.
-    """
+    """Return the report fields of the running algorithms, from the last report of one flow of each."""
     found: dict[str, None] = {}
     asked: set[str] = set()
     for row in flows:
@@ -66,6 +61,6 @@ def fields_of(client: Client, flows: list[Row]) -> list[str]:
 
 
 def plain_errors(error: CcpError) -> list[dict[str, str]]:
-    """Return an error, or several, by their parts."""
+    """Return the parts of one or several errors."""
     singles = error.errors if isinstance(error, Several) else (error,)
     return [one.as_dict() for one in singles]

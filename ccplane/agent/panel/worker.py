@@ -1,4 +1,4 @@
-"""Does what the user asks for, on a thread of its own: loading takes long, and cells must not wait."""
+"""Executes the user's requests on a separate thread, because loading takes long and must not block cells."""
 
 from __future__ import annotations
 
@@ -18,16 +18,9 @@ Row = dict[str, Any]
 
 
 class Worker:
-    """Answers requests of the front end, one after the other."""
+    """Executes requests of the front end one by one."""
 
     def __init__(self, client: Client, feed: Feed, flow: int | None) -> None:
-        """Start.
-
-        Args:
-            client: The agent; a connection that this thread has for itself, closed at the end.
-            feed: Gets the answers.
-            flow: Parameters are set for this flow only.
-        """
         self._client = client
         self._feed = feed
         self._flow = flow
@@ -43,19 +36,15 @@ class Worker:
         self._thread.start()
 
     def knows(self, what: str) -> bool:
-        """Return whether there is such a request."""
+        """Return whether the request exists."""
         return what in self._do
 
     def submit(self, asked: Row) -> None:
-        """Do something soon.
-
-        Args:
-            asked: `do` says what, `id` is repeated in the answer.
-        """
+        """Queue a request: `do` is its name, `id` is repeated in the answer."""
         self._jobs.put(asked)
 
     def close(self) -> None:
-        """Take no more requests; waits for the one at work."""
+        """Stop after the current request."""
         self._jobs.put(None)
         self._thread.join()
 

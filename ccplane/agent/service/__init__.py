@@ -1,6 +1,6 @@
-"""What makes services of systemd's: units, their user, their settings; `ccp service install` puts them there.
+"""Installs systemd services: units, their user and their settings, for `ccp service install`.
 
-The files beside this one are what is installed; `@CCP@` and the like are filled in here.
+The files next to this module are templates; this module replaces `@CCP@` and other placeholders.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from broker.embedded import mosquitto_program
 from ccplane.base.errors import UsageError
 
 CONFIGURATION: Final = Path("/etc/ccplane")
-"""Where settings and secrets stand."""
+"""Directory of settings and secrets."""
 
 _UNITS: Final = Path("/etc/systemd/system")
 _PINS: Final = _UNITS / "ccplane-pins.service"
@@ -27,7 +27,7 @@ _HERE: Final = Path(__file__).parent
 _PACKAGES: Final = _HERE.parents[2]
 _BUS: Final = _PACKAGES / "broker" / "mosquitto"
 _BUS_CREDENTIALS: Final = "/run/credentials/ccplane-mosquitto.service/"
-_BUS_HEAD: Final = "# Written by `ccp service install mosquitto` where there was none; yours from now on.\n\n"
+_BUS_HEAD: Final = "# Written once by `ccp service install mosquitto`, which does not overwrite it.\n\n"
 _INSTALL: Final = (
     "install ccplane: python3 -m venv /opt/ccplane; /opt/ccplane/bin/pip install ccplane; "
     "/opt/ccplane/bin/ccp service install"
@@ -37,7 +37,7 @@ _HOMES: Final = tuple(map(Path, ("/home", "/root", "/run/user")))
 
 
 class Service(StrEnum):
-    """What there is a unit for."""
+    """A service with a unit."""
 
     AGENT = "agent"
     RECEIVER = "receiver"
@@ -46,7 +46,7 @@ class Service(StrEnum):
 
 
 _PINNING: Final = (Service.AGENT, Service.RTCP)
-"""Those that keep something in the kernel."""
+"""Services with pins in the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ class File:
     """A file of a service.
 
     Attributes:
-        path: Where it is to stand.
-        text: What is in it.
+        path: Its path.
+        text: Its contents.
         mode: Its permissions.
-        kept: Whether it is the administrator's: one that is there stays, also when services are removed.
+        kept: Whether it belongs to the administrator: it is never overwritten or removed.
     """
 
     path: Path
@@ -75,7 +75,7 @@ def files(service: Service) -> Iterator[File]:
     """Yield the files of a service.
 
     Raises:
-        UsageError: `service.no_program`, if there is no `ccp` to start.
+        UsageError: `service.no_program`, if `ccp` is not installed.
         BusError: `bus.no_mosquitto`.
     """
     program = mosquitto_program() if service is Service.MOSQUITTO else _ccp()
@@ -101,7 +101,7 @@ def files(service: Service) -> Iterator[File]:
 
 def _bus_files() -> Iterator[File]:
     folder = CONFIGURATION / "mosquitto"
-    _, _, settings = (_BUS / "mosquitto.conf").read_text().partition("\n\n")  # the head is about this folder
+    _, _, settings = (_BUS / "mosquitto.conf").read_text().partition("\n\n")  # drop the head comment
     text = _BUS_HEAD + settings.replace(" secrets/", f" {_BUS_CREDENTIALS}")
     text = text.replace("acl_file acl\n", f"acl_file {folder}/acl\n")
     yield File(folder / "mosquitto.conf", text, kept=True)
@@ -112,33 +112,30 @@ def _bus_files() -> Iterator[File]:
 def _ccp() -> Path:
     path = Path(sysconfig.get_path("scripts"), "ccp")
     if not path.exists():
-        raise UsageError("service.no_program", "there is no `ccp` to start", where=str(path), fix=_INSTALL)
+        raise UsageError("service.no_program", "`ccp` is not installed", where=str(path), fix=_INSTALL)
     return path
 
 
 def _check_reach(ccp: Path) -> None:
-    """Refuse a ccp that another user than root could not start."""
+    """Refuse a `ccp` that the service's user cannot execute."""
     for place in (ccp, _PACKAGES / "ccplane"):
         for folder in (*place.parents, *place.resolve().parents):
             if not folder.stat().st_mode & stat.S_IXOTH:
                 raise UsageError(
                     "service.out_of_reach",
-                    "the user `ccplane` could not start this ccp",
+                    "the user `ccplane` cannot execute this `ccp`",
                     where=str(place),
-                    why=f"{folder} lets only its owner and group pass",
-                    fix=f"where all may read, {_INSTALL}",
+                    why=f"only the owner and group can enter {folder}",
+                    fix=f"in a directory that all users can read, {_INSTALL}",
                 )
 
 
 def install(services: tuple[Service, ...], root: Path) -> list[str]:
-    """Write the files of services, and make systemd and its helpers take note where they run.
+    """Write the files of services, and reload systemd; return one line for each action.
 
     Args:
-        services: Which.
-        root: In place of `/`, for images; then nothing is run.
-
-    Returns:
-        What was done, a line each.
+        services: The services.
+        root: Replaces `/`, for images; then no program is run.
 
     Raises:
         UsageError: `service.no_program`, `service.out_of_reach`, `service.not_written`.
@@ -174,11 +171,11 @@ def remove(services: tuple[Service, ...], root: Path) -> list[str]:
     """Stop services and remove their files; settings, secrets and the user stay.
 
     Args:
-        services: Which.
-        root: In place of `/`; then nothing is stopped.
+        services: The services.
+        root: Replaces `/`; then nothing is stopped.
 
     Returns:
-        What was done, a line each.
+        One line for each action.
 
     Raises:
         UsageError: `service.not_written`, `service.refused`.
@@ -234,7 +231,7 @@ def _run(*command: str) -> None:
             "service.refused",
             f"`{' '.join(command)}` failed",
             why=why,
-            fix=f"on a machine with systemd {_AS_ROOT}",
+            fix=f"on a machine with systemd, {_AS_ROOT}",
         )
 
 

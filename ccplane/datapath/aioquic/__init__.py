@@ -1,8 +1,8 @@
-"""A CCP datapath for aioquic: an agent that speaks CCP's wire format steers its connections.
+"""A CCP datapath for aioquic: an agent that uses CCP's wire format controls its connections.
 
-`register` gives aioquic a congestion control. `controller` is what aioquic calls, `session` what is between
-the agent's socket and the connections. Fold programs, delivery rates and the socket are those of
-`native/ccp-quic`. Without an agent one of aioquic's own congestion controls has the connections.
+`register` adds a congestion control to aioquic. aioquic calls `controller`; `session` connects it to the
+agent's socket. Fold programs, delivery rates and the socket are implemented in `native/ccp-quic`. Without an
+agent, one of aioquic's congestion controls takes over.
 
 Needs the extra `aioquic`. May import: `ccplane.base`, `ccplane.datapath.wire`.
 """
@@ -25,16 +25,17 @@ __all__ = ["AGENT", "Session", "register"]
 
 
 def register(agent: Path = AGENT, *, name: str = "ccp", algorithm: str = "", law: str = "reno") -> Session:
-    """Give aioquic a congestion control whose connections an agent steers.
+    """Add a congestion control to aioquic whose connections an agent controls.
 
-    Connections take it by `QuicConfiguration(congestion_control_algorithm=name)`. All of them belong to one
-    thread.
+    Connections select it with `QuicConfiguration(congestion_control_algorithm=name)`. All of them must run on
+    the same thread.
 
     Args:
-        agent: The agent's socket. Ours is in the same directory, which is made if there is none.
-        name: What aioquic shall call it.
-        algorithm: What the agent is asked for, at most 63 octets; empty: its default.
-        law: Which of aioquic's own has connections while no agent does.
+        agent: The agent's socket. The datapath's socket is in the same directory, which is created if
+            necessary.
+        name: Its name in aioquic.
+        algorithm: Algorithm requested from the agent, at most 63 bytes; empty for the agent's default.
+        law: Congestion control of aioquic for connections without an agent.
 
     Raises:
         LoadError: `load.no_extra`, if aioquic is not installed.

@@ -1,7 +1,7 @@
-"""What aioquic calls: a law of its own, or a fold program and its agent.
+"""The congestion control that aioquic calls: a fold program with its agent, or one of aioquic's.
 
-aioquic reports an ACK packet by packet, then its RTT, and then what is lost. The program runs at the RTT, and
-once more for losses; an ACK that brings no RTT counts with the next one.
+aioquic reports an ACK packet by packet, then the RTT, then losses. The program runs at the RTT, and again for
+losses; an ACK without an RTT counts with the next one.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from ccplane.datapath.aioquic.session import Session
 
 SPACES: Final = 3
-"""A connection numbers packets in so many spaces (RFC 9000 section 12.3); it gives up the last as it ends."""
+"""Packet number spaces of a connection (RFC 9000 section 12.3); it discards the last when it ends."""
 
 
 class CcpCongestionControl(QuicCongestionControl):
-    """A congestion control whose law is an agent's, while there is one, and aioquic's own else."""
+    """A congestion control that an agent controls; without an agent, one of aioquic's takes over."""
 
     def __init__(self, session: Session, algorithm: str, law: str, *, max_datagram_size: int) -> None:
-        """Begin with aioquic's law.
+        """Start with aioquic's congestion control.
 
         Args:
-            session: What is between agent and connections.
-            algorithm: What the agent is asked for.
-            law: Name of the law.
-            max_datagram_size: Octets of a full-size packet [bytes].
+            session: Connection to the agent.
+            algorithm: Algorithm requested from the agent.
+            law: Name of aioquic's congestion control.
+            max_datagram_size: Size of a full packet [bytes].
         """
         super().__init__(max_datagram_size=max_datagram_size)
         self._session, self._algorithm, self._law_name = session, algorithm, law
@@ -47,16 +47,16 @@ class CcpCongestionControl(QuicCongestionControl):
 
     @property
     def number(self) -> int:
-        """The flow's number on the wire; 0 before it sent."""
+        """The flow's number on the wire; 0 before it has sent."""
         return 0 if self._flow is None else self._flow.number
 
     @property
     def is_steered(self) -> bool:
-        """Whether a program of an agent has the connection."""
+        """Whether an agent's program controls the connection."""
         return self._flow is not None and self._flow.is_steered
 
     def _hear(self, now_s: float) -> None:
-        """Do what the agent says. Without it aioquic's law continues, in slow start if nothing was lost."""
+        """Apply the agent's messages. Without it aioquic's takes over, in slow start if nothing was lost."""
         self._now_s = now_s
         if self._flow is not None and self._flow.hear(now_s, self.congestion_window):
             self._law = None
@@ -66,7 +66,7 @@ class CcpCongestionControl(QuicCongestionControl):
             law.ssthresh = self.congestion_window if self._has_lost else None
             self._law = law
 
-    # What aioquic tells
+    # Callbacks from aioquic
 
     def on_packet_sent(self, *, packet: QuicSentPacket) -> None:
         """See `QuicCongestionControl`."""
@@ -118,7 +118,7 @@ class CcpCongestionControl(QuicCongestionControl):
         self._settle()
 
     def on_persistent_congestion(self) -> None:
-        """See `QuicCongestionControl`; aioquic reported the losses before."""
+        """See `QuicCongestionControl`; aioquic has already reported the losses."""
         if self._law is not None:
             self._law.on_persistent_congestion()
         if self._flow is not None:
@@ -126,9 +126,9 @@ class CcpCongestionControl(QuicCongestionControl):
         self._settle()
 
     def on_packets_expired(self, *, packets: Iterable[QuicSentPacket]) -> None:
-        """See `QuicCongestionControl`: a probe has taken their place, or their space is given up.
+        """See `QuicCongestionControl`: a probe replaces the packets, or their space is discarded.
 
-        The packets of a space come in a filter, those of a probe in a list.
+        Packets of a discarded space come as a filter, packets replaced by a probe as a list.
         """
         expired = self._given_up(packets)
         if self._law is not None:
@@ -145,7 +145,7 @@ class CcpCongestionControl(QuicCongestionControl):
         return gone
 
     def _settle(self) -> None:
-        """Take the window that there is now."""
+        """Update window and ssthresh."""
         if self._law is not None:
             self.congestion_window, self.ssthresh = self._law.congestion_window, self._law.ssthresh
         if self._flow is not None:

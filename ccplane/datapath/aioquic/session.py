@@ -1,4 +1,4 @@
-"""What is between an agent and the connections of a process."""
+"""The connection between an agent and a process's QUIC connections."""
 
 from __future__ import annotations
 
@@ -14,18 +14,15 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Connections that an agent steers, all of one thread.
+    """The QUIC connections that an agent controls, all on one thread.
 
     Attributes:
-        link: To the agent.
-        flows: Connections by number, which congestion control has each.
+        link: Link to the agent.
+        flows: Congestion controls of the connections by number.
     """
 
     def __init__(self, agent: Path = wire.SOCKET) -> None:
-        """Begin to look for the agent whose socket is, or will be, at `agent`.
-
-        Args:
-            agent: Name of the agent's socket; the datapath's own is in the same directory.
+        """Start looking for an agent.
 
         Raises:
             UsageError: `wire.no_socket`.
@@ -35,6 +32,6 @@ class Session:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Leave the agent: connections go back to aioquic's congestion control."""
+        """Disconnect: connections return to aioquic's congestion control."""
         atexit.unregister(self.close)
         self.link.close()

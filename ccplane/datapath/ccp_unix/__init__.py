@@ -1,7 +1,7 @@
-"""Datapaths that others wrote: whatever speaks CCP's wire format over Unix sockets, as libccp does.
+"""Third-party datapaths that use CCP's wire format over Unix sockets, such as datapaths built on libccp.
 
-The agent has the end that portus has: it binds a datagram socket by name, datapaths bind names of their own
-and write to it, and it answers to the name of whoever wrote. Any number of datapaths may join.
+As in portus, the agent binds a named datagram socket. Datapaths bind their own names and write to the agent's
+socket; the agent answers to the sender's name. Any number of datapaths may join.
 
 Entry point: `datapath.CcpUnixDatapath`.
 """

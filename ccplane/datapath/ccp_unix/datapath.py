@@ -1,4 +1,4 @@
-"""`CcpUnixDatapath`: flows of whatever datapaths join, as `ccplane.datapath.protocol.Datapath` has them."""
+"""`CcpUnixDatapath`: the flows of all datapaths that join, as a `ccplane.datapath.protocol.Datapath`."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ from ccplane.datapath.wire import (
 log = logging.getLogger("ccplane.datapath")
 
 MAX_CWND_BYTES: Final = 1 << 30
-"""No window ever gets larger [bytes]; as in the kernel."""
+"""Maximum window [bytes]; as in the kernel."""
 
 MAX_RATE_BYTES_PER_S: Final = 0xFFFF_FFFF
-"""Largest rate that libccp hands to a datapath [bytes/s]; so large a one does not pace."""
+"""Maximum rate in libccp [bytes/s]; it means no pacing."""
 
 LOOK_S: Final = 0.5
-"""How often is looked whether datapaths are still there [s]."""
+"""Interval between checks that datapaths are alive [s]."""
 
 MOST_FIELDS: Final = 127
-"""Most registers in one `Update`: libccp reads their number from one signed octet."""
+"""Maximum registers in one `Update`: libccp reads their number from a signed byte."""
 
 
 class CcpUnixDatapath:
@@ -67,12 +67,7 @@ class CcpUnixDatapath:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Bind the socket; datapaths come when they do.
-
-        Args:
-            path: Name of the agent's socket.
-            limits: What the datapaths have room for.
-            clock: Seconds, monotonic.
+        """Bind the socket; datapaths can then join.
 
         Raises:
             UsageError: `wire.no_socket`.
@@ -98,7 +93,7 @@ class CcpUnixDatapath:
             self._inherit()
 
     def _inherit(self) -> None:
-        """Ask the flows of an agent before this one; only libccp does not announce them again."""
+        """Ask for the flows of an earlier agent, which libccp does not announce again."""
         self._ledger = Ledger(self.path.with_name(f"{self.path.name}.flows"))
         self._inherited = Inherited(self._ledger, self._table.law, self._give_law)
         for name in list(self._ledger.known):
@@ -116,13 +111,13 @@ class CcpUnixDatapath:
 
     @property
     def adopted(self) -> bool:
-        """Whether flows of an earlier agent were taken over: never before they have answered."""
+        """Whether flows of an earlier agent were taken over; False, as they answer only later."""
         return False
 
-    # What the agent offers
+    # Names and programs
 
     def register(self, cc_name: str, needs_ecn: bool = False) -> None:
-        """Take note of a name; whether ECN is asked for is the datapath's affair."""
+        """Store a name; ECN is up to the datapath."""
         self._names[cc_name] = needs_ecn
 
     def unregister(self, cc_name: str) -> None:
@@ -130,28 +125,28 @@ class CcpUnixDatapath:
         self._names.pop(cc_name, None)
 
     def registered(self) -> list[str]:
-        """Return the names on offer."""
+        """Return the registered names."""
         return list(self._names)
 
     def extend(self, name: str, object: bytes | None = None) -> None:
-        """Refuse an extension: these are programs of this machine's kernel.
+        """Refuse an extension.
 
         Raises:
             LoadError: `load.extension`, always.
         """
         raise LoadError(
             "load.extension",
-            f"there is no extension `{name}`",
+            f"the extension `{name}` is not available on this datapath",
             where=str(self.path),
-            why="extensions are programs of the kernel, and these flows are in other datapaths",
-            fix="run the algorithm on the kernel datapath, or another one here",
+            why="extensions are kernel programs, and this datapath is outside the kernel",
+            fix="run the algorithm on the kernel datapath, or run an algorithm without extensions here",
         )
 
     def install(self, program: Any) -> int:
         """Send a program to all datapaths; return its handle.
 
         Raises:
-            LangError: `lang.limit`, with what such datapaths do not have.
+            LangError: `lang.limit`, if the program exceeds the datapaths' limits.
             ProgramError: `program.no_room`.
         """
         installed, to_send = self._table.install(program)
@@ -161,29 +156,29 @@ class CcpUnixDatapath:
         return installed.handle
 
     def uninstall(self, handle: int) -> None:
-        """Remove a program; a flow that still runs it gets the law."""
+        """Remove a program; flows that still run it get the fallback."""
         for flow in self._flows.values():
             if flow.installed is not None and flow.installed.handle == handle:
                 self.update(flow.info.flow_id, program=LAW_PROGRAM)
         self._table.uninstall(handle)
 
-    # What datapaths tell
+    # From datapaths
 
     def poll(self, timeout_ms: int) -> Batch:
-        """Wait for what datapaths tell, at most `timeout_ms` [ms] and until `wake`."""
+        """Wait for messages of datapaths, at most `timeout_ms` [ms] and until `wake`."""
         for sender, datagram in self._socket.receive(0 if self._events else timeout_ms):
             try:
                 for message in messages(datagram):
                     self._heard(sender, message)
             except CcpError as error:
                 self._counters["messages_refused"] += 1
-                log.error("what the datapath %s sent is not read further: %s", sender, error)
+                log.error("refused a message of the datapath %s: %s", sender, error)
         self._look()
         events, self._events = self._events, []
         return Batch(events)
 
     def wake(self) -> None:
-        """Make `poll` return at once; may be called from any thread."""
+        """Make `poll` return immediately. Thread-safe."""
         self._socket.wake()
 
     def _heard(self, sender: str, message: Message) -> None:
@@ -202,10 +197,10 @@ class CcpUnixDatapath:
             else:
                 self._close(flow)
         else:
-            log.warning("datapaths send no %s; ignored", type(message).__name__)
+            log.warning("ignored a %s message, which datapaths must not send", type(message).__name__)
 
     def _ready(self, sender: str) -> None:
-        """Take a datapath in, with none of the flows that it had before."""
+        """Add a datapath without flows; drop its earlier flows."""
         self._forget(self._peers.get(sender))
         if self._ledger is not None:
             self._ledger.joined(sender)
@@ -215,10 +210,10 @@ class CcpUnixDatapath:
         peer = self._peers[sender] = Peer(sender)
         for message in self._table.messages():
             self._socket.send(peer, message)
-        log.info("a datapath is there: %s", sender)
+        log.info("a datapath has joined: %s", sender)
 
     def _unknown(self, sender: str, measure: Measure) -> None:
-        """Take a flow over that another agent had; a datapath not of libccp's announces it itself."""
+        """Take over a flow of an earlier agent; only libccp does not announce such flows itself."""
         if self._inherited is None or not measure.fields:
             return
         if sender not in self._peers:
@@ -226,13 +221,13 @@ class CcpUnixDatapath:
         create = self._inherited.answered(sender, measure)
         if create is not None:
             self._create(self._peers[sender], create)
-            log.info("flow %d of %s is of an agent before, and goes on here", create.flow, sender)
+            log.info("took over flow %d of %s from an earlier agent", create.flow, sender)
 
     def _create(self, peer: Peer, create: Create) -> None:
         before = self._by_number.get((peer.path, create.flow))
         if before is not None:
             self._close(before)
-        # The lower half is a slot, the least that is free: vectorised algorithms have arrays by it.
+        # The lower half of the id is the lowest free slot: vectorised algorithms index arrays with it.
         slot = heapq.heappop(self._free_slots) if self._free_slots else next(self._new_slots)
         flow_id = next(self._counted) << 32 | slot
         flow = Flow(peer, create.flow, info_of(create, flow_id, self._now_us()))
@@ -249,7 +244,9 @@ class CcpUnixDatapath:
         if len(measure.fields) != installed.sent.n_reports:
             self._counters["messages_refused"] += 1
             log.error(
-                "flow %d: a report of %d registers is not of its program", flow.number, len(measure.fields)
+                "refused a report of flow %d: its program does not have %d registers",
+                flow.number,
+                len(measure.fields),
             )
             return
         head, now_us = head_of(installed, measure.fields), self._now_us()
@@ -286,14 +283,14 @@ class CcpUnixDatapath:
                 self._inherited.forget(peer.path)
 
     def _look(self) -> None:
-        """Send what waits, and see which datapaths are gone."""
+        """Send waiting messages, and drop dead datapaths."""
         looks = self._clock() >= self._look_s
         for peer in list(self._peers.values()):
             self._socket.flush(peer)
             if looks:
                 self._socket.look(peer)
             if peer.gone:
-                log.warning("the datapath %s is gone, or does not read", peer.path)
+                log.warning("lost the datapath %s: it exited, or does not read", peer.path)
                 self._forget(peer)
         if looks:
             self._look_s = self._clock() + LOOK_S
@@ -301,7 +298,7 @@ class CcpUnixDatapath:
     def _now_us(self) -> int:
         return int(self._clock() * 1e6)
 
-    # What the agent decides
+    # To datapaths
 
     def update(
         self,
@@ -312,19 +309,19 @@ class CcpUnixDatapath:
         registers: dict[str, int] | None = None,
         letters: dict[str, bytes] | None = None,
     ) -> bool:
-        """Write to one flow; see `Datapath.update`. A rate of 0 is the largest one, which does not pace.
+        """Update one flow; see `Datapath.update`. A rate of 0 is sent as the maximum, which means no pacing.
 
         Raises:
             ProgramError: `program.unknown`.
             RegisterError: `register.unknown` or `register.no_program`.
-            CcpError: `update.extension`: nobody here reads letters.
+            CcpError: `update.extension`, for messages to extensions.
         """
         if letters:
             raise CcpError(
                 "update.extension",
-                f"no extension here takes letters: {', '.join(letters)}",
+                f"this datapath has no extensions: {', '.join(letters)}",
                 where=str(self.path),
-                fix="give the flow to an extension on the kernel datapath only",
+                fix="call flow.extend only on the kernel datapath",
             )
         flow = self._flows.get(flow_id)
         if flow is None:
@@ -332,7 +329,9 @@ class CcpUnixDatapath:
         installed = flow.installed if program is None else self._table.get(handle_of(program))
         if program is not None and installed is None:
             raise ProgramError(
-                "program.unknown", f"no program has the handle {program}", fix="install the program first"
+                "program.unknown",
+                f"no installed program has the handle {program}",
+                fix="install the program first",
             )
         begin = {} if program is None or installed is None else self._beginning(flow, installed, program)
         begin |= {
@@ -356,7 +355,7 @@ class CcpUnixDatapath:
         return True
 
     def _beginning(self, flow: Flow, installed: Installed, given: int) -> dict[int, Field]:
-        """Return the registers that begin otherwise than the program says, by index."""
+        """Return registers whose initial values differ from the program's, by index."""
         sent = installed.sent
         known = flow.known() | {"stamp": given >> STAMP_SHIFT}
         begin = dict(sent.begin) | {index: known[name] * factor for name, index, factor in sent.carried}
@@ -370,7 +369,7 @@ class CcpUnixDatapath:
         rate_bytes_per_s: NDArray[np.uint64],
         registers: dict[str, NDArray[np.uint64]] | None = None,
     ) -> int:
-        """Write windows and rates of many flows; see `Datapath.update_many`."""
+        """Update many flows; see `Datapath.update_many`."""
         named = registers or {}
         rows = [
             (row, flow)
@@ -389,23 +388,23 @@ class CcpUnixDatapath:
             )
         return len(rows)
 
-    # What there is
+    # Queries
 
     def flows(self) -> Sequence[FlowInfo]:
-        """Return all flows of now."""
+        """Return all current flows."""
         return [flow.info for flow in list(self._flows.values())]
 
     def stats(self, flow_id: int) -> FlowStats | None:
-        """Return the totals of one flow as of its last report, None if it is gone."""
+        """Return the totals of one flow at its last report, None if it closed."""
         flow = self._flows.get(flow_id)
         return None if flow is None else flow.stats
 
     def all_stats(self) -> Sequence[FlowStats]:
-        """Return the totals of all flows of now."""
+        """Return the totals of all current flows."""
         return [flow.stats for flow in list(self._flows.values())]
 
     def counters(self) -> dict[str, int]:
-        """Return the counters; what datapaths had to drop, they do not tell."""
+        """Return the counters; missed events are 0, because datapaths do not report them."""
         return self._counters | {
             "flows_active": len(self._flows),
             "datapaths": len(self._peers),
@@ -414,10 +413,10 @@ class CcpUnixDatapath:
         }
 
     def heartbeat(self) -> None:
-        """Do nothing: datapaths notice by themselves that nobody reads."""
+        """Do nothing: datapaths detect a missing agent themselves."""
 
     def close(self) -> None:
-        """Give all flows to the law, and remove the socket; once."""
+        """Move all flows to the fallback, and remove the socket; repeated calls have no effect."""
         if self._closed:
             return
         self._closed = True
@@ -430,11 +429,9 @@ class CcpUnixDatapath:
             self._ledger.close()
 
     def __enter__(self) -> CcpUnixDatapath:
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
         self.close()
 
 
@@ -442,9 +439,9 @@ def _field(installed: Installed | None, name: str, value: int) -> Field:
     if installed is None:
         raise RegisterError(
             "register.no_program",
-            f"`{name}` was set of a flow that runs no program",
-            why="register names are those of the flow's program",
-            fix="give the flow a program first, or in the same update",
+            f"cannot set `{name}`: the flow has no program",
+            why="control registers belong to a program",
+            fix="set the flow's program first, or in the same update",
         )
     place = installed.controls.get(name)
     if place is None:

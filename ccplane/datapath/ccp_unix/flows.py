@@ -1,4 +1,4 @@
-"""Flows of datapaths that others wrote: what they said of them, and what reports add up to."""
+"""Flows of third-party datapaths: their properties, and totals summed from reports."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ccplane.datapath.protocol import LAW_FAILED, LAW_PROGRAM
 from ccplane.datapath.wire import Create
 
 PLAIN: Final = "ccp"
-"""Congestion control of flows that ask for none in particular."""
+"""Congestion-control name of flows that request no algorithm."""
 
 
 def info_of(create: Create, flow_id: int, now_us: int) -> FlowInfo:
-    """Return what a datapath has said of a flow; addresses and ports are in network byte order."""
+    """Return the properties of an announced flow; its addresses and ports are in network byte order."""
     return FlowInfo(
         flow_id=flow_id,
         src_addr=_address(create.src_ip),
@@ -44,11 +44,11 @@ class Flow:
 
     Attributes:
         peer: Its datapath.
-        number: Its number there.
-        info: What was said of it.
+        number: Its number in the datapath.
+        info: Its properties.
         stats: Its totals.
-        installed: The program that it was given last; None before the first.
-        paced: A rate was set.
+        installed: Its current program; None before the first.
+        paced: Whether a rate is set.
     """
 
     peer: Peer
@@ -59,7 +59,6 @@ class Flow:
     paced: bool = False
 
     def __post_init__(self) -> None:
-        """Begin with what is known."""
         self.stats = FlowStats(
             self.info.flow_id,
             mss_bytes=self.info.mss_bytes,
@@ -69,7 +68,7 @@ class Flow:
         )
 
     def reported(self, head: dict[str, int], now_us: int) -> None:
-        """Add what a report says."""
+        """Add a report to the totals."""
         before = self.stats
         rtt_us = head["rtt_us"]
         srtt_us = before.srtt_us + (rtt_us - before.srtt_us) // 8 if before.srtt_us else rtt_us
@@ -89,13 +88,7 @@ class Flow:
         )
 
     def gave(self, installed: Installed, given: int, now_us: int) -> None:
-        """Take note of a program that the flow was given.
-
-        Args:
-            installed: The program; the law's, too.
-            given: Handle and stamp.
-            now_us: The time [us].
-        """
+        """Record a new program of the flow."""
         self.installed = installed
         before = self.stats
         if installed.handle != LAW_PROGRAM:
@@ -113,7 +106,7 @@ class Flow:
             )
 
     def known(self) -> dict[str, int]:
-        """Return what a program goes on with, by the names of `Portable.carried`."""
+        """Return the state that a new program continues with, by the names in `Portable.carried`."""
         stats = self.stats
         return {
             "mss_bytes": self.info.mss_bytes,
@@ -126,5 +119,5 @@ class Flow:
 
 
 def head_of(installed: Installed, values: Sequence[int]) -> dict[str, int]:
-    """Return what the agent wants to know of a report."""
+    """Return the head of a report by name."""
     return {name: values[place] for name, place in installed.sent.head}

@@ -1,10 +1,9 @@
-"""What a flow runs that no algorithm steers: Reno, in CCP's language, in the datapath.
+"""The fallback program for datapaths built on libccp: Reno in CCP's language.
 
-libccp has no law of its own beside what each datapath does when the agent is silent. So this program is
-installed before all others, and flows get it whose algorithm raised or has no program, and all flows when the
-agent ends.
+libccp has no fallback of its own; each datapath has one for a silent agent. So this program is installed
+first. It controls flows whose algorithm raised or has no program, and all flows when the agent ends.
 
-Source: RFC 5681 sections 3.1 and 3.2; one reduction a window as in RFC 6582 section 3.2.
+Source: RFC 5681 sections 3.1 and 3.2; one reduction per window as in RFC 6582 section 3.2.
 """
 
 from __future__ import annotations
@@ -48,4 +47,4 @@ SOURCE: Final = """
   (:= Micros 0)
 )
 """
-"""It says every 100 ms how the flow fares."""
+"""Reports every 100 ms."""

@@ -1,8 +1,8 @@
-"""Which flows an agent has, kept in a file beside its socket for the agent that comes after it.
+"""The ledger: an agent's datapaths and flows, in a file next to its socket, for the next agent.
 
-libccp announces a flow once, and falls silent when nobody takes its messages: the next agent has to write
-first, and needs to know to whom, and of which flows. A line is what happened: a message in hexadecimal digits
-(`Ready`, `Create`, or the `Measure` that ends a flow), or `gone`, and the name of the datapath's socket.
+libccp announces a flow only once, and becomes silent when its messages fail. So the next agent has to write
+first, and needs to know the datapaths and flows. Each line is an event: a message in hexadecimal (`Ready`,
+`Create`, or the `Measure` that ends a flow), or `gone`, and the name of the datapath's socket.
 """
 
 from __future__ import annotations
@@ -20,24 +20,20 @@ from ccplane.datapath.wire import Create, Measure, Ready, messages
 log = logging.getLogger("ccplane.datapath")
 
 MOST_OLD_LINES: Final = 10_000
-"""Lines on what is over that the file may have, before it is written anew."""
+"""Maximum obsolete lines before the file is rewritten."""
 
 _GONE: Final = "gone"
 
 
 class Ledger:
-    """Datapaths, and what each said of its flows when these began.
+    """Datapaths and the announcements of their flows.
 
     Attributes:
-        known: Name of a datapath's socket -> number of a flow -> how it was announced.
+        known: Name of a datapath's socket -> number of a flow -> its announcement.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read what an agent before has left.
-
-        Args:
-            path: Name of the file.
-        """
+        """Read the file of an earlier agent, if it exists."""
         self.path = path
         self.known: dict[str, dict[int, Create]] = {}
         self._file: TextIO | None = None
@@ -47,31 +43,31 @@ class Ledger:
                 self._read(line)
         except (OSError, ValueError, CcpError) as error:
             if not isinstance(error, FileNotFoundError):
-                log.warning("%s cannot be read: flows of an agent before may be missed: %s", path, error)
+                log.warning("cannot read %s; flows of an earlier agent may be missed: %s", path, error)
         self._write_anew()
 
     def joined(self, datapath: str) -> None:
-        """Take note of a datapath, without flows so far."""
+        """Add a datapath without flows."""
         self.known[datapath] = {}
         self._append(f"{Ready(0).octets().hex()} {datapath}")
 
     def created(self, datapath: str, create: Create) -> None:
-        """Take note of a flow."""
+        """Add a flow."""
         self.known.setdefault(datapath, {})[create.flow] = create
         self._append(f"{create.octets().hex()} {datapath}")
 
     def closed(self, datapath: str, number: int) -> None:
-        """Forget a flow."""
+        """Remove a flow."""
         if self.known.get(datapath, {}).pop(number, None) is not None:
             self._append(f"{Measure(number, 0, []).octets().hex()} {datapath}")
 
     def left(self, datapath: str) -> None:
-        """Forget a datapath and its flows."""
+        """Remove a datapath and its flows."""
         if self.known.pop(datapath, None) is not None:
             self._append(f"{_GONE} {datapath}")
 
     def close(self) -> None:
-        """Leave the file to the next agent."""
+        """Close the file; it stays for the next agent."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
@@ -125,5 +121,5 @@ class Ledger:
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        log.warning("%s is kept no longer: a next agent will miss flows: %s", self.path, error)
+        log.warning("cannot write %s; the next agent will miss flows: %s", self.path, error)
         self.close()

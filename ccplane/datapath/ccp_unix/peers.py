@@ -1,4 +1,4 @@
-"""The socket that datapaths write to, and those that did: gone when nobody has their name open."""
+"""The agent's socket, and the datapaths that write to it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from typing import Final
 from ccplane.datapath.wire import MAX_MESSAGE_BYTES, no_socket
 
 MOST_WAITING: Final = 4096
-"""Messages that wait for a datapath that does not read; then it counts as gone."""
+"""Maximum messages queued for a datapath that does not read; beyond, it counts as dead."""
 
 MOST_AT_ONCE: Final = 1024
-"""Datagrams that are taken before what they say is done."""
+"""Maximum datagrams received in one call."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Peer:
 
     Attributes:
         path: Name of its socket.
-        gone: Nobody reads what is sent to it.
+        gone: Whether it exited or does not read.
     """
 
     path: str
@@ -38,25 +38,22 @@ class Peer:
 
 
 class AgentSocket:
-    """The agent's end. Only `wake` may be called from another thread than that which polls."""
+    """The agent's socket. Only `wake` is thread-safe."""
 
     def __init__(self, path: Path) -> None:
-        """Bind it, in a directory that is made if there is none.
-
-        Args:
-            path: Name of the socket.
+        """Bind the socket; create its directory if necessary.
 
         Raises:
-            UsageError: `wire.no_socket`, also if another agent has it.
+            UsageError: `wire.no_socket`, also if another agent uses it.
         """
         self.path = path
         if is_open(path):
-            raise no_socket(path, "an agent has it", "stop that one, or name another socket")
+            raise no_socket(path, "another agent uses it", "stop that agent, or give another path")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.parent.stat().st_uid not in (0, os.geteuid()):
-                raise PermissionError(0, f"{path.parent} belongs to another user, who could take its place")
+                raise PermissionError(0, f"{path.parent} belongs to another user, who could replace it")
             path.unlink(missing_ok=True)
             self._socket.bind(os.fspath(path))
         except OSError as error:
@@ -64,7 +61,7 @@ class AgentSocket:
             raise no_socket(
                 path,
                 error.strerror or str(error),
-                "name a file in a directory that this user may write to",
+                "give a path in a directory that this user can write",
             ) from None
         self._socket.setblocking(False)
         self._closing = threading.Lock()
@@ -74,13 +71,13 @@ class AgentSocket:
         self._poll.register(self._bell, select.POLLIN)
 
     def wake(self) -> None:
-        """Make `receive`, if it waits, return at once, and else the next one."""
+        """Make the current or next `receive` return immediately."""
         with self._closing:
             if self._bell >= 0:
                 os.eventfd_write(self._bell, 1)
 
     def receive(self, timeout_ms: int) -> Iterator[tuple[str, bytes]]:
-        """Wait for datagrams, and yield who sent each, and what; without name nobody can be answered."""
+        """Wait for datagrams; yield sender and contents, except from unnamed sockets."""
         ready = dict(self._poll.poll(timeout_ms))
         if self._bell in ready:
             os.eventfd_read(self._bell)
@@ -93,7 +90,7 @@ class AgentSocket:
                 yield sender, octets
 
     def send(self, peer: Peer, octets: bytes) -> None:
-        """Send a message, or keep it until `flush` if the datapath has no room."""
+        """Send a message, or queue it until `flush` if the datapath's buffer is full."""
         if peer.gone:
             return
         if peer.waiting or not self._sent(peer, octets):
@@ -101,7 +98,7 @@ class AgentSocket:
             peer.gone = len(peer.waiting) > MOST_WAITING
 
     def flush(self, peer: Peer) -> None:
-        """Send what waits, as far as there is room."""
+        """Send queued messages, as far as the datapath's buffer has room."""
         while peer.waiting and not peer.gone and self._sent(peer, peer.waiting[0]):
             peer.waiting.popleft()
 
@@ -115,7 +112,7 @@ class AgentSocket:
         return True
 
     def look(self, peer: Peer) -> None:
-        """See whether a datapath that does not write is still there."""
+        """Check whether a datapath is alive."""
         peer.gone = peer.gone or not is_open(Path(peer.path))
 
     def close(self) -> None:
@@ -128,12 +125,12 @@ class AgentSocket:
 
 
 def is_open(path: Path) -> bool:
-    """Return whether somebody has the socket of this name open."""
+    """Return whether a process has the socket of this name open."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             return False
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
             probe.connect(os.fspath(path))
     except OSError as error:
-        return error.errno == errno.EPERM  # it is connected to us, and takes nothing from others
+        return error.errno == errno.EPERM  # connected to this agent, so it refuses others
     return True

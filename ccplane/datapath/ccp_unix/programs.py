@@ -1,4 +1,4 @@
-"""Programs of an agent in the tables of its datapaths."""
+"""An agent's programs in the tables of its datapaths."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from ccplane.base import _native
 
 LAW_UID: Final = 1
-"""Number of the law's program on the wire. The first to be installed: libccp then forgets all others."""
+"""Number of the fallback program on the wire. It is installed first; libccp then drops all others."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a kind of datapath has room for.
+    """Limits of a kind of datapath.
 
     Attributes:
-        libccp: It is built on libccp 1.2; else it takes what ccplane takes, see `wire.from_bytecode`.
-        programs: Programs at a time, the law's included; nobody tells when there are too many.
+        libccp: Whether it is built on libccp 1.2; else ccplane's limits apply, see `wire.from_bytecode`.
+        programs: Maximum programs, including the fallback; datapaths do not report an overflow.
     """
 
     libccp: bool
@@ -30,7 +30,7 @@ class Limits:
 
 
 LIBCCP: Final = Limits(libccp=True, programs=9)
-"""libccp as others use it has a table of 10 programs, of which 1.2 leaves the last one empty."""
+"""libccp has a table of 10 programs, but version 1.2 does not use the last entry."""
 
 CCPLANE: Final = Limits(libccp=False, programs=64)
 
@@ -40,13 +40,13 @@ class Installed:
     """A program.
 
     Attributes:
-        handle: Its handle; 0 for the law.
-        uid: Its number on the wire, used for no other.
+        handle: Its handle; 0 for the fallback.
+        uid: Its unique number on the wire.
         name: Its name.
         fields: Its Report registers.
-        places: The same, with their index.
-        sent: What is sent of it.
-        message: The message that installs it.
+        places: Index of each Report register.
+        sent: Its encoding.
+        message: Its `Install` message.
         controls: Kind and index on the wire of its control registers, by name.
     """
 
@@ -61,10 +61,10 @@ class Installed:
 
     @classmethod
     def of(cls, program: _native.Program, handle: int, limits: Limits) -> Installed:
-        """Make what is sent of a program.
+        """Encode a program.
 
         Raises:
-            LangError: `lang.limit`, with what such a datapath does not have.
+            LangError: `lang.limit`, if the program exceeds the datapath's limits.
         """
         sent = portable(program, limits.libccp)
         uid = LAW_UID + handle
@@ -83,14 +83,13 @@ class Installed:
 
 
 class Table:
-    """The programs that datapaths have, in the order in which they got them.
+    """The programs in the datapaths' tables, in order of installation.
 
-    Nothing takes a program out of libccp's table but another first one, after which all are sent again, each
-    to the place where it was: flows know theirs by its place.
+    libccp's table can only be cleared, by installing the first program again. Then all programs are sent
+    again in the same order, because flows refer to programs by their index.
     """
 
     def __init__(self, law: _native.Program, limits: Limits) -> None:
-        """Begin with the law."""
         self.limits = limits
         self._handles = count(1)
         self.law = Installed.of(law, 0, limits)
@@ -98,7 +97,7 @@ class Table:
         self._places: list[Installed] = [self.law]
 
     def install(self, program: Any) -> tuple[Installed, list[bytes]]:
-        """Add a program; return it, and the messages that tell datapaths.
+        """Add a program; return it, and the messages for the datapaths.
 
         Raises:
             LangError: `lang.limit`.
@@ -108,9 +107,9 @@ class Table:
         if len(self._places) >= self.limits.programs and not free:
             raise ProgramError(
                 "program.no_room",
-                f"there is no room for the program `{program.name}`",
-                why=f"such a datapath has room for {self.limits.programs - 1} programs at a time",
-                fix="run fewer algorithms, or programs, beside each other",
+                f"cannot install the program `{program.name}`: the datapath's table is full",
+                why=f"the datapath can have {self.limits.programs - 1} programs at a time",
+                fix="run fewer algorithms, or algorithms with fewer programs",
             )
         installed = Installed.of(program, next(self._handles), self.limits)
         self._by_handle[installed.handle] = installed
@@ -121,11 +120,11 @@ class Table:
         return installed, self.messages()
 
     def uninstall(self, handle: int) -> None:
-        """Forget a program; it stays where it is until its place is wanted."""
+        """Release a program; its entry is reused later."""
         self._by_handle.pop(handle, None)
 
     def messages(self) -> list[bytes]:
-        """Return the messages after which a datapath has these programs and no others."""
+        """Return the messages that give a datapath exactly these programs."""
         return [one.message for one in self._places]
 
     def get(self, handle: int) -> Installed | None:

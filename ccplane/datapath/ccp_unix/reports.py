@@ -1,4 +1,4 @@
-"""What a poll brought: reports, and flows that came and went."""
+"""The events of a poll: reports, created and closed flows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ccplane.datapath.ccp_unix.programs import Installed
 from ccplane.datapath.protocol import CLOSED, CREATED, REPORT, REPORT_HEAD, Event, Reports, handle_of
 
 _TIMEOUT = 1
-"""In `flags` of a report: a retransmission timeout happened."""
+"""Bit in a report's `flags`: a retransmission timeout happened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A flow came."""
+    """A flow was created."""
 
     EVENT_KIND: ClassVar[Literal[1]] = CREATED
     info: FlowInfo
@@ -26,7 +26,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A flow went."""
+    """A flow closed."""
 
     EVENT_KIND: ClassVar[Literal[2]] = CLOSED
     flow_id: int
@@ -35,7 +35,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One report; the Report registers of its program are attributes, too, and win."""
+    """One report; the Report registers of its program are also attributes."""
 
     EVENT_KIND: ClassVar[Literal[0]] = REPORT
     flow_id: int
@@ -59,29 +59,25 @@ class Report:
         return dict(zip(self._installed.fields, self._values, strict=True))
 
     def __getattr__(self, name: str) -> int:
-        """Return a Report register."""
         place = self._installed.places.get(name)
         if place is None:
             raise AttributeError(
-                f'program "{self._installed.name}" reports no `{name}`; it reports '
+                f'program "{self._installed.name}" does not report `{name}`; it reports '
                 + ", ".join(self._installed.fields)
             )
         return self._values[place]
 
 
 class Batch:
-    """What one poll brought, in the order in which it happened."""
+    """The events of one poll, in order."""
 
     def __init__(self, events: Sequence[Event]) -> None:
-        """Take the events."""
         self._events = events
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return len(self._events)
 
     def __iter__(self) -> Iterator[Event]:
-        """Yield them in order."""
         return iter(self._events)
 
     def arrays(self) -> list[tuple[int, Reports]]:

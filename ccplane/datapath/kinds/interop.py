@@ -1,4 +1,4 @@
-"""Datapaths whose flows come over CCP's Unix sockets."""
+"""Datapaths that connect over CCP's Unix sockets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CCP_UNIX: Final = "ccp:unix"
 QUIC: Final = "quic"
 
 SOCKET: Final = Path("/tmp/ccp/portus")
-"""Where agents made with portus have their socket, and datapaths look for it."""
+"""Default socket of agents built with portus, where datapaths look for it."""
 
 
 def _libccp(path: Path) -> Datapath:
@@ -32,14 +32,14 @@ def _ccplane(path: Path) -> Datapath:
 KINDS: Final = (
     Kind(
         name=CCP_UNIX,
-        flows="those of any datapath that is built on libccp 1.2, over Unix sockets",
+        flows="flows of any datapath built on libccp 1.2, over Unix sockets",
         runs=True,
         scenarios=False,
-        needs="the datapath, of the same user",
-        measures="CCP's 15, and what is derived from them",
+        needs="the datapath, run by the same user",
+        measures="CCP's 15, and those derived from them",
         sets="window below 1 GiB, rate below 4.3 GB/s, registers",
-        programs="255 instructions, 110 registers of a kind, 8 programs at a time",
-        alone="what the datapath does by itself",
+        programs="255 instructions, 110 registers of each kind, 8 programs at a time",
+        alone="the datapath's own congestion control",
         socket=SOCKET,
         opens=_libccp,
     ),
@@ -49,11 +49,11 @@ KINDS: Final = (
         "`ccplane.datapath.aioquic`",
         runs=True,
         scenarios=False,
-        needs="the program, of the same user",
-        measures="CCP's 15, and what is derived from them",
-        sets="window, rate as a bound of the window, registers",
-        programs="1024 instructions, 64 registers of a kind, 63 programs at a time",
-        alone="quinn's CUBIC, one of aioquic's laws",
+        needs="the program, run by the same user",
+        measures="CCP's 15, and those derived from them",
+        sets="window, rate as a limit of the window, registers",
+        programs="1024 instructions, 64 registers of each kind, 63 programs at a time",
+        alone="quinn's CUBIC, one of aioquic's congestion controls",
         socket=SOCKET,
         opens=_ccplane,
         traffic="quic",

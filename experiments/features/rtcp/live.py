@@ -1,4 +1,4 @@
-"""R-TCP in the kernel for the flows of a run: `ccp rtcp attach` around it."""
+"""R-TCP in the kernel for the flows of a run, through `ccp rtcp attach`."""
 
 from __future__ import annotations
 
@@ -19,20 +19,15 @@ if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
 ACKS: Final = "acks"
-"""Directory of a result for the ACKs that were recorded: a directory a flow, a file a connection."""
+"""Directory of a result with recorded ACKs: one directory per flow, one file per connection."""
 _FAILED: Final = Failure(
-    "R-TCP of the run failed",
-    "run the command by hand; it needs root, and only one can be attached",
+    "the run's R-TCP process failed",
+    "run the command manually; it needs root, and only one R-TCP can be attached at a time",
 )
 
 
 def attach(lines: Path, *arguments: str) -> Program:
-    """Start `ccp rtcp attach --json`; `wait_ready` waits until its congestion controls are there.
-
-    Args:
-        lines: File for what it tells.
-        *arguments: More of its arguments.
-    """
+    """Start `ccp rtcp attach --json`; `wait_ready` waits until its congestion controls are available."""
     return Program(["rtcp", "attach", "--json", "--no-keep", *arguments], lines, _FAILED, tells=True)
 
 
@@ -40,16 +35,7 @@ def attach(lines: Path, *arguments: str) -> Program:
 def attached(
     scenario: Scenario, recording: Recording, directory: Path, progress: Callable[[str, float], None]
 ) -> Iterator[Program]:
-    """Have R-TCP in the kernel for the length of a block, as the flows of a scenario ask for it.
-
-    Args:
-        scenario: What is run.
-        recording: Of the run.
-        directory: Of the result.
-        progress: Told now and then.
-
-    Yields:
-        The process.
+    """Attach R-TCP for a `with` block, as the flows of a scenario require; yield the process.
 
     Raises:
         RunError: `run.feature`.
@@ -65,7 +51,7 @@ def attached(
 
 
 def sort_acks(recording: Recording, directory: Path) -> None:
-    """Put the ACKs of each flow into a directory of the flow's name; others stay where they are."""
+    """Move the ACKs of each flow into a directory with the flow's name; other ACKs stay where they are."""
     flows = Flows(recording)
     for file in [*directory.glob("*.csv.gz")]:
         src, sport, dst, dport = file.name.removesuffix(".csv.gz").split("-")
@@ -76,12 +62,7 @@ def sort_acks(recording: Recording, directory: Path) -> None:
 
 
 def arguments_of(scenario: Scenario, directory: Path) -> list[str]:
-    """Return the arguments of `ccp rtcp attach` for a scenario; it was checked that its flows agree.
-
-    Args:
-        scenario: What is run.
-        directory: Of the result.
-    """
+    """Return the arguments of `ccp rtcp attach` for a scenario that passed `problems`."""
     settings, records = wanted(scenario)
     found: list[str] = []
     for name, value in settings.items():

@@ -5,6 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 NAME: Final = "rate-limits"
-"""Of its files in a result."""
+"""Prefix of R-TCP's files in a result."""
 CONGESTION: Final = {"rtcp/cubic": "rtcp_cubic", "rtcp/bbr": "rtcp_bbr"}
-"""Name of sockets' congestion control by that in scenarios."""
+"""Name in scenarios -> name of the sockets' congestion control."""

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from experiments.scenario import Flow, Scenario
 
 RECORD: Final = "record"
-"""Parameter besides the options: whether the result keeps the ACKs, as the detector saw them."""
+"""Parameter in addition to the options: whether the result keeps the ACKs that the detector saw."""
 
 
 def problems(scenario: Scenario) -> Iterator[ScenarioError]:
-    """Yield what is wrong with the parameters of flows; all have the same ones, but for `RECORD`."""
+    """Yield errors in the parameters of flows; all must be equal, except `RECORD`."""
     flows = list(_flows(scenario))
     for i, flow in flows:
         found = Collector()
         with found.check():
             options_of(_settings_of(flow))
         if not isinstance(flow.params.get(RECORD, False), bool):
-            found.errors.append(ParamError("param.wrong_type", f"{RECORD} is true or false", RECORD))
+            found.errors.append(ParamError("param.wrong_type", f"{RECORD} must be true or false", RECORD))
         for one in found.errors:
             message, where = f"`{flow.algorithm}`: {one.message}", f"flows[{i}].params.{one.where}"
             yield ScenarioError("scenario.bad_param", message, where, one.why, one.fix)
@@ -34,15 +34,15 @@ def problems(scenario: Scenario) -> Iterator[ScenarioError]:
         if _settings_of(flow) != _settings_of(first):
             yield ScenarioError(
                 "scenario.bad_param",
-                f"flows `{first.name}` and `{flow.name}` have R-TCP with different parameters",
+                f"flows `{first.name}` and `{flow.name}` use R-TCP with different parameters",
                 f"flows[{i}].params",
-                "the kernel has R-TCP's congestion controls once",
-                "give both the same, or each a run of its own",
+                "the kernel has one instance of each of R-TCP's congestion controls",
+                "give both flows the same parameters, or run them separately",
             )
 
 
 def wanted(scenario: Scenario) -> tuple[dict[str, ParamValue], bool]:
-    """Return R-TCP's options for a scenario without `problems`, and whether ACKs are recorded."""
+    """Return R-TCP's options for a scenario without `problems`, and whether to record ACKs."""
     flows = [flow for _, flow in _flows(scenario)]
     return dict(_settings_of(flows[0])), any(flow.params.get(RECORD) for flow in flows)
 

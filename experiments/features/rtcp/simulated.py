@@ -1,4 +1,4 @@
-"""R-TCP's congestion controls for the flows of a simulation: what `ccp rtcp attach` is on real sockets."""
+"""R-TCP's congestion controls in simulations, the counterpart of `ccp rtcp attach`."""
 
 from __future__ import annotations
 
@@ -28,16 +28,10 @@ if TYPE_CHECKING:
 def attached(
     scenario: Scenario, recording: Recording, directory: Path, datapath: SimDatapath
 ) -> Iterator[Callable[[], None]]:
-    """Have R-TCP in a simulation for the length of a block, as the flows of a scenario ask for it.
-
-    Args:
-        scenario: What is run.
-        recording: Of the run.
-        directory: Of the result.
-        datapath: The world.
+    """Add R-TCP to a simulation for a `with` block, as the flows of a scenario require.
 
     Yields:
-        What writes down what was reported since the last time.
+        A function that records what was reported since its last call.
     """
     settings, records = wanted(scenario)
     simulated = native.RtcpSimulated(datapath, options_of(settings).to_bytes(), records=records)
@@ -46,7 +40,7 @@ def attached(
 
         def take() -> None:
             for row in simulated.drain():
-                # There is one clock.
+                # Sender and receiver share one clock.
                 lines.write(msgspec.json.encode(verdict_of(row, int(row["t_us"]))) + b"\n")
             if recorder is not None:
                 recorder.take(simulated.drain_acks())

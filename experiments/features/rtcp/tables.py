@@ -1,6 +1,6 @@
-"""The table of rate limits: what R-TCP found of clients, and what became of it.
+"""The table of rate limits: the limits that R-TCP found, and their outcome.
 
-A result of a run without R-TCP has no such file; the table is empty then.
+Results of runs without R-TCP have no such file; their table is empty.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from experiments.runs.messages import lines_of
 from experiments.runs.recording import Recording
 
 KIND: Final = "verdict"
-"""Of the lines that tell it."""
+"""Kinds of the lines that report rate limits."""
 
 _F64, _I64, _TEXT = pa.float64(), pa.int64(), pa.string()
 _TOLD: Final = {
@@ -32,13 +32,13 @@ _TOLD: Final = {
 COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
     "rate_limits": {"t_s": _F64, "sender": _TEXT, "receiver": _TEXT, "flow": _TEXT, **_TOLD}
 }
-"""Table -> its columns and their types; `docs/experiments.md` says what they mean."""
+"""Table -> its columns and their types; `docs/experiments.md` explains them."""
 
 
 def line_of(event: Event) -> bytes:
-    """Return an event of the agent as the line that `ccp rtcp attach --json` has for such a one.
+    """Return an agent event as the equivalent line of `ccp rtcp attach --json`.
 
-    Instead of the network namespace it has the address of the sender.
+    It has the address of the sender instead of the network namespace.
     """
     assert event.flow is not None
     about = {"kind": KIND, "t_mono_us": event.t_us, "server": event.flow.src_addr}
@@ -46,7 +46,7 @@ def line_of(event: Event) -> bytes:
 
 
 def made(recording: Recording) -> dict[str, pd.DataFrame]:
-    """Return the table of a recording by its name; none if it can have no rows."""
+    """Return the table of a recording by name; empty if it has no rows."""
     files = recording.reported.get(NAME)
     if not files:
         return {}

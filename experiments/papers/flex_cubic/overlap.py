@@ -27,15 +27,11 @@ PHASES: Final[Mapping[str, tuple[float, float]]] = {
     "together": (0.5, LEFT_AT),
     "left": (0.85, 1.0),
 }
-"""What is looked at: the first flow alone, both once they have settled, the second one alone."""
+"""Measured phases: the first flow alone, both after settling, the second flow alone."""
 
 
 def overlapping(duration_s: float) -> Scenario:
-    """Return the network of the grid, with flows that overlap for half of the run.
-
-    Args:
-        duration_s: Length of the run [s].
-    """
+    """Return the network of the grid, with flows that overlap for half of the run."""
     both = dumbbell("flex-cubic: overlap", duration_s)
     first, second = both.flows
     return both.replace(
@@ -55,7 +51,7 @@ def _grids(size: Size) -> list[Grid]:
 
 
 def row(result: Result) -> dict[str, Any]:
-    """Return what a run was, and goodput in each of `PHASES`; `jain_index` of both while they overlap."""
+    """Return the conditions of a run, the goodput in each of `PHASES`, and `jain_index` while both send."""
     end_s = result.scenario.duration_s
     found = conditions(result)
     for name, (start, stop) in PHASES.items():

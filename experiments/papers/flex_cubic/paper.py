@@ -1,8 +1,7 @@
 """Flex-Cubic (Filho, Ribeiro, Martinello, Miguel): the paper's experiments.
 
 The network is that of the paper's Figure 3: two flows of the same algorithm, H1 to H2 and H3 to H4, through
-one bottleneck of 100 Mbit/s. `docs/papers/flex-cubic.md` says what is the same as there, what is not, and
-what came out.
+one bottleneck of 100 Mbit/s. `docs/papers/flex-cubic.md` has differences to the paper and the results.
 """
 
 from __future__ import annotations
@@ -50,10 +49,10 @@ BETAS: Final = (0.3, 0.7, 0.9)
 
 CLAIM_OWD_US: Final = 25_000
 FIGURE_OF_BETA: Final = {0.3: "figure-4", 0.7: "figure-5", 0.9: "figure-6"}
-"""Number of the paper's figure, by beta."""
+"""The paper's figure, by beta."""
 
 _SLOW_START_S: Final = 2.0
-"""From when on a run's seconds are compared with each other [s]."""
+"""Start of the time in which the seconds of a run are compared [s]."""
 QUEUE_FRACTION: Final = 0.5
 MEMORY_MS: Final = 500
 MIN_RTT_WINDOW_MS: Final = 5_000
@@ -83,30 +82,25 @@ def grid(
     fractions: Sequence[float] = (),
     kernel: bool = True,
 ) -> Grid:
-    """Return cells of the paper's grid. Kernel CUBIC has no beta to set: it is run once for all of them.
+    """Return points of the paper's grid. Kernel CUBIC has a fixed beta, so it runs once for all of them.
 
     Args:
-        name: Of the grid.
+        name: Name of the grid.
         duration_s: Length of each run [s].
-        repeats: How often each point is run.
+        repeats: Runs per point.
         owds_us: One-way delays [us].
         losses: Shares of packets lost at random.
         buffers_bdp: Buffers [BDP].
-        betas: Of Flex-Cubic as the paper has it.
-        fractions: Of the option `queue_fraction`, with beta 0.7; none, if empty.
-        kernel: Whether kernel CUBIC is run, too.
+        betas: Values of beta, without `queue_fraction`.
+        fractions: Values of `queue_fraction`, with beta 0.7.
+        kernel: Whether to run kernel CUBIC.
     """
     variants: dict[str, Mapping[str, Any]] = {KERNEL: steered(KERNEL)} if kernel else {}
     variants |= {f"beta {beta}": steered(OURS, beta=beta) for beta in betas}
     variants |= {f"queue {fraction}": steered(OURS, queue_fraction=fraction) for fraction in fractions}
     return Grid(
         dumbbell(f"flex-cubic: {name}", duration_s),
-        {
-            OWD: list(owds_us),
-            LOSS_RATIO: list(losses),
-            BUFFER_BDP: list(buffers_bdp),
-            "variant": variants,
-        },
+        {OWD: list(owds_us), LOSS_RATIO: list(losses), BUFFER_BDP: list(buffers_bdp), "variant": variants},
         name,
         repeats,
     )
@@ -144,10 +138,10 @@ def _grids(size: Size) -> list[Grid]:
 
 
 def grid_row(result: Result) -> dict[str, Any]:
-    """Return what a run of the grid was, and what it came to.
+    """Return the conditions and figures of a run of the grid.
 
-    `variation_ratio` is the coefficient of variation of a flow's goodput from second to second, from the
-    third on; the mean over the flows.
+    `variation_ratio` is the coefficient of variation of a flow's goodput per second after `_SLOW_START_S`,
+    averaged over the flows.
     """
     params = result.scenario.flows[0].params
     own = {"beta": params.get("beta", BETA), "queue_fraction": params.get("queue_fraction", 0.0)}
@@ -172,7 +166,7 @@ def _grid_findings(runs: Runs) -> Findings:
 
 
 def _queue_figures(table: pd.DataFrame) -> dict[str, Plot]:
-    """Return what `queue_fraction` makes of buffers in which k x minRTT cannot be reached."""
+    """Return figures of `queue_fraction` in buffers in which k x minRTT cannot be reached."""
     options = sorted(set(table["queue_fraction"]) - {0.0})
     if not options:
         return {}
@@ -193,12 +187,7 @@ def _queue_figures(table: pd.DataFrame) -> dict[str, Plot]:
 
 
 def figures_4_to_6(table: pd.DataFrame, beta: float) -> dict[str, Plot]:
-    """Return the paper's figure for one beta: throughput; and the same for goodput and retransmissions.
-
-    Args:
-        table: A row for each run of the grid.
-        beta: Of Flex-Cubic.
-    """
+    """Return the paper's figure for one beta: throughput, and likewise goodput and retransmissions."""
     chosen = table[(table["algorithm"] == KERNEL) | (table["beta"] == beta)]
     most = PAYLOAD_SHARE * RATE_BYTES_PER_S
     return {
@@ -249,7 +238,7 @@ def _bursts_findings(runs: Runs) -> Findings:
     table = runs.table
     by = ["buffer.bdp", "loss", "variant"]
     drawn = table[table["buffer.bdp"] == table["buffer.bdp"].max()]
-    title = "0.5 % of all packets lost, one by one and in bursts"
+    title = "0.5 % of all packets lost, singly and in bursts"
     return Findings(
         [Table.of(table, title, by, _MORE_VALUES)],
         {
@@ -271,7 +260,7 @@ def _bursts_findings(runs: Runs) -> Findings:
 
 AGAINST_CUBIC: Final = "Flex-Cubic against kernel CUBIC"
 BELOW_TWO: Final = 1.9
-"""k that a full queue of one BDP is safely above: it makes a packet's time less than 2 x minRTT."""
+"""k that a full queue of one BDP exceeds: the queue reaches one packet's time less than 2 x minRTT."""
 _WITH_CUBIC: Final = {
     AGAINST_CUBIC: against(OURS, KERNEL),
     f"with queue_fraction {QUEUE_FRACTION} against kernel CUBIC": against(
@@ -339,15 +328,11 @@ FAR_OWD_US: Final = 40_000
 _CHANGE_AT: Final = 0.3
 """When the path changes, as a share of the run."""
 _SETTLED_AT: Final = 0.75
-"""From when on goodput over the new path is judged, as a share of the run."""
+"""Start of the time in which goodput over the new path counts, as a share of the run."""
 
 
 def rerouted(duration_s: float) -> Scenario:
-    """Return one flow whose path becomes another one, four times as long, without loss of its own making.
-
-    Args:
-        duration_s: Length of the run [s].
-    """
+    """Return one flow whose path becomes four times as long; the buffer suffices for both paths."""
 
     def between(name: str, owd_us: int) -> Link:
         buffer = Buffer(bytes=round(RATE_BYTES_PER_S * 2 * FAR_OWD_US / 1e6))
@@ -405,7 +390,7 @@ def _reroute_findings(runs: Runs) -> Findings:
         events=events[changed],
         panels=("srtt_us", "cwnd_bytes", "goodput_bytes_per_s"),
         title=title,
-        note="one run each, one flow alone; the dotted line is the change",
+        note="one run each with one flow; the dotted line marks the change",
     )
     return Findings([Table.of(runs.table, title, ["variant"], values)], {"reroute": figure})
 
@@ -413,7 +398,7 @@ def _reroute_findings(runs: Runs) -> Findings:
 _PARTS: Final = (
     Part("grid", "Figures 4 to 6: throughput, goodput, retransmissions", _grids, _grid_findings, grid_row),
     Part("bursts", "losses in bursts, with and without memory", _bursts_grids, _bursts_findings, conditions),
-    Part("fairness", "against kernel CUBIC and BBR", _fairness_grids, _fairness_findings, shares),
+    Part("fairness", "competition with kernel CUBIC and BBR", _fairness_grids, _fairness_findings, shares),
     Part("reroute", "a path that becomes longer", _reroute_grids, _reroute_findings, _reroute_row),
     PARAMETERS,
     LIVE_PART,

@@ -1,7 +1,4 @@
-"""Flex-Cubic: parameters that the paper says little of, and what becomes of a flow when one changes.
-
-C and k as sections 5 and 3.4 mention them; and, as the title promises, k that is set while a flow runs.
-"""
+"""Flex-Cubic: C (section 5), k (section 3.4), and k changed while a flow runs (title)."""
 
 from __future__ import annotations
 
@@ -66,15 +63,11 @@ LIVE: Final[Mapping[str, Mapping[str, Any]]] = {
         "k 2, then 1": (TOLERANT_K, ALWAYS_K),
     }.items()
 }
-"""Both values from the start, and each changed into the other."""
+"""Both values throughout, and each changed into the other."""
 
 
 def live(duration_s: float) -> Scenario:
-    """Return one flow over the network of the grid, with 0.5 % loss, whose k is set at half of the run.
-
-    Args:
-        duration_s: Length of the run [s].
-    """
+    """Return one flow over the grid's network, with 0.5 % loss, whose k is set halfway through the run."""
     one = dumbbell("flex-cubic: k is changed", duration_s, loss_ratio=CLAIM_LOSS)
     first, _ = one.flows
     flow = type(first)("flow", first.sender, first.receiver, OURS)
@@ -87,11 +80,7 @@ def _live_grids(size: Size) -> list[Grid]:
 
 
 def live_row(result: Result) -> dict[str, Any]:
-    """Return what a flow came to before and after the change, once it had settled.
-
-    Returns:
-        `before_goodput_bytes_per_s`, `after_goodput_bytes_per_s`, and the same of `retrans_pct`.
-    """
+    """Return `goodput_bytes_per_s` and `retrans_pct`, prefixed with each of `LIVE_PHASES`."""
     end_s = result.scenario.duration_s
     found: dict[str, Any] = {}
     for name, (start, stop) in LIVE_PHASES.items():
@@ -103,7 +92,7 @@ def live_row(result: Result) -> dict[str, Any]:
 
 def _live_findings(runs: Runs) -> Findings:
     values = [f"{phase}_{what}" for phase in LIVE_PHASES for what in ("goodput_bytes_per_s", "retrans_pct")]
-    title = "k is set while the flow runs: 100 Mbit/s, OWD 25 ms, one BDP, 0.5 % loss"
+    title = "k changes while the flow runs: 100 Mbit/s, OWD 25 ms, one BDP, 0.5 % loss"
     first = runs.first_of_variants
     figures = {}
     if first:
@@ -116,12 +105,12 @@ def _live_findings(runs: Runs) -> Findings:
             panels=("cwnd_bytes", "goodput_bytes_per_s"),
             goodput_interval_s=0.5,
             title=title,
-            note="one run each, one flow alone; the dotted line is the change",
+            note="one run each with one flow; the dotted line marks the change",
         )
     return Findings([Table.of(runs.table, title, ["variant"], values)], figures)
 
 
 PARAMETERS: Final = Part(
-    "parameters", "C and k beyond what the grid has (sections 3.4 and 5)", _grids, _findings, conditions
+    "parameters", "other values of C and k (sections 3.4 and 5)", _grids, _findings, conditions
 )
-LIVE_PART: Final = Part("live", "k is changed while a flow runs", _live_grids, _live_findings, live_row)
+LIVE_PART: Final = Part("live", "k changes while a flow runs", _live_grids, _live_findings, live_row)

@@ -1,6 +1,6 @@
-"""What Hyvar's slides claim, and how it is tested here.
+"""Claims of Hyvar's slides, and their tests.
 
-Bounds that the slides do not state are ours: 5 % of throughput and 10 % of delay for "similar".
+Bounds that the slides do not state were chosen by ccplane: 5 % of throughput and 10 % of delay for "similar".
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ THROUGHPUT: Final = "throughput"
 DELAY: Final = "delay"
 CPU: Final = "cpu"
 CPU_OVER_IDLE: Final = "cpu over idle"
-"""Checks of the part `mtp`; the initial MTP comes behind."""
+"""Checks of the part `mtp`; the initial MTP is appended."""
 
 COMPETITORS: Final = {
     KERNEL: "CUBIC",
     BBR: "BBR",
-    HYBRID: "the hybrid of a fixed MTP (for Orca and Spine)",
+    HYBRID: "a hybrid with a fixed MTP (for Orca and Spine)",
     POLICY: "the policy alone (for Aurora and Sage)",
 }
 PATHS: Final = {
@@ -39,9 +39,10 @@ PATHS: Final = {
     "cellular-2": "Cellular 2",
 }
 
-_LESS_OF_BOTH: Final = "it has a little less delay, with less throughput"
-_SAME: Final = "both have the same throughput, within what traces and rounding make of it"
-_FULL: Final = "it fills the link, with several times the delay"
+_LESS_OF_BOTH: Final = "the competitor has slightly less delay, with less throughput"
+_SAME: Final = "both have the same throughput, but for traces and rounding"
+_FULL: Final = "the competitor fills the link, with several times the delay"
+_MORE: Final = "the competitor has slightly more throughput, with more delay"
 WHY: Final = {
     ("wired-1", KERNEL): _SAME,
     ("cellular-1", BBR): _SAME,
@@ -55,15 +56,16 @@ WHY: Final = {
     ("cellular-1", KERNEL): _FULL,
     ("cellular-2", KERNEL): _FULL,
     ("cellular-2", BBR): _FULL,
-    ("cellular-2", HYBRID): "it has a little more throughput, with more delay",
-    ("cellular-2", POLICY): "it has a little more throughput, with more delay",
+    ("cellular-2", HYBRID): _MORE,
+    ("cellular-2", POLICY): _MORE,
 }
-"""Why a path and a competitor do not agree with the slides."""
+"""Why the slides' claim fails or is undecided, by path and competitor."""
 
 
 def _beats(path: str, other: str) -> list[Comparison]:
     ours, theirs = ({"path": path, "algorithm": one} for one in (HYVAR, other))
-    throughput, delay = (f"{path}: Hyvar's {what} by that of {other}" for what in (THROUGHPUT, DELAY))
+    name = {KERNEL: "kernel CUBIC", BBR: "kernel BBR"}.get(other, f"`{other}`")
+    throughput, delay = (f"{path}: ratio of Hyvar's {what} to that of {name}" for what in (THROUGHPUT, DELAY))
     return [
         Comparison(f"throughput, {path}, {other}", throughput, "throughput_bytes_per_s", ours, theirs, 1.0),
         Comparison(f"delay, {path}, {other}", delay, "delay_us", ours, theirs, at_most=1.0),
@@ -80,13 +82,13 @@ def _mtp(
 CLAIMS: Final = (
     Claim(
         "Motivation (a)",
-        "with a small MTP the sending rate fluctuates at first",
+        "with a small MTP the sending rate fluctuates initially",
         "mtp",
         [
             _mtp(
                 "fluctuates",
-                "fixed MTP: change of the sending rate from one tenth of a second to the next, in the first"
-                " 2 s, with 10 ms by that with 200 ms",
+                "fixed MTP: ratio of the sending rate's fluctuation (between tenths of a second, first 2 s)"
+                " with 10 ms to that with 200 ms",
                 "fluctuation_ratio",
                 10,
                 200,
@@ -98,22 +100,31 @@ CLAIMS: Final = (
         "Motivation (b)",
         "with a large MTP the delay is longer",
         "mtp",
-        [_mtp("large", "fixed MTP: delay with 200 ms by that with 10 ms", "delay_us", 200, 10, 1.0)],
+        [_mtp("large", "fixed MTP: ratio of delay with 200 ms to that with 10 ms", "delay_us", 200, 10, 1.0)],
     ),
     Claim(
         "Motivation",
-        "with a small MTP the agent needs more processor time",
+        "with a small MTP the agent needs more CPU time",
         "mtp",
-        [_mtp("small", "fixed MTP: CPU time with 10 ms by that with 200 ms", "agent_cpu_pct", 10, 200, 1.0)],
+        [
+            _mtp(
+                "small",
+                "fixed MTP: ratio of CPU time with 10 ms to that with 200 ms",
+                "agent_cpu_pct",
+                10,
+                200,
+                1.0,
+            )
+        ],
     ),
     Claim(
         "Motivation",
-        "hybrids need less processor time than learned ones",
+        "hybrids need less CPU time than learned congestion controls",
         "paths",
         [
             Comparison(
                 f"cpu, {path}",
-                f"{path}: CPU time of the hybrid of a fixed MTP by that of the policy alone",
+                f"{path}: ratio of the CPU time of a hybrid with a fixed MTP to that of the policy alone",
                 "agent_cpu_pct",
                 {"path": path, "algorithm": HYBRID},
                 {"path": path, "algorithm": POLICY},
@@ -124,25 +135,26 @@ CLAIMS: Final = (
     ),
     Claim(
         "MTP insensitivity (a)",
-        "whatever MTP it begins with, Hyvar's throughput is that of the best",
+        "from any initial MTP, Hyvar has the throughput of the best fixed MTP",
         "mtp",
         checks=[f"{THROUGHPUT}-{one}" for one in MTPS_MS],
-        how="throughput by the highest of a fixed MTP, from each initial MTP, is at least"
+        how="ratio of throughput to the highest of a fixed MTP, from each initial MTP, is at least"
         f" {CLAIM_THROUGHPUT:g}",
     ),
     Claim(
         "MTP insensitivity (b)",
-        "and so is its delay",
+        "from any initial MTP, Hyvar has the delay of the best fixed MTP",
         "mtp",
         checks=[f"{DELAY}-{one}" for one in MTPS_MS],
-        how=f"delay by that of the best fixed MTP, from each initial MTP, is at most {CLAIM_DELAY:g}",
+        how="ratio of delay to that of the best fixed MTP, from each initial MTP, is at most"
+        f" {CLAIM_DELAY:g}",
     ),
     Claim(
         "MTP insensitivity (c)",
-        "with up to 90 % less processor time",
+        "Hyvar needs up to 90 % less CPU time",
         "mtp",
         checks=[f"{CPU_OVER_IDLE}-{one}" for one in MTPS_MS],
-        how="what the agent saves of the CPU time at a fixed MTP of 10 ms, without an idle agent's,"
+        how="share of the CPU time at a fixed MTP of 10 ms that is saved, both minus an idle agent's,"
         f" from each initial MTP, is at least {CLAIM_CPU:g}",
     ),
     *(

@@ -1,4 +1,4 @@
-"""Hyvar: how much the (initial) MTP matters, against hybrids of a fixed one."""
+"""Hyvar: effect of the initial MTP, compared with hybrids of a fixed MTP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from experiments.sweep import Grid
 
 IDLE: Final = "idle"
 IDLE_MTP_MS: Final = 60_000
-"""Longer than any run: CUBIC, and an agent that hears of losses only."""
+"""Longer than any run: CUBIC, with an agent that receives losses only."""
 
 _COSTLY_MS: Final = 10
 
@@ -48,7 +48,7 @@ def _grids(size: Size) -> list[Grid]:
 
 
 def row(result: Result) -> dict[str, Any]:
-    """Return what a run was, and what it came to; the idle agent's is an algorithm of its own."""
+    """Return the conditions and figures of a run; `algorithm` is `IDLE` for the idle agent."""
     found = came_to(result)
     if found["mtp_ms"] == IDLE_MTP_MS:
         found["algorithm"] = IDLE
@@ -68,7 +68,7 @@ def _findings(runs: Runs) -> Findings:
     return Findings(
         [Table.of(table, "48 Mbit/s, 30 ms, 1 BDP", ["algorithm", "mtp_ms"], values)],
         {
-            name: plots.lines(compared, column, "mtp_ms", title=f"{what} by the (initial) MTP")
+            name: plots.lines(compared, column, "mtp_ms", title=f"{what} by (initial) MTP")
             for name, (column, what) in drawn.items()
             if compared[column].notna().any()
         },
@@ -77,11 +77,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def checks(table: pd.DataFrame) -> list[Check]:
-    """Hold the slides' claims against runs.
-
-    Args:
-        table: A row for each run, as `row`.
-    """
+    """Check the slides' claims."""
 
     def of(algorithm: str, mtp_ms: float, column: str) -> pd.Series:
         own = table[(table["algorithm"] == algorithm) & (table["mtp_ms"] == mtp_ms)]
@@ -97,11 +93,11 @@ def checks(table: pd.DataFrame) -> list[Check]:
     costly_pct = of(HYBRID, _COSTLY_MS, "agent_cpu_pct")
     found = []
     for mtp_ms in sorted(table.loc[table["algorithm"] == HYVAR, "mtp_ms"].unique()):
-        at, behind = f"from an MTP of {mtp_ms:g} ms", f"-{mtp_ms:g}"
+        at, behind = f"from an initial MTP of {mtp_ms:g} ms", f"-{mtp_ms:g}"
         own_pct = of(HYVAR, mtp_ms, "agent_cpu_pct")
         found += [
             Check(
-                f"Hyvar's throughput {at} by the highest of a fixed MTP ({fastest_ms:g} ms)",
+                f"ratio of Hyvar's throughput {at} to the highest of a fixed MTP ({fastest_ms:g} ms)",
                 of_pairs(
                     of(HYVAR, mtp_ms, "throughput_bytes_per_s"),
                     of(HYBRID, fastest_ms, "throughput_bytes_per_s"),
@@ -110,19 +106,19 @@ def checks(table: pd.DataFrame) -> list[Check]:
                 name=THROUGHPUT + behind,
             ),
             Check(
-                f"Hyvar's delay {at} by that of the best fixed MTP ({best_ms:g} ms, throughput by delay)",
+                f"ratio of Hyvar's delay {at} to the best fixed MTP's ({best_ms:g} ms by throughput / delay)",
                 of_pairs(of(HYVAR, mtp_ms, "delay_us"), of(HYBRID, best_ms, "delay_us")),
                 high=CLAIM_DELAY,
                 name=DELAY + behind,
             ),
             Check(
-                f"What Hyvar's agent saves {at} of the CPU time at a fixed MTP of {_COSTLY_MS} ms",
+                f"share of the CPU time at a fixed MTP of {_COSTLY_MS} ms that Hyvar saves {at}",
                 less(1, of_pairs(own_pct, costly_pct)),
                 low=CLAIM_CPU,
                 name=CPU + behind,
             ),
             Check(
-                f"The same {at}, both without what an idle agent needs",
+                f"share of the CPU time at a fixed MTP of {_COSTLY_MS} ms that Hyvar saves {at}, minus idle",
                 less(1, of_pairs(own_pct - idle_pct, costly_pct - idle_pct)),
                 low=CLAIM_CPU,
                 name=CPU_OVER_IDLE + behind,

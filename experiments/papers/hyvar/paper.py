@@ -1,7 +1,4 @@
-"""Hyvar (Qiu, Liu, Liu, Li, Zhu): the slides' evaluation, and how much depends on what they leave open.
-
-On real sockets and in the simulator (`--datapath sim`). `docs/papers/hyvar.md` says what came out.
-"""
+"""Hyvar (Qiu, Liu, Liu, Li, Zhu): the slides' evaluation. `docs/papers/hyvar.md` has the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hyvar over wired and cellular paths, against CUBIC, BBR, the hybrid of a fixed MTP, and the policy."""
+"""Hyvar over wired and cellular paths, with CUBIC, BBR, a hybrid of a fixed MTP, and the policy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _grids(size: Size) -> list[Grid]:
 
 
 def row(result: Result) -> dict[str, Any]:
-    """Return what a run was, and what it came to, with its path."""
+    """Return the path, conditions and figures of a run."""
     return {"path": result.scenario.name.removeprefix("hyvar: "), **came_to(result)}
 
 
@@ -59,4 +59,4 @@ def _findings(runs: Runs) -> Findings:
     )
 
 
-PATHS: Final = Part("paths", "two wired and two cellular paths, against others", _grids, _findings, row)
+PATHS: Final = Part("paths", "two wired and two cellular paths, with competitors", _grids, _findings, row)

@@ -1,7 +1,7 @@
-"""Hyvar: what is compared, over which paths, and a row for each run of what it came to.
+"""Hyvar: algorithms, paths, and the row of a run.
 
-One flow sends for the whole run. Delay is the mean of the kernel's smoothed RTT. The agent's CPU time is user
-and system time of its process, all threads, by the time in which it served flows.
+One flow sends for the whole run. Delay is the mean of the kernel's smoothed RTT. The agent's CPU time is the
+user and system time of its process, per time in which it served flows.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from experiments.scenario import Flow, Scenario
 ALGORITHMS: Final = (HYVAR, HYBRID, POLICY, KERNEL, BBR)
 
 VALUES: Final = ("throughput_bytes_per_s", "delay_us", "rtt_p95_us", "retrans_pct")
-"""Columns of `came_to` that every part reports."""
+"""Columns of `came_to` in every part."""
 
 CLAIMED: Final = Direction(rate_bytes_per_s=6e6, delay_us=15_000, buffer=Buffer(bdp=1.0))
 """The path of the slides: 48 Mbit/s, 30 ms, 1 BDP."""
 
 INITIAL_S: Final = 2.0
-"""How long the initial phase is, in which rates are said to fluctuate [s]."""
+"""Length of the initial phase, in which rates fluctuate according to the slides [s]."""
 
 _TRACE_S: Final = 60.0
 _CELL_DELAY_US: Final = 20_000
@@ -45,9 +45,9 @@ CELLS: Final[Mapping[str, tuple[Cellular, int]]] = MappingProxyType(
         "cellular-2": (Cellular(), 2),
     }
 )
-"""What the cellular paths are drawn from, with which seed: a good one, and one as recordings of LTE are."""
+"""Distribution and seed of the cellular paths: a good one, and one that varies like LTE recordings."""
 _BETWEEN_ROUNDS: Final = 100
-"""Between the seeds of two rounds' traces."""
+"""Difference between the seeds of two rounds' traces."""
 
 
 def cell(trace: Path) -> Direction:
@@ -56,18 +56,13 @@ def cell(trace: Path) -> Direction:
 
 
 def drawn(name: str, number: int = 0) -> Path:
-    """Return the file of a trace of `CELLS`; it is written if it is not there, or another.
-
-    Args:
-        name: Of the path.
-        number: Of the round: each has a trace of its own.
-    """
+    """Return the file of the trace of a path of `CELLS` in a round, which is written if it is missing."""
     link, seed = CELLS[name]
     return trace_file(f"hyvar-{name}-{number}", link, _TRACE_S, seed + _BETWEEN_ROUNDS * number)
 
 
 def paths(number: int = 0) -> dict[str, Direction]:
-    """Return two wired and two cellular paths by name, as a round has them."""
+    """Return two wired and two cellular paths of a round, by name."""
     return {
         "wired-1": Direction(rate_bytes_per_s=6e6, delay_us=10_000, buffer=Buffer(bdp=2.0)),
         "wired-2": Direction(rate_bytes_per_s=12.5e6, delay_us=30_000, buffer=Buffer(bdp=0.5)),
@@ -76,13 +71,7 @@ def paths(number: int = 0) -> dict[str, Direction]:
 
 
 def one_flow(name: str, path: Direction, duration_s: float) -> Scenario:
-    """Return a scenario with one flow; the way back is as long, and nothing waits there.
-
-    Args:
-        name: What people call it.
-        path: From the sender to the receiver.
-        duration_s: How long it sends [s].
-    """
+    """Return a scenario with one flow; the way back has the same delay and no queue."""
     back = Direction(delay_us=path.delay_us)
     return Scenario(
         name=f"hyvar: {name}",
@@ -93,14 +82,13 @@ def one_flow(name: str, path: Direction, duration_s: float) -> Scenario:
 
 
 def came_to(result: Result) -> dict[str, Any]:
-    """Return what a run was, and what it came to.
+    """Return the conditions and figures of a run.
 
     Returns:
         `algorithm` and its parameters; the columns of `figures_of`; `delay_us`, mean smoothed RTT;
-        `fluctuation_ratio`, by how much the sending rate of a tenth of a second differs from that of the one
-        before, on the average over the initial phase, by its mean; `reports_per_s` that the agent got;
-        `agent_cpu_pct`, its CPU time, 100 is one processor. The last two are NaN without an agent; in the
-        simulator the agent has no process of its own, and no CPU time.
+        `fluctuation_ratio`, mean difference between the sending rates of successive tenths of a second,
+        divided by their mean, over the initial phase; `reports_per_s` to the agent; `agent_cpu_pct`, its CPU
+        time, 100 is one processor. The last two are NaN without an agent, CPU time also in the simulator.
     """
     flow = result.scenario.flows[0]
     agent = result.metadata.get("agent") or {}

@@ -1,6 +1,6 @@
-"""Hyvar beside itself and beside CUBIC, which the slides do not show: who gets how much of one bottleneck.
+"""Hyvar: shares of several flows, and of a flow that competes with CUBIC; not in the slides.
 
-Flows begin apart, and are judged by the end of the run. What is measured is in `shares`.
+Flows start one after the other, and the end of the run counts (`shares`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from experiments.sweep import Grid
 FLOWS: Final = (2, 4, 8)
 BUFFERS_BDP: Final = (0.5, 1.0, 2.0, 4.0)
 APART_S: Final = 5.0
-"""Between the beginnings of two flows [s]."""
+"""Time between the starts of two flows [s]."""
 TOGETHER_S: Final = 30.0
-"""How long all of them send, in a full run [s]."""
+"""Time in which all flows send, in a full run [s]."""
 JUDGED_SHARE: Final = 0.5
-"""So much of that, its end, is judged."""
+"""Share of that time that counts, at its end."""
 
 OWN: Final = "own"
 OTHER: Final = "cubic"
@@ -47,12 +47,12 @@ VARIANTS: Final[dict[str, tuple[str, dict[str, ParamValue]]]] = {
     ALONE: (HYVAR, {"case4_alone": True}),
     KERNEL: (KERNEL, {}),
 }
-"""Variant -> algorithm and parameters: as it ships; where losses cost the policy nothing; as the slides have
-it, where a flow knows its own best only, too; the policy alone in case 4; and CUBIC."""
+"""Variant -> algorithm and parameters: the default; losses without a price; the slides' (each flow knows only
+its own best throughput); only the policy in case 4; CUBIC."""
 
 FAIR_JAIN: Final = 0.9
 FAIR_SHARE: Final = 0.7
-"""Of its fair share, that each of two flows has."""
+"""Minimum of its fair share for each of two flows."""
 
 
 def _flow(number: int, name: str) -> Flow:
@@ -60,12 +60,7 @@ def _flow(number: int, name: str) -> Flow:
 
 
 def alike(n: int, together_s: float) -> Scenario:
-    """Return n flows, one after the other, over the slides' path.
-
-    Args:
-        n: How many.
-        together_s: How long all of them send [s].
-    """
+    """Return n flows that start one after the other over the slides' path, and all send for a time."""
     return Scenario(
         name=f"hyvar: {n} flows",
         topology=Dumbbell(n, CLAIMED),
@@ -75,12 +70,7 @@ def alike(n: int, together_s: float) -> Scenario:
 
 
 def beside_cubic(buffer_bdp: float, together_s: float) -> Scenario:
-    """Return a flow, and one of kernel CUBIC that began before it, over the slides' path.
-
-    Args:
-        buffer_bdp: Buffer, in products of rate and base RTT.
-        together_s: How long both send [s].
-    """
+    """Return a flow that starts after one of kernel CUBIC over the slides' path."""
     path = msgspec.structs.replace(CLAIMED, buffer=Buffer(bdp=buffer_bdp))
     return Scenario(
         name="hyvar: beside CUBIC",
@@ -109,13 +99,13 @@ def _grids(size: Size) -> list[Grid]:
 
 
 def shares(result: Result) -> dict[str, Any]:
-    """Return what a run was, and what came to be shared how.
+    """Return the conditions and shares of a run.
 
     Returns:
-        The columns of `came_to`; `flows`; beside CUBIC `buffer_bdp`, else NaN; while all send, without the
-        beginning: `jain_index` of the goodputs, `share_of_fair_ratio` (what the flow that is judged, or the
-        one with the least, has of an equal part), `goodput_bytes_per_s` of all together, `delay_us` (smoothed
-        RTT, mean over flows).
+        The columns of `came_to`; `flows`; `buffer_bdp`, NaN without CUBIC; over the time that counts:
+        `jain_index` of the goodputs, `share_of_fair_ratio` (goodput of the flow next to CUBIC, or the minimum
+        over the flows, as a ratio to an equal share), `goodput_bytes_per_s` of all flows, `delay_us`
+        (smoothed RTT, mean over the flows).
     """
     scenario = result.scenario
     since_s = max(flow.start_s for flow in scenario.flows)
@@ -151,23 +141,27 @@ def _findings(runs: Runs) -> Findings:
         [
             Table.of(
                 table[~beside],
-                "Flows of one kind, begun 5 s apart",
+                "Flows of one kind that start 5 s apart",
                 ["flows", "variant"],
                 ["jain_index", *values],
             ),
             Table.of(
                 table[beside],
-                "A flow that begins 5 s after one of kernel CUBIC",
+                "A flow that starts 5 s after one of kernel CUBIC",
                 ["buffer_bdp", "variant"],
                 values,
             ),
         ],
         {
             "sharing-jain": plots.lines(
-                table[~beside], "jain_index", "flows", by="variant", title="Flows of one kind: evenness"
+                table[~beside], "jain_index", "flows", by="variant", title="Flows of one kind: fairness"
             ),
             "sharing-cubic": plots.lines(
-                table[beside], "share_of_fair_ratio", "buffer_bdp", by="variant", title="Share beside CUBIC"
+                table[beside],
+                "share_of_fair_ratio",
+                "buffer_bdp",
+                by="variant",
+                title="Share when competing with CUBIC",
             ),
         },
         checks(table),
@@ -175,11 +169,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def checks(table: pd.DataFrame) -> list[Check]:
-    """Hold Hyvar as it ships against fair shares.
-
-    Args:
-        table: A row for each run, as `shares`, with its `variant`.
-    """
+    """Check the shares of Hyvar's default."""
     own = table[table["variant"] == HYVAR]
     found = [
         Check(
@@ -192,7 +182,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
     ]
     found += [
         Check(
-            f"{HYVAR}: part of its fair share beside CUBIC, {buffer_bdp:g} BDP (CUBIC has the rest of 2)",
+            f"{HYVAR}: ratio to its fair share, competing with CUBIC, {buffer_bdp:g} BDP",
             over_runs(own[own["buffer_bdp"] == buffer_bdp], "share_of_fair_ratio"),
             low=FAIR_SHARE,
             high=2 - FAIR_SHARE,
@@ -204,5 +194,5 @@ def checks(table: pd.DataFrame) -> list[Check]:
 
 
 SHARING: Final = Part(
-    "sharing", "2 to 8 flows begun apart, and one beside CUBIC: who gets how much", _grids, _findings, shares
+    "sharing", "shares of 2 to 8 flows, and of a flow that competes with CUBIC", _grids, _findings, shares
 )

@@ -1,11 +1,10 @@
-"""The chain of two stations and two access points, and what telemetry and emulator say of it.
+"""The chain of two stations and two access points, and its figures from telemetry and emulator.
 
     sta1 --wireless1-- ap1 --wired-- ap2 --wireless2-- sta2
 
-The wired hop behind ap1 is the slowest one and has the bounded queue; the last hop loses packets, in both
-directions. Data go from sta1 to sta2. sta1 adds headers, ap1 and ap2 write what they know, sta2 takes the
-headers off.
-`docs/papers/int-adaptive.md` says why rates, delays and queues are what they are.
+The wired hop is the bottleneck; the last hop loses packets in both directions. Data go from sta1 to sta2.
+sta1 adds headers, ap1 and ap2 write to them, sta2 removes them. `docs/papers/int-adaptive.md` gives the
+reasons for rates, delays and queues.
 """
 
 from __future__ import annotations
@@ -15,16 +14,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from experiments.netlab.spec import (
-    Bernoulli,
-    Buffer,
-    Direction,
-    Int,
-    IntNode,
-    Link,
-    Radio,
-    Topology,
-)
+from experiments.netlab.spec import Bernoulli, Buffer, Direction, Int, IntNode, Link, Radio, Topology
 from experiments.papers.tables import figures_of
 from experiments.papers.variants import KERNEL
 from experiments.results import Result
@@ -56,14 +46,14 @@ TELEMETRY: Final = Int(
         IntNode("sta2", ("sink",)),
     )
 )
-"""Every packet of data carries headers; a summary each 10 ms. A third node that writes would leave less of a
-packet than IPv6 needs."""
+"""Every data packet carries headers; a summary every 10 ms. A third node that writes would leave less than
+the minimum MTU of IPv6."""
 
 _OF_NODE: Final = {"lost_pkts": "link_lost_pkts", "interval_us": "node_interval_us"}
-"""Columns of a node that a flow has, too, and what they are called beside those."""
+"""New names of a node's columns that a flow also has."""
 
 NO_END_S: Final = 1e6
-"""How long a flow's application wants to send [s]: longer than any run."""
+"""How long a flow's application sends [s]: longer than any run."""
 
 
 def chain(
@@ -74,15 +64,7 @@ def chain(
     telemetry: Int = TELEMETRY,
     sample_interval_us: int = 100_000,
 ) -> Scenario:
-    """Return the network, with flows of kernel CUBIC, `flow1`, `flow2`, and so on.
-
-    Args:
-        name: What people call it.
-        duration_s: How long flows send [s].
-        flows: How many.
-        telemetry: Who does what.
-        sample_interval_us: How often flows and links are sampled [us].
-    """
+    """Return the network, with flows of kernel CUBIC, `flow1`, `flow2`, and so on."""
     wireless = Direction(
         rate_bytes_per_s=WIRELESS_BYTES_PER_S,
         delay_us=WIRELESS_DELAY_US,
@@ -98,8 +80,7 @@ def chain(
         Link("wireless2", "ap2", "sta2", wireless, wireless),
     )
     topology = Topology(("sta1", "sta2"), links, ("ap1", "ap2"), MTU_BYTES, telemetry)
-    # One connection without iperf3's second one, which tells both ends what to do: it would be a flow of its
-    # own to the nodes, and every fifth of its packets would be lost, too.
+    # Not iperf3: its control connection would be another flow to the nodes, and may fail at 20 % loss.
     traffic = OnOff(on_s=NO_END_S, off_s=NO_END_S, distribution="fixed")
     return Scenario(
         name=f"int-adaptive: {name}",
@@ -114,7 +95,7 @@ def chain(
 
 
 def losing(loss_ratio: float) -> dict[str, Any]:
-    """Return what an axis sets for the last hop to lose this share of packets in both directions."""
+    """Return the fields that make the last hop lose this share of packets in both directions."""
     return {f"links.wireless2.{way}.loss.ratio": loss_ratio for way in ("forward", "backward")}
 
 
@@ -124,7 +105,7 @@ def losses(ratios: Sequence[float]) -> dict[str, dict[str, Any]]:
 
 
 def conditions(result: Result) -> dict[str, Any]:
-    """Return what a run was, and what it came to."""
+    """Return the conditions and figures of a run."""
     flow, link = result.scenario.flows[0], _directions(result)[LOSSY]
     lossy = result.metadata.get("links", {}).get(LOSSY, {})
     return {
@@ -137,16 +118,12 @@ def conditions(result: Result) -> dict[str, Any]:
 
 
 def seen(result: Result, node: str) -> pd.DataFrame:
-    """Return what telemetry said of the data's flows and of one node on their way, interval by interval.
-
-    Args:
-        result: The run.
-        node: The node.
+    """Return the telemetry of the data flows and of one node on their path, per interval.
 
     Returns:
-        The columns of `int_summaries`, and those of `int_hops` that they have not: `queue_depth_pkts`,
-        `arrival_pkts_per_s` and so on; the node's own `lost_pkts` is `link_lost_pkts`, and what its means are
-        of is `node_interval_us`. A row for each summary of a flow in which the node is, in order of time.
+        The columns of `int_summaries`, and further columns of `int_hops`: `queue_depth_pkts`,
+        `arrival_pkts_per_s` and so on; the node's `lost_pkts` is `link_lost_pkts`, its interval
+        `node_interval_us`. A row for each summary of a flow that has the node, in order of time.
     """
     key = ["t_s", "flow", "connection", "backward"]
     summaries, hops = result.int_summaries, result.int_hops

@@ -1,7 +1,7 @@
-"""What the paper on adaptive transport by in-band telemetry claims, and how it is tested here.
+"""Claims of the paper on transport protocols with in-band telemetry, and their tests.
 
-Bounds that the paper does not state are ours: 0.7 for a clear correlation, 5 % for a low overhead, one
-interval of summaries (10 ms) for real time, 95 % for causes that are told right.
+Bounds that the paper does not state were chosen by ccplane: 0.7 for a clear correlation, 5 % for a low
+overhead, one interval of summaries (10 ms) for real time, 95 % for correct causes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ BOTH: Final = (L1, L2)
 ECHO_LOSSES: Final = (0.0, 0.01, 0.05, 0.2)
 QUEUE_NAMES: Final = ("drop-tail", "CoDel")
 CLOSE: Final = 0.03
-"""How much worse than kernel CUBIC int_cubic may be where it knows nothing."""
+"""How much worse than kernel CUBIC int_cubic may be without telemetry."""
 GAIN: Final = 7.0
-"""At 20 % loss, in kernel CUBIC's throughput."""
+"""At 20 % loss, as a multiple of kernel CUBIC's goodput."""
 GAIN_WITHOUT_LOSS: Final = 1.12
 """Of New L2."""
 SAME: Final = 0.01
-"""Without loss all fill the link: what is left is when each run happened to begin and to end."""
+"""Without loss all fill the link: runs differ only in when they begin and end."""
 CLEAR: Final = 0.7
 LITTLE: Final = 0.95
 RIGHT: Final = 0.95
@@ -32,25 +32,26 @@ AT_ONCE_US: Final = 10_000.0
 
 
 def by_echo(name: str) -> str:
-    """Return what a variant is called whose telemetry comes in ACKs."""
+    """Return the name of a variant whose telemetry arrives in ACKs."""
     return f"{name}, echo"
 
 
 def _no_less(variant: str, loss: float) -> Comparison:
     return Comparison(
         f"no less, {variant}, {loss:g}",
-        f"{variant}'s goodput by echoes by that by summaries, {100 * loss:g} % loss,",
+        f"ratio of {variant}'s goodput with echoes to that with summaries",
         "goodput_bytes_per_s",
         {"variant": by_echo(variant), "loss_ratio": loss},
         {"variant": variant, "loss_ratio": loss},
         at_least=1 - SAME,
+        where=f"{100 * loss:g} % loss",
     )
 
 
 def _as_cubic(queue: str, variant: str, column: str, says: str) -> Comparison:
     return Comparison(
         f"silent, {queue}, {variant}, {column}",
-        f"{queue}, {variant}: {says} by kernel CUBIC's",
+        f"{queue}, {variant}: ratio of {says} to kernel CUBIC's",
         column,
         {"queue": queue, "variant": variant},
         {"queue": queue, "variant": KERNEL},
@@ -62,26 +63,30 @@ def _fig6(name: str, variants: Sequence[str], losses: Sequence[float], at_least:
     return [
         Comparison(
             f"{name}, {variant}, {loss:g}",
-            f"{variant}'s goodput by kernel CUBIC's, {100 * loss:g} % loss,",
+            "ratio of goodput to kernel CUBIC's",
             "goodput_bytes_per_s",
             {"variant": variant, "loss_ratio": loss},
             {"variant": KERNEL, "loss_ratio": loss},
             at_least,
+            where=f"{variant.removeprefix('CUBIC ')}, {100 * loss:g} % loss",
         )
         for loss in losses
         for variant in variants
     ]
 
 
-def _fig7(name: str, says: str, column: str, increments: Sequence[int], **bounds: float) -> list[Comparison]:
+def _fig7(
+    name: str, says: str, column: str, increments: Sequence[int], **bounds: float | None
+) -> list[Comparison]:
     return [
         Comparison(
             f"{name}, {one}",
-            f"increment {one}: {says} by kernel CUBIC's",
+            f"ratio of {says} to kernel CUBIC's",
             column,
             {"variant": f"CUBIC New {one}"},
             {"variant": KERNEL},
             **bounds,
+            where=f"increment {one}",
         )
         for one in increments
     ]
@@ -89,19 +94,20 @@ def _fig7(name: str, says: str, column: str, increments: Sequence[int], **bounds
 
 def _right(flows: int, variant: str, loss: float) -> Comparison:
     which: dict[str, Any] = {"flows": flows, "variant": variant, "loss_ratio": loss}
-    says = f"share of causes that are right, flows: {flows}, {variant}, {100 * loss:g} % loss,"
-    return Comparison(f"right, {flows}, {variant}, {loss:g}", says, "right_ratio", which, at_least=RIGHT)
+    where = f"{flows} {'flow' if flows == 1 else 'flows'} of {variant}, {100 * loss:g} % loss"
+    name, says = f"right, {flows}, {variant}, {loss:g}", "share of losses with the correct cause"
+    return Comparison(name, says, "right_ratio", which, at_least=RIGHT, where=where)
 
 
 CLAIMS: Final = (
     Claim(
         "Figure 4",
-        "after every loss that telemetry sees, CUBIC's window is smaller",
+        "after every loss that telemetry reports, CUBIC's window is smaller",
         "fig4",
         [
             Comparison(
                 "smaller",
-                "share of losses with a smaller window after them",
+                "share of losses after which the window is smaller",
                 "smaller_window_ratio",
                 at_least=1,
             )
@@ -109,8 +115,8 @@ CLAIMS: Final = (
     ),
     Claim(
         "Figure 4",
-        "more losses make for a larger reduction",
-        why="losses of one round trip are one reduction (RFC 9438); no part tells how many they were",
+        "more losses cause a larger reduction",
+        why="the losses of one round trip cause one reduction (RFC 9438); no part counts them",
     ),
     Claim(
         "Figure 5",
@@ -122,54 +128,47 @@ CLAIMS: Final = (
         "Figure 5",
         "CUBIC grows its window until the queue overflows",
         "fig5",
-        [Comparison("overflows", "packets that the queue drops", "dropped_queue_pkts", at_least=1)],
+        [Comparison("overflows", "packets dropped by the queue", "dropped_queue_pkts", at_least=1)],
     ),
     Claim(
         "Section VI-A",
-        "telemetry tells losses on the air from overflowing queues",
+        "telemetry distinguishes losses on the air from overflowing queues",
         "cause",
-        [
-            _right(8, KERNEL, 0.01),
-            _right(8, L1, 0.05),
-            _right(1, L1, 0.01),
-            _right(1, L1, 0.2),
-        ],
+        [_right(8, KERNEL, 0.01), _right(8, L1, 0.05), _right(1, L1, 0.01), _right(1, L1, 0.2)],
     ),
     Claim(
         "Figure 6",
-        "both new designs have more throughput than CUBIC at any loss",
+        "New L1 and New L2 have more throughput than CUBIC at any loss",
         "fig6",
         _fig6("more", BOTH, (0.01, 0.02, 0.05, 0.1, 0.2), 1.0),
     ),
     Claim(
-        "Figure 6", "at 20 % loss they have seven times CUBIC's", "fig6", _fig6("gain", BOTH, (0.2,), GAIN)
+        "Figure 6",
+        "at 20 % loss they have seven times CUBIC's throughput",
+        "fig6",
+        _fig6("gain", BOTH, (0.2,), GAIN),
     ),
     Claim(
         "Figure 6",
-        "without loss New L2 has 12 % more",
+        "without loss New L2 has 12 % more throughput",
         "fig6",
         _fig6("twelve per cent", (L2,), (0.0,), GAIN_WITHOUT_LOSS),
         why="kernel CUBIC fills the link here, so there is nothing to gain",
     ),
-    Claim(
-        "Figure 6",
-        "without loss they lose nothing",
-        "fig6",
-        _fig6("no harm", BOTH, (0.0,), 1 - SAME),
-    ),
+    Claim("Figure 6", "without loss they lose nothing", "fig6", _fig6("no harm", BOTH, (0.0,), 1 - SAME)),
     Claim(
         "Figure 7",
-        "increments 2 and 3 are there before CUBIC",
+        "increments 2 and 3 fill the path before CUBIC",
         "fig7",
         _fig7("sooner", "time to fill the path", "path_full_s", (2, 3), at_most=1.0),
-        why="increment 2 is slower in the simulator; on real sockets it was sooner, in too few runs",
+        why="increment 2 is slower in the simulator; on real sockets it was faster, in too few runs",
     ),
     Claim(
         "Figure 7",
-        "windows by telemetry stay where they are, above all with increment 1",
+        "windows set by telemetry stay constant, above all with increment 1",
         "fig7",
         _fig7("steady", "spread of the window", "cwnd_spread_ratio", (1, 2, 3), at_most=1.0),
-        why="the first loss makes the window the threshold, above which growth is CUBIC's",
+        why="the first loss sets the threshold, and above it growth is CUBIC's",
     ),
     Claim(
         "Section VI-C",
@@ -179,7 +178,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section VI-C",
-        "and fewer retransmissions",
+        "increments 1 to 3 have fewer retransmissions",
         "fig7",
         _fig7("again", "retransmissions", "retrans_pkts", (1, 2, 3), at_most=1.0),
     ),
@@ -190,26 +189,28 @@ CLAIMS: Final = (
         [
             Comparison(
                 f"overhead, {telemetry}",
-                f"goodput with telemetry in {telemetry} by that without, 100 Mbit/s,",
+                "ratio of goodput with telemetry to that without",
                 "goodput_bytes_per_s",
                 {"load": "100 Mbit/s", "telemetry": telemetry},
                 {"load": "100 Mbit/s", "telemetry": "off"},
                 at_least=LITTLE,
+                where=f"{telemetry}, 100 Mbit/s",
             )
             for telemetry in ("1 in 10", "every packet")
         ],
     ),
     Claim(
         "Section VI-B",
-        "windows are changed in real time",
+        "windows change in real time",
         "chain",
         [
             Comparison(
                 f"age, {variant}",
-                f"{variant}: age of telemetry when it is answered, 99th percentile [us],",
+                "age of telemetry when the window changes, 99th percentile [us],",
                 "age_p99_us",
                 {"variant": variant},
                 at_most=AT_ONCE_US,
+                where=variant,
             )
             for variant in (L1, f"{L2}, increment 1")
         ],
@@ -217,41 +218,45 @@ CLAIMS: Final = (
     ),
     Claim(
         "Beyond the paper",
-        "by echoes in the ACKs New L1 gains no less than by summaries",
+        "New L1 has the same goodput with echoes in the ACKs as with summaries",
         "echo-loss",
         [_no_less(L1, loss) for loss in ECHO_LOSSES],
     ),
     Claim(
         "Beyond the paper",
-        "by echoes, too, increments 2 and 3 are there before CUBIC",
+        "with echoes, increments 2 and 3 also fill the path before CUBIC",
         "echo-growth",
         [
             Comparison(
                 f"sooner, {one}, echo",
-                f"increment {one} by echoes: time to fill the path by kernel CUBIC's",
+                "ratio of time to fill the path to kernel CUBIC's",
                 "path_full_s",
                 {"variant": by_echo(f"CUBIC New {one}")},
                 {"variant": KERNEL},
                 at_most=1.0,
+                where=f"increment {one}, echoes",
             )
             for one in (2, 3)
         ],
     ),
     Claim(
         "Beyond the paper",
-        "where the bottleneck tells nothing, New L1 is as fair as CUBIC, and loses as little",
+        "where the bottleneck does not report, New L1 is as fair as CUBIC, and loses no more",
         "silent",
         [
             _as_cubic(queue, variant, column, says)
             for queue in QUEUE_NAMES
             for variant in (L1, by_echo(L1))
-            for column, says in (("jain_index", "Jain's index"), ("sent_once_pct", "share that is not lost"))
+            for column, says in (
+                ("jain_index", "Jain's index"),
+                ("sent_once_pct", "the share that is not lost"),
+            )
         ],
     ),
     Claim(
         "Section V-C",
-        "all of it over Mininet-WiFi",
-        why="radios are not emulated here; `ccp demo wifi` has Figures 4 to 7 over the kernel's own",
+        "the results hold over Mininet-WiFi",
+        why="the emulator has no radios; `ccp demo wifi` runs Figures 4 to 7 over the kernel's",
     ),
 )
 """In the paper's order."""

@@ -1,6 +1,6 @@
-"""Telemetry in the ACKs beside summaries: Figures 6 and 7 by both, and a silent queue.
+"""Echoes in the ACKs compared with summaries: Figures 6 and 7, and a queue that does not report.
 
-Nothing of this is in the paper. Parts of `paper.py`; `docs/papers/int-adaptive.md` says what came out.
+Parts of `paper.py` beyond the paper.
 """
 
 from __future__ import annotations
@@ -10,14 +10,7 @@ from typing import Any, Final
 
 from experiments import plots
 from experiments.netlab.spec import CoDel, DropTail, Int, IntNode
-from experiments.papers.int_adaptive.chain import (
-    LOSSY_NODE,
-    OURS,
-    RADIO,
-    chain,
-    conditions,
-    losses,
-)
+from experiments.papers.int_adaptive.chain import LOSSY_NODE, OURS, RADIO, chain, conditions, losses
 from experiments.papers.int_adaptive.claims import ECHO_LOSSES, L1, L2, QUEUE_NAMES, by_echo
 from experiments.papers.int_adaptive.growth import INCREMENTS, figure_7, progression, progression_row
 from experiments.papers.paper import Findings, Part, Runs, Size
@@ -27,11 +20,11 @@ from experiments.results import Result
 from experiments.sweep import Grid
 
 ECHO: Final[Mapping[str, Any]] = {"topology.telemetry.echo": True}
-"""What has sinks tell the sender in ACKs."""
+"""Makes sinks echo telemetry to the sender in ACKs."""
 
 
 def both(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return kernel CUBIC, and each variant by summaries and by echoes."""
+    """Return kernel CUBIC, and each variant with summaries and with echoes."""
     every: dict[str, dict[str, Any]] = {KERNEL: steered(KERNEL)}
     for name, sets in variants.items():
         every |= {name: dict(sets), by_echo(name): {**sets, **ECHO}}
@@ -51,7 +44,7 @@ def _loss_grids(size: Size) -> list[Grid]:
 def _loss_findings(runs: Runs) -> Findings:
     table = runs.table.sort_values("loss_ratio", kind="stable")
     values = ["goodput_bytes_per_s", "retrans_pct", "rtt_p95_us", "dropped_queue_pkts"]
-    title = "Loss on the last hop: New L1 and L2 by summaries and by echoes"
+    title = "Loss on the last hop: New L1 and L2 with summaries and with echoes"
     figure = plots.lines(
         table,
         "goodput_bytes_per_s",
@@ -76,11 +69,11 @@ def _growth_grids(size: Size) -> list[Grid]:
 
 def _growth_findings(runs: Runs) -> Findings:
     values = ["path_full_s", "cwnd_spread_ratio", "goodput_bytes_per_s", "retrans_pkts", "rtt_p95_us"]
-    title = "The window over time: growth by summaries, by echoes, and kernel CUBIC"
+    title = "The window over time: growth with summaries, with echoes, and by kernel CUBIC"
     return Findings([Table.of(runs.table, title, ["variant"], values)], {"echo-growth": figure_7(runs)})
 
 
-# --- a queue that tells nothing ----------------------------------------------------------------------------
+# --- a queue that does not report ---------------------------------------------------------------------------
 
 SILENT: Final = Int(
     nodes=(
@@ -89,7 +82,7 @@ SILENT: Final = Int(
         IntNode("sta2", ("sink",)),
     )
 )
-"""The bottleneck's node, ap1, passes packets on and writes nothing."""
+"""ap1, the node of the bottleneck, forwards packets without writing to them."""
 
 SILENT_FLOWS: Final = 4
 QUEUES: Final = {
@@ -111,7 +104,7 @@ def _silent_row(result: Result) -> dict[str, Any]:
 
 def _silent_findings(runs: Runs) -> Findings:
     values = ["jain_index", "retrans_pct", "goodput_bytes_per_s", "rtt_p95_us", "dropped_queue_pkts"]
-    title = f"A bottleneck that tells nothing, {SILENT_FLOWS} flows, no random loss"
+    title = f"A bottleneck that does not report, {SILENT_FLOWS} flows, no random loss"
     return Findings(
         [Table.of(runs.table, title, ["queue", "variant"], values)],
         {
@@ -123,7 +116,7 @@ def _silent_findings(runs: Runs) -> Findings:
 
 
 ECHOED: Final = (
-    Part("echo-loss", "Figure 6 by echoes in the ACKs", _loss_grids, _loss_findings, conditions),
-    Part("echo-growth", "Figure 7 by echoes in the ACKs", _growth_grids, _growth_findings, progression_row),
-    Part("silent", "a bottleneck that tells nothing", _silent_grids, _silent_findings, _silent_row),
+    Part("echo-loss", "Figure 6 with echoes in the ACKs", _loss_grids, _loss_findings, conditions),
+    Part("echo-growth", "Figure 7 with echoes in the ACKs", _growth_grids, _growth_findings, progression_row),
+    Part("silent", "a bottleneck that does not report", _silent_grids, _silent_findings, _silent_row),
 )

@@ -1,4 +1,4 @@
-"""Figure 7: how the window grows by what telemetry says is free. A part of `paper.py`."""
+"""Figure 7: growth of the window by telemetry. A part of `paper.py`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from experiments.runs.grid import changed
 from experiments.sweep import Grid
 
 FINE_US: Final = 10_000
-"""How often flows and links are sampled where a figure shows single events [us]."""
+"""Sampling interval where a figure shows single events [us]."""
 
 INCREMENTS: Final = {
     KERNEL: steered(KERNEL),
@@ -28,32 +28,22 @@ INCREMENTS: Final = {
         for one in (1, 2, 3)
     },
 }
-"""Without HyStart, which ends growth below the threshold where the RTT rises: here the room decides that."""
+"""Without HyStart, which ends growth when the RTT rises; here the free room decides."""
 
 FAR_US: Final = 20_000
-"""Delay of the wired hop where growth is looked at [us]: with 10 ms the path is full after one round trip."""
+"""Delay of the wired hop [us]: at an RTT of 10 ms one round trip would fill the path."""
 
 DEEP_PKTS: Final = 100
-"""Room in front of it there [packets]: bursts of a window that grows fast fit into it."""
+"""Buffer of the wired hop [packets], which holds the bursts of a window that grows fast."""
 
 SHOWN_S: Final = 3.0
 """How much of a run Figure 7 shows [s]."""
 
 
 def progression(
-    name: str,
-    duration_s: float,
-    repeats: int,
-    variants: Mapping[str, Mapping[str, Any]] = INCREMENTS,
+    name: str, duration_s: float, repeats: int, variants: Mapping[str, Mapping[str, Any]] = INCREMENTS
 ) -> Grid:
-    """Return the runs of Figure 7: growth by `increment` 1, 2, 3, and kernel CUBIC's.
-
-    Args:
-        name: Of the grid.
-        duration_s: Length of each run [s].
-        repeats: How often each is run.
-        variants: What is run: name -> what it sets.
-    """
+    """Return the runs of Figure 7: growth by `increment` 1, 2, 3, and by kernel CUBIC."""
     fields = {"delay_us": FAR_US, "buffer": {"packets": DEEP_PKTS}}
     far = {f"links.wired.{way}.{name}": fields[name] for way in ("forward", "backward") for name in fields}
     base = changed(chain("Figure 7", duration_s, sample_interval_us=FINE_US), far)
@@ -65,18 +55,13 @@ def _fig7_grids(size: Size) -> list[Grid]:
 
 
 def path_full_s(samples: pd.DataFrame, path_bytes: float) -> float:
-    """Return how long a flow's window took to fill the path [s]; NaN if it never did.
-
-    Args:
-        samples: Of the flow, in order of time: `t_s`, `cwnd_bytes`.
-        path_bytes: What the path holds without a queue [bytes].
-    """
+    """Return the time until a flow's window fills the path [s]; NaN if it never does."""
     full = samples.loc[samples["cwnd_bytes"] >= path_bytes, "t_s"]
     return float(full.iloc[0] - samples["t_s"].iloc[0]) if len(full) else NAN
 
 
 def progression_row(result: Result) -> dict[str, Any]:
-    """Return what a run was, and how its window went."""
+    """Return the conditions of a run, and figures of its window."""
     samples = result.flow_samples
     link = result.scenario.network.links[1].forward
     path_bytes = (link.rate_bytes_per_s or NAN) * result.flows["base_rtt_us"].iloc[0] / 1e6
@@ -93,8 +78,7 @@ def _fig7_findings(runs: Runs) -> Findings:
     values = ["path_full_s", "cwnd_bytes", "cwnd_spread_ratio", "goodput_bytes_per_s", "retrans_pkts"]
     title = "The window over time: growth by telemetry, and kernel CUBIC"
     return Findings(
-        [Table.of(runs.table, title, ["variant"], [*values, "rtt_p95_us"])],
-        {"figure-7": figure_7(runs)},
+        [Table.of(runs.table, title, ["variant"], [*values, "rtt_p95_us"])], {"figure-7": figure_7(runs)}
     )
 
 
@@ -109,8 +93,8 @@ def figure_7(runs: Runs) -> Plot:
         pd.DataFrame({"flow": list(first), "algorithm": list(first)}),
         panels=("cwnd_bytes", "srtt_us"),
         title="Progression of the window",
-        subtitle="wired hop of 20 Mbit/s with room for 100 packets, RTT 44 ms, no random loss",
-        note="one run each, one flow alone; time since its first acknowledgment",
+        subtitle="wired hop of 20 Mbit/s with a buffer of 100 packets, RTT 44 ms, no random loss",
+        note="one run each with one flow; time since its first acknowledgment",
     )
 
 

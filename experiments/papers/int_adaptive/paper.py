@@ -1,9 +1,9 @@
-"""Adaptive transport by in-band telemetry and eBPF (Bhat, Haxhibeqiri, Moerman, Hoebeke): its experiments.
+"""Transport protocols with in-band telemetry and eBPF (Bhat, Haxhibeqiri, Moerman, Hoebeke): experiments.
 
-The network is the chain of the paper's Figure 3 (`chain.py`). The paper shows what telemetry sees of a
-flow (Figures 4 and 5) and what algorithms make of it (6 and 7). Beyond it: whether causes of losses are right
-(`truth.py`), what it costs, and how old it is when an algorithm has it (`quality.py`).
-`docs/papers/int-adaptive.md` says what came out.
+The network is the chain of the paper's Figure 3 (`chain.py`). Figures 4 and 5 show the telemetry of a flow, 6
+and 7 the algorithms that use it. Beyond the paper: whether causes of losses are correct (`truth.py`), what
+telemetry costs, and its age when an algorithm has it (`quality.py`). `docs/papers/int-adaptive.md` has the
+results.
 """
 
 from __future__ import annotations
@@ -15,14 +15,7 @@ import pandas as pd
 
 from experiments import plots
 from experiments.metrics import NAN
-from experiments.papers.int_adaptive.chain import (
-    BOTTLENECK_NODE,
-    OURS,
-    chain,
-    conditions,
-    losses,
-    seen,
-)
+from experiments.papers.int_adaptive.chain import BOTTLENECK_NODE, OURS, chain, conditions, losses, seen
 from experiments.papers.int_adaptive.claims import CLAIMS, L1, L2
 from experiments.papers.int_adaptive.echoes import ECHOED
 from experiments.papers.int_adaptive.growth import FIG7, FINE_US
@@ -43,11 +36,11 @@ LOSSES: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 CLAIM_LOSS: Final = 0.2
 
 
-# --- Figures 4 and 5: what telemetry sees of kernel CUBIC --------------------------------------------------
+# --- Figures 4 and 5: what telemetry shows of kernel CUBIC -------------------------------------------------
 
 EVENT_LOSS: Final = 0.002
 _APART_S: Final = 0.1
-"""Losses that are closer belong to one event; the window is looked at for so long behind one [s]."""
+"""Losses that are closer are one event; the window is measured for this time after an event [s]."""
 
 
 def _fig4_grids(size: Size) -> list[Grid]:
@@ -56,14 +49,14 @@ def _fig4_grids(size: Size) -> list[Grid]:
 
 
 def loss_events(summaries: pd.DataFrame) -> pd.DataFrame:
-    """Return the losses that telemetry saw one by one, and what became of the window.
+    """Return the single losses that telemetry reported, and the window before and after them.
 
     Args:
         summaries: Of one flow, in order of time: `t_s`, `lost_pkts`, `cwnd_bytes` as carried in packets.
 
     Returns:
         Columns `t_s`, `lost_pkts`, `before_bytes`, `after_bytes`: the window in the summary before, and the
-        smallest one within 100 ms. A row for each loss with nothing lost for 100 ms before it and a window
+        minimum within 100 ms. A row for each loss without another in the 100 ms before it, and with a window
         on both sides.
     """
     lost = summaries[summaries["lost_pkts"] > 0]
@@ -93,7 +86,7 @@ def _fig4_row(result: Result) -> dict[str, Any]:
 
 def _fig4_findings(runs: Runs) -> Findings:
     values = ["telemetry_lost_pkts", "dropped_loss_pkts", "dropped_queue_pkts", "loss_events"]
-    title = "Losses that telemetry sees, and kernel CUBIC's window"
+    title = "Losses that telemetry reports, and kernel CUBIC's window"
     return Findings(
         [Table.of(runs.table, title, ["loss_ratio"], [*values, "smaller_window_ratio", "window_left_ratio"])],
         {"figure-4": over_time(runs.results[0], ["cwnd_bytes", "lost_pkts"], title)},
@@ -116,7 +109,7 @@ def _fig5_row(result: Result) -> dict[str, Any]:
 
 
 def _fig5_findings(runs: Runs) -> Findings:
-    title = "The bounded queue behind ap1, and kernel CUBIC's window"
+    title = "The queue of ap1's wired link, and kernel CUBIC's window"
     values = ["correlation", "queue_depth_pkts", "telemetry_lost_pkts", "dropped_queue_pkts"]
     return Findings(
         [Table.of(runs.table, title, ["loss_ratio"], values)],
@@ -125,19 +118,13 @@ def _fig5_findings(runs: Runs) -> Findings:
 
 
 def over_time(result: Result, columns: Sequence[str], title: str) -> Plot:
-    """Return what telemetry said of the flow and of the bottleneck over time, as Figures 4 and 5 have it.
-
-    Args:
-        result: The run.
-        columns: Of `int_chain.seen`, a panel each.
-        title: Of the figure.
-    """
+    """Return the telemetry of flow and bottleneck over time (Figures 4 and 5), a panel per column."""
     return plots.time_series(
         seen(result, BOTTLENECK_NODE),
         result.flows,
         panels=columns,
         title=title,
-        subtitle="as packets told it to the sink, summaries of 10 ms",
+        subtitle="as reported by the sink, summaries of 10 ms",
         note=f"one run, seed {result.scenario.seed}",
     )
 
@@ -152,15 +139,7 @@ def throughput(
     ratios: Sequence[float] = LOSSES,
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS,
 ) -> Grid:
-    """Return the runs of Figure 6.
-
-    Args:
-        name: Of the grid.
-        duration_s: Length of each run [s].
-        repeats: How often each point is run.
-        ratios: Shares of packets lost on the last hop.
-        variants: What is run: name -> what it sets.
-    """
+    """Return the runs of Figure 6."""
     axes = {"loss": losses(ratios), "variant": variants}
     return Grid(chain("Figure 6", duration_s), axes, name, repeats)
 
@@ -184,22 +163,15 @@ def _fig6_findings(runs: Runs) -> Findings:
         "dropped_queue_pkts",
     ]
     title = "Loss on the last hop: kernel CUBIC, New L1, New L2"
-    return Findings(
-        [Table.of(table, title, ["loss_ratio", "variant"], values)],
-        figure_6(table),
-    )
+    return Findings([Table.of(table, title, ["loss_ratio", "variant"], values)], figure_6(table))
 
 
 def figure_6(table: pd.DataFrame) -> dict[str, Plot]:
-    """Return the paper's figure: bars as there, and lines on a scale on which quotients show.
-
-    Args:
-        table: A row for each run.
-    """
+    """Return the paper's figure as bars, and as lines on a logarithmic scale."""
     words: dict[str, Any] = {
         "by": "variant",
         "title": "Goodput over a lossy hop",
-        "subtitle": "wired hop of 20 Mbit/s with room for 50 packets, RTT 10 ms, loss in both directions",
+        "subtitle": "wired hop of 20 Mbit/s with a buffer of 50 packets, RTT 10 ms, loss in both directions",
     }
     return {
         "figure-6": plots.bars(table, "goodput_bytes_per_s", group="loss_ratio", **words),
@@ -209,7 +181,11 @@ def figure_6(table: pd.DataFrame) -> dict[str, Plot]:
 
 _PARTS: Final = (
     Part(
-        "fig4", "Figure 4: losses seen by telemetry, and the window", _fig4_grids, _fig4_findings, _fig4_row
+        "fig4",
+        "Figure 4: losses reported by telemetry, and the window",
+        _fig4_grids,
+        _fig4_findings,
+        _fig4_row,
     ),
     Part("fig5", "Figure 5: the queue, and the window", _fig5_grids, _fig5_findings, _fig5_row),
     Part("fig6", "Figure 6: throughput over a lossy hop", _fig6_grids, _fig6_findings, conditions),

@@ -1,4 +1,4 @@
-"""Whether telemetry tells causes, what it costs, how old it is: parts of `paper.py` beyond the paper."""
+"""Correct causes of losses, cost and age of telemetry: parts of `paper.py` beyond the paper."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ from experiments.papers.int_adaptive.chain import (
     losing,
     losses,
 )
-from experiments.papers.int_adaptive.truth import (
-    CAUSES,
-    gaps,
-    matrix,
-)
+from experiments.papers.int_adaptive.truth import CAUSES, gaps, matrix
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL, rounds, steered
@@ -61,7 +57,7 @@ def _cause_findings(runs: Runs) -> Findings:
     table = runs.table
     by = ["flows", "variant", "loss_ratio"]
     pairs = [f"{true}_as_{told}_pkts" for true, told in product(CAUSES, CAUSES)]
-    title = "What lost packets died of, and what the sink said"
+    title = "Causes of losses: true, and according to the sink"
     return Findings(
         [Table.of(table, title, by, ["right_ratio", *pairs, "untold_pkts"])],
         {"cause": plots.heat_map(_shares(table), "share_ratio", "told", "true", by="network", title=title)},
@@ -69,7 +65,7 @@ def _cause_findings(runs: Runs) -> Findings:
 
 
 def _networks(table: pd.DataFrame) -> list[str]:
-    """Return what people call the network of each run."""
+    """Return the name of each run's network."""
     columns = (table[name] for name in ("flows", "variant", "loss_ratio"))
     return [
         f"{flows} x {plots.label(variant)}, {100 * loss_ratio:g} % loss"
@@ -78,7 +74,7 @@ def _networks(table: pd.DataFrame) -> list[str]:
 
 
 def _shares(table: pd.DataFrame) -> pd.DataFrame:
-    """Return what share of the losses of each cause was said to be of each, a row for each run and pair."""
+    """Return the shares of each true cause that the sink reported as each cause, a row per run and pair."""
     rows = []
     for run in table.assign(network=_networks(table)).to_dict("records"):
         for true, told in product(CAUSES, CAUSES):
@@ -107,11 +103,7 @@ TELEMETRIES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def _load(rate_bytes_per_s: float, delay_us: int, queue_pkts: int) -> dict[str, Any]:
-    fields = {
-        "rate_bytes_per_s": rate_bytes_per_s,
-        "delay_us": delay_us,
-        "buffer": {"packets": queue_pkts},
-    }
+    fields = {"rate_bytes_per_s": rate_bytes_per_s, "delay_us": delay_us, "buffer": {"packets": queue_pkts}}
     return {
         f"links.*.{way}.{name}": value for way in ("forward", "backward") for name, value in fields.items()
     }
@@ -137,13 +129,10 @@ def _overhead_row(result: Result) -> dict[str, Any]:
 
 
 def paired(table: pd.DataFrame) -> pd.DataFrame:
-    """Return what each run had in that of the same round without telemetry.
+    """Return the rows with telemetry, with `goodput_quotient` and `cpu_quotient` to the same round without.
 
     Args:
-        table: A row for each run: `load`, `telemetry`, `seed` (one a round), and the values.
-
-    Returns:
-        Its rows with telemetry, with `goodput_quotient` and `cpu_quotient`.
+        table: A row for each run: `load`, `telemetry`, `seed` (one per round), and the values.
     """
     key = ["load", "seed"]
     off = table[table["telemetry"] == OFF].set_index(key)
@@ -159,10 +148,10 @@ def _overhead_findings(runs: Runs) -> Findings:
     table = runs.table.sort_values(["load", "telemetry"], key=lambda names: names.map(order.index))
     by, values = ["load", "telemetry"], ["goodput_bytes_per_s", "cpu_s_per_gb"]
     pairs = paired(table)
-    title = "By the run without telemetry of the same round"
+    title = "Ratios to the run without telemetry of the same round"
     return Findings(
         [
-            Table.of(table, "What telemetry costs the emulator", by, values),
+            Table.of(table, "Cost of telemetry in the emulator", by, values),
             Table.of(pairs, title, by, list(_QUOTIENTS)),
         ],
         {
@@ -171,8 +160,8 @@ def _overhead_findings(runs: Runs) -> Findings:
                 quotient,
                 group="load",
                 by="telemetry",
-                title=f"{what}, by that without telemetry",
-                subtitle="one flow over three hops; runs of one round are compared",
+                title=f"{what}, ratio to that without telemetry",
+                subtitle="one flow over three hops; compared within a round",
             )
             for (quotient, what), name in zip(_QUOTIENTS.items(), ("goodput", "cpu"), strict=True)
             if len(pairs)
@@ -180,10 +169,7 @@ def _overhead_findings(runs: Runs) -> Findings:
     )
 
 
-_QUOTIENTS: Final = {
-    "goodput_quotient": "Goodput",
-    "cpu_quotient": "CPU time of the emulator for a gigabyte",
-}
+_QUOTIENTS: Final = {"goodput_quotient": "Goodput", "cpu_quotient": "CPU time of the emulator per gigabyte"}
 
 # --- the whole chain ---------------------------------------------------------------------------------------
 
@@ -214,7 +200,7 @@ def _chain_row(result: Result) -> dict[str, Any]:
 
 def _chain_findings(runs: Runs) -> Findings:
     values = ["age_p50_us", "age_p99_us", "oldest_packet_p99_us", "summaries", "decisions"]
-    title = "Age of telemetry when the algorithm has answered to it"
+    title = "Age of telemetry when the algorithm has responded to it"
     decisions = [one.int_decisions.assign(variant=one.axes["variant"]) for one in runs.results]
     return Findings(
         [Table.of(runs.table, title, ["variant"], [*values, "goodput_bytes_per_s"])],
@@ -225,7 +211,7 @@ def _chain_findings(runs: Runs) -> Findings:
                 by="variant",
                 log=True,
                 title=title,
-                subtitle="from the end of a summary's interval of 10 ms at the sink, over MQTT, to the agent",
+                subtitle="from the end of a 10 ms summary at the sink, over MQTT, to the agent",
             )
         },
     )
@@ -233,7 +219,7 @@ def _chain_findings(runs: Runs) -> Findings:
 
 CAUSE: Final = Part("cause", "causes of losses", _cause_grids, _cause_findings, _cause_row)
 OVERHEAD: Final = Part(
-    "overhead", "what telemetry costs the emulator", _overhead_grids, _overhead_findings, _overhead_row
+    "overhead", "cost of telemetry in the emulator", _overhead_grids, _overhead_findings, _overhead_row
 )
 CHAIN: Final = Part(
     "chain", "from packets to the window: age of telemetry", _chain_grids, _chain_findings, _chain_row

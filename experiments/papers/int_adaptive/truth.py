@@ -1,4 +1,4 @@
-"""What the sink said of lost packets, held against captures."""
+"""The sink's causes of losses, compared with captures."""
 
 from __future__ import annotations
 
@@ -16,17 +16,14 @@ CAUSES: Final = ("link", "congestion")
 
 
 def gaps(result: Result) -> pd.DataFrame:
-    """Return every gap in what reached the sink: how many packets each cause took, and what the sink said.
+    """Return every gap in the packets that reached the sink: the losses by cause, true and reported.
 
-    A packet is numbered by the source. One that left the bottleneck (the capture at its end has it), but did
-    not reach the sink, was lost on the lossy link; one that did not even leave the bottleneck found no room
-    there. No other link of the chain loses or drops anything.
-
-    Args:
-        result: A run with records of packets and a capture of the bottleneck.
+    The source numbers packets. A packet in the capture after the bottleneck that did not reach the sink was
+    lost on the lossy link; a packet missing from the capture was dropped by the bottleneck's queue. No other
+    link of the chain loses packets.
 
     Returns:
-        Columns `t_s` (when the packet behind the gap reached the sink), `flow`, `link_pkts`,
+        Columns `t_s` (when the packet after the gap reached the sink), `flow`, `link_pkts`,
         `congestion_pkts`, `told_link_pkts`, `told_congestion_pkts`; a row for each gap.
     """
     passed = _numbers_in(result)
@@ -57,14 +54,11 @@ def gaps(result: Result) -> pd.DataFrame:
 
 
 def matrix(found: pd.DataFrame) -> dict[str, float]:
-    """Return how many packets of each cause were said to be of each.
-
-    Args:
-        found: Of `gaps`.
+    """Return the number of lost packets by true and reported cause.
 
     Returns:
-        `TRUE_as_TOLD_pkts` for each pair of `CAUSES`, `untold_pkts` for losses of which the sink said
-        nothing, and `right_ratio`. In a gap of both causes it counts how many are right, not which.
+        `TRUE_as_TOLD_pkts` for each pair of `CAUSES`, `untold_pkts` without a reported cause, and
+        `right_ratio`. In a gap with both causes, the numbers per cause are compared.
     """
     true = {one: found[f"{one}_pkts"].astype(float) for one in CAUSES}
     told = {one: found[f"told_{one}_pkts"].fillna(0).astype(float) for one in CAUSES}
@@ -81,7 +75,7 @@ def matrix(found: pd.DataFrame) -> dict[str, float]:
 
 
 def _numbers_in(result: Result) -> dict[int, set[int]]:
-    """Return the numbers of the packets at the end of the bottleneck, by the flow's local port."""
+    """Return the sequence numbers of the packets behind the bottleneck, by the flow's local port."""
     assert result.directory is not None, "captures are files"
     found: dict[int, set[int]] = {}
     for record in CaptureReader(result.directory / f"{BOTTLENECK}.pcapng"):

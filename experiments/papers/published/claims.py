@@ -1,8 +1,8 @@
-"""What others have published of Linux' CUBIC and BBR, and how it is tested here.
+"""Published claims about Linux' CUBIC and BBR, and their tests.
 
-Bounds that a publication does not state are ours: twice for "ten times", 3 % of the link for "stalls", 5 and
-15 % for "meets" and "is close to" a limit, 15 % for formulas and for a model whose median error is 5 %, a
-fifth for what does not depend on a number of flows.
+Bounds that a publication does not state are ours: 20 % of the link for "ten times smaller", 3 % for "stalls",
+5 and 15 % for "meets" and "is close to" a limit, 15 % for formulas and for a model with a median error of
+5 %, 20 % for what does not depend on the number of flows.
 """
 
 from __future__ import annotations
@@ -31,84 +31,76 @@ FORMULA_LOSSES: Final = (0.001, 0.005, 0.01, 0.02, 0.05)
 
 BUFFERS_BDP: Final = (2, 4, 8, 16, 32)
 OTHERS: Final = (1, 2, 4, 8)
-"""How many CUBIC flows are beside one BBR flow."""
+"""Numbers of CUBIC flows that compete with one BBR flow."""
 OTHERS_BDP: Final = 8
-"""Buffer in which there is more than one."""
+"""Buffer of the runs with more than one CUBIC flow."""
 
 
-def _loss(
-    variant: str,
-    loss: float,
-    says: str,
-    column: str,
-    *,
-    at_least: float | None = None,
-    at_most: float | None = None,
-) -> Comparison:
+def _loss(variant: str, loss: float, says: str, column: str, *bounds: float | None) -> Comparison:
     of: dict[str, Any] = {"variant": variant, "loss_ratio": loss}
     name = "CUBIC" if variant == KERNEL else "BBR"
-    sentence = f"{name}'s {says} at {100 * loss:g} % loss"
-    return Comparison(f"{name}, {loss:g}", sentence, column, of, None, at_least, at_most)
+    where = f"{100 * loss:g} % loss"
+    return Comparison(f"{name}, {loss:g}", f"{name}'s {says}", column, of, None, *bounds, where=where)
 
 
 def _formula(variant: str, loss: float, column: str, name: str) -> Comparison:
     what = "Reno" if variant == RENO else "CUBIC"
     of: dict[str, Any] = {"variant": variant, "loss_ratio": loss}
-    says = f"{what}'s goodput by {name}, {100 * loss:g} % loss,"
-    return Comparison(f"{name}, {loss:g}", says, column, of, None, *FORMULA)
+    says = f"ratio of {what}'s goodput to the formula ({name})"
+    return Comparison(f"{name}, {loss:g}", says, column, of, None, *FORMULA, where=f"{100 * loss:g} % loss")
 
 
 _BUFFER: Final = (
-    "with RTT 100 ms the default send buffer, 4 MiB, is full while losses are repaired (`sndbuf_limited`)"
+    "at RTT 100 ms the default send buffer (4 MiB) is full while losses are repaired (`sndbuf_limited`)"
 )
 
 CLAIMS: Final = (
     Claim(
         "Mathis et al., CCR 27(3), 1997, equation 3",
-        "Reno's window is 1.31 / sqrt(p) under random loss, where timeouts are rare",
+        "under random loss Reno's window is 1.31 / sqrt(p) if timeouts are rare",
         "formulas",
         [_formula(RENO, loss, "by_mathis_ratio", "Mathis") for loss in (0.001, 0.005, 0.01)],
     ),
     Claim(
         "Padhye et al., SIGCOMM 1998, equation 30",
-        "timeouts make Reno slower than that, the more is lost",
+        "timeouts make Reno slower than that, increasingly with loss",
         "formulas",
         [_formula(RENO, loss, "by_padhye_ratio", "Padhye") for loss in FORMULA_LOSSES],
-        why="RACK and tail loss probes spare Linux most of the timeouts that the formula of 1998 expects",
+        why="RACK and tail loss probes avoid most of the timeouts that the formula of 1998 assumes",
     ),
     Claim(
         "RFC 9438, section 5.1",
-        "CUBIC's window is 1.054 RTT^0.75 / p^0.75, or Reno's",
+        "CUBIC's window is 1.054 RTT^0.75 / p^0.75, or Reno's if larger",
         "formulas",
         [_formula(KERNEL, loss, "by_rfc9438_ratio", "RFC 9438") for loss in (0.001, 0.005, 0.01)],
     ),
     Claim(
         f"{CARDWELL}, Figure 8",
-        "0.1 % random loss makes CUBIC's throughput ten times smaller",
+        "0.1 % random loss reduces CUBIC's throughput to a tenth",
         "loss",
-        [_loss(KERNEL, 0.001, "share of the link", "share_of_link_ratio", at_most=TENFOLD)],
+        [_loss(KERNEL, 0.001, "share of the link", "share_of_link_ratio", None, TENFOLD)],
     ),
     Claim(
         f"{CARDWELL}, Figure 8",
         "above 1 % CUBIC stalls",
         "loss",
-        [_loss(KERNEL, 0.02, "share of the link", "share_of_link_ratio", at_most=STALLED)],
+        [_loss(KERNEL, 0.02, "share of the link", "share_of_link_ratio", None, STALLED)],
     ),
     Claim(
         f"{CARDWELL}, Figure 8",
-        "BBR has what the link delivers up to 5 % loss",
+        "up to 5 % loss BBR has the throughput that the link delivers",
         "loss",
         [
-            _loss(BBR, loss, "share of what the link delivers", "share_of_delivered_ratio", at_least=MEETS)
+            _loss(BBR, loss, "share of what the link delivers", "share_of_delivered_ratio", MEETS)
             for loss in (0.001, 0.01, 0.05)
         ],
         why=_BUFFER,
     ),
     Claim(
         f"{CARDWELL}, Figure 8",
-        "and is close to it up to 15 %",
+        "up to 15 % loss BBR is close to it",
         "loss",
-        [_loss(BBR, 0.15, "share of what the link delivers", "share_of_delivered_ratio", at_least=CLOSE)],
+        [_loss(BBR, 0.15, "share of what the link delivers", "share_of_delivered_ratio", CLOSE)],
         why=f"{_BUFFER}; and in some runs BBR takes 15 % loss for a policer",
     ),
     Claim(
@@ -118,7 +110,7 @@ CLAIMS: Final = (
         [
             Comparison(
                 "converged",
-                "Jain index of the five from 20 s on",
+                "Jain index of the five flows from 20 s on",
                 "jain_index",
                 {"part": "all"},
                 at_least=FAIR,
@@ -127,33 +119,35 @@ CLAIMS: Final = (
     ),
     Claim(
         f"{WARE}, Figure 8",
-        "beside one CUBIC flow, BBR has the part of the link that the in-flight cap gives it",
+        "competing with one CUBIC flow, BBR has the share of the link that its in-flight cap allows",
         "share",
         [
             Comparison(
                 f"model, {bdp}",
-                f"BBR's part of the link by the model's, {bdp} BDP,",
+                "ratio of BBR's share of the link to the model's",
                 "by_model_ratio",
                 {"buffer.bdp": float(bdp), "others": 1},
                 None,
                 *MODEL,
+                where=f"{bdp} BDP",
             )
             for bdp in BUFFERS_BDP
         ],
-        why="BBR of Linux 6.18 has 13 to 21 % less than the model gives it",
+        why="BBR of Linux 6.18 has 13 to 21 % less than the model says",
     ),
     Claim(
         f"{WARE}, sections 1 and 3",
-        "that part does not depend on how many CUBIC flows there are",
+        "BBR's share does not depend on the number of CUBIC flows",
         "share",
         [
             Comparison(
                 f"others, {n}",
-                f"BBR's part beside {n} CUBIC flows by that beside one, {OTHERS_BDP} BDP,",
+                "ratio of BBR's share with several CUBIC flows to that with one",
                 "share_of_link_ratio",
                 {"buffer.bdp": float(OTHERS_BDP), "others": n},
                 {"buffer.bdp": float(OTHERS_BDP), "others": 1},
                 *ALIKE,
+                where=f"{n} flows, {OTHERS_BDP} BDP",
             )
             for n in OTHERS[1:]
         ],

@@ -20,9 +20,9 @@ from experiments.units import MBIT
 RATE_MBIT: Final = 100
 RTT_US: Final = 50_000
 RTO_S: Final = RTT_US / 1e6 + 0.2
-"""A first timeout of Linux: its least variation, 200 ms, beside the RTT."""
+"""First timeout of Linux: the RTT plus the minimum variation of 200 ms."""
 SETTLED_S: Final = 10.0
-"""From when on goodput counts [s]: slow start is over."""
+"""Start of the time that counts [s]: slow start is over."""
 
 
 def _grids(size: Size) -> list[Grid]:
@@ -35,11 +35,11 @@ def _grids(size: Size) -> list[Grid]:
 
 
 def row(result: Result) -> dict[str, Any]:
-    """Return goodput, and its quotient with what each formula says of it.
+    """Return goodput, and its ratio to each formula, reduced by the lost packets.
 
     Returns:
-        `loss_ratio`, `goodput_bytes_per_s`; of Reno `by_mathis_ratio` and `by_padhye_ratio`, of CUBIC
-        `by_rfc9438_ratio`. Formulas of what is sent are taken without what is lost.
+        `loss_ratio`, `goodput_bytes_per_s`; `by_mathis_ratio` and `by_padhye_ratio` of Reno,
+        `by_rfc9438_ratio` of CUBIC.
     """
     loss, rtt_s = float(result.axes[LOSS_RATIO]), RTT_US / 1e6
     goodput = float(goodput_bytes_per_s(within(result.flow_samples, SETTLED_S)).sum())
@@ -59,7 +59,7 @@ def row(result: Result) -> dict[str, Any]:
 
 
 def _findings(runs: Runs) -> Findings:
-    title = "One flow over 100 Mbit/s, RTT 50 ms, one BDP, by formulas"
+    title = "One flow over 100 Mbit/s, RTT 50 ms, one BDP, compared with formulas"
     ratios = ["by_mathis_ratio", "by_padhye_ratio", "by_rfc9438_ratio"]
     table = runs.table.sort_values(["variant", "loss_ratio"], kind="stable")
     figure = plots.lines(

@@ -1,4 +1,4 @@
-"""The network of published figures: flows of one host each over a bottleneck."""
+"""The network of published figures: flows between separate hosts through one bottleneck."""
 
 from __future__ import annotations
 
@@ -18,16 +18,7 @@ MSS_BYTES: Final = 1448
 def network(
     name: str, mbit: int, rtt_us: int, bdp: float, algorithms: Sequence[str], duration_s: float
 ) -> Scenario:
-    """Return flows `flow1`, `flow2`, ... through one bottleneck.
-
-    Args:
-        name: What people call it.
-        mbit: Rate of the bottleneck [Mbit/s].
-        rtt_us: RTT without queue [us].
-        bdp: Room in front of the bottleneck [BDP].
-        algorithms: Of the flows.
-        duration_s: How long they send [s].
-    """
+    """Return flows `flow1`, `flow2`, ... through one bottleneck."""
     path = Direction(
         rate_bytes_per_s=mbit * MBIT, delay_us=rtt_us // 2, buffer=Buffer(bdp=bdp), loss=Bernoulli(0.0)
     )

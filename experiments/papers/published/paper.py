@@ -1,7 +1,7 @@
-"""Published figures of others on Linux' CUBIC and BBR, under the conditions that they state.
+"""Published figures of Linux' CUBIC and BBR, under the conditions that their authors state.
 
-They are no papers of ccplane's: they tell whether emulator and simulator show what others have measured.
-`docs/papers/published.md` says what came out.
+They show whether emulator and simulator reproduce what others have measured. `docs/papers/published.md` has
+the results.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from experiments.units import MBIT
 
 
 def _payload_bytes_per_s(result: Result) -> float:
-    """Return what the bottleneck can carry of payload [bytes/s]."""
+    """Return the payload limit of the bottleneck [bytes/s]."""
     topology = result.scenario.topology
     assert isinstance(topology, Dumbbell)
     return PAYLOAD_SHARE * (topology.bottleneck.rate_bytes_per_s or NAN)
@@ -35,7 +35,7 @@ def _payload_bytes_per_s(result: Result) -> float:
 
 LOSSES: Final = (0.0001, 0.001, 0.01, 0.02, 0.05, 0.1, 0.15)
 LOSS_BUFFER_BDP: Final = 1.0
-"""The article does not say how much room the link has."""
+"""Our choice: the article does not give the buffer."""
 
 
 def _loss_grids(size: Size) -> list[Grid]:
@@ -80,7 +80,7 @@ def _loss_findings(runs: Runs) -> Findings:
 FLOWS: Final = 5
 APART_S: Final = 2.0
 CONVERGED_S: Final = 20.0
-"""From when on shares are looked at [s]: all have probed for the RTT once."""
+"""Start of the time that counts [s]: all flows have probed for the RTT once."""
 
 
 def _converge_grids(size: Size) -> list[Grid]:
@@ -119,9 +119,9 @@ def _converge_findings(runs: Runs) -> Findings:
 SHARE_MBIT: Final = 10
 SHARE_RTT_US: Final = 40_000
 SETTLED_AT: Final = 0.5
-"""From when on shares are looked at, as a share of the run: with 32 BDP it takes 300 s until they stay."""
+"""Start of the time that counts, as a share of the run: with 32 BDP, shares need 300 s to settle."""
 QUICK_BDP: Final = (2, 4, 8)
-"""Buffers in which 100 s are enough."""
+"""Buffers for which 100 s suffice."""
 
 
 def _share_grids(size: Size) -> list[Grid]:
@@ -152,7 +152,7 @@ def _share_row(result: Result) -> dict[str, Any]:
 
 
 def _share_findings(runs: Runs) -> Findings:
-    title = "One BBR flow beside CUBIC flows over 10 Mbit/s, RTT 40 ms"
+    title = "One BBR flow competing with CUBIC flows over 10 Mbit/s, RTT 40 ms"
     values = ["share_of_link_ratio", "model_ratio", "by_model_ratio"]
     table = runs.table.sort_values(["others", "buffer.bdp"], kind="stable")
     return Findings([Table.of(table, title, ["others", "buffer.bdp"], values)])
@@ -168,7 +168,9 @@ _PARTS: Final = (
         _converge_findings,
         _converge_row,
     ),
-    Part("share", "Ware et al., Figure 8: BBR beside CUBIC", _share_grids, _share_findings, _share_row),
+    Part(
+        "share", "Ware et al., Figure 8: BBR competing with CUBIC", _share_grids, _share_findings, _share_row
+    ),
 )
 
 PAPER: Final = Paper.of("published", "Published figures of Linux' CUBIC and BBR", _PARTS, CLAIMS)

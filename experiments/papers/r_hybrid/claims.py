@@ -1,4 +1,4 @@
-"""What the R-Hybrid paper claims, and how it is tested here.
+"""Claims of the R-Hybrid paper, and their tests.
 
 Bounds that the paper does not state are ours: 5 % for "comparable", 2 % for "the same as DCTCP", 3 % for "as
 without marks".
@@ -13,7 +13,7 @@ from experiments.papers.variants import KERNEL
 
 OURS: Final = "r_hybrid"
 OURS_OWN: Final = f"{OURS}, mode own"
-"""With rules that know own queues, and so own marks; else the threshold of marks is from other paths."""
+"""With rules that recognise the sender's own marks; else the threshold for marks is from other paths."""
 BBR: Final = "kernel/bbr"
 DCTCP: Final = "dctcp"
 AGGRESSIVE: Final = "marking at 0.3 ms"
@@ -23,15 +23,15 @@ LOSS: Final = 0.01
 RTT_US: Final = 1_000
 COMPARABLE: Final = 0.95
 SMALL_LOSS: Final = 0.95
-"""What is left with 1 % loss; in the paper 96 to 98 %."""
+"""Minimum ratio with 1 % loss; in the paper 0.96 to 0.98."""
 MOST_LEFT: Final = 0.97
-"""DCTCP loses throughput if it has no more than this of the clean baseline's; in the paper it has 0.886."""
+"""Maximum ratio of DCTCP's throughput to the clean baseline's; in the paper 0.886."""
 SAME_AS_CLEAN: Final = 0.97
 SAME_AS_DCTCP: Final = 0.02
 FEWER: Final = 0.1
-"""R-Hybrid's retransmissions by BBR's, clean; in the paper they are 0.04."""
+"""Ratio of R-Hybrid's retransmissions to BBR's, clean; in the paper 0.04."""
 AS_MANY: Final = (0.8, 1.25)
-"""The same with loss; in the paper they are 1.06."""
+"""The same ratio with loss; in the paper 1.06."""
 MOSTLY: Final = 0.9
 
 
@@ -47,7 +47,7 @@ def _against(name: str, column: str, loss: float, *bounds: float | None) -> list
     return [
         Comparison(
             f"{name}, {other}",
-            f"R-Hybrid's {what} by that of {others[other]}, {on},",
+            f"ratio of R-Hybrid's {what} to that of {others[other]}, {on},",
             column,
             _fig2(OURS, loss),
             _fig2(other, loss),
@@ -61,14 +61,14 @@ def _fig3(variant: str, marking: str) -> dict[str, str]:
     return {"variant": variant, "marking": marking}
 
 
-def _by_baseline(name: str, who: str, variant: str, **bounds: float) -> Comparison:
+def _by_baseline(name: str, who: str, variant: str, *bounds: float | None) -> Comparison:
     return Comparison(
         name,
-        f"{who}'s goodput under aggressive marking by the clean baseline's",
+        f"ratio of {who}'s goodput under aggressive marking to the clean baseline's",
         "goodput_bytes_per_s",
         _fig3(variant, AGGRESSIVE),
         _fig3(KERNEL, BASELINE),
-        **bounds,
+        *bounds,
     )
 
 
@@ -81,12 +81,12 @@ CLAIMS: Final = (
     ),
     Claim(
         "Figure 2",
-        "1 % random loss costs CUBIC and BBR 2 to 4 %",
+        "1 % random loss costs CUBIC and BBR 2 to 4 % of their throughput",
         "fig2",
         [
             Comparison(
                 f"loss, {variant}",
-                f"{name}'s goodput with 1 % loss by that without",
+                f"ratio of {name}'s goodput with 1 % loss to that without",
                 "goodput_bytes_per_s",
                 _fig2(variant, LOSS),
                 _fig2(variant, 0.0),
@@ -97,31 +97,31 @@ CLAIMS: Final = (
     ),
     Claim(
         "Figure 2",
-        "with 1 % loss R-Hybrid has as much as CUBIC and BBR",
+        "with 1 % loss R-Hybrid has as much throughput as CUBIC and BBR",
         "fig2",
         _against("lossy", "goodput_bytes_per_s", LOSS, COMPARABLE),
     ),
     Claim(
         "Figure 3",
-        "DCTCP loses throughput where marks come too early",
+        "DCTCP loses throughput if marks come too early",
         "fig3",
-        [_by_baseline("dctcp", "DCTCP", DCTCP, at_most=MOST_LEFT)],
+        [_by_baseline("dctcp", "DCTCP", DCTCP, None, MOST_LEFT)],
     ),
     Claim(
         "Figure 3",
-        "R-Hybrid keeps it",
+        "R-Hybrid keeps its throughput if marks come too early",
         "fig3",
-        [_by_baseline("ours", "R-Hybrid", OURS, at_least=SAME_AS_CLEAN)],
+        [_by_baseline("ours", "R-Hybrid", OURS, SAME_AS_CLEAN)],
         how="with R-Hybrid's default parameters",
     ),
     Claim(
         "Figure 3",
-        "because the receiver takes the path for shared, and the sender changes to CUBIC",
+        "it keeps it because the receiver takes the path for shared, and the sender changes to CUBIC",
         "fig3",
         [
             Comparison(
                 "shared",
-                "share of the receiver's decisions that are SHARED",
+                "share of the receiver's decisions for SHARED",
                 "shared_ratio",
                 _fig3(OURS, AGGRESSIVE),
                 at_least=MOSTLY,
@@ -130,8 +130,8 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 5.1",
-        "segmentation in the network card goes past the rate of `fq`",
-        why="that is of AWS's network cards",
+        "segmentation in the network card exceeds the rate of `fq`",
+        why="the claim is about AWS' network cards",
     ),
     Claim(
         "Figure 4",
@@ -146,42 +146,42 @@ CLAIMS: Final = (
         [
             Comparison(
                 "bbr again",
-                "BBR's retransmissions with 1 % loss by those without",
+                "ratio of BBR's retransmissions with 1 % loss to those without",
                 "retrans_pkts",
                 _fig2(BBR, LOSS),
                 _fig2(BBR, 0.0),
                 1.0,
             )
         ],
-        why="what its probes lose at the full queue is ten times what is lost at random",
+        why="its probes lose ten times as much at the full queue as is lost at random",
     ),
     Claim(
         "Figure 4",
         "with 1 % loss R-Hybrid retransmits as much as BBR",
         "fig2",
         _against("as many", "retrans_pkts", LOSS, *AS_MANY),
-        why="BBR's probes overflow this queue; R-Hybrid sends again little more than is lost at random",
+        why="BBR's probes overflow this queue; R-Hybrid retransmits little more than is lost at random",
     ),
     Claim(
         "Figure 5",
-        "SHARED comes around 70 s and around 220 s",
+        "the regime changes to SHARED around 70 s and around 220 s",
         "fig5",
         checks=["shared-1", "shared-2"],
-        how="the detector over the synthetic series, within 5 s",
+        how="time of the change [s] in the synthetic series is within 5 s of that",
     ),
     Claim(
         "Figure 5",
-        "SHARED holds while losses go on",
+        "the regime stays SHARED while losses continue",
         "fig5",
         checks=["held"],
-        how="share of intervals",
+        how="share of these intervals in SHARED is 1",
     ),
     Claim(
         "Figure 5, section 5",
         "decisions do not oscillate",
         "fig5",
         checks=["changes"],
-        how="changes of the regime in all are 4",
+        how="number of changes of the regime is 4",
     ),
     Claim(
         "Sections 5 and 9",
@@ -190,7 +190,7 @@ CLAIMS: Final = (
         [
             Comparison(
                 f"as dctcp, {column}{more}",
-                f"R-Hybrid's {what} by DCTCP's, clean{more},",
+                f"ratio of R-Hybrid's {what} to DCTCP's, clean{more},",
                 column,
                 {"variant": variant},
                 {"variant": DCTCP},
@@ -206,12 +206,12 @@ CLAIMS: Final = (
     ),
     Claim(
         "Sections 4.2 and 4.3",
-        "alone on a link there is not more than one mark in an interval",
+        "alone on a link there is at most one mark per interval",
         "clean",
         [
             Comparison(
                 "marks",
-                "marks in an interval, 95th percentile, DCTCP,",
+                "DCTCP's marks per interval, 95th percentile,",
                 "ce_marks_p95",
                 {"variant": DCTCP},
                 None,
@@ -219,65 +219,61 @@ CLAIMS: Final = (
                 1.0,
             )
         ],
-        why="DCTCP works by marks: it has a quarter of its packets marked where nobody else sends",
+        why="DCTCP works by marks: a quarter of its packets are marked where no other flow sends",
     ),
     Claim(
         "Section 4.4",
         "live connections are switched",
         "timing",
         checks=[f"switched, {kind}" for kind in ("ccplane flow", "ordinary socket")],
-        how="share of changes of the path that switched the flow is 1, also for ordinary sockets",
+        how="share of path changes that switched the flow is 1, for ccplane flows and ordinary sockets",
     ),
     Claim(
         "Section 6",
         "a change of the regime is confirmed after 15 to 25 s",
         "timing",
         checks=["confirmed"],
-        how="seconds until a shared path has switched its flow, with the paper's constants",
+        how="time until the flow on a shared path has switched [s], with the paper's constants, is 15 to 25",
     ),
-    Claim(
-        "Section 6",
-        "short connections are over before",
-        why="that follows from the time to a switch",
-    ),
+    Claim("Section 6", "short connections end before that", why="this follows from the time to a switch"),
     Claim(
         "Sections 6 and 8",
-        "switching each flow by itself serves a near and a far peer at once, switching the host does not",
+        "switching single flows serves a near and a far peer simultaneously, switching the host does not",
         "two-peers",
         checks=[
             f"{peer}, {variant}"
             for variant in (OURS, "ordinary sockets, switched")
             for peer in ("near", "far")
         ],
-        how="the near flow has DCTCP for at least 0.9 of its time, the far flow for at most 0.1",
+        how="share of time with DCTCP is at least 0.9 for the near flow, and at most 0.1 for the far flow",
     ),
     Claim(
         "Section 6",
-        "a longer route passes for a shared bottleneck",
+        "a longer route is mistaken for a shared bottleneck",
         "false-switches",
         checks=["route"],
-        how="time in SHARED on a longer route is at least 0.9",
+        how="share of time in SHARED on a longer route is at least 0.9",
     ),
     Claim(
         "Section 8",
-        "a windowed minimum RTT ends that",
+        "a windowed minimum RTT corrects that",
         "false-switches",
         checks=["horizon"],
-        how="the same with a baseline of the last 5 s is at most 0.6",
+        how="share of time in SHARED on a longer route, with a baseline of the last 5 s, is at most 0.6",
     ),
     Claim(
         "Section 5",
-        "a quiet path stays SINGLE_OWNER, and one with a bulk transfer does not",
+        "a quiet path stays SINGLE_OWNER, a path with a bulk transfer does not",
         "false-switches",
         checks=["quiet", "bulk"],
-        how="time in SHARED is 0 without a disturbance, and at least 0.8 beside a bulk transfer",
+        how="share of time in SHARED is 0 without a disturbance, and at least 0.8 with a bulk transfer",
     ),
     Claim(
         "Abstract",
         "it has low latency within a zone, and is fair on shared bottlenecks",
-        why="the paper has no figures of it",
+        why="the paper has no figures for it",
     ),
-    Claim("Abstract", "its overhead is minimal", why="the paper has no figures of it"),
-    Claim("Section 6", "without AWS's control plane it cannot adapt", why="AWS cannot be had here"),
+    Claim("Abstract", "its overhead is minimal", why="the paper has no figures for it"),
+    Claim("Section 6", "without AWS' control plane it cannot adapt", why="AWS is not available here"),
 )
 """In the paper's order."""

@@ -1,9 +1,9 @@
-"""R-Hybrid: when its detector takes something else for a shared bottleneck, and what its options change.
+"""R-Hybrid: what the detector mistakes for a shared bottleneck, and the effect of its options.
 
-A flow that needs a fifth of its bottleneck is disturbed: the path becomes longer for good, delays jitter, as
-a busy host's scheduler makes them, or there are short bursts, of others or of its own. None of it is a
-bottleneck that others use for long; a bulk transfer beside the flow is. The detector is a pure function of
-what the receiver observed: each run's observations are given to detectors with several options.
+A flow that needs a fifth of its bottleneck is disturbed: by a longer route, by jitter as of a busy host, or
+by short bursts of its own or of other flows. Only a competing bulk transfer makes the bottleneck shared. The
+detector is a pure function of the receiver's observations, so those of a run are replayed with several
+options.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LONGER_US: Final = 8_000
 JITTER_US: Final = 8_000
 BURST_S: Final = 0.04
 APART_S: Final = 0.5
-"""Mean length of bursts, and of the time between them [s]."""
+"""Mean length of bursts and of gaps [s]."""
 
 FIXED: Final = "fixed baseline"
 HORIZON: Final = "horizon 5 s"
@@ -60,18 +60,18 @@ DETECTORS: Final[Mapping[str, DetectorOptions]] = {
     "least tail, horizon 5 s": msgspec.structs.replace(_FAST, baseline_of="tail", baseline_horizon_s=5.0),
     "own queues": MODES["own"].options,
 }
-"""As in the mode for faster networks, with these options changed; and that with rules for own queues."""
+"""The mode `fast` with changed options, and the mode `own`."""
 
 _OWN: Final = Flow("own", "sender", "receiver", KERNEL, traffic=steady(SEND_BYTES_PER_S))
 _BLOCKS: Final = Flow("own", "sender", "receiver", KERNEL, traffic=Iperf3(rate_bytes_per_s=SEND_BYTES_PER_S))
-"""iperf3 keeps a rate by blocks of 128 KiB, as fast as they go."""
+"""iperf3 keeps a rate by bursts of 128 KiB."""
 
 _BURSTS: Final = Flow("bursts", "other", "receiver", KERNEL, traffic=OnOff(BURST_S, APART_S), start_s=BEGIN_S)
 _BULK: Final = Flow("bulk", "other", "receiver", KERNEL, start_s=BEGIN_S)
 
 
 def disturbed(*others: Flow, own: Flow = _OWN, event: Event | None = None) -> dict[str, Any]:
-    """Return what an axis sets for other flows, its own kind or an event to disturb the flow."""
+    """Return the fields for other flows, for the flow itself, or for an event that disturbs it."""
     events = [] if event is None else [event]
     return {"flows": reading.full([own, *others]), "events": reading.full(events)}
 
@@ -87,11 +87,7 @@ DISTURBANCES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def scenario(duration_s: float) -> Scenario:
-    """Return the run that is disturbed.
-
-    Args:
-        duration_s: Its length [s].
-    """
+    """Return the run that is disturbed."""
     bottleneck = Direction(
         rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=DELAY_US, buffer=Buffer(packets=BUFFER_PKTS)
     )
@@ -110,11 +106,7 @@ def scenario(duration_s: float) -> Scenario:
 
 
 def replayed(result: Result, options: DetectorOptions) -> pd.DataFrame:
-    """Return what a detector makes of what the receiver observed in a run.
-
-    Returns:
-        A row an interval, the fields of `Verdict` as columns.
-    """
+    """Return a detector's decisions on the observations of a run: a row per interval, fields of `Verdict`."""
     detector = Detector(options)
     seen = result.regimes.reindex(columns=list(Observation.__struct_fields__)).astype(object)
     rows = [
@@ -125,7 +117,7 @@ def replayed(result: Result, options: DetectorOptions) -> pd.DataFrame:
 
 
 def verdicts(result: Result) -> pd.DataFrame:
-    """Return what each of `DETECTORS` makes of a run, from the beginning of the disturbance on.
+    """Return the decisions of each of `DETECTORS` from the beginning of the disturbance on.
 
     Returns:
         A row for each: `disturbance`, `detector`, `shared_ratio` of the time, `switches`, and
@@ -165,7 +157,7 @@ def _row(result: Result) -> dict[str, Any]:
 def _findings(runs: Runs) -> Findings:
     found = runs.rows(verdicts)
     by = ["disturbance", "detector"]
-    title = "Time in SHARED, and changes of the regime, from the disturbance on"
+    title = "Time in SHARED, and changes of the regime, after the disturbance began"
     return Findings(
         [
             Table.of(found, title, by, ["shared_ratio", "switches", "first_shared_s"]),
@@ -177,7 +169,7 @@ def _findings(runs: Runs) -> Findings:
                 "shared_ratio",
                 group="disturbance",
                 by="detector",
-                title="Time in SHARED: right only beside a bulk transfer",
+                title="Time in SHARED: correct only with a bulk transfer",
                 subtitle="windows of 100 ms, N = 5, M = 3, cooldown 1 s",
             )
         },
@@ -186,11 +178,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def claims(found: pd.DataFrame) -> list[Check]:
-    """Return what must show: what misleads the paper's baseline, and that a horizon ends it.
-
-    Args:
-        found: As `verdicts`, of one or more runs.
-    """
+    """Check what misleads the paper's baseline, and that a horizon corrects it."""
 
     def time(disturbance: str, detector: str) -> Estimate:
         own = found[(found["disturbance"] == disturbance) & (found["detector"] == detector)]
@@ -198,14 +186,22 @@ def claims(found: pd.DataFrame) -> list[Check]:
 
     return [
         Check(
-            f"time in SHARED without a disturbance, {FIXED}", time("nothing", FIXED), high=0.0, name="quiet"
+            f"share of time in SHARED without a disturbance, {FIXED},",
+            time("nothing", FIXED),
+            high=0.0,
+            name="quiet",
         ),
-        Check(f"time in SHARED on a {ROUTE}, {FIXED}", time(ROUTE, FIXED), low=0.9, name="route"),
-        Check(f"time in SHARED on a {ROUTE}, {HORIZON}", time(ROUTE, HORIZON), high=0.6, name="horizon"),
-        Check(f"time in SHARED beside a {BULK}, {FIXED}", time(BULK, FIXED), low=0.8, name="bulk"),
+        Check(f"share of time in SHARED on a {ROUTE}, {FIXED},", time(ROUTE, FIXED), low=0.9, name="route"),
+        Check(
+            f"share of time in SHARED on a {ROUTE}, {HORIZON},",
+            time(ROUTE, HORIZON),
+            high=0.6,
+            name="horizon",
+        ),
+        Check(f"share of time in SHARED with a {BULK}, {FIXED},", time(BULK, FIXED), low=0.8, name="bulk"),
     ]
 
 
 FALSE_SWITCHES: Final = Part(
-    "false-switches", "what else the detector takes for a shared bottleneck", _grids, _findings, _row
+    "false-switches", "what the detector mistakes for a shared bottleneck", _grids, _findings, _row
 )

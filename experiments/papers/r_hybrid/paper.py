@@ -1,9 +1,8 @@
-"""R-Hybrid (Nguyen): the paper's figures, and what it left open.
+"""R-Hybrid (Nguyen): the paper's figures, and questions that it leaves open.
 
-Figures 2 to 4 have one path (`path.py`), on which only loss and the threshold of marking change.
-Figure 5 is computed (`series.py`). Beyond the paper: how long a switch takes (`timing.py`), a host with two
-kinds of peers (`peers.py`), and what is taken for sharing that is none (`false.py`).
-`docs/papers/r-hybrid.md` says what came out.
+Figures 2 to 4 have one path (`path.py`), with changes of loss and marking threshold. Figure 5 is computed
+(`series.py`). Beyond the paper: how long a switch takes (`timing.py`), a host with two kinds of peers
+(`peers.py`), and what is mistaken for sharing (`false.py`). `docs/papers/r-hybrid.md` has the results.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ from experiments.sweep import Grid
 
 LOSS: Final = 0.01
 FAR_US: Final = 10_000
-"""RTT at which a loss of 1 % decides who keeps the link [us]."""
+"""RTT at which 1 % loss costs CUBIC most of the link [us]."""
 
-ON_PATH: Final = "four streams over 200 Mbit/s, RTT 1 ms, room for 100 packets"
+ON_PATH: Final = "four streams over 200 Mbit/s, RTT 1 ms, buffer of 100 packets"
 
 
 # --- Figures 2 and 4: clean, and 1 % loss -------------------------------------------------------------------
@@ -69,16 +68,7 @@ def losses(
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS,
     rtt_us: int = RTT_US,
 ) -> Grid:
-    """Return runs of Figures 2 and 4.
-
-    Args:
-        name: Of the grid.
-        duration_s: Length of each run [s].
-        repeats: How often each point is run.
-        ratios: Shares of packets lost at random.
-        variants: What is run: name -> what it sets.
-        rtt_us: RTT without queue [us].
-    """
+    """Return runs of Figures 2 and 4."""
     base = changed(path("Figures 2 and 4", duration_s), delayed(rtt_us))
     return Grid(base, {LOSS_RATIO: list(ratios), "variant": variants}, name, repeats)
 
@@ -109,11 +99,7 @@ def _fig2_findings(runs: Runs) -> Findings:
 
 
 def figures_2_and_4(table: pd.DataFrame) -> dict[str, Plot]:
-    """Return the paper's Figures 2 and 4; a longer RTT beside them, if there is one.
-
-    Args:
-        table: A row for each run.
-    """
+    """Return the paper's Figures 2 and 4, with the longer RTT if there is one."""
     table = table.sort_values(["rtt_us", "loss_ratio"], kind="stable")
     loss = table["loss_ratio"].map(lambda ratio: f"{100 * ratio:g} % loss" if ratio else "clean")
     far = table["rtt_us"].map(lambda rtt_us: "" if rtt_us == RTT_US else f", RTT {rtt_us / 1000:g} ms")
@@ -137,13 +123,13 @@ def _case(variant: str, marking: str, sets: Mapping[str, Any]) -> dict[str, dict
 
 
 _UNDER: Final = " | "
-"""Between variant and marking, in the names of cases."""
+"""Separator of variant and marking in the names of cases."""
 CLAIMED: Final[Mapping[str, Mapping[str, Any]]] = {
     **_case(KERNEL, BASELINE, steered(KERNEL)),
     **_case(DCTCP, AGGRESSIVE, marked(DCTCP)),
     **_case(OURS, AGGRESSIVE, marked(OURS)),
 }
-"""What must show is about these."""
+"""Cases of the claims."""
 CASES: Final[Mapping[str, Mapping[str, Any]]] = {
     **CLAIMED,
     **_case(DCTCP, BASELINE, marked(DCTCP)),
@@ -155,26 +141,14 @@ CASES: Final[Mapping[str, Mapping[str, Any]]] = {
     **_case(f"{OURS}, BBR while shared", AGGRESSIVE, marked(OURS, shared="bbr3")),
     **_case(OURS_OWN, AGGRESSIVE, {**marked(OURS), MODE: "own"}),
 }
-"""Those, the same without marking, what else flows may make of marks, and the mode `own`."""
+"""Also without marking, with other responses to marks, and in the mode `own`."""
 
 
 def aggressive(name: str, duration_s: float, times: int, times_all: int) -> list[Grid]:
-    """Return the rounds of Figure 3. The detector has the paper's threshold of marks.
-
-    Args:
-        name: What names of the grids begin with.
-        duration_s: Length of each run [s].
-        times: How many rounds there are.
-        times_all: How many of them have all cases, not only those of what must show.
-    """
+    """Return the rounds of Figure 3, with the paper's threshold for marks."""
     base = changed(path("Figure 3", duration_s), {NOISE: PAPER_NOISE})
     return rounds(
-        base,
-        name,
-        times,
-        "case",
-        CASES,
-        of_round=lambda number, case: number < times_all or case in CLAIMED,
+        base, name, times, "case", CASES, of_round=lambda number, case: number < times_all or case in CLAIMED
     )
 
 
@@ -183,7 +157,7 @@ def _fig3_grids(size: Size) -> list[Grid]:
 
 
 def fig3_row(result: Result) -> dict[str, Any]:
-    """Return what a run of Figure 3 was, and what it came to."""
+    """Return the conditions and figures of a run of Figure 3."""
     variant, _, marking = str(result.axes["case"]).partition(_UNDER)
     return {"variant": variant, "marking": marking, **conditions(result)}
 
@@ -198,11 +172,7 @@ def _fig3_findings(runs: Runs) -> Findings:
 
 
 def figure_3(table: pd.DataFrame) -> Plot:
-    """Return the paper's figure.
-
-    Args:
-        table: A row for each run.
-    """
+    """Return the paper's figure."""
     return plots.bars(
         table,
         "goodput_bytes_per_s",
@@ -214,7 +184,7 @@ def figure_3(table: pd.DataFrame) -> Plot:
 
 
 def decisions(results: Sequence[Result]) -> dict[str, Plot]:
-    """Return what the receiver saw and decided in the first run of R-Hybrid under aggressive marking."""
+    """Return the receiver's observations and decisions in the first run of R-Hybrid in figure 3."""
     case = f"{OURS}{_UNDER}{AGGRESSIVE}"
     chosen = next((one for one in results if one.axes["case"] == case and len(one.regimes)), None)
     if chosen is None:
@@ -222,8 +192,8 @@ def decisions(results: Sequence[Result]) -> dict[str, Plot]:
     return {
         "figure-3-decisions": plots.regime_series(
             chosen.regimes,
-            title="What the receiver saw and decided",
-            subtitle="marking at 0.3 ms, R-Hybrid; an interval of 100 ms",
+            title="The receiver's observations and decisions",
+            subtitle="marking at 0.3 ms, R-Hybrid; intervals of 100 ms",
             note=f"one run, seed {chosen.scenario.seed}",
         )
     }
@@ -241,14 +211,7 @@ OWNERS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def clean(name: str, duration_s: float, times: int, times_strict: int) -> list[Grid]:
-    """Return the rounds over the link that marks as DCTCP needs it.
-
-    Args:
-        name: What names of the grids begin with.
-        duration_s: Length of each run [s].
-        times: How many rounds there are.
-        times_strict: How many of them have the paper's threshold of marks, too.
-    """
+    """Return the rounds over the link that marks as DCTCP needs."""
     base = path("clean", duration_s)
     return rounds(
         base,
@@ -283,9 +246,7 @@ def _clean_findings(runs: Runs) -> Findings:
 _PARTS: Final = (
     Part("fig2", "Figures 2 and 4: throughput and retransmissions", _fig2_grids, _fig2_findings, conditions),
     Part("fig3", "Figure 3: aggressive marking", _fig3_grids, _fig3_findings, fig3_row),
-    Part(
-        "clean", "R-Hybrid against DCTCP where the link is its own", _clean_grids, _clean_findings, conditions
-    ),
+    Part("clean", "R-Hybrid compared with DCTCP, alone on a link", _clean_grids, _clean_findings, conditions),
     FIG5,
     TIMING,
     TWO_PEERS,

@@ -1,6 +1,6 @@
-"""The path of R-Hybrid's figures 2 to 4: two hosts, one link that may mark or lose, a receiver that decides.
+"""The path of R-Hybrid's figures 2 to 4: two hosts, a link that may mark or lose, and a receiver agent.
 
-`docs/papers/r-hybrid.md` says why rate, delay, queue and thresholds are what they are.
+`docs/papers/r-hybrid.md` gives the reasons for rate, delay, queue and thresholds.
 """
 
 from __future__ import annotations
@@ -31,47 +31,37 @@ RATE_BYTES_PER_S: Final = 25e6
 RTT_US: Final = 1_000
 BUFFER_PKTS: Final = 100
 STREAMS: Final = 4
-"""Connections at once, `-P 4` of the authors' script."""
+"""Parallel connections, `-P 4` of the authors' script."""
 
 MARKED_US: Final = 1_000
-"""Waiting time above which the link marks, where marking is as DCTCP needs it [us]."""
+"""Waiting time above which the link marks, as DCTCP needs [us]."""
 AGGRESSIVE_US: Final = 300
-"""The same of figure 3 [us]."""
+"""Waiting time above which the link of figure 3 marks [us]."""
 
 OWN_MARKS: Final = 650
-"""More than DCTCP alone gets in any window of 100 ms, by its share on other paths (the paper's page)."""
+"""More marks than DCTCP alone gets in any 100 ms, derived from other paths (docs/papers/r-hybrid.md)."""
 PAPER_NOISE: Final = MODES["fast"].options.noise_ce_marks
-"""More marks in an interval than this are congestion: of section 4.3, for the length of the interval."""
+"""Maximum marks per interval that are not congestion (section 4.3), scaled to the interval."""
 
 SETTLED_S: Final = 2.0
-"""From when on throughput and delay count [s]: slow start and the first decision are over."""
+"""Start of the time that counts [s]: slow start and the first decision are over."""
 SAMPLE_INTERVAL_US: Final = 2_000
-"""So that the median of a run's RTTs is exact to less than a hundredth: there is one for each connection."""
+"""Makes the median of a run's RTTs exact to less than 1 %."""
 
 CE_THRESHOLD: Final = "topology.forward.queue.ce_threshold_us"
 LOSS_RATIO: Final = "topology.forward.loss.ratio"
 NOISE: Final = "receivers.0.detector.noise_ce_marks"
 MODE: Final = "receivers.0.mode"
-"""Fields, as axes of a grid set them."""
+"""Fields, for axes of a grid."""
 
 
 def watching(host: str, noise_ce_marks: float = OWN_MARKS) -> ReceiverAgent:
-    """Return a receiver agent in the mode for faster networks: it decides within half a second.
-
-    Args:
-        host: Where it is.
-        noise_ce_marks: New marks in 100 ms that are no congestion yet.
-    """
+    """Return a receiver agent in the mode `fast`, which decides within half a second."""
     return ReceiverAgent(host, mode="fast", detector={"noise_ce_marks": noise_ce_marks})
 
 
 def path(name: str, duration_s: float) -> Scenario:
-    """Return the path, with four streams of kernel CUBIC from `sender` to `receiver`.
-
-    Args:
-        name: What people call it.
-        duration_s: How long they send [s].
-    """
+    """Return the path, with four streams of kernel CUBIC from `sender` to `receiver`."""
     back = Direction(
         rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=RTT_US // 2, buffer=Buffer(packets=BUFFER_PKTS)
     )
@@ -93,21 +83,21 @@ def path(name: str, duration_s: float) -> Scenario:
 
 
 def marked(algorithm: str, /, **params: ParamValue) -> dict[str, Any]:
-    """Return what an axis sets for flows to have an algorithm and to ask for ECN."""
+    """Return the fields that give flows an algorithm and ECN."""
     return steered(algorithm, **params) | {"flows.*.ecn": True}
 
 
 def delayed(rtt_us: int) -> dict[str, int]:
-    """Return what an axis sets for the path to have this RTT without queue [us]."""
+    """Return the fields that give the path this RTT without queue [us]."""
     return {f"topology.{way}.delay_us": rtt_us // 2 for way in ("forward", "backward")}
 
 
 def conditions(result: Result) -> dict[str, Any]:
-    """Return what a run was, and what it came to from `SETTLED_S` on.
+    """Return the conditions of a run, and its figures from `SETTLED_S` on.
 
-    `queueing_delay_p50_us` is by how much the median RTT exceeded that of the empty path. Of all packets the
-    link marked `marked_ratio`; of the receiver's decisions `shared_ratio` said SHARED; `ce_marks_p95` is how
-    many marks an interval of its had. Retransmissions are those of the whole run.
+    `queueing_delay_p50_us` is the median RTT minus that of the empty path, `marked_ratio` the share of
+    packets that the link marked, `shared_ratio` the share of decisions for SHARED, `ce_marks_p95` the marks
+    per interval. Retransmissions are those of the whole run.
     """
     network = result.scenario.network
     forward = network.links[0].forward
@@ -124,7 +114,7 @@ def conditions(result: Result) -> dict[str, Any]:
 
 
 def settled(result: Result, flow: str) -> dict[str, Any]:
-    """Return goodput, queueing delay and RTTs of a flow from `SETTLED_S` on; connections count alike."""
+    """Return goodput, queueing delay and RTTs of a flow from `SETTLED_S` on, over all its connections."""
     samples, connections = (
         within(table[table["flow"] == flow], SETTLED_S)
         for table in (result.flow_samples, result.connection_samples)
@@ -139,7 +129,7 @@ def settled(result: Result, flow: str) -> dict[str, Any]:
 
 
 def decided(result: Result) -> dict[str, Any]:
-    """Return what the receivers decided from `SETTLED_S` on; NaN where there is no receiver."""
+    """Return the receivers' decisions from `SETTLED_S` on; NaN without a receiver."""
     regimes = within(result.regimes, SETTLED_S)
     if regimes.empty:
         return {"shared_ratio": NAN, "ce_marks_p95": NAN}

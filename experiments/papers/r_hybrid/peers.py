@@ -1,7 +1,7 @@
-"""R-Hybrid: a host that serves a peer of its own zone and one across the Internet at once.
+"""R-Hybrid: a host that simultaneously serves a peer in its zone and one across the Internet.
 
-The link to the near peer is the host's own and marks as DCTCP needs it; to the far one it shares a queue that
-drops with somebody's bulk transfer. What the host as a whole runs, as in the paper, is wrong for one of them.
+The link to the near peer is not shared and marks as DCTCP needs; the queue to the far peer is shared with a
+bulk transfer. One congestion control for the whole host, as in the paper, is wrong for one of them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MOSTLY: Final = 0.9
 
 
 def _both(algorithm: str, *switches: SocketSwitch) -> dict[str, Any]:
-    """Return what an axis sets for the flows to both peers, and for the hosts' sockets."""
+    """Return the fields for the flows to both peers, and for the hosts' sockets."""
     near, far = (steered(algorithm, flow) for flow in (NEAR, FAR))
     return near | far | {"switches": reading.full(list(switches))}
 
@@ -60,11 +60,7 @@ VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def scenario(duration_s: float) -> Scenario:
-    """Return the run of a host with two peers.
-
-    Args:
-        duration_s: Its length [s].
-    """
+    """Return the run of a host with two peers."""
     near = Direction(
         rate_bytes_per_s=NEAR_BYTES_PER_S,
         delay_us=NEAR_RTT_US // 2,
@@ -87,22 +83,15 @@ def scenario(duration_s: float) -> Scenario:
             Flow("other", "other", FAR, KERNEL, traffic=steady(), ecn=True),
         ),
         duration_s=duration_s,
-        receivers=(
-            watching(NEAR),
-            ReceiverAgent(FAR, peers=("server",), mode="fast"),
-        ),
+        receivers=(watching(NEAR), ReceiverAgent(FAR, peers=("server",), mode="fast")),
     )
 
 
 def dctcp_ratio(result: Result, flow: str) -> float:
-    """Return for which part of its time a flow had DCTCP, from `SETTLED_S` on.
+    """Return the share of its time in which a flow had DCTCP, from `SETTLED_S` on.
 
-    Of an ordinary flow its socket tells; one of `r_hybrid` has the same congestion control all the time, and
-    its events tell which program that runs.
-
-    Args:
-        result: The run.
-        flow: The flow.
+    Read from the socket of an ordinary flow, and from the events of an `r_hybrid` flow, whose socket always
+    has the same congestion control.
     """
     samples = within(result.connection_samples, SETTLED_S)
     own = samples[samples["flow"] == flow]
@@ -114,18 +103,13 @@ def dctcp_ratio(result: Result, flow: str) -> float:
 
 
 def _switches(result: Result, flow: str) -> pd.DataFrame:
-    """Return what a flow was switched to, in order; `r_hybrid` begins with `cubic`."""
+    """Return the switches of a flow in order; `r_hybrid` begins with `cubic`."""
     events = result.regime_events
     return events[(events["event"] == "regime:switched") & (events["flow"] == flow) & ~events["backward"]]
 
 
 def peers(result: Result) -> pd.DataFrame:
-    """Return what a run came to for each peer.
-
-    Returns:
-        A row for each: `variant`, `peer`, `dctcp_ratio`, `switches` of its flow, and what
-        `r_hybrid_path.settled` has.
-    """
+    """Return a row for each peer: `variant`, `peer`, `dctcp_ratio`, `switches`, and those of `settled`."""
     rows = [
         {
             "variant": result.axes["variant"],
@@ -153,7 +137,7 @@ def _row(result: Result) -> dict[str, Any]:
 def _findings(runs: Runs) -> Findings:
     found = runs.rows(peers)
     values = ["goodput_bytes_per_s", "queueing_delay_p50_us", "dctcp_ratio", "switches"]
-    title = "One host, a near peer on a link of its own, a far one on a shared link"
+    title = "One host with a near peer on its own link and a far peer on a shared link"
     return Findings(
         [Table.of(found, title, ["peer", "variant"], values)],
         {
@@ -170,11 +154,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def claims(found: pd.DataFrame) -> list[Check]:
-    """Return what must show: each flow has its own control, and so the better of two for a whole host.
-
-    Args:
-        found: As `peers`, of one or more runs.
-    """
+    """Check that each flow has its own control, the better of two for a whole host."""
 
     def of(variant: str, peer: str) -> pd.DataFrame:
         return found[(found["variant"] == variant) & (found["peer"] == peer)]
@@ -188,25 +168,27 @@ def claims(found: pd.DataFrame) -> list[Check]:
         near, far = (over_runs(of(variant, peer), "dctcp_ratio") for peer in (NEAR, FAR))
         checks += [
             Check(
-                f"{variant}: part of its time that the near flow has DCTCP",
+                f"{variant}: share of time in which the near flow has DCTCP",
                 near,
                 low=MOSTLY,
                 name=f"near, {variant}",
             ),
             Check(
-                f"{variant}: part of its time that the far flow has DCTCP",
+                f"{variant}: share of time in which the far flow has DCTCP",
                 far,
                 high=1 - MOSTLY,
                 name=f"far, {variant}",
             ),
             Check(
-                f"{variant}: far goodput by that of a {ON_DCTCP}", quotient(variant, FAR, ON_DCTCP), low=1.0
+                f"{variant}: ratio of far goodput to a {ON_DCTCP}", quotient(variant, FAR, ON_DCTCP), low=1.0
             ),
             Check(
-                f"{variant}: near goodput by that of a {ON_CUBIC}", quotient(variant, NEAR, ON_CUBIC), low=1.0
+                f"{variant}: ratio of near goodput to a {ON_CUBIC}",
+                quotient(variant, NEAR, ON_CUBIC),
+                low=1.0,
             ),
         ]
     return checks
 
 
-TWO_PEERS: Final = Part("two-peers", "a host with a near and a far peer at once", _grids, _findings, _row)
+TWO_PEERS: Final = Part("two-peers", "a host with a near and a far peer", _grids, _findings, _row)

@@ -1,4 +1,4 @@
-"""Figure 5 of R-Hybrid: what the detector makes of a synthetic series. No network, no clock, no chance."""
+"""Figure 5 of R-Hybrid: the detector on a synthetic series, computed without network, clock or chance."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LOSSY_S: Final = (50.0, 150.0)
 SPIKE_S: Final = (200.0, 240.0)
 SPIKE_MS: Final = 12.0
 RETRANSMITS: Final = (2, 3, 4, 1, 3, 1, 4, 3, 1, 2)
-"""How many there are, interval by interval, over and over."""
+"""Retransmissions per interval, repeated."""
 
 PAPER_S: Final = {SHARED: (70.0, 220.0), SINGLE_OWNER: (NAN, NAN)}
-"""Around when section 5.1 has the regime change; of the ways back it says "eventually"."""
+"""Times of changes in section 5.1; for the ways back it says "eventually"."""
 AROUND_S: Final = INTERVAL_S
 
 
@@ -48,12 +48,7 @@ def figure_5() -> list[Observation]:
 
 
 def decided(series: Sequence[Observation], options: DetectorOptions) -> pd.DataFrame:
-    """Return what the detector makes of a series: a row an interval, with the fields of both.
-
-    Args:
-        series: In order of time.
-        options: Of the detector.
-    """
+    """Return observations and decisions of the detector, a row per interval."""
     detector = Detector(options)
     rows: list[dict[str, Any]] = [
         msgspec.structs.asdict(one) | msgspec.structs.asdict(detector.observe(one)) for one in series
@@ -62,14 +57,7 @@ def decided(series: Sequence[Observation], options: DetectorOptions) -> pd.DataF
 
 
 def changes(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the changes of the regime, and when the paper has them.
-
-    Args:
-        table: Of `decided`.
-
-    Returns:
-        Columns `change` (from 1), `regime`, `t_s`, `paper_s`.
-    """
+    """Return the changes of the regime in a table of `decided`: `change`, `regime`, `t_s`, `paper_s`."""
     found = table.loc[table["switched"], ["regime", "t_s"]].reset_index(drop=True)
     told = {regime: iter(times_s) for regime, times_s in PAPER_S.items()}
     return found.assign(
@@ -80,7 +68,7 @@ def changes(table: pd.DataFrame) -> pd.DataFrame:
 def _findings(_runs: Runs) -> Findings:
     options = DetectorOptions(baseline_ms=BASELINE_MS)
     table = decided(figure_5(), options)
-    title = "Micro-dynamics: the detector over a synthetic series"
+    title = "Micro-dynamics: the detector on a synthetic series"
     return Findings(
         [Table.of(changes(table), "Changes of the regime", ["change", "regime"], ["t_s", "paper_s"])],
         {
@@ -88,9 +76,9 @@ def _findings(_runs: Runs) -> Findings:
                 table,
                 threshold_ms=BASELINE_MS + options.delta_ms,
                 title=title,
-                subtitle=f"an interval of {INTERVAL_S:g} s, N = {options.window}, M = {options.persistence}, "
+                subtitle=f"intervals of {INTERVAL_S:g} s, N = {options.window}, M = {options.persistence}, "
                 f"cooldown {options.cooldown_s:g} s",
-                note="computed, no network: the same every time",
+                note="computed, without a network",
             )
         },
         claims(table),
@@ -98,16 +86,12 @@ def _findings(_runs: Runs) -> Findings:
 
 
 def claims(table: pd.DataFrame) -> list[Check]:
-    """Return what section 5.1 says of the figure, as checks.
-
-    Args:
-        table: Of `decided`.
-    """
+    """Check what section 5.1 says of the figure, on a table of `decided`."""
     found = changes(table)
     to_shared = found[found["regime"] == SHARED].reset_index(drop=True)
     checks = [
         Check(
-            f"SHARED comes around {paper_s:g} s [s]",
+            f"time of the change to SHARED, around {paper_s:g} s in the paper [s],",
             computed(at_s),
             paper_s - AROUND_S,
             paper_s + AROUND_S,
@@ -120,13 +104,13 @@ def claims(table: pd.DataFrame) -> list[Check]:
     return [
         *checks,
         Check(
-            "SHARED holds while losses go on [share of intervals]",
+            "share of intervals in SHARED while losses continue",
             computed(float((held == SHARED).mean())),
             low=1.0,
             name="held",
         ),
-        Check("changes of the regime in all", computed(len(found)), 4, 4, "changes"),
+        Check("number of changes of the regime", computed(len(found)), 4, 4, "changes"),
     ]
 
 
-FIG5: Final = Part("fig5", "Figure 5: the detector over a synthetic series", nothing_to_run, _findings)
+FIG5: Final = Part("fig5", "Figure 5: the detector on a synthetic series", nothing_to_run, _findings)

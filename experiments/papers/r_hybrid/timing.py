@@ -1,9 +1,9 @@
-"""R-Hybrid: how long it takes from a change on the path to a flow that runs another congestion control.
+"""R-Hybrid: time from a change on the path until the flow has switched its congestion control.
 
-One run has several paths to one receiver, so that its detectors see changes at different phases of their
-windows. Half of the paths carry a flow of ccplane, the other half an ordinary socket on kernel CUBIC; a
-change comes to one of each at the same moment. Senders stay below the rate of their path, and what changes is
-its delay: nothing but the rules decides how long it takes.
+A run has several paths to one receiver, so that changes come at different phases of the detectors' windows.
+Half of the paths carry a ccplane flow, the other half an ordinary socket on kernel CUBIC; one of each changes
+at the same time. Senders stay below the rate of their path and only delays change, so that the rules alone
+decide.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ PAIRS: Final = 4
 
 DELAY_US: Final = 5_000
 QUEUE_US: Final = 40_000
-"""By how much the path becomes longer, as a queue that others fill would make it [us]."""
+"""Added delay, as by a queue of competing flows [us]."""
 DELTA_MS: Final = 20.0
-"""More than the machine, which many processes share, delays packets by itself [ms]; the paper has 5."""
+"""Above the delays that a busy machine causes [ms]; the paper has 5."""
 SEND_BYTES_PER_S: Final = 250_000
 SIGNALLING_S: Final = 0.1
-"""What the way from the decision to the socket may take beyond what the rules say [s]."""
+"""Maximum time from the decision to the socket [s]."""
 CONFIRMED_S: Final = (15.0, 25.0)
-"""How long the paper needs to confirm a change (section 6)."""
+"""Time in which the paper confirms a change (section 6)."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class _Plan:
     """When paths change.
 
     Attributes:
-        first_s: The first time; all flows have begun, and follow their first decision [s].
-        stay_s: For how long they stay so: switches have come, and the cooldown is over [s].
+        first_s: First change; all flows follow their first decision [s].
+        stay_s: Time between changes, enough for switches and the cooldown [s].
     """
 
     first_s: float
@@ -63,12 +63,7 @@ PLANS: Final = {"paper": _Plan(12.0, 40.0), "fast": _Plan(8.0, 2.0)}
 
 
 def changes(mode: str, cycles: int) -> tuple[Event, ...]:
-    """Return the changes of a run: over pairs and cycles at phases of the detector's window all alike apart.
-
-    Args:
-        mode: Of the receiver.
-        cycles: How often each path changes, there and back.
-    """
+    """Return the changes of a run, evenly spread over the phases of the detector's window."""
     plan, window_s = PLANS[mode], MODES[mode].window_ms / 1000
     found = []
     for cycle in range(cycles):
@@ -83,12 +78,7 @@ def changes(mode: str, cycles: int) -> tuple[Event, ...]:
 
 
 def scenario(mode: str, cycles: int) -> Scenario:
-    """Return a run of one mode.
-
-    Args:
-        mode: Of the receiver.
-        cycles: How often each path changes, there and back.
-    """
+    """Return a run of one mode; arguments as `changes`."""
     names = [f"{kind}{pair + 1}" for pair in range(PAIRS) for kind in ("ours", "socket")]
     path = Direction(delay_us=DELAY_US)
     links = (*(Link(f"path-{name}", name, "router", path) for name in names), _EXIT)
@@ -114,16 +104,12 @@ def _flow(name: str) -> Flow:
 
 
 def switched(result: Result) -> pd.DataFrame:
-    """Return what became of each change on a path.
-
-    Args:
-        result: A run.
+    """Return the switches after each change on a path.
 
     Returns:
-        A row for each change: `mode`, `flow`, `kind`, `to` (the regime that the path is in now),
-        `phase_ratio` (at which part of the detector's window it came), and how long it took: `decided_s`,
-        until the receiver decided; `switched_s`, until the flow was switched; `acted_us`, from the one to the
-        other. NaN, if that did not happen before the path changed again.
+        A row for each change: `mode`, `flow`, `kind`, `to` (the path's new regime), `phase_ratio` (phase of
+        the detector's window), and the time until the receiver decided (`decided_s`), until the flow switched
+        (`switched_s`), and between the two (`acted_us`). NaN if the path changed again before.
     """
     mode = result.scenario.receivers[0].mode
     window_s = MODES[mode].window_ms / 1000
@@ -151,7 +137,7 @@ def switched(result: Result) -> pd.DataFrame:
 
 
 def _changes(result: Result) -> Iterator[tuple[float, float, str, str]]:
-    """Yield when a path changed, until when it stayed so, whose it is, and which regime that means."""
+    """Yield the time of each change, the end of the new state, the flow, and the regime."""
     events = result.events[result.events["kind"] == "set_link"]
     told = [(t_s, json.loads(detail)) for t_s, detail in zip(events["t_s"], events["detail"], strict=True)]
     for i, (t_s, detail) in enumerate(told):
@@ -162,7 +148,7 @@ def _changes(result: Result) -> Iterator[tuple[float, float, str, str]]:
 
 
 def _first(told: pd.DataFrame, regime: str, after_s: float, until_s: float) -> float:
-    """Return when a regime was first told of within a time [s]; NaN if it was not."""
+    """Return when a regime was first reported within a time [s]; NaN if it was not."""
     own = told[(told["regime"] == regime) & told["t_s"].between(after_s, until_s)]
     return float(own["t_s"].min()) if len(own) else NAN
 
@@ -191,7 +177,7 @@ def _row(result: Result) -> dict[str, Any]:
 
 
 _OF_RUNS: Final = ["changes", "missed", "acted_p50_us", "acted_p99_us", "emulator_late_p99_us"]
-"""The last one tells whether the machine let the run run: it is part of every delay that receivers see."""
+"""The emulator's lateness is part of every delay that receivers observe."""
 
 
 def _findings(runs: Runs) -> Findings:
@@ -205,7 +191,7 @@ def _findings(runs: Runs) -> Findings:
             "switched_s",
             by="change",
             title=f"From a change on the path to a switched flow, {mode} mode",
-            subtitle=f"window {MODES[str(mode)].window_ms} ms, changes at all phases of it",
+            subtitle=f"window {MODES[str(mode)].window_ms} ms, changes at all its phases",
         )
     figures["timing-acted"] = plots.cdf(
         found, "acted_us", by="kind", log=True, title="From the receiver's decision to the switched flow"
@@ -222,14 +208,10 @@ def _findings(runs: Runs) -> Findings:
 
 
 def claims(found: pd.DataFrame) -> list[Check]:
-    """Return what must show: every change switches the flow, when the rules say.
-
-    Args:
-        found: As `switched`, of one or more runs.
-    """
+    """Check that every change switches the flow, in the time that the rules give."""
     checks = [
         Check(
-            f"{kind}: share of changes that switched it",
+            f"{kind}: share of path changes that switched it",
             over_runs(own.assign(true=own["switched_s"].notna()), "true"),
             low=1.0,
             name=f"switched, {kind}",
@@ -243,16 +225,16 @@ def claims(found: pd.DataFrame) -> list[Check]:
         known = own.assign(true=own["switched_s"].between(least_s, most_s))
         checks.append(Check(claim, over_runs(known, "true"), low=1.0))
     shared = found[(found["mode"] == "paper") & (found["to"] == SHARED)]
-    claim = "paper's constants: seconds until a shared path has switched its flow (paper: 15 to 25)"
+    claim = "paper's constants: time until the flow on a shared path has switched [s]"
     return [*checks, Check(claim, over_runs(shared, "switched_s"), *CONFIRMED_S, "confirmed")]
 
 
 def bounds_s(mode: str) -> tuple[float, float]:
-    """Return the earliest and latest time at which the rules let a flow switch [s].
+    """Return the earliest and latest time at which the rules switch a flow [s].
 
-    To SHARED: the window in which the path changes looks congested, unless the change came at its very end;
-    so many windows make the majority, and it must hold for the persistence. Back to SINGLE_OWNER, the window
-    of the change still looks congested, and the ones behind it must take the majority away.
+    To SHARED: the window of the change looks congested unless the change comes at its end; enough windows for
+    the majority must follow, for the persistence. Back to SINGLE_OWNER: the window of the change still looks
+    congested, and later windows must remove the majority.
     """
     options, window_s = MODES[mode].options, MODES[mode].window_ms / 1000
     up = options.needed + options.persistence - 1

@@ -1,10 +1,10 @@
-"""R-TCP: ACKs that were recorded in runs, taken through detectors afterwards.
+"""R-TCP: detectors on ACKs that were recorded in runs.
 
     for acks in connections(result, "op1-bbr-1"):
         verdict = judged(acks, "r-tcp")
 
-R-TCP's own detector is the one in the kernel, compiled for here. The baselines (`baselines`)
-see the same ACKs. All of them get one connection at a time.
+R-TCP's detector is the kernel's, compiled for user space. The baselines (`baselines`) get the same ACKs, one
+connection at a time.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ R_TCP: Final = "r-tcp"
 DETECTORS: Final = (R_TCP, *BASELINES)
 
 DIRECTORY: Final = "acks"
-"""In a result's: for each flow a directory with a file for each of its connections."""
+"""Directory in a result: a directory per flow with a file per connection."""
 CLIENT: Final = packed("192.0.2.1")
-"""Where all connections of a client go to, for the detector that hears them together."""
+"""Address of the client, for the detector that observes all its connections."""
 LEAST_PKTS: Final = 50
-"""A connection that carried less carried no data."""
+"""Minimum packets of a connection that carried data."""
 
 
 def connections(result: Result, flow: str) -> Iterator[list[Ack]]:
-    """Yield the recorded ACKs of each connection of a flow, in the order of the connections' beginnings.
+    """Yield the recorded ACKs of each connection of a flow, in order of their starts.
 
-    Left out are the sockets at the other end, which send requests or nothing.
+    Sockets of the receiver, which send requests or nothing, are left out.
     """
     assert result.directory is not None
     files = sorted((result.directory / DIRECTORY / flow).glob("*.csv.gz"))
@@ -65,15 +65,15 @@ def _delivered_pkts(acks: list[Ack]) -> int:
 
 
 def judged(acks: list[Ack], detector: str, options: Options | None = None) -> Finding:
-    """Return what a detector finds in a connection.
+    """Return the finding of a detector for a connection.
 
     Args:
         acks: From the connection's beginning on.
         detector: One of `DETECTORS`.
-        options: Of R-TCP's.
+        options: Options of R-TCP's detector.
 
     Returns:
-        R-TCP's `limited` says whether it found a limit at some time; `why` is `gone` if that ended.
+        R-TCP's `limited` says whether it found a limit at any time; `why` is `gone` if the limit ended.
     """
     if detector != R_TCP:
         return BASELINES[detector](acks)
@@ -87,12 +87,9 @@ def judged(acks: list[Ack], detector: str, options: Options | None = None) -> Fi
 
 
 def together(several: list[list[Ack]]) -> _native.RtcpState:
-    """Return what R-TCP's detector of a client knows after all of its connections, as in the kernel.
+    """Return the state of R-TCP's detector of a client after the ACKs of all its connections.
 
-    A connection has nothing to send from the ACK before a start on.
-
-    Args:
-        several: The ACKs of each connection.
+    A connection is idle from the ACK before a start on.
     """
     clients = _native.RtcpClients(Options().to_bytes(), MSS_BYTES)
     events = [
@@ -115,11 +112,11 @@ def together(several: list[list[Ack]]) -> _native.RtcpState:
 
 
 def compared(result: Result, flow: Flow, finding: Finding) -> dict[str, Any]:
-    """Return a finding beside the truth: what is wrong, and how far estimates are off.
+    """Compare a finding with the truth.
 
     Returns:
-        `wrong_ratio`: 1 if a limit was not found, or one was that is none, else 0. `rate_error_ratio`,
-        `bucket_error_ratio`: |estimate - truth| / truth, NaN where there is no estimate or no limit.
+        `wrong_ratio`: 1 if a limit was missed, or found where there is none, else 0. `rate_error_ratio`,
+        `bucket_error_ratio`: |estimate - truth| / truth, NaN without an estimate or a limit.
     """
     limit = limit_of(result.scenario, flow)
     return {
@@ -130,5 +127,5 @@ def compared(result: Result, flow: Flow, finding: Finding) -> dict[str, Any]:
 
 
 def off(found: float | None, truth: float | None) -> float:
-    """Return |found - truth| / truth; NaN if one of them is not known."""
+    """Return |found - truth| / truth; NaN if one of them is unknown."""
     return NAN if found is None or truth is None else abs(found - truth) / truth

@@ -1,7 +1,4 @@
-"""R-TCP: files downloaded over the operators that limit (Figures 2 and 6), and what must show of 32 MB.
-
-What is compared runs at once, each over a link and through a limiter of its own.
-"""
+"""R-TCP: downloads over the operators with a limit (Figures 2 and 6), and the claims about 32 MB."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ SIZES: Final = tuple(round(size * MB) for size in (0.5, 1, 2, 4, 8, 16))
 LARGEST: Final = 32 * MB
 
 FEWER: Final[Mapping[str, float]] = {KERNEL: 0.57, BBR: 0.80, BBR3: 0.76}
-"""By which share the paper has fewer retransmissions at 32 MB, over its three operators (section 6.1)."""
+"""Share of retransmissions that R-TCP avoids at 32 MB in the paper, over three operators (section 6.1)."""
 SAME_GOODPUT: Final = 0.95
 
 
@@ -55,16 +52,7 @@ def downloads(
     algorithms: Sequence[str] = VARIANTS,
     **params: ParamValue,
 ) -> Scenario:
-    """Return downloads of one size, all at once.
-
-    Args:
-        name: What people call it.
-        size_bytes: Of the file [bytes].
-        numbers: Of limiters: each operator and algorithm is run once with each.
-        operators: Names.
-        algorithms: What is compared.
-        **params: Of the algorithms.
-    """
+    """Return simultaneous downloads of one size; arguments as `at_once`, and parameters of the algorithms."""
     return at_once(
         name,
         [OPERATORS[one] for one in operators],
@@ -83,32 +71,23 @@ def _grids(size: Size) -> list[Grid]:
         grid
         for size_bytes in sizes
         for grid in apart(
-            f"{size.name}-{size_bytes}",
-            size.times(6, 10),
-            partial(downloads, "R-TCP: downloads", size_bytes),
+            f"{size.name}-{size_bytes}", size.times(6, 10), partial(downloads, "R-TCP: downloads", size_bytes)
         )
     ]
 
 
 def _findings(runs: Runs) -> Findings:
-    return found_of(runs.rows(transfers), "Files downloaded over operators that limit")
+    return found_of(runs.rows(transfers), "Downloads over operators with a limit")
 
 
 def found_of(rows: pd.DataFrame, title: str) -> Findings:
-    """Return table and figures of downloads.
-
-    Args:
-        rows: As `r_tcp_runs.transfers`.
-        title: Of the table.
-    """
+    """Return table and figures of downloads, from rows of `transfers`."""
     rows = in_order(rows, "operator", "size_bytes")
     values = ["retrans_pct", "goodput_bytes_per_s", "limited_ratio", "limited_s", "rate_error_pct"]
     return Findings(
         [Table.of(rows, title, ["operator", "size_bytes", "algorithm"], values)],
         figures_of_both(
-            "figure-6",
-            "Downloads",
-            partial(plots.panels, rows, x="size_bytes", columns="operator"),
+            "figure-6", "Downloads", partial(plots.panels, rows, x="size_bytes", columns="operator")
         ),
     )
 
@@ -122,28 +101,25 @@ def _largest_grids(size: Size) -> list[Grid]:
 
 def _largest_findings(runs: Runs) -> Findings:
     rows = runs.rows(transfers)
-    found = found_of(rows, "32 MB over operators that limit")
+    found = found_of(rows, "32 MB over operators with a limit")
     draw = partial(plots.bars, in_order(rows, "operator"), group="operator")
     figures = figures_of_both("32mb", "32 MB", draw)
     return Findings(found.tables, figures, claims(rows))
 
 
 def claims(rows: pd.DataFrame) -> list[Check]:
-    """Return what must show, by the same limiter: means over a run's limiters, medians over runs.
+    """Check R-TCP with the same limiter: means over a run's limiters, medians over runs.
 
     The paper has a share "averaged over all three operators": a mean of shares, or a share of the means.
-
-    Args:
-        rows: As `r_tcp_runs.transfers`, of one size.
     """
     checks = []
     for without, both in pairs_of(rows, "retrans_pct"):
         said = f"share of {label(without)}'s retransmissions that {label(LIMITED_BY[without])} avoids"
         checks.append(Check(said, fewer(both), low=FEWER[without], name=f"fewer, {without}"))
         means = both.groupby(IN_RUN)[["without", "under"]].mean()
-        checks.append(Check(f"{said}, of the operators' means", fewer(means), low=FEWER[without]))
+        checks.append(Check(f"{said}, from the operators' means,", fewer(means), low=FEWER[without]))
     for without, both in pairs_of(rows, "goodput_bytes_per_s"):
-        said = f"{label(LIMITED_BY[without])}'s goodput by that of {label(without)}"
+        said = f"ratio of {label(LIMITED_BY[without])}'s goodput to that of {label(without)}"
         found = over_runs(both.assign(quotient=both["under"] / both["without"]), "quotient")
         checks.append(Check(said, found, low=SAME_GOODPUT, name=f"goodput, {without}"))
     return checks
@@ -159,7 +135,7 @@ DOWNLOAD: Final = Part(
 )
 LARGEST_DOWNLOAD: Final = Part(
     "download-32mb",
-    "Figure 6: downloads of 32 MB, what must show",
+    "Figure 6: downloads of 32 MB",
     _largest_grids,
     _largest_findings,
     conditions,

@@ -1,4 +1,4 @@
-"""R-TCP: a flow that has it and one that has not, to one client behind one limiter (Figure 22)."""
+"""R-TCP: a flow with it and a flow without it to one client behind one limiter (Figure 22)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from experiments.scenario import Scenario
 from experiments.sweep import Grid
 
 LATER_S: Final = 10.0
-"""By how much the second flow starts later [s]."""
+"""Delay of the second flow [s]."""
 SHARED_S: Final = (12.0, 18.0)
-"""When both have found their shares, and none is over [s]."""
+"""Time that counts: both flows have settled, and neither has ended [s]."""
 SIZE_BYTES: Final = 4 * MB
 APART_S: Final = 1.0
 DURATION_S: Final = 45.0
@@ -37,16 +37,11 @@ ORDERS: Final = (
     (R_CUBIC, KERNEL),
     (KERNEL, KERNEL),
 )
-"""Who comes first, and who joins; those without R-TCP for comparison."""
+"""First and second algorithm; the pairs without R-TCP are for comparison."""
 
 
 def joined(name: str, numbers: Sequence[int]) -> Scenario:
-    """Return a run of pairs of flows, each pair to one client of operator 1.
-
-    Args:
-        name: What people call it.
-        numbers: Of limiters: each order is run once with each.
-    """
+    """Return a run of pairs of flows to one client of operator 1, for each order and limiter."""
     pairs: list[Pair] = []
     for number in numbers:
         for order in ORDERS:
@@ -65,11 +60,7 @@ def joined(name: str, numbers: Sequence[int]) -> Scenario:
 
 
 def shares(result: Result) -> pd.DataFrame:
-    """Return a row for each pair of flows.
-
-    Returns:
-        `order`; while both send, `share_of_first_ratio` of their goodput and their `jain_index`.
-    """
+    """Return a row for each pair: `order`, `share_of_first_ratio` of the goodput, and `jain_index`."""
     rows = []
     flows = result.scenario.flows
     for first, second in zip(flows[::2], flows[1::2], strict=True):
@@ -102,12 +93,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def over_time(result: Result, place: int) -> Plot:
-    """Return goodput over time of the first pair of an order.
-
-    Args:
-        result: The run.
-        place: Of the order in `ORDERS`.
-    """
+    """Return goodput over time of the first pair with an order, by its place in `ORDERS`."""
     flows = result.scenario.flows[2 * place : 2 * place + 2]
     own = result.flow_samples[result.flow_samples["flow"].isin([flow.name for flow in flows])]
     return plots.time_series(
@@ -122,7 +108,7 @@ def over_time(result: Result, place: int) -> Plot:
 
 FAIRNESS: Final = Part(
     "fairness",
-    "Figure 22: with and without R-TCP to one client",
+    "Figure 22: flows with and without R-TCP to one client",
     _grids,
     _findings,
     conditions,

@@ -1,8 +1,8 @@
-"""R-TCP: transfers that nothing limits, and what its detector takes for a limit among them.
+"""R-TCP: transfers without a limit, in which its detector must not find one.
 
-Links of 1 to 10 Mbit/s, RTTs of 15 to 100 ms, buffers of half a BDP to three, random loss of 0 to 2 %, rates
-that stay or vary as those of mobile links. R-TCP watches the kernel's own CUBIC and BBRv1; once it does only
-that, and once it acts on what it finds.
+Links of 1 to 10 Mbit/s, RTTs of 15 to 100 ms, buffers of 0.5 to 3 BDP, random loss of 0 to 2 %, constant
+rates or rates that vary like those of mobile links. R-TCP observes kernel CUBIC and BBRv1, or acts on its
+findings.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TRANSFERS: Final = 1_000
 AT_ONCE: Final = 50
 QUICK_TRANSFERS: Final = 120
 QUICK_AT_ONCE: Final = 20
-"""The same where few are run: a run has so many at once."""
+"""Transfers in a run, with `--quick`."""
 
 RTTS_US: Final = (15_000, 36_000, 100_000)
 RATES_MBIT: Final = (1, 3, 10)
@@ -41,17 +41,17 @@ VARIATIONS: Final = (0.0, 0.0, 0.1, 0.23)
 BUFFERS_BDP: Final = (0.5, 1.0, 3.0)
 LEAST_BUFFER_BYTES: Final = 15_000
 MOST_FALSE: Final = 0.001
-"""Of transfers without a limit, where R-TCP acts on what it finds."""
+"""Maximum share of transfers without a limit that R-TCP may limit."""
 LOSSES: Final = (0.0, 0.002, 0.01, 0.02)
 
 
 def free_pair(number: int, duration_s: float, params: Mapping[str, ParamValue] = WATCHED) -> Pair:
-    """Return a pair of hosts with a link that is not limited; its conditions depend on its number.
+    """Return a pair of hosts without a limiter.
 
     Args:
-        number: Of the transfer. Even ones are CUBIC's, odd ones BBRv1's.
-        duration_s: For how long a link's rate varies, if it does [s].
-        params: Of R-TCP.
+        number: Number of the transfer, which determines its conditions; even: CUBIC, odd: BBRv1.
+        duration_s: How long the link's rate varies [s].
+        params: Parameters of R-TCP.
     """
     drawn = random.Random(number // len(CCAS))
     rtt_us, rate_mbit = drawn.choice(RTTS_US), drawn.choice(RATES_MBIT)
@@ -69,13 +69,7 @@ def free_pair(number: int, duration_s: float, params: Mapping[str, ParamValue] =
 
 
 def transfers(numbers: range, duration_s: float, params: Mapping[str, ParamValue] = WATCHED) -> Scenario:
-    """Return a run of such transfers at once.
-
-    Args:
-        numbers: Of the transfers.
-        duration_s: How long each lasts, about [s].
-        params: Of R-TCP.
-    """
+    """Return a run of simultaneous transfers, which last about `duration_s`."""
     until_s = START_S + duration_s
     pairs = [free_pair(number, until_s, params) for number in numbers]
     return side_by_side("r-tcp: nothing limits", pairs, until_s, seed=1 + numbers[0])
@@ -102,10 +96,10 @@ def _all(size: Size, params: Mapping[str, ParamValue]) -> list[Grid]:
 
 
 def verdicts(result: Result) -> pd.DataFrame:
-    """Return what each detector makes of each transfer of a run.
+    """Return the findings of each detector for each transfer of a run.
 
     Returns:
-        A row for each: `flow`, `cca`, `loss_ratio`, `varies`, `detector`, and `wrong_ratio`.
+        A row for each: `flow`, `cca`, `loss_ratio`, `varies`, `detector`, and the columns of `compared`.
     """
     rows = []
     links = {one.a: one.forward for one in result.scenario.network.links}
@@ -137,21 +131,17 @@ def _findings(runs: Runs) -> Findings:
 
 
 def claims(found: pd.DataFrame) -> list[Check]:
-    """Return what must show: R-TCP finds no limit where there is none.
-
-    Args:
-        found: As `verdicts`, of one or more runs.
-    """
+    """Check that R-TCP finds no limit where there is none, in rows of `verdicts`."""
     ours = over_runs(found[found["detector"] == R_TCP], "wrong_ratio")
-    return [Check("share of limits found where there is none", ours, high=0.0, name="none")]
+    return [Check("share of transfers without a limit in which R-TCP found one", ours, high=0.0, name="none")]
 
 
 FALSE_POSITIVES: Final = Part(
-    "false-positives", "transfers that nothing limits, R-TCP only watching", _grids, _findings, conditions
+    "false-positives", "transfers without a limit, R-TCP only observing", _grids, _findings, conditions
 )
 
 
-# --- where R-TCP acts on what it finds ---------------------------------------------------------------------
+# --- where R-TCP acts on its findings --------------------------------------------------------------------
 
 
 def told(result: Result) -> pd.DataFrame:
@@ -161,9 +151,9 @@ def told(result: Result) -> pd.DataFrame:
 
 def _closed_findings(runs: Runs) -> Findings:
     found = runs.rows(told)
-    title = "Limits that R-TCP acted on where there is none"
+    title = "Transfers without a limit that R-TCP limited"
     check = Check(
-        "share of transfers that R-TCP limited where nothing does",
+        "share of transfers without a limit that R-TCP limited",
         over_runs(found, "limited_ratio"),
         high=MOST_FALSE,
         name="none acted on",
@@ -173,7 +163,7 @@ def _closed_findings(runs: Runs) -> Findings:
 
 CLOSED_LOOP: Final = Part(
     "closed-loop",
-    "the same transfers, R-TCP acting on what it finds",
+    "transfers without a limit, R-TCP acting on its findings",
     _closed_grids,
     _closed_findings,
     conditions,

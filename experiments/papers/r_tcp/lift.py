@@ -1,7 +1,7 @@
-"""R-TCP: a limit that ends while a flow is under way (Figure 17), clean and with 2 % random loss.
+"""R-TCP: a limit that ends while a flow sends (Figure 17), clean and with 2 % random loss.
 
-Each flow is limited to 2 Mbit/s for its first 20 s and up to two more, then to 40 Mbit/s. Flows start so far
-apart that only a few of them are fast at a time.
+Each flow is limited to 2 Mbit/s for its first 20 to 22 s, then to 40 Mbit/s. Flows start so far apart that
+only a few are fast at the same time.
 """
 
 from __future__ import annotations
@@ -52,32 +52,26 @@ from experiments.units import MBIT
 
 LIFTED_S: Final = 20.0
 LATER_S: Final = 2.0
-"""Up to so much later in each repeat [s]: how soon it is found depends on how long ago the last probe was."""
+"""Maximum random delay of the end [s]: the time to find it depends on when the last probe was."""
 AFTER_S: Final = 12.0
-"""How long a flow goes on after its limit has ended [s]."""
+"""How long a flow continues after the end of its limit [s]."""
 LIMIT_BYTES_PER_S: Final = 2 * MBIT
 LIFTED_BYTES_PER_S: Final = 40 * MBIT
 RTT_US: Final = 40_000
 BUCKET_BYTES: Final = OPERATORS["op1"].bucket_bytes
-"""The paper does not say which; that of operator 1."""
+"""Our choice, operator 1's: the paper does not give it."""
 LINK_BYTES_PER_S: Final = 100 * MBIT
 LOSSES: Final = (0.0, 0.02)
 APART_S: Final = 4.0
 MUST: Final = (R_BBR, R_BBR3)
-"""Whose limit has to be found gone, also with loss."""
+"""Algorithms that must find the end of the limit, also with loss."""
 SOON_S: Final = 2.0
 
 _ENDLESS: Final = Http(objects=(1 << 40,))
 
 
 def lifted(name: str, algorithms: Sequence[str], numbers: Sequence[int]) -> Scenario:
-    """Return a run of flows whose limit ends.
-
-    Args:
-        name: What people call it.
-        algorithms: What is compared.
-        numbers: Of repeats: each is run once in each, with each loss.
-    """
+    """Return a run of flows whose limit ends: each algorithm with each loss, for each repeat's number."""
     assert BUCKET_BYTES is not None
     pairs: list[Pair] = []
     for number in numbers:
@@ -111,10 +105,10 @@ def lifts(result: Result) -> pd.DataFrame:
     """Return a row for each flow of a run.
 
     Returns:
-        `flow`, `algorithm`, `loss_ratio`; `limited_ratio`, 1 if a limit was found before it ended, else 0;
-        `gone_s`, how long after its end it was found gone (NaN: not at all); `fast_s`, how long after it the
-        goodput of a fifth of a second was half of what is there then (NaN: never); `after_bytes_per_s`, the
-        goodput from then to the flow's end.
+        `flow`, `algorithm`, `loss_ratio`; `limited_ratio`, 1 if the limit was found before it ended, else 0;
+        `gone_s`, time from its end until the end was found (NaN: never); `fast_s`, time from its end until
+        goodput, over a fifth of a second, reached half of the new rate (NaN: never); `after_bytes_per_s`,
+        goodput from the limit's end to the flow's end.
     """
     events = result.events[result.events["kind"] == "set_link"]
     links = [json.loads(detail)["link"] for detail in events["detail"].astype(str)]
@@ -148,18 +142,21 @@ def _findings(runs: Runs) -> Findings:
     rows = in_order(runs.rows(lifts), "loss_ratio")
     values = ["limited_ratio", "gone_s", "fast_s", "after_bytes_per_s"]
     return Findings(
-        [Table.of(rows, "2 Mbit/s become 40 Mbit/s after 20 to 22 s", ["loss_ratio", "algorithm"], values)],
+        [
+            Table.of(
+                rows,
+                "A limit of 2 Mbit/s becomes 40 Mbit/s after 20 to 22 s",
+                ["loss_ratio", "algorithm"],
+                values,
+            )
+        ],
         figures(runs.results[0]),
         claims(rows),
     )
 
 
 def figures(result: Result) -> dict[str, plots.Plot]:
-    """Return what was delivered over time by the first flows of a run, a figure for each loss.
-
-    Args:
-        result: The run.
-    """
+    """Return the delivered bytes of a run's flows over time, a figure for each loss."""
     found = {}
     for loss in LOSSES:
         flows = [flow for flow in result.scenario.flows if flow.name.startswith(f"loss{100 * loss:g}-")]
@@ -178,17 +175,13 @@ def figures(result: Result) -> dict[str, plots.Plot]:
 
 
 def claims(rows: pd.DataFrame) -> list[Check]:
-    """Return what must show: the end of a limit is found soon, also with random loss.
-
-    Args:
-        rows: As `lifts`.
-    """
+    """Check that the end of a limit is found soon, also with random loss, in rows of `lifts`."""
     checks = []
     for loss in LOSSES:
         for algorithm in MUST:
             own = rows[(rows["loss_ratio"] == loss) & (rows["algorithm"] == algorithm)]
             found = over_runs(own.assign(gone_s=own["gone_s"].fillna(AFTER_S)), "gone_s")
-            said = f"{label(algorithm)}, {100 * loss:g} % loss: time until the limit is found gone [s]"
+            said = f"{label(algorithm)}, {100 * loss:g} % loss: time until the end of the limit is found [s]"
             checks.append(Check(said, found, high=SOON_S, name=f"gone, {algorithm}, {loss:g}"))
     return checks
 

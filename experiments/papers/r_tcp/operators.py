@@ -1,7 +1,7 @@
-"""R-TCP: the mobile operators of the paper's Table 1, emulated, and many pairs of hosts side by side.
+"""R-TCP: the mobile operators of the paper's Table 1, emulated, and runs of many pairs of hosts.
 
-RTT, bucket and rate are the table's. It says nothing of the radio link behind the limiter: that 4G has 40 and
-5G 100 Mbit/s, and room for 1000 packets, is our choice. Limiters count whole IP packets.
+RTT, bucket and rate are the table's. The radio link behind the limiter is our choice: 40 Mbit/s (4G) or 100
+Mbit/s (5G), with a buffer of 1000 packets. Limiters count whole IP packets.
 
 from experiments.papers.r_tcp.operators import OPERATORS, download, side_by_side
 
@@ -33,20 +33,20 @@ from experiments.units import MBIT
 SENDER: Final = "sender"
 RECEIVER: Final = "receiver"
 LINK: Final = "link>"
-"""What the two hosts of a pair, and the direction between them, are called before they are side by side."""
+"""Names of a pair's hosts and direction before `side_by_side`."""
 
 BUFFER_PKTS: Final = 1000
-"""In front of a radio link: base stations keep much, so that what is lost is lost at the limiter."""
+"""Buffer of a radio link: large, as in base stations, so that only the limiter drops."""
 SAMPLE_INTERVAL_US: Final = 200_000
 
 _EXCHANGE: Final = "exchange"
-"""Where all pairs meet, so that the network is one; it does nothing to packets."""
+"""Node that connects all pairs to one network; it does nothing to packets."""
 _SPREAD: Final = 2.0
-"""How many standard deviations a limiter is from the median at most."""
+"""Maximum deviation of a limiter from the median, in standard deviations."""
 _CHANGE_S: Final = 0.5
-"""How often the rate of a link changes that varies [s]."""
+"""Interval between changes of a varying link's rate [s]."""
 _MEMORY_S: Final = 2.0
-"""For how long a link remembers its rate: the correlation falls to 1/e [s]."""
+"""Time in which the autocorrelation of a varying link's rate falls to 1/e [s]."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class Operator:
     """A mobile network.
 
     Attributes:
-        name: As in the paper, in short.
+        name: Short name.
         rtt_us: RTT without queue [us].
-        link_bytes_per_s: Rate of the radio link [bytes/s]; the mean, if it varies.
-        bucket_bytes: Size of the token bucket, the median [bytes]; None: the network does not limit.
-        bucket_std_bytes: How much it varies from run to run [bytes].
-        rate_bytes_per_s: Rate of tokens, the median [bytes/s].
-        rate_std_bytes_per_s: How much it varies from run to run [bytes/s].
+        link_bytes_per_s: Mean rate of the radio link [bytes/s].
+        bucket_bytes: Median size of the token bucket [bytes]; None: no limit.
+        bucket_std_bytes: Standard deviation of the size between runs [bytes].
+        rate_bytes_per_s: Median rate of tokens [bytes/s].
+        rate_std_bytes_per_s: Standard deviation of the rate between runs [bytes/s].
         variation_ratio: Coefficient of variation of the radio link's rate.
     """
 
@@ -74,7 +74,7 @@ class Operator:
     variation_ratio: float = 0.0
 
     def limiter(self, number: int) -> TokenBucket | None:
-        """Return the limiter of a run: the same for the same number; None, if the network has none."""
+        """Return the limiter of a run, determined by its number; None without a limit."""
         if self.bucket_bytes is None:
             return None
         drawn = random.Random(f"{self.name} limiter {number}")
@@ -88,13 +88,7 @@ class Operator:
         return TokenBucket(round(rate_bytes_per_s), round(bucket_bytes))
 
     def pair(self, number: int, flows: Sequence[Flow], duration_s: float) -> Pair:
-        """Return a pair of hosts in this network.
-
-        Args:
-            number: Of the run: what is compared has the same.
-            flows: From `SENDER` to `RECEIVER`.
-            duration_s: For how long the link's rate varies, if it does [s].
-        """
+        """Return a pair of hosts in this network."""
         forward = Direction(
             rate_bytes_per_s=self.link_bytes_per_s,
             delay_us=self.rtt_us // 2,
@@ -104,7 +98,7 @@ class Operator:
         return Pair(forward, flows, tuple(self._changes(number, duration_s)))
 
     def _changes(self, number: int, duration_s: float) -> Iterator[SetLink]:
-        """Yield how the link's rate varies: log-normal, each value near the one before."""
+        """Yield the changes of the link's rate, which is log-normal and autocorrelated."""
         if not self.variation_ratio:
             return
         drawn = random.Random(f"{self.name} link {number}")
@@ -130,19 +124,19 @@ OPERATORS: Final[Mapping[str, Operator]] = MappingProxyType(
         )
     }
 )
-"""Table 1; `op4m` is operator 4 in a bus or train (appendix K, which has the coefficients of variation)."""
+"""Table 1; `op4m` is operator 4 in a bus or train (coefficients of variation: appendix K)."""
 
 LIMITED: Final = tuple(name for name, one in OPERATORS.items() if one.bucket_bytes is not None)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two hosts, and a link of their own.
+    """Two hosts and their link.
 
     Attributes:
-        forward: The link from `SENDER` to `RECEIVER`; the way back is as long, and not limited.
-        flows: From `SENDER` to `RECEIVER`; names are unique among all pairs.
-        events: What happens to `LINK`.
+        forward: From `SENDER` to `RECEIVER`; the way back has the same delay and no limit.
+        flows: From `SENDER` to `RECEIVER`, with names that are unique among all pairs.
+        events: Changes of `LINK`.
     """
 
     forward: Direction
@@ -158,30 +152,19 @@ def download(
     gaps_s: Sequence[float] = (),
     params: Mapping[str, ParamValue] = MappingProxyType({}),
 ) -> Flow:
-    """Return a flow of downloads over one connection, as `Pair` takes it.
-
-    Args:
-        name: Of the flow.
-        algorithm: As in scenarios.
-        *sizes_bytes: Sizes of the files [bytes].
-        start_s: When it starts [s].
-        gaps_s: How long nothing is asked for between two files [s].
-        params: Of the algorithm.
-    """
+    """Return a flow of downloads over one connection, for a `Pair`."""
     traffic = Http(objects=sizes_bytes, gaps_s=tuple(gaps_s))
     return Flow(name, SENDER, RECEIVER, algorithm, dict(params), traffic, start_s)
 
 
 def side_by_side(name: str, pairs: Sequence[Pair], duration_s: float, *, seed: int = 1) -> Scenario:
-    """Return a run of many pairs at once, which share nothing but the machine.
-
-    Rates are so low that it has room for dozens of them.
+    """Return a run of many simultaneous pairs, which share only the machine; their rates are low.
 
     Args:
-        name: What people call it.
+        name: Name of the scenario.
         pairs: The pairs; hosts become `s1`, `r1`, `s2`, ..., links `path1`, ...
         duration_s: Length of the run [s].
-        seed: Of what is random in the links.
+        seed: Seed of the run.
     """
     hosts: list[str] = []
     links: list[Link] = []
@@ -210,13 +193,9 @@ def side_by_side(name: str, pairs: Sequence[Pair], duration_s: float, *, seed: i
 
 
 def limit_of(scenario: Scenario, flow: Flow) -> tuple[float, float] | None:
-    """Return the bucket [bytes] and the rate [bytes/s] that limit a flow at the start, as TCP payload.
+    """Return the bucket [bytes] and rate [bytes/s] that limit a flow at the start, as TCP payload, or None.
 
-    None, if nothing does. That is what an estimate from ACKs should find.
-
-    Args:
-        scenario: As `side_by_side` returns.
-        flow: One of its flows.
+    That is what an estimate from ACKs should find.
     """
     link = next(one for one in scenario.network.links if one.a == flow.sender)
     bucket = link.forward.token_bucket

@@ -1,12 +1,11 @@
-"""R-TCP: what it costs a server with 8,000 connections (Appendix N), in CPU time and kernel memory.
+"""R-TCP: CPU time and kernel memory of a server with 8,000 connections (Appendix N).
 
-The paper has 8,000 HTTP connections, says that R-TCP keeps 250 bytes for each, and that the server is as
-busy with it as without. Here each connection goes to a client of its own: an address of one and the same
-host, over a bare veth pair. No client is limited, and detectors only look out for losses. All send the
-same bytes at the same rate. CPU is all of the machine's busy time while they send, without that of
-others; memory is what the kernel accounts to `ccp rtcp attach`, whose maps have all that R-TCP remembers.
-`detector`: what the detector alone takes for an ACK, compiled for this processor; it looks out for losses
-(`waiting`), estimates (`triggered`), or follows a limit (`limited`).
+The paper has 8,000 HTTP connections, and says that R-TCP keeps 250 bytes for each and adds no CPU time. Here
+each connection goes to its own client, an address of one host behind a bare veth pair. No client is limited,
+so detectors only watch for losses. All connections send the same bytes at the same rate. CPU time is the
+machine's busy time while they send, minus other processes; memory is what the kernel accounts to `ccp rtcp
+attach`, which owns R-TCP's maps. `detector` is the time per ACK of the detector alone, compiled for this
+processor, while it watches for losses (`waiting`), estimates (`triggered`), or follows a limit (`limited`).
 """
 
 from __future__ import annotations
@@ -40,21 +39,21 @@ from experiments.papers.tables import Check, Table
 
 CONNECTIONS: Final = 8_000
 MOST_CPU: Final = 1.05
-"""CPU time for the same bytes, by that without R-TCP: what "negligible" is taken for."""
+"""Maximum ratio of CPU time per byte to that without R-TCP, for "negligible"."""
 MEMORY_MB: Final = 2.0
-"""Of the kernel for 8,000 connections, as the paper has it [MB]."""
+"""Kernel memory for 8,000 connections in the paper [MB]."""
 MEMORY_WITH: Final = "cubic"
-"""What the claim of memory is judged with."""
+"""Congestion control of the memory claim."""
 _ROUND_S: Final = 120.0
 _QUICK_ROUND_S: Final = 50.0
 
 OURS: Final = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr"}
-"""Congestion controls of the kernel, and the same under R-TCP."""
+"""Congestion control of the kernel -> the same under R-TCP."""
 ACK_HOOK: Final = {"cubic": "cubic_in_ack_event", "bbr": "rtcp_bbr_cong_control"}
-"""Which of their functions sees every ACK; BBR's has all of BBR in it."""
+"""Function that handles every ACK; BBR's contains all of BBR."""
 STATES: Final = ("waiting", "triggered", "limited")
 CORE_ACKS: Final = 1_000_000
-"""That a detector takes in a round."""
+"""ACKs that a detector handles in a round."""
 FIRST_CLIENT: Final = "198.18.0.1"
 CLIENTS: Final = "198.18.0.0/15"
 """Addresses for benchmarks (RFC 2544), enough for the most connections."""
@@ -67,7 +66,7 @@ class Sample:
     Attributes:
         cpu_s_per_gb: Busy CPU time of the machine per 1e9 bytes [s].
         goodput_bytes_per_s: What was acknowledged [bytes/s].
-        retrans_pct: Share of what was sent that was sent again [%].
+        retrans_pct: Retransmitted share of bytes sent [%].
     """
 
     cpu_s_per_gb: float
@@ -77,14 +76,14 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What R-TCP came to under a load.
+    """Cost of R-TCP under a load.
 
     Attributes:
-        memory_bytes: Kernel memory by connection, with its client [bytes].
-        ack_ns: Mean time in the function that sees every ACK [ns].
-        rtcp_share_pct: Time in all its functions, by busy time of the machine [%].
-        clients: That it knew.
-        limited: Of these, those that were limited.
+        memory_bytes: Kernel memory per connection, with its client [bytes].
+        ack_ns: Mean time in the function that handles every ACK [ns].
+        rtcp_share_pct: Time in all its functions, as a share of the machine's busy time [%].
+        clients: Number of known clients.
+        limited: Number of limited clients.
     """
 
     memory_bytes: float
@@ -98,7 +97,7 @@ class Cost:
 
 
 def rows(size: Size) -> list[dict[str, Any]]:
-    """Measure; a row for each round of a congestion control, a state of the detector, one client."""
+    """Measure, and return a row for each round of a load, of a state of the detector, and with one client."""
     count, times = _count(size), _rounds(size)
     plan = Plan(times, times)
     shared = _memory_with_one_client(plan, count)
@@ -118,7 +117,7 @@ def _count(size: Size) -> int:
 
 
 def _core_ns(plan: Plan) -> Iterator[tuple[str, float]]:
-    """Yield what the detector takes for an ACK in each of its states [ns], round by round."""
+    """Yield the detector's time per ACK in each of its states [ns], per round."""
     options = Options().to_bytes()
 
     def work(state: str, _: int) -> float:
@@ -131,7 +130,7 @@ def _core_ns(plan: Plan) -> Iterator[tuple[str, float]]:
 
 
 def _loads(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
-    """Yield a row for each round and congestion control: the load without R-TCP, and with it."""
+    """Yield a row for each round and congestion control: the load without and with R-TCP."""
     kernels = {ours: kernel for kernel, ours in OURS.items()}
     with _path() as path:
 
@@ -169,7 +168,7 @@ def _loads(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
 
 
 def _memory_with_one_client(plan: Plan, count: int) -> list[float]:
-    """Return the kernel memory by connection, of connections that all go to one client [bytes]."""
+    """Return the kernel memory per connection, with all connections to one client [bytes]."""
     with _path() as path:
 
         def taken(name: str, _: int) -> float:
@@ -188,10 +187,10 @@ Send = Callable[[], dict[str, float]]
 
 @contextlib.contextmanager
 def _path() -> Iterator[Path]:
-    """Give a bare link to a host that has the addresses of all clients."""
+    """Yield a bare link to a host with the addresses of all clients."""
     with two_hosts() as path:
         path.sender.set_sysctl("net.ipv4.ip_local_port_range", "1024 65535")
-        path.sender.set_sysctl("net.ipv4.tcp_no_metrics_save", 1)  # no round is to learn from the one before
+        path.sender.set_sysctl("net.ipv4.tcp_no_metrics_save", 1)  # rounds must not learn from each other
         path.receiver.set_sysctl("net.core.somaxconn", BACKLOG)
         path.receiver.run(["ip", "route", "add", "local", CLIENTS, "dev", "lo"])
         path.sender.run(["ip", "route", "add", CLIENTS, "via", path.receiver.ipv4])
@@ -200,13 +199,13 @@ def _path() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _sending(path: Path, congestion: str, count: int) -> Iterator[Send]:
-    """Keep the connections open for a block, and yield what lets them send."""
+    """Keep the connections open for a block, and yield the function that makes them send."""
     with open_flows(path, congestion, count, "--clients", str(count), address=FIRST_CLIENT) as send:
         yield send
 
 
 def _measured(send: Send) -> tuple[Sample, float]:
-    """Return a load, and how long the machine was busy with it [s]."""
+    """Return a load, and the machine's busy time [s]."""
     with Watch() as watch:
         told = send()
     busy_s = watch.seen.own_busy_s
@@ -216,7 +215,7 @@ def _measured(send: Send) -> tuple[Sample, float]:
 
 
 def _with(path: Path, name: str, count: int) -> tuple[Sample, Cost]:
-    """Measure a load under R-TCP: first as it is, then again while the kernel counts runs of its programs."""
+    """Measure a load under R-TCP, then again while the kernel counts runs of its programs."""
     with _rtcp(2 * count) as (pid, taken_bytes), _sending(path, OURS[name], count) as send:
         sample, _ = _measured(send)
         memory_bytes = taken_bytes() / count
@@ -238,11 +237,11 @@ def _with(path: Path, name: str, count: int) -> tuple[Sample, Cost]:
 
 @contextlib.contextmanager
 def _rtcp(max_clients: int) -> Iterator[tuple[int, Callable[[], int]]]:
-    """Attach R-TCP for a block; yields its process, and what tells the memory it has taken since [bytes]."""
+    """Attach R-TCP for a block; yield its process, and a function for its memory since then [bytes]."""
     with tempfile.TemporaryDirectory() as directory, kernel_memory() as memory:
         program = attach(FilePath(directory) / "rtcp.jsonl", "--max-clients", str(max_clients))
         try:
-            memory.take(program.process.pid)  # long before it makes its maps
+            memory.take(program.process.pid)  # before it creates its maps
             program.wait_ready()
             start_bytes = memory.used_bytes
             yield program.process.pid, lambda: memory.used_bytes - start_bytes
@@ -268,17 +267,17 @@ def _findings(runs: Runs) -> Findings:
         "cpu_quotient",
         group="connections",
         by="congestion",
-        title="CPU time for the same bytes, by that without R-TCP",
-        subtitle=f"{CONNECTIONS:,} connections, each to a client of its own",
+        title="CPU time per byte, ratio to that without R-TCP",
+        subtitle=f"{CONNECTIONS:,} connections, each to its own client",
     )
     memory = ["memory_bytes", "clients", "limited"]
     return Findings(
         [
             Table.of(loads, "CPU time with R-TCP", by, cpu),
-            Table.of(loads, "What connections reach", by, reached),
-            Table.of(loads, "Kernel memory by connection with its client", by, memory),
-            Table.of(shared, "Kernel memory by connection, all to one client", ["connections"], memory[:1]),
-            Table.of(detector, "The detector alone, for an ACK", ["state"], ["ack_ns"]),
+            Table.of(loads, "Goodput and retransmissions", by, reached),
+            Table.of(loads, "Kernel memory per connection with its client", by, memory),
+            Table.of(shared, "Kernel memory per connection, all to one client", ["connections"], memory[:1]),
+            Table.of(detector, "Time of the detector alone per ACK", ["state"], ["ack_ns"]),
         ],
         {"overhead": figure},
         claims(loads),
@@ -286,10 +285,10 @@ def _findings(runs: Runs) -> Findings:
 
 
 def claims(loads: pd.DataFrame) -> list[Check]:
-    """Return what the paper says, held against measured loads: as much CPU time, and 2 MB of memory."""
+    """Check what the paper says: no additional CPU time, and 2 MB of memory."""
     checks = [
         Check(
-            f"{name}: CPU time for the same bytes with R-TCP, by that without",
+            f"{name}: ratio of CPU time per byte to that without R-TCP",
             over_runs(own, "cpu_quotient"),
             high=MOST_CPU,
             name=f"cpu, {name}",
@@ -300,7 +299,7 @@ def claims(loads: pd.DataFrame) -> list[Check]:
     return [
         *checks,
         Check(
-            f"kernel memory of {CONNECTIONS:,} connections and as many clients [MB] (paper: {MEMORY_MB:g})",
+            f"kernel memory of {CONNECTIONS:,} connections and as many clients [MB]",
             over_runs(memory[memory["congestion"] == MEMORY_WITH], "mb"),
             high=MEMORY_MB,
             name="memory",

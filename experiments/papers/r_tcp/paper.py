@@ -1,8 +1,7 @@
-"""R-TCP (Zhu et al., NSDI 2026): the paper's figures and tables over emulated operators, on real sockets.
+"""R-TCP (Zhu et al., NSDI 2026): the paper's figures and tables over emulated operators.
 
-The operators of Table 1 are links with token buckets (`operators.py`). What is compared runs at once:
-many pairs of hosts in one run, each with a link and a limiter of its own (`runs.py`). Each group of
-parts has a module of its own; `docs/papers/r-tcp.md` says what came out.
+The operators of Table 1 are links with token buckets (`operators.py`). Compared flows run simultaneously,
+each pair of hosts with its own link and limiter (`runs.py`). `docs/papers/r-tcp.md` has the results.
 """
 
 from __future__ import annotations
@@ -48,5 +47,5 @@ PAPER: Final = Paper.of(
     "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks",
     _PARTS,
     CLAIMS,
-    own_networks=False,  # what is compared is in one run, and has a limiter of its own already
+    own_networks=False,  # each repeat has its own limiters already
 )

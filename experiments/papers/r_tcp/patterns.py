@@ -1,8 +1,8 @@
-"""R-TCP's sections 3.2 and 3.3: objects with idle times between them, and connections at once.
+"""R-TCP's sections 3.2 and 3.3: objects with idle times between them, and simultaneous connections.
 
-A client downloads over one connection, as apps that load videos in pieces, or over three at once, as apps
-that load ahead. The paper shows two apps without their sizes; these are ours, of that kind. R-TCP only
-watches the client with all its connections; the baselines get the ACKs of each connection.
+A client downloads over one connection, like apps that load videos in pieces, or over three, like apps that
+prefetch. The paper does not give the sizes of its two apps; these are ours. R-TCP observes all connections of
+a client; the baselines get the ACKs of each connection.
 """
 
 from __future__ import annotations
@@ -43,21 +43,15 @@ AT_ONCE: Final = (
 PATTERNS: Final[Mapping[str, tuple[Http, ...]]] = MappingProxyType({MULTI: ALONE, CONCURRENT: AT_ONCE})
 
 PAPERS: Final = ("pd", "mbbr-like", "p-modrl-like")
-"""Those that the paper says fail; PD on the whole connection."""
+"""Detectors that fail according to the paper; PD on the whole connection."""
 
 RIGHT: Final = 0.1
-"""An estimate of the rate is right if it is off by no more."""
+"""Maximum relative error of a correct estimate of the rate."""
 DURATION_S: Final = 60.0
 
 
 def clients(pattern: str, operators: tuple[str, ...], numbers: Sequence[int]) -> Scenario:
-    """Return a run of clients with a pattern in several networks at once, a pair of hosts each.
-
-    Args:
-        pattern: One of `PATTERNS`.
-        operators: Names of the networks.
-        numbers: Of the clients, in each network with each congestion control.
-    """
+    """Return a run of clients with a pattern, one for each network, congestion control and number."""
     pairs: list[Pair] = []
     for number in numbers:
         for name in operators:
@@ -79,12 +73,12 @@ def _grids(size: Size) -> list[Grid]:
 
 
 def verdicts(result: Result) -> pd.DataFrame:
-    """Return what R-TCP finds of each client, and the baselines of each of its connections.
+    """Return R-TCP's findings for each client, and the baselines' for each of its connections.
 
     Returns:
         A row for each: `pattern`, `operator`, `cca`, `detector`, `found_ratio` (1 if a limit was found),
-        `right_ratio` (1 if its rate is right, too), `rate_error_ratio` (NaN: not found), `told_ratio` (1 if
-        R-TCP told so while the run lasted; NaN: others cannot).
+        `right_ratio` (1 if its rate is also correct), `rate_error_ratio` (NaN: not found), `told_ratio` (1 if
+        R-TCP reported it during the run; NaN for baselines).
     """
     pattern = result.name.removeprefix("r-tcp: ")
     rows = []
@@ -128,33 +122,27 @@ def _findings(runs: Runs) -> Findings:
             group="operator",
             by="detector",
             title=f"Limits found, with a rate within 10 %: {pattern}",
-            subtitle="R-TCP of clients, the others of connections",
+            subtitle="R-TCP per client, other detectors per connection",
         )
         for pattern, own in found.groupby("pattern", sort=False)
     }
-    title = "Limits found, and rates"
+    title = "Limits found, and their rates"
     return Findings(
-        [Table.of(found, title, ["pattern", "operator", "cca", "detector"], values)],
-        figures,
-        claims(found),
+        [Table.of(found, title, ["pattern", "operator", "cca", "detector"], values)], figures, claims(found)
     )
 
 
 def claims(found: pd.DataFrame) -> list[Check]:
-    """Return what must show: R-TCP finds the limits, the paper's baselines fail.
-
-    Args:
-        found: As `verdicts`, of one or more runs.
-    """
+    """Check that R-TCP finds the limits and that the paper's baselines fail, in rows of `verdicts`."""
     checks = []
     for pattern in PATTERNS:
         own = found[found["pattern"] == pattern]
-        claim = f"{pattern}: limits that {R_TCP} told of while the run lasted"
+        claim = f"{pattern}: share of limits that {R_TCP} reported during the run"
         checks.append(Check(claim, over_runs(own, "told_ratio"), low=0.9))
         for detector in (R_TCP, *PAPERS):
             share = over_runs(own[own["detector"] == detector], "right_ratio")
             name = f"{pattern}, {detector}"
-            claim = f"{pattern}: limits that {detector} found, with a rate within 10 %"
+            claim = f"{pattern}: share of limits that {detector} found with a rate within 10 %"
             low, high = (0.9, None) if detector == R_TCP else (None, 0.5)
             checks.append(Check(claim, share, low, high, name))
     return checks
@@ -162,7 +150,7 @@ def claims(found: pd.DataFrame) -> list[Check]:
 
 PATTERNS_PART: Final = Part(
     "patterns",
-    "sections 3.2 and 3.3: idle times and several connections, against others",
+    "Sections 3.2 and 3.3: idle times and several connections, with other detectors",
     _grids,
     _findings,
     conditions,

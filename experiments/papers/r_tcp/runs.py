@@ -1,7 +1,6 @@
-"""R-TCP: what flows are compared, runs of many at once, and a row for each of what it came to.
+"""R-TCP: compared algorithms, runs of many simultaneous flows, and the row of a flow.
 
-Flows are called OPERATOR-NUMBER-..., where all that are compared with each other have the same number, and so
-the same limiter.
+Names of flows are OPERATOR-NUMBER-...; compared flows have the same number, and so the same limiter.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ LIMITED_BY: Final = {KERNEL: R_CUBIC, BBR: R_BBR, BBR3: R_BBR3}
 VARIANTS: Final = tuple(name for both in LIMITED_BY.items() for name in both)
 
 APART_S: Final = 0.3
-"""Between the starts of two pairs: the machine has slow starts one after the other [s]."""
+"""Time between the starts of two pairs, which separates slow starts [s]."""
 _SPARE: Final = 1.15
-"""How much longer than at the limiter's rate a transfer may take."""
+"""Maximum time of a transfer, relative to that at the limiter's rate."""
 _SPARE_S: Final = 5.0
 
 _PLACE: Final = {name: place for place, name in enumerate(VARIANTS)}
 
 GONE: Final = "gone"
-"""State of a limit that is no longer believed in."""
+"""State of a limit that was found to have ended."""
 
 
 def name_of(operator: str, number: int, algorithm: str, *more: object) -> str:
@@ -63,17 +62,16 @@ def at_once(
     *,
     idle_s: float = 0.0,
 ) -> Scenario:
-    """Return a run of all of them at once, each pair of hosts with a link and a limiter of its own.
+    """Return a run of all combinations simultaneously, each pair of hosts with its own link and limiter.
 
     Args:
-        name: What people call it.
-        operators: That limit.
-        algorithms: What is compared; each number begins with another.
-        numbers: Of limiters: what has the same number is compared.
-        flows_of: What a pair does, by operator's name, number and algorithm; starts count from its first.
-        size_bytes: What a pair transfers in all [bytes].
-        idle_s: For how long it transfers nothing in between, and what it takes longer than the limiter lets
-            it [s].
+        name: Name of the scenario.
+        operators: Operators with a limit.
+        algorithms: Compared algorithms; each number begins with a different one.
+        numbers: Numbers of limiters.
+        flows_of: Returns a pair's flows for operator, number and algorithm.
+        size_bytes: Bytes that a pair transfers [bytes].
+        idle_s: Idle times within a transfer [s].
     """
     pairs, took_s, start_s = [], 0.0, 0.0
     for number in numbers:
@@ -99,33 +97,19 @@ def apart(
     scenario_of: Callable[[Sequence[int]], Scenario],
     axes: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType({}),
 ) -> list[Grid]:
-    """Return repeats as runs of their own, each with limiters, seed and order of its own.
-
-    Args:
-        name: What names of the grids begin with.
-        times: How many repeats.
-        scenario_of: Returns a run with the limiters of these numbers.
-        axes: Of each.
-    """
+    """Return a grid for each repeat, with its own limiters, seed and order."""
     return [Grid(scenario_of([number]), axes, f"{name}-{number}") for number in range(1, times + 1)]
 
 
 def conditions(_result: Result) -> dict[str, Any]:
-    """Return nothing of a run as a whole: its flows differ."""
+    """Return no columns: the flows of a run differ."""
     return {}
 
 
 def figures_of_both(
     prefix: str, title: str, draw: Callable[..., Plot], goodput: str = "goodput"
 ) -> dict[str, Plot]:
-    """Return a figure of retransmissions, and the same of goodput, by name.
-
-    Args:
-        prefix: What their names begin with.
-        title: What their titles begin with.
-        draw: Draws one; gets the column, and `title`.
-        goodput: What goodput is called.
-    """
+    """Return a figure of retransmissions and one of goodput, by name; `draw` gets the column and `title`."""
     both = (("retrans_pct", "retrans", "retransmissions"), ("goodput_bytes_per_s", "goodput", goodput))
     return {f"{prefix}-{name}": draw(column, title=f"{title}: {what}") for column, name, what in both}
 
@@ -134,10 +118,10 @@ def transfers(result: Result) -> pd.DataFrame:
     """Return a row for each flow of a run.
 
     Returns:
-        `flow`, `operator`, `number`, `algorithm`; `size_bytes` of all that was asked for; `retrans_pct` of
-        the bytes sent; `goodput_bytes_per_s`, what arrived by how long the client waited for it;
-        `limited_ratio`, 1 if R-TCP found a limit, else 0, after `limited_s` since the flow's start;
-        `bucket_error_pct` and `rate_error_pct` of its last estimate. NaN where that is not known.
+        `flow`, `operator`, `number`, `algorithm`; `size_bytes` requested; `retrans_pct` of the bytes sent;
+        `goodput_bytes_per_s`, bytes received per time in which the client waited; `limited_ratio`, 1 if R-TCP
+        found a limit, else 0; `limited_s`, when, since the flow's start; `bucket_error_pct` and
+        `rate_error_pct` of its last estimate. NaN if unknown.
     """
     scenario = result.scenario
     told = result.table("rate_limits")
@@ -182,15 +166,11 @@ def _verdict(told: pd.DataFrame, limit: tuple[float, float] | None, start_s: flo
 
 
 def pairs_of(rows: pd.DataFrame, column: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield for each congestion control its column and that of the same under R-TCP, side by side.
-
-    Args:
-        rows: As `transfers`, of one size.
-        column: Which.
+    """Yield each congestion control with a column of it and of the same under R-TCP.
 
     Yields:
-        The congestion control; a row for each limiter of each run, columns `without` and `under`, `operator`,
-        `number`, and `IN_RUN` if rows have it.
+        The congestion control; a row for each limiter of each run: `without`, `under`, `operator`, `number`,
+        and `IN_RUN` if rows have it.
     """
     key = [name for name in (IN_RUN, "operator", "number") if name in rows]
     keyed = rows.set_index(key)
@@ -203,21 +183,12 @@ def pairs_of(rows: pd.DataFrame, column: str) -> Iterator[tuple[str, pd.DataFram
 
 
 def fewer(both: pd.DataFrame) -> Estimate:
-    """Return what part R-TCP avoids: the median over the runs of the mean over their limiters.
-
-    Args:
-        both: As `pairs_of` yields.
-    """
+    """Return the share that R-TCP avoids: median over runs of means over limiters; rows as of `pairs_of`."""
     return over_runs(both.assign(fewer=1 - both["under"] / both["without"]), "fewer")
 
 
 def in_order(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Return rows sorted by columns, then by algorithm: each, and then the same under R-TCP.
-
-    Args:
-        rows: As `transfers`.
-        *columns: That come first.
-    """
+    """Return rows of `transfers` sorted by columns, then by algorithm: each, then the same under R-TCP."""
     return rows.sort_values(
         [*columns, "algorithm"],
         key=lambda values: values.map(_PLACE) if values.name == "algorithm" else values,

@@ -1,4 +1,4 @@
-"""R-TCP's Figure 18: what the parameters of the detector change, over recorded transfers (Table 5)."""
+"""R-TCP's Figure 18: effect of the detector's parameters (Table 5) on recorded transfers."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ GREEK: Final = MappingProxyType(
 
 
 MOBILE: Final = "op4m"
-"""Figure 18 is about the other operators."""
+"""Figure 18 leaves this operator out."""
 
 
 def errors_by_option(result: Result) -> pd.DataFrame:
-    """Return what R-TCP's detector makes of a run's transfers with one of its parameters changed.
+    """Return the findings of R-TCP's detector for a run's transfers, with one parameter changed.
 
     Returns:
         A row for each transfer and value: `flow`, `option`, `value`, and the columns of `compared`.
@@ -56,15 +56,11 @@ def errors_by_option(result: Result) -> pd.DataFrame:
 
 
 def figure_18(found: pd.DataFrame) -> dict[str, Plot]:
-    """Return a figure a parameter, and one of what the number of candidates does to estimates.
-
-    Args:
-        found: As `errors_by_option`, of one or more runs.
-    """
+    """Return a figure per parameter, and one of the bucket's error by the number of candidates."""
     figures = {}
     for name in GREEK.values():
         own = found[found["option"] == name].rename(columns={"value": name})
-        title = f"Figure 18: transfers judged wrongly by {name}"
+        title = f"Figure 18: transfers with a wrong verdict, by {name}"
         figures[f"fig18-{name}"] = plots.lines(own, "wrong_ratio", name, by="option", title=title)
     own = found[found["option"] == "omega"].rename(columns={"value": "omega"})
     figures["fig18-omega-bucket"] = plots.lines(

@@ -1,8 +1,8 @@
-"""R-TCP's Appendix K (Tables 8 and 9) and I (Figure 18): detectors over the operators' traces.
+"""R-TCP's Appendix K (Tables 8 and 9) and I (Figure 18): detectors on the operators' traces.
 
-Transfers of 30 s are recorded while R-TCP only watches: the kernel's own CUBIC and BBRv1. Each detector then
-judges the same ACKs. Operators 1 to 3 limit; 4, 5 and 4M (in a bus or train) do not: what is found there is a
-false positive.
+Transfers of 30 s with kernel CUBIC and BBRv1 are recorded while R-TCP only observes. Each detector then gets
+the same ACKs. Operators 1 to 3 limit; 4, 5 and 4M (in a bus or train) do not, so that findings there are
+false.
 """
 
 from __future__ import annotations
@@ -30,39 +30,25 @@ CCAS: Final = ("cubic", "bbr")
 CAPPING: Final[Mapping[str, ParamValue]] = MappingProxyType({"record": True})
 WATCHED: Final[Mapping[str, ParamValue]] = MappingProxyType({"observe": True, **CAPPING})
 START_S: Final = 2.0
-"""Transfers start within this time [s]: their first bursts are not one."""
+"""Transfers start within this time, so that their first bursts do not coincide [s]."""
 
 
 def recorded(
     name: str, cca: str, number: int, params: Mapping[str, ParamValue] = WATCHED, **more: Any
 ) -> Flow:
-    """Return a flow whose ACKs are recorded.
-
-    Args:
-        name: Of the flow.
-        cca: One of `CCAS`.
-        number: Of the pair: when it starts depends on it.
-        params: `WATCHED`, or `CAPPING`.
-        **more: Fields of the flow.
-    """
+    """Return a flow whose ACKs are recorded."""
     start_s = START_S * (0.618 * number % 1)
     return Flow(name, SENDER, RECEIVER, f"rtcp/{cca}", dict(params), start_s=start_s, **more)
 
 
 def transfers(operators: tuple[str, ...], numbers: range, duration_s: float) -> Scenario:
-    """Return a run of transfers in several networks at once, a pair of hosts each.
-
-    Args:
-        operators: Names of the networks.
-        numbers: Of the transfers, in each network with each congestion control.
-        duration_s: How long each lasts, about [s].
-    """
+    """Return a run of transfers, one for each network, congestion control and number."""
     pairs: list[Pair] = []
     for number in numbers:
         for name in operators:
             for cca in CCAS:
                 flow = recorded(f"{name}-{cca}-{number}", cca, len(pairs))
-                # The same network for both, so that they can be compared.
+                # The same network for both congestion controls.
                 pairs.append(OPERATORS[name].pair(number, [flow], START_S + duration_s))
     return side_by_side("r-tcp: traces", pairs, START_S + duration_s, seed=1 + numbers[0])
 
@@ -79,11 +65,11 @@ def _grids(size: Size) -> list[Grid]:
 
 
 def verdicts(result: Result) -> pd.DataFrame:
-    """Return what each detector makes of each transfer of a run.
+    """Return the findings of each detector for each transfer of a run.
 
     Returns:
-        A row for each: `flow`, `operator`, `cca`, `detector`, `still_ratio` (1 if a limit that was found is
-        not found to be gone), and the columns of `compared`.
+        A row for each: `flow`, `operator`, `cca`, `detector`, `still_ratio` (1 if a limit was found and its
+        end was not), and the columns of `compared`.
     """
     rows = []
     for flow in result.scenario.flows:
@@ -106,7 +92,7 @@ def _findings(runs: Runs) -> Findings:
         [
             Table.of(
                 found,
-                "Table 8: limits missed (operators 1 to 3), and found where none is",
+                "Table 8: limits missed (operators 1 to 3), or found where there is none",
                 ["operator", "cca", "detector"],
                 ["wrong_ratio", "still_ratio"],
             ),
@@ -119,8 +105,8 @@ def _findings(runs: Runs) -> Findings:
                 "wrong_ratio",
                 group="operator",
                 by="detector",
-                title="Transfers judged wrongly",
-                subtitle="CUBIC and BBRv1, R-TCP only watching",
+                title="Transfers with a wrong verdict",
+                subtitle="CUBIC and BBRv1, R-TCP only observing",
             ),
             **figure_18(changed),
         },
@@ -129,24 +115,25 @@ def _findings(runs: Runs) -> Findings:
 
 
 def claims(found: pd.DataFrame) -> list[Check]:
-    """Return what must show of R-TCP's detector.
-
-    Args:
-        found: As `verdicts`, of one or more runs.
-    """
+    """Check R-TCP's detector, in rows of `verdicts`."""
     ours = found[found["detector"] == R_TCP]
     limits = ours["operator"].isin(LIMITED)
 
     return [
-        Check("limits that R-TCP missed", over_runs(ours[limits], "wrong_ratio"), high=0.02, name="missed"),
         Check(
-            "limits that R-TCP found where none is",
+            "share of limits that R-TCP missed",
+            over_runs(ours[limits], "wrong_ratio"),
+            high=0.02,
+            name="missed",
+        ),
+        Check(
+            "share of transfers without a limit in which R-TCP found one",
             over_runs(ours[~limits], "wrong_ratio"),
             high=0.0,
             name="none",
         ),
         Check(
-            "error of R-TCP's rates",
+            "relative error of R-TCP's rates",
             over_runs(ours[limits], "rate_error_ratio"),
             high=0.05,
             name="rate error",
@@ -155,5 +142,5 @@ def claims(found: pd.DataFrame) -> list[Check]:
 
 
 TRACES: Final = Part(
-    "traces", "Tables 8 and 9, Figure 18: detectors over recorded ACKs", _grids, _findings, conditions
+    "traces", "Tables 8 and 9, Figure 18: detectors on recorded ACKs", _grids, _findings, conditions
 )

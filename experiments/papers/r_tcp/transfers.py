@@ -1,7 +1,7 @@
-"""R-TCP: several transfers to one client, longer paths, and how far estimates are off.
+"""R-TCP: several transfers to one client, longer paths, and errors of estimates.
 
-A second connection (Figure 8), idle times between objects (Figures 9 and 10), connections at once (section
-3.3), RTTs of up to 200 ms (Figure 14), errors of the estimated rate (Figure 7).
+A second connection (Figure 8), idle times between objects (Figures 9 and 10), simultaneous connections
+(section 3.3), RTTs of up to 200 ms (Figure 14), errors of the estimated rate (Figure 7).
 """
 
 from __future__ import annotations
@@ -48,18 +48,12 @@ from experiments.traffic.spec import Http
 # --- Figure 8: the second connection ------------------------------------------------------------------------
 
 BEST_FEWER: Final = 0.88
-"""Of the second connection's retransmissions are avoided, in the paper's best case (section 6.1)."""
+"""Avoided share of the second connection's retransmissions, in the paper's best case (section 6.1)."""
 IDLE_S: Final = 5.0
 
 
 def twice(name: str, size_bytes: int, numbers: Sequence[int]) -> Scenario:
-    """Return runs of two downloads of one size, each over a connection of its own, with 5 s in between.
-
-    Args:
-        name: What people call it.
-        size_bytes: Of each [bytes].
-        numbers: Of limiters: each algorithm is run once with each.
-    """
+    """Return runs of two downloads of one size over separate connections, 5 s apart."""
     traffic = Http(objects=(size_bytes, size_bytes), gaps_s=(IDLE_S,), persistent=False)
     return at_once(
         name,
@@ -78,7 +72,7 @@ def connections(result: Result) -> pd.DataFrame:
     """Return a row for each connection of each flow.
 
     Returns:
-        As `transfers` has it of the flow, with `connection` (1 or 2), and `size_bytes`, `retrans_pct` and
+        The columns of `transfers`, with `connection` (1 or 2), and `size_bytes`, `retrans_pct` and
         `goodput_bytes_per_s` of the connection.
     """
     sent = result.connection_samples.groupby(["flow", "connection"])[["bytes_sent", "bytes_retrans"]].last()
@@ -114,23 +108,14 @@ def _stateful_findings(runs: Runs) -> Findings:
         figures_of_both(
             "figure-8",
             "The second connection",
-            partial(
-                plots.bars,
-                second,
-                group="size_bytes",
-                subtitle="operator 1, 5 s after the first",
-            ),
+            partial(plots.bars, second, group="size_bytes", subtitle="operator 1, 5 s after the first"),
         ),
         [claim_of_state(second)],
     )
 
 
 def claim_of_state(second: pd.DataFrame) -> Check:
-    """Return what must show: of all sizes and algorithms the best median over runs.
-
-    Args:
-        second: As `connections`, of second ones.
-    """
+    """Check the best median over runs, of all sizes and algorithms, in rows of second connections."""
     best, case = Estimate(NAN, NAN, NAN, 0), "none measured"
     for size_bytes in second["size_bytes"].dropna().unique():
         for without, both in pairs_of(second[second["size_bytes"] == size_bytes], "retrans_pct"):
@@ -141,18 +126,11 @@ def claim_of_state(second: pd.DataFrame) -> Check:
     return Check(f"{said} ({case})", best, low=BEST_FEWER, name="second")
 
 
-# --- Figures 9 and 10, section 3.3: idle times, and connections at once ------------------------------------
+# --- Figures 9 and 10, section 3.3: idle times, simultaneous connections ------------------------------------
 
 
 def pattern(name: str, kind: str, operators: Sequence[str], numbers: Sequence[int]) -> Scenario:
-    """Return runs of clients that download with a pattern.
-
-    Args:
-        name: What people call it.
-        kind: `MULTI` or `CONCURRENT`.
-        operators: Names.
-        numbers: Of limiters: each operator and algorithm is run once with each.
-    """
+    """Return runs of clients that download with a pattern, `MULTI` or `CONCURRENT`; else as `at_once`."""
     traffics = PATTERNS[kind]
     return at_once(
         name,
@@ -169,11 +147,11 @@ def pattern(name: str, kind: str, operators: Sequence[str], numbers: Sequence[in
 
 
 def clients(result: Result) -> pd.DataFrame:
-    """Return a row for each client, its flows together.
+    """Return a row for each client, over its flows.
 
     Returns:
-        As `transfers`, but `retrans_pct` is of all bytes sent to the client, and `goodput_bytes_per_s` the
-        mean over its objects; `kind` is the pattern.
+        As `transfers`, but `retrans_pct` of all bytes sent to the client, `goodput_bytes_per_s` as the mean
+        over its objects, and `kind`, the pattern.
     """
     flows = transfers(result)
     last = result.flow_samples.groupby("flow")[["bytes_sent", "bytes_retrans"]].last()
@@ -205,12 +183,7 @@ def _pattern_part(kind: str, about: str) -> Part:
         values = ["retrans_pct", "goodput_bytes_per_s", "limited_ratio", "limited_s", "rate_error_pct"]
         return Findings(
             [Table.of(rows, about, ["operator", "algorithm"], values)],
-            figures_of_both(
-                kind,
-                about,
-                partial(plots.bars, rows, group="operator"),
-                "goodput of objects",
-            ),
+            figures_of_both(kind, about, partial(plots.bars, rows, group="operator"), "goodput of objects"),
             claims_of_pattern(rows, kind),
         )
 
@@ -218,12 +191,7 @@ def _pattern_part(kind: str, about: str) -> Part:
 
 
 def claims_of_pattern(rows: pd.DataFrame, kind: str) -> list[Check]:
-    """Return what must show: the limit is found.
-
-    Args:
-        rows: As `clients`.
-        kind: `MULTI` or `CONCURRENT`.
-    """
+    """Check that limits are found, in rows of `clients` with a pattern."""
     checks = []
     for without, under in LIMITED_BY.items():
         own = rows[rows["algorithm"] == under]
@@ -268,21 +236,17 @@ def _far(operators: Sequence[Operator], size_bytes: int, numbers: Sequence[int])
 
 def _bdp_row(result: Result) -> pd.DataFrame:
     rows = transfers(result)
-    # All have the limiter of one operator: what differs is not told apart where RTTs are compared.
+    # All have the limiter of one operator, so that different RTTs are compared.
     return rows.assign(rtt_us=1000 * rows["operator"].str.removeprefix("rtt").astype(int), operator="op1")
 
 
 def _bdp_findings(runs: Runs) -> Findings:
     rows = in_order(runs.rows(_bdp_row), "rtt_us", "size_bytes")
     values = ["retrans_pct", "goodput_bytes_per_s", "limited_ratio", "rate_error_pct"]
-    title = "Operator 1's limiter behind longer paths"
+    title = "Operator 1's limiter on longer paths"
     return Findings(
         [Table.of(rows, title, ["rtt_us", "size_bytes", "algorithm"], values)],
-        figures_of_both(
-            "figure-14",
-            title,
-            partial(plots.panels, rows, x="size_bytes", columns="rtt_us"),
-        ),
+        figures_of_both("figure-14", title, partial(plots.panels, rows, x="size_bytes", columns="rtt_us")),
     )
 
 
@@ -310,7 +274,7 @@ def _errors_findings(runs: Runs) -> Findings:
     return Findings(
         [*found.tables, table],
         {"figure-7": figure},
-        [Check("error of the estimated rate", error, high=0.05, name="rate error")],
+        [Check("relative error of the estimated rate", error, high=0.05, name="rate error")],
     )
 
 
@@ -322,7 +286,7 @@ STATEFUL: Final = Part(
     conditions,
 )
 MULTI_PART: Final = _pattern_part(MULTI, "Figures 9 and 10: idle times between objects")
-CONCURRENT_PART: Final = _pattern_part(CONCURRENT, "section 3.3: several connections at once")
+CONCURRENT_PART: Final = _pattern_part(CONCURRENT, "Section 3.3: several simultaneous connections")
 BDP: Final = Part(
     "bdp",
     "Figure 14: longer paths",

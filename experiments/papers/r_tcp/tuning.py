@@ -1,4 +1,4 @@
-"""R-TCP: how often and how much flows probe above the limit, eta and gamma (Tables 6 and 7)."""
+"""R-TCP: how often (eta) and how far (gamma) flows probe above the limit (Tables 6 and 7)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _grids(size: Size) -> list[Grid]:
 
 
 def tuned(result: Result) -> pd.DataFrame:
-    """Return a row for each flow: as `r_tcp_runs.transfers`, with what was tuned."""
+    """Return the rows of `transfers`, with the tuned parameters."""
     params: dict[str, Any] = result.scenario.flows[0].params
     return transfers(result).assign(**{name: params[name] for name in _PROBING})
 
@@ -53,7 +53,7 @@ def _findings(runs: Runs) -> Findings:
     values = ["retrans_pct", "goodput_bytes_per_s"]
     named = rows.assign(case=rows["algorithm"].map(label) + ", " + rows["operator"])
     return Findings(
-        [Table.of(rows, "How flows probe", ["algorithm", "operator", *_PROBING], values)],
+        [Table.of(rows, "Parameters of probes", ["algorithm", "operator", *_PROBING], values)],
         {
             f"tuning-{name}": plots.panels(
                 named,
@@ -61,7 +61,7 @@ def _findings(runs: Runs) -> Findings:
                 "probe_gain_ratio",
                 "case",
                 by="probe_every_rounds",
-                title=f"{what} by gamma, a line for each eta",
+                title=f"{what} by gamma, a line per eta",
             )
             for column, name, what in (
                 ("retrans_pct", "retrans", "Retransmissions"),

@@ -1,12 +1,12 @@
-"""R-TCP: a video that adapts its bitrate, over operators that limit the rate (figure 11).
+"""R-TCP: adaptive video over operators that limit the rate (figure 11).
 
-dash.js plays twelve segments of four seconds in a browser. Each session has a pair of hosts of its own; those
-that are compared run at the same time. The page and dash.js come over the same network, as in the paper, so
-that they are what empties the bucket first.
+dash.js plays twelve segments of four seconds in a browser. Each session has its own pair of hosts; compared
+sessions run simultaneously. The page and dash.js are loaded over the same network, as in the paper, and so
+empty the bucket first.
 
-The paper adapts with BOLA, Pensieve, RobustMPC and FastMPC. Here it is what dash.js has: BOLA, throughput,
-and either of them as the buffer is full (`dynamic`). The paper says nothing of the client's buffer: that it
-is 20 seconds is our choice, so that there are pauses between segments.
+The paper adapts with BOLA, Pensieve, RobustMPC and FastMPC; here dash.js adapts with BOLA, throughput, or
+either by the fill of the buffer (`dynamic`). The client's buffer of 20 s is our choice, so that there are
+pauses between segments.
 """
 
 from __future__ import annotations
@@ -34,30 +34,22 @@ from experiments.traffic.spec import Dash, Traffic
 ABRS: Final = {
     abr: {"flows.*.traffic": reading.full(Dash(abr=abr))} for abr in ("dynamic", "bola", "throughput")
 }
-"""How bitrates are chosen: name -> what it sets."""
+"""Rule that chooses bitrates: name -> fields."""
 DURATION_S: Final = 150.0
-"""When a session is given up [s]: three times what there is to play."""
+"""When a session is aborted [s]: three times the video's length."""
 APART_S: Final = 2.0
-"""How long after another a session starts [s]: a browser's start takes all of a processor for a second."""
+"""Time between starts of sessions [s]: a browser's start takes a processor for a second."""
 
 PAPERS_REDUCTION: Final[Mapping[str, float]] = {"kernel/cubic": 0.284, "kernel/bbr": 0.399, "bbr3": 0.435}
-"""By how much R-TCP reduces what is sent again, on average over all that the paper tried."""
+"""Share of retransmissions that R-TCP avoids, averaged over all of the paper's cases."""
 MOST_LOST: Final = 0.03
-"""What part of the viewer's quality the paper's R-TCP takes at most."""
+"""Maximum share of the viewer's quality that R-TCP costs in the paper."""
 
 
 def sessions(
     operators: Sequence[str], number: int, traffic: Traffic, apart_s: float, duration_s: float
 ) -> Scenario:
-    """Return a run with a session of each algorithm in each network, side by side.
-
-    Args:
-        operators: Names of the networks.
-        number: Of the round; it has limiters of its own.
-        traffic: What each session does.
-        apart_s: How long after another a session starts [s].
-        duration_s: When all are given up [s].
-    """
+    """Return a run with a session of each algorithm in each network."""
     pairs = [
         OPERATORS[operator].pair(
             number,
@@ -71,43 +63,38 @@ def sessions(
 
 
 def viewed(result: Result) -> pd.DataFrame:
-    """Return what a run came to: a row a session.
-
-    Returns:
-        The run's axes, `operator`, `algorithm`, `connections`, `retrans_pct`, and what
-        `experiments.metrics.viewing` has.
-    """
+    """Return a row per session: axes, `operator`, `algorithm`, `connections`, `retrans_pct`, `viewing`."""
     flows = result.flows.set_index("flow")[["algorithm", "connections", "retrans_pct"]]
     flows = flows.assign(operator=flows.index.str.partition("-").get_level_values(0), **result.axes)
     return flows.join(viewing(result.playback)).reset_index(drop=True)
 
 
 def row(result: Result) -> dict[str, Any]:
-    """Return what a run adds to the table of runs: how many sessions came to their end."""
+    """Return the number of sessions that reached their end."""
     return {"whole_sessions": result.flows["completion_s"].notna().sum()}
 
 
 def claims(found: pd.DataFrame, reductions: Mapping[str, float], kept: str, whole: str) -> list[Check]:
-    """Return what must show: less is sent again, and the viewer does not notice.
+    """Check that R-TCP avoids retransmissions without a loss of quality.
 
     Args:
         found: As `viewed`, of several runs.
-        reductions: Control -> what part of its retransmissions the paper's R-TCP saves.
-        kept: Column of what the viewer has.
-        whole: Column of what changes are parts of.
+        reductions: Control -> share of its retransmissions that R-TCP avoids in the paper.
+        kept: Column of the quality.
+        whole: Column to whose mean changes are relative.
     """
     return [
         check
         for control, least in reductions.items()
         for check in (
             Check(
-                f"{control}: part of its retransmissions that R-TCP saves",
+                f"{control}: share of its retransmissions that R-TCP avoids",
                 less(1, over_runs(_quotients(found, control, "retrans_pct"), "value")),
                 low=least,
                 name=f"fewer, {control}",
             ),
             Check(
-                f"{control}: what R-TCP changes in {quantity(kept).name}, by {quantity(whole).name}",
+                f"{control}: change of {quantity(kept).name} by R-TCP, relative to {quantity(whole).name}",
                 over_runs(_changes(found, control, kept, whole), "value"),
                 low=-MOST_LOST,
                 name=f"kept, {control}",
@@ -117,20 +104,20 @@ def claims(found: pd.DataFrame, reductions: Mapping[str, float], kept: str, whol
 
 
 def _quotients(found: pd.DataFrame, control: str, column: str) -> pd.DataFrame:
-    """Return the `value` under R-TCP by that under its control, for each pair of sessions."""
+    """Return the ratio of a value under R-TCP to that without (`value`), for each pair of sessions."""
     pairs = _pairs(found, control, column)
     return pairs.assign(value=(pairs["r-tcp"] / pairs["control"]).where(pairs["control"] > 0))
 
 
 def _changes(found: pd.DataFrame, control: str, kept: str, whole: str) -> pd.DataFrame:
-    """Return by how much R-TCP changes a value (`value`), as parts of the control's mean of another."""
+    """Return the change of a value by R-TCP (`value`), relative to the control's mean of another."""
     pairs = _pairs(found, control, kept)
     mean = _pairs(found, control, whole)["control"].mean()
     return pairs.assign(value=(pairs["r-tcp"] - pairs["control"]) / mean)
 
 
 def _pairs(found: pd.DataFrame, control: str, column: str) -> pd.DataFrame:
-    """Return a value of sessions that were side by side, with and without R-TCP, and `IN_RUN`."""
+    """Return a value of compared sessions, with and without R-TCP, and `IN_RUN`."""
     same = [name for name in ("operator", "abr", "seed", IN_RUN) if name in found]
     sides = {
         what: found[found["algorithm"] == algorithm].set_index(same)[column]
@@ -158,7 +145,7 @@ def _grids(size: Size) -> list[Grid]:
 def _findings(runs: Runs) -> Findings:
     found = runs.rows(viewed)
     values = ["retrans_pct", "qoe", "bitrate_bytes_per_s", "stalled_s", "startup_s", "connections"]
-    title = "A video of 48 seconds over operators that limit the rate"
+    title = "A video of 48 s over operators that limit the rate"
     return Findings(
         [Table.of(found, title, ["operator", "abr", "algorithm"], values)],
         {
@@ -166,13 +153,13 @@ def _findings(runs: Runs) -> Findings:
                 found, column, group="operator", by="algorithm", title=f"Video over limited networks: {what}"
             )
             for name, column, what in (
-                ("retrans", "retrans_pct", "sent again"),
+                ("retrans", "retrans_pct", "retransmissions"),
                 ("qoe", "qoe", "quality of experience"),
             )
         },
-        # Stalls can cost all that the bitrates are worth: changes are not told as parts of what is left.
+        # Stalls can leave the QoE near 0, so changes are relative to the bitrates' worth.
         claims(found, PAPERS_REDUCTION, "qoe", "quality"),
     )
 
 
-VIDEO: Final = Part("video", "a video that adapts its bitrate", _grids, _findings, row, video=True)
+VIDEO: Final = Part("video", "Figure 11: adaptive video", _grids, _findings, row, video=True)

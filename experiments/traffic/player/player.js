@@ -1,11 +1,11 @@
-// Plays `manifest.mpd`, and tells on the console what was downloaded and how the playback went, a line of JSON
-// each. What it shall do stands behind the `#` of the address.
+// Plays `manifest.mpd`, and reports downloads and playback on the console, in lines of JSON. Its options follow the `#`
+// of the URL.
 "use strict";
 
 const order = new URLSearchParams(location.hash.slice(1));
 const video = document.getElementById("video");
 
-// Times are in ms since 1970, as the machine's clock has it.
+// Times are in ms since 1970, by the machine's clock.
 function tell(kind, what) {
   console.log("player " + JSON.stringify({ kind, ...what }));
 }
@@ -43,7 +43,7 @@ player.updateSettings({
       rules: {
         throughputRule: { active: order.get("abr") !== "bola" },
         bolaRule: { active: order.get("abr") !== "throughput" },
-        droppedFramesRule: { active: false }, // frames are dropped by the machine, not by the network
+        droppedFramesRule: { active: false }, // the machine drops frames, not the network
       },
     },
   },

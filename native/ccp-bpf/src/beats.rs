@@ -1,11 +1,11 @@
-//! How long the agent was silent between two heartbeats.
+//! Silences of the agent between two heartbeats.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Upper bounds of the counted silences [us]; the last one counts what is longer.
+/// Upper bounds of the counted silences [us]; the last one counts longer ones.
 pub const BOUNDS_US: [u64; 7] = [1_000, 10_000, 50_000, 100_000, 200_000, 1_000_000, u64::MAX];
 
-/// Counts silences by length. Beats may come from several threads.
+/// Counts silences by length. Several threads may beat.
 #[derive(Debug, Default)]
 pub(crate) struct Beats {
     last_us: AtomicU64,
@@ -14,7 +14,6 @@ pub(crate) struct Beats {
 }
 
 impl Beats {
-    /// The agent tells its life sign now.
     pub fn beat(&self, now_us: u64) {
         let last_us = self.last_us.swap(now_us, Relaxed);
         if last_us != 0 {
@@ -25,7 +24,7 @@ impl Beats {
         }
     }
 
-    /// How many silences there were, by bound, and how long they were together [us].
+    /// The number of silences by bound, and their total length [us].
     pub fn counted(&self) -> ([u64; BOUNDS_US.len()], u64) {
         (self.counts.each_ref().map(|count| count.load(Relaxed)), self.silent_us.load(Relaxed))
     }

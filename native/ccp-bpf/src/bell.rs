@@ -1,10 +1,10 @@
-//! A bell that other threads ring to end a wait for reports.
+//! Lets other threads interrupt a wait for reports.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::{Error, Result};
 
-/// An event counter of the kernel: rings until it is heard.
+/// An event counter of the kernel: stays set until it is read.
 #[derive(Debug)]
 pub(crate) struct Bell(OwnedFd);
 
@@ -13,22 +13,21 @@ impl Bell {
         // SAFETY: no memory is passed.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
-            return Err(Error::new("load.bell", "cannot make an event counter")
+            return Err(Error::new("load.bell", "cannot create an event counter")
                 .why(std::io::Error::last_os_error())
                 .fix("raise the limit of open files, ulimit -n"));
         }
-        // SAFETY: a descriptor that the kernel has just given us, and nobody else has.
+        // SAFETY: a new descriptor that nothing else owns.
         Ok(Bell(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Rings; a bell that rings already goes on ringing.
     pub fn ring(&self) {
         let one = 1u64;
-        // SAFETY: eight readable bytes, as an event counter wants. It can only refuse when it is full: it rings.
+        // SAFETY: eight readable bytes, as an event counter requires. It fails only when full, and then it is set.
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
     }
 
-    /// Whether it rang since the last time; it is quiet then.
+    /// Returns whether it rang since the last call, and resets it.
     pub fn heard(&self) -> bool {
         let mut count = 0u64;
         // SAFETY: eight writable bytes.

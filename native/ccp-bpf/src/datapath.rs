@@ -31,16 +31,16 @@ use crate::shared::{Observer, now_us};
 use crate::upgrade::{self, Beating, Moving, Taken};
 use crate::{Error, Records, Result, Update};
 
-/// While waiting for reports the heartbeat is told four times in the time after which flows give the agent up.
+/// Heartbeats sent, while waiting for reports, per timeout after which flows give up the agent.
 const HEARTBEATS_PER_TIMEOUT: u64 = 4;
 
-/// Longest wait for records while sockets come from a datapath that was replaced [ms].
+/// Longest wait for records while sockets move from a replaced datapath [ms].
 const MOVING_MS: u64 = 2;
 
-/// Time for a record to be finished [us].
+/// Time to finish a record [us].
 const UNFINISHED_US: u64 = 20;
 
-/// The loaded datapath. One agent holds it at a time.
+/// The loaded datapath. One agent owns it at a time.
 pub struct Datapath {
     shared: Observer,
     kernel: Kernel,
@@ -54,10 +54,10 @@ pub struct Datapath {
     beats: Beats,
     programs: OwnedFd,
     frames: Frames,
-    /// Tables of fold programs, as many as frames.
+    /// Tables of fold programs, one per frame.
     folds: [OwnedFd; 2],
     head: Arc<Head>,
-    /// The datapath that this one replaced, until its sockets may all have come.
+    /// The replaced datapath, until all its sockets may have moved.
     moving: Mutex<Option<Moving>>,
     /// From taking over to the first poll.
     opening: Mutex<Option<Beating>>,
@@ -73,10 +73,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Datapath {
-    /// Adopts the datapath pinned in `pin_dir`, or loads a new one and registers `ccp`.
-    ///
-    /// Other programs replace those that are there. Where the maps are laid out otherwise, or have another size, sockets
-    /// go to new ones as the agent polls. An agent that runs goes on until all is loaded that can be refused.
+    /// Adopts the datapath pinned in `pin_dir`, or loads a new one and registers `ccp`. Other programs
+    /// replace the existing ones. If the maps have another layout or size, sockets move to new ones as the
+    /// agent polls. A running agent continues until everything that can fail is loaded.
     pub fn open(options: &Options) -> Result<Self> {
         options.check()?;
         let kernel = Kernel::read()?;
@@ -128,8 +127,9 @@ impl Datapath {
             held: Mutex::new(Some(held)),
         };
         if adopted && !has_moved {
-            // Programs, letters and reports of the agent before us: gone, but the programs that live flows run until they
-            // get ours. Others wait with the law; what came and went we see for ourselves.
+            // Programs, updates and reports of the previous agent are discarded, except programs that live
+            // flows run until they get new ones. Other flows are in the fallback; new and closed flows are
+            // found in the flow table.
             let in_use = if is_live { datapath.programs_in_flows() } else { HashMap::new() };
             let (stay, go): (Vec<_>, Vec<_>) = (1..MAX_PROGRAMS).partition(|h| in_use.contains_key(h));
             go.into_iter().for_each(|handle| datapath.clear_folds(handle));
@@ -155,12 +155,11 @@ impl Datapath {
         self.adopted
     }
 
-    /// The shared memory, to read from.
     pub fn shared(&self) -> &Observer {
         &self.shared
     }
 
-    /// Registers a congestion-control name for new sockets. A name that is registered already stays as it is.
+    /// Registers a congestion-control name for new sockets. A registered name stays as it is.
     pub fn register(&self, cc_name: &str, needs_ecn: bool) -> Result<u32> {
         names::check(cc_name)?;
         let pins = self.shared.pins();
@@ -182,7 +181,7 @@ impl Datapath {
         Ok(cc_id)
     }
 
-    /// Takes a name away from new sockets; sockets that have it keep it.
+    /// Removes a name for new sockets; existing sockets keep it.
     pub fn unregister(&self, cc_name: &str) -> Result<()> {
         let pins = self.shared.pins();
         let table = names::read(pins)?;
@@ -191,7 +190,7 @@ impl Datapath {
         });
         let Some((cc_id, mut name)) = found else {
             return Err(Error::new("register.unknown", format!("`{cc_name}` is not registered"))
-                .fix("see ccp doctor for the names that are"));
+                .fix("see ccp doctor for the registered names"));
         };
         pins.unregister(cc_name).map_err(|e| {
             Error::new("register.busy", format!("cannot unregister `{cc_name}`"))
@@ -207,10 +206,10 @@ impl Datapath {
         Ok(names::read(self.shared.pins())?.into_iter().flatten().filter(|n| n.registered).collect())
     }
 
-    /// Loads an extension, if it is not loaded yet. On an error nothing has changed.
+    /// Loads an extension unless it is loaded. On an error nothing has changed.
     pub fn extend(&self, name: &str, object: &[u8]) -> Result<()> {
         let pins = self.shared.pins();
-        // The verifier takes a while, in which the agent is no less alive.
+        // Verification takes a while, during which the agent is still alive.
         let loaded = self.beating(|| extension::load(&self.kernel, pins, self.sizes, name, object))?;
         let mut extensions = lock(&self.extensions);
         extensions.retain(|one| one.name != name);
@@ -218,7 +217,7 @@ impl Datapath {
         Ok(())
     }
 
-    /// Names of the extensions by index; empty ones where there is none.
+    /// Names of the extensions by index; empty for free indices.
     pub fn extensions(&self) -> Vec<String> {
         let mut names = vec![String::new(); intf::CCP_MAX_EXTENSIONS as usize];
         for one in lock(&self.extensions).iter() {
@@ -227,15 +226,14 @@ impl Datapath {
         names
     }
 
-    /// Compiles a fold program to eBPF, has the verifier check it, and makes it available to flows.
-    ///
-    /// Returns its handle. On an error nothing has changed: flows keep running what they ran.
+    /// Compiles a fold program to eBPF, verifies it, and makes it available to flows. Returns its handle. On
+    /// an error nothing has changed: flows keep their programs.
     pub fn install(&self, program: &Program) -> Result<u32> {
         let held = self.programs_in_flows();
         let handle = lock(&self.handles).take(|h| held.contains_key(&h)).ok_or_else(|| {
             Error::new("program.table_full", "no more fold programs can be installed")
-                .why(format!("{} are installed or still run by a flow", MAX_PROGRAMS - 1))
-                .fix("uninstall programs that no algorithm uses")
+                .why(format!("{} programs are installed or still used by a flow", MAX_PROGRAMS - 1))
+                .fix("uninstall unused programs")
         })?;
         let installed = self.fill(handle, program);
         if installed.is_err() {
@@ -264,7 +262,7 @@ impl Datapath {
         put(&self.programs, handle, &entry)?;
         for (folds, frame) in self.folds.iter().zip(self.frames.all()) {
             let fd = fold::load(program, &self.kernel, frame)?;
-            put(folds, handle, &fd.as_raw_fd())?; // the prog array keeps the program from here on
+            put(folds, handle, &fd.as_raw_fd())?; // the prog array now owns the program
         }
         Ok(())
     }
@@ -287,28 +285,28 @@ impl Datapath {
         held
     }
 
-    /// Takes a program away. A flow that still runs it goes to the fallback law.
+    /// Removes a program. A flow that still runs it goes to the fallback.
     pub fn uninstall(&self, handle: u32) -> Result<()> {
         if !lock(&self.handles).release(handle) {
             return Err(Error::new("program.unknown", format!("no program has the handle {handle}"))
-                .fix("use a handle that install() returned"));
+                .fix("use a handle returned by install()"));
         }
         self.clear_folds(handle);
         Ok(())
     }
 
-    /// Removes programs of the agent before us that no flow runs any more.
+    /// Removes programs of the previous agent that no flow runs any more.
     fn clear_inherited(&self, now_us: u64) {
         let mut inherited = lock(&self.inherited);
         if inherited.is_due(now_us) {
             let held = self.programs_in_flows();
-            let handles = lock(&self.handles); // none is given again meanwhile
+            let handles = lock(&self.handles); // no handle is reused meanwhile
             let left = inherited.left(now_us, |h| held.contains_key(&h), &handles);
             left.into_iter().for_each(|handle| self.clear_folds(handle));
         }
     }
 
-    /// Tells the ends of flows whose slots are taken away as if their sockets had closed.
+    /// Reports the ends of reclaimed flows like those of closed sockets.
     fn reap(&self, now_us: u64, records: &mut Records) {
         for close in lock(&self.reaper).look(&self.shared, now_us) {
             // SAFETY: plain data without padding, see the tests of `ccp_record`.
@@ -320,12 +318,12 @@ impl Datapath {
 
     fn clear_folds(&self, handle: u32) {
         for folds in &self.folds {
-            // SAFETY: the key is a u32. A missing entry is what we want.
+            // SAFETY: the key is a u32. The entry may be missing.
             unsafe { libbpf_sys::bpf_map_delete_elem(folds.as_raw_fd(), (&raw const handle).cast()) };
         }
     }
 
-    /// Writes to a flow. Returns false when the flow is gone.
+    /// Writes an update to a flow. Returns false if the flow is gone.
     pub fn update(&self, flow_id: u64, update: &Update<'_>) -> Result<bool> {
         if let Some(program) = update.program.filter(|p| *p != 0)
             && !lock(&self.handles).is_used(program)
@@ -339,19 +337,19 @@ impl Datapath {
             let to = loaded.iter().find(|one| one.name == letter.extension);
             extensions |= match to {
                 Some(one) => one.write(flow_id, letter.octets)?,
-                None if letter.octets.is_empty() => 0, // nobody is to leave the flow
+                None if letter.octets.is_empty() => 0, // there is nothing to detach
                 None => return Err(extension::not_loaded(letter.extension)),
             };
         }
         Ok(self.shared.write(flow_id, update, extensions))
     }
 
-    /// Makes `poll`, if it waits in another thread, return at once, and else the next one.
+    /// Makes a waiting `poll` in another thread return immediately, or else the next `poll`.
     pub fn wake(&self) {
         self.bell.ring();
     }
 
-    /// Waits for records, at most `timeout_ms` and not longer than until `wake`, telling the heartbeat meanwhile.
+    /// Waits for records, up to `timeout_ms` or until `wake`, and sends heartbeats meanwhile.
     pub fn poll(&self, timeout_ms: u64) -> Records {
         let (ring, pace) = &mut *lock(&self.ring);
         *lock(&self.opening) = None;
@@ -371,7 +369,7 @@ impl Datapath {
                 return records;
             }
             if woken.ready {
-                // A record is being written. Its writer may wait behind us for our processor: let it.
+                // A record is being written. Its writer may be waiting for this processor: yield it.
                 std::thread::sleep(Duration::from_micros(UNFINISHED_US));
             }
             if pace.periodic() {
@@ -388,7 +386,7 @@ impl Datapath {
         }
     }
 
-    /// Does something that takes longer than flows wait for a life sign.
+    /// Sends heartbeats during work that may take longer than the timeout.
     fn beating<T>(&self, work: impl FnOnce() -> T) -> T {
         let slice = Duration::from_millis(self.heartbeat_slice_ms);
         let (done, ended) = mpsc::channel::<()>();
@@ -404,7 +402,7 @@ impl Datapath {
         })
     }
 
-    /// Has some more sockets of the datapath that was replaced come here. Returns whether there are more.
+    /// Lets some more sockets of the replaced datapath move here. Returns whether there are more.
     fn let_some_leave(&self) -> bool {
         let mut moving = lock(&self.moving);
         let done = moving.as_mut().is_some_and(Moving::step);
@@ -414,7 +412,7 @@ impl Datapath {
         moving.is_some()
     }
 
-    /// Tells the life sign, unless the datapath was closed.
+    /// Sends a heartbeat, unless the datapath was closed.
     pub fn heartbeat(&self) {
         if !self.closed.load(Ordering::Acquire) {
             let now_us = now_us();
@@ -426,7 +424,7 @@ impl Datapath {
         }
     }
 
-    /// Silences between two heartbeats: how many, by upper bound [us], and how long they were together [us].
+    /// Silences between two heartbeats: their number by upper bound [us], and their total length [us].
     pub fn silences(&self) -> (Vec<(u64, u64)>, u64) {
         let (counts, silent_us) = self.beats.counted();
         (BOUNDS_US.into_iter().zip(counts).collect(), silent_us)
@@ -437,8 +435,8 @@ impl Datapath {
         self.head.successor().load(Ordering::Acquire) != 0
     }
 
-    /// Steers no more. Registrations and flows stay for the next agent: if one waits, it is the one to tell life signs
-    /// now, and has the datapath when this is released; if none does, flows go to the fallback law.
+    /// Stops controlling flows. Registrations and flows stay for the next agent: a waiting one sends the
+    /// heartbeats from now on, and gets the datapath after `release`; without one, flows go to the fallback.
     pub fn close(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
@@ -454,7 +452,7 @@ impl Datapath {
         }
     }
 
-    /// Lets the next agent have the datapath.
+    /// Releases the datapath to the next agent.
     pub fn release(&self) {
         self.close();
         self.frames.release();

@@ -1,5 +1,5 @@
-//! Extensions of the datapath: BPF objects of their own, loaded beside the core when an algorithm asks for one. What an
-//! object has to be is in `bpf/extend.h`.
+//! Extensions of the datapath: separate BPF objects, loaded when an algorithm asks for one. `bpf/extend.h`
+//! defines their interface.
 
 use std::ffi::c_char;
 
@@ -13,12 +13,11 @@ use crate::object::{self, Sizes, load_error};
 use crate::pins::Pins;
 use crate::{Error, Result};
 
-/// The core's table of extensions.
 const TABLE: &str = "extensions";
-/// The extension's letters, among its own maps.
+/// Name of the map with the extension's messages.
 const MAIL: &str = "mail";
 
-/// The `struct_ops` map and the member of which a program is, and the core's table of such programs.
+/// The `struct_ops` map and member of a program, and the core's table of such programs.
 const HOOKS: [(&str, &str, &str); 5] = [
     ("extension", "cong_control", "extensions_on_ack"),
     ("after_fold", "cong_control", "extensions_on_fold"),
@@ -27,22 +26,21 @@ const HOOKS: [(&str, &str, &str); 5] = [
     ("extension", "release", "extensions_on_release"),
 ];
 
-/// An extension that is loaded.
 pub(crate) struct Extension {
     pub name: String,
-    /// Its place in the core's tables.
+    /// Its index in the core's tables.
     pub index: u32,
-    /// None where it takes no letters.
+    /// None if it accepts no messages.
     pub letters: Option<Letters>,
 }
 
-/// FNV-1a: tells two objects apart.
+/// FNV-1a, to distinguish objects.
 fn version(object: &[u8]) -> u64 {
     let hash = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
     object.iter().fold(0xcbf2_9ce4_8422_2325, hash).max(1)
 }
 
-/// What is in the core's table, by index.
+/// The core's table of extensions, by index.
 fn table(pins: &Pins) -> Result<Vec<Option<(String, u64)>>> {
     let fd = pins.open_map(TABLE)?;
     let entry = |index| {
@@ -81,23 +79,23 @@ fn refused(name: &str, why: impl std::fmt::Display, fix: impl Into<String>) -> E
 }
 
 fn no_room(name: &str) -> Error {
-    let why = format!("{CCP_MAX_EXTENSIONS} are loaded already");
-    refused(name, why, "ccp unload takes them away, with the datapath")
+    let why = format!("{CCP_MAX_EXTENSIONS} extensions are already loaded");
+    refused(name, why, "ccp unload removes them, together with the datapath")
 }
 
-/// Whether there is room for extensions, some of which may be loaded.
+/// Checks that there is room for extensions, some of which may be loaded.
 pub(crate) fn check_room<'a>(pins: &Pins, names: impl Iterator<Item = &'a str>) -> Result<()> {
     let Ok(table) = table(pins) else {
-        return Ok(()); // of another version: it is replaced
+        return Ok(()); // from another version: it is replaced
     };
     let is_known = |name: &&str| table.iter().flatten().any(|(known, _)| known == name);
     let free = table.iter().filter(|entry| entry.is_none()).count();
     names.filter(|name| !is_known(name)).nth(free).map_or(Ok(()), |name| Err(no_room(name)))
 }
 
-/// Loads an extension beside the core whose maps are pinned, and has the core call it: a program of the extension stands
-/// in the core's table for each member that this kernel has. An extension of the same name and version stays as it is,
-/// one of another version is replaced. On an error nothing has changed.
+/// Loads an extension next to the core with the pinned maps, and enters its programs into the core's tables,
+/// one for each member that this kernel has. An extension of the same name and version is kept, another
+/// version is replaced. On an error nothing has changed.
 pub(crate) fn load(
     kernel: &Kernel,
     pins: &Pins,
@@ -110,8 +108,8 @@ pub(crate) fn load(
         || name.len() > longest
         || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
     {
-        let why = format!("names have at most {longest} characters, of a-z, A-Z, 0-9 and _");
-        return Err(refused(name, why, "name it otherwise"));
+        let why = format!("names have at most {longest} characters from a-z, A-Z, 0-9 and _");
+        return Err(refused(name, why, "choose another name"));
     }
     let version = version(object);
     let table = table(pins)?;
@@ -123,12 +121,12 @@ pub(crate) fn load(
     }
     let free = known.or_else(|| table.iter().position(Option::is_none));
     let index = free.ok_or_else(|| no_room(name))? as u32;
-    pins.forget_extension(name)?; // what another version, or half a load, left there
+    pins.forget_extension(name)?; // remains of another version or of an interrupted load
     pins.create_extension(name)?;
     let done =
         fill(kernel, pins, sizes, name, index, object).and_then(|()| enter(pins, index, name, version));
     done.and_then(|()| opened(pins, name.to_owned(), index, sizes.max_flows)).inspect_err(|_| {
-        // leave nothing half made; the error that counts is the first
+        // Clean up; the first error counts.
         let _ = pins.forget_extension(name);
     })
 }
@@ -136,13 +134,13 @@ pub(crate) fn load(
 fn fill(kernel: &Kernel, pins: &Pins, sizes: Sizes, name: &str, index: u32, object: &[u8]) -> Result<()> {
     let no_extension = |e: Error| {
         let why = if e.why.is_empty() { e.message } else { e.why };
-        refused(name, why, "compile it as docs/writing-an-extension.md says")
+        refused(name, why, "compile it as described in docs/writing-an-extension.md")
     };
     let mut open = object::open(object).map_err(no_extension)?;
     let told = object::name_and_flags(&mut open, "extension").map_err(no_extension)?;
     if told != (name.to_owned(), intf::CCP_ABI_VERSION) {
         let why = format!(
-            "its object is that of `{}` for version {} of extend.h; wanted are `{name}` and version {}",
+            "its object is `{}` for version {} of extend.h; expected are `{name}` and version {}",
             told.0,
             told.1,
             intf::CCP_ABI_VERSION
@@ -154,7 +152,7 @@ fn fill(kernel: &Kernel, pins: &Pins, sizes: Sizes, name: &str, index: u32, obje
     let hooks = hooks_of(&mut open, kernel)?;
     let object = open.load().map_err(|e| {
         let error = load_error(&e);
-        refused(name, error.why, format!("run algorithms that do without it on this kernel; {}", error.fix))
+        refused(name, error.why, format!("run algorithms that do not need it on this kernel; {}", error.fix))
     })?;
     for (table, program) in hooks {
         let fd = object::program_fd(&object, &program)?;
@@ -163,12 +161,12 @@ fn fill(kernel: &Kernel, pins: &Pins, sizes: Sizes, name: &str, index: u32, obje
     Ok(())
 }
 
-/// Maps of the core are those that are pinned; the extension's own are pinned beside them.
+/// Uses the core's pinned maps; the extension's own maps are pinned next to them.
 fn place_maps(open: &mut OpenObject, pins: &Pins, sizes: Sizes, extension: &str) -> Result<()> {
     object::share_maps(open, pins, sizes)?;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        let is_ours = name.contains('.') || map.map_type() == MapType::StructOps; // libbpf's, too
+        let is_ours = name.contains('.') || map.map_type() == MapType::StructOps; // also libbpf's
         if is_ours || Pins::core_maps().any(|shared| shared == name) {
             continue;
         }
@@ -180,8 +178,7 @@ fn place_maps(open: &mut OpenObject, pins: &Pins, sizes: Sizes, extension: &str)
     Ok(())
 }
 
-/// Fits the extension's `struct_ops` maps to the kernel. Returns which program belongs into which table; others are not
-/// loaded.
+/// Fits the extension's `struct_ops` maps to the kernel. Returns the program for each table; others are not loaded.
 fn hooks_of(open: &mut OpenObject, kernel: &Kernel) -> Result<Vec<(&'static str, String)>> {
     let maps = open.maps().filter(|map| map.map_type() == MapType::StructOps);
     let maps: Vec<_> = maps.map(|map| map.name().to_string_lossy().into_owned()).collect();
@@ -204,7 +201,7 @@ fn hooks_of(open: &mut OpenObject, kernel: &Kernel) -> Result<Vec<(&'static str,
 }
 
 impl Extension {
-    /// Takes letters away that an agent before us wrote, and has the extension leave each flow.
+    /// Discards messages of the previous agent, and detaches the extension from each flow.
     pub fn begin_anew(&self, flow_ids: &[u64]) {
         if let Some(letters) = &self.letters {
             letters.clear();
@@ -214,16 +211,16 @@ impl Extension {
         }
     }
 
-    /// Writes a letter to the extension about a flow. Returns the extension's bit if the flow is to get it.
+    /// Writes a message to the extension about a flow. Returns the extension's bit if the flow is to get it.
     pub fn write(&self, flow_id: u64, octets: &[u8]) -> Result<u32> {
         let takes = self.letters.as_ref().map_or(0, Letters::octets);
         if !octets.is_empty() && octets.len() != takes {
             return Err(Error::new(
                 "update.extension",
-                format!("{} octets are no letter to the extension `{}`", octets.len(), self.name),
+                format!("the extension `{}` accepts no message of {} bytes", self.name, octets.len()),
             )
-            .why(format!("it takes {takes}"))
-            .fix("give it what its documentation says, or nothing to have it leave the flow"));
+            .why(format!("it accepts {takes}"))
+            .fix("send a message as documented by the extension, or nothing to detach the flow"));
         }
         if let Some(letters) = &self.letters {
             letters.write(flow_id, octets);
@@ -232,7 +229,6 @@ impl Extension {
     }
 }
 
-/// The error where an extension is not loaded.
 pub(crate) fn not_loaded(name: &str) -> Error {
     Error::new("load.extension", format!("the datapath's extension `{name}` is not loaded"))
         .fix("name it in the algorithm's `extensions`")

@@ -1,4 +1,4 @@
-//! Loads a compiled fold as a kernel program: the code of `ccp-lang`, in the frame of `bpf/fold.bpf.c`.
+//! Loads a compiled fold as a kernel program: the code of `ccp-lang` in the frame of `bpf/fold.bpf.c`.
 
 use std::ffi::CString;
 use std::mem::offset_of;
@@ -11,13 +11,13 @@ use crate::intf::{CCP_ACK_NOW as ACK_NOW, ccp_flow, ccp_fold};
 use crate::kernel::Kernel;
 use crate::{Error, Result};
 
-/// Offset in a structure, which fits an instruction's 16 bits by construction (checked at compile time).
+/// Offset in a structure; it fits an instruction's 16 bits by construction (checked at compile time).
 const fn field(offset: usize) -> i16 {
     assert!(offset <= i16::MAX as usize);
     offset as i16
 }
 
-/// Where a fold finds its registers.
+/// Locations of a fold's registers.
 pub(crate) const LAYOUT: Layout = Layout {
     control: field(offset_of!(ccp_flow, control)),
     local: field(offset_of!(ccp_flow, local)),
@@ -34,7 +34,7 @@ fn kernel_name(program: &Program) -> CString {
     CString::new(name).unwrap_or_default()
 }
 
-/// The verifier's last words, and the index of the instruction it looked at then.
+/// The verifier's last message, and the index of the instruction that it checked.
 fn complaint(log: &str) -> (&str, Option<usize>) {
     let lines = || log.lines().rev().map(str::trim_end);
     let noise = ["processed ", "verification time", "stack depth", "insns processed"];
@@ -51,14 +51,14 @@ fn refused(program: &Program, errno: i32, log: &str, body_at: usize, lines: &[u3
         || format!("{}, program \"{}\"", program.origin, program.name),
         |line| format!("{}:{line}, program \"{}\"", program.origin, program.name),
     );
-    let error = Error::new("verifier.refused", "the kernel's verifier refused the fold program").at(place);
+    let error = Error::new("verifier.refused", "the kernel's verifier rejected the fold program").at(place);
     if errno == libc::EPERM || errno == libc::EACCES && log.is_empty() {
         return error.why(os).fix("run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON");
     }
     let saved = save_log(program, log);
     error
         .why(format!("{os}: {reason}"))
-        .fix(format!("make the program smaller or simpler; the whole log is in {saved}"))
+        .fix(format!("make the program smaller or simpler; the complete log is in {saved}"))
 }
 
 fn save_log(program: &Program, log: &str) -> String {
@@ -112,11 +112,11 @@ pub(crate) fn load(program: &Program, kernel: &Kernel, frame: &Frame) -> Result<
             return Err(refused(program, -fd, &String::from_utf8_lossy(&log[..end]), body_at, &lines));
         }
     }
-    // SAFETY: a fresh descriptor, ours alone.
+    // SAFETY: a new descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Asks the kernel's verifier about a program without a loaded datapath, and leaves nothing behind.
+/// Checks a program with the kernel's verifier, without a loaded datapath; nothing stays loaded.
 pub fn verify(program: &Program) -> Result<()> {
     let kernel = Kernel::read()?;
     for frame in Frames::new(&kernel, None)?.all() {

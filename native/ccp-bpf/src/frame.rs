@@ -1,4 +1,4 @@
-//! The program around a fold, as libbpf fits it to the running kernel, and what is put into it (`bpf/fold.bpf.c`).
+//! The program around a fold (`bpf/fold.bpf.c`), fitted to the running kernel by libbpf, and the insertion of the fold.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -34,14 +34,14 @@ fn with_imm(insn: u64, imm: i32) -> u64 {
 
 fn laid_out_otherwise(what: &str) -> Error {
     Error::new("load.object", format!("the program around folds {what}"))
-        .why("the compiler laid it out in another way than the loader knows")
-        .fix("build ccplane with clang 14 to 19, or report this")
+        .why("the compiler produced an unknown layout")
+        .fix("build ccplane with clang 14 to 19, or report this as a bug")
 }
 
 /// The program for one member of `tcp_congestion_ops`.
 pub(crate) struct Frame {
     pub member: &'static str,
-    /// Instructions up to the function whose place the fold takes.
+    /// Instructions before the function that the fold replaces.
     insns: Vec<u64>,
 }
 
@@ -63,17 +63,17 @@ impl Frame {
             return Err(laid_out_otherwise(&format!("calls {} functions, not one", calls.len())));
         };
         let callee = (call as i64 + 1 + i64::from(imm(insns[call]))) as usize;
-        // mov, exit: the function is the last, and as short as it was written.
+        // mov, exit: the function comes last, and is unchanged.
         if callee + 2 != insns.len() || insns[callee + 1] as u8 != EXIT {
             return Err(laid_out_otherwise("does not end with the fold's place"));
         }
         Ok(Frame { member, insns: insns[..callee].to_vec() })
     }
 
-    /// Returns the whole program around a fold, and the index at which the fold's code begins.
+    /// Returns the complete program, and the index at which the fold's code begins.
     pub fn around(&self, body: &[u64], prims_used: u64) -> (Vec<u64>, usize) {
         let magic = intf::CCP_MAGIC_PRIM as i32;
-        // One more tells whether any is read that an echo of the path brings.
+        // One more bit: whether the fold reads primitives of an echo of the path.
         let of_path = u64::from(prims_used >> intf::CCP_INT_AGE_US != 0) << intf::CCP_PRIM_COUNT;
         let reads = prims_used | of_path;
         let mut code: Vec<u64> = Vec::with_capacity(self.insns.len() + body.len() + 3);
@@ -94,13 +94,13 @@ impl Frame {
 }
 
 impl Frames {
-    /// Uses the map that nodes of in-band telemetry share no longer: it can be removed.
+    /// Closes the map shared with nodes of in-band telemetry, so that it can be removed.
     pub fn release(&self) {
         *self.echoes.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Fits the frames to the running kernel. `pins` are of the datapath whose flows the folds are for; without any, the
-    /// programs can be shown to the verifier, and no more.
+    /// Fits the frames to the running kernel. `pins` belong to the datapath of the flows; without pins, the
+    /// programs can only be verified.
     pub fn new(kernel: &Kernel, pins: Option<(&Pins, Sizes)>) -> Result<Self> {
         let mut open = object::open(OBJECT)?;
         let mut echoes = None;
@@ -131,7 +131,7 @@ impl Frames {
         Ok(Frames { frames, _object: object, echoes: Mutex::new(echoes) })
     }
 
-    /// The frames: that for ACKs, and that for timeouts.
+    /// The frames for ACKs and for timeouts.
     pub fn all(&self) -> &[Frame] {
         &self.frames
     }

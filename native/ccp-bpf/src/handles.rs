@@ -1,9 +1,9 @@
-//! Which entries of the program table are in use.
+//! Allocation of indices in the program table.
 
 use crate::intf::CCP_MAX_PROGRAMS as MAX_PROGRAMS;
 
-/// Hands out table indices, the longest unused first: a flow that still runs an old program must not find
-/// another one under its index.
+/// Hands out indices, the longest unused first: a flow that still runs an old program must not find another
+/// one at its index.
 #[derive(Debug, Default)]
 pub(crate) struct Handles {
     used: Vec<bool>,
@@ -15,7 +15,7 @@ impl Handles {
         Handles { used: vec![false; MAX_PROGRAMS as usize], next: 1 }
     }
 
-    /// An index that is neither in use nor still held by a flow; `None` when the table is full.
+    /// A free index that no flow uses; `None` if the table is full.
     pub fn take(&mut self, held: impl Fn(u32) -> bool) -> Option<u32> {
         let size = MAX_PROGRAMS;
         for _ in 1..size {
@@ -38,10 +38,10 @@ impl Handles {
     }
 }
 
-/// How often inherited programs are looked at [us]: idle flows run them until their next ACK.
+/// Interval between checks of inherited programs [us]: idle flows run them until their next ACK.
 const LOOK_US: u64 = 1_000_000;
 
-/// Programs of the agent before us, which flows run until they get ours.
+/// Programs of the previous agent, which flows run until they get new ones.
 #[derive(Debug, Default)]
 pub(crate) struct Inherited {
     handles: Vec<u32>,
@@ -53,12 +53,11 @@ impl Inherited {
         Inherited { handles, looked_us: 0 }
     }
 
-    /// Whether it is time to look.
     pub fn is_due(&self, now_us: u64) -> bool {
         !self.handles.is_empty() && now_us >= self.looked_us + LOOK_US
     }
 
-    /// Takes out those that no flow holds any more, and returns those of them that are not in use again.
+    /// Removes those that no flow uses any more, and returns the ones that are not in use again.
     pub fn left(&mut self, now_us: u64, held: impl Fn(u32) -> bool, ours: &Handles) -> Vec<u32> {
         self.looked_us = now_us;
         let (gone, stay): (Vec<_>, Vec<_>) =

@@ -1,4 +1,4 @@
-//! The head of a datapath's globals: what agents of any version read and write of a datapath, also to replace it.
+//! The head of a datapath's globals, which agents of any version read and write, also to replace the datapath.
 
 use std::mem::offset_of;
 use std::ptr;
@@ -11,16 +11,16 @@ use crate::intf::{self, CCP_NAME_LEN, ccp_globals};
 use crate::pins::Pins;
 use crate::shared::{map, now_us};
 
-/// Tells the programs of this build from those of others.
+/// Identifies the programs of this build.
 pub(crate) const BUILD_HASH: u64 = parse(env!("CCP_BUILD_HASH"));
-/// Tells what programs share with each other and with the agent from that of other builds.
+/// Identifies the layout shared by the programs and the agent in this build.
 pub(crate) const LAYOUT_HASH: u64 = parse(env!("CCP_LAYOUT_HASH"));
 
-/// The first version with a head that stays as it is.
+/// The first version with a stable head.
 const FIRST_ABI: u32 = 6;
-/// Of the globals all the head is in the first page, which every version has.
+/// The head is in the first page of the globals, which every version has.
 const BYTES: usize = 4096;
-/// No socket has a higher `slot1`.
+/// An upper bound of `slot1`.
 const ALL: u32 = u32::MAX;
 
 const _: () = assert!(offset_of!(ccp_globals, goes_to) + CCP_NAME_LEN as usize <= BYTES);
@@ -37,23 +37,22 @@ const fn parse(text: &str) -> u64 {
     value
 }
 
-/// What another build has in common with this one.
+/// What another build shares with this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kin {
-    /// It is this one.
     Same,
-    /// Its programs are others, its maps fit.
+    /// Other programs, the same map layout.
     Layout,
-    /// Its maps do not fit: another layout, or another size.
+    /// The maps do not fit: another layout, or another size.
     None,
 }
 
-/// The mapped head of a datapath. It lives on while programs of the datapath do, pinned or not.
+/// The mapped head of a datapath. It exists while programs of the datapath do, pinned or not.
 #[derive(Debug)]
 pub(crate) struct Head(MmapRaw);
 
 impl Head {
-    /// Opens that of the datapath pinned in a directory; `load.not_loaded` where there is none.
+    /// Opens the head of the datapath pinned in a directory; `load.not_loaded` if there is none.
     pub fn open(pins: &Pins) -> Result<Self> {
         let fd = pins.open_map("globals")?;
         Ok(Head(map(&fd, BYTES, "globals")?))
@@ -63,7 +62,6 @@ impl Head {
         self.0.as_mut_ptr().cast()
     }
 
-    /// Its version, and the hash of its programs.
     pub fn version(&self) -> (u32, u64) {
         let g = self.globals();
         // SAFETY: aligned words in the mapping, which is as large as the head.
@@ -72,18 +70,17 @@ impl Head {
         }
     }
 
-    /// How many flows it has room for.
     pub fn max_flows(&self) -> u32 {
-        // SAFETY: as above; this word is where it has always been.
+        // SAFETY: as above; the place of this word has never changed.
         unsafe { ptr::read_volatile(&raw const (*self.globals()).max_flows) }
     }
 
-    /// Whether its version has what else is here.
+    /// Whether its version has the other members used here.
     pub fn is_known(&self) -> bool {
         self.version().0 >= FIRST_ABI
     }
 
-    /// Whether its maps are laid out as ours.
+    /// Whether its maps have the layout of this build.
     pub fn has_our_layout(&self) -> bool {
         // SAFETY: as above.
         let layout = unsafe { ptr::read_volatile(&raw const (*self.globals()).layout_hash) };
@@ -105,7 +102,7 @@ impl Head {
         unsafe { AtomicU32::from_ptr(self.0.as_mut_ptr().add(offset).cast()) }
     }
 
-    /// Tells the life sign as of a time.
+    /// Sends a heartbeat with a given time.
     pub fn beat_at(&self, time_us: u64) {
         if self.is_known() {
             // SAFETY: an aligned u64 within the mapping, which programs only read.
@@ -114,17 +111,16 @@ impl Head {
         }
     }
 
-    /// Tells the life sign.
     pub fn heartbeat(&self) {
         self.beat_at(now_us());
     }
 
-    /// Takes it back.
+    /// Withdraws the heartbeat.
     pub fn silence(&self) {
         self.beat_at(0);
     }
 
-    /// Process of the agent; 0 if it has ended for its successor.
+    /// Process id of the agent; 0 if it has ended for its successor.
     pub fn agent_pid(&self) -> u32 {
         if self.is_known() { self.agent().load(Ordering::Acquire) } else { 0 }
     }
@@ -141,17 +137,17 @@ impl Head {
         self.word(offset_of!(ccp_globals, load))
     }
 
-    /// Number of the copies of the programs in use.
+    /// Number of the program copies in use.
     pub fn load(&self) -> u32 {
         self.load_word().load(Ordering::Acquire)
     }
 
-    /// Which sockets of replaced programs leave them now: those whose `slot1` is at most this.
+    /// Sets which sockets of replaced programs move now: those whose `slot1` is at most this.
     pub fn let_leave(&self, slot1: u32) {
         self.word(offset_of!(ccp_globals, leaves)).store(slot1, Ordering::Release);
     }
 
-    /// Other copies are in use from now on, in the same maps: all sockets go to them, and keep their slots.
+    /// Activates other copies on the same maps: all sockets move to them and keep their slots.
     pub fn renew(&self, load: u32) {
         self.let_leave(ALL);
         // SAFETY: an aligned u64 in the mapping, which no program reads.
@@ -160,7 +156,7 @@ impl Head {
         self.load_word().store(load, Ordering::Release);
     }
 
-    /// Another datapath takes the place of this one; sockets go there as they are let.
+    /// Replaces this datapath by another one; sockets move as they are let.
     pub fn replace(&self) {
         if self.is_known() {
             self.let_leave(0);
@@ -168,7 +164,7 @@ impl Head {
         }
     }
 
-    /// Nobody has this datapath any more. All sockets go to a congestion control, or to their own name.
+    /// Ends this datapath. All sockets get a congestion control, or the one registered under their own name.
     pub fn retire(&self, goes_to: &str) {
         if !self.is_known() {
             return;
@@ -185,7 +181,7 @@ impl Head {
     }
 }
 
-// SAFETY: the mapping is shared memory whose words are accessed atomically, or before anybody else knows of them.
+// SAFETY: the mapping is shared memory whose words are accessed atomically, or before other users know them.
 unsafe impl Send for Head {}
 // SAFETY: as above.
 unsafe impl Sync for Head {}

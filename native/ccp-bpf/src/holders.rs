@@ -1,4 +1,4 @@
-//! Who has how many slots: counted where there are quotas.
+//! Slots per user and per cgroup, counted if there are quotas.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr;
@@ -13,24 +13,22 @@ use ccp_load::bug;
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_HOLDERS_OBJECT"));
 
-/// How many slots a user, and a cgroup, may have; none for as many as there are.
+/// Maximum slots per user and per cgroup; None: unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quotas {
-    /// Slots of one user's sockets.
     pub per_user: Option<u32>,
-    /// Slots of the sockets that were made in one cgroup (v2), those below it left out.
+    /// Slots of the sockets created in one cgroup (v2), without its descendants.
     pub per_cgroup: Option<u32>,
 }
 
-/// Changes the numbers.
 pub(crate) struct Holders {
     pins: Pins,
     sizes: Sizes,
-    /// Loaded when it is needed first.
+    /// Loaded on first use.
     program: Option<OwnedFd>,
 }
 
-/// The kinds of holders of a flow in `info.held`, and their ids.
+/// The kinds of holders in a flow's `info.held`, and their ids.
 pub(crate) fn holders_of(info: &intf::ccp_flow_info) -> [(u32, u64); 2] {
     [(intf::CCP_HOLDER_USER, u64::from(info.uid)), (intf::CCP_HOLDER_CGROUP, info.cgroup_id)]
 }
@@ -47,13 +45,13 @@ impl Holders {
         let program =
             object.progs().find(|p| p.name() == "change_holder").ok_or_else(|| bug("change_holder"))?;
         program.as_fd().try_clone_to_owned().map_err(|e| {
-            Error::new("load.refused", "cannot keep the program that counts slots")
+            Error::new("load.refused", "cannot load the program that counts slots")
                 .why(e)
                 .fix("see ccp doctor")
         })
     }
 
-    /// One slot more, or one less. Returns whether it was counted.
+    /// Adds or removes a slot. Returns whether it was counted.
     pub fn change(&mut self, kind: u32, id: u64, takes: bool) -> Result<bool> {
         if self.program.is_none() {
             self.program = Some(self.load()?);
@@ -69,18 +67,18 @@ impl Holders {
         // SAFETY: the options name a request that outlives the call.
         let done = unsafe { libbpf_sys::bpf_prog_test_run_opts(program, &raw mut run) };
         if done < 0 {
-            return Err(Error::new("load.refused", "cannot count a user's or a cgroup's slots")
+            return Err(Error::new("load.refused", "cannot count the slots of a user or a cgroup")
                 .why(std::io::Error::from_raw_os_error(-done))
                 .fix("see ccp doctor, or run without quotas"));
         }
         Ok(!takes || run.retval == 1)
     }
 
-    /// Sets quotas, and counts the flows that are there and were not counted yet: who has more keeps them.
+    /// Sets quotas, and counts existing flows not counted yet; holders beyond their quota keep their slots.
     pub fn set(&mut self, shared: &Observer, quotas: Quotas) -> Result<()> {
         let g = shared.globals();
         let most = [quotas.per_user.unwrap_or(0), quotas.per_cgroup.unwrap_or(0)];
-        // SAFETY: aligned words in the mapping that only agents write. From here on new flows are counted.
+        // SAFETY: aligned words in the mapping that only agents write. New flows are counted from here on.
         let flows_active = unsafe {
             AtomicU32::from_ptr(&raw mut (*g).flows_per_user).store(most[0], Ordering::SeqCst);
             AtomicU32::from_ptr(&raw mut (*g).flows_per_cgroup).store(most[1], Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! What the running kernel is like, read from its BTF.
+//! Properties of the running kernel, read from its BTF.
 
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use libbpf_rs::btf::{Btf, BtfType};
 
 use crate::{Error, Result};
 
-/// Which functions of the kernel's CUBIC there are.
+/// Available functions of the kernel's CUBIC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cubic {
     pub any: bool,
@@ -17,18 +17,16 @@ pub(crate) struct Cubic {
     pub tx_start: bool,
 }
 
-/// Facts that decide which of our programs fit and where fold programs find their flow.
+/// Properties that decide which programs fit, and where fold programs find their flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
-    /// BTF id of `struct tcp_congestion_ops`.
     pub ops_type_id: u32,
-    /// Members of `struct tcp_congestion_ops`, in order.
     pub members: Vec<String>,
     /// Whether `cong_control` takes `(sk, ack, flag, rs)` (since 6.10) and not `(sk, rs)`.
     pub cong_control_has_flag: bool,
     /// Whether `struct_ops` are registered through links (since 6.4).
     pub has_struct_ops_link: bool,
-    /// Functions of the kernel's CUBIC that the fallback law can call.
+    /// Functions of the kernel's CUBIC that the fallback can call.
     pub cubic: Cubic,
 }
 
@@ -36,7 +34,7 @@ fn need<T>(found: Option<T>, what: &str) -> Result<T> {
     found.ok_or_else(|| {
         Error::new("load.no_struct_ops", "this kernel cannot run eBPF congestion control")
             .why(format!("its BTF has no {what}"))
-            .fix("use a kernel from 6.1 on with CONFIG_BPF_JIT, CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF")
+            .fix("use Linux 6.1 or newer with CONFIG_BPF_JIT, CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF")
     })
 }
 
@@ -44,7 +42,7 @@ fn has_function(btf: &Btf<'_>, name: &str) -> bool {
     btf.type_by_name::<Func<'_>>(name).is_some()
 }
 
-/// Byte offset of a member of a struct, looking through embedded structs by a path of names.
+/// Byte offset of a member of a struct; the path of names may lead through embedded structs.
 pub(crate) fn offset_of(btf: &Btf<'_>, name: &str, path: &[&str]) -> Option<u32> {
     let mut current: BtfType<'_> = *btf.type_by_name::<Struct<'_>>(name)?;
     let mut bytes = 0;
@@ -61,7 +59,6 @@ pub(crate) fn offset_of(btf: &Btf<'_>, name: &str, path: &[&str]) -> Option<u32>
 }
 
 impl Kernel {
-    /// Reads the running kernel's BTF.
     pub fn read() -> Result<Self> {
         let btf = ccp_load::kernel_types()?;
         need(
@@ -89,12 +86,12 @@ impl Kernel {
         })
     }
 
-    /// Index of a member of `struct tcp_congestion_ops`, as `expected_attach_type` wants it.
+    /// Index of a member of `struct tcp_congestion_ops`, for `expected_attach_type`.
     pub fn member(&self, name: &str) -> Result<u32> {
         need(self.members.iter().position(|m| m == name), name).map(|i| i as u32)
     }
 
-    /// Whether the kernel calls this hook at all.
+    /// Whether the kernel has this hook.
     pub fn has_member(&self, name: &str) -> bool {
         self.members.iter().any(|m| m == name)
     }
@@ -112,7 +109,7 @@ pub(crate) fn release() -> String {
     unsafe { CStr::from_ptr(names.release.as_ptr()) }.to_string_lossy().into_owned()
 }
 
-/// Links for `struct_ops` left no trace in BTF that older kernels lack, so this one goes by version.
+/// `struct_ops` links left no trace in BTF that older kernels lack, so the version decides.
 pub(crate) fn release_at_least(major: u32, minor: u32) -> bool {
     let release = release();
     let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|p| p.parse::<u32>().unwrap_or(0));
@@ -123,7 +120,7 @@ pub(crate) fn release_at_least(major: u32, minor: u32) -> bool {
 pub(crate) fn open_pin(path: &std::path::Path) -> std::io::Result<OwnedFd> {
     use std::os::fd::FromRawFd;
     let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
-    // SAFETY: the path is a valid C string; the descriptor returned is ours alone.
+    // SAFETY: the path is a valid C string; the returned descriptor has no other owner.
     let fd = unsafe { libbpf_sys::bpf_obj_get(name.as_ptr()) };
     if fd < 0 {
         return Err(std::io::Error::from_raw_os_error(-fd));

@@ -1,4 +1,4 @@
-//! Letters to an extension: one for each slot of a flow, in memory that is shared with its programs.
+//! Messages to an extension: one per flow slot, in memory shared with its programs.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,12 +12,12 @@ use crate::shared::{abandon, claim, map};
 
 const HEAD: usize = size_of::<ccp_extension_mail>();
 
-/// From one letter to the next, as the kernel places the elements of an array.
+/// Distance between two messages, as the kernel aligns the elements of an array.
 fn stride(octets: usize) -> usize {
     (HEAD + octets).next_multiple_of(8)
 }
 
-/// Letters of one extension, by slot.
+/// Messages of one extension, by slot.
 pub(crate) struct Letters {
     mail: MmapRaw,
     max_flows: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Letters {
 }
 
 impl Letters {
-    /// Opens those of an extension that is loaded.
+    /// Opens the messages of a loaded extension.
     pub fn open(pins: &Pins, extension: &str, name: &str, max_flows: u32) -> Result<Self> {
         let fd = pins.open(&pins.extension_map(extension, name))?;
         let octets = value_bytes(&fd)?.saturating_sub(HEAD);
@@ -33,7 +33,7 @@ impl Letters {
         Ok(Letters { mail, max_flows, octets })
     }
 
-    /// How long a letter is.
+    /// Length of a message [bytes].
     pub fn octets(&self) -> usize {
         self.octets
     }
@@ -44,10 +44,10 @@ impl Letters {
         (slot < self.max_flows).then(|| unsafe { self.mail.as_mut_ptr().add(at).cast() })
     }
 
-    /// Writes a letter, which is as long as letters are, or empty. The extension reads it when it is called for that flow.
+    /// Writes a message, which has the fixed length or is empty. The extension reads it at its next call for the flow.
     pub fn write(&self, flow_id: u64, octets: &[u8]) {
         let Some(mail) = self.of(flow_id as u32) else { return };
-        // SAFETY: the letter lies in the mapping, behind its head; after the hand-over it is ours until it is given back.
+        // SAFETY: the message is in the mapping, after its head; between claim and release it is exclusively ours.
         unsafe {
             let owner = AtomicU32::from_ptr(&raw mut (*mail).owner);
             claim(owner);
@@ -58,7 +58,7 @@ impl Letters {
         }
     }
 
-    /// Throws away what an agent left that died while writing.
+    /// Discards half-written messages of an agent that died.
     pub fn clear(&self) {
         for mail in (0..self.max_flows).filter_map(|slot| self.of(slot)) {
             // SAFETY: an aligned u32 in the mapping.
@@ -67,8 +67,8 @@ impl Letters {
     }
 }
 
-// SAFETY: the mapping is shared memory whose letters are guarded by their owner word, which also orders writers of this
-// process among each other.
+// SAFETY: the mapping is shared memory whose messages are guarded by their owner word, which also orders
+// writers of this process.
 unsafe impl Send for Letters {}
 // SAFETY: as above.
 unsafe impl Sync for Letters {}

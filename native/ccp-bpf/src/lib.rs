@@ -1,8 +1,8 @@
 //! The eBPF datapath of ccplane.
 //!
-//! [`Datapath`] loads the congestion control `ccp` into the kernel (or adopts one that is already there),
-//! installs compiled fold programs under live flows, drains their reports and writes to flows through shared
-//! memory. [`Observer`] looks on without touching anything.
+//! [`Datapath`] loads the congestion control `ccp` into the kernel (or adopts a loaded one), installs compiled fold
+//! programs under live flows, drains their reports and sends updates to flows through shared memory. [`Observer`] only
+//! reads.
 
 mod beats;
 mod bell;

@@ -1,10 +1,9 @@
-//! Reading and writing maps by their descriptors.
+//! Access to maps by their descriptors.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::{Error, Result};
 
-/// Puts a value under a key.
 pub(crate) fn put<T>(map: &OwnedFd, key: u32, value: &T) -> Result<()> {
     // SAFETY: callers pass the map's value type; the key is a u32.
     let done = unsafe {
@@ -23,7 +22,6 @@ pub(crate) fn put<T>(map: &OwnedFd, key: u32, value: &T) -> Result<()> {
     Ok(())
 }
 
-/// The value under a key.
 pub(crate) fn get<T: Default>(map: &OwnedFd, key: u32) -> Result<T> {
     let mut value = T::default();
     // SAFETY: callers ask for the map's value type; the key is a u32.
@@ -33,11 +31,11 @@ pub(crate) fn get<T: Default>(map: &OwnedFd, key: u32) -> Result<T> {
     if done < 0 { Err(unreadable(-done)) } else { Ok(value) }
 }
 
-/// How large a value is.
+/// Size of a map's values [bytes].
 pub(crate) fn value_bytes(map: &OwnedFd) -> Result<usize> {
     let mut info = libbpf_sys::bpf_map_info::default();
     let mut bytes = size_of_val(&info) as u32;
-    // SAFETY: the structure is as large as we say.
+    // SAFETY: the structure has the given size.
     let done = unsafe {
         libbpf_sys::bpf_obj_get_info_by_fd(map.as_raw_fd(), (&raw mut info).cast(), &raw mut bytes)
     };

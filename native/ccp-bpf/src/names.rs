@@ -5,13 +5,12 @@ use crate::map::{get, put};
 use crate::pins::Pins;
 use crate::{Error, Result, object};
 
-/// All congestion controls that the kernel has.
+/// All congestion controls of the kernel.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// A registered name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// What applications pass to `setsockopt(TCP_CONGESTION)`.
+    /// The argument of `setsockopt(TCP_CONGESTION)`.
     pub cc_name: String,
     /// Whether its sockets ask for ECN when they connect.
     pub needs_ecn: bool,
@@ -19,21 +18,21 @@ pub struct Name {
     pub registered: bool,
 }
 
-/// Checks a name: what the kernel takes, and what can be pinned.
+/// Checks that the kernel accepts a name, and that it can be pinned.
 pub(crate) fn check(cc_name: &str) -> Result<()> {
     let longest = intf::CCP_NAME_LEN as usize - 1;
     let fine =
         cc_name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'.');
     if cc_name.is_empty() || cc_name.len() > longest || !fine {
         return Err(Error::new("register.name", format!("`{cc_name}` cannot be a congestion-control name"))
-            .why(format!("kernel names hold {longest} characters; ours are of a-z, 0-9, _ and ."))
+            .why(format!("kernel names hold {longest} characters; ccplane allows a-z, 0-9, _ and ."))
             .fix("choose a shorter or simpler name"));
     }
     Ok(())
 }
 
-/// Whether names can be registered: each is registered here already, or by nobody. A table that cannot be read is of
-/// another version, and is replaced.
+/// Checks that names can be registered: each is free, or registered here. An unreadable table is of another
+/// version, and is replaced.
 pub(crate) fn check_free(pins: &Pins, cc_names: &[String]) -> Result<()> {
     let table = read(pins).unwrap_or_default();
     let known = |cc_name: &String| table.iter().flatten().any(|known| known.cc_name == *cc_name);
@@ -49,14 +48,13 @@ pub(crate) fn check_free(pins: &Pins, cc_names: &[String]) -> Result<()> {
     if new > free && !table.is_empty() { Err(full(table.len())) } else { Ok(()) }
 }
 
-/// The error where the table is full.
 pub(crate) fn full(entries: usize) -> Error {
     Error::new("register.full", "no more congestion-control names can be registered")
-        .why(format!("{entries} are in the table"))
-        .fix("ccp unload, or unregister some")
+        .why(format!("{entries} names are registered"))
+        .fix("run ccp unload, or unregister some names")
 }
 
-/// All entries, `None` where free.
+/// All entries, `None` for free ones.
 pub(crate) fn read(pins: &Pins) -> Result<Vec<Option<Name>>> {
     let fd = pins.open_map("names")?;
     let entry = |cc_id| {
@@ -71,7 +69,6 @@ pub(crate) fn read(pins: &Pins) -> Result<Vec<Option<Name>>> {
     (0..intf::CCP_MAX_NAMES).map(entry).collect()
 }
 
-/// Writes one entry.
 pub(crate) fn write(pins: &Pins, cc_id: u32, name: &Name) -> Result<()> {
     let mut entry = ccp_name {
         registered: u32::from(name.registered),

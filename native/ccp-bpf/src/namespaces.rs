@@ -1,4 +1,4 @@
-//! The network namespaces of this machine, and what is done inside of them.
+//! The network namespaces of this machine, and work inside them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
@@ -8,14 +8,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-/// Every namespace may have it, and every kernel has it.
+/// Available in every kernel and allowed in every namespace.
 pub(crate) const ALWAYS: &str = "reno";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// A namespace that somebody is in, or that is mounted somewhere.
+/// A namespace with a process or a mount.
 #[derive(Debug)]
 pub(crate) struct Namespace {
-    /// A path by which it was found.
+    /// A path at which it was found.
     pub place: PathBuf,
     file: File,
 }
@@ -28,7 +28,7 @@ fn is_number(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
 }
 
-/// Where namespaces are mounted, as a process sees it: `ip netns` does so, and container engines.
+/// Mount points of namespaces as a process sees them; used by `ip netns` and container engines.
 fn mounted(process: &Path) -> Vec<PathBuf> {
     let mounts = fs::read_to_string(process.join("mountinfo")).unwrap_or_default();
     let place = |line: &str| {
@@ -41,8 +41,8 @@ fn mounted(process: &Path) -> Vec<PathBuf> {
     mounts.lines().filter_map(place).collect()
 }
 
-/// All that can be found: those of threads, and those that are mounted in a mount namespace of a process. One that is only
-/// held by an open file is not.
+/// All namespaces that can be found: those of threads, and those mounted in the mount namespace of a process.
+/// One that only an open file holds cannot be found.
 pub(crate) fn all() -> Vec<Namespace> {
     let mut found = BTreeMap::new();
     let mut mounts = HashSet::new();
@@ -54,7 +54,7 @@ pub(crate) fn all() -> Vec<Namespace> {
         }
     };
     for place in mounted(Path::new("/proc/self")) {
-        // The name that people know it by: without the detour that other processes need.
+        // The familiar name, without the detour through /proc.
         let name =
             place.strip_prefix("/proc/self/root").map_or(place.clone(), |path| Path::new("/").join(path));
         meet(name);
@@ -70,7 +70,6 @@ pub(crate) fn all() -> Vec<Namespace> {
 }
 
 impl Namespace {
-    /// Moves the calling thread into it.
     fn enter(&self) -> io::Result<()> {
         // SAFETY: a valid descriptor; only the calling thread moves.
         let done = unsafe { libc::setns(self.file.as_raw_fd(), libc::CLONE_NEWNET) };
@@ -78,7 +77,7 @@ impl Namespace {
     }
 }
 
-/// Does something inside of each namespace, on a thread of its own, and returns what came of it.
+/// Runs a function inside each namespace, on a thread of its own, and returns the results.
 pub(crate) fn inside_each<T: Send>(
     namespaces: &[Namespace],
     mut what: impl FnMut(&Namespace) -> io::Result<T> + Send,
@@ -89,17 +88,18 @@ pub(crate) fn inside_each<T: Send>(
     })
 }
 
-/// The congestion control of new sockets in the calling thread's namespace.
+/// The default congestion control of the calling thread's namespace.
 pub(crate) fn default() -> io::Result<String> {
     Ok(fs::read_to_string(DEFAULT)?.trim().to_owned())
 }
 
-/// Sets it. The name that it has already means the programs that have the name now.
+/// Sets the default. Setting the same name again selects the programs registered under it now.
 pub(crate) fn set_default(name: &str) -> io::Result<()> {
     fs::write(DEFAULT, name)
 }
 
-/// What sockets get that can no longer have ours: what others get here, else the kernel's CUBIC, else Reno.
+/// The replacement for ccplane's congestion controls: the namespace's other default, else the kernel's CUBIC,
+/// else Reno.
 pub(crate) fn instead_of(ours: &[String]) -> String {
     let available = fs::read_to_string(AVAILABLE).unwrap_or_default();
     let is_there = |name: &str| available.split_whitespace().any(|one| one == name);

@@ -1,4 +1,4 @@
-//! One loaded copy of the BPF programs: opened, fitted to the running kernel, loaded, registered.
+//! One copy of the BPF programs: opened, fitted to the running kernel, loaded, registered.
 
 use std::ffi::c_void;
 use std::os::fd::{AsFd, AsRawFd};
@@ -23,14 +23,14 @@ const BPF_F_LINK: u32 = 1 << 13;
 const TCP_CONG_NON_RESTRICTED: u32 = 1;
 const TCP_CONG_NEEDS_ECN: u32 = 2;
 
-/// Sizes of the shared maps, fixed when they are created.
+/// Sizes of the shared maps, fixed at creation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub max_flows: u32,
     pub ring_bytes: u32,
 }
 
-/// The name a copy is registered under, and what goes with it.
+/// A copy's registered name and its properties.
 #[derive(Clone, Debug)]
 pub(crate) struct Registration<'a> {
     pub cc_name: &'a str,
@@ -48,21 +48,22 @@ impl Registration<'_> {
     }
 }
 
-/// Members of `tcp_congestion_ops` that not every supported kernel has.
+/// Members of `tcp_congestion_ops` that some supported kernels lack.
 const NOT_EVERYWHERE: [&str; 2] = ["cwnd_event", "cwnd_event_tx_start"];
 
 pub(crate) fn load_error(e: &libbpf_rs::Error) -> Error {
-    let error = Error::new("load.refused", "the kernel refused the eBPF datapath").why(format!("{e:#}"));
+    let error = Error::new("load.refused", "the kernel rejected the eBPF datapath").why(format!("{e:#}"));
     match e.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {
             error.fix("run as root or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (see ccp doctor)")
         }
-        _ => error
-            .fix("run with CCP_LIBBPF_LOG=1 to see the verifier's log, and ccp doctor for what is missing"),
+        _ => error.fix(
+            "run with CCP_LIBBPF_LOG=1 to see the verifier's log, and ccp doctor for missing requirements",
+        ),
     }
 }
 
-/// Members of the `struct_ops` map's initial value, which libbpf keeps writable until load.
+/// The `struct_ops` map's initial value, which libbpf keeps writable until load.
 struct Shadow<'a> {
     btf: &'a Btf<'a>,
     bytes: &'a mut [u8],
@@ -95,7 +96,7 @@ fn program_pointer(object: &OpenObject, name: &str) -> Result<*const c_void> {
         .ok_or_else(|| bug(name))
 }
 
-/// Picks, for each hook, the program this kernel takes; a hook the kernel does not have stays empty.
+/// Selects the program that this kernel accepts for each hook; hooks that the kernel lacks stay empty.
 fn fit(object: &mut OpenObject, kernel: &Kernel, registration: &Registration<'_>) -> Result<()> {
     let [fitting, other] =
         if kernel.cong_control_has_flag { [SINCE_6_10, BEFORE_6_10] } else { [BEFORE_6_10, SINCE_6_10] };
@@ -109,14 +110,14 @@ fn fit(object: &mut OpenObject, kernel: &Kernel, registration: &Registration<'_>
     }
     let cc_name = registration.padded_name();
     let told = [("name", &cc_name[..]), ("flags", &flags.to_ne_bytes())];
-    // Kernels whose cong_control sees the ACK's flags need no other hook for them.
+    // Kernels whose cong_control gets the ACK's flags need no other hook for them.
     let hooks = [("cong_control", control), ("in_ack_event", None)];
     let hooks = if kernel.cong_control_has_flag { &hooks[..] } else { &hooks[..1] };
     fit_members(object, kernel, "ccp", hooks, &told)?;
     fit_members(object, kernel, "ccp_finish", &[("cong_control", finish)], &[])
 }
 
-/// Shared maps are pinned by name: the first copy creates them, later ones use them.
+/// Pins shared maps by name: the first copy creates them, later copies use them.
 pub(crate) fn share_maps(object: &mut OpenObject, pins: &Pins, sizes: Sizes) -> Result<()> {
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
@@ -137,7 +138,6 @@ pub(crate) fn share_maps(object: &mut OpenObject, pins: &Pins, sizes: Sizes) -> 
     Ok(())
 }
 
-/// Programs, not loaded yet.
 pub(crate) fn open(object: &[u8]) -> Result<OpenObject> {
     ccp_load::open(object).map_err(|e| load_error(&e))
 }
@@ -147,7 +147,7 @@ pub(crate) struct Loaded {
     object: Object,
 }
 
-/// Loads a copy of the programs. The first copy makes the shared maps.
+/// Loads a copy of the programs. The first copy creates the shared maps.
 pub(crate) fn load(
     kernel: &Kernel,
     pins: &Pins,
@@ -171,7 +171,7 @@ pub(crate) fn load(
     Ok(Loaded { object: open.load().map_err(|e| load_error(&e))? })
 }
 
-/// Fits a `struct_ops` map: members that this kernel lacks stay empty, others get a program, or none, or a value.
+/// Fits a `struct_ops` map: members that this kernel lacks stay empty, others get a program, none, or a value.
 pub(crate) fn fit_members(
     object: &mut OpenObject,
     kernel: &Kernel,
@@ -203,7 +203,7 @@ pub(crate) fn fit_members(
     Ok(())
 }
 
-/// The program that a `struct_ops` map has for a member.
+/// The program of a `struct_ops` map for a member.
 pub(crate) fn program_of(object: &mut OpenObject, ops: &str, member: &str) -> Result<Option<String>> {
     let pointer = usize::from_ne_bytes(value_of(object, ops, member)?);
     let at = |program: &OpenProgram<'_>| program.as_libbpf_object().as_ptr() as usize;
@@ -211,7 +211,7 @@ pub(crate) fn program_of(object: &mut OpenObject, ops: &str, member: &str) -> Re
     Ok(found.map(|program| program.name().to_string_lossy().into_owned()))
 }
 
-/// What a `struct_ops` map says of itself.
+/// Name and flags in a `struct_ops` map.
 pub(crate) fn name_and_flags(object: &mut OpenObject, ops: &str) -> Result<(String, u32)> {
     let name: [u8; crate::intf::CCP_NAME_LEN as usize] = value_of(object, ops, "name")?;
     let name = name.into_iter().take_while(|c| *c != 0).collect::<Vec<_>>();
@@ -235,33 +235,34 @@ pub(crate) fn program_fd(object: &Object, name: &str) -> Result<u32> {
 }
 
 impl Loaded {
-    /// Offers the congestion control to sockets, in place of the programs that have the name now, if any have: at no
-    /// time nobody has it, but on kernels before 6.4. The registration lives on in its pin.
+    /// Registers the congestion control, replacing the programs registered under the name without a gap
+    /// (except before 6.4). The registration persists in its pin.
     pub fn register(mut self, kernel: &Kernel, pins: &Pins, cc_name: &str) -> Result<()> {
         self.finish_folds(kernel)?;
         let pin = pins.registration(cc_name);
         if !kernel.has_struct_ops_link {
-            // Nothing is there the first time.
+            // Fails if there was no registration.
             let _ = pins.unregister(cc_name);
         }
         let mut ops = self.object.maps_mut().find(|m| m.name() == "ccp").ok_or_else(|| bug("ccp"))?;
         let mut link = match ops.attach_struct_ops() {
             Ok(link) => link,
-            // libbpf has prepared the programs before the kernel found the name taken: now they can replace those.
+            // libbpf has prepared the programs before the kernel found the name taken, so they can replace
+            // the old ones.
             Err(e) if e.kind() == libbpf_rs::ErrorKind::AlreadyExists && pin.exists() => {
                 return replace(&pin, ops.as_fd().as_raw_fd()).map_err(|_| register_error(cc_name, &e));
             }
             Err(e) => return Err(register_error(cc_name, &e)),
         };
-        let _ = std::fs::remove_file(&pin); // of a registration that is gone
+        let _ = std::fs::remove_file(&pin); // of a stale registration
         let pinned = if kernel.has_struct_ops_link { link.pin(&pin) } else { ops.pin(&pin) };
-        // On an error the link is dropped, which takes the registration back.
+        // On an error the link is dropped, which undoes the registration.
         pinned.map_err(|e| pin_error(&pin, &e))?;
         link.disconnect();
         Ok(())
     }
 
-    /// Has folds go on in these programs.
+    /// Makes folds continue in these programs.
     fn finish_folds(&self, kernel: &Kernel) -> Result<()> {
         let [_, on_ack] = if kernel.cong_control_has_flag { SINCE_6_10 } else { BEFORE_6_10 };
         for (table, program) in [("finish_on_ack", on_ack), ("finish_on_timeout", "ccp_finish_on_timeout")] {
@@ -273,7 +274,7 @@ impl Loaded {
     }
 }
 
-/// Puts programs into the place of those of a pinned registration.
+/// Replaces the programs of a pinned registration.
 fn replace(pin: &Path, ops: i32) -> std::io::Result<()> {
     let link = open_pin(pin)?;
     // SAFETY: two valid descriptors, and no options.
@@ -292,11 +293,10 @@ pub(crate) fn register_error(cc_name: &str, e: &libbpf_rs::Error) -> Error {
     }
 }
 
-/// The error where the kernel has another congestion control of a name.
 pub(crate) fn taken(cc_name: &str) -> Error {
     not_registered(cc_name)
-        .why("another congestion control of this name is registered, and not by ccplane under this pin directory")
-        .fix("if `ccp run` registered it: `ccp stop` and `ccp unload`, with its --pin-dir; else find it with `bpftool struct_ops list`")
+        .why("a congestion control of this name is already registered, but not by ccplane in this pin directory")
+        .fix("if `ccp run` registered it, run `ccp stop` and `ccp unload` with its --pin-dir; otherwise find it with `bpftool struct_ops list`")
 }
 
 fn pin_error(path: &Path, e: &libbpf_rs::Error) -> Error {

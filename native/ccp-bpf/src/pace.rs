@@ -1,48 +1,46 @@
-//! How the agent waits for reports: woken by each, or looking by itself when they come too fast for that.
+//! How the agent waits for reports: woken by each one, or by polling if they arrive too fast for that.
 //!
-//! Waking a sleeping process costs more than taking a report. Below [`EAGER_PER_S`] wake-ups a second each report
-//! wakes the agent at once; above, the agent looks every [`PERIOD_US`] and tells the kernel side not to wake it
-//! meanwhile. A writer that was kept from its processor may take that for true too long: when the agent is to be woken
-//! again, its first waits are short ones, each twice as long as the one before.
+//! Waking a process costs more than handling a report. Below [`EAGER_PER_S`] wake-ups per second each report wakes the
+//! agent immediately; above, the agent polls every [`PERIOD_US`] and tells the kernel side not to wake it. A delayed
+//! writer may believe that too long, so the first waits after polling are short and double each time.
 
-/// Wake-ups a second above which the agent looks by itself [1/s]: about a tenth of a processor's time.
+/// Wake-ups per second above which the agent polls [1/s]: about a tenth of a processor's time.
 const EAGER_PER_S: u64 = 2_000;
 
-/// Time between two looks [us].
+/// Polling interval [us].
 pub(crate) const PERIOD_US: u64 = 1_000;
 
-/// The first wait after the agent looked by itself [ms].
+/// The first wait after polling [ms].
 const SHORTEST_WAIT_MS: u64 = 1;
 
-/// Time over which wake-ups are counted [us].
+/// Window over which wake-ups are counted [us].
 const WINDOW_US: u64 = 10_000;
 
-/// Counts wake-ups and decides.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     since_us: u64,
     wakes: u64,
     periodic: bool,
-    /// How long the next wait may be at most [ms], while it is short.
+    /// Maximum length of the next wait while waits are short [ms].
     wait_ms: u64,
 }
 
 impl Pace {
-    /// Whether to look by itself instead of being woken.
+    /// Whether to poll instead of being woken.
     pub fn periodic(&self) -> bool {
         self.periodic
     }
 
-    /// How long to wait to be woken, where it might be as long as `longest_ms`.
+    /// Length of the next wait, at most `longest_ms`.
     pub fn wait_ms(&mut self, longest_ms: u64) -> u64 {
         let wait_ms = self.wait_ms.clamp(SHORTEST_WAIT_MS, longest_ms);
         self.wait_ms = wait_ms * 2;
         wait_ms
     }
 
-    /// The agent looked, after a wait or without one, and so many records were there.
+    /// Records that the agent looked, after a wait or without one, and found `records`.
     pub fn looked(&mut self, now_us: u64, waited: bool, records: usize) {
-        // While nobody is woken, every record counts as the wake-up that it would have been.
+        // While polling, every record counts as the wake-up that it would have caused.
         self.wakes += if self.periodic { records as u64 } else { u64::from(waited && records > 0) };
         let elapsed_us = now_us.saturating_sub(self.since_us);
         if elapsed_us >= WINDOW_US {

@@ -1,4 +1,4 @@
-//! The pins in the BPF file system: they keep maps and registrations alive when an agent dies.
+//! Pins in the BPF file system: they keep maps and registrations alive when an agent dies.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,16 +16,14 @@ use crate::namespaces::instead_of;
 use crate::walk::Walk;
 use crate::{Error, Result};
 
-/// Where the maps and registrations of one datapath are pinned.
 #[derive(Clone, Debug)]
 pub(crate) struct Pins {
     dir: PathBuf,
-    /// Directory of the map that nodes of in-band telemetry share: a stage uses that of the place it is to take.
+    /// Directory of the map shared with nodes of in-band telemetry: a stage uses that of the place it will take.
     shared: PathBuf,
 }
 
 impl Pins {
-    /// The maps of the core.
     const MAPS: [&'static str; 18] = [
         "flows",
         "globals",
@@ -47,7 +45,6 @@ impl Pins {
         "moving",
     ];
 
-    /// The core's maps, which all programs share.
     pub fn core_maps() -> impl Iterator<Item = &'static str> {
         Self::MAPS.into_iter()
     }
@@ -73,12 +70,12 @@ impl Pins {
         self.dir.join("extension")
     }
 
-    /// Where another datapath is put together that is to take this one's place.
+    /// Where the successor of this datapath is assembled.
     pub fn stage(&self) -> Pins {
         Pins { dir: self.dir.join("next"), shared: self.shared.clone() }
     }
 
-    /// Puts the maps of a stage into the place of those here, each at once.
+    /// Replaces the maps here by those of a stage, each atomically.
     pub fn adopt_maps(&self, stage: &Pins) -> Result<()> {
         for name in Self::core_maps() {
             let place = self.map(name);
@@ -94,7 +91,7 @@ impl Pins {
             match fs::remove_dir(&dir) {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                // Whoever started this agent made it, and lets it write there and nowhere else.
+                // Whoever started this agent created the directory, and allows it to write only there.
                 Err(e) if dir == self.dir && made_for_us(&e) => {}
                 Err(e) => return Err(unpinned(&dir, &e)),
             }
@@ -102,34 +99,31 @@ impl Pins {
         Ok(())
     }
 
-    /// Where a map of an extension is pinned.
     pub fn extension_map(&self, extension: &str, name: &str) -> PathBuf {
         self.extensions().join(extension).join(name)
     }
 
-    /// Makes the directory for an extension's maps.
     pub fn create_extension(&self, name: &str) -> Result<()> {
         let place = self.extensions().join(name);
         fs::create_dir_all(&place).map_err(|e| no_directory(&place, e))
     }
 
-    /// Takes an extension's maps away; its programs keep them as long as they are called.
+    /// Removes an extension's maps; its programs keep them while they are called.
     pub fn forget_extension(&self, name: &str) -> Result<()> {
         let place = self.extensions().join(name);
         match clear(&place) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(unpinned(&place, &e)),
             _ => {}
         }
-        let _ = fs::remove_dir(self.extensions()); // where others are, it stays
+        let _ = fs::remove_dir(self.extensions()); // stays if it has other extensions
         Ok(())
     }
 
-    /// Names of extensions that have maps here.
     pub fn extension_names(&self) -> Vec<String> {
         entries(&self.extensions())
     }
 
-    /// The maps that are pinned: the core's, and those of extensions.
+    /// The pinned maps: the core's, and those of extensions.
     pub fn pinned_maps(&self) -> Vec<PathBuf> {
         let core = Self::core_maps().map(|name| self.map(name)).filter(|path| path.exists());
         let own = self.extension_names().into_iter().flat_map(|one| {
@@ -139,7 +133,7 @@ impl Pins {
         core.chain(own).collect()
     }
 
-    /// Dots are not allowed in names of the BPF file system; `-` is not allowed in ours.
+    /// The BPF file system forbids dots in names, and ccplane's names have no `-`.
     pub fn registration(&self, cc_name: &str) -> PathBuf {
         self.dir.join("registered").join(cc_name.replace('.', "-"))
     }
@@ -153,35 +147,33 @@ impl Pins {
         self.open(&self.map(name))
     }
 
-    /// Opens what is pinned at a path of ours.
     pub fn open(&self, path: &Path) -> Result<OwnedFd> {
         open_pin(path).map_err(|e| {
             let error = Error::new("load.not_loaded", "no ccplane datapath is loaded here")
                 .at(path.display().to_string());
             match e.kind() {
                 io::ErrorKind::PermissionDenied => error
-                    .why("opening pinned BPF maps needs CAP_BPF")
+                    .why("opening pinned BPF maps requires CAP_BPF")
                     .fix("run as root, or give the process CAP_BPF and CAP_NET_ADMIN"),
-                _ => error.why(e).fix("start an agent first: ccp run ALGORITHM"),
+                _ => error.why(e).fix("start an agent: ccp run ALGORITHM"),
             }
         })
     }
 
-    /// Makes the directories, mounting the BPF file system at `/sys/fs/bpf` where it is missing.
+    /// Creates the directories, mounting the BPF file system at `/sys/fs/bpf` if necessary.
     pub fn create(&self) -> Result<()> {
-        // Whoever may open the directory may lock it.
+        // Any process that may open the directory may lock it.
         bpffs::make(&self.dir.join("registered"))
             .and_then(|()| fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700)))
             .map_err(|e| self.not_made(e))
     }
 
-    /// The directory, or one below it, cannot be made.
     pub fn not_made(&self, why: io::Error) -> Error {
         no_directory(&self.dir, why)
     }
 
-    /// Holds the directory for this agent alone, until the descriptor is closed, however that happens. The lock is
-    /// where the maps are: agents that share these, in containers with a `/run` of their own, share it.
+    /// Locks the directory for this agent until the descriptor is closed in any way. The lock is next to the
+    /// maps: agents that share the maps, in containers with separate `/run` directories, share the lock.
     pub fn hold(&self) -> Result<OwnedFd> {
         let failed = |e| self.not_made(e);
         loop {
@@ -191,7 +183,7 @@ impl Pins {
                 let e = io::Error::last_os_error();
                 return Err(if e.kind() == io::ErrorKind::WouldBlock { self.taken() } else { failed(e) });
             }
-            // Who held it before may have removed it meanwhile, and another agent made it anew.
+            // The previous owner may have removed it meanwhile, and another agent created it again.
             let locked = dir.metadata().map_err(failed)?;
             if fs::metadata(&self.dir).is_ok_and(|now| now.ino() == locked.ino()) {
                 return Ok(dir.into());
@@ -206,18 +198,18 @@ impl Pins {
         let stop = if pid == 0 { "stop it".to_owned() } else { format!("stop it (kill {pid})") };
         Error::new(
             "load.already_running",
-            format!("another agent (pid {who}) steers the flows of {}", self.dir.display()),
+            format!("another agent (pid {who}) controls the flows of {}", self.dir.display()),
         )
-        .why("one agent a datapath: two would overwrite each other's windows")
-        .fix(format!("{stop}, or take its flows over with --take-over"))
+        .why("a datapath has one agent: two would overwrite each other's windows")
+        .fix(format!("{stop}, or take over its flows with --take-over"))
     }
 
-    /// Takes one registration away: new sockets no longer find the name, old ones keep their programs.
+    /// Removes one registration: new sockets cannot choose the name, existing ones keep their programs.
     pub fn unregister(&self, cc_name: &str) -> io::Result<()> {
         let path = self.registration(cc_name);
         let fd = open_pin(&path)?;
         if release_at_least(6, 4) {
-            // SAFETY: a valid descriptor; detaching is what the pin was for.
+            // SAFETY: a valid descriptor; the pin is removed as well.
             let _ = unsafe { libbpf_sys::bpf_link_detach(fd.as_raw_fd()) };
         } else {
             let zero = 0u32;
@@ -229,7 +221,7 @@ impl Pins {
 }
 
 fn no_directory(place: &Path, why: impl std::fmt::Display) -> Error {
-    Error::new("load.pin", "cannot make, or lock, the pin directory")
+    Error::new("load.pin", "cannot create or lock the pin directory")
         .at(place.display().to_string())
         .why(why)
         .fix("run as root with a BPF file system mounted: mount -t bpf bpf /sys/fs/bpf")
@@ -243,10 +235,10 @@ fn unpinned(place: &Path, e: &io::Error) -> Error {
     Error::new("load.unload", "cannot remove a pin")
         .at(place.display().to_string())
         .why(e)
-        .fix("run as root; see what holds it with bpftool link list")
+        .fix("run as root; bpftool link list shows what uses it")
 }
 
-/// Names in a directory, in order; none where it is not there.
+/// Sorted names in a directory; none if it does not exist.
 fn entries(place: &Path) -> Vec<String> {
     let found = fs::read_dir(place).into_iter().flatten().flatten();
     let mut names: Vec<_> = found.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -254,7 +246,6 @@ fn entries(place: &Path) -> Vec<String> {
     names
 }
 
-/// Removes a directory of pins, and those.
 fn clear(place: &Path) -> io::Result<()> {
     for name in entries(place) {
         fs::remove_file(place.join(name))?;
@@ -262,19 +253,19 @@ fn clear(place: &Path) -> io::Result<()> {
     fs::remove_dir(place)
 }
 
-/// What removing a datapath came to.
+/// Result of removing a datapath.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unloaded {
-    /// What is no longer there, one line each.
+    /// What was removed, one line each.
     pub removed: Vec<String>,
     /// Sockets and defaults that got another congestion control, one line each.
     pub moved: Vec<String>,
-    /// What could not be reached, one line each. It goes by itself as soon as it has something to send.
+    /// What could not be reached, one line each. It moves by itself at its next transmission.
     pub left: Vec<String>,
 }
 
-/// Removes a datapath: every registration and every map. Sockets and defaults of namespaces that use it get a congestion
-/// control of the kernel's. Nothing there is not an error, but an agent that runs is.
+/// Removes a datapath: every registration and every map. Its sockets and namespace defaults get a congestion
+/// control of the kernel's. A missing datapath is not an error, but a running agent is.
 pub fn unload(dir: impl Into<PathBuf>) -> Result<Unloaded> {
     let pins = Pins::new(dir);
     if !pins.dir().exists() {
@@ -284,13 +275,12 @@ pub fn unload(dir: impl Into<PathBuf>) -> Result<Unloaded> {
     remove(&pins)
 }
 
-/// Removes a datapath that this process holds.
 pub(crate) fn remove(pins: &Pins) -> Result<Unloaded> {
     let mut came = Unloaded::default();
     let names: Vec<_> =
         names::read(pins).unwrap_or_default().into_iter().flatten().map(|n| n.cc_name).collect();
     let instead = instead_of(&names);
-    // From here on its sockets leave it by themselves; without a heartbeat none waits for an agent.
+    // From here on its sockets leave by themselves; without a heartbeat none waits for an agent.
     if let Ok(head) = Head::open(pins) {
         head.retire(&instead);
     }
@@ -304,7 +294,7 @@ pub(crate) fn remove(pins: &Pins) -> Result<Unloaded> {
         came.removed.push(format!("extension {name}"));
     }
     if pins.stage().dir().exists() {
-        remove(&pins.stage())?; // half of an upgrade
+        remove(&pins.stage())?; // of an interrupted upgrade
     }
     for name in Pins::core_maps() {
         match fs::remove_file(pins.map(name)) {
@@ -316,7 +306,7 @@ pub(crate) fn remove(pins: &Pins) -> Result<Unloaded> {
     let echoes = EchoPin::remove(pins.dir()).map_err(|e| unpinned(pins.dir(), &e))?;
     match echoes {
         Some(true) => came.removed.push("map path_echoes".to_owned()),
-        Some(false) => came.left.push("map path_echoes, which a node of in-band telemetry writes".to_owned()),
+        Some(false) => came.left.push("map path_echoes, which a node of in-band telemetry uses".to_owned()),
         None => {}
     }
     pins.remove_directories(echoes == Some(false))?;
@@ -332,6 +322,6 @@ fn walk_to(names: BTreeMap<String, String>, came: &mut Unloaded) {
             came.moved.extend(walked.done);
             came.left.extend(walked.left);
         }
-        Err(e) => came.left.push(format!("no socket and no default was looked at: {}: {}", e.message, e.why)),
+        Err(e) => came.left.push(format!("sockets and defaults were not checked: {}: {}", e.message, e.why)),
     }
 }

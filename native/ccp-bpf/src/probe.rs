@@ -1,4 +1,4 @@
-//! What this machine can do: the checks behind `ccp doctor`.
+//! Capabilities of this machine: the checks behind `ccp doctor`.
 
 use std::fs;
 use std::path::Path;
@@ -15,11 +15,10 @@ pub struct Check {
     /// Whether the datapath cannot load without it.
     pub required: bool,
     pub detail: String,
-    /// What to do when it is not there.
     pub fix: &'static str,
 }
 
-/// What the agent keeps after loading.
+/// Capabilities that the agent keeps after loading.
 const KEPT: [Capability; 3] = [Capability::CAP_BPF, Capability::CAP_NET_ADMIN, Capability::CAP_PERFMON];
 
 fn has(capability: Capability) -> bool {
@@ -85,7 +84,7 @@ pub fn probe() -> Vec<Check> {
                 kernel.has_struct_ops_link,
                 false,
                 if kernel.has_struct_ops_link { "pinned links" } else { "pinned maps (before 6.4)" }.into(),
-                "nothing to do: registration works without links too",
+                "nothing to do: registration also works without links",
             ));
         }
         Err(e) => checks.push(check(
@@ -93,7 +92,7 @@ pub fn probe() -> Vec<Check> {
             false,
             true,
             format!("{}: {}", e.message, e.why),
-            "use a kernel with CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT and BTF, from 6.1 on",
+            "use Linux 6.1 or newer with CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT and BTF",
         )),
     }
     checks.extend([
@@ -110,20 +109,20 @@ pub fn probe() -> Vec<Check> {
                 .is_ok_and(|m| m.lines().any(|l| l.split_whitespace().nth(2) == Some("bpf"))),
             false,
             "/sys/fs/bpf".into(),
-            "mount -t bpf bpf /sys/fs/bpf (an agent run as root does it itself)",
+            "mount -t bpf bpf /sys/fs/bpf (an agent run as root does this itself)",
         ),
         check(
-            "fallback law",
+            "fallback",
             cubic,
             false,
-            if cubic { "kernel CUBIC" } else { "Reno: the kernel's CUBIC is not there" }.into(),
+            if cubic { "kernel CUBIC" } else { "Reno: the kernel's CUBIC is not available" }.into(),
             "modprobe tcp_cubic",
         ),
     ]);
     checks
 }
 
-/// Programs that are run get no capability for being run by root, and nothing changes that.
+/// Programs run as root get no capabilities for it, and that is locked.
 const SECURE_BITS: libc::c_int = libc::SECBIT_NOROOT
     | libc::SECBIT_NOROOT_LOCKED
     | libc::SECBIT_NO_SETUID_FIXUP
@@ -131,7 +130,7 @@ const SECURE_BITS: libc::c_int = libc::SECBIT_NOROOT
     | libc::SECBIT_NO_CAP_AMBIENT_RAISE
     | libc::SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
-/// Makes the calling thread, and what comes of it, unable to gain a capability that it has not.
+/// Prevents the calling thread and its children from gaining capabilities.
 fn gain_no_more() -> std::io::Result<()> {
     let set = |option, value: libc::c_int| {
         // SAFETY: these options take numbers only.
@@ -145,13 +144,13 @@ fn gain_no_more() -> std::io::Result<()> {
     set(libc::PR_SET_NO_NEW_PRIVS, 1)
 }
 
-/// Gives up every capability of the calling thread but those named, or those that the running agent needs, and the ways
-/// to get one back: programs that it runs have none. Returns the names of those kept.
+/// Drops every capability of the calling thread except those named, or those that the running agent needs,
+/// and the ways to regain one: child programs have none. Returns the names of those kept.
 pub fn drop_capabilities(keep: Option<&[String]>) -> Result<Vec<String>> {
     let failed = |e: caps::errors::CapsError| {
         Error::new("load.capabilities", "cannot drop capabilities")
             .why(e)
-            .fix("run with --keep-capabilities, or not at all as root")
+            .fix("run with --keep-capabilities, or not as root")
     };
     let wanted = match keep {
         None => KEPT.to_vec(),
@@ -160,9 +159,9 @@ pub fn drop_capabilities(keep: Option<&[String]>) -> Result<Vec<String>> {
         }
     };
     gain_no_more().map_err(|e| {
-        Error::new("load.capabilities", "cannot give up the ways to get capabilities back")
+        Error::new("load.capabilities", "cannot drop the ways to regain capabilities")
             .why(e)
-            .fix("run with --keep-capabilities, or not at all as root")
+            .fix("run with --keep-capabilities, or not as root")
     })?;
     let permitted = caps::read(None, CapSet::Permitted).map_err(failed)?;
     let kept: caps::CapsHashSet = wanted.into_iter().filter(|c| permitted.contains(c)).collect();

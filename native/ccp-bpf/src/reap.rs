@@ -1,6 +1,5 @@
-//! Takes slots away from flows that have long been silent, when slots are scarce: those that leaked, because a program that
-//! was to give them back did not run, and those of idle connections. A socket that still lives asks for another slot when it
-//! next has something to do.
+//! Reclaims slots from long silent flows when slots are scarce: leaked ones, whose releasing program did not
+//! run, and those of idle connections. A live socket asks for another slot at its next event.
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,43 +10,43 @@ use crate::holders::{Holders, holders_of};
 use crate::intf::{self, ccp_close, ccp_flow, ccp_globals};
 use crate::shared::Observer;
 
-/// How often it looks [us]. A slot becomes free a look after it was taken away: no program can still be at it then.
+/// Interval between checks [us]. A slot becomes free one interval after it was reclaimed: then no program can
+/// still use it.
 const LOOK_US: u64 = 1_000_000;
-/// How soon it looks again after it found nothing to take away [us]: it reads all flows.
+/// Interval after a check that found nothing [us]: a check reads all flows.
 const IN_VAIN_US: u64 = 5_000_000;
-/// Slots are scarce when fewer than this part of them is free.
+/// Slots are scarce if fewer than this fraction is free.
 const SCARCE_PART: u32 = 16;
 
-/// A flow that may be taken away.
+/// A flow that may be reclaimed.
 #[derive(Clone, Copy, Debug)]
 struct Silent {
     since_us: u64,
     flow_id: u64,
-    /// Whose number of slots is used up, or nobody's.
+    /// Whether its user or cgroup has used up its quota.
     holds_up: bool,
 }
 
-/// Looks for slots to take away.
 pub(crate) struct Reaper {
-    /// How long a flow has to be silent [us].
+    /// Minimum silence of a flow [us].
     silent_us: u64,
     next_look_us: u64,
-    /// Before then no flow has been silent for so long.
+    /// Earliest time at which a flow can have been silent long enough.
     next_scan_us: u64,
     free_slots: OwnedFd,
     holders: Holders,
-    /// Slots that were taken away at the last look.
+    /// Slots reclaimed at the last check.
     taken: Vec<u32>,
 }
 
-/// How many slots to have free.
+/// Number of slots to keep free.
 fn wanted(g: &ccp_globals) -> u64 {
     let waiting = g.without_slot[intf::CCP_NO_SLOT_LIMIT as usize];
     u64::from(g.max_flows / SCARCE_PART).max(waiting).min(u64::from(g.max_flows))
 }
 
-/// Which flows are taken: those that have been silent for longest, as many as slots are wanted, and as many of holders
-/// without any left as sockets wait for those.
+/// Selects flows: the longest silent ones, as many as slots are wanted, and as many of holders at their quota
+/// as sockets wait for theirs.
 fn chosen(mut silent: Vec<Silent>, mut missing: u64, mut waiting: u64) -> Vec<u64> {
     silent.sort_unstable_by_key(|one| one.since_us);
     let takes = |one: &Silent| {
@@ -69,12 +68,12 @@ impl Reaper {
         holders: Holders,
         adopted: bool,
     ) -> Self {
-        // What an agent before us took away, and had no time to give back.
+        // Slots that the previous agent reclaimed and did not free.
         let taken = if adopted { shared.reaped_slots() } else { Vec::new() };
         Reaper { silent_us, next_look_us: 0, next_scan_us: 0, free_slots, holders, taken }
     }
 
-    /// Looks, if it is time to. Returns the ends of the flows that were taken away.
+    /// Checks, if it is time. Returns the ends of the reclaimed flows.
     pub fn look(&mut self, shared: &Observer, now_us: u64) -> Vec<ccp_close> {
         if now_us < self.next_look_us {
             return Vec::new();
@@ -100,7 +99,7 @@ impl Reaper {
         closes
     }
 
-    /// The flows that have been silent for long enough. Those of extensions keep their slots: they are told when a flow ends.
+    /// Flows silent for long enough. Flows with extensions are excluded: extensions must learn of a flow's end.
     fn scan(&mut self, shared: &Observer, g: &ccp_globals, now_us: u64) -> Vec<Silent> {
         let mut numbers = HashMap::<(u32, u64), u32>::new();
         let mut silent = Vec::new();
@@ -143,11 +142,11 @@ impl Reaper {
             .collect()
     }
 
-    /// Takes a flow out of its slot, unless its socket has just done so. Returns its end.
+    /// Removes a flow from its slot, unless its socket has just done so. Returns its end.
     fn take(&mut self, shared: &Observer, flow_id: u64, now_us: u64) -> Option<ccp_close> {
         let slot = flow_id as u32;
         let flow = shared.slot(slot)?;
-        // SAFETY: aligned words in the mapping. Whoever takes the id out has the slot: the kernel side does it likewise.
+        // SAFETY: aligned words in the mapping. Whoever clears the id owns the slot; the kernel side does the same.
         let (ended, info) = unsafe {
             let id = AtomicU64::from_ptr(&raw mut (*flow).flow_id);
             id.compare_exchange(flow_id, 0, Ordering::AcqRel, Ordering::Relaxed).ok()?;
@@ -156,7 +155,7 @@ impl Reaper {
         };
         self.taken.push(slot);
         for (kind, id) in holders_of(&info).into_iter().filter(|(kind, _)| info.held & kind != 0) {
-            // It was loaded when the quota was set. Else nobody reads the number.
+            // The program was loaded when the quota was set. Without quotas the count is unused.
             let _ = self.holders.change(kind, id, false);
         }
         let record = intf::ccp_record {
@@ -170,7 +169,7 @@ impl Reaper {
         Some(ccp_close { record, stats: ended.stats, counts: ended.counts })
     }
 
-    /// Makes slots free that were taken away at an earlier look.
+    /// Frees slots that were reclaimed at an earlier check.
     fn give_back(&mut self, shared: &Observer) {
         for slot in self.taken.drain(..) {
             let Some(flow) = shared.slot(slot) else { continue };

@@ -1,4 +1,4 @@
-//! Draining the kernel side's ring buffer.
+//! Draining the ring buffer of the kernel side.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -7,13 +7,13 @@ use std::ptr::NonNull;
 use crate::bell::Bell;
 use crate::{Error, Records, Result};
 
-/// Records taken at once: bounds the memory of a batch and the time until Python sees it.
+/// Records per batch: bounds its memory and the delay until Python receives it.
 const BATCH_RECORDS: usize = 16384;
 
-/// The reader. There is one for a datapath.
+/// The only reader of a datapath's ring.
 pub(crate) struct Ring {
     ring: NonNull<libbpf_sys::ring_buffer>,
-    /// What the callback fills; boxed so that its address stays.
+    /// Filled by the callback; boxed so that its address stays.
     records: Box<Records>,
     fd: OwnedFd,
 }
@@ -21,12 +21,11 @@ pub(crate) struct Ring {
 // SAFETY: the ring is used through &mut only, and libbpf binds nothing to a thread.
 unsafe impl Send for Ring {}
 
-/// Why a wait ended; neither where its time was over.
+/// Why a wait ended; neither: the timeout.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Woken {
-    /// The bell rang.
     pub rang: bool,
-    /// There is a record; it may be one that its writer has not finished.
+    /// There is a record, possibly an unfinished one.
     pub ready: bool,
 }
 
@@ -54,22 +53,22 @@ impl Ring {
         Ok(Ring { ring, records, fd })
     }
 
-    /// What is there now, without waiting.
+    /// Returns the available records without waiting.
     pub fn drain(&mut self) -> Records {
         // SAFETY: the ring is alive; the callback only touches self.records.
         unsafe { libbpf_sys::ring_buffer__consume_n(self.ring.as_ptr(), BATCH_RECORDS as u64) };
         std::mem::take(&mut *self.records)
     }
 
-    /// Waits until something is there or the bell rings, at most so long.
+    /// Waits for a record or the bell, up to the timeout.
     pub fn wait(&self, bell: &Bell, timeout_ms: i32) -> Woken {
-        // The map itself, not libbpf's epoll descriptor: that is not ready for records that woke nobody.
+        // The map itself, not libbpf's epoll descriptor, which is not ready for records without a wake-up.
         let mut events = [self.fd.as_raw_fd(), bell.as_raw_fd()].map(|fd| libc::pollfd {
             fd,
             events: libc::POLLIN,
             revents: 0,
         });
-        // SAFETY: two pollfds, valid for the call. A signal ends the wait early, which callers bear.
+        // SAFETY: two pollfds, valid for the call. A signal ends the wait early, which callers tolerate.
         unsafe { libc::poll(events.as_mut_ptr(), events.len() as libc::nfds_t, timeout_ms) };
         Woken { rang: events[1].revents != 0 && bell.heard(), ready: events[0].revents != 0 }
     }
@@ -92,11 +91,11 @@ mod tests {
 
     fn owned(fd: i32) -> OwnedFd {
         assert!(fd >= 0, "{}", std::io::Error::from_raw_os_error(-fd));
-        // SAFETY: the call has just returned it, and nobody else has it.
+        // SAFETY: a new descriptor that nothing else owns.
         unsafe { OwnedFd::from_raw_fd(fd) }
     }
 
-    /// A program that puts 8 bytes into a ring, and wakes nobody.
+    /// A program that puts 8 bytes into a ring without a wake-up.
     fn silent_writer(ring: &OwnedFd) -> OwnedFd {
         let insn = |opcode: u64, dst: u64, src: u64, off: i16, imm: i32| {
             opcode | dst << 8 | src << 12 | (off as u16 as u64) << 16 | (imm as u32 as u64) << 32

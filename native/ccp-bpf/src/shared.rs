@@ -1,4 +1,4 @@
-//! The shared memory: flows and globals of the kernel side, mapped into this process.
+//! Shared memory: flows and globals of the kernel side, mapped into this process.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) fn now_us() -> u64 {
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
 }
 
-/// The mapped memory of one datapath. Reading it disturbs nobody.
+/// The mapped memory of one datapath. Reading has no side effects.
 pub struct Observer {
     pins: Pins,
     flows: MmapRaw,
@@ -40,10 +40,8 @@ pub(crate) fn map(fd: &OwnedFd, bytes: usize, what: &str) -> Result<MmapRaw> {
 }
 
 impl Observer {
-    /// Opens the datapath that is pinned in `dir`.
-    ///
-    /// Fails with `load.not_loaded` when there is none, and with `load.version` when a version of ccplane loaded it that
-    /// lays out its maps otherwise.
+    /// Opens the datapath pinned in `dir`. Errors: `load.not_loaded` if there is none, `load.version` if it
+    /// belongs to a version of ccplane with another layout.
     pub fn open(dir: &Path) -> Result<Self> {
         let pins = Pins::new(dir);
         let head = Head::open(&pins)?;
@@ -71,7 +69,6 @@ impl Observer {
         &self.pins
     }
 
-    /// The configured limit of concurrent flows.
     pub fn max_flows(&self) -> u32 {
         self.max_flows
     }
@@ -86,14 +83,14 @@ impl Observer {
             .then(|| unsafe { self.flows.as_mut_ptr().cast::<ccp_flow>().add(slot as usize) })
     }
 
-    /// Promises to look at the ring at that time, so that reports before it need not wake the agent.
+    /// Announces the next poll of the ring, so that reports before it need not wake the agent.
     pub fn look_at(&self, time_us: u64) {
         // SAFETY: an aligned u64 in the mapping that the kernel side only reads.
         unsafe { AtomicU64::from_ptr(&raw mut (*self.globals()).looks_at_us) }
             .store(time_us, Ordering::Release);
     }
 
-    /// Copies what `read` picks of an active flow; `None` when the flow is gone, even if it goes meanwhile.
+    /// Reads from an active flow; `None` if the flow is gone, or ends meanwhile.
     pub(crate) fn read<T>(&self, flow_id: u64, read: impl Fn(*const ccp_flow) -> T) -> Option<T> {
         let flow = self.slot(flow_id as u32)?;
         if self.active_id(flow) != Some(flow_id) {
@@ -108,16 +105,15 @@ impl Observer {
         unsafe {
             let id = ptr::read_volatile(&raw const (*flow).flow_id);
             let state = ptr::read_volatile(&raw const (*flow).state);
-            (state == intf::CCP_FLOW_ACTIVE && id != 0).then_some(id) // 0: it is just being taken out
+            (state == intf::CCP_FLOW_ACTIVE && id != 0).then_some(id) // 0: it is just being removed
         }
     }
 
-    /// Ids of all active flows.
     pub fn flow_ids(&self) -> Vec<u64> {
         (0..self.max_flows).filter_map(|i| self.slot(i)).filter_map(|f| self.active_id(f)).collect()
     }
 
-    /// Slots that an agent took away, and that are not free yet.
+    /// Reclaimed slots that are not free yet.
     pub(crate) fn reaped_slots(&self) -> Vec<u32> {
         let is_reaped = |slot: &u32| {
             // SAFETY: an aligned word in the mapping.
@@ -127,7 +123,7 @@ impl Observer {
         (0..self.max_flows).filter(is_reaped).collect()
     }
 
-    /// Notes that a flow counts in the number of a holder; false when the flow is gone.
+    /// Records that a flow is counted for a holder; false if the flow is gone.
     pub(crate) fn mark_held(&self, flow_id: u64, kind: u32) -> bool {
         let mark = |flow: *const ccp_flow| {
             // SAFETY: an aligned u32 in the mapping, which the kernel side reads when the flow ends.
@@ -140,38 +136,33 @@ impl Observer {
             .is_some()
     }
 
-    /// Addresses and settings of a flow.
     pub fn info(&self, flow_id: u64) -> Option<ccp_flow_info> {
         // SAFETY: plain data in the mapping.
         self.read(flow_id, |f| unsafe { ptr::read_volatile(&raw const (*f).info) })
     }
 
-    /// A copy of all of a flow's state.
+    /// A copy of a flow's state.
     pub fn flow(&self, flow_id: u64) -> Option<Box<ccp_flow>> {
         // SAFETY: plain data in the mapping.
         self.read(flow_id, |f| Box::new(unsafe { ptr::read_volatile(f) }))
     }
 
-    /// The kernel side's counters.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         // SAFETY: plain data in the mapping.
         ccp_record::counters(&unsafe { ptr::read_volatile(self.globals()) })
     }
 
-    /// What the kernel charges for the datapath's maps [bytes].
+    /// Memory that the kernel charges for the datapath's maps [bytes].
     pub fn memory_bytes(&self) -> Result<u64> {
         self.pins.pinned_maps().iter().map(|path| charged(&self.pins.open(path)?)).sum()
     }
 
-    /// Registered congestion-control names by `cc_id`.
     pub fn names(&self) -> Result<Vec<Option<names::Name>>> {
         names::read(&self.pins)
     }
 
-    /// Puts an update into the flow's mailbox, and bits of extensions that the flow gets. Returns false when the flow is
-    /// gone.
-    ///
-    /// No system call, and no waiting but for the nanoseconds in which the kernel side reads a letter.
+    /// Puts an update into the flow's mailbox, with bits of extensions for the flow. Returns false if the flow is gone.
+    /// Needs no system call, and waits only for the nanoseconds in which the kernel side reads an update.
     pub(crate) fn write(&self, flow_id: u64, update: &Update<'_>, extensions: u32) -> bool {
         let Some(flow) = self.slot(flow_id as u32) else {
             return false;
@@ -179,7 +170,7 @@ impl Observer {
         if self.active_id(flow) != Some(flow_id) {
             return false;
         }
-        // SAFETY: the mailbox lies in the mapping; after the hand-over below it is ours until it is given back.
+        // SAFETY: the mailbox is in the mapping; between claim and release it is exclusively ours.
         unsafe {
             let mail = &raw mut (*flow).mail;
             let owner = AtomicU32::from_ptr(&raw mut (*mail).owner);
@@ -190,7 +181,7 @@ impl Observer {
                 (*mail).flow_id = flow_id;
             }
             if update.program.is_some() {
-                (*mail).control_mask = 0; // registers staged for the old program are void, as in libccp
+                (*mail).control_mask = 0; // registers set for the old program are discarded, as in libccp
             }
             if let Some(program) = update.program {
                 (*mail).program = program as u16;
@@ -218,7 +209,7 @@ impl Observer {
         true
     }
 
-    /// An agent that died while writing leaves its letters half written: throws them away.
+    /// Discards half-written updates of an agent that died.
     pub(crate) fn clear_mailboxes(&self) {
         for flow in (0..self.max_flows).filter_map(|i| self.slot(i)) {
             // SAFETY: an aligned u32 in the mapping.
@@ -227,7 +218,7 @@ impl Observer {
     }
 }
 
-/// Throws a letter away that nobody will finish, or that an agent before us wrote.
+/// Discards an update that will not be finished, or that a previous agent wrote.
 pub(crate) fn abandon(owner: &AtomicU32) {
     for abandoned in [intf::CCP_MAIL_WRITING, intf::CCP_MAIL_FULL] {
         let _ = owner.compare_exchange(abandoned, intf::CCP_MAIL_EMPTY, Ordering::AcqRel, Ordering::Relaxed);
@@ -240,17 +231,17 @@ fn charged(map: &OwnedFd) -> Result<u64> {
     let text = std::fs::read_to_string(&path).unwrap_or_default();
     let field = text.lines().find_map(|l| l.strip_prefix("memlock:"));
     field.and_then(|value| value.trim().parse().ok()).ok_or_else(|| {
-        Error::new("load.map", "cannot tell a map's memory").at(path).fix("mount /proc; see ccp doctor")
+        Error::new("load.map", "cannot determine a map's memory").at(path).fix("mount /proc; see ccp doctor")
     })
 }
 
-/// How often a letter is tried before its reader is waited for: it needs some hundred nanoseconds, unless something
-/// took its processor away.
+/// Attempts to claim an update before waiting for its reader, which needs some hundred nanoseconds unless it
+/// was preempted.
 const TRIES: u32 = 100;
-/// How long to wait then. With real-time priority, to yield would not let a reader on the same processor go on.
+/// Length of that wait. With real-time priority, yielding would not let a reader on the same processor run.
 const READER_WAIT: std::time::Duration = std::time::Duration::from_micros(20);
 
-/// Takes a letter for writing; returns whether it was empty or still full.
+/// Claims an update for writing; returns whether it was empty or still full.
 pub(crate) fn claim(owner: &AtomicU32) -> u32 {
     let mut tries = 0;
     loop {
@@ -270,8 +261,8 @@ pub(crate) fn claim(owner: &AtomicU32) -> u32 {
     }
 }
 
-// SAFETY: the mappings are shared memory whose words are accessed atomically or volatile; letters are guarded by
-// their owner word, which also orders writers of this process among each other.
+// SAFETY: the mappings are shared memory whose words are accessed atomically or volatile; updates are guarded
+// by their owner word, which also orders writers of this process.
 unsafe impl Send for Observer {}
 // SAFETY: as above.
 unsafe impl Sync for Observer {}

@@ -1,5 +1,5 @@
-//! Loads the datapath as an agent does, registers nothing, and takes it away again: for `ccp doctor`, and for an agent
-//! that is to take over from one that runs.
+//! Loads the datapath as an agent does, without registering it, and unloads it: for `ccp doctor`, and before
+//! an agent takes over from a running one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,13 @@ use crate::pins::{self, Pins};
 use crate::{Error, Result};
 use crate::{extension, names};
 
-/// What became of a part.
+/// A part, and whether it loaded.
 pub type Outcome = (String, Result<()>);
 
-/// The least that there is room for: what is tried is the programs.
+/// Minimal sizes: the programs are tested.
 const SIZES: Sizes = Sizes { max_flows: 1, ring_bytes: 4096 };
 
-/// Loads the core, and then each extension by its name and object, which needs the core; an agent that runs is not
-/// disturbed.
+/// Loads the core, and then each extension by name and object, without disturbing a running agent.
 pub fn try_load(extensions: &[(&str, &[u8])]) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let core = Scratch::new().and_then(|scratch| {
@@ -31,7 +30,6 @@ pub fn try_load(extensions: &[(&str, &[u8])]) -> Vec<Outcome> {
     outcomes
 }
 
-/// Loads the core; returns what becomes of each extension.
 fn load_in(pins: &Pins, extensions: &[(&str, &[u8])]) -> Result<Vec<Outcome>> {
     let kernel = Kernel::read()?;
     let registration = Registration { cc_name: "ccp", cc_id: 0, needs_ecn: false, load: 0 };
@@ -43,8 +41,8 @@ fn load_in(pins: &Pins, extensions: &[(&str, &[u8])]) -> Result<Vec<Outcome>> {
     Ok(extensions.iter().map(outcome).collect())
 }
 
-/// Tries what an agent adds to a datapath that it takes over: congestion-control names and extensions. The agent that
-/// runs is not disturbed.
+/// Tests what an agent adds to a datapath that it takes over: congestion-control names and extensions. The
+/// running agent is not disturbed.
 pub fn rehearse(pin_dir: &Path, cc_names: &[String], extensions: &[(&str, &[u8])]) -> Result<()> {
     let pins = Pins::new(pin_dir);
     names::check_free(&pins, cc_names)?;
@@ -55,21 +53,20 @@ pub fn rehearse(pin_dir: &Path, cc_names: &[String], extensions: &[(&str, &[u8])
     let was_there = pin_dir.exists();
     let stage = pins.stage();
     if stage.dir().exists() {
-        pins::remove(&stage)?; // what an agent left that was killed here
+        pins::remove(&stage)?; // of an agent killed at this point
     }
     let outcomes = stage.create().and_then(|()| load_in(&stage, extensions));
     let removed = pins::remove(&stage);
     if !was_there {
-        let _ = fs::remove_dir(pin_dir); // there, if not empty by now, another agent has begun
+        let _ = fs::remove_dir(pin_dir); // if it is not empty, another agent has begun
     }
     outcomes?.into_iter().try_for_each(|(_, outcome)| outcome)?;
     removed.map(drop)
 }
 
-/// A pin directory for as long as it is needed.
 struct Scratch {
     pins: Pins,
-    /// A BPF file system of our own, where the machine has none yet.
+    /// A private BPF file system, if the machine has none.
     mounted: Option<PathBuf>,
 }
 
@@ -95,7 +92,7 @@ impl Drop for Scratch {
         let _ = pins::unload(self.pins.dir());
         if let Some(place) = &self.mounted {
             if let Ok(path) = CString::new(place.as_os_str().as_encoded_bytes()) {
-                // SAFETY: a C string; nobody else knows of what is mounted there.
+                // SAFETY: a C string; the mount is private.
                 unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
             }
             let _ = fs::remove_dir(place);
@@ -104,7 +101,7 @@ impl Drop for Scratch {
 }
 
 fn no_file_system(place: &Path, e: &io::Error) -> Error {
-    Error::new("load.pin", "cannot mount a BPF file system to try the datapath in")
+    Error::new("load.pin", "cannot mount a BPF file system to test the datapath")
         .at(place.display().to_string())
         .why(e)
         .fix(format!("run as root, or mount one: mount -t bpf bpf {}", bpffs::ROOT))

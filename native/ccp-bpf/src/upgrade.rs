@@ -1,5 +1,5 @@
-//! Takes over from what is there: the same build, other programs on the same maps, or another datapath altogether. All that
-//! can fail is done before anything changes.
+//! Takes over from an existing datapath: the same build, other programs on the same maps, or a different
+//! datapath. All steps that can fail come before any change.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -20,14 +20,14 @@ use crate::pins::{Pins, remove};
 use crate::walk::Walk;
 use crate::{Error, Result};
 
-/// Longest time for an agent to end for its successor.
+/// Maximum time for an agent to end for its successor.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often its successor looks.
+/// Its successor's polling interval.
 const LOOK: Duration = Duration::from_millis(1);
-/// Longest time that an agent may need from here to its first poll: flows are not kept from the law for longer.
+/// Maximum time from here to an agent's first poll: flows are kept from the fallback no longer.
 const START: Duration = Duration::from_secs(30);
 
-/// Tells life signs while the agent does something else, until it is dropped, but no longer than an agent may need.
+/// Sends heartbeats while the agent is busy, until dropped, but no longer than `START`.
 pub(crate) struct Beating(#[expect(dead_code, reason = "dropping it ends the thread")] mpsc::Sender<()>);
 
 impl Beating {
@@ -44,20 +44,18 @@ impl Beating {
     }
 }
 
-/// A datapath that this process has now.
 pub(crate) struct Taken {
     pub held: OwnedFd,
-    /// Flows and registrations are those of before.
+    /// Flows and registrations were taken over.
     pub adopted: bool,
-    /// An agent has handed its flows over: they wait for us without the fallback law.
+    /// Heartbeats for flows that an agent has handed over, which wait without the fallback.
     pub live: Option<Beating>,
-    /// Its flows come here.
+    /// The replaced datapath, whose flows move here.
     pub moving: Option<Moving>,
-    /// What is around its folds.
     pub frames: Frames,
 }
 
-/// Loads what is needed, and puts it into the place of what is there.
+/// Loads what is needed, and replaces what exists.
 pub(crate) fn take(kernel: &Kernel, pins: &Pins, options: &Options, each: Duration) -> Result<Taken> {
     pins.create()?;
     let find = || match Head::open(pins) {
@@ -71,7 +69,7 @@ pub(crate) fn take(kernel: &Kernel, pins: &Pins, options: &Options, each: Durati
     };
     let found = find()?;
     let tidied = |ready: Result<Ready>, was_there: bool| {
-        // Nothing half made stays; the error that counts is the first.
+        // Clean up; the first error counts.
         ready.inspect_err(|_| _ = if was_there { remove(&pins.stage()) } else { remove(pins) })
     };
     let mut ready = tidied(Ready::make(kernel, pins, options, found.as_deref()), found.is_some())?;
@@ -91,20 +89,18 @@ pub(crate) fn take(kernel: &Kernel, pins: &Pins, options: &Options, each: Durati
     Ok(Taken { held, adopted, live, moving, frames })
 }
 
-/// Waits until the agent that has the datapath ends, at our wish. Returns the lock; flows have had no agent, but an agent's
-/// life sign, since then.
+/// Asks the agent that owns the datapath to end, and waits for it. Returns the lock; since then flows have no
+/// agent, but heartbeats.
 fn succeed(pins: &Pins, head: &Arc<Head>, each: Duration) -> Result<(OwnedFd, Option<Beating>)> {
     let pid = head.agent_pid();
     let refused = |why: String| {
         Error::new("load.not_handed_over", format!("the agent (pid {pid}) does not hand its flows over"))
             .at(pins.dir().display().to_string())
             .why(why)
-            .fix(format!(
-                "stop it (kill {pid}) and start this one then; flows have the fallback law meanwhile"
-            ))
+            .fix(format!("stop it (kill {pid}), then start this one; meanwhile flows use the fallback"))
     };
     if !head.is_known() {
-        return Err(refused("its version of ccplane does not know how".to_owned()));
+        return Err(refused("its version of ccplane cannot hand over flows".to_owned()));
     }
     head.successor().store(std::process::id(), Ordering::Release);
     let end = Instant::now() + PATIENCE;
@@ -128,7 +124,6 @@ fn succeed(pins: &Pins, head: &Arc<Head>, each: Duration) -> Result<(OwnedFd, Op
     }
 }
 
-/// Programs that are loaded, but not in use.
 struct Ready {
     kin: Kin,
     load: u32,
@@ -136,7 +131,7 @@ struct Ready {
     frames: Frames,
 }
 
-/// What is registered, or shall be: by `cc_id`.
+/// Names that are or shall be registered, by `cc_id`.
 fn wanted(pins: &Pins, found: Option<&Head>) -> Vec<(u32, Name)> {
     let known = found.and_then(|_| names::read(pins).ok()).unwrap_or_default();
     let mut wanted: Vec<_> = (0..)
@@ -151,7 +146,7 @@ fn wanted(pins: &Pins, found: Option<&Head>) -> Vec<(u32, Name)> {
 }
 
 impl Ready {
-    /// Loads what is needed; whoever has the datapath goes on.
+    /// Loads what is needed; the present owner of the datapath continues.
     fn make(kernel: &Kernel, pins: &Pins, options: &Options, found: Option<&Head>) -> Result<Self> {
         let sizes = Sizes { max_flows: options.max_flows, ring_bytes: options.ring_bytes };
         let kin = found.map_or(Kin::None, |head| head.kin(options.max_flows));
@@ -161,7 +156,7 @@ impl Ready {
             Kin::Layout => (pins, found.map_or(1, |head| head.load() + 1)),
             Kin::None => {
                 if stage.dir().exists() {
-                    remove(&stage)?; // what somebody left who got no further
+                    remove(&stage)?; // of an interrupted attempt
                 }
                 stage.create()?;
                 (&stage, 1)
@@ -183,14 +178,14 @@ impl Ready {
         Ok(Ready { kin, load, copies, frames: Frames::new(kernel, Some((maps, sizes)))? })
     }
 
-    /// Whether what is there is still what this was made for.
+    /// Whether the existing datapath is still the one that this was made for.
     fn fits(&self, options: &Options, found: Option<&Head>) -> bool {
         let kin = found.map_or(Kin::None, |head| head.kin(options.max_flows));
         let load = found.map_or(1, |head| head.load() + 1);
         kin == self.kin && (kin != Kin::Layout || load == self.load)
     }
 
-    /// Puts the programs into use. Returns the datapath whose sockets are to come here, if it is another one.
+    /// Puts the programs into use. Returns the datapath whose sockets are to move here, if it is another one.
     fn apply(
         self,
         kernel: &Kernel,
@@ -209,14 +204,14 @@ impl Ready {
             pins.adopt_maps(&pins.stage())?;
             return Ok((None, self.frames));
         };
-        // Sockets of names that are gone get the plain one.
+        // Sockets of removed names get the plain one.
         let all = names::read(pins).unwrap_or_default().into_iter().flatten().map(|name| name.cc_name);
         let goes_to = |name: String| {
             let to = if names.contains(&name) { name.clone() } else { "ccp".to_owned() };
             (name, to)
         };
         let ways: BTreeMap<_, _> = all.chain(names.iter().cloned()).map(goes_to).collect();
-        // Those of before there were heads do not leave by themselves.
+        // Sockets of versions without a head do not leave by themselves.
         let only_listeners = head.is_known();
         if self.kin == Kin::Layout {
             head.renew(self.load);
@@ -225,19 +220,19 @@ impl Ready {
                 pins.forget_extension(&extension)?;
             }
             pins.adopt_maps(&pins.stage())?;
-            // Without an agent they need not wait for ours: they have the law already.
+            // Without an agent flows need not wait: they already use the fallback.
             if is_live { head.replace() } else { head.retire("") }
         }
         if let Ok(walk) = Walk::new(ways, only_listeners) {
             walk.all();
         }
-        // Not then_some(): dropping one that is not wanted has all leave at once.
+        // Not then_some(): dropping an unused one makes all sockets leave at once.
         let moving = (self.kin == Kin::None && is_live).then(|| Moving { head, at: 0 });
         Ok((moving, self.frames))
     }
 }
 
-/// Fills the table of free slots, and says whose datapath it is.
+/// Fills the table of free slots, and marks the datapath's build.
 fn begin(pins: &Pins, options: &Options, load: u32) -> Result<()> {
     let free_slots = pins.open_map("free_slots")?;
     for slot in 0..options.max_flows {
@@ -264,14 +259,14 @@ fn begin(pins: &Pins, options: &Options, load: u32) -> Result<()> {
     put(&pins.open_map("globals")?, 0, &globals)
 }
 
-/// A datapath that was replaced. Its sockets go to the new one some at a time: an agent has to meet each of them.
+/// A replaced datapath. Its sockets move to the new one in portions, because an agent has to adopt each of them.
 pub(crate) struct Moving {
     pub head: Arc<Head>,
     at: u32,
 }
 
 impl Moving {
-    /// Lets some more go. Returns whether all may, now.
+    /// Lets some more move. Returns whether all may move now.
     pub fn step(&mut self) -> bool {
         let all = self.head.max_flows();
         self.at = self.at.saturating_add((all / 512).max(16));
@@ -281,7 +276,7 @@ impl Moving {
 }
 
 impl Drop for Moving {
-    /// Who has not gone by now goes without being let.
+    /// Lets the remaining sockets move.
     fn drop(&mut self) {
         self.head.retire("");
     }

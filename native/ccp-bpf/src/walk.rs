@@ -1,5 +1,5 @@
-//! Goes over sockets, listeners and defaults of all namespaces, and gives them other programs: those that have their name
-//! now, or a congestion control of the kernel's.
+//! Visits sockets, listeners and defaults of all namespaces, and gives them other programs: those now
+//! registered under their name, or a congestion control of the kernel's.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -15,26 +15,24 @@ use ccp_load::bug;
 static OBJECT: &[u8] = include_bytes!(env!("CCP_WALK_OBJECT"));
 const ROW: usize = size_of::<walk::walk_row>();
 
-/// What the program tells, made from `bpf/walk.h`.
+/// Rows of the program, made from `bpf/walk.h`.
 #[allow(non_camel_case_types, non_upper_case_globals, dead_code, missing_docs)]
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
 mod walk {
     include!(concat!(env!("OUT_DIR"), "/walk.rs"));
 }
 
-/// What a walk came to.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
-    /// What got others, one line each.
+    /// What was changed, one line each.
     pub done: Vec<String>,
-    /// What did not, and why, one line each.
+    /// What was not changed, and why, one line each.
     pub left: Vec<String>,
 }
 
-/// A way over the sockets of all namespaces.
 pub(crate) struct Walk {
     link: Link,
-    /// After the link: that is detached first.
+    /// Dropped after the link, which is detached first.
     _object: Object,
     names: BTreeMap<String, String>,
 }
@@ -46,7 +44,7 @@ fn name(text: &str) -> [u8; walk::WALK_NAME_BYTES as usize] {
 }
 
 impl Walk {
-    /// Loads the program; `names` says what sockets get that have a name.
+    /// Loads the program; `names` maps each name to its replacement.
     pub fn new(names: BTreeMap<String, String>, only_listeners: bool) -> Result<Self> {
         let mut open = object::open(OBJECT)?;
         ccp_load::set_constants(&mut open, &[("only_listeners", &[u8::from(only_listeners)])])?;
@@ -62,7 +60,6 @@ impl Walk {
         Ok(Walk { link, _object: object, names })
     }
 
-    /// Goes through all namespaces.
     pub fn all(&self) -> Walked {
         let namespaces = namespaces::all();
         let came = namespaces::inside_each(&namespaces, |one| self.here(one));
@@ -84,7 +81,7 @@ impl Walk {
         let place = namespace.place.display();
         let default = namespaces::default()?;
         if let Some(to) = self.names.get(&default) {
-            // Where only the machine may have it as its default, there is one that all may have.
+            // If only the initial namespace may have it as default, use one that is always allowed.
             let or_always =
                 |e| if *to == default { Err(e) } else { namespaces::set_default(namespaces::ALWAYS) };
             match namespaces::set_default(to).or_else(or_always) {
@@ -109,7 +106,7 @@ impl Walk {
             }
         }
         let told =
-            moved.iter().map(|(from, n)| format!("{n} sockets of {place}: {from}, now {}", self.names[from]));
+            moved.iter().map(|(from, n)| format!("{n} sockets in {place}: {from}, now {}", self.names[from]));
         walked.done.extend(told);
         if without_choice > 0 {
             walked.left.push(format!(

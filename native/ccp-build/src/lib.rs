@@ -1,4 +1,4 @@
-//! For build scripts: compiles BPF programs (clang), and makes Rust types of the headers they share with us (bindgen).
+//! For build scripts: compiles BPF programs (clang), and generates Rust types from shared headers (bindgen).
 
 mod sources;
 
@@ -12,15 +12,14 @@ pub use sources::{hash_of_program, hash_of_sources};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Has the script run again when a directory changes.
+/// Reruns the script when a directory changes.
 pub fn watch(directory: &str) {
     println!("cargo:rerun-if-changed={directory}");
 }
 
-/// Compiles a program; `variable` tells the crate where the object is.
-///
-/// The crate has to depend on libbpf-sys itself: only then cargo tells its build script where libbpf's headers are.
-/// Errors: it does not compile, or there is no clang.
+/// Compiles a program; `variable` passes the object's path to the crate. The crate must depend on libbpf-sys
+/// itself: only then does cargo tell its build script where libbpf's headers are. Errors: compilation fails,
+/// or there is no clang.
 pub fn compile(source: &str, variable: &str, clang_args: &[&str]) -> Result<()> {
     let name = Path::new(source).with_extension("o");
     let object = out()?.join(name.file_name().unwrap_or_default());
@@ -32,7 +31,7 @@ pub fn compile(source: &str, variable: &str, clang_args: &[&str]) -> Result<()> 
     clang.args(clang_args).args(["-I", &headers, "-c", source, "-o"]).arg(&object);
     run(&mut clang)
         .map_err(|e| format!("cannot compile {source}: {e}\n  fix  install clang (11 or newer)"))?;
-    // Type information stays; line tables would carry this machine's paths.
+    // Type information stays; line tables would contain this machine's paths.
     let mut strip = Command::new("llvm-strip");
     strip.arg("--strip-debug").arg(&object);
     run(&mut strip).map_err(|e| format!("cannot strip {}: {e}\n  fix  install llvm", object.display()))?;
@@ -40,7 +39,6 @@ pub fn compile(source: &str, variable: &str, clang_args: &[&str]) -> Result<()> 
     Ok(())
 }
 
-/// The name that libbpf's `bpf_tracing.h` has for an architecture of Rust.
 fn libbpf_architecture(rust: &str) -> &str {
     match rust {
         "x86_64" => "x86",
@@ -63,14 +61,12 @@ fn run(command: &mut Command) -> Result<()> {
     Err(format!("{} {}: {why}", Path::new(&program).display(), said.status).into())
 }
 
-/// Makes Rust types of a header, in a file of its name.
-/// Errors: it cannot be read, or there is no libclang.
+/// Generates Rust types from a header, in a file of the same name. Errors: it cannot be read, or there is no libclang.
 pub fn bind(header: &str) -> Result<()> {
     bind_with(header, &[])
 }
 
 /// The same with arguments for clang.
-/// Errors: as [`bind`].
 pub fn bind_with(header: &str, clang_args: &[&str]) -> Result<()> {
     let name = Path::new(header).with_extension("rs");
     bindgen::Builder::default()
@@ -89,21 +85,19 @@ fn out() -> Result<PathBuf> {
     Ok(PathBuf::from(env::var("OUT_DIR")?))
 }
 
-/// A member of a structure or enumeration, as its comment describes it.
+/// A member of a structure or enumeration, as described by its comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     /// `__u32`, or empty in an enumeration.
     pub kind: String,
-    /// Name of the member.
     pub name: String,
-    /// The word before the colon that begins the comment; empty if there is none.
+    /// The word before the first colon of the comment; may be empty.
     pub tag: String,
-    /// The rest of the comment.
     pub doc: String,
 }
 
 impl Described {
-    /// The unit in brackets; empty if there is none.
+    /// The unit in brackets; may be empty.
     pub fn unit(&self) -> &str {
         self.doc.split_once('[').and_then(|(_, after)| after.split_once(']')).map_or("", |(unit, _)| unit)
     }
@@ -119,8 +113,8 @@ impl Described {
     }
 }
 
-/// The members of `struct NAME` or `enum NAME` of a header that a comment with two stars describes, in order.
-/// Errors: the header cannot be read, or has no such type.
+/// The members of `struct NAME` or `enum NAME` that have a comment with two stars, in order. Errors: the
+/// header cannot be read, or has no such type.
 pub fn described(header: &str, of: &str) -> Result<Vec<Described>> {
     members(&fs::read_to_string(header)?, of).ok_or_else(|| format!("{header} has no {of}").into())
 }

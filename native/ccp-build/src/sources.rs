@@ -1,13 +1,12 @@
-//! Hashes of C sources, whatever their comments and spaces are: what is left changes only if the code does.
+//! Hashes of C sources, ignoring comments and spaces.
 //!
-//! Its tests run with those of ccp-bpf: this crate's dependencies would be compiled once more for them.
+//! The tests run with those of ccp-bpf, to avoid compiling this crate's dependencies again.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// A hash of sources, in their order.
-/// Errors: one cannot be read.
+/// A hash of sources, in their order. Errors: one cannot be read.
 pub fn hash_of_sources<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> io::Result<u64> {
     let mut code = String::new();
     for path in paths {
@@ -16,7 +15,7 @@ pub fn hash_of_sources<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> io
     Ok(fnv_1a(code.as_bytes()))
 }
 
-/// A hash of a program: of its source, and the headers of the same directory that it includes, directly or not.
+/// A hash of a program's source and of the headers in its directory that it includes, directly or not.
 /// Errors: one cannot be read.
 pub fn hash_of_program(source: impl AsRef<Path>) -> io::Result<u64> {
     let mut all = BTreeSet::new();
@@ -34,12 +33,12 @@ fn included(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(names.map(|name| path.with_file_name(name)).collect())
 }
 
-/// Enough to tell two builds apart, and nothing to depend on.
+/// Sufficient to distinguish builds.
 fn fnv_1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A C source without its comments, each space one.
+/// A C source without comments, with single spaces.
 fn tokens(text: &str) -> String {
     let mut code = String::new();
     let mut rest = text;
@@ -56,7 +55,6 @@ fn tokens(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Hash of the datapath after a change of one of its sources.
     fn hash_with(name: &str, change: impl Fn(String) -> String) -> u64 {
         let copy = std::env::temp_dir().join(format!("ccplane-sources-{}", std::process::id()));
         fs::create_dir_all(&copy).unwrap();

@@ -1,4 +1,4 @@
-//! One random program, several runs on random inputs.
+//! Runs a random program on random inputs on all machines.
 
 use std::fmt::Write;
 
@@ -12,23 +12,20 @@ use crate::machines::{Inputs, Machines};
 use crate::reference::{self, Reference};
 use crate::rng::Rng;
 
-/// What was tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub programs: usize,
-    /// Programs that libccp has run, too.
+    /// Programs that libccp also ran.
     pub with_libccp: usize,
     pub invocations: usize,
     pub reports: usize,
     pub fold_errors: usize,
-    /// Instructions of the kernel's machine.
     pub insns: usize,
     /// Instructions of the largest program.
     pub most_instrs: usize,
 }
 
 impl Tally {
-    /// Adds another thread's work.
     pub fn add(&mut self, other: &Tally) {
         self.programs += other.programs;
         self.with_libccp += other.with_libccp;
@@ -40,13 +37,13 @@ impl Tally {
     }
 }
 
-/// CCP's primitives that libccp holds in 64 bits; the others have 32 there.
+/// CCP's primitives that libccp keeps in 64 bits; the others have 32 bits there.
 const WIDE_IN_LIBCCP: [&str; 3] = ["Flow.rate_incoming", "Flow.rate_outgoing", "Flow.rtt_sample_us"];
 
-/// Generates the program of `seed` and runs it everywhere. Returns an account of the first difference.
+/// Generates the program of `seed` and runs it everywhere. Returns a description of the first difference.
 pub fn try_seed(seed: u64, kernel: Option<&Kernel>, tally: &mut Tally) -> Result<(), String> {
     let mut rng = Rng::new(seed);
-    // Three of four programs are for libccp, too.
+    // Three of four programs also run on libccp.
     let for_libccp = !seed.is_multiple_of(4);
     let size = match (for_libccp, seed % 64) {
         (true, _) => generate::FOR_LIBCCP,
@@ -62,11 +59,10 @@ pub fn try_seed(seed: u64, kernel: Option<&Kernel>, tally: &mut Tally) -> Result
     })
 }
 
-/// What an agent sends: events, instructions, octets.
 pub type Sent = (u32, u32, Vec<u8>);
 
-/// Generates a text of `seed`, has `compiled` make octets of it, and runs these everywhere: libccp as they are, the
-/// others as we read them. Returns an account of the first difference.
+/// Generates a text of `seed`, has `compiled` convert it to bytes, and runs these everywhere: libccp
+/// directly, the others as decoded. Returns a description of the first difference.
 pub fn try_sent(
     seed: u64,
     compiled: impl Fn(&str) -> Option<Sent>,
@@ -80,7 +76,7 @@ pub fn try_sent(
         let sent = compiled(&text)?;
         (sent.1 as usize <= reference::MAX_INSTRS).then_some((text, sent))
     };
-    // Not every text is one that portus takes.
+    // portus does not accept every text.
     let (text, (n_events, n_instrs, octets)) =
         std::iter::repeat_with(sent).take(1000).flatten().next().expect("portus takes one of a thousand");
     let code = Bytecode { n_events, n_instrs, octets: &octets, name: "sent", origin: "<generated>" };
@@ -91,7 +87,6 @@ pub fn try_sent(
     trial.run_on(machines, tally, &mut account).map_err(|difference| format!("{account}\n{difference}"))
 }
 
-/// Returns a program within the limits.
 fn sized_program(
     rng: &mut Rng,
     size: &Size,
@@ -118,7 +113,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs the program some times; `account` becomes the story of it.
+    /// Runs the program several times; `account` collects the log.
     fn run(
         &mut self,
         kernel: Option<&Kernel>,
@@ -166,7 +161,7 @@ impl Trial<'_> {
                 _ => 64,
             };
             *value = rng.number(temper.bits(bits));
-            // The datapath says so where there is no sample; libccp does it behind the datapath's back.
+            // The datapath writes the value for no sample; libccp does it internally.
             if prim.name == "Flow.rtt_sample_us" && *value == 0 {
                 *value = u64::from(u32::MAX);
             }
@@ -175,7 +170,7 @@ impl Trial<'_> {
         let imps = [Implicit::Cwnd, Implicit::Rate].map(Reg::Implicit);
         let mut updates = Vec::new();
         for reg in controls.chain(imps) {
-            // Agents can set a flag to 0 and 1 only.
+            // Agents can set a flag only to 0 and 1.
             let is_flag = matches!(reg, Reg::Control(i) if self.program.controls[i as usize].is_bool);
             if rng.chance(10) {
                 updates.push((reg, rng.number(if is_flag { 1 } else { temper.bits(64) })));

@@ -5,14 +5,12 @@ use ccp_lang::prims::{N_PORTUS_PRIMS, PRIMITIVES};
 use crate::reference;
 use crate::rng::Rng;
 
-/// How large a program may become.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub max_registers: usize,
     pub max_locals: usize,
-    /// Most operators in one expression: each has an intermediate result.
+    /// Maximum operators in one expression: each needs a temporary.
     pub max_operators: usize,
-    /// Most statements of a program.
     pub max_statements: usize,
     pub n_prims: usize,
     /// Bits of the largest constant.
@@ -20,7 +18,7 @@ pub struct Size {
     pub comments: bool,
 }
 
-/// What libccp can run, with its instructions counted by the caller.
+/// What libccp can run; the caller counts instructions.
 pub const FOR_LIBCCP: Size = Size {
     max_registers: 12,
     max_locals: reference::MAX_LOCALS,
@@ -31,10 +29,10 @@ pub const FOR_LIBCCP: Size = Size {
     comments: true,
 };
 
-/// What portus compiles and sends, and libccp can run.
+/// What portus can compile and send, and libccp can run.
 pub const FOR_PORTUS: Size = Size { max_locals: 6, constant_bits: 31, comments: false, ..FOR_LIBCCP };
 
-/// What goes beyond libccp in each way.
+/// Exceeds libccp's limits in each way.
 pub const WIDE: Size = Size {
     max_registers: 64,
     max_locals: 64,
@@ -60,7 +58,7 @@ struct Name {
     kind: Kind,
 }
 
-/// Whether a program, and what it is given, looks for trouble. Most programs should get to their end.
+/// Whether a program and its inputs provoke errors. Most programs should complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temper {
     /// Numbers stay small, differences and quotients are guarded.
@@ -73,7 +71,7 @@ impl Temper {
         if rng.chance(70) { Temper::Calm } else { Temper::Wild }
     }
 
-    /// Returns how many of `bits` bits a number may have.
+    /// Number of bits that a number may have, of `bits`.
     pub fn bits(self, bits: u32) -> u32 {
         match self {
             Temper::Calm => bits.min(24),
@@ -81,7 +79,7 @@ impl Temper {
         }
     }
 
-    /// Returns how many of a hundred operations that may stop the fold are guarded.
+    /// Percentage of operations that are guarded against errors.
     fn guarded(self) -> usize {
         match self {
             Temper::Calm => 99,
@@ -90,7 +88,6 @@ impl Temper {
     }
 }
 
-/// Returns the text of a program.
 pub fn program(rng: &mut Rng, size: &Size, temper: Temper) -> String {
     let mut generator = Generator {
         rng,
@@ -128,7 +125,6 @@ impl Generator<'_> {
         self.text.push_str(text);
     }
 
-    /// What may stand between two words.
     fn blank(&mut self) {
         let blank = match self.rng.below(40) {
             0 => "\n",
@@ -200,7 +196,7 @@ impl Generator<'_> {
         self.put(")\n");
     }
 
-    /// An operator that yields a flag: portus takes no register for a condition.
+    /// An operator that yields a flag: portus accepts no register as a condition.
     fn condition(&mut self) {
         self.operators_left -= 1;
         if self.rng.chance(60) {
@@ -232,7 +228,7 @@ impl Generator<'_> {
                     }
                     branch => {
                         self.put(if branch == 2 { "(!if " } else { "(if " });
-                        // The language takes any number for true.
+                        // Any number counts as true in the language.
                         if self.rng.chance(85) {
                             self.bool()
                         } else {
@@ -254,7 +250,7 @@ impl Generator<'_> {
                 self.num();
                 self.put(")");
             }
-            // Binds do not look at types.
+            // Binds ignore types.
             7 => {
                 let target = self.rng.pick(&self.declared).text.clone();
                 self.open_bind(&target);
@@ -267,7 +263,7 @@ impl Generator<'_> {
             }
             8 => self.num(),
             9..=11 => self.bind_local(),
-            // What most folds are made of: sums and extremes over what came before.
+            // Typical for folds: sums and extremes over earlier values.
             12..=14 => {
                 let nums: Vec<String> = self.named(Kind::Num);
                 if nums.is_empty() {
@@ -314,7 +310,7 @@ impl Generator<'_> {
         let new = self.locals.is_empty() || self.n_new_locals < self.size.max_locals && self.rng.chance(40);
         if new {
             let kind = if self.rng.chance(75) { Kind::Num } else { Kind::Bool };
-            // portus knows the name from here on, but nothing was written to it before the bind itself.
+            // portus knows the name from here on, although the bind has not written to it yet.
             let text = format!("l{}", self.n_new_locals);
             self.n_new_locals += 1;
             self.open_bind(&text);
@@ -372,7 +368,7 @@ impl Generator<'_> {
     }
 
     fn takes_operator(&mut self) -> bool {
-        // One is kept back for the operator that a template brings along.
+        // One is reserved for the operator of a template.
         if self.operators_left < 2 || self.rng.chance(35) {
             return false;
         }
@@ -383,7 +379,7 @@ impl Generator<'_> {
     fn num(&mut self) {
         if self.takes_operator() {
             if self.rng.chance(4) {
-                // A bind is an expression, too.
+                // A bind is also an expression.
                 return self.bind_declared_num_or_constant();
             }
             return self.apply(&ARITHMETIC, Kind::Num);
@@ -428,7 +424,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A register that has been declared or bound, or a constant if there is none.
+    /// A register declared or bound earlier, or else a constant.
     fn register(&mut self, kind: Kind) {
         let known: Vec<&Name> = self.declared.iter().chain(&self.locals).filter(|n| n.kind == kind).collect();
         if known.is_empty() {
@@ -455,7 +451,7 @@ impl Generator<'_> {
             return self.put("+infinity");
         }
         let n = self.rng.number(self.temper.bits(64).min(self.size.constant_bits));
-        // libccp takes this initial value for infinity.
+        // libccp treats this initial value as infinity.
         let n = if initial && n == reference::INFINITY { n - 1 } else { n };
         self.put(&n.to_string());
     }

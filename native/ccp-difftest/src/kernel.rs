@@ -1,5 +1,4 @@
-//! The compiled code in the kernel, as a program that the system call BPF_PROG_TEST_RUN runs on one `struct
-//! ccp_flow`.
+//! Runs the compiled code in the kernel, as a program for BPF_PROG_TEST_RUN on one `struct ccp_flow`.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -27,7 +26,7 @@ unsafe extern "C" {
     fn difftest_flow_layout() -> FlowLayout;
 }
 
-/// Returns where the parts of `struct ccp_flow` and of `struct ccp_fold` lie, and the sizes of both [bytes].
+/// Offsets of the members of `struct ccp_flow` and `struct ccp_fold`, and the sizes of both [bytes].
 pub fn flow_layout() -> (Layout, usize, usize) {
     // SAFETY: returns constants.
     let l = unsafe { difftest_flow_layout() };
@@ -45,17 +44,16 @@ pub fn flow_layout() -> (Layout, usize, usize) {
     (layout, l.flow_bytes as usize, l.fold_bytes as usize)
 }
 
-/// A map with one flow in it, and behind it what a fold has besides.
+/// A map with one flow, followed by the rest of a fold's state.
 pub struct Kernel {
     map: OwnedFd,
     flow: *mut u8,
     map_bytes: usize,
-    /// Where `struct ccp_fold` begins.
+    /// Offset of `struct ccp_fold`.
     fold_at: i16,
     layout: Layout,
 }
 
-/// A program in the kernel.
 pub struct Loaded {
     fd: OwnedFd,
     /// Instructions of the fold itself.
@@ -63,7 +61,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Returns how many instructions the verifier had to walk through, the same one as often as it came by.
+    /// Number of instructions that the verifier processed, including repetitions.
     pub fn verified_insns(&self) -> u32 {
         let mut info = libbpf_sys::bpf_prog_info::default();
         let mut bytes = size_of::<libbpf_sys::bpf_prog_info>() as u32;
@@ -75,7 +73,6 @@ impl Loaded {
 }
 
 impl Kernel {
-    /// Returns a map, or why there is none.
     pub fn new() -> Result<Self, String> {
         let (layout, flow_bytes, fold_bytes) = flow_layout();
         let bytes = flow_bytes + fold_bytes;
@@ -90,7 +87,7 @@ impl Kernel {
         if fd < 0 {
             return Err(format!("cannot create a map: {}", std::io::Error::from_raw_os_error(-fd)));
         }
-        // SAFETY: the call returned a descriptor that nobody else has.
+        // SAFETY: a new descriptor that nothing else owns.
         let map = unsafe { OwnedFd::from_raw_fd(fd) };
         let map_bytes = bytes.next_multiple_of(4096);
         // SAFETY: asks for a new mapping.
@@ -110,7 +107,7 @@ impl Kernel {
         Ok(Kernel { map, flow: flow.cast(), map_bytes, fold_at: flow_bytes as i16, layout })
     }
 
-    /// Compiles a program and loads it, or returns the end of the verifier's log.
+    /// Compiles and loads a program, or returns the end of the verifier's log.
     pub fn load(&self, program: &Program) -> Result<Loaded, String> {
         let body = codegen(program, &self.layout).map_err(|e| e.to_string())?;
         let mut insns = vec![
@@ -131,7 +128,7 @@ impl Kernel {
                 .unwrap_or_default();
             let tail = text.lines().rev().take(40).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>();
             result.map_err(|e| {
-                format!("the verifier refuses {} instructions: {e}\n{}", insns.len(), tail.join("\n"))
+                format!("the verifier rejected {} instructions: {e}\n{}", insns.len(), tail.join("\n"))
             })
         })?;
         Ok(Loaded { fd, n_insns: body.len() })
@@ -163,11 +160,11 @@ impl Kernel {
         if fd < 0 {
             return Err(std::io::Error::from_raw_os_error(-fd));
         }
-        // SAFETY: the call returned a descriptor that nobody else has.
+        // SAFETY: a new descriptor that nothing else owns.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// Does with `registers` in the kernel what [`Machine::invoke`] does with them here.
+    /// Runs the program in the kernel as [`Machine::invoke`] does here.
     pub fn invoke(&self, loaded: &Loaded, registers: &mut Machine, prims: &Prims, now_us: u64) -> Outcome {
         let mut prims = *prims;
         prims[ACK_NOW as usize] = now_us;
@@ -219,7 +216,7 @@ impl Kernel {
     }
 
     fn write<T: Copy>(&self, offset: i16, values: &[T]) {
-        // SAFETY: the layout keeps within the mapping, which no program uses while none runs.
+        // SAFETY: the layout is within the mapping, which no program uses while none runs.
         unsafe {
             ptr::copy_nonoverlapping(values.as_ptr(), self.flow.add(offset as usize).cast(), values.len())
         };

@@ -8,7 +8,6 @@ use ccp_lang::{Implicit, Machine, Outcome, Program, Reg};
 use crate::kernel::{Kernel, Loaded};
 use crate::reference::Reference;
 
-/// What one run is given.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     pub prims: Prims,
@@ -20,7 +19,6 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Sets the registers that the datapath and the agent set.
     fn put(&self, machine: &mut Machine) {
         machine.imp[Implicit::Cwnd as usize] = self.cwnd_bytes;
         machine.imp[Implicit::Rate as usize] = self.rate_bytes_per_s;
@@ -44,7 +42,6 @@ impl Display for Inputs {
     }
 }
 
-/// What a run ended with.
 #[derive(Clone, Debug)]
 pub struct Ran {
     pub outcome: Outcome,
@@ -52,23 +49,22 @@ pub struct Ran {
     pub report: Option<Vec<u64>>,
 }
 
-/// The interpreter, and the others as far as they can run the program.
+/// The interpreter, and the other machines that can run the program.
 pub struct Machines<'a> {
     program: &'a Program,
     interpreter: Machine,
     kernel: Option<(&'a Kernel, Loaded, Machine)>,
     libccp: Option<Reference>,
-    /// The next run is the first one of the program.
     starts: bool,
 }
 
 impl<'a> Machines<'a> {
-    /// Makes ready for `program`, which starts with the first run, or says why the kernel does not take it.
+    /// Prepares for `program`, which starts with the first run; fails if the kernel rejects it.
     pub fn new(program: &'a Program, kernel: Option<&'a Kernel>, with_libccp: bool) -> Result<Self, String> {
         Machines::beside(program, kernel, with_libccp.then(|| Reference::new(program)))
     }
 
-    /// The same beside a libccp that has the program already.
+    /// The same, next to a libccp that already has the program.
     pub fn beside(
         program: &'a Program,
         kernel: Option<&'a Kernel>,
@@ -81,12 +77,10 @@ impl<'a> Machines<'a> {
         Ok(Machines { program, interpreter: Machine::new(), kernel, libccp, starts: true })
     }
 
-    /// Returns how long the code in the kernel is.
     pub fn n_insns(&self) -> usize {
         self.kernel.as_ref().map_or(0, |(_, loaded, _)| loaded.n_insns)
     }
 
-    /// Starts the program anew with the next run.
     pub fn restart(&mut self) {
         self.starts = true;
         if let Some(libccp) = &self.libccp {
@@ -94,12 +88,10 @@ impl<'a> Machines<'a> {
         }
     }
 
-    /// Returns the verifier's account of the program: see [`Loaded::verified_insns`].
     pub fn verified_insns(&self) -> u32 {
         self.kernel.as_ref().map_or(0, |(_, loaded, _)| loaded.verified_insns())
     }
 
-    /// Runs the program everywhere, or says what differs.
     pub fn run(&mut self, inputs: &Inputs) -> Result<Ran, String> {
         let program = self.program;
         let starts = std::mem::replace(&mut self.starts, false);
@@ -127,22 +119,21 @@ impl<'a> Machines<'a> {
     }
 }
 
-/// EventFlag is a condition that no program can read; code for the kernel tests it and keeps no more than
-/// that.
+/// No program can read EventFlag, a condition; the kernel's code tests it and keeps only the result.
 fn with_plain_flag(mut machine: Machine) -> Machine {
     let flag = &mut machine.imp[Implicit::EventFlag as usize];
     *flag = u64::from(*flag != 0);
     machine
 }
 
-/// What one machine shows after a run.
+/// The visible state of a machine after a run.
 struct Seen {
     ran: Ran,
     registers: Machine,
 }
 
 impl Seen {
-    /// Does what the datapath does behind a fold.
+    /// Does the datapath's work after a fold.
     fn new(program: &Program, machine: &mut Machine, outcome: Outcome) -> Self {
         let report = matches!(outcome, Ok(folded) if folded.report).then(|| machine.take_report(program));
         Seen { ran: Ran { outcome, report }, registers: with_plain_flag(machine.clone()) }

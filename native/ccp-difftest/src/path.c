@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * A datapath built on libccp as others build theirs: flows in a table, messages over Unix datagram sockets, the
- * real clock. One per process. What sends packets is in examples/libccp_path/main.rs.
+ * A typical datapath on libccp: flows in a table, messages over Unix datagram sockets, the real clock. One per process. The
+ * packets are in examples/libccp_path/main.rs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 enum { MAX_FLOWS = 64, MAX_PROGRAMS = 10, FALLBACK_US = 500000 };
 
-/* What libccp told a flow to do since the last invocation; 0: nothing. */
+/* Settings that libccp made for a flow since the last invocation; 0: none. */
 struct path_set {
 	u32 cwnd_bytes;
 	u32 rate_bytes_per_s;
@@ -78,7 +78,7 @@ static struct ccp_datapath datapath = {
 	.max_programs = MAX_PROGRAMS,
 };
 
-/* Binds a socket, and says that the datapath, so old, is ready. Returns the socket, or an error below 0. */
+/* Binds a socket, and reports the datapath ready, with its age. Returns the socket, or an error below 0. */
 int path_start(const char *agent_path, const char *own_path, u64 age_us)
 {
 	struct sockaddr_un own = {.sun_family = AF_UNIX};
@@ -95,7 +95,7 @@ int path_start(const char *agent_path, const char *own_path, u64 age_us)
 	return err ? err : fd;
 }
 
-/* Begins a flow; returns its number, or -1. Ports are in network byte order, as the kernel's datapath has them. */
+/* Begins a flow; returns its number, or -1. Ports are in network byte order, as in the kernel's datapath. */
 int path_flow(u32 mss_bytes, u32 init_cwnd_bytes, const char *algorithm)
 {
 	struct ccp_datapath_info *info = &infos[n_flows];
@@ -115,14 +115,14 @@ int path_flow(u32 mss_bytes, u32 init_cwnd_bytes, const char *algorithm)
 	return of_flow[n_flows] ? n_flows++ : -1;
 }
 
-/* Ends all flows, so that the agent hears of it. */
+/* Ends all flows, so that the agent is notified. */
 void path_end(void)
 {
 	for (int flow = 0; flow < n_flows; flow++)
 		ccp_connection_free(&datapath, of_flow[flow]->index);
 }
 
-/* Another agent is there: it hears of everything as if the datapath were new. libccp itself tells it nothing. */
+/* Announces everything to a new agent, as a new datapath would; libccp does not do that. */
 void path_again(void)
 {
 	path_end();
@@ -132,7 +132,7 @@ void path_again(void)
 		of_flow[flow] = ccp_connection_start(&datapath, &told[flow], &infos[flow]);
 }
 
-/* Does what the agent says. */
+/* Receives and handles the agent's messages. */
 void path_receive(void)
 {
 	static char buffer[65536];
@@ -147,7 +147,7 @@ void path_receive(void)
 		}
 }
 
-/* Runs the flow's program. Returns 0, 1 if the datapath is to steer by itself, or libccp's error. */
+/* Runs the flow's program. Returns 0, 1 if the datapath is in control itself, or libccp's error. */
 int path_invoke(int flow, const struct ccp_primitives *prims, struct path_set *set)
 {
 	int err;
@@ -156,6 +156,6 @@ int path_invoke(int flow, const struct ccp_primitives *prims, struct path_set *s
 	of_flow[flow]->prims = *prims;
 	err = ccp_invoke(of_flow[flow]);
 	*set = told[flow];
-	/* Nobody has given the flow a program yet, or nobody is there. */
+	/* No program yet, or no agent. */
 	return err == LIBCCP_FALLBACK_TIMED_OUT || err == LIBCCP_PROG_IS_NULL ? 1 : err;
 }

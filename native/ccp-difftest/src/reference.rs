@@ -1,16 +1,16 @@
-//! libccp, driven by the messages that an agent sends.
+//! libccp, driven by an agent's messages.
 
 use ccp_lang::bytecode::{self, Bytecode};
 use ccp_lang::portable::Portable;
 use ccp_lang::prims::Prims;
 use ccp_lang::{Event, FoldError, Folded, Implicit, Machine, Outcome, Program, Reg};
 
-/// Most registers that libccp has room for, and most instructions, of which declarations are some.
+/// libccp's maximum registers and instructions, including declarations.
 pub const MAX_TMPS: usize = 8;
 pub const MAX_LOCALS: usize = 8;
 /// One below its table's size: it counts in 8 bits and would never end a program that fills the table.
 pub const MAX_INSTRS: usize = 255;
-/// The initial value that libccp takes for infinity.
+/// The initial value that libccp treats as infinity.
 pub const INFINITY: u64 = 0x3fff_ffff;
 
 const N_REGISTERS: usize = 110;
@@ -42,7 +42,6 @@ unsafe extern "C" {
     fn difftest_invoke(inputs: *const Inputs, state: *mut State) -> i32;
 }
 
-/// What libccp did in one run.
 pub struct Run {
     pub outcome: Outcome,
     /// The report registers, if it sent them.
@@ -51,17 +50,17 @@ pub struct Run {
     pub registers: Machine,
 }
 
-/// A flow of libccp with one program. There is one per thread.
+/// A flow of libccp with one program, one per thread.
 pub struct Reference {
     n_instrs: usize,
-    /// Registers that begin otherwise than the program says: kind, index, value.
+    /// Registers with other initial values than declared: kind, index, value.
     begin: Vec<(u8, u8, u64)>,
 }
 
 const INSTALL: u16 = 2;
 const UPDATE_FIELDS: u16 = 3;
 const CHANGE_PROGRAM: u16 = 4;
-/// libccp empties its table when this program is installed.
+/// libccp clears its table when this program is installed.
 const FIRST_UID: u32 = 1;
 
 impl Reference {
@@ -90,7 +89,7 @@ impl Reference {
         reference
     }
 
-    /// Returns a flow that runs what our agent sends of a program.
+    /// Returns a flow that runs a program as ccplane's agent sends it.
     pub fn portable(sent: &Portable) -> Self {
         let Portable { n_events, n_instrs, octets, .. } = sent;
         let kind = |i: u8| sent.control_kinds.get(usize::from(i)).copied().unwrap_or_default();
@@ -99,7 +98,7 @@ impl Reference {
         Reference::beginning(&code, begin)
     }
 
-    /// Returns a flow that runs what an agent sent, octet by octet.
+    /// Returns a flow that runs an agent's bytes unchanged.
     pub fn given(code: &Bytecode) -> Self {
         Reference::beginning(code, Vec::new())
     }
@@ -126,12 +125,12 @@ impl Reference {
         let result = unsafe { difftest_message(message.as_mut_ptr(), message.len() as i32) };
         assert!(
             result >= 0,
-            "libccp refuses a message of kind {kind} with {} instructions: {result}",
+            "libccp rejected a message of kind {kind} with {} instructions: {result}",
             self.n_instrs
         );
     }
 
-    /// Starts the program anew with the next ACK.
+    /// Restarts the program at the next ACK.
     pub fn change_program(&self) {
         let mut message = [FIRST_UID.to_le_bytes(), (self.begin.len() as u32).to_le_bytes()].concat();
         for (kind, index, value) in &self.begin {
@@ -144,7 +143,7 @@ impl Reference {
         unsafe { difftest_clear_locals() };
     }
 
-    /// Sets registers with the next ACK: a control register of `program`, or Cwnd or Rate.
+    /// Sets registers at the next ACK: a control register of `program`, or Cwnd or Rate.
     pub fn update(&self, program: &Program, fields: &[(Reg, u64)]) {
         let mut message = (fields.len() as u32).to_le_bytes().to_vec();
         for (reg, value) in fields {
@@ -156,7 +155,6 @@ impl Reference {
         self.send(UPDATE_FIELDS, &message);
     }
 
-    /// Runs the program for one ACK.
     pub fn invoke(&self, prims: &Prims, now_us: u64, cwnd_bytes: u64, rate_bytes_per_s: u64) -> Run {
         let mut prim = [0; 15];
         prim.copy_from_slice(&prims[..15]);
@@ -191,7 +189,7 @@ impl Reference {
     }
 }
 
-/// An instruction in libccp's numbers: kinds of registers, and indexes or constants.
+/// An instruction in libccp's encoding: kinds of registers, and indices or constants.
 struct WireInstr {
     op: u8,
     res: (u8, u64),
@@ -211,12 +209,12 @@ impl WireInstr {
     }
 }
 
-/// Returns how many instructions libccp needs for a program.
+/// Number of instructions that libccp needs for a program.
 pub fn n_instrs(program: &Program) -> usize {
     program.reports.len() + program.controls.len() + program.instrs.len()
 }
 
-/// Returns the declarations of a program and then its instructions.
+/// The declarations of a program, followed by its instructions.
 fn wire_instrs(program: &Program) -> Vec<WireInstr> {
     let reports = (0..program.reports.len()).map(|i| (Reg::Report(i as u8), program.reports[i].init));
     let controls = (0..program.controls.len()).map(|i| (Reg::Control(i as u8), program.controls[i].init));

@@ -1,4 +1,4 @@
-//! Random numbers that are the same on every machine for the same seed.
+//! Random numbers that are reproducible for a seed on every machine.
 
 /// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014).
 #[derive(Clone, Debug)]
@@ -17,17 +17,14 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `n`, which is above 0.
     pub fn below(&mut self, n: usize) -> usize {
         (self.draw() % n as u64) as usize
     }
 
-    /// Returns a number from `low` to `high`, both possible.
     pub fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
 
-    /// Returns true `percent` times in a hundred.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -36,7 +33,7 @@ impl Rng {
         &items[self.below(items.len())]
     }
 
-    /// Returns a number of at most `bits` bits: mostly small, often next to where arithmetic wraps.
+    /// Returns a number of at most `bits` bits: mostly small, often near arithmetic limits.
     pub fn number(&mut self, bits: u32) -> u64 {
         let most = u64::MAX >> (64 - bits);
         let n = match self.below(10) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * A datapath for libccp with a clock that the test sets and registers that the test reads, and the places of
- * struct ccp_flow. One per thread, so that programs can be tried in parallel.
+ * A datapath for libccp whose clock and registers the test controls, and the layout of struct ccp_flow. One per thread, so
+ * that programs can be tested in parallel.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static int send_msg(struct ccp_datapath *dp, char *msg, int bytes)
 	return 0;
 }
 
-/* A new flow without program. Returns 0, or libccp's error. */
+/* Starts a new flow without a program. Returns 0, or libccp's error. */
 int difftest_start(void)
 {
 	struct ccp_datapath_info info = {.init_cwnd = 15000, .mss = 1500};
@@ -58,7 +58,7 @@ int difftest_start(void)
 		ccp_connection_free(&datapath, connection.index);
 	if (datapath.programs)
 		ccp_free(&datapath);
-	clock_us = 0; /* so that Ack.now, which counts from here, is the clock */
+	clock_us = 0; /* Ack.now counts from here, so it equals the clock */
 	datapath = (struct ccp_datapath){
 		.set_cwnd = set_cwnd,
 		.set_rate_abs = set_rate,
@@ -84,8 +84,8 @@ int difftest_message(char *msg, int bytes)
 }
 
 /*
- * Gives the right (or left) operand of an instruction of the first program a constant that the 32 bits of the
- * message cannot carry; libccp itself calculates with 64.
+ * Sets an operand of an instruction of the first program to a constant that does not fit the 32 bits of the message; libccp
+ * itself computes with 64 bits.
  */
 void difftest_set_constant(int instruction, int right, u64 value)
 {
@@ -95,7 +95,7 @@ void difftest_set_constant(int instruction, int right, u64 value)
 	(right ? &instr->rRight : &instr->rLeft)->value = value;
 }
 
-/* libccp lets a new program see the local registers of the one before; ours start at 0. */
+/* libccp lets a new program see the previous program's local registers; ccplane's start at 0. */
 void difftest_clear_locals(void)
 {
 	struct ccp_priv_state *state = connection.state;
@@ -110,7 +110,7 @@ struct difftest_inputs {
 	u64 prim[15];
 };
 
-/* What libccp holds after a run, and the message that it sent, if any. */
+/* libccp's state after a run, and the message that it sent, if any. */
 struct difftest_state {
 	u64 report[MAX_REPORT_REG];
 	u64 control[MAX_CONTROL_REG];
@@ -165,7 +165,7 @@ int difftest_invoke(const struct difftest_inputs *in, struct difftest_state *out
 	return err;
 }
 
-/* Offsets in struct ccp_flow, and those of the last two in struct ccp_fold. */
+/* Offsets in struct ccp_flow; the last two are in struct ccp_fold. */
 struct difftest_flow_layout {
 	u64 flow_bytes;
 	u64 fold_bytes;

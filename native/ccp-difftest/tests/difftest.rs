@@ -1,6 +1,5 @@
-//! interpreter = kernel eBPF = libccp, register for register, on random programs.
-//!
-//! CCP_DIFF_PROGRAMS (default 10000) says how many, CCP_DIFF_SEED where to begin.
+//! interpreter = kernel eBPF = libccp, register for register, on random programs. CCP_DIFF_PROGRAMS (default
+//! 10000) sets their number, CCP_DIFF_SEED the first seed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -63,7 +62,7 @@ fn machines_agree_on_random_programs() {
         println!("kernel eBPF skipped: needs root");
     }
     assert_eq!(total.programs as u64, programs);
-    // Programs that all end with an error, or never report, would test little.
+    // Programs that all fail, or never report, would test little.
     assert!(total.reports * 10 > total.invocations || programs < 1000, "hardly any program reports");
     assert!(total.fold_errors * 2 < total.invocations || programs < 1000, "most programs end with an error");
 }

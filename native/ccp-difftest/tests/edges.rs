@@ -1,5 +1,4 @@
-//! Every operator, with its operands wherever they can be, on all pairs of numbers next to where arithmetic
-//! turns.
+//! Tests every operator, with its operands in all places, on all pairs of numbers near arithmetic limits.
 
 use ccp_difftest::is_root;
 use ccp_difftest::kernel::Kernel;
@@ -32,11 +31,11 @@ const EDGES: [u64; 20] = [
 
 const NUMBERS: [&str; 10] = ["+", "-", "*", "/", "max", "min", "wrapped_max", "==", ">", "<"];
 
-/// Operands as they reach the code generator; (+ x 0) would be folded away, (- x z) with z = 0 is a result.
+/// Operands as seen by the code generator; (+ x 0) would be folded away, (- x z) with z = 0 is a result.
 const PLACES: [(&str, &str); 4] = [("a", "b"), ("(- a z)", "b"), ("a", "(- b z)"), ("(- a z)", "(- b z)")];
 
-/// Returns the statements that try `(op left right)`, and whether the one is beyond the other as fold programs ask it, in
-/// every way they can be used.
+/// Statements that use `(op left right)`, and the comparison `left` beyond `right` of fold programs, in every
+/// possible way.
 fn statements(op: &str, left: &str, right: &str) -> Vec<String> {
     let mut values = vec![format!("({op} {left} {right})")];
     if op == "==" {
@@ -57,14 +56,14 @@ fn statements_with(op: &str, value: String, left: &str, right: &str) -> Vec<Stri
             format!("(:= Report.n (if (&& {value} (> a 9)) 5))"),
             format!("(:= Report.n (!if (|| {value} (> a 9)) 5))"),
             format!("(:= Report.n (!if (&& (> a 9) (|| {value} (> b 9))) 5))"),
-            // The flag is needed as a number.
+            // The flag is used as a number.
             format!("(:= Report.n (&& {value} flag))"),
             format!("(:= Report.n (|| flag {value}))"),
             format!("(:= Report.n (|| (== a 10) {value}))"),
-            // A flag that holds any number: the sum may overflow.
+            // A flag with an arbitrary number: the sum may overflow.
             format!("(:= odd a) (:= Report.n (if (|| odd {value}) 5))"),
             format!("(:= odd a) (:= Report.n (&& {value} odd))"),
-            // What was compared is written before the test.
+            // The compared value is written before the test.
             format!("(:= Report.n (if (&& {value} (> (:= a 12) 9)) 5))"),
         ]),
         _ => all.extend([
@@ -73,7 +72,7 @@ fn statements_with(op: &str, value: String, left: &str, right: &str) -> Vec<Stri
             format!("(:= Micros {value})"),
             format!("(:= Report.n (- {value} 1))"),
             format!("(:= Report.n (if {value} {right}))"),
-            // The value without a home: its error, if any, must happen all the same.
+            // The value is unused: its error, if any, must happen all the same.
             value,
         ]),
     }
@@ -140,7 +139,7 @@ fn machines_agree_where_one_operand_is_a_constant_at_an_edge() {
                     runs += try_all(kernel.as_ref(), &text, &pairs);
                 }
             }
-            // Two constants: folded, or an error for certain.
+            // Two constants: folded, or a certain error.
             let text =
                 format!("{DECLARATIONS} (when true (:= Report.n ({op} {edge} {})) (report))", EDGES[8]);
             runs += try_all(kernel.as_ref(), &text, &[(1, 1)]);
@@ -152,7 +151,7 @@ fn machines_agree_where_one_operand_is_a_constant_at_an_edge() {
     println!("{runs} runs agree{}", if is_root() { "" } else { "; kernel eBPF skipped: needs root" });
 }
 
-/// 3 * r = 2^64 + 5: the product is above 3, so libccp lets it pass, and below what 3 * 3 would be.
+/// 3 * r = 2^64 + 5: the product exceeds 3, so libccp accepts it, and is below 3 * 3.
 #[test]
 fn machines_agree_on_products_that_wrapped_unnoticed() {
     let kernel = is_root().then(|| Kernel::new().unwrap());

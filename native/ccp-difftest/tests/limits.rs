@@ -1,7 +1,6 @@
-//! The verifier takes the largest programs of every shape, and does not walk the same code over and over.
-//!
-//! Two ways through each of n conditions are 2^n ways through the program, unless the verifier sees that they
-//! meet again. It gives up after a million instructions.
+//! The verifier accepts the largest programs of every shape without exploring the same code repeatedly. Two
+//! branches at each of n conditions are 2^n paths, unless the verifier detects that they join; it gives up
+//! after a million instructions.
 
 use ccp_difftest::is_root;
 use ccp_difftest::kernel::Kernel;
@@ -29,7 +28,7 @@ fn in_body(statements: String) -> String {
     format!("(when true {statements} (report))")
 }
 
-/// Returns shapes of programs that invite the verifier to walk long ways.
+/// Program shapes that could make the verifier explore many paths.
 fn shapes() -> Vec<(&'static str, Program)> {
     let r = |i: usize| format!("Report.r{}", i % 64);
     let c = |i: usize| format!("c{}", i % 63 / 4 * 4);
@@ -95,7 +94,7 @@ fn shapes() -> Vec<(&'static str, Program)> {
                 })
             ),
         ),
-        // What is compared is written again before the test, so the flags must wait as numbers.
+        // The compared value is overwritten before the test, so the flags must be stored as numbers.
         (
             "flags as numbers",
             format!(
@@ -141,7 +140,10 @@ fn large_programs_load_and_agree() {
             Machines::new(&program, Some(&kernel), false).unwrap_or_else(|e| panic!("{name}: {e}"));
         let (insns, verified) = (machines.n_insns(), machines.verified_insns());
         println!("{name}: {} instructions, eBPF {insns}, verified {verified}", program.instrs.len());
-        assert!(verified < 8 * insns as u32, "{name}: the verifier walks {verified} of {insns} instructions");
+        assert!(
+            verified < 8 * insns as u32,
+            "{name}: the verifier processed {verified} for {insns} instructions"
+        );
         for i in 0..20 {
             let updates =
                 (0..64).map(|j| (Reg::Control(j), u64::from(j) * i % 7 * u64::from(j % 4 != 3))).collect();

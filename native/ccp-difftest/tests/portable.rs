@@ -1,4 +1,4 @@
-//! What is sent to datapaths of others does there what the program does here.
+//! Portable programs have the same effect in other datapaths as here.
 
 use ccp_difftest::generate::{self, Size, Temper};
 use ccp_difftest::reference::Reference;
@@ -10,7 +10,7 @@ use ccp_lang::{Implicit, Machine, Program, Source, compile};
 
 const PROGRAMS: usize = 2000;
 
-/// Beyond libccp's intermediate results, local registers and constants, but seldom beyond its instructions.
+/// Exceeds libccp's temporaries, local registers and constants, but rarely its instructions.
 const LARGE: Size = Size {
     max_registers: 24,
     max_locals: 24,
@@ -21,7 +21,7 @@ const LARGE: Size = Size {
     comments: false,
 };
 
-/// The same with primitives that datapaths of others lack.
+/// The same with primitives that other datapaths lack.
 const DERIVING: Size = Size { n_prims: 29, ..LARGE };
 
 fn inputs(rng: &mut Rng, temper: Temper) -> Prims {
@@ -35,14 +35,13 @@ fn inputs(rng: &mut Rng, temper: Temper) -> Prims {
     prims
 }
 
-/// Returns programs of random texts that a target takes.
 fn programs(size: Size) -> impl Iterator<Item = (Rng, Temper, String, Program, Portable)> {
     (0..).filter_map(move |seed| {
         let mut rng = Rng::new(seed);
         let temper = Temper::random(&mut rng);
         let text = generate::program(&mut rng, &size, temper);
         let program = compile(&Source { text: &text, name: "p", origin: "o", first_line: 1 }).ok()?;
-        // What messages do not set begins with 32 bits there, also with infinity.
+        // Registers that messages do not set start with 32 bits there, also for infinity.
         let volatile = program.controls.iter().filter(|register| register.volatile);
         let infinite = program.reports.iter().chain(volatile).any(|register| register.init == u64::MAX);
         let sent = portable(&program, &LIBCCP).ok().filter(|_| !infinite)?;
@@ -137,7 +136,7 @@ fn libccp_derives_what_datapaths_that_take_our_programs_derive() {
     assert!(runs > PROGRAMS && reports * 10 > runs, "{reports} reports in {runs} runs");
 }
 
-/// Returns the window that a datapath of whole segments has after so many ACKs, each of which adds `grows_bytes`.
+/// The window of a datapath with whole segments after `n_acks` ACKs, each of which adds `grows_bytes`.
 fn window_of_whole_segments(grows_bytes: u64, n_acks: u64) -> u64 {
     const MSS_BYTES: u64 = 1448;
     let text = format!("(def (Report (n 0)))\n(when true (:= Cwnd (+ Cwnd {grows_bytes})))");
@@ -185,7 +184,7 @@ fn a_second_loss_of_one_flight_does_not_begin_another_recovery() {
     };
     assert_eq!(state(1, 0, 55), 0);
     assert_eq!(state(1, 1, 55), 3);
-    // Sent after the window was full, and before the first loss was found; the window has been halved since.
+    // Sent after the window was full and before the first loss was detected; the window has been halved since.
     assert_eq!(state(56, 1, 26), 3);
     assert_eq!(state(12, 0, 26), 0);
 }

@@ -1,4 +1,4 @@
-//! What portus compiles and sends does for us what it does for libccp, octet by octet the same message.
+//! Programs compiled and sent by portus have the same effect here as in libccp, with the same messages byte for byte.
 
 use ccp_difftest::compare::{Sent, Tally, try_sent};
 use ccp_difftest::is_root;
@@ -8,7 +8,7 @@ const PROGRAMS: u64 = 10_000;
 
 fn compiled(text: &str) -> Option<Sent> {
     let (bin, _) = portus::lang::compile(text.as_bytes(), &[]).ok()?;
-    // Beyond its limits, the serializer says no.
+    // The serializer rejects programs beyond its limits.
     let octets = bin.serialize().ok()?;
     Some((bin.events.len() as u32, bin.instrs.len() as u32, octets))
 }

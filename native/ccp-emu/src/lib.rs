@@ -1,10 +1,9 @@
 //! Emulated networks.
 //!
-//! [`Network`] computes what links, queues and routers do to packets, in virtual time: it has no clock and
-//! does no input or output, and gives the same result for the same seed. `emulate` runs one over TUN devices in real
-//! time, on Linux.
+//! [`Network`] computes the effects of links, queues and routers on packets in virtual time: it has no clock and no I/O,
+//! and is reproducible for a seed. `emulate` runs one over TUN devices in real time, on Linux.
 
-// What only the loop over TUN devices uses is compiled elsewhere, too.
+// The loop over TUN devices exists only on Linux.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 
 mod engine;

@@ -1,7 +1,5 @@
-//! Random numbers: each process of each link direction draws from a stream of its own.
-//!
-//! A stream follows from the scenario's seed, the name of the link direction and the name of the process, so
-//! that another loss ratio on one link, or jitter switched on, leaves the draws of all others as they were.
+//! Random numbers: each process of each link direction has its own stream, derived from the scenario's seed,
+//! the link direction and the process. A change of one link or process leaves all other streams unchanged.
 
 use rand::RngExt;
 use rand_seeder::Seeder;
@@ -11,22 +9,21 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub struct Stream(Xoshiro256PlusPlus);
 
 impl Stream {
-    /// The stream of a process (`loss`, `jitter`, ...) of a link direction.
     pub fn new(seed: u64, link: &str, process: &str) -> Self {
         Stream(Seeder::from((seed, link, process)).into_rng())
     }
 
-    /// True with a probability from 0 to 1. Draws nothing when that is certain to be false.
+    /// True with this probability, 0 to 1. Draws nothing if it is 0.
     pub fn happens(&mut self, ratio: f64) -> bool {
         ratio > 0.0 && self.unit() < ratio
     }
 
-    /// A number from 0, possible, to 1, not possible.
+    /// A number in [0, 1).
     pub fn unit(&mut self) -> f64 {
         self.0.random()
     }
 
-    /// A number from 0 to `most`, both possible.
+    /// A number from 0 to `most`, inclusive.
     pub fn up_to(&mut self, most: u64) -> u64 {
         if most == 0 { 0 } else { self.0.random_range(0..=most) }
     }

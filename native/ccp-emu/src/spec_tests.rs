@@ -1,4 +1,4 @@
-//! Descriptions as Python writes them, and what is wrong with others.
+//! Descriptions as written by Python, and errors in others.
 
 use serde_json::{Value, json};
 

@@ -1,41 +1,34 @@
-//! One error type for all crates that face the kernel: a stable slug for programs, sentences for people.
+//! The error type of all crates that face the kernel: a stable slug for programs, sentences for people.
 
 use std::fmt;
 
-/// What went wrong, where, why, and what to do about it.
 #[derive(Clone, Debug)]
 pub struct Error {
     /// Stable name, `area.what`.
     pub slug: &'static str,
     /// What happened, in one line.
     pub message: String,
-    /// The thing it happened to.
     pub place: String,
     /// The cause.
     pub why: String,
-    /// What to do.
     pub fix: String,
 }
 
 impl Error {
-    /// An error with nothing but its name and what happened.
     pub fn new(slug: &'static str, message: impl Into<String>) -> Self {
         Error { slug, message: message.into(), place: String::new(), why: String::new(), fix: String::new() }
     }
 
-    /// Adds the thing it happened to.
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = place.into();
         self
     }
 
-    /// Adds the cause.
     pub fn why(mut self, why: impl fmt::Display) -> Self {
         self.why = why.to_string();
         self
     }
 
-    /// Adds what to do.
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = fix.into();
         self

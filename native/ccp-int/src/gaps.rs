@@ -1,28 +1,25 @@
-//! Packets of a flow that did not come: gaps between their numbers, and what comes late makes of them.
+//! Missing packets of a flow: gaps between their numbers, and late arrivals.
 
 use ccp_ioam::Numbers;
 
-/// Numbers behind the highest one that are remembered one by one.
+/// Numbers below the highest that are remembered individually.
 const REMEMBERED: u64 = 1024;
 const WORD_BITS: u64 = u64::BITS as u64;
-/// After so many packets in a row with numbers that were there before, the source has started anew.
+/// After this many consecutive packets with old numbers, the source has restarted.
 const OLD_PKTS: u32 = 64;
 
-/// The numbers of one flow at one place.
 #[derive(Clone, Debug)]
 pub struct Gaps {
     first: u64,
     highest: u64,
-    /// Of the numbers that are remembered, those that came: a bit each, in a ring.
+    /// Arrived numbers among the remembered ones: a ring of bits.
     came: [u64; (REMEMBERED / WORD_BITS) as usize],
     missing: i64,
-    /// Packets without a number since the highest one.
     plain: u64,
     old_in_row: u32,
 }
 
 impl Gaps {
-    /// Begins with these numbers.
     pub fn new(numbers: Numbers) -> Self {
         let first = numbers.first;
         let mut gaps = Gaps {
@@ -38,22 +35,21 @@ impl Gaps {
         gaps
     }
 
-    /// Packets that are missing now. What was missing and came late is not; nor what came without a number.
+    /// Packets missing now, without late arrivals and packets without a number.
     pub fn missing(&self) -> i64 {
         self.missing
     }
 
-    /// Packets without a number came.
     pub fn plain(&mut self, pkts: u64) {
         self.plain += pkts;
     }
 
-    /// Whether they are higher than all before.
+    /// Whether the numbers are above all earlier ones.
     pub fn is_next(&self, numbers: Numbers) -> bool {
         numbers.first > self.highest
     }
 
-    /// Packets came with these numbers; how many of them had come before.
+    /// Packets with these numbers arrived; returns how many had arrived before.
     pub fn came(&mut self, numbers: Numbers) -> u64 {
         let (first, last) = (numbers.first, numbers.last());
         if self.is_next(numbers) {
@@ -73,9 +69,9 @@ impl Gaps {
         (first..=last).filter(|number| !self.is_new(*number, highest)).count() as u64
     }
 
-    /// Notes a number, of which some may be behind the highest one until now; whether it was not there before.
+    /// Records a number; returns whether it is new.
     fn is_new(&mut self, number: u64, highest: u64) -> bool {
-        // Before the first one nothing was missed; and of what is forgotten nobody can tell.
+        // Nothing is missing before the first one, and forgotten numbers are unknown.
         if number < self.first || number + REMEMBERED <= self.highest {
             return true;
         }
@@ -97,12 +93,11 @@ impl Gaps {
         self.highest = self.highest.max(last);
     }
 
-    /// All from this one to the highest came.
     fn note_all(&mut self, first: u64) {
         self.mark(first.max(self.highest.saturating_sub(REMEMBERED - 1)), self.highest, true);
     }
 
-    /// Marks these as come or not, by words: a super-packet has many.
+    /// Marks a range by words: a super-packet has many numbers.
     fn mark(&mut self, first: u64, last: u64, came: bool) {
         let mut next = Some(first);
         while let Some(number) = next.filter(|number| *number <= last) {

@@ -1,8 +1,8 @@
-//! In-band telemetry of flows: [`Source`] makes the extension headers of packets, [`Meter`] measures what a node says
-//! of a link, [`Sink`] makes of what packets brought a [`Summary`] of each flow and interval, which [`Lines`] writes.
+//! In-band telemetry of flows: [`Source`] makes the extension headers of packets, [`Meter`] measures a link for a node,
+//! [`Sink`] derives a [`Summary`] per flow and interval from received packets, and [`Lines`] writes it.
 //!
-//! Times come in as numbers, packets as octets: there are no clocks, and nothing is opened here. The format is that of
-//! `ccp-ioam`; what is measured how is told in `docs/inband.md`.
+//! Times are passed in as numbers and packets as bytes: there are no clocks and no I/O. The format is that of
+//! `ccp-ioam`; `docs/inband.md` explains the measurements.
 
 #![deny(unsafe_code)]
 

@@ -1,26 +1,23 @@
-//! Summaries as lines for somebody who may read slowly: what does not fit is dropped whole, and counted.
+//! Writes summaries as lines for a reader that may be slow: lines that do not fit are dropped and counted.
 
 use std::io::{ErrorKind, Write};
 
 use crate::Summary;
 
-/// Lines of JSON into a pipe, socket or file that does not block.
+/// Lines of JSON for a non-blocking pipe, socket or file.
 #[derive(Debug)]
 pub struct Lines<W> {
     out: W,
     line: Vec<u8>,
-    /// The rest of a line of which a part has been written.
     rest: Vec<u8>,
     dropped: u64,
 }
 
 impl<W: Write> Lines<W> {
-    /// Into this.
     pub fn new(out: W) -> Self {
         Lines { out, line: Vec::new(), rest: Vec::new(), dropped: 0 }
     }
 
-    /// Writes a summary.
     pub fn write(&mut self, summary: &Summary) {
         let mut line = std::mem::take(&mut self.line);
         line.clear();
@@ -31,7 +28,6 @@ impl<W: Write> Lines<W> {
         self.line = line;
     }
 
-    /// Writes a line, which ends with its line feed.
     fn write_line(&mut self, line: &[u8]) {
         self.flush();
         let written = if self.rest.is_empty() { written(&mut self.out, line) } else { 0 };
@@ -42,7 +38,7 @@ impl<W: Write> Lines<W> {
         }
     }
 
-    /// Writes what is left, as far as it goes.
+    /// Writes the rest, as far as possible.
     pub fn flush(&mut self) {
         if !self.rest.is_empty() {
             let written = written(&mut self.out, &self.rest);
@@ -50,7 +46,6 @@ impl<W: Write> Lines<W> {
         }
     }
 
-    /// Lines that were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -60,7 +55,7 @@ fn written(out: &mut impl Write, bytes: &[u8]) -> usize {
     loop {
         match out.write(bytes) {
             Err(e) if e.kind() == ErrorKind::Interrupted => (),
-            // Full, or nobody reads any more.
+            // Full, or the reader has closed.
             Err(_) => return 0,
             Ok(written) => return written,
         }
@@ -76,7 +71,6 @@ mod tests {
 
     use rustix::io::ioctl_fionbio;
 
-    /// The two ends of a pipe that does not block.
     fn pipe() -> (File, File) {
         let (reader, writer) = std::io::pipe().unwrap();
         for end in [reader.as_fd(), writer.as_fd()] {
@@ -89,7 +83,7 @@ mod tests {
     fn a_full_pipe_drops_whole_lines_and_goes_on_once_it_is_read() {
         let (mut reader, writer) = pipe();
         let mut lines = Lines::new(writer);
-        // Longer than what pipes take whole or not at all: one is cut.
+        // Too long for an atomic write: one is cut.
         let line = |number: u8| [vec![b'0' + number; 5000], vec![b'\n']].concat();
         (0..20).for_each(|number| lines.write_line(&line(number)));
         let dropped = lines.dropped();

@@ -1,20 +1,18 @@
-//! What a node knows of one direction of a link.
+//! A node's measurements of one direction of a link.
 
 use crate::FlowKey;
 use crate::recent::Recent;
 
-/// Time constant of the arrival rate: what came so long ago counts 1/e. Sinks reckon with it, and so it may be long
-/// against the time between two packets: then it does not matter when, between the two, others came.
+/// Time constant of the arrival rate: an arrival this long ago counts 1/e. Sinks compute with it, so it may
+/// be long compared with the time between two packets: then the times of others in between do not matter.
 pub const RATE_TIME_NS: u64 = 100_000_000;
-/// A flow counts for so long after its last packet.
+/// Time for which a flow counts after its last packet.
 pub const FLOW_WINDOW_NS: u64 = 1_000_000_000;
 
-/// Arrival rate and number of flows. Each packet that comes is told first; then the node's data for it are read, so
-/// that it counts itself: neither is ever 0 in a packet.
-///
-/// The rate r is an exponential mean: each arrival adds 1/T, and between arrivals r falls as exp(-t/T), T being
-/// [`RATE_TIME_NS`]. Whoever sees r at two times can tell how many came between, as [`crate::Sink`] does, so that no
-/// mean over an interval suffers from the smoothing.
+/// Arrival rate and number of flows. An arriving packet is counted before its data is read, so it counts
+/// itself: neither is ever 0 in a packet. / The rate r is an exponential mean: each arrival adds 1/T, and
+/// between arrivals r falls as exp(-t/T), where T is [`RATE_TIME_NS`]. From r at two times [`crate::Sink`]
+/// computes the arrivals in between, so a mean over an interval is not affected by the smoothing.
 #[derive(Debug)]
 pub struct Meter {
     /// After the last packet [1/T].
@@ -30,12 +28,11 @@ impl Default for Meter {
 }
 
 impl Meter {
-    /// Nothing came yet.
     pub fn new() -> Self {
         Meter { weight: 0.0, last_ns: None, flows: Recent::new(FLOW_WINDOW_NS) }
     }
 
-    /// A packet comes to the link; without a flow if it has no ports.
+    /// A packet arrives at the link; it has no flow if it has no ports.
     pub fn arrived(&mut self, mono_ns: u64, flow: Option<&FlowKey>) {
         self.weight = self.weight_at(mono_ns) + 1.0;
         self.last_ns = self.last_ns.max(Some(mono_ns));
@@ -44,7 +41,7 @@ impl Meter {
         }
     }
 
-    /// Packets that come, per second; `None` before the first.
+    /// Arriving packets per second; `None` before the first.
     pub fn arrival_pkts_per_s(&self, mono_ns: u64) -> Option<u32> {
         self.last_ns.map(|_| (self.weight_at(mono_ns) * 1e9 / RATE_TIME_NS as f64).round() as u32)
     }

@@ -1,13 +1,13 @@
-//! Flows in the order in which they were last seen.
+//! Flows in the order of their last packet.
 
 use hashlink::LinkedHashMap;
 
 use crate::FlowKey;
 
-/// Most flows that anybody remembers: their addresses are the senders' to choose.
+/// Maximum flows remembered: senders choose the addresses.
 pub const MAX_FLOWS: usize = 1 << 16;
 
-/// Something about each flow that was seen lately. All operations take constant time, amortised.
+/// Data about recent flows. All operations take constant time, amortised.
 #[derive(Clone, Debug)]
 pub struct Recent<T> {
     keep_ns: u64,
@@ -16,12 +16,13 @@ pub struct Recent<T> {
 }
 
 impl<T> Recent<T> {
-    /// Keeps flows for so long after they were last seen.
+    /// Keeps flows for this time after their last packet.
     pub fn new(keep_ns: u64) -> Self {
         Recent { keep_ns, flows: LinkedHashMap::new() }
     }
 
-    /// Notes that a flow is seen now, and forgets others, those longest unseen if they are too many; what is known of it, or what `make` makes.
+    /// Records a packet of a flow and returns its data, created by `make` if new; removes old flows, and the
+    /// oldest if there are too many.
     pub fn seen(&mut self, flow: &FlowKey, now_ns: u64, make: impl FnOnce() -> T) -> &mut T {
         self.forget(now_ns);
         if self.flows.len() == MAX_FLOWS && !self.flows.contains_key(flow) {
@@ -39,7 +40,7 @@ impl<T> Recent<T> {
         &mut entry.1
     }
 
-    /// As [`Recent::seen`], of a flow that is known already.
+    /// Like [`Recent::seen`], for known flows only.
     pub fn seen_again(&mut self, flow: &FlowKey, now_ns: u64) -> Option<&mut T> {
         self.forget(now_ns);
         let entry = self.flows.to_back(flow)?;
@@ -47,17 +48,15 @@ impl<T> Recent<T> {
         Some(&mut entry.1)
     }
 
-    /// What is known of a flow.
     pub fn get(&self, flow: &FlowKey) -> Option<&T> {
         self.flows.get(flow).map(|(_, known)| known)
     }
 
-    /// What is known of each flow, the longest unseen first.
+    /// The data of each flow, the longest unseen first.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&FlowKey, &mut T)> {
         self.flows.iter_mut().map(|(flow, (_, known))| (flow, known))
     }
 
-    /// How many were seen in the time before now.
     pub fn count(&self, now_ns: u64) -> usize {
         let gone = self.flows.values().take_while(|(seen_ns, _)| self.is_gone(*seen_ns, now_ns)).count();
         self.flows.len() - gone

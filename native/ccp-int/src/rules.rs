@@ -1,4 +1,4 @@
-//! The rules of nodes, which are those of the BPF programs: C that both compile (`ccp-node/src/bpf/rules.h`).
+//! The rules of nodes shared with the BPF programs: C compiled for both (`ccp-node/src/bpf/rules.h`).
 #![allow(unsafe_code)]
 
 use ccp_ioam::Numbers;
@@ -33,22 +33,20 @@ fn shared(numbers: Numbers) -> types::numbers {
 }
 
 impl Count {
-    /// Packets come with these numbers.
     pub fn came(&mut self, numbers: Numbers) {
-        // SAFETY: both live as long as the call.
+        // SAFETY: both outlive the call.
         unsafe { node_host_numbers(self, &shared(numbers)) }
     }
 
-    /// Packets come without a number.
     pub fn plain(&mut self, pkts: u32) {
-        // SAFETY: it lives as long as the call.
+        // SAFETY: it outlives the call.
         unsafe { node_host_plain(self, pkts) }
     }
 }
 
 impl Known {
-    /// A packet came over these nodes, the last of the path first, and the sink lacks so many of its flow; `None` if one
-    /// that was sent later came before.
+    /// A packet passed these nodes, the last of the path first, and the sink misses `missing` packets of its
+    /// flow; `None` if a later packet arrived before.
     pub fn packet(
         &mut self,
         numbers: Numbers,
@@ -57,7 +55,7 @@ impl Known {
         nodes: &[Told],
     ) -> Option<Found> {
         let mut found = Found::default();
-        // SAFETY: all of it lives as long as the call, and there are as many nodes.
+        // SAFETY: all of it outlives the call, and the number of nodes is right.
         let is_newest = unsafe {
             node_host_path(
                 self,

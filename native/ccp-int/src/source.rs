@@ -1,33 +1,26 @@
-//! What a source does: it makes the extension headers of packets.
+//! A source: makes the extension headers of packets.
 
 use ccp_ioam::TcpState;
 
 use crate::recent::Recent;
 use crate::{FlowKey, Result, SourceSpec};
 
-/// Numbers go on for so long after a flow's last packet: longer than a sink remembers it.
+/// A flow's numbering is kept for this time after its last packet: longer than a sink remembers the flow.
 const KEEP_NS: u64 = 120_000_000_000;
 
-/// Makes headers, which are Hop-by-Hop Options with a trace and Destination Options with the rest.
+/// Makes headers: Hop-by-Hop Options with a trace, Destination Options with the rest.
 #[derive(Debug)]
 pub struct Source {
     spec: SourceSpec,
-    /// Headers ready for a packet but for what differs between packets.
+    /// Headers, complete except for what differs between packets.
     headers: Vec<u8>,
-    /// Where the Destination Options header begins.
     destination_at: usize,
-    /// The Destination Options header, while its options are made.
     destination: Vec<u8>,
-    /// Number of each flow's next packet.
     flows: Recent<u64>,
 }
 
 impl Source {
-    /// A source of packets that are all to look alike.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`SourceSpec::check`].
+    /// Errors: those of [`SourceSpec::check`].
     pub fn new(spec: SourceSpec) -> Result<Self> {
         let made = spec.headers()?;
         let destination_at = made.hop_by_hop.len();
@@ -36,11 +29,9 @@ impl Source {
         Ok(Source { spec, headers, destination_at, destination, flows: Recent::new(KEEP_NS) })
     }
 
-    /// Counts a packet of a flow, and gives the headers for it if it is to carry any: the first of them is a
-    /// Hop-by-Hop Options header, and the last one names `next_header` as what follows.
-    ///
-    /// Each packet has to be told, since sinks find out from the numbers what was lost. `wall_ns` is the time since
-    /// 1970; `tcp` says what the sender's TCP has in mind, and is asked only if it matters.
+    /// Counts a packet of a flow, and returns its headers if it is to carry any: the first is a Hop-by-Hop Options
+    /// header, and the last one is followed by `next_header`. Pass each packet, because sinks derive losses from the
+    /// numbers. `wall_ns` is the time since 1970; `tcp` returns the state of the sending TCP, if needed.
     pub fn headers(
         &mut self,
         flow: &FlowKey,

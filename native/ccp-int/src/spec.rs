@@ -1,4 +1,4 @@
-//! What sources and sinks are told to do.
+//! Settings of sources.
 
 use ccp_ioam::{
     EdgeToEdge, Error, IoamOption, NewHeaders, Node, Snapshot, State, TcpState, TraceOption, TraceType,
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::Result;
 
-/// What a node writes by default.
+/// A node's default fields.
 pub const DEFAULT_TRACE_TYPE: TraceType = TraceType(
     TraceType::NODE
         | TraceType::INTERFACES
@@ -17,29 +17,24 @@ pub const DEFAULT_TRACE_TYPE: TraceType = TraceType(
         | TraceType::QUEUE_DEPTH
         | TraceType::SNAPSHOT,
 );
-/// Sequence numbers that never come again, and the time.
+/// 64-bit sequence numbers, which never repeat, and the time.
 const E2E_TYPE: u16 = EdgeToEdge::SEQUENCE_64 | EdgeToEdge::TIMESTAMP_S | EdgeToEdge::TIMESTAMP_FRACTION;
 
-/// What a source puts into packets.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SourceSpec {
-    /// In which namespace the trace is.
     pub namespace_id: u16,
-    /// What nodes are to write.
     pub trace_type: TraceType,
-    /// For how many nodes there is room.
+    /// Number of nodes for which there is room.
     pub max_nodes: u8,
-    /// Each so many packets of a flow one carries telemetry, the first included; a super-packet is one.
+    /// One in this many packets of a flow carries telemetry, starting with the first; a super-packet counts once.
     pub every_pkts: u32,
-    /// Whether nodes may have wireless links, of which there is more to say.
+    /// Whether to reserve room for data of wireless nodes.
     pub wireless_nodes: bool,
-    /// Whether packets carry the window of the sender's TCP.
     pub tcp_state: bool,
-    /// Whether each packet on the wire has headers of its own; else a super-packet has one, of which its segments get
-    /// copies.
+    /// Whether each packet on the wire has own headers; otherwise a super-packet has one, which its segments copy.
     pub per_packet: bool,
-    /// Whether it asks for echoes of the path in ACKs, since the sender's host takes them out.
+    /// Whether to request echoes of the path in ACKs; the sending host must remove them.
     pub echo: bool,
 }
 
@@ -59,30 +54,19 @@ impl Default for SourceSpec {
 }
 
 impl SourceSpec {
-    /// Looks at the values.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.cannot_write`.
+    /// Errors: `ioam.cannot_write` if a value is invalid.
     pub fn check(&self) -> Result<()> {
         self.headers().map(drop)
     }
 
-    /// Octets by which packets with telemetry get longer.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`SourceSpec::check`].
+    /// Additional length of packets with telemetry. Errors: those of [`SourceSpec::check`].
     pub fn overhead_bytes(&self) -> Result<usize> {
         let headers = self.headers()?;
         Ok(headers.hop_by_hop.len() + headers.destination.len())
     }
 
-    /// Headers with number, time and window of nobody: what a source patches.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`SourceSpec::check`].
+    /// Headers without number, time and window, which a source fills in. Errors: those of
+    /// [`SourceSpec::check`].
     pub fn headers(&self) -> Result<NewHeaders> {
         if self.every_pkts == 0 || self.max_nodes == 0 {
             return Err(Error::new("ioam.cannot_write", "a source would write nothing")
@@ -90,11 +74,14 @@ impl SourceSpec {
                 .fix("give at least 1 for both"));
         }
         if self.echo && self.per_packet && !self.tcp_state {
-            return Err(Error::new("ioam.cannot_write", "a source cannot ask for echoes so")
-                .at("echo, tcp_state")
-                .fix("let packets carry the TCP state: it has the flag that asks"));
+            return Err(Error::new(
+                "ioam.cannot_write",
+                "a source cannot request echoes without the TCP state",
+            )
+            .at("echo, tcp_state")
+            .fix("enable tcp_state: it has the flag that requests echoes"));
         }
-        // A node with all that it may have to say; which numbers does not matter.
+        // A node with all optional data; the values do not matter.
         let rssi_dbm = self.wireless_nodes.then_some(0.0);
         let largest = Node {
             snapshot: Some(Snapshot::Ccplane(State { rssi_dbm, ..State::default() })),
@@ -104,18 +91,18 @@ impl SourceSpec {
         let trace = TraceOption {
             namespace_id: self.namespace_id,
             trace_type: self.trace_type,
-            // What has no room is refused below, whatever its number of words.
+            // Too many words are rejected below.
             remaining_words: u8::try_from(words).unwrap_or(u8::MAX),
             ..TraceOption::default()
         };
         let mut options = vec![IoamOption::Trace(trace)];
-        // With all that a super-packet has to say.
+        // With the options of a super-packet.
         let tcp = TcpState { first_sequence: (!self.per_packet).then_some(0), ..TcpState::default() };
         options.extend(self.end_to_end(0, 0, tcp));
         ccp_ioam::build(&options, 0)
     }
 
-    /// What the source itself says, in the order in which it lies in the packet.
+    /// The source's own options, in the order of the packet.
     pub(crate) fn end_to_end(
         &self,
         sequence: u64,
@@ -132,7 +119,7 @@ impl SourceSpec {
         let edge = Some(IoamOption::EdgeToEdge(edge));
         let tcp = TcpState { wants_echo: self.echo, ..tcp };
         let tcp = (self.tcp_state || !self.per_packet).then_some(IoamOption::TcpState(tcp));
-        // What is longer for super-packets lies where else padding would, so it takes no room.
+        // The longer option of super-packets replaces padding, so it takes no extra room.
         let options = if self.per_packet { [edge, tcp] } else { [tcp, edge] };
         options.into_iter().flatten()
     }

@@ -1,4 +1,4 @@
-//! Files of captured packets: pcap and pcapng.
+//! Capture files: pcap and pcapng.
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Seek};
@@ -25,24 +25,21 @@ enum Source {
     PcapNg(PcapNgReader<BufReader<File>>),
 }
 
-/// How much was read, and what ended it.
+/// What was read, and why reading ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Packets of all kinds.
     pub packets: u64,
-    /// IPv6 packets.
     pub ipv6: u64,
-    /// Packets with an option that could be read.
+    /// Packets with a valid option.
     pub with_options: u64,
-    /// Packets with an option or header that could not.
+    /// Packets with a malformed option or header.
     pub malformed: u64,
-    /// Packets of links whose frames we do not know.
+    /// Packets of links with unknown frames.
     pub unknown_link: u64,
     /// Why reading ended before the end of the file.
     pub broken: Option<Problem>,
 }
 
-/// A file of packets.
 pub struct Capture {
     path: PathBuf,
     source: Option<Source>,
@@ -57,14 +54,10 @@ struct Frame {
 }
 
 impl Capture {
-    /// Opens it.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.cannot_read` or `ioam.no_capture`.
+    /// Errors: `ioam.cannot_read` or `ioam.no_capture`.
     pub fn open(path: &Path) -> Result<Self> {
         let cannot_read = |e: std::io::Error| {
-            Error::new("ioam.cannot_read", "a capture cannot be read").at(path.display().to_string()).why(e)
+            Error::new("ioam.cannot_read", "cannot read a capture").at(path.display().to_string()).why(e)
         };
         let mut file = BufReader::new(File::open(path).map_err(cannot_read)?);
         let mut magic = Vec::new();
@@ -76,25 +69,23 @@ impl Capture {
             PcapReader::new(file).map(Source::Pcap)
         };
         let source = source.map_err(|e| {
-            Error::new("ioam.no_capture", "this is no capture that can be read")
+            Error::new("ioam.no_capture", "this is not a readable capture")
                 .at(path.display().to_string())
                 .why(describe(&e))
-                .fix("give a file in pcap or pcapng format, as tcpdump -w and dumpcap write it")
+                .fix("give a file in pcap or pcapng format, as written by tcpdump -w or dumpcap")
         })?;
         Ok(Capture { path: path.to_owned(), source: Some(source), summary: Summary::default() })
     }
 
-    /// How much was read so far.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// Whether there is nothing more.
     pub fn is_finished(&self) -> bool {
         self.source.is_none()
     }
 
-    /// Reads so many packets, and returns those with telemetry or with something wrong in it.
+    /// Reads `packets` packets, and returns those with telemetry or errors in it.
     pub fn read(&mut self, packets: usize) -> Vec<Record> {
         let mut records = Vec::new();
         for _ in 0..packets {
@@ -102,10 +93,10 @@ impl Capture {
             match next_frame(source) {
                 Some(Ok(frame)) => records.extend(self.look_at(&frame)),
                 Some(Err(e)) => {
-                    let broken = Error::new("ioam.broken_file", "the capture cannot be read to its end")
+                    let broken = Error::new("ioam.broken_file", "cannot read the capture to its end")
                         .at(format!("{}, after packet {}", self.path.display(), self.summary.packets))
                         .why(describe(&e))
-                        .fix("what was read before is right; capture again if the rest matters");
+                        .fix("the packets before are valid; capture again if the rest is needed");
                     self.summary.broken = Some(broken.into());
                     self.source = None;
                 }
@@ -148,7 +139,8 @@ fn next_frame(source: &mut Source) -> Option<std::result::Result<Frame, PcapErro
         Source::Pcap(reader) => {
             let header = reader.header();
             let unit = if header.ts_resolution == TsResolution::NanoSecond { 1 } else { 1000 };
-            // Not the checked reader, which refuses packets longer than the file's limit although they are cut to it.
+            // Not the checked reader, which rejects packets longer than the file's limit although they are
+            // truncated to it.
             reader.next_raw_packet().map(|packet| {
                 packet.map(|packet| Frame {
                     time_ns: Some(
@@ -164,7 +156,7 @@ fn next_frame(source: &mut Source) -> Option<std::result::Result<Frame, PcapErro
             let (interface, time, bytes, data) = match reader.next_block()? {
                 Err(e) => return Some(Err(e)),
                 Ok(Block::EnhancedPacket(block)) => {
-                    // The reader takes the number for nanoseconds, whatever the interface's unit is.
+                    // The reader assumes nanoseconds, whatever the interface's unit is.
                     let ticks = block.timestamp.as_nanos();
                     (block.interface_id, Some(ticks), block.original_len, block.data.into_owned())
                 }
@@ -180,7 +172,7 @@ fn next_frame(source: &mut Source) -> Option<std::result::Result<Frame, PcapErro
     }
 }
 
-/// Time of a packet by the clock of its interface; `None` if it is beyond what can be told.
+/// A packet's time by the clock of its interface; `None` if out of range.
 fn to_ns(ticks: u128, interface: &InterfaceDescriptionBlock<'_>) -> Option<u64> {
     let (mut resolution, mut offset_s) = (DEFAULT_RESOLUTION, 0);
     for option in &interface.options {

@@ -1,4 +1,4 @@
-//! What a transit node does: it writes its data where the source left room.
+//! A transit node: writes its data into the room that the source left.
 
 use crate::Result;
 use crate::ipv6::{self, Headers, Kind};
@@ -10,56 +10,42 @@ use crate::state::{State, flow_word};
 use crate::trace::{self, HEADER_BYTES};
 use crate::trace_type::TraceType;
 
-/// What happened to the traces of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filled {
-    /// Traces that have the node's data now.
     pub filled: usize,
     /// Traces without room for it; their overflow flag is set.
     pub overflowed: usize,
-    /// Where the transit delay of the first slot lies, if the trace asks for it: for [`set_transit_delay`].
+    /// Offset of the transit delay in the first slot, if requested: for [`set_transit_delay`].
     pub transit_delay_at: Option<usize>,
-    /// Where the packets of its flow that the queue dropped lie in the first slot, if the trace asks for the snapshot
-    /// and the node wrote ours: for [`set_flow_dropped`].
+    /// Offset of the flow's drops by the queue in the first slot, if the trace requests the snapshot and the
+    /// node wrote ccplane's: for [`set_flow_dropped`].
     pub flow_dropped_at: Option<usize>,
 }
 
-/// Writes a node's data into every pre-allocated trace of the namespace, in place.
-///
-/// Only flags, RemainingLen and free room change (RFC 9197, section 4.4.1). What the trace does not ask for is
-/// left out. As a node on the way should, it looks at the Hop-by-Hop Options header only.
-///
-/// # Errors
-///
-/// What is wrong with that header, and `ioam.cannot_write`; the packet is as it was.
+/// Writes a node's data into every pre-allocated trace of the namespace, in place. Only flags, RemainingLen and free
+/// room change (RFC 9197, section 4.4.1); unrequested data is skipped. Like all transit nodes it processes only the
+/// Hop-by-Hop Options header. Errors: those of that header, and `ioam.cannot_write`; the packet is unchanged then.
 pub fn fill(packet: &mut [u8], namespace_id: u16, node: &Node) -> Result<Filled> {
     let places = places(ipv6::headers(packet)?, namespace_id)?;
     write(packet, places, node)
 }
 
-/// As [`fill`], in extension headers that were taken out of their packet, of which `first` is the number of the first
-/// one. With one trace to fill, nothing is allocated.
-///
-/// # Errors
-///
-/// Those of [`fill`]; offsets count from the first header.
+/// Like [`fill`], for extension headers separated from their packet; `first` is the type of the first one.
+/// Allocates nothing for a single trace. Errors: those of [`fill`], with offsets from the first header.
 pub fn fill_headers(extension: &mut [u8], first: u8, namespace_id: u16, node: &Node) -> Result<Filled> {
     let places = places(ipv6::detached(extension, first), namespace_id)?;
     write(extension, places, node)
 }
 
-/// Writes into a slot how long the packet was in the node, which is known later than the rest.
-///
-/// `at` is [`Filled::transit_delay_at`]; elsewhere it would be written over what is there, and behind the end nowhere.
+/// Writes the transit delay, which is known later than the rest, into a slot at [`Filled::transit_delay_at`].
+/// Other offsets overwrite other data; offsets beyond the end are ignored.
 pub fn set_transit_delay(octets: &mut [u8], at: usize, delay_ns: u64) {
     if let Some(word) = octets.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *word = delay_word(Some(delay_ns)).to_be_bytes();
     }
 }
 
-/// Writes into a slot how many packets of the flow the queue dropped, which is known when the packet leaves it.
-///
-/// `at` is [`Filled::flow_dropped_at`]; as with [`set_transit_delay`].
+/// Writes the flow's drops by the queue, known when the packet leaves, at [`Filled::flow_dropped_at`].
 pub fn set_flow_dropped(octets: &mut [u8], at: usize, dropped_pkts: u64) {
     if let Some(half) = octets.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *half = (flow_word(Some(dropped_pkts)) as u16).to_be_bytes();
@@ -73,12 +59,12 @@ struct Place {
     trace_type: TraceType,
 }
 
-/// The first trace to fill, and the others, of which there are seldom any.
+/// The first trace to fill, and the others, which are rare.
 type Places = (Option<Place>, Vec<Place>);
 
 fn places(mut headers: Headers<'_>, namespace_id: u16) -> Result<Places> {
     let (mut first, mut others) = (None, Vec::new());
-    // There is one such header, in front of all others.
+    // There is one such header, before all others.
     let Some(header) = headers.next().transpose()? else { return Ok((first, others)) };
     if header.kind() != Some(Kind::HopByHop) {
         return Ok((first, others));
@@ -108,7 +94,7 @@ fn places(mut headers: Headers<'_>, namespace_id: u16) -> Result<Places> {
 }
 
 fn write(octets: &mut [u8], (first, others): Places, node: &Node) -> Result<Filled> {
-    // With several, all are tried before any is changed; with one, it is as it was if writing fails.
+    // Several are all tried before any is changed; a single one is unchanged if writing fails.
     if !others.is_empty() {
         for place in first.iter().chain(&others) {
             node.write(place.trace_type, &mut vec![0; node.size(place.trace_type)])?;

@@ -1,4 +1,4 @@
-//! What a source does: it puts options into packets.
+//! A source: inserts options into packets.
 
 use crate::ipv6::{self, AUTHENTICATION, DESTINATION, Extension, FRAGMENT, HEADER_BYTES, HOP_BY_HOP};
 use crate::option::IoamOption;
@@ -6,10 +6,10 @@ use crate::wire::{cannot_write, truncated};
 use crate::{Error, Result};
 
 const MAX_HEADER_BYTES: usize = 256 * 8;
-/// So long headers usually are at most.
+/// Usual maximum length of headers.
 const ROOM_BYTES: usize = 320;
 
-/// Extension headers; empty if there is nothing for them.
+/// Extension headers; empty if there are no options for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
     /// Hop-by-Hop Options, with traces.
@@ -18,11 +18,7 @@ pub struct Headers {
     pub destination: Vec<u8>,
 }
 
-/// Makes extension headers with these options; `next_header` is what follows them.
-///
-/// # Errors
-///
-/// `ioam.cannot_write`.
+/// Builds extension headers with these options, followed by `next_header`. Errors: `ioam.cannot_write`.
 pub fn build(options: &[IoamOption], next_header: u8) -> Result<Headers> {
     let (hop_by_hop, destination) = sorted(options);
     let destination = wrap(next_header, &[], &destination)?;
@@ -30,12 +26,9 @@ pub fn build(options: &[IoamOption], next_header: u8) -> Result<Headers> {
     Ok(Headers { hop_by_hop: wrap(next_header, &[], &hop_by_hop)?, destination })
 }
 
-/// Puts options into a packet: traces into the Hop-by-Hop Options header, the rest into the Destination Options
-/// header in front of the payload. Headers that are there already take them in.
-///
-/// # Errors
-///
-/// `ioam.cannot_insert`, `ioam.cannot_write`, or what is wrong with the packet.
+/// Inserts options into a packet: traces into the Hop-by-Hop Options header, the rest into the Destination
+/// Options header before the payload; existing headers are extended. Errors: `ioam.cannot_insert`,
+/// `ioam.cannot_write`, or an error of the packet.
 pub fn insert(packet: &[u8], options: &[IoamOption]) -> Result<Vec<u8>> {
     let mut headers = ipv6::headers(packet)?;
     if !headers.is_whole() {
@@ -51,13 +44,13 @@ pub fn insert(packet: &[u8], options: &[IoamOption]) -> Result<Vec<u8>> {
     }
     let before = headers.packet();
     if before.len() > HEADER_BYTES && before[4..6] == [0, 0] {
-        return Err(cannot_insert("it is a jumbogram: its header says no length"));
+        return Err(cannot_insert("it is a jumbogram: its header has no length"));
     }
     let (hop_by_hop, destination) = sorted(options);
     let mut out = Vec::with_capacity(before.len() + ROOM_BYTES);
     out.extend(before);
     let (upper, named_at, at) = headers.upper();
-    // From the back to the front, so that what was read stays where it is.
+    // From back to front, so that parsed offsets stay valid.
     if !destination.is_empty() {
         match extensions.last().filter(|last| last.protocol == DESTINATION) {
             Some(last) => take_in(&mut out, last, &destination)?,
@@ -77,12 +70,11 @@ pub fn insert(packet: &[u8], options: &[IoamOption]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The options for the two headers.
 fn sorted(options: &[IoamOption]) -> (Vec<&IoamOption>, Vec<&IoamOption>) {
     options.iter().partition(|option| option.is_hop_by_hop())
 }
 
-/// A new header at this place, named by the one before.
+/// A new header at this place, linked from the previous one.
 fn put(
     packet: &mut Vec<u8>,
     named_at: usize,
@@ -96,14 +88,13 @@ fn put(
     Ok(())
 }
 
-/// A header that is there, with more options at its end.
 fn take_in(packet: &mut Vec<u8>, header: &Extension, options: &[&IoamOption]) -> Result<()> {
     let longer = wrap(packet[header.at], &packet[header.at + 2..header.end], options)?;
     packet.splice(header.at..header.end, longer);
     Ok(())
 }
 
-/// A header around options, none around nothing; `before` is what an older one has behind its first two octets.
+/// Wraps options in a header, if there are any; `before` is the content of an existing one.
 fn wrap(next_header: u8, before: &[u8], options: &[&IoamOption]) -> Result<Vec<u8>> {
     if options.is_empty() {
         return Ok(Vec::new());
@@ -119,7 +110,7 @@ fn wrap(next_header: u8, before: &[u8], options: &[&IoamOption]) -> Result<Vec<u
     if out.len() > MAX_HEADER_BYTES {
         return Err(cannot_write(
             "Hdr Ext Len",
-            format!("{} octets of options; 2048 is the most", out.len()),
+            format!("{} bytes of options; the maximum is 2048", out.len()),
         ));
     }
     out[1] = (out.len() / 8 - 1) as u8;
@@ -127,5 +118,7 @@ fn wrap(next_header: u8, before: &[u8], options: &[&IoamOption]) -> Result<Vec<u
 }
 
 fn cannot_insert(why: &str) -> Error {
-    Error::new("ioam.cannot_insert", "this packet takes no options").why(why).fix("send it as it is")
+    Error::new("ioam.cannot_insert", "options cannot be inserted into this packet")
+        .why(why)
+        .fix("send it as it is")
 }

@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::wire::{bad_value, truncated, u16_at};
 use crate::{Error, Result};
 
-/// Octets of the header in front.
 pub const HEADER_BYTES: usize = 40;
-/// Where it names what follows.
 pub const NEXT_HEADER_AT: usize = 6;
 const PAYLOAD_LENGTH_AT: usize = 4;
 
@@ -27,18 +25,15 @@ const UDP: u8 = 17;
 const PAD1: u8 = 0;
 pub const PAD_N: u8 = 1;
 
-/// Headers with options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// For every node on the path.
     HopByHop,
-    /// For the one that the packet is addressed to.
     Destination,
 }
 
 impl Kind {
-    /// Its number.
     pub fn protocol(self) -> u8 {
         match self {
             Kind::HopByHop => HOP_BY_HOP,
@@ -47,34 +42,25 @@ impl Kind {
     }
 }
 
-/// Whose packet it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
-    /// Sender.
     pub src: Ipv6Addr,
-    /// Receiver.
     pub dst: Ipv6Addr,
-    /// Protocol behind the extension headers; `None` if they could not be followed, or in a later fragment.
+    /// Protocol after the extension headers; `None` if they could not be parsed, or in a later fragment.
     pub protocol: Option<u8>,
-    /// Port of TCP or UDP.
     pub src_port: Option<u16>,
-    /// Port of TCP or UDP.
     pub dst_port: Option<u16>,
 }
 
-/// An extension header.
 #[derive(Clone, Copy, Debug)]
 pub struct Extension {
-    /// Its number.
     pub protocol: u8,
-    /// Where it begins.
     pub at: usize,
-    /// Where it ends.
     pub end: usize,
 }
 
 impl Extension {
-    /// Whether it has options, and whose.
+    /// Its kind, if it has options.
     pub fn kind(&self) -> Option<Kind> {
         match self.protocol {
             HOP_BY_HOP => Some(Kind::HopByHop),
@@ -84,7 +70,6 @@ impl Extension {
     }
 }
 
-/// The extension headers of a packet, in order.
 #[derive(Clone, Debug)]
 pub struct Headers<'a> {
     packet: &'a [u8],
@@ -97,15 +82,11 @@ pub struct Headers<'a> {
     later_fragment: bool,
 }
 
-/// Starts to read a packet.
-///
-/// # Errors
-///
-/// `ioam.not_ipv6`.
+/// Starts parsing a packet. Errors: `ioam.not_ipv6`.
 pub fn headers(packet: &[u8]) -> Result<Headers<'_>> {
     let is_ipv6 = packet.len() >= HEADER_BYTES && packet[0] >> 4 == 6;
     let length = u16_at(packet, PAYLOAD_LENGTH_AT).filter(|_| is_ipv6).ok_or_else(not_ipv6)?;
-    // No length: a jumbogram, or one that the kernel will cut into segments.
+    // No length: a jumbogram, or one that the kernel will segment.
     let end = if length == 0 { packet.len() } else { HEADER_BYTES + usize::from(length) };
     Ok(Headers {
         packet: packet.get(..end).unwrap_or(packet),
@@ -119,9 +100,8 @@ pub fn headers(packet: &[u8]) -> Result<Headers<'_>> {
     })
 }
 
-/// Starts to read extension headers that were taken out of their packet; `first` is the number of the first one.
-///
-/// Offsets count from there, and what it says of the flow is nothing.
+/// Starts parsing extension headers separated from their packet; `first` is the type of the first one.
+/// Offsets count from there, and the flow is empty.
 pub fn detached(extension: &[u8], first: u8) -> Headers<'_> {
     Headers {
         packet: extension,
@@ -136,27 +116,27 @@ pub fn detached(extension: &[u8], first: u8) -> Headers<'_> {
 }
 
 fn not_ipv6() -> Error {
-    Error::new("ioam.not_ipv6", "this is no IPv6 packet")
-        .why("it has less than 40 octets, or another version than 6 in its first four bits")
+    Error::new("ioam.not_ipv6", "this is not an IPv6 packet")
+        .why("it has less than 40 bytes, or its version is not 6")
 }
 
 impl<'a> Headers<'a> {
-    /// The packet without what lies behind it, such as padding of Ethernet.
+    /// The packet without trailing data, such as Ethernet padding.
     pub fn packet(&self) -> &'a [u8] {
         self.packet
     }
 
-    /// Whether all octets are there that the header promises.
+    /// Whether the packet is complete according to its header.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// The protocol behind the headers read so far, where its number lies, and where it begins.
+    /// The protocol after the headers parsed so far, the offset of its number, and its start.
     pub fn upper(&self) -> (u8, usize, usize) {
         (self.next, self.named_at, self.at)
     }
 
-    /// Whose packet it is, once all headers are read.
+    /// The packet's flow, after all headers were parsed.
     pub fn flow(&self) -> Flow {
         let address = |at: usize| Ipv6Addr::from(std::array::from_fn(|i| self.packet[at + i]));
         let known = !self.failed && !self.later_fragment;
@@ -209,7 +189,7 @@ impl Iterator for Headers<'_> {
             self.next,
             HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION | MOBILITY | HIP | SHIM6
         );
-        // Headers that were taken out end where their octets do, whatever follows in the packet.
+        // Separated headers end where their bytes do, whatever follows in the packet.
         let ended = self.start == 0 && self.at == self.packet.len();
         if !goes_on || ended || self.failed || self.later_fragment {
             return None;
@@ -220,14 +200,14 @@ impl Iterator for Headers<'_> {
     }
 }
 
-/// An option: type, where it begins, and its data.
+/// An option: type, offset, and data.
 pub struct Tlv<'a> {
     pub kind: u8,
     pub at: usize,
     pub data: &'a [u8],
 }
 
-/// The options of a header, padding left out.
+/// The options of a header without padding.
 #[derive(Clone, Debug)]
 pub struct Tlvs<'a> {
     packet: &'a [u8],
@@ -236,7 +216,6 @@ pub struct Tlvs<'a> {
 }
 
 impl<'a> Tlvs<'a> {
-    /// Of a header of this packet.
     pub fn new(packet: &'a [u8], header: &Extension) -> Self {
         Tlvs { packet, at: header.at + 2, end: header.end }
     }
@@ -268,7 +247,7 @@ impl<'a> Iterator for Tlvs<'a> {
     }
 }
 
-/// Puts padding of so many octets, fewer than 8 (RFC 8200, section 4.2).
+/// Appends less than 8 bytes of padding (RFC 8200, section 4.2).
 pub fn pad(out: &mut Vec<u8>, octets: usize) {
     match octets {
         0 => {}
@@ -280,14 +259,10 @@ pub fn pad(out: &mut Vec<u8>, octets: usize) {
     }
 }
 
-/// Writes how long the packet is behind its first header.
-///
-/// # Errors
-///
-/// `ioam.cannot_write`: longer than a packet can be.
+/// Sets the payload length. Errors: `ioam.cannot_write` if the packet is too long.
 pub fn set_payload_length(packet: &mut [u8]) -> Result<()> {
     let length = u16::try_from(packet.len() - HEADER_BYTES)
-        .map_err(|_| crate::wire::cannot_write("Payload Length", "a packet has at most 65535 octets"))?;
+        .map_err(|_| crate::wire::cannot_write("Payload Length", "a packet has at most 65535 bytes"))?;
     packet[PAYLOAD_LENGTH_AT..PAYLOAD_LENGTH_AT + 2].copy_from_slice(&length.to_be_bytes());
     Ok(())
 }

@@ -1,10 +1,8 @@
-//! In-band telemetry in IPv6 packets: IOAM options as RFC 9197 and RFC 9486 have them.
+//! In-band telemetry in IPv6 packets: IOAM options of RFC 9197 and RFC 9486.
 //!
-//! [`options`] reads what a packet carries, [`insert`] and [`remove`] put options in and take them out, [`fill`] is what
-//! a transit node does. [`Capture`] reads files. Octets that nobody checked are never trusted: whatever comes, nothing
-//! is read outside the packet, and an [`Error`] names the field and its offset.
-//!
-//! The formats are described in `docs/ioam.md`.
+//! [`options`] parses a packet, [`insert`] and [`remove`] add and remove options, and [`fill`] is a transit node.
+//! [`Capture`] reads files. Input is never trusted: nothing is read outside the packet, and an [`Error`] names the field
+//! and its offset. `docs/ioam.md` describes the formats.
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +45,6 @@ pub use tcp_state::TcpState;
 pub use trace::{Nodes, Trace, TraceOption};
 pub use trace_type::TraceType;
 
-/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What links put around packets.
+//! Link-layer framing.
 
 use pcap_file::DataLink;
 
@@ -7,18 +7,15 @@ use crate::wire::u16_at;
 const IPV6: u16 = 0x86dd;
 const VLANS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 
-/// What is in a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// An IPv6 packet, as far as the link says.
+    /// An IPv6 packet, according to the link.
     Ipv6(&'a [u8]),
-    /// Something else.
     Other,
-    /// Links of this type are not known.
+    /// Unsupported link type.
     UnknownLink,
 }
 
-/// Takes a packet out of its frame.
 pub fn content(link: DataLink, frame: &[u8]) -> Content<'_> {
     let packet = match link {
         DataLink::ETHERNET => behind_type(frame, 12, 14),
@@ -27,7 +24,7 @@ pub fn content(link: DataLink, frame: &[u8]) -> Content<'_> {
         DataLink::RAW | DataLink::IPV6 => by_version(frame),
         DataLink::NULL | DataLink::LOOP => frame.get(4..).and_then(by_version),
         DataLink::IPV4 => None,
-        // On Linux and BSD, files say RAW with the numbers of their own system, too.
+        // On Linux and BSD, files also encode RAW with the numbers of their own system.
         DataLink::Unknown(12 | 14) => by_version(frame),
         _ => return Content::UnknownLink,
     };
@@ -38,7 +35,7 @@ fn by_version(packet: &[u8]) -> Option<&[u8]> {
     (packet.first()? >> 4 == 6).then_some(packet)
 }
 
-/// The packet behind an EtherType, with any number of VLAN tags between.
+/// The packet after an EtherType and any VLAN tags.
 fn behind_type(frame: &[u8], mut type_at: usize, mut at: usize) -> Option<&[u8]> {
     loop {
         match u16_at(frame, type_at)? {

@@ -1,4 +1,4 @@
-//! What one node wrote into a trace (RFC 9197, section 4.4.2).
+//! One node's data in a trace (RFC 9197, section 4.4.2).
 
 use serde::{Deserialize, Serialize};
 
@@ -9,62 +9,54 @@ use crate::wire::{cannot_write, known, truncated, u32_at, u64_at};
 
 const MAX_SHORT_ID: u32 = 0xff_ffff;
 const MAX_WIDE_ID: u64 = 0xff_ffff_ffff_ffff;
-/// Delays of this and more look alike.
+/// Delays from here on have the same encoding.
 const MAX_DELAY_NS: u64 = 1 << 31;
 
-/// Data of a node. `None`: the trace does not ask for it, or the node could not tell.
+/// Data of a node. `None`: not requested by the trace, or unknown to the node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Node {
-    /// Hop limit of the packet when it left the node; 255 cannot be told from missing.
+    /// Hop limit at which the packet left the node; 255 means unknown.
     pub hop_limit: Option<u8>,
-    /// Number of the node, 24 bits.
+    /// Id of the node, 24 bits.
     pub node_id: Option<u32>,
-    /// Interface of arrival.
     pub ingress_if: Option<u16>,
-    /// Interface of departure.
     pub egress_if: Option<u16>,
-    /// When the packet arrived: seconds.
+    /// Arrival time: seconds.
     pub timestamp_s: Option<u32>,
-    /// The rest of a second, in the unit of the domain's timestamp format.
+    /// Fraction of the second, in the unit of the domain's timestamp format.
     pub timestamp_fraction: Option<u32>,
-    /// Time in the node; 2^31 if it was that long or longer.
+    /// Time in the node; 2^31 if that or longer.
     pub transit_delay_ns: Option<u64>,
-    /// What the namespace says it is.
+    /// Defined by the namespace.
     pub namespace_data: Option<u32>,
-    /// Queue at the interface of departure, in the node's unit.
+    /// Queue of the egress interface, in the node's unit.
     pub queue_depth: Option<u32>,
-    /// Keeps a UDP checksum right.
+    /// Corrects a UDP checksum.
     pub checksum_complement: Option<u32>,
-    /// Hop limit beside the wide node id.
+    /// Hop limit next to the wide node id.
     pub hop_limit_wide: Option<u8>,
-    /// Number of the node, 56 bits.
+    /// Id of the node, 56 bits.
     pub node_id_wide: Option<u64>,
-    /// Interface of arrival, 32 bits.
     pub ingress_if_wide: Option<u32>,
-    /// Interface of departure, 32 bits.
     pub egress_if_wide: Option<u32>,
-    /// What the namespace says it is, 64 bits.
+    /// Defined by the namespace, 64 bits.
     pub namespace_data_wide: Option<u64>,
-    /// Use of buffers that queues share, in the node's unit.
+    /// Use of shared buffers, in the node's unit.
     pub buffer_occupancy: Option<u32>,
     /// State in a schema.
     pub snapshot: Option<Snapshot>,
 }
 
 impl Node {
-    /// Octets that it takes in a trace of this type.
+    /// Length in a trace of this type.
     pub fn size(&self, trace_type: TraceType) -> usize {
         let snapshot = trace_type.has(TraceType::SNAPSHOT);
         let snapshot = if snapshot { Snapshot::size(self.snapshot.as_ref()) } else { 0 };
         usize::from(trace_type.node_words()) * 4 + snapshot
     }
 
-    /// Reads one, and how many octets it took.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.truncated` or `ioam.bad_length`.
+    /// Parses one; returns it with its length. Errors: `ioam.truncated` or `ioam.bad_length`.
     pub fn read(bytes: &[u8], trace_type: TraceType, at: usize) -> Result<(Self, usize)> {
         let fixed = usize::from(trace_type.node_words()) * 4;
         if bytes.len() < fixed {
@@ -72,7 +64,7 @@ impl Node {
         }
         let mut node = Node::default();
         let mut offset = 0;
-        // What is asked for is there, as was looked at.
+        // The length of requested fields was checked.
         let mut word = |field| {
             let there = trace_type.has(field);
             offset += if there { 4 } else { 0 };
@@ -112,7 +104,7 @@ impl Node {
         if trace_type.has(TraceType::BUFFER_OCCUPANCY) {
             node.buffer_occupancy = number(u32_at(bytes, offset));
         }
-        // Undefined fields lie between here and the end of the fixed part.
+        // Undefined fields are between here and the end of the fixed part.
         let mut size = fixed;
         if trace_type.has(TraceType::SNAPSHOT) {
             let (snapshot, snapshot_size) = Snapshot::read(&bytes[fixed..], at + fixed)?;
@@ -122,11 +114,8 @@ impl Node {
         Ok((node, size))
     }
 
-    /// Writes [`Node::size`] octets.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.cannot_write`: a number is out of range, or has all bits set, which means *missing*.
+    /// Writes [`Node::size`] bytes. Errors: `ioam.cannot_write` if a number is out of range, or has all bits
+    /// set, which means *missing*.
     pub fn write(&self, trace_type: TraceType, out: &mut [u8]) -> Result<()> {
         let mut writer = Writer { out, trace_type };
         let hop_limit = short("hop_limit", self.hop_limit.map(u32::from), u8::MAX.into())?;
@@ -151,7 +140,7 @@ impl Node {
         let data = wide("namespace_data_wide", self.namespace_data_wide, u64::MAX)?;
         writer.double(TraceType::NAMESPACE_DATA_WIDE, data)?;
         writer.word(TraceType::BUFFER_OCCUPANCY, word("buffer_occupancy", self.buffer_occupancy)?)?;
-        // A transit node may meet fields that were invented after it (RFC 9197, section 4.4.1, bits 12 to 21).
+        // A transit node may meet fields defined later (RFC 9197, section 4.4.1, bits 12 to 21).
         for _ in 0..(trace_type.0 & TraceType::UNDEFINED).count_ones() {
             writer.word(TraceType::UNDEFINED, u32::MAX)?;
         }
@@ -162,7 +151,6 @@ impl Node {
     }
 }
 
-/// A time in a node as it lies there.
 pub fn delay_word(delay_ns: Option<u64>) -> u32 {
     delay_ns.map_or(u32::MAX, |ns| ns.min(MAX_DELAY_NS) as u32)
 }
@@ -202,7 +190,9 @@ fn short(field: &str, value: Option<u32>, all_ones: u32) -> Result<u32> {
 
 fn wide(field: &str, value: Option<u64>, all_ones: u64) -> Result<u64> {
     match value {
-        Some(value) if value == all_ones => Err(cannot_write(field, "all bits set mean that it is missing")),
+        Some(value) if value == all_ones => {
+            Err(cannot_write(field, "the value with all bits set means unknown"))
+        }
         Some(value) if value > all_ones => Err(cannot_write(field, format!("{value} has too many bits"))),
         value => Ok(value.unwrap_or(all_ones)),
     }

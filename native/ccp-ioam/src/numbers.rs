@@ -1,24 +1,21 @@
-//! The numbers of packets as they are on the wire.
+//! The numbers of packets on the wire.
 
 use crate::edge::EdgeToEdge;
 use crate::option::Parsed;
 use crate::read::read_headers;
 use crate::tcp_state::TcpState;
 
-/// The numbers of a packet: one, or as many as it has segments.
+/// The numbers of a packet: one, or one per segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
-    /// The first of them.
     pub first: u64,
-    /// How many.
     pub pkts: u32,
 }
 
 impl Numbers {
-    /// Of what a packet carries; `None` if it has no number.
-    ///
-    /// A super-packet's header has the number of its first segment, and all segments have the same header: which one a
-    /// packet begins with is told by the packet's own `tcp_sequence`. `pkts`: it is so many on the wire.
+    /// From a packet's options; `None` if it has no number. A super-packet's header has the number of its
+    /// first segment, and all segments have the same header: a segment's own `tcp_sequence` tells its place.
+    /// `pkts`: packets on the wire.
     pub fn of(
         edge: Option<EdgeToEdge>,
         tcp: Option<TcpState>,
@@ -29,14 +26,12 @@ impl Numbers {
         let Some((first, mss_bytes)) = tcp.and_then(|tcp| tcp.first_sequence.zip(tcp.mss_bytes)) else {
             return Some(Numbers { first: number, pkts });
         };
-        // A super-packet is shorter than 64 KB, so the lower half of the sequence number is enough.
+        // A super-packet is shorter than 64 KB, so the lower half of the sequence number suffices.
         let segment = (tcp_sequence? as u16).wrapping_sub(first).checked_div(mss_bytes)?;
         Some(Numbers { first: number.wrapping_add(segment.into()), pkts })
     }
 
-    /// Of extension headers that were taken out of their packet, of which `first` is the number of the first one.
-    ///
-    /// What is malformed has no number.
+    /// From extension headers separated from their packet; `first` is the type of the first one. `None` if malformed.
     pub fn read(extension: &[u8], first: u8, tcp_sequence: Option<u32>, pkts: u32) -> Option<Self> {
         let (mut edge, mut tcp) = (None, None);
         for found in read_headers(extension, first) {
@@ -49,7 +44,6 @@ impl Numbers {
         Self::of(edge, tcp, tcp_sequence, pkts)
     }
 
-    /// The last of them.
     pub fn last(&self) -> u64 {
         self.first.saturating_add(u64::from(self.pkts).saturating_sub(1))
     }
@@ -75,10 +69,10 @@ mod tests {
         let numbers = |first, pkts| Some(Numbers { first, pkts });
         assert_eq!(of(1000, Some(7), Some(0x12_0007), 45), numbers(100, 45));
         assert_eq!(of(1000, Some(7), Some(0x12_0007 + 3000), 1), numbers(103, 1));
-        // The lower half begins anew within it, and so may all of it.
+        // The lower half may wrap within it, and so may the whole number.
         assert_eq!(of(1000, Some(65_000), Some(0x13_0000 + 464), 2), numbers(101, 2));
         assert_eq!(of(1000, Some(65_535), Some(999), 1), numbers(101, 1));
-        // Others have the header's number, whatever TCP says.
+        // Other packets have the header's number, whatever TCP says.
         assert_eq!(of(1000, None, Some(5000), 1), numbers(100, 1));
         assert_eq!(numbers(100, 45).map(|numbers| numbers.last()), Some(144));
     }

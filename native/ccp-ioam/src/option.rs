@@ -1,4 +1,4 @@
-//! IPv6 options with telemetry in them.
+//! IPv6 options with telemetry.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,58 +11,45 @@ use crate::trace::{Trace, TraceOption};
 use crate::wire::{bad_value, cannot_write, truncated};
 use crate::{Error, Result};
 
-/// IOAM whose data do not change on the way (RFC 9486, section 6).
+/// IOAM whose data does not change on the path (RFC 9486, section 6).
 pub const IOAM: u8 = 0x11;
-/// IOAM whose data change on the way.
+/// IOAM whose data changes on the path.
 pub const IOAM_MUTABLE: u8 = 0x31;
-/// For experiments; unknown ones are skipped, data do not change on the way (RFC 4727, section 3.2).
+/// For experiments; unknown ones are skipped, data does not change on the path (RFC 4727, section 3.2).
 pub const EXPERIMENT: u8 = 0x1e;
 
 const PREALLOCATED: u8 = 0;
 const INCREMENTAL: u8 = 1;
 const EDGE_TO_EDGE: u8 = 3;
-/// In front of an IOAM option type's own data: type, length, reserved, IOAM option type.
+/// Before an IOAM option type's data: type, length, reserved, IOAM option type.
 pub const HEAD_BYTES: usize = 4;
 
-/// An option where it lies.
 #[derive(Clone, Copy, Debug)]
 pub enum Parsed<'a> {
-    /// A trace.
     Trace(Trace<'a>),
-    /// What the source says.
     EdgeToEdge(EdgeToEdge),
-    /// State of the sender's TCP.
     TcpState(TcpState),
-    /// What a sink tells a sender.
     PathEcho(PathEcho),
     /// Another IOAM option type, such as proof of transit (2) or direct export (4).
     Other(u8, &'a [u8]),
 }
 
-/// An option on its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum IoamOption {
-    /// A trace.
     Trace(TraceOption),
-    /// What the source says.
     EdgeToEdge(EdgeToEdge),
-    /// State of the sender's TCP.
     TcpState(TcpState),
-    /// What a sink tells a sender.
     PathEcho(PathEcho),
-    /// Another IOAM option type.
     Other {
-        /// Which.
         ioam_type: u8,
-        /// Its octets.
         #[serde(with = "hex")]
         data: Vec<u8>,
     },
 }
 
 impl<'a> Parsed<'a> {
-    /// Reads an option of this type; `None` if it is none of ours. `at` is where its type lies.
+    /// Parses an option of this type, at `at`; `None` if it is a third-party option.
     pub fn read(kind: u8, data: &'a [u8], at: usize) -> Option<Result<Self>> {
         match kind {
             IOAM | IOAM_MUTABLE => Some(Self::read_ioam(data, at)),
@@ -83,11 +70,7 @@ impl<'a> Parsed<'a> {
         })
     }
 
-    /// All of it, on its own.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with a node's data.
+    /// An owned copy. Errors: those of a node's data.
     pub fn to_option(&self) -> Result<IoamOption> {
         Ok(match *self {
             Parsed::Trace(trace) => IoamOption::Trace(trace.to_option()?),
@@ -100,29 +83,21 @@ impl<'a> Parsed<'a> {
 }
 
 impl IoamOption {
-    /// Whether it belongs where every node on the path looks (RFC 9486, section 3), not only the last one.
+    /// Whether it belongs into the header for every node (RFC 9486, section 3), not only for the destination.
     pub fn is_hop_by_hop(&self) -> bool {
         matches!(self, IoamOption::Trace(_))
     }
 
-    /// Appends it behind what there is of its header, with padding where it needs some.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.cannot_write`.
+    /// Appends it to a header, with padding if necessary. Errors: `ioam.cannot_write`.
     pub fn append(&self, header: &mut Vec<u8>) -> Result<()> {
-        // Of a super-packet, it lies where else padding would.
+        // For a super-packet it takes the place of padding.
         let of_super_packet = matches!(self, IoamOption::TcpState(TcpState { first_sequence: Some(_), .. }));
         let missing = if of_super_packet { 0 } else { header.len().next_multiple_of(4) - header.len() };
         ipv6::pad(header, missing);
         self.write(header)
     }
 
-    /// Appends it.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.cannot_write`.
+    /// Appends it. Errors: `ioam.cannot_write`.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         match self {
@@ -143,7 +118,7 @@ impl IoamOption {
                 echo.write(out)?;
             }
             IoamOption::Other { ioam_type, .. } => {
-                return Err(cannot_write("kind", format!("IOAM option type {ioam_type} is only read")));
+                return Err(cannot_write("kind", format!("IOAM option type {ioam_type} cannot be written")));
             }
         }
         out[start + 1] = (out.len() - start - 2) as u8;
@@ -151,12 +126,11 @@ impl IoamOption {
     }
 }
 
-/// Options of this type begin at a multiple of so many octets of their header (RFC 9486, section 3).
+/// Alignment of options of this type in their header (RFC 9486, section 3).
 pub fn alignment(kind: u8) -> usize {
     if kind == EXPERIMENT { 1 } else { 4 }
 }
 
-/// An IOAM option does not lie where four octets begin.
 pub fn misaligned(at: usize) -> Error {
-    bad_value("Option Type", at, "IOAM options begin at a multiple of four octets (RFC 9486, section 3)")
+    bad_value("Option Type", at, "IOAM options must begin at a multiple of four bytes (RFC 9486, section 3)")
 }

@@ -1,4 +1,4 @@
-//! What a sink tells a sender of the path of its packets: an experimental option (RFC 4727) on ACKs.
+//! Echo of a path from a sink to a sender: an experimental option (RFC 4727) on ACKs.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,70 +6,61 @@ use crate::tcp_state::TcpState;
 use crate::wire::{bad_length, bad_value, cannot_write, known, u32_at};
 use crate::{Result, State};
 
-/// Octets after type and length.
+/// Length after type and length.
 const BYTES: usize = 50;
 const KIND: u8 = 2;
 const ALL_KNOWN: u8 = 1;
-/// Where the words begin, from the experiment's number on.
+/// Offset of the words from the experiment's number.
 const WORDS_AT: usize = 6;
 const WORDS: usize = 11;
 
-/// The path of a flow's packets, as one packet that reached the sink found it. `None` is missing.
+/// The path of a flow's packets, as found by one packet. `None`: unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PathEcho {
-    /// Nodes that wrote into the packet.
     pub hops: u8,
-    /// Whether all nodes on its way told of their queues.
+    /// Whether all nodes on the path reported their queues.
     pub all_known: bool,
-    /// Position from the sender, from 1, of the bottleneck: where a packet waits longest. What follows, up to the
-    /// number of flows, is the bottleneck's.
+    /// The bottleneck's position from the sender, from 1: where packets wait longest. The fields up to the
+    /// number of flows describe the bottleneck.
     pub hop: Option<u8>,
-    /// What it calls itself.
     pub node_id: Option<u32>,
-    /// Full-size packets in its queue.
     pub queue_pkts: Option<u32>,
-    /// Full-size packets for which its queue has room; [`State::UNLIMITED_PKTS`] if it has no limit.
+    /// Free room in full-size packets; [`State::UNLIMITED_PKTS`] if it has no limit.
     pub free_pkts: Option<u32>,
-    /// Packets a second that come to it.
+    /// Arriving packets per second.
     pub arrival_pkts_per_s: Option<u32>,
-    /// What its queue drains at while it is busy.
+    /// Drain rate of its queue while busy.
     pub link_rate_bytes_per_s: Option<u32>,
-    /// Flows that share its queue.
     pub flow_count: Option<u32>,
-    /// Packets of the flow that a node's queue dropped so far, modulo 2^32, as all three.
+    /// Packets of the flow dropped by nodes' queues so far, modulo 2^32, as the next two.
     pub losses_congestion: u32,
-    /// Packets of the flow that a link lost so far.
+    /// Packets of the flow lost by links so far.
     pub losses_link: u32,
-    /// Packets of the flow that are missing so far, nobody knows why.
+    /// Packets of the flow lost so far for unknown reasons.
     pub losses_unknown: u32,
-    /// When the packet left the source, by the source's clock [s].
+    /// Departure from the source, on the source's clock [s].
     pub sent_s: u32,
-    /// The rest of a second [us].
+    /// Fraction of the second [us].
     pub sent_us: u32,
 }
 
 impl PathEcho {
-    /// Whether the data behind an experimental option's length are one of these.
+    /// Whether the data of an experimental option is an echo.
     pub(crate) fn is(data: &[u8]) -> bool {
         let experiment = TcpState::EXPERIMENT.to_be_bytes();
         matches!(data, [a, b, KIND, ..] if [*a, *b] == experiment)
     }
 
-    /// Whether the bottleneck's queue has no limit.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         self.free_pkts == Some(State::UNLIMITED_PKTS)
     }
 
-    /// Reads it, from the experiment's number on; `at` is where that lies.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.bad_length` or `ioam.bad_value`.
+    /// Parses it from the experiment's number, at `at`. Errors: `ioam.bad_length` or `ioam.bad_value`.
     pub(crate) fn read(data: &[u8], at: usize) -> Result<Self> {
         let (BYTES, [_, _, _, flags, hops, hop, ..]) = (data.len(), data) else {
-            return Err(bad_length("path echo", at, format!("{} octets, not {BYTES}", data.len())));
+            return Err(bad_length("path echo", at, format!("{} bytes, not {BYTES}", data.len())));
         };
         if hop > hops {
             let why = format!("the bottleneck is hop {hop} of {hops}");
@@ -95,11 +86,7 @@ impl PathEcho {
         })
     }
 
-    /// Appends it, from the experiment's number on.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.cannot_write`.
+    /// Appends it from the experiment's number on. Errors: `ioam.cannot_write`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         let hop = self.hop.unwrap_or(0);
         if self.hop == Some(0) || hop > self.hops {
@@ -114,7 +101,10 @@ impl PathEcho {
             self.flow_count,
         ];
         if maybe.contains(&Some(u32::MAX)) {
-            return Err(cannot_write("a number of the bottleneck", "all bits set mean that it is missing"));
+            return Err(cannot_write(
+                "a number of the bottleneck",
+                "the value with all bits set means unknown",
+            ));
         }
         let certain =
             [self.losses_congestion, self.losses_link, self.losses_unknown, self.sent_s, self.sent_us];

@@ -1,41 +1,30 @@
-//! Going through a packet.
+//! Parsing a packet.
 
 use crate::Result;
 use crate::ipv6::{self, Extension, Headers, Kind, Tlvs};
 use crate::option::{self, Parsed};
 use crate::wire::{bad_length, truncated};
 
-/// An option, and where it lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Located<'a> {
-    /// In which header.
     pub header: Kind,
-    /// Octet of the packet at which it begins.
     pub at: usize,
-    /// Octets of its data, behind type and length.
     pub data_bytes: usize,
-    /// What it says.
     pub option: Parsed<'a>,
 }
 
-/// The telemetry in an IPv6 packet, in order.
-///
-/// After an error the rest of what it concerns is left out: an option, the options of a header, or all headers.
-///
-/// # Errors
-///
-/// `ioam.not_ipv6`.
+/// The telemetry in an IPv6 packet, in order. An error ends the part that it concerns: an option, the options
+/// of a header, or all headers. Errors: `ioam.not_ipv6`.
 pub fn options(packet: &[u8]) -> Result<Options<'_>> {
     Ok(Options { headers: ipv6::headers(packet)?, current: None })
 }
 
-/// The telemetry in extension headers that were taken out of their packet, of which `first` is the number of the first
-/// one; offsets count from its start. As with [`options`], an error leaves the rest of what it concerns out.
+/// Like [`options`], for extension headers separated from their packet; `first` is the type of the first one,
+/// and offsets count from its start.
 pub fn read_headers(extension: &[u8], first: u8) -> ReadHeaders<'_> {
     ReadHeaders(Options { headers: ipv6::detached(extension, first), current: None })
 }
 
-/// Iterator of [`read_headers`].
 #[derive(Clone, Debug)]
 pub struct ReadHeaders<'a>(Options<'a>);
 
@@ -47,23 +36,19 @@ impl<'a> Iterator for ReadHeaders<'a> {
     }
 }
 
-/// The telemetry in an extension header alone, as sockets hand it over; offsets count from its start.
-///
-/// # Errors
-///
+/// The telemetry in a single extension header, as sockets return it; offsets count from its start. Errors:
 /// `ioam.truncated` or `ioam.bad_length`.
 pub fn header_options(kind: Kind, header: &[u8]) -> Result<HeaderOptions<'_>> {
     let length = header.get(1).ok_or_else(|| truncated("Hdr Ext Len", 1))?;
     let end = (usize::from(*length) + 1) * 8;
     if end != header.len() {
-        let why = format!("it says {end} octets, {} are there", header.len());
+        let why = format!("its length is {end} bytes, but there are {}", header.len());
         return Err(bad_length("Hdr Ext Len", 1, why));
     }
     let extension = Extension { protocol: kind.protocol(), at: 0, end };
     Ok(HeaderOptions::new(kind, header, &extension))
 }
 
-/// Iterator of [`options`].
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     headers: Headers<'a>,
@@ -71,7 +56,7 @@ pub struct Options<'a> {
 }
 
 impl Options<'_> {
-    /// Whose packet it is, once all options are read.
+    /// The packet's flow, after all options were read.
     pub fn flow(&self) -> ipv6::Flow {
         self.headers.flow()
     }
@@ -95,7 +80,6 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// Iterator of [`header_options`].
 #[derive(Clone, Debug)]
 pub struct HeaderOptions<'a> {
     kind: Kind,
@@ -104,7 +88,6 @@ pub struct HeaderOptions<'a> {
 }
 
 impl<'a> HeaderOptions<'a> {
-    /// Of a header of this packet.
     pub(crate) fn new(kind: Kind, packet: &'a [u8], header: &Extension) -> Self {
         HeaderOptions { kind, header_at: header.at, tlvs: Tlvs::new(packet, header) }
     }

@@ -1,14 +1,11 @@
-//! What a sink does: it takes options out.
+//! A sink: removes options.
 
 use crate::Result;
 use crate::ipv6::{self, Extension, HEADER_BYTES, Headers, NEXT_HEADER_AT, Tlvs};
 use crate::option::Parsed;
 
-/// The packet without IOAM and without the TCP state; other options stay, aligned as they were.
-///
-/// # Errors
-///
-/// What is wrong with the packet; not what is wrong within our options.
+/// Removes IOAM and TCP-state options; other options keep their alignment. Errors: those of the packet, not
+/// those within the removed options.
 pub fn remove(packet: &[u8]) -> Result<Vec<u8>> {
     let mut headers = ipv6::headers(packet)?;
     let packet = headers.packet();
@@ -23,24 +20,20 @@ pub fn remove(packet: &[u8]) -> Result<Vec<u8>> {
     if removed > 0 && headers.is_whole() {
         ipv6::set_payload_length(&mut out)?;
     } else if removed > 0 {
-        // What is missing at the end stays missing.
+        // A truncated end stays truncated.
         let length = u16::from_be_bytes([out[4], out[5]]).saturating_sub(removed as u16);
         out[4..6].copy_from_slice(&length.to_be_bytes());
     }
     Ok(out)
 }
 
-/// Extension headers that were taken out of their packet, without IOAM and without the TCP state, and the number of
-/// what is first then; `first` is the number of the first one as it is. Nothing is allocated where nothing is left.
-///
-/// # Errors
-///
-/// What is wrong with the headers; not what is wrong within our options.
+/// Like [`remove`], for extension headers separated from their packet; `first` is the type of the first one.
+/// Also returns the type of the new first header. Allocates nothing if nothing is left. Errors: those of the
+/// headers, not those within the removed options.
 pub fn remove_headers(extension: &[u8], first: u8) -> Result<(Vec<u8>, u8)> {
     without_ours(&mut ipv6::detached(extension, first))
 }
 
-/// What is left of extension headers, and the number of what is first then.
 fn without_ours(headers: &mut Headers<'_>) -> Result<(Vec<u8>, u8)> {
     let packet = headers.packet();
     let mut out = Vec::new();
@@ -62,7 +55,7 @@ fn without_ours(headers: &mut Headers<'_>) -> Result<(Vec<u8>, u8)> {
     Ok((out, first))
 }
 
-/// Appends a header without our options; nothing if it has no others.
+/// Appends a header without ccplane's options; nothing if it has no others.
 fn keep(packet: &[u8], header: &Extension, out: &mut Vec<u8>) -> Result<()> {
     let (mut ours, mut others) = (false, false);
     if header.kind().is_some() {

@@ -5,13 +5,13 @@ use proptest::prelude::*;
 use crate::option::IoamOption;
 use crate::{EdgeToEdge, Node, PathEcho, Snapshot, State, TcpState, TraceOption, TraceType};
 
-/// Octets from hexadecimal digits; blanks do not matter.
+/// Bytes from hexadecimal digits; blanks are ignored.
 pub fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u32> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }
 
-/// A packet with these octets behind its first header, the first of which is of this kind.
+/// A packet with these bytes after its first header, starting with a header of this type.
 pub fn packet(next_header: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = bytes("60000000 0000 ff 40");
     packet[4..6].copy_from_slice(&(payload.len() as u16).to_be_bytes());
@@ -21,15 +21,13 @@ pub fn packet(next_header: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A TCP segment from port 4000 to port 5201.
 pub fn tcp() -> Vec<u8> {
     packet(6, &bytes("0fa01451 00000001 00000002 50100100 00000000 68656c6c6f"))
 }
 
-/// All fields that are defined, but for the snapshot.
+/// All defined fields except the snapshot.
 pub const ALL_FIELDS: u32 = 0xfff000;
 
-/// A node with every field known.
 pub fn node() -> Node {
     Node {
         hop_limit: Some(63),
@@ -52,7 +50,6 @@ pub fn node() -> Node {
     }
 }
 
-/// A state with every field known.
 pub fn state() -> State {
     State {
         queue_free_pkts: Some(80),
@@ -69,12 +66,11 @@ pub fn state() -> State {
     }
 }
 
-/// A trace with room for so many words, and nodes.
+/// A trace with this much room, and nodes.
 pub fn trace(trace_type: u32, remaining_words: u8, nodes: Vec<Node>) -> TraceOption {
     TraceOption { trace_type: TraceType(trace_type), remaining_words, nodes, ..TraceOption::default() }
 }
 
-/// An echo with every field known.
 pub fn echo() -> PathEcho {
     PathEcho {
         hops: 3,
@@ -94,7 +90,6 @@ pub fn echo() -> PathEcho {
     }
 }
 
-/// What a source writes.
 pub fn options() -> Vec<IoamOption> {
     let edge = EdgeToEdge {
         namespace_id: 0,
@@ -114,17 +109,16 @@ pub fn options() -> Vec<IoamOption> {
     ]
 }
 
-/// Numbers of which everything else is made: one strategy, whatever it is for, shrinks well and compiles fast.
+/// Numbers from which everything else is generated: a single strategy shrinks well and compiles fast.
 #[derive(Clone, Debug)]
 pub struct Numbers(std::vec::IntoIter<u64>);
 
-/// Enough for some options.
 pub fn numbers() -> impl Strategy<Value = Numbers> {
     prop::collection::vec(any::<u64>(), 0..200).prop_map(|numbers| Numbers(numbers.into_iter()))
 }
 
 impl Numbers {
-    /// A number from 0 up to this limit, which is left out.
+    /// A number below the limit.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.0.next().unwrap_or(0) % limit
     }
@@ -178,7 +172,7 @@ impl Numbers {
         }
     }
 
-    /// A node that can be written, as it is read again from a trace of this type.
+    /// A node that can be written, as read back from a trace of this type.
     pub fn node(&mut self, trace_type: TraceType) -> Node {
         let node = Node {
             hop_limit: self.maybe_u8(),
@@ -208,7 +202,6 @@ impl Numbers {
         TraceType((bits >> 1) << 12 | (bits & 1) << 1)
     }
 
-    /// A trace that fits into an option.
     pub fn trace(&mut self) -> TraceOption {
         let trace_type = self.trace_type();
         let mut room = 61;
@@ -272,7 +265,6 @@ impl Numbers {
         }
     }
 
-    /// An option that can be written.
     pub fn option(&mut self) -> IoamOption {
         match self.below(5) {
             0 => IoamOption::TcpState(TcpState {
@@ -287,13 +279,11 @@ impl Numbers {
         }
     }
 
-    /// Fewer than so many options.
     pub fn options(&mut self, limit: u64) -> Vec<IoamOption> {
         (0..self.below(limit)).map(|_| self.option()).collect()
     }
 }
 
-/// The node with the fields only that a trace of this type has.
 fn asked_for(mut node: Node, trace_type: TraceType) -> Node {
     macro_rules! keep {
         ($($bit:ident: $($field:ident)*;)*) => {

@@ -1,4 +1,4 @@
-//! Opaque state snapshots: data of a node in a schema of its own.
+//! Opaque state snapshots: node data in a separate schema.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,29 +6,26 @@ use crate::Result;
 use crate::state::State;
 use crate::wire::{cannot_write, truncated, u32_at};
 
-/// Octets of length and schema.
+/// Length of length and schema.
 pub const HEAD_BYTES: usize = 4;
-/// Schema ID that means that the node had nothing to say.
+/// Schema ID of an empty snapshot.
 const NO_SCHEMA: u32 = 0xff_ffff;
 
-/// What a node added behind the fields of the trace type (RFC 9197, section 4.4.2.13).
+/// A node's data after the fields of the trace type (RFC 9197, section 4.4.2.13).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "schema", rename_all = "lowercase")]
 pub enum Snapshot {
-    /// In ccplane's schema.
     Ccplane(State),
-    /// In a schema of somebody else.
+    /// In a third-party schema.
     Other {
-        /// Which, in the namespace of the trace.
         schema_id: u32,
-        /// Its octets, as hexadecimal digits.
         #[serde(with = "hex")]
         data: Vec<u8>,
     },
 }
 
 impl Snapshot {
-    /// Octets that it takes, with its head.
+    /// Length including its head.
     pub fn size(snapshot: Option<&Snapshot>) -> usize {
         match snapshot {
             None => HEAD_BYTES,
@@ -37,11 +34,7 @@ impl Snapshot {
         }
     }
 
-    /// Reads one, and how many octets it took.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.truncated` or `ioam.bad_length`.
+    /// Parses one; returns it with its length. Errors: `ioam.truncated` or `ioam.bad_length`.
     pub fn read(bytes: &[u8], at: usize) -> Result<(Option<Self>, usize)> {
         let head = u32_at(bytes, 0).ok_or_else(|| truncated("Opaque State Snapshot Length", at))?;
         let size = HEAD_BYTES + (head >> 24) as usize * 4;
@@ -55,11 +48,7 @@ impl Snapshot {
         Ok((snapshot, size))
     }
 
-    /// Writes [`Snapshot::size`] octets.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.cannot_write`.
+    /// Writes [`Snapshot::size`] bytes. Errors: `ioam.cannot_write`.
     pub fn write(snapshot: Option<&Self>, out: &mut [u8]) -> Result<()> {
         let size = Self::size(snapshot);
         let (head, out) = out
@@ -77,11 +66,14 @@ impl Snapshot {
                     return Err(cannot_write("schema_id", format!("{schema_id:#x} is not below 0xffffff")));
                 }
                 if [State::FIRST_SCHEMA_ID, State::SCHEMA_ID].contains(schema_id) {
-                    let why = format!("{schema_id:#08x} is ccplane's: give its fields");
+                    let why = format!("{schema_id:#08x} is ccplane's schema: set its fields instead");
                     return Err(cannot_write("schema_id", why));
                 }
                 if data.len() % 4 != 0 || data.len() > 255 * 4 {
-                    return Err(cannot_write("data", format!("{} octets are not 0, 4, .. 1020", data.len())));
+                    return Err(cannot_write(
+                        "data",
+                        format!("its length is {} bytes, not 0, 4, .. 1020", data.len()),
+                    ));
                 }
                 out.copy_from_slice(data);
                 *schema_id
@@ -92,14 +84,13 @@ impl Snapshot {
     }
 }
 
-/// Octets as hexadecimal digits.
+/// Bytes as hexadecimal digits.
 pub mod hex {
     use std::fmt::Write;
 
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// As serde wants it.
     pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
         let mut text = String::with_capacity(bytes.len() * 2);
         for byte in bytes {
@@ -109,7 +100,6 @@ pub mod hex {
         to.serialize_str(&text)
     }
 
-    /// As serde wants it.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(from)?;
         let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();

@@ -1,63 +1,57 @@
-//! What ccplane's nodes say of themselves: the opaque data of schema 0x636302, and of 0x636301 before it.
+//! State of ccplane's nodes: the opaque data of schema 0x636302, and of its predecessor 0x636301.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::wire::{bad_length, cannot_write, known, truncated, u16_at, u32_at};
 
-/// Octets of what all nodes say, and of what those of wireless links say besides.
+/// Length of the common part, and of the additional wireless part.
 const COMMON_BYTES: usize = 24;
 const RADIO_BYTES: usize = 12;
-/// The same of the first version, which had neither the link's rate nor counters of the flow.
+/// The same in the first version, without the link's rate and the flow's counters.
 const FIRST_COMMON_BYTES: usize = 16;
-/// Decibels are carried as hundredths above this many, so that no number has all bits set.
+/// Decibels are encoded as hundredths above this value, so that no number has all bits set.
 const LEAST_DECIBELS: f64 = -300.0;
 
-/// State of a queue and of the link behind it. `None` is what a node cannot tell.
+/// State of a queue and its link. `None`: unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct State {
-    /// Full-size packets for which the queue has room; [`State::UNLIMITED_PKTS`] if it has no limit.
+    /// Free room in full-size packets; [`State::UNLIMITED_PKTS`] if the queue has no limit.
     pub queue_free_pkts: Option<u32>,
-    /// Packets a second that come to the queue.
+    /// Arriving packets per second.
     pub arrival_pkts_per_s: Option<u32>,
-    /// Flows that share the queue.
     pub flow_count: Option<u32>,
-    /// Packets lost on the link so far; on the wire, and thus when read, modulo 2^32 - 1.
+    /// Packets lost on the link so far; modulo 2^32 - 1 on the wire and when read.
     pub lost_pkts: Option<u64>,
-    /// Rate at which the queue drains while it is busy; [`State::MOST_BYTES_PER_S`] is that much or more.
+    /// Drain rate of the queue while busy; [`State::MOST_BYTES_PER_S`]: that or more.
     pub link_rate_bytes_per_s: Option<u32>,
-    /// Packets of this packet's flow that had not come when this one came; on the wire modulo 2^16 - 1.
+    /// Packets of this packet's flow missing when this one arrived; modulo 2^16 - 1 on the wire.
     pub flow_missing_pkts: Option<u64>,
-    /// Packets of this packet's flow, sent before it, that the node's own queue dropped; likewise.
+    /// Earlier packets of this packet's flow dropped by the node's own queue; likewise.
     pub flow_dropped_pkts: Option<u64>,
-    /// Strength of the signal.
     pub rssi_dbm: Option<f64>,
-    /// Signal to noise ratio.
     pub snr_db: Option<f64>,
-    /// Rate at which the link sends.
     pub data_rate_bytes_per_s: Option<u32>,
-    /// Modulation and coding scheme.
     pub mcs: Option<u8>,
 }
 
 impl State {
-    /// Schema ID on the wire; the last octet is the version.
+    /// Schema ID on the wire; the last byte is the version.
     pub const SCHEMA_ID: u32 = 0x63_63_02;
-    /// That of the first version, which is only read.
+    /// The schema ID of the first version, which is only read.
     pub const FIRST_SCHEMA_ID: u32 = 0x63_63_01;
-    /// Room of a queue that has no limit. A node that does not know the limit says nothing of the room.
+    /// Free room of an unlimited queue. A node that does not know the limit reports no free room.
     pub const UNLIMITED_PKTS: u32 = u32::MAX - 1;
-    /// The counter of losses starts again here.
+    /// Modulus of the counter of losses.
     pub const LOST_MODULUS: u64 = u32::MAX as u64;
-    /// The counters of the flow start again here.
+    /// Modulus of the flow's counters.
     pub const FLOW_MODULUS: u64 = u16::MAX as u64;
-    /// The highest rate that can be told.
+    /// The maximum encodable rate.
     pub const MOST_BYTES_PER_S: u32 = u32::MAX - 1;
-    /// Where, in the snapshot's data, the packets of the flow that the queue dropped stand.
+    /// Offset of the flow's drops in the snapshot's data.
     pub const FLOW_DROPPED_AT: usize = 22;
 
-    /// Whether the queue has no limit.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         self.queue_free_pkts == Some(Self::UNLIMITED_PKTS)
@@ -70,16 +64,12 @@ impl State {
             || self.mcs.is_some()
     }
 
-    /// Octets that it takes: without wireless fields, fewer.
+    /// Length; shorter without wireless fields.
     pub fn size(&self) -> usize {
         COMMON_BYTES + if self.is_wireless() { RADIO_BYTES } else { 0 }
     }
 
-    /// Reads it; `None` if the schema is none of ours.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.bad_length`: it has one of two sizes.
+    /// Parses it; `None` for a third-party schema. Errors: `ioam.bad_length` unless it has one of two sizes.
     pub fn read(schema_id: u32, data: &[u8], at: usize) -> Option<Result<Self>> {
         let common_bytes = match schema_id {
             Self::SCHEMA_ID => COMMON_BYTES,
@@ -94,7 +84,7 @@ impl State {
         if !sizes.contains(&data.len()) {
             let [wired, wireless] = sizes;
             let why =
-                format!("{} octets of schema {schema_id:#08x}, which has {wired} or {wireless}", data.len());
+                format!("{} bytes of schema {schema_id:#08x}, which has {wired} or {wireless}", data.len());
             return Err(bad_length("Opaque State Snapshot Length", at, why));
         }
         let (common, radio) = data.split_at(common_bytes);
@@ -117,11 +107,8 @@ impl State {
         })
     }
 
-    /// Writes [`State::size`] octets.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.cannot_write`: a number is out of range or means *missing*.
+    /// Writes [`State::size`] bytes. Errors: `ioam.cannot_write` if a number is out of range or means
+    /// *missing*.
     pub fn write(&self, out: &mut [u8]) -> Result<()> {
         let mut words = [u32::MAX; (COMMON_BYTES + RADIO_BYTES) / 4];
         words[0] = word("queue_free_pkts", self.queue_free_pkts)?;
@@ -134,7 +121,7 @@ impl State {
         words[6] = u32::from(rssi) << 16 | u32::from(decibels("snr_db", self.snr_db)?);
         words[7] = word("data_rate_bytes_per_s", self.data_rate_bytes_per_s)?;
         if self.mcs == Some(u8::MAX) {
-            return Err(cannot_write("mcs", "255 means that it is missing"));
+            return Err(cannot_write("mcs", "the value 255 means unknown"));
         }
         words[8] = u32::from(self.mcs.unwrap_or(u8::MAX)) << 24 | 0xff_ffff;
         let out = out.get_mut(..self.size()).ok_or_else(|| truncated("Opaque State Snapshot", 0))?;
@@ -147,12 +134,12 @@ impl State {
 
 fn word(field: &str, value: Option<u32>) -> Result<u32> {
     match value {
-        Some(u32::MAX) => Err(cannot_write(field, "all bits set mean that it is missing")),
+        Some(u32::MAX) => Err(cannot_write(field, "the value with all bits set means unknown")),
         value => Ok(value.unwrap_or(u32::MAX)),
     }
 }
 
-/// A counter of the flow as it lies there.
+/// A counter of the flow on the wire.
 pub fn flow_word(pkts: Option<u64>) -> u32 {
     pkts.map_or(State::FLOW_MODULUS, |pkts| pkts % State::FLOW_MODULUS) as u32
 }

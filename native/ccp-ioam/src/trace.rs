@@ -1,4 +1,4 @@
-//! Trace options: what nodes on the path wrote down (RFC 9197, section 4.4).
+//! Trace options: data of nodes on the path (RFC 9197, section 4.4).
 
 use serde::{Deserialize, Serialize};
 
@@ -7,9 +7,9 @@ use crate::node::Node;
 use crate::trace_type::TraceType;
 use crate::wire::{bad_length, bad_value, cannot_write, truncated, u16_at, u32_at};
 
-/// Octets of the header in front of the node data.
+/// Length of the header before the node data.
 pub const HEADER_BYTES: usize = 8;
-/// Words of node data for which an IPv6 option, of at most 255 octets, has room.
+/// Words of node data that fit into an IPv6 option of at most 255 bytes.
 const MAX_DATA_WORDS: usize = 61;
 
 const OVERFLOW: u16 = 0x400;
@@ -17,33 +17,27 @@ const LOOPBACK: u16 = 0x200;
 const ACTIVE: u16 = 0x100;
 const REMAINING: u16 = 0x7f;
 
-/// A trace where it lies.
+/// A trace in a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace<'a> {
-    /// Whether nodes make the option longer, instead of filling room that was there from the start.
+    /// Whether nodes extend the option instead of filling reserved room.
     pub incremental: bool,
-    /// In which namespace fields have their meaning.
     pub namespace_id: u16,
-    /// A node found no room.
     pub overflow: bool,
-    /// A copy is to go back to the source (RFC 9322).
+    /// A copy is to be returned to the source (RFC 9322).
     pub loopback: bool,
-    /// The packet was made for measuring (RFC 9322).
+    /// The packet was made for measurement (RFC 9322).
     pub active: bool,
-    /// Words of four octets that nodes may still write.
+    /// Free room in words of four bytes.
     pub remaining_words: u8,
-    /// What nodes write.
     pub trace_type: TraceType,
     data: &'a [u8],
     at: usize,
 }
 
 impl<'a> Trace<'a> {
-    /// Reads the header, from Namespace-ID on, which is octet `at` of the packet.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.truncated`, `ioam.bad_length` or `ioam.bad_value`.
+    /// Parses the header from Namespace-ID on, at byte `at` of the packet. Errors: `ioam.truncated`,
+    /// `ioam.bad_length` or `ioam.bad_value`.
     pub fn read(body: &'a [u8], at: usize, incremental: bool) -> Result<Self> {
         let cut = || truncated("IOAM trace header", at);
         let namespace_id = u16_at(body, 0).ok_or_else(cut)?;
@@ -51,7 +45,7 @@ impl<'a> Trace<'a> {
         let trace_type = TraceType(u32_at(body, 4).ok_or_else(cut)? >> 8);
         let data = &body[HEADER_BYTES..];
         if !data.len().is_multiple_of(4) {
-            let why = format!("{} octets of node data are no multiple of 4", data.len());
+            let why = format!("{} bytes of node data are not a multiple of 4", data.len());
             return Err(bad_length("Opt Data Len", at - 3, why));
         }
         let node_words = flags >> 11;
@@ -64,11 +58,11 @@ impl<'a> Trace<'a> {
             return Err(bad_value("NodeLen", at + 2, why));
         }
         if node_words == 0 && !trace_type.has(TraceType::SNAPSHOT) {
-            return Err(bad_value("IOAM-Trace-Type", at + 4, "it asks for no field"));
+            return Err(bad_value("IOAM-Trace-Type", at + 4, "it requests no field"));
         }
         let remaining_words = (flags & REMAINING) as u8;
         if !incremental && usize::from(remaining_words) * 4 > data.len() {
-            let why = format!("it is {remaining_words}, and the option has {} words", data.len() / 4);
+            let why = format!("it is {remaining_words}, but the option has {} words", data.len() / 4);
             return Err(bad_value("RemainingLen", at + 3, why));
         }
         Ok(Trace {
@@ -84,22 +78,17 @@ impl<'a> Trace<'a> {
         })
     }
 
-    /// Octets at the front of the node data that are free.
     fn free_bytes(&self) -> usize {
         if self.incremental { 0 } else { usize::from(self.remaining_words) * 4 }
     }
 
-    /// What nodes wrote, the last node first, as it lies in the packet.
+    /// The nodes' data, the last node first, as in the packet.
     pub fn nodes(&self) -> Nodes<'a> {
         let free = self.free_bytes();
         Nodes { data: &self.data[free..], trace_type: self.trace_type, at: self.at + free }
     }
 
-    /// All of it, on its own.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Node::read`].
+    /// An owned copy. Errors: those of [`Node::read`].
     pub fn to_option(&self) -> Result<TraceOption> {
         let mut nodes = self.nodes().collect::<Result<Vec<_>>>()?;
         nodes.reverse();
@@ -116,7 +105,6 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Nodes of a trace, the last one first.
 #[derive(Clone, Debug)]
 pub struct Nodes<'a> {
     data: &'a [u8],
@@ -139,40 +127,29 @@ impl Iterator for Nodes<'_> {
     }
 }
 
-/// A trace on its own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TraceOption {
-    /// Whether nodes make the option longer; such traces are only read.
+    /// Whether nodes extend the option; such traces are read-only.
     pub incremental: bool,
-    /// In which namespace fields have their meaning.
     pub namespace_id: u16,
-    /// A node found no room.
     pub overflow: bool,
-    /// A copy is to go back to the source (RFC 9322).
     pub loopback: bool,
-    /// The packet was made for measuring (RFC 9322).
     pub active: bool,
-    /// What nodes write.
     pub trace_type: TraceType,
-    /// Words of four octets that nodes may still write.
     pub remaining_words: u8,
-    /// What nodes wrote, in the order of the path: the last one in the packet is the first.
+    /// The nodes' data in the order of the path, which is reversed in the packet.
     pub nodes: Vec<Node>,
 }
 
 impl TraceOption {
-    /// Appends it, from Namespace-ID on.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.cannot_write`.
+    /// Appends it from Namespace-ID on. Errors: `ioam.cannot_write`.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         if self.incremental {
-            return Err(cannot_write("incremental", "no document says how it lies in IPv6 (RFC 9486)"));
+            return Err(cannot_write("incremental", "its format in IPv6 is not specified (RFC 9486)"));
         }
         if !self.trace_type.is_sendable() {
-            let why = format!("{:#08x} asks for nothing, or for what is not defined", self.trace_type.0);
+            let why = format!("{:#08x} requests nothing, or undefined fields", self.trace_type.0);
             return Err(cannot_write("trace_type", why));
         }
         let nodes_bytes: usize = self.nodes.iter().map(|node| node.size(self.trace_type)).sum();
@@ -201,11 +178,8 @@ impl TraceOption {
     }
 }
 
-/// Writes a node's data where a trace has room for it, from Namespace-ID on; where in the node data, if there was room.
-///
-/// # Errors
-///
-/// `ioam.cannot_write`, and then nothing is changed.
+/// Writes a node's data into a trace with free room, from Namespace-ID on; returns its offset in the node
+/// data, if there was room. Errors: `ioam.cannot_write`; nothing is changed then.
 pub fn fill(body: &mut [u8], trace_type: TraceType, node: &Node) -> Result<Option<usize>> {
     let Some((header, data)) = body.split_first_chunk_mut::<HEADER_BYTES>() else { return Ok(None) };
     let flags = u16::from_be_bytes([header[2], header[3]]);
@@ -218,7 +192,7 @@ pub fn fill(body: &mut [u8], trace_type: TraceType, node: &Node) -> Result<Optio
     let (flags, start) = match slot {
         None => (flags | OVERFLOW, None),
         Some(slot) => {
-            // A failing write must leave the free room as it was.
+            // A failing write must leave the free room unchanged.
             let mut written = [0; MAX_DATA_WORDS * 4];
             let Some(written) = written.get_mut(..slot.len()) else { return Ok(None) };
             node.write(trace_type, written)?;

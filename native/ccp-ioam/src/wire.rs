@@ -1,4 +1,4 @@
-//! Numbers in network byte order, and complaints about them.
+//! Numbers in network byte order, and errors about them.
 
 use std::fmt::Display;
 
@@ -8,48 +8,45 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// Reads two octets; `None` past the end, as all of these.
+/// Reads two bytes; `None` beyond the end.
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     array(bytes, at).map(u16::from_be_bytes)
 }
 
-/// Reads four octets.
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     array(bytes, at).map(u32::from_be_bytes)
 }
 
-/// Reads eight octets.
 pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array(bytes, at).map(u64::from_be_bytes)
 }
 
-/// A number, unless it has all bits set, which means that the node could not tell.
+/// A number, unless it has all bits set, which means unknown.
 pub fn known<T: PartialEq>(value: T, all_ones: T) -> Option<T> {
     (value != all_ones).then_some(value)
 }
 
-/// The field ends behind the octets that there are.
+/// The data ends within a field.
 pub fn truncated(field: &str, at: usize) -> Error {
-    Error::new("ioam.truncated", "the packet is cut off")
+    Error::new("ioam.truncated", "the packet is truncated")
         .at(place(field, at))
-        .why("the octets end before the field does")
+        .why("the packet ends within the field")
 }
 
-/// A length disagrees with what surrounds it.
+/// A length contradicts its context.
 pub fn bad_length(field: &str, at: usize, why: impl Display) -> Error {
-    Error::new("ioam.bad_length", "a length is wrong").at(place(field, at)).why(why)
+    Error::new("ioam.bad_length", "invalid length").at(place(field, at)).why(why)
 }
 
-/// A field has a value that it must not have.
+/// A field has an invalid value.
 pub fn bad_value(field: &str, at: usize, why: impl Display) -> Error {
-    Error::new("ioam.bad_value", "a value is wrong").at(place(field, at)).why(why)
+    Error::new("ioam.bad_value", "invalid value").at(place(field, at)).why(why)
 }
 
-/// What was given to be written cannot be written.
 pub fn cannot_write(field: &str, why: impl Display) -> Error {
-    Error::new("ioam.cannot_write", "this is no telemetry that can be written").at(field).why(why)
+    Error::new("ioam.cannot_write", "this telemetry cannot be written").at(field).why(why)
 }
 
 fn place(field: &str, at: usize) -> String {
-    format!("{field}, octet {at} of the packet")
+    format!("{field}, byte {at} of the packet")
 }

@@ -1,5 +1,5 @@
-//! An agent made with portus itself, for `tests/kernel/test_serve_ccp.py`: additive increase, half after a loss. The
-//! argument is the name of its socket in /tmp/ccp; it prints each window that it sets [bytes].
+//! An agent made with portus itself, for `tests/kernel/test_serve_ccp.py`: additive increase, half after a
+//! loss. Its argument is the name of its socket in /tmp/ccp; it prints each window that it sets [bytes].
 
 use std::collections::HashMap;
 

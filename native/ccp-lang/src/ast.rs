@@ -1,26 +1,23 @@
-//! Lists to declarations, clauses and expressions: the grammar of the language.
+//! The grammar of the language: lists to declarations, clauses and expressions.
 
 use crate::error::{Pos, Problem};
 use crate::ir::Op;
 use crate::read::Form;
 use crate::suggest::nearest;
 
-/// An operator as the source spells it.
+/// An operator's spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
-    /// Two numbers to a number.
     Arithmetic,
-    /// Two numbers to a flag.
     Compare,
-    /// Two flags to a flag.
     Logic,
     Bind,
-    /// `if`, `!if` and `ewma`: work on the register that a bind around them names.
+    /// `if`, `!if` and `ewma`: they use the register that the surrounding bind names.
     Stateful,
 }
 
-/// Every spelling that portus takes for an operator; several spellings may mean the same. Flags are 0
-/// and 1, or more where `||` adds them.
+/// All spellings of operators that portus accepts; several may mean the same. Flags are 0 and 1, or more
+/// where `||` adds them.
 const OPERATORS: [(&str, Operator, Op); 26] = [
     ("+", Operator::Arithmetic, Op::Add),
     ("add", Operator::Arithmetic, Op::Add),
@@ -78,7 +75,7 @@ pub(crate) enum Statement {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decl {
-    /// With the `Report.` of report registers.
+    /// Including `Report.` for report registers.
     pub name: String,
     pub volatile: bool,
     pub init: Literal,
@@ -94,27 +91,25 @@ pub(crate) struct Clause {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ast {
-    /// The fields of `(Report ...)`.
     pub fields: Vec<Decl>,
     pub decls: Vec<Decl>,
     pub clauses: Vec<Clause>,
 }
 
-/// Returns the program in `forms`, or everything that is wrong with its grammar.
+/// Returns the program in `forms`, or all its grammar errors.
 pub(crate) fn parse(forms: &[Form]) -> Result<Ast, Vec<Problem>> {
     let mut parser = Parser::default();
     let ast = parser.program(forms);
     if parser.problems.is_empty() { Ok(ast) } else { Err(parser.problems) }
 }
 
-/// Returns what is wrong with `name` as the name of a register, whatever registers there are: why, and the
-/// remedy.
+/// Returns why `name` cannot be the name of a register, and the fix.
 fn misread(name: &str) -> Option<(String, String)> {
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '_';
     if !name.chars().all(legal) {
         return Some((
             "names are letters, digits, `.` and `_`".to_string(),
-            "rename it; operators stand first in their list, with a space behind".to_string(),
+            "rename it; an operator comes first in its list, followed by a space".to_string(),
         ));
     }
     if name.starts_with("__") {
@@ -124,7 +119,7 @@ fn misread(name: &str) -> Option<(String, String)> {
     Some((after_prefix(name, prefix), "rename it".into()))
 }
 
-/// Returns how portus misunderstands a name that begins with a word of the language.
+/// Describes how portus misreads a name that begins with a word of the language.
 fn after_prefix(name: &str, prefix: &str) -> String {
     format!("portus reads `{prefix}` and then `{}`", &name[prefix.len()..])
 }
@@ -141,7 +136,7 @@ impl Parser {
 
     fn program(&mut self, forms: &[Form]) -> Ast {
         let mut ast = Ast::default();
-        let shape = "a program is `(def ...)` and then one or more `(when CONDITION ...)`";
+        let shape = "a program is `(def ...)` followed by one or more `(when CONDITION ...)`";
         let start = forms.first().map_or(Pos { line: 1, column: 1 }, Form::at);
         let mut rest = forms;
         match forms.first() {
@@ -159,7 +154,7 @@ impl Parser {
                     ast.clauses.extend(self.clause(&items[1..], *at));
                 }
                 other => {
-                    let message = "only `(when CONDITION ...)` can stand here";
+                    let message = "only `(when CONDITION ...)` is allowed here";
                     self.problem(other.at(), message, shape, "put this into the body of a `when`");
                 }
             }
@@ -184,7 +179,7 @@ impl Parser {
                 continue;
             };
             if report_seen {
-                self.problem(at, "a second `(Report ...)`", "a program has one report", "join the two");
+                self.problem(at, "a second `(Report ...)`", "a program has one report", "merge the two");
             } else if inner.len() == 1 {
                 self.problem(
                     at,
@@ -209,17 +204,17 @@ impl Parser {
                 [name, value] => (false, name, value),
                 [word, name, value] if word.atom() == Some("volatile") => (true, name, value),
                 _ => {
-                    self.problem(at, "this is no declaration", SHAPE, EXAMPLE);
+                    self.problem(at, "this is not a declaration", SHAPE, EXAMPLE);
                     return None;
                 }
             },
             Form::Atom(text, _) => {
-                self.problem(at, format!("`{text}` is no declaration"), SHAPE, EXAMPLE);
+                self.problem(at, format!("`{text}` is not a declaration"), SHAPE, EXAMPLE);
                 return None;
             }
         };
         let (Some(name_text), Some(value_text)) = (name.atom(), value.atom()) else {
-            self.problem(at, "this is no declaration", SHAPE, EXAMPLE);
+            self.problem(at, "this is not a declaration", SHAPE, EXAMPLE);
             return None;
         };
         let init = match self.atom(value_text, value.at())? {
@@ -227,8 +222,8 @@ impl Parser {
             _ => {
                 self.problem(
                     value.at(),
-                    format!("`{value_text}` is no initial value"),
-                    "registers start from a constant",
+                    format!("`{value_text}` is not an initial value"),
+                    "the initial value of a register is a constant",
                     "write a number, +infinity, true or false",
                 );
                 return None;
@@ -236,7 +231,7 @@ impl Parser {
         };
         if name_text.starts_with("volatile") {
             let why = after_prefix(name_text, "volatile");
-            self.problem(name.at(), format!("`{name_text}` is no name for a declaration"), &why, "rename it");
+            self.problem(name.at(), format!("`{name_text}` cannot be declared"), &why, "rename it");
             return None;
         }
         match self.atom(name_text, name.at())? {
@@ -244,7 +239,7 @@ impl Parser {
                 Some(Decl { name: format!("{prefix}{name_text}"), volatile, init, at: name.at() })
             }
             _ => {
-                self.problem(name.at(), format!("`{name_text}` is no name"), SHAPE, EXAMPLE);
+                self.problem(name.at(), format!("`{name_text}` is not a name"), SHAPE, EXAMPLE);
                 None
             }
         }
@@ -286,9 +281,9 @@ impl Parser {
         if let Some(word) = command(form) {
             self.problem(
                 at,
-                format!("`({word})` cannot stand inside an expression"),
-                "it would be carried out whatever the expression's value is",
-                format!("put `({word})` straight into the body of a `when` with that condition"),
+                format!("`({word})` is not allowed inside an expression"),
+                "it would run regardless of the expression's value",
+                format!("put `({word})` directly into the body of a `when` with that condition"),
             );
             return None;
         }
@@ -318,7 +313,7 @@ impl Parser {
             self.problem(
                 at,
                 format!("`{head}` has {} operands", items.len() - 1),
-                "every operator takes two",
+                "every operator takes two operands",
                 if items.len() > 3 {
                     format!("nest: `({head} A ({head} B C))`")
                 } else {
@@ -337,13 +332,13 @@ impl Parser {
         let fix = if n_items == 1 {
             format!("remove the parentheses around `{head}` if it is a register")
         } else if let Some((spelling, ..)) = glued {
-            format!("put a space behind `{spelling}`")
+            format!("put a space after `{spelling}`")
         } else if let Some(near) = nearest(head, OPERATORS.iter().map(|(s, ..)| *s)) {
             format!("did you mean `{near}`?")
         } else {
             "the operators are + - * / max min wrapped_max == > < && || := if !if ewma".to_string()
         };
-        self.problem(at, format!("no operator `{head}`"), "a list begins with an operator", fix);
+        self.problem(at, format!("there is no operator `{head}`"), "a list begins with an operator", fix);
     }
 
     fn atom(&mut self, text: &str, at: Pos) -> Option<ExprKind> {
@@ -357,7 +352,7 @@ impl Parser {
                     return self.number(text, at).map(|n| ExprKind::Literal(Literal::Num(n)));
                 }
                 if let Some((why, fix)) = misread(text) {
-                    self.problem(at, format!("`{text}` is no name"), &why, fix);
+                    self.problem(at, format!("`{text}` is not a name"), &why, fix);
                     return None;
                 }
                 return Some(ExprKind::Name(text.to_string()));
@@ -374,24 +369,23 @@ impl Parser {
         let (why, fix) = if all_digits {
             ("registers have 64 bits", "the largest number is 18446744073709551615, or write +infinity")
         } else if text.starts_with('-') {
-            ("registers are unsigned", "compare with the larger side instead, or subtract with `-`")
+            ("registers are unsigned", "subtract with `-`, or rearrange the comparison")
         } else if text.contains('.') {
             (
-                "registers hold whole numbers",
-                "scale: `(/ (* x 7) 10)` for 0.7 x; ewma takes its weight in tenths",
+                "registers hold integers",
+                "use a scaled factor: `(/ (* x 7) 10)` for 0.7 x; ewma takes its weight in tenths",
             )
         } else {
             (
-                "a number is decimal digits, and a name does not begin with a digit",
+                "a number consists of decimal digits, and a name does not begin with a digit",
                 "write digits only, or rename it",
             )
         };
-        self.problems.push(Problem::new("lang.number", at, format!("`{text}` is no number"), why, fix));
+        self.problems.push(Problem::new("lang.number", at, format!("`{text}` is not a number"), why, fix));
         None
     }
 }
 
-/// Returns the word in `(report)` and `(fallthrough)`.
 fn command(form: &Form) -> Option<&str> {
     match form {
         Form::List(items, _) if items.len() == 1 => {

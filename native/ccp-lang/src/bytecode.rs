@@ -1,13 +1,12 @@
-//! CCP's bytecode: what agents made with portus send of a program, and what libccp runs.
+//! CCP's bytecode: programs as portus agents send them and libccp runs them.
 //!
-//! An event is 4 numbers of 32 bits: where its condition begins and how long it is, and the same of its body. An
-//! instruction is an octet for the operator and three operands, result, left and right, of an octet for the kind and 32
-//! bits for index or constant. All are little-endian, and the first instructions declare registers. A program keeps
-//! the meaning that it has for libccp: constants have 32 bits, so `+infinity` is 2^32 - 1 here, and the initial value
-//! 1073741823 stands for it, too.
+//! An event is 4 numbers of 32 bits: start and length of its condition, and of its body. An instruction is one byte for
+//! the operator and three operands (result, left and right) of one byte for the kind and 32 bits for index or constant.
+//! All numbers are little-endian, and the first instructions declare registers. A program keeps its meaning in libccp:
+//! constants have 32 bits, so `+infinity` is 2^32 - 1 here, and so is the initial value 1073741823.
 //!
-//! Refused although libccp takes it, because no compiler makes it and libccp would read what is not there: registers
-//! without declaration, intermediate results that nothing has been written to, conditions that leave EventFlag alone.
+//! Rejected although libccp accepts it, because no compiler emits it and libccp would read undefined data: undeclared
+//! registers, intermediate results that were never written, conditions that do not set EventFlag.
 
 mod decode;
 mod encode;
@@ -18,21 +17,20 @@ pub use decode::{Bytecode, decode, decode_with_rtt};
 pub use encode::encode;
 pub(crate) use encode::{Wire, control_kind};
 
-/// An event, and an instruction, in octets.
+/// Length of an event, and of an instruction.
 const RECORD_BYTES: usize = 16;
 
-/// Intermediate results that portus numbers.
+/// Number of intermediate results in portus.
 const MAX_TMPS: u32 = 16;
 
-/// What libccp takes for infinity, as initial value; what `+infinity` becomes on the wire.
+/// libccp's initial value for infinity; portus sends `+infinity` as it.
 const INFINITE_INIT: u32 = 0x3fff_ffff;
 pub(crate) const TAKEN_FOR_INFINITY: u64 = INFINITE_INIT as u64;
 const INFINITY: u32 = u32::MAX;
 
-/// The operator of the instructions that declare registers.
 const DEF: u8 = 2;
 
-/// Operators by their number; `None` declares.
+/// Operators by number; `None` declares a register.
 const OPS: [Option<Op>; 15] = [
     Some(Op::Add),
     Some(Op::Bind),
@@ -51,7 +49,6 @@ const OPS: [Option<Op>; 15] = [
     Some(Op::Sub),
 ];
 
-/// Returns an operator's number.
 pub fn number(op: Op) -> u8 {
     OPS.iter().position(|known| *known == Some(op)).expect("every operator has a number") as u8
 }
@@ -60,7 +57,6 @@ fn implicit(index: u32) -> Option<Implicit> {
     Implicit::ALL.get(index as usize).copied()
 }
 
-/// Kinds of operands.
 mod kind {
     pub const CONTROL: u8 = 0;
     pub const CONSTANT: u8 = 1;

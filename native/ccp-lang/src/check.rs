@@ -1,7 +1,7 @@
-//! Names, types and limits: everything that portus would refuse, panic on or silently get wrong.
+//! Checks names, types and limits: everything that portus would reject, panic on or silently get wrong.
 //!
-//! portus' rules are kept: a name that is first seen as the target of a bind becomes a local register with
-//! the type of what is bound, and a bind does not care for the type that its target already has.
+//! As in portus, a new name that is the target of a bind becomes a local register with the type of the value, and a
+//! bind ignores its target's type.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,10 +11,9 @@ use crate::ir::{MAX_LIVE_TMPS, MAX_REGISTERS};
 use crate::prims::{self, PRIMITIVES};
 use crate::suggest::nearest;
 
-/// portus counts the intermediate results of one expression in 8 bits and starts over silently.
+/// portus counts the temporaries of an expression in 8 bits, with silent wrap-around.
 const MAX_TMPS: usize = 256;
 
-/// Returns everything that is wrong with a program.
 pub(crate) fn check(ast: &Ast) -> Result<(), Vec<Problem>> {
     let mut checker = Checker::default();
     checker.declarations(ast);
@@ -34,20 +33,19 @@ pub(crate) fn check(ast: &Ast) -> Result<(), Vec<Problem>> {
 enum Type {
     Num,
     Bool,
-    /// Something is wrong with it that was complained about already.
+    /// Already reported as an error.
     Unknown,
 }
 
-/// Where a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Constant,
     Primitive,
-    /// Local registers, Cwnd, Rate and Micros: `if` and `ewma` do not work on them.
+    /// Local registers, Cwnd, Rate and Micros, which `if` and `ewma` cannot use.
     Plain,
     Declared,
     Tmp,
-    /// Nowhere: an `if`, `!if` or `ewma` that no bind has given a register.
+    /// None: an `if`, `!if` or `ewma` without a surrounding bind.
     Homeless(&'static str),
 }
 
@@ -57,7 +55,6 @@ struct Value {
     kind: Type,
 }
 
-/// What one expression costs.
 #[derive(Default)]
 struct Cost {
     tmps: usize,
@@ -65,7 +62,6 @@ struct Cost {
     max_live: usize,
 }
 
-/// What names of primitives begin with.
 const OF_THE_DATAPATH: [&str; 3] = ["Flow.", "Ack.", "Int."];
 
 fn is_of_the_datapath(name: &str) -> bool {
@@ -115,7 +111,7 @@ impl Checker {
                     *at,
                     format!("`{name}` cannot be declared"),
                     "names that begin with `Flow.`, `Ack.` or `Int.` belong to the datapath",
-                    format!("rename it, for example to `{}`", name.replacen('.', "_", 1).to_lowercase()),
+                    format!("rename it, for example `{}`", name.replacen('.', "_", 1).to_lowercase()),
                 ),
                 None => {
                     self.known.insert(name.clone(), value);
@@ -131,8 +127,8 @@ impl Checker {
                     "lang.reserved_name",
                     *at,
                     format!("`{name}` cannot be declared"),
-                    "every program has it already",
-                    "rename yours, or remove the declaration to use what the datapath provides",
+                    "every program already has it",
+                    "rename the register, or remove the declaration to use the datapath's",
                 ),
             }
         }
@@ -152,7 +148,7 @@ impl Checker {
                 at,
                 format!("more than {MAX_REGISTERS} {kind} registers"),
                 "a flow's slot in the kernel has no room for more",
-                "compute what can be computed from the others in the algorithm",
+                "compute derived values in the algorithm",
             );
         }
     }
@@ -175,7 +171,7 @@ impl Checker {
         self.problem(
             "lang.type",
             expr.at,
-            "this is no condition",
+            "this is not a condition",
             "a condition is true, false, a comparison, or flags joined by && or ||",
             fix,
         );
@@ -187,14 +183,14 @@ impl Checker {
             self.problem(
                 "lang.type",
                 expr.at,
-                format!("`{spelling}` does not say which register it works on"),
-                "it writes, or reads, the register that the bind around it names",
+                format!("`{spelling}` has no register to work on"),
+                "it uses the register that the surrounding bind names",
                 format!("write `(:= REGISTER ({spelling} ...))`"),
             );
         }
     }
 
-    /// Checks a condition or a statement, which has the intermediate results for itself.
+    /// Checks a condition or a statement, which has all intermediate results for itself.
     fn whole(&mut self, expr: &Expr) -> Value {
         let mut cost = Cost::default();
         let value = self.expr(expr, &mut cost);
@@ -206,7 +202,7 @@ impl Checker {
                 self.problem(
                     "lang.limit",
                     expr.at,
-                    format!("this expression takes {count} {what}"),
+                    format!("this expression needs {count} {what}"),
                     format!("the limit is {limit}"),
                     "bind parts of it to registers first",
                 );
@@ -251,28 +247,25 @@ impl Checker {
                 "lang.type",
                 operand.at,
                 format!("`{inner}` inside `{spelling}`"),
-                format!("`{inner}` has no value of its own, only the register that a bind around it names"),
+                format!("`{inner}` has no value of its own: it uses the register of a surrounding bind"),
                 format!("bind it to a register first: `(:= REGISTER ({inner} ...))`"),
             );
             return;
         }
         let (needed, fix) = match wanted {
-            Some(Type::Num) => {
-                ("two numbers", "number flags yourself: `(:= N 0)`, then `(:= N (if FLAG 1))`")
-            }
+            Some(Type::Num) => ("two numbers", "convert the flag: `(:= N 0)`, then `(:= N (if FLAG 1))`"),
             Some(_) => ("two flags", "compare it with something, for example `(> X 0)`"),
             None => return,
         };
         if value.kind != Type::Unknown && Some(value.kind) != wanted {
             let got = if value.kind == Type::Num { "a number" } else { "a flag" };
-            let message = format!("`{spelling}` takes {needed}, and this is {got}");
-            self.problem("lang.type", operand.at, message, "flags and numbers do not mix", fix);
+            let message = format!("`{spelling}` takes {needed}, but this is {got}");
+            self.problem("lang.type", operand.at, message, "flags and numbers cannot be mixed", fix);
         }
     }
 
     fn bind(&mut self, spelling: &str, target: &Expr, source: &Expr, cost: &mut Cost) -> Value {
-        // Only a name that nobody knows yet is bound before it exists; portus evaluates all others left
-        // first.
+        // Only a new name is bound before it exists; in all other cases portus evaluates the left side first.
         let new_local = match &target.kind {
             ExprKind::Name(name) if !self.known.contains_key(name) => self.new_local(name, target.at),
             _ => None,
@@ -290,7 +283,7 @@ impl Checker {
                 self.problem(
                     "lang.type",
                     target.at,
-                    format!("`{spelling}` writes to a register, and this is none"),
+                    format!("`{spelling}` writes to a register, but this is not one"),
                     "the first operand of a bind is its target",
                     "write `(:= REGISTER VALUE)`",
                 );
@@ -301,15 +294,15 @@ impl Checker {
                 target.at,
                 "primitives cannot be written",
                 "the datapath measures them",
-                "bind to a register of your own; to steer, write Cwnd or Rate",
+                "bind to a register of the program; to control the flow, write Cwnd or Rate",
             ),
             Place::Plain | Place::Tmp if matches!(value.place, Place::Homeless(_)) => {
                 let Place::Homeless(inner) = value.place else { return into };
                 self.problem(
                     "lang.type",
                     target.at,
-                    format!("`{inner}` cannot work on this"),
-                    format!("`{inner}` works on registers that are declared in `(def ...)`"),
+                    format!("`{inner}` cannot use this register"),
+                    format!("`{inner}` uses registers that are declared in `(def ...)`"),
                     format!("declare one, write `(:= REGISTER ({inner} ...))`, and bind that here"),
                 );
             }
@@ -318,14 +311,14 @@ impl Checker {
         cost.live -= (value.place == Place::Tmp) as usize;
         let Some(name) = new_local else { return into };
         let local = Value { place: Place::Plain, kind: value.kind };
-        // The source may itself have bound the same name.
+        // The source may have bound the same name.
         if self.known.insert(name, local).is_none() {
             self.n_locals += 1;
         }
         local
     }
 
-    /// Returns the name if it may become a local register.
+    /// Returns the name if it can become a local register.
     fn new_local(&mut self, name: &str, at: Pos) -> Option<String> {
         if name.starts_with("Report.") || is_of_the_datapath(name) {
             self.unknown(name, at);
@@ -337,7 +330,7 @@ impl Checker {
                 at,
                 format!("more than {MAX_REGISTERS} local registers"),
                 "a flow's slot in the kernel has no room for more",
-                "use one register for several intermediate results",
+                "reuse registers for intermediate results",
             );
         }
         Some(name.to_string())
@@ -351,7 +344,6 @@ impl Checker {
         Value { place: Place::Plain, kind: Type::Unknown }
     }
 
-    /// Complains about a name, once.
     fn unknown(&mut self, name: &str, at: Pos) {
         if !self.complained.insert(name.to_string()) {
             return;
@@ -371,21 +363,21 @@ impl Checker {
                 format!("the report has {fields}")
             };
             let declare = format!("declare it: `(def (Report ({field} 0)) ...)`");
-            ("lang.unknown_field", format!("no report register `{name}`"), why, declare)
+            ("lang.unknown_field", format!("there is no report register `{name}`"), why, declare)
         } else if let Some(prefix) = OF_THE_DATAPATH.into_iter().find(|p| name.starts_with(p)) {
             let why = match near.and_then(prims::find) {
                 Some(i) if !PRIMITIVES[i as usize].unit.is_empty() => {
                     let prim = PRIMITIVES[i as usize];
                     format!("this datapath provides {} [{}]", prim.name, prim.unit)
                 }
-                _ => "this datapath provides no such primitive".to_string(),
+                _ => "this datapath does not provide this primitive".to_string(),
             };
-            let all = format!("there are {}", listed(prefix));
-            ("lang.unknown_field", format!("no field `{name}`"), why, all)
+            let all = format!("known are {}", listed(prefix));
+            ("lang.unknown_field", format!("there is no field `{name}`"), why, all)
         } else {
-            let why = "it is neither declared nor bound before it is read here".to_string();
+            let why = "it is neither declared nor bound before this read".to_string();
             let declare = format!("declare it: `(def ({name} 0) ...)`");
-            ("lang.unknown_name", format!("no register `{name}`"), why, declare)
+            ("lang.unknown_name", format!("there is no register `{name}`"), why, declare)
         };
         let fix = near.map_or(otherwise, |near| format!("did you mean `{near}`?"));
         self.problem(slug, at, message, why, fix);

@@ -1,12 +1,11 @@
-//! The instructions as the interpreter runs them: made once, and every operand found by an index.
+//! The interpreter's form of the instructions: built once, with operands by index.
 
 use crate::ir::{Event, Instr, Op, Program, Reg};
 use crate::machine::index;
 
-/// A register or a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operand {
-    /// What a register has to do with the value: all bits or none.
+    /// Mask for the register's value: all bits or none.
     mask: u64,
     constant: u64,
     index: u16,
@@ -21,7 +20,7 @@ impl Operand {
         }
     }
 
-    /// Without a branch: which kind comes next cannot be foretold.
+    /// Branch-free, because the kind is unpredictable.
     #[inline]
     pub(crate) fn read<const N: usize>(&self, registers: &[u64; N]) -> u64 {
         registers[self.index as usize % N] & self.mask | self.constant
@@ -37,14 +36,12 @@ pub(crate) struct Step {
     pub(crate) right: Operand,
 }
 
-/// One `when` clause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Clause {
     pub(crate) flag: Vec<Step>,
     pub(crate) body: Vec<Step>,
 }
 
-/// A program for the interpreter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Code {
     events: Vec<Clause>,
@@ -65,7 +62,7 @@ impl Code {
         &self.events
     }
 
-    /// Intermediate results are in so many registers.
+    /// Number of intermediate results.
     pub(crate) fn n_tmps(&self) -> usize {
         self.n_tmps
     }
@@ -73,7 +70,7 @@ impl Code {
 
 fn step(instr: &Instr) -> Step {
     if matches!(instr.res, Reg::Prim(_) | Reg::Imm(_)) {
-        unreachable!("the front end lets no program write {:?}", instr.res);
+        unreachable!("the front end rejects writes to {:?}", instr.res);
     }
     Step {
         op: instr.op,

@@ -1,17 +1,17 @@
-//! What the compiler refuses, and how it says so.
+//! Errors of the compiler.
 
 use std::fmt;
 
 use crate::{Program, Source};
 
-/// A place in the text of a program, both counted from 1.
+/// A place in a program's text, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pos {
     pub line: u32,
     pub column: u32,
 }
 
-/// Something wrong with a program, before it is known which file the program stands in.
+/// An error before the program's file is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub slug: &'static str,
@@ -33,13 +33,12 @@ impl Problem {
     }
 }
 
-/// Why a program was refused; the Rust face of `ccplane.base.errors.LangError`.
+/// A compiler error; the Rust counterpart of `ccplane.base.errors.LangError`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LangError {
     /// Stable name of the kind of error; one of [`SLUGS`].
     pub slug: &'static str,
     pub message: String,
-    /// Line in the origin of the program.
     pub line: u32,
     pub column: u32,
     pub why: String,
@@ -47,20 +46,17 @@ pub struct LangError {
     pub context: Box<Context>,
 }
 
-/// Where the program stands that a [`LangError`] speaks of.
+/// Context of a [`LangError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// A file, or "<source>".
     pub origin: String,
-    /// Name of the program.
     pub program: String,
-    /// Line in the program's own text.
     pub program_line: u32,
-    /// What else is wrong with the program.
+    /// Further errors of the program.
     pub more: Vec<LangError>,
 }
 
-/// Every slug that a [`LangError`] can have.
+/// All slugs of [`LangError`].
 pub const SLUGS: [&str; 10] = [
     "lang.bytecode",
     "lang.duplicate_name",
@@ -75,13 +71,13 @@ pub const SLUGS: [&str; 10] = [
 ];
 
 impl LangError {
-    /// Joins the problems of a program that compiles.
+    /// Combines the problems of a compiled program.
     pub(crate) fn of_program(program: &Program, problems: Vec<Problem>) -> Self {
         let (name, origin, first_line) = (&program.name, &program.origin, program.first_line);
         LangError::from_problems(&Source { text: "", name, origin, first_line }, problems)
     }
 
-    /// Joins the problems of one program, first one first. There must be at least one.
+    /// Combines the problems of a program, at least one, in order.
     pub(crate) fn from_problems(source: &Source, problems: Vec<Problem>) -> Self {
         let mut errors = problems.into_iter().map(|p| LangError {
             slug: p.slug,
@@ -97,7 +93,7 @@ impl LangError {
                 more: Vec::new(),
             }),
         });
-        let mut first = errors.next().expect("a refusal has a reason");
+        let mut first = errors.next().expect("at least one problem");
         first.context.more = errors.collect();
         first
     }

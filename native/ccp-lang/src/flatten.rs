@@ -1,5 +1,5 @@
-//! A checked program as instructions: operands first, left before right, each result in an intermediate register. portus
-//! orders and numbers them so, and libccp runs what portus makes: `tests/portus.rs` holds the two against each other.
+//! Flattens a checked program to instructions: operands first, left before right, each result in an intermediate
+//! register. Order and numbering are portus', since libccp runs its output; `tests/portus.rs` compares the two.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,7 @@ use crate::error::{Pos, Problem};
 use crate::ir::{Event, Implicit, Instr, MAX_INSTRS, Op, Parts, Program, Reg, Register};
 use crate::prims::PRIMITIVES;
 
-/// Returns the program that `ast` describes, which `check::check` found nothing wrong with.
-/// Errors: `lang.limit`, if it is too long.
+/// Flattens `ast`, which `check::check` has accepted. Errors: `lang.limit` if it is too long.
 pub(crate) fn flatten(ast: &Ast, uid: u32, source: &Source) -> Result<Program, Problem> {
     let mut flat = Flat::new(ast, source);
     let mut events = Vec::with_capacity(ast.clauses.len());
@@ -45,12 +44,10 @@ struct Flat<'a> {
     known: HashMap<String, Reg>,
     reports: Vec<Register>,
     controls: Vec<Register>,
-    /// In the order in which they are first seen as targets.
+    /// In the order of first use.
     locals: Vec<String>,
     instrs: Vec<Instr>,
-    /// Intermediate results of the expression under way.
     n_tmps: u8,
-    /// Its line in the origin.
     line: u32,
 }
 
@@ -127,7 +124,7 @@ impl<'a> Flat<'a> {
         ))
     }
 
-    /// Appends what computes an expression; returns where its value is.
+    /// Appends the code of an expression; returns the place of its value.
     fn expr(&mut self, expr: &Expr) -> Reg {
         match &expr.kind {
             ExprKind::Literal(Literal::Num(n)) => Reg::Imm(*n),
@@ -149,7 +146,7 @@ impl<'a> Flat<'a> {
         }
     }
 
-    /// Appends what writes `source` to `res`: `if`, `!if` and `ewma` do that by themselves.
+    /// Appends the code that writes `source` to `res`; `if`, `!if` and `ewma` write themselves.
     fn bind(&mut self, res: Reg, source: &Expr) {
         if let ExprKind::Apply { op, operator: Operator::Stateful, operands, .. } = &source.kind {
             let [left, right] = [0, 1].map(|i| self.expr(&operands[i]));
@@ -160,7 +157,7 @@ impl<'a> Flat<'a> {
         }
     }
 
-    /// Returns the register of this name; one that nobody knows yet is the target of a bind, and a local one.
+    /// Returns the register of this name; an unknown name is a bind's target and becomes a local register.
     fn name(&mut self, name: &str) -> Reg {
         if let Some(reg) = self.known.get(name) {
             return *reg;

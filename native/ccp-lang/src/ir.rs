@@ -6,37 +6,32 @@ use ccp_record::intf;
 
 use crate::prims::{ACK_NOW, PRIMITIVES};
 
-/// Most report, control and local registers that a program may have, of each kind.
+/// Maximum report, control and local registers of a program, of each kind.
 pub const MAX_REGISTERS: usize = 64;
 
 const _: () = {
     let room = [intf::CCP_MAX_REPORT, intf::CCP_MAX_CONTROL, intf::CCP_MAX_LOCAL];
     assert!(room[0] == 64 && room[1] == 64 && room[2] == 64, "a flow has room for all registers");
 };
-/// Most instructions of one program.
 pub const MAX_INSTRS: usize = 1024;
-/// Most intermediate results that one expression may hold at the same time.
+/// Maximum live intermediate results of an expression.
 pub const MAX_LIVE_TMPS: usize = 24;
 
-/// Registers that every program has, in libccp's order (`enum ccp_impl` in intf.h).
+/// Registers of every program, in libccp's order (`enum ccp_impl` in intf.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Implicit {
-    /// The condition of the `when` clause under evaluation.
+    /// The condition of the current `when` clause.
     EventFlag = intf::CCP_IMPL_EVENT_FLAG as isize,
-    /// Set by `(fallthrough)`: the clauses behind this one are looked at, too.
+    /// Set by `(fallthrough)`: the following clauses are also evaluated.
     ShouldContinue = intf::CCP_IMPL_SHOULD_CONTINUE as isize,
-    /// Set by `(report)`.
     ShouldReport = intf::CCP_IMPL_SHOULD_REPORT as isize,
     /// Microseconds since `Micros` was last written, or since the program was installed.
     Micros = intf::CCP_IMPL_MICROS as isize,
-    /// Congestion window [bytes].
     Cwnd = intf::CCP_IMPL_CWND as isize,
-    /// Pacing rate [bytes/s].
     Rate = intf::CCP_IMPL_RATE as isize,
 }
 
 impl Implicit {
-    /// All of them, in the order of their index.
     pub const ALL: [Implicit; 6] = [
         Implicit::EventFlag,
         Implicit::ShouldContinue,
@@ -55,20 +50,20 @@ pub enum Reg {
     Implicit(Implicit),
     /// Index into [`PRIMITIVES`]; never a destination.
     Prim(u8),
-    /// Intermediate result of one expression.
+    /// Intermediate result of an expression.
     Tmp(u8),
     /// A constant; +infinity is `u64::MAX`; never a destination.
     Imm(u64),
 }
 
-/// What an instruction does with `left` (l) and `right` (r), as libccp defines it.
+/// Operations on `left` (l) and `right` (r), as defined by libccp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// l + r; stops the fold on overflow. `||` on flags is this, too.
+    /// l + r; aborts the fold on overflow. Also `||` of flags.
     Add,
     /// r
     Bind,
-    /// l / r, rounded down; stops the fold when r is 0.
+    /// l / r, rounded down; aborts the fold if r is 0.
     Div,
     /// 1 if l = r, else 0
     Equiv,
@@ -76,7 +71,7 @@ pub enum Op {
     Ewma,
     /// 1 if l > r, else 0
     Gt,
-    /// r if l is not 0; else the result register stays as it is.
+    /// r if l is not 0; otherwise the result register is unchanged.
     If,
     /// 1 if l < r, else 0
     Lt,
@@ -84,11 +79,11 @@ pub enum Op {
     /// The later one of two 32-bit sequence numbers; 0 counts as absent.
     MaxWrap,
     Min,
-    /// l * r; stops the fold when the product is below l and r is not 0. `&&` on flags is this, too.
+    /// l * r; aborts the fold if the product is below l and r is not 0. Also `&&` of flags.
     Mul,
-    /// r if l is 0; else the result register stays as it is.
+    /// r if l is 0; otherwise the result register is unchanged.
     NotIf,
-    /// l - r; stops the fold when that would be negative.
+    /// l - r; aborts the fold if negative.
     Sub,
 }
 
@@ -99,7 +94,6 @@ pub struct Instr {
     pub res: Reg,
     pub left: Reg,
     pub right: Reg,
-    /// Line of the expression in the origin of the program.
     pub line: u32,
 }
 
@@ -110,17 +104,15 @@ pub struct Event {
     pub n_flag: usize,
     pub body_start: usize,
     pub n_body: usize,
-    /// Line of the clause in the origin of the program.
     pub line: u32,
 }
 
-/// A register that the program declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Register {
-    /// Without the `Report.` of report registers.
+    /// Without `Report.` for report registers.
     pub name: String,
     pub is_bool: bool,
-    /// Goes back to `init` after each report.
+    /// Returns to `init` after each report.
     pub volatile: bool,
     pub init: u64,
 }
@@ -129,27 +121,23 @@ pub struct Register {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Hash of the program's text without comments and layout; never 0. The same text has the same registers,
-    /// so that an agent can read what a program left that another agent installed.
+    /// so an agent can read the state of a program that another agent installed.
     pub uid: u32,
-    /// Name of the program, for example "default".
     pub name: String,
-    /// Where the program's text stands: a file, or "<source>".
     pub origin: String,
-    /// Line in the origin where the text begins.
+    /// Line in the origin at which the text begins.
     pub first_line: u32,
     pub instrs: Vec<Instr>,
     pub events: Vec<Event>,
     pub reports: Vec<Register>,
     pub controls: Vec<Register>,
-    /// Names of the local registers.
     pub locals: Vec<String>,
     pub n_local: usize,
-    /// Bit i: the program reads `PRIMITIVES[i]`. A write to `Micros` reads `Ack.now`.
+    /// Bit i: the program reads `PRIMITIVES[i]`. Writing `Micros` reads `Ack.now`.
     pub prims_used: u64,
     pub(crate) code: Code,
 }
 
-/// What a front end makes a program of.
 pub(crate) struct Parts {
     pub uid: u32,
     pub instrs: Vec<Instr>,
@@ -160,7 +148,6 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Returns the program, with what follows from its instructions.
     pub fn assembled(self, source: &Source) -> Program {
         let mut program = Program {
             uid: self.uid,
@@ -181,7 +168,7 @@ impl Parts {
     }
 }
 
-/// Returns the primitives that are read, as bits. `Micros` counts from the clock's time at which it was written.
+/// Returns the primitives that are read, as bits. `Micros` counts from the time of its write.
 fn prims_used(instrs: &[Instr]) -> u64 {
     let bit = |reg: Reg| match reg {
         Reg::Prim(i) => 1 << i,
@@ -192,17 +179,14 @@ fn prims_used(instrs: &[Instr]) -> u64 {
 }
 
 impl Program {
-    /// Returns the instructions of an event's condition.
     pub fn flag(&self, event: &Event) -> &[Instr] {
         &self.instrs[event.flag_start..event.flag_start + event.n_flag]
     }
 
-    /// Returns the instructions of an event's body.
     pub fn body(&self, event: &Event) -> &[Instr] {
         &self.instrs[event.body_start..event.body_start + event.n_body]
     }
 
-    /// Returns the names of the primitives that the program reads.
     pub fn primitives(&self) -> Vec<&'static str> {
         let used = |i: &usize| self.prims_used >> i & 1 == 1;
         (0..PRIMITIVES.len()).filter(used).map(|i| PRIMITIVES[i].name).collect()

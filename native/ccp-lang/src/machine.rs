@@ -1,4 +1,4 @@
-//! The reference interpreter: runs a program one instruction after the other, as libccp's machine.c does.
+//! The reference interpreter: runs a program instruction by instruction, like libccp's machine.c.
 
 use crate::code::Step;
 use crate::ir::{Implicit, MAX_REGISTERS, Op, Program, Reg};
@@ -6,7 +6,7 @@ use ccp_record::intf;
 
 use crate::prims::{ACK_NOW, MAX_PRIMITIVES, Prims};
 
-/// Why a fold stopped half way; values of `enum ccp_fold_error` in intf.h.
+/// Why a fold was aborted; values of `enum ccp_fold_error` in intf.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum FoldError {
@@ -16,29 +16,25 @@ pub enum FoldError {
     SubUnderflow = intf::CCP_FOLD_SUB_UNDERFLOW,
 }
 
-/// What one run of a fold ended with.
 pub type Outcome = Result<Folded, FoldError>;
 
-/// A fold that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folded {
-    /// The program said `(report)`: call [`Machine::take_report`] once the report can be delivered.
+    /// The program requested a report: call [`Machine::take_report`] once it can be delivered.
     pub report: bool,
 }
 
-/// The registers of one flow.
-///
-/// All are 64 bits wide and lie one behind the other, so that code finds each by one index.
+/// The registers of one flow: 64-bit integers in sequence, addressed by one index.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Machine {
     pub report: [u64; MAX_REGISTERS],
     pub control: [u64; MAX_REGISTERS],
     pub local: [u64; MAX_REGISTERS],
-    /// Indexed by [`Implicit`]. The caller sets Cwnd [bytes] and Rate [bytes/s] before each run, as the
-    /// datapath does, and applies them behind it unless they are 0.
+    /// Indexed by [`Implicit`]. The caller sets Cwnd [bytes] and Rate [bytes/s] before each run, like a
+    /// datapath, and applies them after it unless they are 0.
     pub imp: [u64; Implicit::ALL.len()],
-    /// `Micros` counts from here [us].
+    /// Start of `Micros` [us].
     pub time_zero_us: u64,
     prims: Prims,
     tmp: [u64; N_TMPS],
@@ -46,7 +42,7 @@ pub struct Machine {
 }
 
 const N_TMPS: usize = 256;
-/// All registers; a power of two, so that no index has to be checked.
+/// All registers; a power of two, to avoid bounds checks.
 const N_REGISTERS: usize = 512;
 const IMP: usize = 3 * MAX_REGISTERS;
 const PRIM: usize = IMP + Implicit::ALL.len() + 1;
@@ -55,7 +51,7 @@ const N_UNUSED: usize = N_REGISTERS - TMP - N_TMPS;
 const _: () = assert!(size_of::<Machine>() == 8 * N_REGISTERS);
 const _: () = assert!(std::mem::offset_of!(Machine, tmp) == 8 * TMP);
 
-/// Where a register lies; an immediate lies nowhere.
+/// Index of a register; None for immediates.
 pub(crate) fn index(reg: Reg) -> Option<u16> {
     let index = match reg {
         Reg::Report(i) => i as usize,
@@ -69,7 +65,7 @@ pub(crate) fn index(reg: Reg) -> Option<u16> {
     Some(index as u16)
 }
 
-/// The same registers and time; intermediate results do not count.
+/// The same registers and time; intermediate results are ignored.
 impl PartialEq for Machine {
     fn eq(&self, other: &Self) -> bool {
         self.as_flat()[..PRIM] == other.as_flat()[..PRIM]
@@ -85,7 +81,6 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Returns a machine with all registers 0.
     pub fn new() -> Self {
         Machine {
             report: [0; MAX_REGISTERS],
@@ -100,19 +95,17 @@ impl Machine {
     }
 
     fn as_flat(&self) -> &[u64; N_REGISTERS] {
-        // SAFETY: the structure is that many 64-bit integers, laid out as in C, so without gaps.
+        // SAFETY: the structure consists of that many 64-bit integers in C layout, so it has no gaps.
         unsafe { &*std::ptr::from_ref(self).cast() }
     }
 
     fn as_flat_mut(&mut self) -> &mut [u64; N_REGISTERS] {
-        // SAFETY: as above; and any bits are a value of each of them.
+        // SAFETY: as above; any bits are a valid value.
         unsafe { &mut *std::ptr::from_mut(self).cast() }
     }
 
-    /// Starts `program` at `now_us` [us]: declared registers get their initial values, `Micros` counts from
-    /// now.
-    ///
-    /// Deviation from libccp: local registers start at 0; libccp leaves what the program before left there.
+    /// Starts `program` at `now_us` [us]: declared registers get their initial values, and `Micros` counts from now.
+    /// Deviation from libccp: local registers start at 0; libccp keeps the previous program's values.
     pub fn reset(&mut self, program: &Program, now_us: u64) {
         for (register, value) in program.reports.iter().zip(&mut self.report) {
             *value = register.init;
@@ -125,15 +118,10 @@ impl Machine {
         self.time_zero_us = now_us;
     }
 
-    /// Runs the fold once.
+    /// Runs the fold once. An error aborts it: earlier writes remain, and there is no report.
     ///
-    /// Args:
-    ///     program: What [`Machine::reset`] was called with.
-    ///     prims: The primitives of this ACK by their index; `Ack.now` is taken from `now_us` instead.
-    ///     now_us: The datapath's clock [us].
-    ///
-    /// An error stops the fold where it happens: what was written before stays written, and there is no
-    /// report.
+    /// `program` is the argument of the last [`Machine::reset`], `prims` are the primitives of this ACK by index
+    /// (except `Ack.now`), and `now_us` is the datapath's clock [us].
     pub fn invoke(&mut self, program: &Program, prims: &Prims, now_us: u64) -> Outcome {
         self.imp[Implicit::EventFlag as usize] = 0;
         self.imp[Implicit::ShouldContinue as usize] = 0;
@@ -149,7 +137,7 @@ impl Machine {
                 continue;
             }
             self.all(&event.body, now_us)?;
-            // Not cleared between events: once said, `(fallthrough)` holds for the rest of the run.
+            // Not cleared between events: `(fallthrough)` holds for the rest of the run.
             if self.imp[Implicit::ShouldContinue as usize] == 0 {
                 break;
             }
@@ -177,21 +165,19 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the report registers and sets the volatile registers back to their initial values.
-    ///
-    /// Not calling this after a report that could not be delivered lets the next report carry the sum.
+    /// Returns the report registers and resets the volatile ones. If a report cannot be delivered, do not
+    /// call it: the next report then carries the sum.
     pub fn take_report(&mut self, program: &Program) -> Vec<u64> {
         let report = self.reported(program).to_vec();
         self.clear_volatile(program);
         report
     }
 
-    /// Returns the report registers; [`Machine::clear_volatile`] is for when they are delivered.
+    /// Returns the report registers; call [`Machine::clear_volatile`] after delivery.
     pub fn reported(&self, program: &Program) -> &[u64] {
         &self.report[..program.reports.len()]
     }
 
-    /// Sets the volatile registers back to their initial values.
     pub fn clear_volatile(&mut self, program: &Program) {
         let reports = program.reports.iter().zip(&mut self.report);
         let controls = program.controls.iter().zip(&mut self.control);
@@ -201,8 +187,7 @@ impl Machine {
     }
 }
 
-/// Returns `l op r` for the operators that do not look at their result register; `r` for the conditional
-/// ones.
+/// Returns `l op r` for operators that do not read their result register; `r` for conditional ones.
 #[inline]
 pub(crate) fn apply(op: Op, l: u64, r: u64) -> Result<u64, FoldError> {
     Ok(match op {
@@ -210,7 +195,7 @@ pub(crate) fn apply(op: Op, l: u64, r: u64) -> Result<u64, FoldError> {
         Op::Sub => l.checked_sub(r).ok_or(FoldError::SubUnderflow)?,
         Op::Div => l.checked_div(r).ok_or(FoldError::DivByZero)?,
         Op::Mul => {
-            // libccp's test, which lets many overflows pass; programs may depend on it.
+            // libccp's test, which misses many overflows; programs may depend on it.
             let product = l.wrapping_mul(r);
             if product < l && r > 0 {
                 return Err(FoldError::MulOverflow);
@@ -228,7 +213,7 @@ pub(crate) fn apply(op: Op, l: u64, r: u64) -> Result<u64, FoldError> {
     })
 }
 
-/// Returns the moving average of `old` and `new`, `weight` tenths of it being old.
+/// Returns the moving average of `old` and `new`, with a weight of `weight` tenths for `old`.
 fn ewma(weight: u64, old: u64, new: u64) -> u64 {
     if old == 0 {
         return new;
@@ -238,9 +223,9 @@ fn ewma(weight: u64, old: u64, new: u64) -> u64 {
     kept.wrapping_add(added) / 10
 }
 
-/// Returns the later one of two 32-bit sequence numbers; the upper halves are dropped unless the other is 0.
+/// Returns the later of two 32-bit sequence numbers; the upper halves are dropped unless the other is 0.
 fn max_wrap(l: u64, r: u64) -> u64 {
-    // Steps from one to the other going upwards; through the wrap, libccp counts one step too few.
+    // Upward steps from one to the other; through the wrap, libccp counts one step too few.
     let steps = |from: u32, to: u32| if to > from { to - from } else { (u32::MAX - from).wrapping_add(to) };
     if l == 0 {
         return r;

@@ -1,9 +1,9 @@
-//! A program for datapaths that others wrote: CCP's primitives only, and the limits of libccp or of another machine.
+//! Adapts a program to third-party datapaths: only CCP's primitives, and the limits of libccp or of another machine.
 //!
-//! What such a datapath lacks is computed from what it has, where that can be (`derive.rs`): in front of the first
-//! condition, because that runs at every ACK. Constants and initial values of more than 32 bits become control registers
-//! that the agent sets when it gives a flow the program, as its messages carry 64 bits there. Behind the program's
-//! own Report registers come ours, from which the agent knows window, rate and totals.
+//! Missing primitives are computed from existing ones where possible (`derive.rs`), before the first condition, which
+//! runs on every ACK. Constants and initial values of more than 32 bits become control registers that the agent sets
+//! with the program, because those messages carry 64 bits. After the program's Report registers come additional ones,
+//! which give the agent window, rate and totals.
 
 mod clauses;
 mod derive;
@@ -15,23 +15,21 @@ use crate::bytecode::{self, Wire};
 use crate::error::{LangError, Pos, Problem};
 use crate::ir::{Implicit, Instr, MAX_INSTRS, MAX_REGISTERS, Op, Program, Reg, Register};
 
-/// What a datapath takes.
+/// Limits of a datapath.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Instructions, declarations included.
     pub max_instrs: usize,
     pub max_events: usize,
     pub max_registers: usize,
     pub max_tmps: usize,
-    /// Local registers begin with 0. In libccp they are what another program left there: control registers do for them.
+    /// Local registers start at 0. libccp's keep another program's values, so control registers replace them.
     pub has_locals: bool,
-    /// Control registers have to be declared.
     pub declares: bool,
-    /// Room is scarce: whatever makes a program shorter is done.
+    /// Room is scarce: use every way to shorten programs.
     pub is_tight: bool,
 }
 
-/// libccp 1.2: its tables have room for 256 instructions and 110 registers, but it counts instructions in 8 bits.
+/// libccp 1.2: its tables hold 256 instructions and 110 registers, but it counts instructions in 8 bits.
 pub const LIBCCP: Target = Target {
     max_instrs: 255,
     max_events: 256,
@@ -42,7 +40,7 @@ pub const LIBCCP: Target = Target {
     is_tight: true,
 };
 
-/// What [`bytecode::decode`] takes.
+/// The limits of [`bytecode::decode`].
 pub const CCPLANE: Target = Target {
     max_instrs: MAX_INSTRS,
     max_events: MAX_INSTRS,
@@ -53,7 +51,6 @@ pub const CCPLANE: Target = Target {
     is_tight: false,
 };
 
-/// A program on its way to a datapath.
 #[derive(Clone, Debug)]
 pub struct Portable {
     pub n_events: u32,
@@ -61,30 +58,27 @@ pub struct Portable {
     pub octets: Vec<u8>,
     /// Kind on the wire of each control register of the program itself.
     pub control_kinds: Vec<u8>,
-    /// Control registers, by index, that begin with a value which is to be sent with the program.
+    /// Initial values, by control register, that are sent with the program.
     pub begin: Vec<(u8, u64)>,
-    /// Control registers that begin with what the agent knows of the flow: its name, and what to multiply it by.
+    /// Control registers with initial values from the agent's knowledge of the flow: name, register, multiplier.
     pub carried: Vec<(&'static str, u8, u64)>,
-    /// Report registers that the agent wants to know, and their place in a report; they may be the program's.
+    /// Report registers for the agent, and their place in a report; they may be the program's.
     pub head: Vec<(&'static str, u8)>,
-    /// Report registers in all: the program's, and ours behind them.
     pub n_reports: usize,
 }
 
-/// A `when` clause under work.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clause {
     flag: Vec<Instr>,
     body: Vec<Instr>,
 }
 
-/// A program under work.
 pub(crate) struct Work {
     clauses: Vec<Clause>,
     reports: Vec<Register>,
     controls: Vec<Register>,
     n_local: usize,
-    /// Control registers of the program itself; those behind them are ours, and nobody else sees them.
+    /// Control registers of the program itself; the ones after them are additional and private.
     n_own: usize,
 }
 
@@ -105,7 +99,7 @@ impl Work {
         self.clauses.iter_mut().flat_map(|clause| clause.flag.iter_mut().chain(&mut clause.body))
     }
 
-    /// Adds a control register of ours; returns its index.
+    /// Adds a private control register; returns its index.
     fn control(&mut self, init: u64) -> u8 {
         self.controls.push(Register { name: String::new(), is_bool: false, volatile: false, init });
         (self.controls.len() - 1) as u8
@@ -116,7 +110,7 @@ impl Work {
         Reg::Report((self.reports.len() - 1) as u8)
     }
 
-    /// Puts constants of more than 32 bits into registers.
+    /// Moves constants of more than 32 bits into registers.
     fn spread_constants(&mut self) {
         let mut known: Vec<(u64, Reg)> = Vec::new();
         let mut controls = std::mem::take(&mut self.controls);
@@ -138,7 +132,7 @@ impl Work {
         self.controls = controls;
     }
 
-    /// Puts local registers into control registers.
+    /// Moves local registers into control registers.
     fn settle_locals(&mut self) {
         let locals: Vec<Reg> = (0..self.n_local).map(|_| Reg::Control(self.control(0))).collect();
         for instr in self.instrs() {
@@ -156,11 +150,7 @@ impl Work {
     }
 }
 
-/// Returns what to send of a program.
-///
-/// # Errors
-///
-/// `lang.limit`, with all that the datapath lacks.
+/// Returns the program to send. Errors: `lang.limit` lists everything that the datapath lacks.
 pub fn portable(program: &Program, target: &Target) -> Result<Portable, LangError> {
     let refuse = |problems| LangError::of_program(program, problems);
     let missing = derive::missing(program);
@@ -186,7 +176,7 @@ pub fn portable(program: &Program, target: &Target) -> Result<Portable, LangErro
     }
     let mut begin = Vec::new();
     for (register, i) in work.controls.iter_mut().zip(0..) {
-        // What has to be declared begins so after each report, too, if it is volatile.
+        // Declared registers also return to that value after each report, if volatile.
         let sent = register.init > u64::from(u32::MAX) || register.init == bytecode::TAKEN_FOR_INFINITY;
         if sent || !(target.declares || register.volatile) {
             begin.push((i, register.init));
@@ -222,14 +212,10 @@ fn too_large(work: &Work, target: &Target) -> Vec<Problem> {
         + work.controls.iter().filter(|register| target.declares || register.volatile).count();
     let n_instrs = declared + work.n_instrs();
     let counts = [
-        (
-            n_instrs,
-            target.max_instrs,
-            "instructions, declarations and what is added for this datapath included",
-        ),
+        (n_instrs, target.max_instrs, "instructions, including declarations and additions for this datapath"),
         (work.clauses.len(), target.max_events, "`when` clauses"),
-        (work.reports.len(), target.max_registers, "Report registers, those of the agent included"),
-        (work.controls.len(), target.max_registers, "control registers, those of the agent included"),
+        (work.reports.len(), target.max_registers, "Report registers, including the agent's"),
+        (work.controls.len(), target.max_registers, "control registers, including the agent's"),
     ];
     let beyond = counts.into_iter().filter(|(n, most, _)| n > most);
     beyond
@@ -245,12 +231,10 @@ fn too_large(work: &Work, target: &Target) -> Vec<Problem> {
         .collect()
 }
 
-/// `res := value`.
 fn bind(res: Reg, value: Reg, line: u32) -> Instr {
     Instr { op: Op::Bind, res, left: res, right: value, line }
 }
 
-/// Whether an instruction writes a register that every program has.
 fn writes(instr: &Instr, implicit: Implicit) -> bool {
     instr.res == Reg::Implicit(implicit)
 }

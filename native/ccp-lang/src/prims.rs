@@ -1,26 +1,24 @@
-//! The primitives a datapath offers to a fold program, and the registers that every program has.
+//! The primitives of a datapath, and the registers of every program.
 
 use ccp_record::intf;
 
-/// All primitives, by `enum ccp_prim` in intf.h, whose comments describe them.
+/// All primitives; `enum ccp_prim` in intf.h documents them.
 pub use ccp_record::PRIMITIVES;
 
-/// How many primitives CCP itself defines; the rest are ccplane's own and unknown to portus.
+/// Number of CCP's primitives; the rest are ccplane's own and unknown to portus.
 pub const N_PORTUS_PRIMS: usize = 15;
 
-/// Index of `Ack.now`, the datapath's clock [us].
 pub const ACK_NOW: u8 = intf::CCP_ACK_NOW as u8;
 
-/// Index of the first of `Int.*`, which are the last ones: a flow keeps them from ACK to ACK.
+/// Index of the first of `Int.*`, which come last: a flow keeps them between ACKs.
 pub const INT_AGE_US: u8 = intf::CCP_INT_AGE_US as u8;
 
-/// Room for the primitives of an ACK, by their index.
 pub const MAX_PRIMITIVES: usize = intf::CCP_MAX_PRIM as usize;
 
-/// The primitives of an ACK, by their index.
+/// The primitives of an ACK by index.
 pub type Prims = [u64; MAX_PRIMITIVES];
 
-/// What they are where nobody measures anything.
+/// Their values if nothing is measured.
 pub const NOTHING: Prims = {
     let mut prims = [0; MAX_PRIMITIVES];
     prims[RTT_SAMPLE_US as usize] = NO_RTT_SAMPLE as u64;
@@ -28,16 +26,13 @@ pub const NOTHING: Prims = {
     prims
 };
 
-/// Index of `Flow.rtt_sample_us`.
 pub(crate) const RTT_SAMPLE_US: u8 = intf::CCP_FLOW_RTT_SAMPLE_US as u8;
 
-/// Index of `Flow.srtt_us`.
 pub(crate) const SRTT_US: u8 = intf::CCP_FLOW_SRTT_US as u8;
 
-/// What `Flow.rtt_sample_us` is at an ACK that gives no sample.
+/// Value of `Flow.rtt_sample_us` for an ACK without a sample.
 pub(crate) const NO_RTT_SAMPLE: u32 = u32::MAX;
 
-/// Returns the index of the primitive `name`.
 pub fn find(name: &str) -> Option<u8> {
     PRIMITIVES.iter().position(|p| p.name == name).map(|i| i as u8)
 }

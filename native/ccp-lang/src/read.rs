@@ -1,8 +1,8 @@
-//! Text to nested lists, with the place of everything. Comments go from `#` to the end of the line.
+//! Parses text to nested lists with places. Comments extend from `#` to the end of the line.
 
 use crate::error::{Pos, Problem};
 
-/// Deepest nesting of parentheses. The parser calls itself once a level.
+/// Maximum nesting of parentheses. The parser recurses once per level.
 const MAX_DEPTH: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,6 @@ impl Form {
         }
     }
 
-    /// Returns the text of an atom.
     pub fn atom(&self) -> Option<&str> {
         match self {
             Form::Atom(text, _) => Some(text),
@@ -27,15 +26,15 @@ impl Form {
     }
 }
 
-/// FNV-1a of no octets.
+/// FNV-1a of no bytes.
 pub(crate) const FNV: u32 = 0x811c_9dc5;
 
-/// Returns FNV-1a of what `hash` is of and `octets`.
+/// Continues FNV-1a over `octets`.
 pub(crate) fn fnv(hash: u32, octets: impl IntoIterator<Item = u8>) -> u32 {
     octets.into_iter().fold(hash, |h, octet| (h ^ u32::from(octet)).wrapping_mul(0x0100_0193))
 }
 
-/// Returns a hash (FNV-1a) of a text without its comments and layout; never 0.
+/// Returns a hash (FNV-1a) of a text without comments and layout; never 0.
 pub(crate) fn hash(forms: &[Form]) -> u32 {
     fn add(hash: u32, word: &str) -> u32 {
         fnv(hash, word.bytes().chain([b' ']))
@@ -49,9 +48,8 @@ pub(crate) fn hash(forms: &[Form]) -> u32 {
     add_all(FNV, forms).max(1)
 }
 
-/// Returns the lists and atoms of `text`.
 pub(crate) fn read(text: &str) -> Result<Vec<Form>, Problem> {
-    // The lists that are still open, outermost first; the program itself is the outermost.
+    // The open lists, outermost first; the program itself is the outermost.
     let mut open: Vec<(Vec<Form>, Pos)> = vec![(Vec::new(), Pos { line: 1, column: 1 })];
     for token in Tokens::new(text) {
         let (token, at) = token?;
@@ -61,7 +59,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Form>, Problem> {
                     "lang.limit",
                     at,
                     format!("parentheses nest deeper than {MAX_DEPTH}"),
-                    "the compiler's stack is finite",
+                    "the depth is limited by the compiler's stack",
                     "bind a part of the expression to a register of its own",
                 ));
             }
@@ -73,8 +71,8 @@ pub(crate) fn read(text: &str) -> Result<Vec<Form>, Problem> {
                         "lang.syntax",
                         at,
                         "`)` without `(`",
-                        "every list before it is closed already",
-                        "remove it, or look for a `)` too many further up",
+                        "every list before it is already closed",
+                        "remove it, or look for a superfluous `)` further up",
                     ));
                 };
                 outer.push(Form::List(items, start));
@@ -105,7 +103,6 @@ impl<'a> Tokens<'a> {
         Tokens { rest: text, at: Pos { line: 1, column: 1 } }
     }
 
-    /// Goes over `n` bytes and returns them.
     fn take(&mut self, n: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(n);
         self.rest = rest;
@@ -147,9 +144,9 @@ impl<'a> Iterator for Tokens<'a> {
             Some((i, c)) => Err(Problem::new(
                 "lang.syntax",
                 Pos { column: at.column + token[..i].chars().count() as u32, ..at },
-                format!("the character {c:?} cannot stand here"),
+                format!("the character {c:?} is not allowed here"),
                 "programs are ASCII, except for comments",
-                "remove it; it may have come in by copy and paste",
+                "remove it; it may come from copy and paste",
             )),
         })
     }

@@ -1,7 +1,6 @@
-//! "Did you mean": the known name that is nearest to an unknown one.
+//! "Did you mean": finds the known name nearest to an unknown one.
 
-/// Returns the candidate that takes the fewest edits to reach from `name`, if that is few enough to be a
-/// slip.
+/// Returns the candidate with the fewest edits from `name`, if that is few enough for a typing error.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (name.len() / 3).max(1);
     let folded = name.to_ascii_lowercase();
@@ -12,7 +11,7 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>)
         .map(|(_, c)| c)
 }
 
-/// Returns how many insertions, removals, replacements and swaps of neighbours turn `a` into `b`.
+/// Number of insertions, removals, replacements and swaps of neighbours that turn `a` into `b`.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut before: Vec<usize> = Vec::new();

@@ -1,4 +1,4 @@
-//! What comes over the wire may be anything: it is refused with a reason, or it is a program that runs.
+//! Arbitrary bytecode is either rejected with a reason, or a program that runs.
 
 use ccp_lang::bytecode::{Bytecode, decode, decode_with_rtt, encode};
 use ccp_lang::prims::{NOTHING, PRIMITIVES};
@@ -13,7 +13,7 @@ const TEXT: &str = "(def (Report (volatile acked 0) (most 7)) (step 3))
         (fallthrough))
     (when true (:= Cwnd doubled) (report))";
 
-/// Where the parts of what `TEXT` becomes are: two events, three declarations, then instructions.
+/// Offsets in the bytecode of `TEXT`: two events, three declarations, then instructions.
 const EVENTS: usize = 0;
 const DEFS: usize = 32;
 const INSTRS: usize = DEFS + 48;
@@ -30,13 +30,13 @@ fn read((n_events, n_instrs, octets): &(u32, u32, Vec<u8>)) -> Result<Program, L
     decode(&Bytecode { n_events: *n_events, n_instrs: *n_instrs, octets, name: "3", origin: "the agent" })
 }
 
-/// The refusal of `TEXT` with some octets replaced.
+/// The error for `TEXT` with some bytes replaced.
 fn refusal(changes: &[(usize, u8)]) -> LangError {
     let mut sent = octets();
     for (at, octet) in changes {
         sent.2[*at] = *octet;
     }
-    read(&sent).expect_err("it is refused")
+    read(&sent).expect_err("it is rejected")
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn an_ack_without_a_sample_has_the_smoothed_rtt_where_that_is_asked_for() {
     assert_eq!(program.instrs.len(), decode(&code).unwrap().instrs.len() + 4);
     let (n_events, n_instrs, octets) = crate::octets();
     let code = Bytecode { n_events, n_instrs, octets: &octets, name: "3", origin: "the agent" };
-    assert_eq!(decode_with_rtt(&code), decode(&code), "which reads no RTT");
+    assert_eq!(decode_with_rtt(&code), decode(&code), "it reads no RTT");
 }
 
 #[test]
@@ -109,12 +109,8 @@ fn what_no_compiler_makes_is_refused_with_its_place() {
         ("a result of kind 5, number 9", &[(INSTRS + 33, 5), (INSTRS + 34, 9)], 6),
         ("an operand of kind 4, number 15", &[(INSTRS + 16 + 11, 4), (INSTRS + 16 + 12, 15)], 5),
         ("an operand of kind 2, number 0", &[(INSTRS + 16 + 11, 2), (INSTRS + 16 + 12, 0)], 5),
-        (
-            "an intermediate result that nothing was written to",
-            &[(INSTRS + 16 + 11, 7), (INSTRS + 16 + 12, 9)],
-            5,
-        ),
-        ("a condition without value", &[(INSTRS + 1, 7), (INSTRS + 2, 0)], 4),
+        ("an intermediate result that was never written", &[(INSTRS + 16 + 11, 7), (INSTRS + 16 + 12, 9)], 5),
+        ("a condition without a value", &[(INSTRS + 1, 7), (INSTRS + 2, 0)], 4),
         ("an event of instructions 3 + 255", &[(EVENTS + 4, 255)], 1),
         ("EventFlag is written here", &[(INSTRS + 16 + 1, 2), (INSTRS + 16 + 2, 0)], 5),
         ("`r1` is declared and `r0` is not", &[(DEFS + 2, 5), (DEFS + 7, 5)], 1),
@@ -139,7 +135,7 @@ fn octets_that_are_too_few_or_too_many_are_refused() {
     let sent = octets();
     for cut in [1, 16] {
         let error = read(&(sent.0, sent.1, sent.2[cut..].to_vec())).unwrap_err();
-        assert!(error.message.contains("octets are no 2 events"), "{error}");
+        assert!(error.message.contains("bytes are not 2 events"), "{error}");
     }
     assert!(read(&(u32::MAX, u32::MAX, sent.2)).is_err());
 }

@@ -1,4 +1,4 @@
-//! The code for the kernel keeps its promises, and stays as short as it is.
+//! The kernel code keeps its guarantees and its length.
 
 use ccp_lang::{Layout, Program, Source, codegen, codegen_with_lines, compile};
 
@@ -22,7 +22,7 @@ fn length(text: &str) -> usize {
     codegen(&program(text), &LAYOUT).unwrap().len()
 }
 
-/// Returns how many instructions a statement takes, without those that every program has.
+/// Number of instructions of a statement, without those of every program.
 fn cost(statement: &str) -> usize {
     let decls = "(def (Report (n 7) (seen false)) (done false) (m 3))";
     let with = |body: &str| length(&format!("{decls} (when true {body} (report))"));
@@ -31,7 +31,7 @@ fn cost(statement: &str) -> usize {
 
 #[test]
 fn common_statements_are_short() {
-    // Behind the program, once: a jump over the way out with an error, R0, and the store to fold_error.
+    // After the program, once: a jump over the error exit, R0, and the store to fold_error.
     let first_check = 3;
     for (statement, most) in [
         ("(:= Report.n Ack.bytes_acked)", 2),

@@ -1,4 +1,4 @@
-//! Every refusal: its slug, its place, and that it says what to do.
+//! Every error: its slug, its place, and its fix.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,7 @@ fn refusal(text: &str) -> LangError {
     }
 }
 
-/// A program that is refused; where (line, column), and a piece of the message, of the reason and of the
-/// remedy.
+/// A rejected program; line and column, and parts of the message, the reason and the fix.
 struct Case(&'static str, &'static str, (u32, u32), &'static str, &'static str, &'static str);
 
 const IN_BODY: &str =
@@ -30,7 +29,7 @@ const CASES: &[Case] = &[
     Case("(def)\n(when true (report)", "lang.syntax", (2, 1),
         "`(` is never closed", "ends inside", "missing `)`"),
     Case("(def)\n(when true (report)))", "lang.syntax", (2, 21),
-        "`)` without `(`", "closed already", "remove it"),
+        "`)` without `(`", "already closed", "remove it"),
     Case("(def)\n (report)", "lang.syntax", (2, 2), "only `(when", "a program is", "into the body"),
     Case("(def)\n(when true\u{a0}(report))", "lang.syntax", (2, 11),
         "the character", "ASCII", "copy and paste"),
@@ -38,14 +37,14 @@ const CASES: &[Case] = &[
     Case("(def) (when true)", "lang.syntax", (1, 7), "without a body", "a clause is", "add an expression"),
     // Declarations.
     Case("(def x) (when true (report))", "lang.syntax", (1, 6),
-        "`x` is no declaration", "(NAME VALUE)", "(acked 0)"),
+        "`x` is not a declaration", "(NAME VALUE)", "(acked 0)"),
     Case("(def (x)) (when true (report))", "lang.syntax", (1, 6),
-        "no declaration", "(NAME VALUE)", "(acked 0)"),
-    Case("(def ((x) 0)) (when true (report))", "lang.syntax", (1, 6), "no declaration", "(NAME", "(acked 0)"),
+        "not a declaration", "(NAME VALUE)", "(acked 0)"),
+    Case("(def ((x) 0)) (when true (report))", "lang.syntax", (1, 6), "not a declaration", "(NAME", "(acked 0)"),
     Case("(def (7 0)) (when true (report))", "lang.syntax", (1, 7),
-        "`7` is no name", "(NAME VALUE)", "(acked 0)"),
+        "`7` is not a name", "(NAME VALUE)", "(acked 0)"),
     Case("(def (x y)) (when true (report))", "lang.syntax", (1, 9),
-        "no initial value", "constant", "write a number"),
+        "not an initial value", "constant", "write a number"),
     Case("(def (volatile_x 0)) (when true (report))", "lang.syntax", (1, 7),
         "`volatile_x`", "portus reads", "rename"),
     Case("(def (truth 0) (trueish 0)) (when true (report))", "lang.syntax", (1, 17),
@@ -55,11 +54,11 @@ const CASES: &[Case] = &[
     Case("(def (Report)) (when true (report))", "lang.syntax", (1, 6),
         "no fields", "at least one", "declare one"),
     Case("(def (Report (a 0)) (Report (b 0))) (when true (report))", "lang.syntax", (1, 21),
-        "a second", "one report", "join"),
+        "a second", "one report", "merge"),
     Case("(def (a 0)\n (a 1)) (when true (report))", "lang.duplicate_name", (2, 3),
         "declared twice", "one initial", "remove one"),
     Case("(def (Cwnd 0)) (when true (report))", "lang.reserved_name", (1, 7),
-        "`Cwnd` cannot", "has it already", "rename"),
+        "`Cwnd` cannot", "already has it", "rename"),
     Case("(def (Flow.mss 0)) (when true (report))", "lang.reserved_name", (1, 7),
         "`Flow.mss` cannot", "already", "rename"),
     Case("(def (Flow.x 0)) (when true (report))", "lang.reserved_name", (1, 7),
@@ -70,23 +69,23 @@ const CASES: &[Case] = &[
     Case("(mx 1 2)", "lang.syntax", (3, 4),
         "no operator `mx`", "begins with an operator", "did you mean `max`?"),
     Case("(frobnicate 1 2)", "lang.syntax", (3, 4), "no operator", "begins with", "the operators are"),
-    Case("(+1 2)", "lang.syntax", (3, 4), "no operator `+1`", "begins with", "a space behind `+`"),
+    Case("(+1 2)", "lang.syntax", (3, 4), "no operator `+1`", "begins with", "a space after `+`"),
     Case("(:= seen (seen))", "lang.syntax", (3, 13),
         "no operator `seen`", "begins with", "remove the parentheses"),
     Case("(:= seen ())", "lang.syntax", (3, 12),
         "does not begin with an operator", "(OPERATOR", "operator first"),
     Case("(:= seen (if done (report)))", "lang.syntax", (3, 21),
-        "`(report)` cannot", "whatever", "of a `when`"),
-    Case("(:= se-en 1)", "lang.syntax", (3, 7), "`se-en` is no name", "letters", "rename"),
-    Case("(:= seen -5)", "lang.number", (3, 12), "`-5` is no number", "unsigned", "subtract"),
-    Case("(:= seen 0.7)", "lang.number", (3, 12), "`0.7` is no number", "whole numbers", "scale"),
-    Case("(:= seen 1e6)", "lang.number", (3, 12), "`1e6` is no number", "decimal digits", "digits only"),
-    Case("(:= seen 18446744073709551616)", "lang.number", (3, 12), "no number", "64 bits", "+infinity"),
+        "`(report)` is not allowed", "regardless", "of a `when`"),
+    Case("(:= se-en 1)", "lang.syntax", (3, 7), "`se-en` is not a name", "letters", "rename"),
+    Case("(:= seen -5)", "lang.number", (3, 12), "`-5` is not a number", "unsigned", "subtract"),
+    Case("(:= seen 0.7)", "lang.number", (3, 12), "`0.7` is not a number", "integers", "scaled"),
+    Case("(:= seen 1e6)", "lang.number", (3, 12), "`1e6` is not a number", "decimal digits", "digits only"),
+    Case("(:= seen 18446744073709551616)", "lang.number", (3, 12), "not a number", "64 bits", "+infinity"),
     // Names.
     Case("(:= seen sen)", "lang.unknown_name", (3, 12),
-        "no register `sen`", "before it is read", "did you mean `seen`?"),
+        "no register `sen`", "before this read", "did you mean `seen`?"),
     Case("(:= local local)", "lang.unknown_name", (3, 13),
-        "`local`", "before it is read", "declare it: `(def (local 0) ...)`"),
+        "`local`", "before this read", "declare it: `(def (local 0) ...)`"),
     Case("(:= Report.ackd 1)", "lang.unknown_field", (3, 7),
         "`Report.ackd`", "the report has Report.acked", "`Report.acked`?"),
     Case("(:= Report.zzz 1)", "lang.unknown_field", (3, 7),
@@ -94,25 +93,25 @@ const CASES: &[Case] = &[
     Case("(:= seen Flow.rtt_sample_ms)", "lang.unknown_field", (3, 12), "no field `Flow.rtt_sample_ms`",
         "this datapath provides Flow.rtt_sample_us [us]", "did you mean `Flow.rtt_sample_us`?"),
     Case("(:= seen Ack.bananas)", "lang.unknown_field", (3, 12),
-        "`Ack.bananas`", "no such primitive", "Ack.ecn_bytes"),
+        "`Ack.bananas`", "does not provide this primitive", "Ack.ecn_bytes"),
     Case("(:= Flow.mss 3)", "lang.read_only", (3, 7), "cannot be written", "measures", "write Cwnd or Rate"),
     Case("(:= Ack.now 3)", "lang.read_only", (3, 7), "cannot be written", "measures", "write Cwnd or Rate"),
     // Types.
     Case("(:= seen (+ 1 done))", "lang.type", (3, 17),
-        "`+` takes two numbers, and this is a flag", "mix", "(if FLAG 1)"),
+        "`+` takes two numbers, but this is a flag", "mix", "(if FLAG 1)"),
     Case("(:= done (&& seen true))", "lang.type", (3, 16),
-        "`&&` takes two flags, and this is a number", "mix", "(> X 0)"),
-    Case("(:= done (== done 1))", "lang.type", (3, 16), "`==` takes two numbers", "mix", "number flags"),
-    Case("(:= 3 seen)", "lang.type", (3, 7), "this is none", "is its target", "(:= REGISTER VALUE)"),
+        "`&&` takes two flags, but this is a number", "mix", "(> X 0)"),
+    Case("(:= done (== done 1))", "lang.type", (3, 16), "`==` takes two numbers", "mix", "convert the flag"),
+    Case("(:= 3 seen)", "lang.type", (3, 7), "this is not one", "is its target", "(:= REGISTER VALUE)"),
     Case("(:= (if done 3) seen)", "lang.type", (3, 7),
-        "this is none", "is its target", "(:= REGISTER VALUE)"),
+        "this is not one", "is its target", "(:= REGISTER VALUE)"),
     Case("(if done 3)", "lang.type", (3, 3),
-        "`if` does not say which register", "the bind around it", "(:= REGISTER (if"),
+        "`if` has no register to work on", "the surrounding bind", "(:= REGISTER (if"),
     Case("(:= seen (+ 1 (ewma 3 seen)))", "lang.type", (3, 17), "`ewma` inside `+`", "of its own", "bind it"),
     Case("(:= Cwnd (if done 3))", "lang.type", (3, 7),
-        "`if` cannot work on this", "declared in `(def ...)`", "declare one"),
+        "`if` cannot use this register", "declared in `(def ...)`", "declare one"),
     Case("(:= fresh (!if done 3))", "lang.type", (3, 7),
-        "`!if` cannot work on this", "declared", "declare one"),
+        "`!if` cannot use this register", "declared", "declare one"),
 ];
 
 const CONDITIONS: &[(&str, &str)] = &[
@@ -123,7 +122,7 @@ const CONDITIONS: &[(&str, &str)] = &[
     ("(if done true)", "bind it to a register"),
 ];
 
-/// Returns the program of a case: its text, or its text as the third line of a body.
+/// The program of a case: its text, or its text as the third line of a body.
 fn text_of(case: &Case) -> String {
     let whole = case.0.is_empty() || case.0.starts_with("(def") || case.0.starts_with("(when");
     if whole { case.0.to_string() } else { IN_BODY.replace("BODY", case.0) }
@@ -148,7 +147,7 @@ fn conditions_that_are_none_say_what_to_write() {
     for (condition, fix) in CONDITIONS {
         let error = refusal(&format!("(def (seen 0) (done false))\n(when {condition} (report))"));
         assert_eq!((error.slug, error.line, error.column), ("lang.type", 101, 7), "{error}");
-        assert!(error.message.contains("no condition") && error.fix.contains(fix), "{error}");
+        assert!(error.message.contains("not a condition") && error.fix.contains(fix), "{error}");
     }
 }
 
@@ -174,7 +173,7 @@ fn an_error_reads_as_four_lines() {
     let text = IN_BODY.replace("BODY", "(:= seen Flow.rtt_sample_ms)");
     assert_eq!(
         refusal(&text).to_string(),
-        "lang.unknown_field: no field `Flow.rtt_sample_ms`\n  \
+        "lang.unknown_field: there is no field `Flow.rtt_sample_ms`\n  \
            at   alg.py:102:12, program \"default\", line 3\n  \
            why  this datapath provides Flow.rtt_sample_us [us]\n  \
            fix  did you mean `Flow.rtt_sample_us`?"
@@ -220,16 +219,16 @@ fn limits_are_exact() {
             Box::new(|n| format!("(def {}) (when true (report))", many(n, |i| format!("(c{i} 0)")))),
         ),
         ("64 local registers", 64, Box::new(move |n| body(many(n, |i| format!("(:= l{i} 0)"))))),
-        // The condition is an instruction, too.
+        // The condition is also an instruction.
         ("1024 instructions", 1023, Box::new(move |n| body(many(n, |_| "(:= y Report.x)".to_string())))),
         ("256 operators", 256, Box::new(move |n| body(format!("(:= y {})", many_sums(n))))),
-        // Each pair waits for those inside it; the innermost operand is a constant.
+        // Each pair waits for the inner ones; the innermost operand is a constant.
         (
             "24 intermediate results",
             24,
             Box::new(move |n| body(format!("(:= y {})", nested(n, |e| format!("(+ (+ y 1) {e})"))))),
         ),
-        // The program, the bind and the `when` are lists around it.
+        // The program, the bind and the `when` are surrounding lists.
         (
             "256 levels",
             254,
@@ -246,7 +245,7 @@ fn limits_are_exact() {
     }
 }
 
-/// `n` sums in a shape that needs few levels and few results at one time.
+/// `n` sums in a shape that needs few levels and few live results.
 fn many_sums(n: usize) -> String {
     match n {
         0 => "y".to_string(),

@@ -1,4 +1,4 @@
-//! The messages in `messages.txt`, which `ccp_quic::wire` is tested with, are portus' own, octet by octet.
+//! The messages in `messages.txt`, used in the tests of `ccp_quic::wire`, are portus' own, byte for byte.
 
 use portus::lang::{self, Reg, Type};
 use portus::serialize::{Msg, changeprog, create, install, measure, ready, serialize, update_field};

@@ -1,11 +1,11 @@
-//! Instructions are those that portus makes of the same text, register by register: portus says what a program is.
+//! Instructions equal those of portus for the same text, register by register.
 
 use ccp_lang::bytecode::{Bytecode, decode, encode, number};
 use ccp_lang::{Implicit, Instr, Program, Reg, Register, Source, compile};
 use portus::lang as portus;
 use proptest::prelude::*;
 
-/// The number of the instructions that stand for declarations.
+/// The operator of declarations.
 const DEF: u8 = 2;
 
 fn reg(theirs: &portus::Reg) -> Reg {
@@ -26,11 +26,11 @@ fn ours(instr: &Instr) -> (u8, [Reg; 3]) {
     (number(instr.op), [instr.res, instr.left, instr.right])
 }
 
-/// Compiles a text with both. Returns ours, if we take it.
+/// Compiles a text with both. Returns our program, if we accept it.
 fn same(text: &str) -> Option<Program> {
     let program = compile(&Source { text, name: "p", origin: "o", first_line: 1 }).ok()?;
-    let (bin, scope) = portus::compile(text.as_bytes(), &[]).expect("portus takes what we take");
-    // The types of portus' instructions and events cannot be named from here.
+    let (bin, scope) = portus::compile(text.as_bytes(), &[]).expect("portus accepts what we accept");
+    // The types of portus' instructions and events cannot be named here.
     let theirs = bin.instrs.iter().map(|i| {
         let number = i.clone().into_iter().next().expect("an instruction has octets").expect("an operator");
         (number, [&i.res, &i.left, &i.right])
@@ -61,7 +61,7 @@ fn same(text: &str) -> Option<Program> {
     Some(program)
 }
 
-/// What is left of a program on the wire: constants of 32 bits, and no names.
+/// A program reduced to what the wire carries: constants of 32 bits, and no names.
 fn on_the_wire(program: &Program) -> Program {
     let shortened = |n: u64| if n == u64::MAX { u64::from(u32::MAX) } else { n };
     let short = |reg: Reg| if let Reg::Imm(n) = reg { Reg::Imm(shortened(n)) } else { reg };
@@ -86,7 +86,7 @@ fn on_the_wire(program: &Program) -> Program {
     program
 }
 
-/// A program without its lines, which are numbers of instructions on the wire.
+/// A program without its lines, which are instruction numbers on the wire.
 fn meaning(program: &Program) -> impl PartialEq + std::fmt::Debug + use<> {
     let instrs: Vec<_> = program.instrs.iter().map(ours).collect();
     let events: Vec<_> =
@@ -143,7 +143,7 @@ fn every_operator_is_the_same_by_each_of_its_names() {
     }
 }
 
-/// A number or a flag, so that most programs are right.
+/// A number or a flag, so that most programs are valid.
 fn expression(is_flag: bool) -> impl Strategy<Value = String> {
     let numbers =
         prop::sample::select(vec!["x", "Report.y", "7", "+infinity", "Cwnd", "Ack.bytes_acked", "Rate"]);

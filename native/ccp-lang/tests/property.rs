@@ -1,4 +1,4 @@
-//! Whatever the text: an answer, never a panic, and never a program that the code generator stumbles over.
+//! For any text: a result without a panic, and a program only if the code generator accepts it.
 
 use ccp_lang::prims::MAX_PRIMITIVES;
 use ccp_lang::{Insn, Layout, Machine, Source, codegen, compile};
@@ -15,7 +15,7 @@ const LAYOUT: Layout = Layout {
     imp: 0,
 };
 
-/// Words of the language, among them those that portus trips over.
+/// Words of the language, including problematic ones for portus.
 const WORDS: &[&str] = &[
     "(",
     "(",
@@ -78,12 +78,12 @@ const WORDS: &[&str] = &[
     "#",
 ];
 
-/// Checks that code falls out at its end, keeps R6 and R7, and calls nothing.
+/// Checks that code falls through at its end, preserves R6 and R7, and calls nothing.
 fn check_code(insns: &[Insn]) -> Result<(), TestCaseError> {
     let mut wide = false;
     for (at, insn) in insns.iter().enumerate() {
         let [code, regs, low, high, ..] = insn.to_u64().to_le_bytes();
-        // The second half of a 64-bit constant is no instruction.
+        // The second half of a 64-bit constant is not an instruction.
         if std::mem::replace(&mut wide, code == 0x18) {
             continue;
         }
@@ -101,7 +101,6 @@ fn check_code(insns: &[Insn]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Checks what must hold for any text.
 fn check(text: &str) -> Result<(), TestCaseError> {
     match compile(&Source { text, name: "p", origin: "o", first_line: 1 }) {
         Err(error) => {

@@ -1,4 +1,4 @@
-//! What each operator does, computed by hand; "machine.c" and "ccp.c" are libccp 1.2.0's.
+//! Each operator's results, computed manually; "machine.c" and "ccp.c" are libccp 1.2.0's.
 
 use ccp_lang::prims::{MAX_PRIMITIVES, find};
 use ccp_lang::{FoldError, Folded, Implicit, Machine, Program, Source, compile};
@@ -10,8 +10,7 @@ fn program(text: &str) -> Program {
     compile(&source).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Returns what `expr` makes of Report.x, which is 7 before, with Ack.bytes_acked = `a` and Ack.ecn_bytes =
-/// `b`.
+/// Returns Report.x, initially 7, after a bind of `expr` with Ack.bytes_acked = `a` and Ack.ecn_bytes = `b`.
 fn bound(expr: &str, a: u64, b: u64) -> Result<u64, FoldError> {
     let text = format!("(def (Report (x 7))) (when true (:= Report.x {expr}))")
         .replace(" A", " Ack.bytes_acked")
@@ -47,7 +46,7 @@ fn mul_stops_where_libccp_notices() {
     assert_eq!(bound("(* A B)", 6, 7), Ok(42));
     // machine.c compares the product with its left factor only: 3 * 2^63 mod 2^64 = 2^63 is not below 3.
     assert_eq!(bound("(mul A B)", 3, 1 << 63), Ok(1 << 63));
-    // The other way round it is not below 2^63, either.
+    // Swapped, it is not below 2^63 either.
     assert_eq!(bound("(mul A B)", 1 << 63, 3), Ok(1 << 63));
     // 2^63 * 2 mod 2^64 = 0, which is.
     assert_eq!(bound("(mul A B)", 1 << 63, 2), Err(FoldError::MulOverflow));
@@ -85,7 +84,7 @@ fn wrapped_max_compares_32_bit_sequence_numbers() {
     assert_eq!(bound("(wrapped_max A B)", 10, 20), Ok(20));
     // 5 comes 11 after 2^32 - 6.
     assert_eq!(bound("(wrapped_max A B)", 5, 0xffff_fffa), Ok(5));
-    // machine.c: 0 stands for "none yet", and then the other one comes back in full.
+    // machine.c: 0 means "none yet", and the other one is returned in full.
     assert_eq!(bound("(wrapped_max A B)", 0, 1 << 40), Ok(1 << 40));
     assert_eq!(bound("(wrapped_max A B)", 1 << 40, 0), Ok(1 << 40));
     // Otherwise the upper halves are lost.
@@ -122,13 +121,13 @@ fn if_and_not_if_write_or_leave() {
     assert_eq!(bound("(if (> A 3) 9)", 3, 0), Ok(7));
     assert_eq!(bound("(!if (> A 3) 9)", 4, 0), Ok(7));
     assert_eq!(bound("(!if (> A 3) 9)", 3, 0), Ok(9));
-    // Any number but 0 is true.
+    // Any nonzero number is true.
     assert_eq!(bound("(if A 9)", 2, 0), Ok(9));
 }
 
 #[test]
 fn and_is_a_product_and_or_a_sum() {
-    // portus compiles them so: two true flags make 2.
+    // As compiled by portus: two true flags make 2.
     assert_eq!(bound("(|| (> A 0) (> B 0))", 1, 1), Ok(2));
     assert_eq!(bound("(or (> A 0) (> B 0))", 0, 0), Ok(0));
     assert_eq!(bound("(&& (> A 0) (> B 0))", 1, 1), Ok(1));
@@ -144,7 +143,7 @@ fn constants_have_64_bits() {
 
 #[test]
 fn a_register_is_read_when_the_operator_is_reached() {
-    // portus evaluates left first, but a register has no code: the bind to the right comes before the sum.
+    // portus evaluates left first, but a register has no code: the bind on the right precedes the sum.
     assert_eq!(bound("(+ Report.x (:= Report.x 5))", 0, 0), Ok(10));
 }
 

@@ -1,9 +1,9 @@
-//! What makes a program shorter on its way to libccp.
+//! What shortens a program for libccp.
 
 use ccp_lang::portable::{CCPLANE, LIBCCP, portable};
 use ccp_lang::{Source, compile};
 
-/// Returns how long a program is that has these lines in a clause that always holds.
+/// Length of a program with these lines in an unconditional clause.
 fn length(lines: &str) -> u32 {
     let text = format!("(def (Report (r 0)) (a 0) (b 0) (c 0))\n(when true {lines})");
     let program = compile(&Source { text: &text, name: "p", origin: "o", first_line: 1 }).unwrap();

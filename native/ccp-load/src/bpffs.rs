@@ -6,12 +6,12 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// Where the BPF file system is, unless the administrator has it elsewhere.
+/// Default place of the BPF file system.
 pub const ROOT: &str = "/sys/fs/bpf";
 const MAGIC: i64 = 0xcafe_4a11;
 
-/// Makes a directory of pins, for its owner alone, and mounts the BPF file system at [`ROOT`] where it is missing.
-/// Errors: it cannot be made, or is not in a BPF file system.
+/// Creates a directory for pins, accessible only to its owner, and mounts the BPF file system at [`ROOT`] if
+/// it is missing. Errors: it cannot be created, or is not in a BPF file system.
 pub fn make(dir: &Path) -> io::Result<()> {
     let root = Path::new(ROOT);
     if dir.starts_with(root) && !is_mounted(root) {
@@ -21,7 +21,6 @@ pub fn make(dir: &Path) -> io::Result<()> {
     if is_mounted(dir) { Ok(()) } else { Err(io::Error::other("the directory is not in a BPF file system")) }
 }
 
-/// Whether this is in a BPF file system.
 pub fn is_mounted(path: &Path) -> bool {
     let Ok(name) = CString::new(path.as_os_str().as_encoded_bytes()) else {
         return false;
@@ -33,11 +32,9 @@ pub fn is_mounted(path: &Path) -> bool {
     done == 0 && i64::from(info.f_type as u32) == MAGIC
 }
 
-/// Mounts a BPF file system.
-/// Errors: the kernel refuses.
 pub fn mount(place: &Path) -> io::Result<()> {
     let place = CString::new(place.as_os_str().as_encoded_bytes())?;
-    // SAFETY: C strings, which live as long as the call.
+    // SAFETY: C strings that outlive the call.
     let done = unsafe { libc::mount(c"bpf".as_ptr(), place.as_ptr(), c"bpf".as_ptr(), 0, std::ptr::null()) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

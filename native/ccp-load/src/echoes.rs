@@ -1,5 +1,5 @@
-//! The map in which nodes of in-band telemetry keep echoes of the path, by socket, for fold programs to read
-//! (`ccp-bpf/src/bpf/path_echo.h`). It is pinned in the agent's pin directory by the agent or by a node, whichever is first.
+//! The map with echoes of the path by socket, written by nodes of in-band telemetry and read by fold programs
+//! (`ccp-bpf/src/bpf/path_echo.h`). The first agent or node pins it in the agent's pin directory.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,14 +11,13 @@ use libbpf_rs::OpenObject;
 
 use crate::bpffs;
 
-/// Its name in objects.
 const MAP: &str = "path_echoes";
-/// Its directory below the pin directory. Whoever uses the map locks it.
+/// Its directory below the pin directory, locked by users of the map.
 const DIRECTORY: &str = "paths";
-/// Its number is that of the map's layout.
+/// The number is the version of the map's layout.
 const PIN: &str = "echoes_1";
 
-/// A use of the map: while it lasts, the pin stays.
+/// A use of the map, during which the pin stays.
 #[derive(Debug)]
 pub struct EchoPin {
     pin_dir: PathBuf,
@@ -26,8 +25,7 @@ pub struct EchoPin {
 }
 
 impl EchoPin {
-    /// Begins to use the map of a pin directory, and makes the directories that are missing.
-    /// Errors: they cannot be made or opened.
+    /// Starts using the map of a pin directory, creating missing directories. Errors: they cannot be created or opened.
     pub fn begin(pin_dir: &Path) -> io::Result<Self> {
         let place = pin_dir.join(DIRECTORY);
         loop {
@@ -41,14 +39,13 @@ impl EchoPin {
         }
     }
 
-    /// Has an object use the pinned map, or pin its own where there is none yet.
-    /// Errors: libbpf's.
+    /// Makes an object use the pinned map, or pin its own. Errors: libbpf's.
     pub fn share(&self, open: &mut OpenObject) -> libbpf_rs::Result<()> {
         let pin = self.pin_dir.join(DIRECTORY).join(PIN);
         open.maps_mut().filter(|map| map.name() == MAP).try_for_each(|mut map| map.set_pin_path(&pin))
     }
 
-    /// Gives directory and pin to the owner of the pin directory: the agent may run as another user than a node.
+    /// Gives directory and pin to the owner of the pin directory: agent and node may run as different users.
     /// Errors: the owner cannot be changed.
     pub fn hand_over(&self) -> io::Result<()> {
         let owner = fs::metadata(&self.pin_dir)?;
@@ -56,19 +53,19 @@ impl EchoPin {
         [place.join(PIN), place].iter().try_for_each(|path| chown(path, Some(owner.uid()), Some(owner.gid())))
     }
 
-    /// Stops using the map, and removes pin and directories if neither an agent nor another node uses them.
-    /// Errors: as [`EchoPin::remove`].
+    /// Stops using the map, and removes pin and directories if they are unused. Errors: as for
+    /// [`EchoPin::remove`].
     pub fn end(self) -> io::Result<()> {
         let pin_dir = self.pin_dir.clone();
         drop(self);
         if EchoPin::remove(&pin_dir)? == Some(true) && fs::metadata(&pin_dir)?.uid() == 0 {
-            let _ = fs::remove_dir(&pin_dir); // an agent's datapath may be there; another user's was made for it
+            let _ = fs::remove_dir(&pin_dir); // an agent's datapath may be there; another user's directory was created for it
         }
         Ok(())
     }
 
-    /// Removes the pin if nothing uses it. Returns whether it did; `None` where there was none.
-    /// Errors: it cannot be opened or removed.
+    /// Removes the pin if it is unused. Returns whether it did; `None` if there was none. Errors: it cannot
+    /// be opened or removed.
     pub fn remove(pin_dir: &Path) -> io::Result<Option<bool>> {
         let place = pin_dir.join(DIRECTORY);
         let lock = match File::open(&place) {

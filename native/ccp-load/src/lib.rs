@@ -1,4 +1,4 @@
-//! Loading of BPF objects, for all crates that have some.
+//! Loading of BPF objects.
 
 pub mod bpffs;
 mod echoes;

@@ -6,7 +6,7 @@ use libbpf_rs::{AsRawLibbpf, ErrorKind, Map, MapCore, Object, ObjectBuilder, Ope
 
 use crate::{Error, Result};
 
-/// libbpf writes to stderr by default; errors carry what is needed instead.
+/// Disables libbpf's log to stderr; errors carry the information.
 fn keep_log() {
     use std::sync::Once;
     static ONCE: Once = Once::new();
@@ -19,8 +19,7 @@ fn keep_log() {
     });
 }
 
-/// Types of the running kernel.
-/// Errors: `load.no_btf`.
+/// Types of the running kernel. Errors: `load.no_btf`.
 pub fn kernel_types() -> Result<Btf<'static>> {
     keep_log();
     Btf::from_vmlinux().map_err(|e| {
@@ -31,15 +30,13 @@ pub fn kernel_types() -> Result<Btf<'static>> {
     })
 }
 
-/// Opens an object; its programs are not loaded yet.
-/// Errors: libbpf's.
+/// Opens an object without loading its programs. Errors: libbpf's.
 pub fn open(object: &[u8]) -> libbpf_rs::Result<OpenObject> {
     keep_log();
     ObjectBuilder::default().open_memory(object)
 }
 
-/// Sets constants of programs before they are loaded: those of the object that have these names.
-/// Errors: `load.object`: one has another size.
+/// Sets an object's constants before loading. Errors: `load.object` if a size differs.
 pub fn set_constants(object: &mut OpenObject, constants: &[(&str, &[u8])]) -> Result<()> {
     // SAFETY: the BTF lives as long as the object, which outlives this function.
     let raw = unsafe { object.as_libbpf_object().as_ref() };
@@ -60,21 +57,20 @@ pub fn set_constants(object: &mut OpenObject, constants: &[(&str, &[u8])]) -> Re
     Ok(())
 }
 
-/// A map of the object.
-/// Errors: `load.object`: it has none of that name.
+/// A map of the object. Errors: `load.object` if there is none of that name.
 pub fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
     object.maps().find(|m| m.name() == name).ok_or_else(|| bug(name))
 }
 
-/// The object is not what its loader expects.
+/// The object differs from its loader's expectation.
 pub fn bug(what: &str) -> Error {
     Error::new("load.object", format!("the BPF object has no {what}"))
         .why("the extension and its BPF object were built from different sources")
         .fix("rebuild ccplane (make build)")
 }
 
-/// Whether a process without the rights asked. The verifier also says that something is not permitted, with EACCES,
-/// whoever asks; a process without rights gets EPERM.
+/// Whether the process lacks rights. The verifier also returns EACCES, to any process; a process without
+/// rights gets EPERM.
 pub fn lacks_rights(e: &libbpf_rs::Error) -> bool {
     e.kind() == ErrorKind::PermissionDenied && !format!("{e:#}").contains("(os error 13)")
 }

@@ -68,8 +68,8 @@ fn closed(py: Python<'_>) -> PyErr {
     errors::raise_new(
         py,
         "trace.closed",
-        "the counting of arrivals is closed",
-        "its counts went with it",
+        "the counter of arrivals is closed",
+        "its counts were discarded",
         fix,
     )
 }

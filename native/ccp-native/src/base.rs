@@ -1,4 +1,4 @@
-//! `Datapath`: what Python sees alike of every datapath here, whatever carries the packets.
+//! `Datapath`: the Python interface common to all datapaths.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,8 @@ use crate::program::Program;
 use crate::programs::{Letters, Many, Programs, given, letters_of, lock, no_program};
 use crate::report::{Batch, Installed, Names};
 
-/// Carries packets. Errors become Python's only after a method has returned, and with it every lock: to make them
-/// runs Python code, which may wait for another thread.
+/// A datapath implementation. Errors become Python exceptions only after a method has returned and released
+/// its locks: creating them runs Python code, which may wait for another thread.
 pub trait Kind: Send + Sync {
     fn adopted(&self) -> bool;
     fn register(&self, cc_name: &str, needs_ecn: bool) -> Result<(), Error>;
@@ -34,11 +34,10 @@ pub trait Kind: Send + Sync {
     fn counters(&self) -> HashMap<&'static str, u64>;
     fn heartbeat(&self);
     fn close(&self) -> Result<(), Error>;
-    /// At the end of a `with`.
     fn leave(&self) -> Result<(), Error>;
 }
 
-/// A datapath, owned by this process: `ccplane.datapath.protocol.Datapath`.
+/// A datapath owned by this process: `ccplane.datapath.protocol.Datapath`.
 #[pyclass(frozen, subclass, module = "ccplane.base._native")]
 pub struct Datapath {
     kind: Arc<dyn Kind>,
@@ -50,7 +49,7 @@ impl Datapath {
         Datapath { kind, programs: Mutex::default() }
     }
 
-    /// Does what may take long, without the GIL.
+    /// Runs something without the GIL.
     fn call<T: Send>(
         &self,
         py: Python<'_>,
@@ -67,7 +66,7 @@ impl Datapath {
         self.kind.adopted()
     }
 
-    /// Offers a congestion-control name to new sockets.
+    /// Registers a congestion-control name for new sockets.
     #[pyo3(signature = (cc_name, needs_ecn = false))]
     fn register(&self, py: Python<'_>, cc_name: &str, needs_ecn: bool) -> PyResult<()> {
         self.call(py, |kind| kind.register(cc_name, needs_ecn))
@@ -81,7 +80,7 @@ impl Datapath {
         self.call(py, |kind| kind.registered())
     }
 
-    /// Loads an extension unless it is loaded: one that ships with ccplane, or an object.
+    /// Loads an extension unless it is loaded: one shipped with ccplane, or an object.
     #[pyo3(signature = (name, object = None))]
     fn extend(&self, py: Python<'_>, name: &str, object: Option<Vec<u8>>) -> PyResult<()> {
         self.call(py, |kind| kind.extend(name, object.as_deref()))
@@ -102,7 +101,7 @@ impl Datapath {
         Ok(())
     }
 
-    /// Waits for reports and events, at most `timeout_ms`, and refreshes the heartbeat meanwhile.
+    /// Waits up to `timeout_ms` for reports and events, and sends heartbeats meanwhile.
     fn poll(&self, py: Python<'_>, timeout_ms: u64) -> Batch {
         let (records, names) = py.detach(|| self.kind.poll(timeout_ms));
         let mut programs = lock(&self.programs);
@@ -110,12 +109,12 @@ impl Datapath {
         Batch::new(records, Arc::clone(&programs.by_handle), names)
     }
 
-    /// Makes a poll that waits in another thread return immediately, and else the next one.
+    /// Makes a waiting poll in another thread return immediately, or else the next poll.
     fn wake(&self) {
         self.kind.wake();
     }
 
-    /// Writes to one flow; False when it is gone.
+    /// Writes an update to one flow; False if it is gone.
     #[pyo3(signature = (flow_id, cwnd_bytes = None, rate_bytes_per_s = None, program = None, registers = None, letters = None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn update(
@@ -146,8 +145,8 @@ impl Datapath {
         Ok(written)
     }
 
-    /// Writes to many flows; a window or rate of 0 leaves that flow's as it is. All of them get the control registers
-    /// that are given. Returns how many were there; with registers, those without a program do not count.
+    /// Writes updates to many flows; a window or rate of 0 is left unchanged. All flows get the given control
+    /// registers. Returns the number of existing flows; with registers, flows without a program do not count.
     #[pyo3(signature = (flow_ids, cwnd_bytes, rate_bytes_per_s, registers = None))]
     fn update_many(
         &self,
@@ -184,7 +183,7 @@ impl Datapath {
         self.kind.counters()
     }
 
-    /// The agent lives.
+    /// Sends a heartbeat.
     fn heartbeat(&self) {
         self.kind.heartbeat();
     }

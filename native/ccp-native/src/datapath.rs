@@ -1,4 +1,4 @@
-//! `EbpfDatapath` (the agent's) and `EbpfView` (everybody's).
+//! `EbpfDatapath` (for the agent) and `EbpfView` (for observers).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::flows::{FlowInfo, FlowStats};
 use crate::programs::lock;
 use crate::report::Names;
 
-/// The object of an extension: one that is given, or one that ships with ccplane.
+/// The object of an extension: the given one, or one shipped with ccplane.
 pub fn extension_object<'a>(name: &str, given: Option<&'a [u8]>) -> ccp_bpf::Result<&'a [u8]> {
     let shipped = || EXTENSIONS.iter().find(|known| known.name == name).map(|known| known.object);
     given.or_else(shipped).ok_or_else(|| unknown_extension(name))
@@ -24,15 +24,15 @@ pub fn extension_object<'a>(name: &str, given: Option<&'a [u8]>) -> ccp_bpf::Res
 fn unknown_extension(name: &str) -> Error {
     let known = EXTENSIONS.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
     Error::new("load.extension", format!("the datapath has no extension `{name}`"))
-        .fix(format!("there is {known}; one of your own is named by the path of its object file"))
+        .fix(format!("shipped extensions: {known}; name your own by the path of its object file"))
 }
 
-/// Names by `cc_id`; an empty one where there is none.
+/// Names by `cc_id`; empty for free ones.
 fn name_table(shared: &Observer) -> ccp_bpf::Result<Vec<String>> {
     Ok(shared.names()?.into_iter().map(|n| n.map_or_else(String::new, |n| n.cc_name)).collect())
 }
 
-/// The names that records have numbers for.
+/// The names that records refer to by number.
 fn names_of(datapath: &Datapath) -> ccp_bpf::Result<Arc<Names>> {
     Ok(Arc::new(Names { cc: name_table(datapath.shared())?, extensions: datapath.extensions() }))
 }
@@ -52,19 +52,19 @@ fn counters(shared: &Observer) -> HashMap<&'static str, u64> {
     shared.counters().into_iter().collect()
 }
 
-/// The kernel datapath, held by this process.
+/// The kernel datapath owned by this process.
 struct Kernel {
     inner: Datapath,
     names: Mutex<Arc<Names>>,
     pin_dir: PathBuf,
-    /// What an agent before has left of extensions that are not loaded yet, by name.
+    /// State that the previous agent left of extensions not loaded yet, by name.
     left: Mutex<HashMap<&'static str, Box<dyn Left>>>,
-    /// What became of it.
+    /// The outcome of resuming it.
     resumed: Mutex<HashMap<&'static str, (&'static str, usize)>>,
 }
 
 impl Kernel {
-    /// After an extension was loaded: resumes with what the agent before has left of it.
+    /// After loading an extension: resumes with the previous agent's state.
     fn resume(&self, name: &str) -> ccp_bpf::Result<()> {
         let Some((name, left)) = lock(&self.left).remove_entry(name) else { return Ok(()) };
         let outcome = left.resume(&extension_folder(&self.pin_dir, name))?;
@@ -154,7 +154,7 @@ fn extension_folder(pin_dir: &Path, name: &str) -> PathBuf {
     pin_dir.join("extension").join(name)
 }
 
-/// The kernel datapath, held by this process.
+/// The kernel datapath owned by this process.
 #[pyclass(frozen, extends = base::Datapath, module = "ccplane.base._native")]
 pub struct EbpfDatapath(Arc<Kernel>);
 
@@ -196,7 +196,7 @@ impl EbpfDatapath {
             reap_after_ms,
         };
         let opened = py.detach(|| {
-            // Before: another layout of the datapath takes it away.
+            // First, because another layout of the datapath removes it.
             let open = |one: &Extension| {
                 Ok((one.name, (one.open)(&extension_folder(Path::new(pin_dir), one.name))?))
             };
@@ -216,12 +216,12 @@ impl EbpfDatapath {
         Ok(PyClassInitializer::from(base::Datapath::new(kernel.clone())).add_subclass(EbpfDatapath(kernel)))
     }
 
-    /// What became of what the agent before had in an extension, and of how many things.
+    /// The outcome of resuming an extension's state of the previous agent, and the number of objects.
     fn resumed(&self, extension: &str) -> (&'static str, usize) {
         lock(&self.0.resumed).get(extension).copied().unwrap_or(("nothing", 0))
     }
 
-    /// Silences between two heartbeats of this agent: `[(upper bound [us], how many), ...]`, and their sum [us].
+    /// Silences between two heartbeats of this agent: `[(upper bound [us], count), ...]`, and their sum [us].
     fn silences(&self) -> (Vec<(u64, u64)>, u64) {
         self.0.inner.silences()
     }
@@ -231,19 +231,19 @@ impl EbpfDatapath {
         self.0.inner.has_successor()
     }
 
-    /// Lets the next agent have the datapath.
+    /// Releases the datapath to the next agent.
     fn release(&self) {
         self.0.inner.release();
     }
 
-    /// Removes everything that is pinned in a directory; says what was removed, moved and left, a line each.
+    /// Removes everything pinned in a directory; returns what was removed, moved and left, one line each.
     #[staticmethod]
     fn unload(py: Python<'_>, pin_dir: &str) -> PyResult<(Vec<String>, Vec<String>, Vec<String>)> {
         let unloaded = py.detach(|| ccp_bpf::unload(pin_dir)).map_err(|e| errors::raise(py, &e))?;
         Ok((unloaded.removed, unloaded.moved, unloaded.left))
     }
 
-    /// Looks on the datapath of another process.
+    /// Opens the datapath of another process for reading.
     #[staticmethod]
     fn observe(py: Python<'_>, pin_dir: &str) -> PyResult<EbpfView> {
         let shared = Observer::open(Path::new(pin_dir)).map_err(|e| errors::raise(py, &e))?;
@@ -251,7 +251,7 @@ impl EbpfDatapath {
     }
 }
 
-/// The kernel datapath of another process, to look at.
+/// The kernel datapath of another process, read-only.
 #[pyclass(frozen, module = "ccplane.base._native")]
 pub struct EbpfView {
     shared: Observer,
@@ -259,7 +259,7 @@ pub struct EbpfView {
 
 #[pymethods]
 impl EbpfView {
-    /// What the kernel charges for the datapath's maps [bytes].
+    /// Memory that the kernel charges for the datapath's maps [bytes].
     fn memory_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         self.shared.memory_bytes().map_err(|e| errors::raise(py, &e))
     }

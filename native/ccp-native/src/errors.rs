@@ -1,8 +1,7 @@
-//! Rust errors become the exceptions of `ccplane.base.errors`.
+//! Converts Rust errors to the exceptions of `ccplane.base.errors`.
 
 use pyo3::prelude::*;
 
-/// The class of `ccplane.base.errors` for a slug, by its area.
 fn class_of(slug: &str) -> &'static str {
     match slug.split('.').next() {
         Some("lang") => "LangError",
@@ -27,12 +26,11 @@ fn make(py: Python<'_>, slug: &str, parts: [&str; 4]) -> PyErr {
     }
 }
 
-/// An error of the datapath, the emulator or the trace.
 pub fn raise(py: Python<'_>, e: &ccp_error::Error) -> PyErr {
     make(py, e.slug, [&e.message, &e.place, &e.why, &e.fix])
 }
 
-/// An error of the compiler: where it stands in the file, and in the program.
+/// A compiler error, with its place in the file and in the program.
 pub fn raise_lang(py: Python<'_>, e: &ccp_lang::LangError) -> PyErr {
     let place = format!(
         "{}:{}:{}, program \"{}\", line {}",
@@ -41,7 +39,6 @@ pub fn raise_lang(py: Python<'_>, e: &ccp_lang::LangError) -> PyErr {
     make(py, e.slug, [&e.message, &place, &e.why, &e.fix])
 }
 
-/// An error made here.
 pub fn raise_new(py: Python<'_>, slug: &str, message: &str, why: &str, fix: &str) -> PyErr {
     make(py, slug, [message, "", why, fix])
 }

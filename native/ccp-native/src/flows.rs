@@ -7,7 +7,7 @@ use ::ccp_record::{COUNTERS, Fact, LAW_CAUSES, PRIMITIVES, REPORT_FLAGS, REPORT_
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-/// What is known of a flow from its start.
+/// What is known about a flow from its start.
 #[pyclass(frozen, get_all, module = "ccplane.base._native")]
 #[derive(Clone, Debug)]
 pub struct FlowInfo {
@@ -28,7 +28,7 @@ pub struct FlowInfo {
     ecn_ok: bool,
 }
 
-/// Text of an address; a mapped one as IPv4.
+/// Text of an address; IPv4-mapped ones as IPv4.
 fn address(bytes: [u8; 16]) -> String {
     let v6 = Ipv6Addr::from(bytes);
     v6.to_ipv4_mapped().map_or_else(|| v6.to_string(), |v4| v4.to_string())
@@ -65,7 +65,7 @@ impl FlowInfo {
     }
 }
 
-/// Totals and state of one flow: what `intf.h` describes of `ccp_flow`, `ccp_stats` and `ccp_counts`.
+/// Totals and state of one flow, as described in `intf.h` for `ccp_flow`, `ccp_stats` and `ccp_counts`.
 mod stats {
     use super::*;
 
@@ -75,7 +75,7 @@ mod stats {
 pub use stats::FlowStats;
 
 impl FlowStats {
-    /// Of a flow that ended: its exit report.
+    /// For an ended flow, from its final record.
     pub fn of_close(close: &ccp_close) -> Self {
         let record = &close.record;
         FlowStats::of_flow(&ccp_flow {
@@ -90,7 +90,7 @@ impl FlowStats {
     }
 }
 
-/// What the comments of `intf.h` describe, for Python's own description: `(name, type, unit, tag, doc)` by subject.
+/// Descriptions from the comments of `intf.h`: `(name, type, unit, tag, doc)` by subject.
 #[pyfunction]
 pub fn facts<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
     let subjects: [(&str, &[Fact]); 6] = [
@@ -109,7 +109,7 @@ pub fn facts<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
     Ok(facts)
 }
 
-/// A socket chose one of our congestion controls.
+/// A socket chose one of ccplane's congestion controls.
 #[pyclass(frozen, get_all, module = "ccplane.base._native")]
 pub struct Created {
     pub info: Py<FlowInfo>,
@@ -134,7 +134,7 @@ impl Closed {
     const EVENT_KIND: u8 = 2;
 }
 
-/// An extension of the datapath tells something of a flow.
+/// A message of an extension of the datapath about a flow.
 #[pyclass(frozen, get_all, module = "ccplane.base._native")]
 pub struct Told {
     pub flow_id: u64,

@@ -1,4 +1,4 @@
-//! Interop for Python: programs and messages of portus' wire protocol, links to agents, and flows that agents steer.
+//! Interop for Python: programs and messages of portus' wire protocol, links to agents, and flows that agents control.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,6 @@ use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 use crate::errors;
 use crate::program::Program;
 
-/// Adds what is here to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Message>()?;
     module.add_class::<Portable>()?;
@@ -28,7 +27,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(wire_values, module)?)
 }
 
-/// A program on its way to a datapath that speaks CCP's wire format; as `ccp_lang::portable::Portable`.
+/// A program adapted to a datapath that speaks CCP's wire format; see `ccp_lang::portable::Portable`.
 #[pyclass(frozen, get_all, module = "ccplane.base._native")]
 pub struct Portable {
     n_events: u32,
@@ -41,8 +40,8 @@ pub struct Portable {
     n_reports: usize,
 }
 
-/// What is sent of a program to datapaths that speak CCP's wire format: to libccp 1.2 with its limits, else to those
-/// that take what `from_bytecode` takes.
+/// Adapts a program to datapaths that speak CCP's wire format: libccp 1.2 with its limits, or those with the
+/// limits of `from_bytecode`.
 #[pyfunction]
 fn portable(py: Python<'_>, program: &Program, libccp: bool) -> PyResult<Portable> {
     let made = made_portable(&program.inner, if libccp { &LIBCCP } else { &CCPLANE });
@@ -59,7 +58,7 @@ fn portable(py: Python<'_>, program: &Program, libccp: bool) -> PyResult<Portabl
     })
 }
 
-/// What agents made with portus send of a program: how many events, how many instructions, and their bytes.
+/// Bytecode of a program, as portus agents send it: number of events, number of instructions, bytes.
 #[pyfunction]
 fn to_bytecode<'py>(py: Python<'py>, program: &Program) -> PyResult<(u32, u32, Bound<'py, PyBytes>)> {
     let (n_events, n_instrs, octets) =
@@ -67,8 +66,7 @@ fn to_bytecode<'py>(py: Python<'py>, program: &Program) -> PyResult<(u32, u32, B
     Ok((n_events, n_instrs, PyBytes::new(py, &octets)))
 }
 
-/// The program that an agent made with portus has sent; `with_rtt` gives it the smoothed RTT where an ACK brings no
-/// sample.
+/// Decodes a program that a portus agent sent; `with_rtt` substitutes the smoothed RTT for ACKs without a sample.
 #[pyfunction]
 #[pyo3(signature = (n_events, n_instrs, octets, name, origin, with_rtt = false))]
 fn from_bytecode(
@@ -85,27 +83,28 @@ fn from_bytecode(
     Ok(Program { inner: decode(&code).map_err(|e| errors::raise_lang(py, &e))?, source: String::new() })
 }
 
-/// The messages of a datagram.
+/// Decodes the messages of a datagram.
 #[pyfunction]
 fn wire_messages(py: Python<'_>, datagram: &[u8]) -> PyResult<Vec<Message>> {
     wire::messages(datagram).collect::<Result<_, _>>().map_err(|what: String| {
-        let why = "it is not what portus sends, or of a version of it that ccplane does not know";
-        let fix = "use an agent made with portus 0.9, whose messages ccplane is tested with";
+        let why = "it is not a message of portus, or of an unsupported version";
+        let fix = "use an agent built with portus 0.9, whose messages ccplane is tested with";
         errors::raise_new(py, "wire.message", &what, why, fix)
     })
 }
 
-/// New values by the names that registers of `from_bytecode` have.
+/// New values by register name of `from_bytecode`.
 #[pyfunction]
 fn wire_values<'py>(py: Python<'py>, fields: Vec<Field>) -> PyResult<Bound<'py, PyDict>> {
     let values = Values::of(&fields).map_err(|what| {
-        let why = "agents set control registers, window and rate";
+        let why = "agents can set only control registers, window and rate";
         errors::raise_new(py, "wire.read_only", &what, why, "declare a control register in the program")
     })?;
     values.named().into_py_dict(py)
 }
 
-/// A way to an agent; see `ccp_quic::Link`. Whatever waits for its lock lets Python run: events come under the lock.
+/// A link to an agent; see `ccp_quic::Link`. Waiting for its lock releases the GIL, because events are
+/// emitted under the lock.
 #[pyclass(frozen, module = "ccplane.base._native")]
 struct WireLink(Arc<Link>);
 
@@ -154,7 +153,7 @@ impl WireLink {
         py.detach(|| self.0.remove(flow));
     }
 
-    /// Whether an agent is there.
+    /// Whether there is an agent.
     #[getter]
     fn connected(&self) -> bool {
         self.0.agent().is_some()
@@ -165,7 +164,8 @@ impl WireLink {
     }
 }
 
-/// A connection of a QUIC library that an agent may steer; see `ccp_quic::Steered`. Times are seconds, from any zero.
+/// A connection of a QUIC library that an agent may control; see `ccp_quic::Steered`. Times are seconds from
+/// an arbitrary zero.
 #[pyclass(module = "ccplane.base._native")]
 struct WireFlow {
     steered: Option<Steered>,
@@ -210,7 +210,7 @@ impl WireFlow {
         self.steered.as_ref().is_some_and(Steered::is_steered)
     }
 
-    /// Does what the agent says; returns whether its program has the connection.
+    /// Applies the agent's messages; returns whether its program controls the connection.
     fn hear(&mut self, py: Python<'_>, now_s: f64, window_bytes: u64) -> bool {
         let now = self.at(now_s);
         self.with(py, |steered| {
@@ -244,7 +244,7 @@ impl WireFlow {
         self.with(py, |steered| steered.lost(now, happened));
     }
 
-    /// The window for an agent that takes over [bytes]; returns the window that the program wants, if one has the connection.
+    /// Records the window for a new agent [bytes]; returns the program's window, if one controls the connection.
     fn settle(&mut self, py: Python<'_>, window_bytes: u64, srtt_s: f64) -> Option<u64> {
         self.with(py, |steered| {
             let wanted = steered.window_bytes(Duration::from_secs_f64(srtt_s));
@@ -257,7 +257,7 @@ impl WireFlow {
 impl Drop for WireFlow {
     fn drop(&mut self) {
         let steered = self.steered.take();
-        // The link's lock may be held by a thread that waits for Python.
+        // The link's lock may be held by a thread that waits for the GIL.
         Python::try_attach(|py| py.detach(|| drop(steered)));
     }
 }

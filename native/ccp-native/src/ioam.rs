@@ -13,7 +13,7 @@ use crate::errors;
 
 fn from_json<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(json)
-        .map_err(|e| Error::new("ioam.cannot_write", "this is no telemetry that can be written").why(e))
+        .map_err(|e| Error::new("ioam.cannot_write", "this telemetry cannot be written").why(e))
 }
 
 fn to_json<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyBytes>> {
@@ -27,14 +27,14 @@ fn made<'py>(py: Python<'py>, packet: Result<Vec<u8>, Error>) -> PyResult<Bound<
     packet.map(|packet| PyBytes::new(py, &packet)).map_err(|e| errors::raise(py, &e))
 }
 
-/// What an IPv6 packet carries, as JSON.
+/// Telemetry of an IPv6 packet as JSON.
 #[pyfunction]
 pub fn ioam_decode<'py>(py: Python<'py>, packet: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let decoded = ccp_ioam::decode(packet).map_err(|e| errors::raise(py, &e))?;
     to_json(py, &decoded)
 }
 
-/// What a Hop-by-Hop or a Destination Options header carries, as JSON.
+/// Telemetry of a Hop-by-Hop or Destination Options header as JSON.
 #[pyfunction]
 pub fn ioam_decode_header<'py>(
     py: Python<'py>,
@@ -46,7 +46,7 @@ pub fn ioam_decode_header<'py>(
     to_json(py, &contents)
 }
 
-/// A packet with options, given as JSON.
+/// A packet with options inserted, given as JSON.
 #[pyfunction]
 pub fn ioam_insert<'py>(
     py: Python<'py>,
@@ -71,13 +71,13 @@ pub fn ioam_build<'py>(
     Ok((PyBytes::new(py, &headers.hop_by_hop), PyBytes::new(py, &headers.destination)))
 }
 
-/// A packet without our options.
+/// A packet without ccplane's options.
 #[pyfunction]
 pub fn ioam_remove<'py>(py: Python<'py>, packet: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     made(py, ccp_ioam::remove(packet))
 }
 
-/// A packet with a node's data, given as JSON, in its traces; how many had room for it, and how many had none.
+/// A packet with a node's data, given as JSON, written into its traces; the numbers of traces with and without room.
 #[pyfunction]
 pub fn ioam_fill<'py>(
     py: Python<'py>,
@@ -92,14 +92,14 @@ pub fn ioam_fill<'py>(
     Ok((PyBytes::new(py, &packet), outcome.filled, outcome.overflowed))
 }
 
-/// Octets by which a source, given as JSON, makes packets longer.
+/// Additional packet length of a source, given as JSON [bytes].
 #[pyfunction]
 pub fn int_overhead_bytes(py: Python<'_>, source_spec_json: &[u8]) -> PyResult<usize> {
     let spec = from_json::<ccp_int::SourceSpec>(source_spec_json);
     spec.and_then(|spec| spec.overhead_bytes()).map_err(|e| errors::raise(py, &e))
 }
 
-/// A file of captured packets.
+/// A capture file.
 #[pyclass(frozen, module = "ccplane.base._native")]
 pub struct IoamCapture(Mutex<Capture>);
 
@@ -117,19 +117,19 @@ impl IoamCapture {
         opened.map(|capture| IoamCapture(Mutex::new(capture))).map_err(|e| errors::raise(py, &e))
     }
 
-    /// Reads so many packets; those with telemetry as a JSON array.
+    /// Reads `packets` packets; returns those with telemetry as a JSON array.
     fn read<'py>(&self, py: Python<'py>, packets: usize) -> PyResult<Bound<'py, PyBytes>> {
         let records = self.with(py, |capture| capture.read(packets));
         to_json(py, &records)
     }
 
-    /// Whether there is nothing more.
+    /// Whether all packets were read.
     #[getter]
     fn finished(&self, py: Python<'_>) -> bool {
         self.with(py, |capture| capture.is_finished())
     }
 
-    /// How much was read, as JSON.
+    /// Statistics of the packets read, as JSON.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let summary = self.with(py, |capture| capture.summary().clone());
         to_json(py, &summary)

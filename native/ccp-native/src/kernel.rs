@@ -1,11 +1,11 @@
-//! The kernel part: what loads programs into this machine's kernel, and looks at it.
+//! The kernel part: loads programs into this machine's kernel, and observes it.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::{arrivals, datapath, emulator, errors, node, program, switch, trace, trials};
 
-/// What this machine can do, in the order in which to look at it.
+/// Capabilities of this machine, in the order in which to check them.
 #[pyfunction]
 fn probe(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let checks = PyDict::new(py);
@@ -20,15 +20,14 @@ fn probe(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(checks)
 }
 
-/// Gives up every capability of the calling thread but those to keep, or those that a running agent needs; returns
-/// those left.
+/// Drops every capability of the calling thread except the given ones, or those that a running agent needs;
+/// returns the remaining ones.
 #[pyfunction]
 #[pyo3(signature = (keep = None))]
 fn drop_capabilities(py: Python<'_>, keep: Option<Vec<String>>) -> PyResult<Vec<String>> {
     ccp_bpf::probe::drop_capabilities(keep.as_deref()).map_err(|e| errors::raise(py, &e))
 }
 
-/// Adds all of it to the module.
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::verify, module)?)?;
     module.add_function(wrap_pyfunction!(probe, module)?)?;

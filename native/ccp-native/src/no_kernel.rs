@@ -1,4 +1,4 @@
-//! What a build without the kernel part says when it is asked for something of it.
+//! Errors of a build without the kernel part.
 
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
@@ -8,7 +8,7 @@ use pyo3::types::PyTuple;
 
 use crate::errors;
 
-/// Names that only a build with the kernel part has.
+/// Names that exist only in a build with the kernel part.
 const KERNEL_PART: &[&str] = &[
     "EbpfDatapath",
     "EbpfView",
@@ -27,7 +27,7 @@ const KERNEL_PART: &[&str] = &[
     "verify",
 ];
 
-/// What Python calls for a name that the module has not got.
+/// Called by Python for a missing name of the module.
 #[pyfunction]
 #[pyo3(name = "__getattr__")]
 fn get_missing(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
@@ -39,14 +39,12 @@ fn get_missing(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
     Err(missing(py, name))
 }
 
-/// The error of whoever wants this.
 pub fn missing(py: Python<'_>, what: &str) -> PyErr {
     let (why, fix) = reasons();
-    let message = format!("this build of ccplane has no kernel part, to which {what} belongs");
+    let message = format!("{what} needs the kernel part, which this build of ccplane lacks");
     errors::raise_new(py, "load.no_kernel_part", &message, &why, fix)
 }
 
-/// Why it is not there, and what to do.
 fn reasons() -> (String, &'static str) {
     if cfg!(target_os = "linux") {
         return (
@@ -54,11 +52,11 @@ fn reasons() -> (String, &'static str) {
             "install clang, llvm, libelf and zlib, and run `make setup` again; or use the simulator",
         );
     }
-    let why = format!("it loads programs into the kernel of Linux, and this is {}", std::env::consts::OS);
+    let why = format!("it loads programs into the Linux kernel, and this system is {}", std::env::consts::OS);
     (why, "use the simulator, or a (virtual) machine with Linux")
 }
 
-/// What a machine can do for a build without the kernel part: nothing.
+/// Capabilities of a machine for a build without the kernel part: none.
 #[cfg(not(kernel))]
 #[pyfunction]
 fn probe(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
@@ -73,14 +71,13 @@ fn probe(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(checks)
 }
 
-/// What loads into this machine's kernel: no part is here to try.
+/// Load tests: a build without the kernel part has none.
 #[cfg(not(kernel))]
 #[pyfunction]
 fn try_load() -> Vec<(String, Option<Py<PyAny>>)> {
     Vec::new()
 }
 
-/// Adds what is said to the module.
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(not(kernel))]
     {

@@ -13,11 +13,11 @@ use crate::errors;
 
 struct State {
     node: Option<Node>,
-    /// As they were when the node was closed.
+    /// Values when the node was closed.
     counters: Counters,
 }
 
-/// The node, attached while it is open.
+/// A node, attached while it is open.
 #[pyclass(frozen, module = "ccplane.base._native")]
 pub struct IntNode(Mutex<State>);
 
@@ -33,7 +33,8 @@ impl IntNode {
 }
 
 fn parsed<T: DeserializeOwned>(json: &[u8]) -> Result<T> {
-    serde_json::from_slice(json).map_err(|e| Error::new("int.bad_spec", "a node cannot be told this").why(e))
+    serde_json::from_slice(json)
+        .map_err(|e| Error::new("int.bad_spec", "cannot parse the node's settings").why(e))
 }
 
 #[pymethods]
@@ -46,9 +47,11 @@ impl IntNode {
         records_path: Option<PathBuf>,
     ) -> PyResult<Self> {
         if summaries_fd < 0 {
-            return Err(pyo3::exceptions::PyValueError::new_err(format!("{summaries_fd} is no descriptor")));
+            return Err(pyo3::exceptions::PyValueError::new_err(format!(
+                "{summaries_fd} is not a file descriptor"
+            )));
         }
-        // SAFETY: not -1, as was looked at; the caller keeps it open meanwhile, and we take a copy.
+        // SAFETY: not -1, as checked; the caller keeps it open meanwhile, and it is duplicated here.
         let summaries = unsafe { BorrowedFd::borrow_raw(summaries_fd) }.try_clone_to_owned()?;
         let attach = || Node::attach(&parsed::<NodeSpec>(spec_json)?, summaries, records_path.as_deref());
         let node = py.detach(attach).map_err(|e| errors::raise(py, &e))?;
@@ -80,7 +83,7 @@ impl IntNode {
         self.with(py, |state| state.node.as_ref().map_or(Ok(0), Node::came_ns))
     }
 
-    /// What happened so far, as JSON.
+    /// Counters, as JSON.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let counters =
             self.with(py, |state| state.node.as_ref().map_or(Ok(state.counters), Node::counters))?;

@@ -54,7 +54,7 @@ impl Program {
     }
 }
 
-/// Compiles CCP source. Needs no privilege.
+/// Compiles CCP source. Requires no privilege.
 #[pyfunction]
 #[pyo3(signature = (source, name = "default", origin = "<source>", first_line = 1))]
 pub fn compile(py: Python<'_>, source: &str, name: &str, origin: &str, first_line: u32) -> PyResult<Program> {
@@ -63,16 +63,15 @@ pub fn compile(py: Python<'_>, source: &str, name: &str, origin: &str, first_lin
     Ok(Program { inner, source: source.to_owned() })
 }
 
-/// Shows a program to the kernel's verifier, and leaves nothing behind.
+/// Checks a program with the kernel's verifier; nothing stays loaded.
 #[cfg(kernel)]
 #[pyfunction]
 pub fn verify(py: Python<'_>, program: &Program) -> PyResult<()> {
     ccp_bpf::verify(&program.inner).map_err(|e| errors::raise(py, &e))
 }
 
-/// The reference interpreter: a fold program without a kernel, one ACK at a time.
-///
-/// It defines what a program means; the kernel's code is tested against it.
+/// The reference interpreter: runs a fold program without a kernel, one ACK at a time. It defines the meaning
+/// of programs; the kernel's code is tested against it.
 #[pyclass(module = "ccplane.base._native")]
 pub struct Interpreter {
     program: Py<Program>,
@@ -89,14 +88,14 @@ impl Interpreter {
         Interpreter { program, machine }
     }
 
-    /// Runs the fold over one ACK. Primitives that are not given are 0, `Flow.rtt_sample_us` "no sample", `Int.age_us` "nobody echoes".
+    /// Runs the fold for one ACK. Missing primitives are 0, `Flow.rtt_sample_us` "no sample", `Int.age_us` "no echo".
     ///
-    /// Returns the report registers when the program reports, else None; volatile registers are reset then.
+    /// Returns the report registers if the program reports, else None; volatile registers are reset then.
     /// `cwnd_bytes` and `rate_bytes_per_s` hold the window and rate before and after.
     ///
     /// Raises:
-    ///     ArithmeticError: where the fold stops with one, as libccp does.
-    ///     KeyError: for a name that is no primitive.
+    ///     ArithmeticError: If the fold is aborted by an arithmetic error, as in libccp.
+    ///     KeyError: If a name is not a primitive.
     fn ack(
         &mut self,
         now_us: u64,

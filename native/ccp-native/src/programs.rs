@@ -15,15 +15,15 @@ use crate::errors;
 use crate::program::Program;
 use crate::report::{ByHandle, Installed, OWN, QUICK};
 
-/// The lock, also behind a panic of another thread: what it guards is never left half done.
+/// Locks a mutex, even if another thread panicked: the data is never left inconsistent.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Behind a handle, as Python gives it to `update()`, stands what reports are to bring back.
+/// In a handle as passed to `update()`, the stamp for reports is above the handle.
 pub const STAMP_SHIFT: u32 = 16;
 
-/// Handle and stamp of a program that a flow is given.
+/// Handle and stamp of a flow's new program.
 pub fn given(program: Option<u32>) -> (Option<u32>, u16) {
     (
         program.map(|given| given & ((1 << STAMP_SHIFT) - 1)),
@@ -34,18 +34,18 @@ pub fn given(program: Option<u32>) -> (Option<u32>, u16) {
 /// Control registers to set, by index.
 pub type Controls = Vec<(usize, u64)>;
 
-/// What a datapath has to remember of programs.
+/// A datapath's knowledge of programs.
 #[derive(Default)]
 pub struct Programs {
     pub by_handle: Arc<ByHandle>,
-    /// What the agent last gave to each flow: the program whose register names `update(registers=)` means.
+    /// Each flow's last program, whose register names `update(registers=)` uses.
     of_flow: HashMap<u64, Arc<Installed>>,
-    /// Flows that closed in the batch that is being handled: forgotten with the next.
+    /// Flows that closed in the present batch: forgotten with the next one.
     closed: Vec<u64>,
 }
 
 impl Programs {
-    /// Takes note of the flows that closed in the batch that comes now; forgets those of the one before.
+    /// Records the flows that closed in the present batch; forgets those of the previous one.
     pub fn forget(&mut self, records: &Records) {
         for flow_id in self.closed.drain(..) {
             self.of_flow.remove(&flow_id);
@@ -53,17 +53,14 @@ impl Programs {
         self.closed.extend(records.closed());
     }
 
-    /// Takes note of a program that got this handle.
     pub fn installed(&mut self, program: Installed) {
         Arc::make_mut(&mut self.by_handle).insert(program.handle, Arc::new(program));
     }
 
-    /// Takes note that it is gone.
     pub fn uninstalled(&mut self, handle: u32) {
         Arc::make_mut(&mut self.by_handle).remove(&handle);
     }
 
-    /// Takes note that a flow was given a program.
     pub fn gave(&mut self, flow_id: u64, handle: u32) {
         match self.by_handle.get(&handle).cloned() {
             Some(installed) => self.of_flow.insert(flow_id, installed),
@@ -71,7 +68,7 @@ impl Programs {
         };
     }
 
-    /// The program of this handle; without one, the flow's.
+    /// The program of a handle; without one, the flow's.
     pub fn of(&self, flow_id: u64, handle: Option<u32>) -> Option<Arc<Installed>> {
         match handle {
             Some(handle) => self.by_handle.get(&handle).cloned(),
@@ -80,27 +77,27 @@ impl Programs {
     }
 }
 
-/// Registers were given, and no program that has them.
+/// The error for registers without a program.
 pub fn no_program(py: Python<'_>) -> PyErr {
     errors::raise_new(
         py,
         "register.no_program",
-        "registers were set of a flow that runs no program",
-        "register names are those of the flow's program",
-        "give the flow a program first, or in the same update",
+        "cannot set registers: the flow runs no program",
+        "registers belong to the flow's program",
+        "set the flow's program first, or in the same update",
     )
 }
 
-/// Letters to extensions as Python gives them: octets by name.
+/// Messages to extensions in Python's form: bytes by name.
 pub type Letters = Option<HashMap<String, Vec<u8>>>;
 
-/// The same as an update has them.
+/// The same in an update's form.
 pub fn letters_of(letters: &Letters) -> Vec<Letter<'_>> {
     let each = letters.iter().flatten();
     each.map(|(extension, octets)| Letter { extension, octets }).collect()
 }
 
-/// What `update_many` was given: columns, a row for each flow.
+/// Arguments of `update_many`: columns, with a row per flow.
 pub struct Many {
     flow_ids: Vec<u64>,
     cwnd_bytes: Vec<u64>,
@@ -109,7 +106,7 @@ pub struct Many {
 }
 
 impl Many {
-    /// Copies the columns; all must have the same length.
+    /// Copies the columns, which must have the same length.
     pub fn new(
         py: Python<'_>,
         flow_ids: PyBuffer<u64>,
@@ -122,7 +119,7 @@ impl Many {
             if values.item_count() == n {
                 return values.to_vec(py);
             }
-            let lengths = format!("{n} flows, and {} values of {name}", values.item_count());
+            let lengths = format!("{n} flows, but {} values of {name}", values.item_count());
             Err(PyValueError::new_err(lengths))
         };
         let registers = registers.into_iter().map(|(name, values)| {
@@ -137,7 +134,7 @@ impl Many {
         })
     }
 
-    /// The control registers of each row; `None` where a flow runs no program.
+    /// The control registers of each row; `None` if the flow runs no program.
     pub fn controls(&self, py: Python<'_>, programs: &Mutex<Programs>) -> PyResult<Vec<Option<Controls>>> {
         if self.registers.is_empty() {
             return Ok(vec![Some(Controls::new()); self.flow_ids.len()]);
@@ -167,7 +164,7 @@ impl Many {
         Ok(rows)
     }
 
-    /// What to write, by flow; rows without `controls` are left out.
+    /// The updates by flow; rows without `controls` are skipped.
     pub fn updates<'a>(
         &'a self,
         controls: &'a [Option<Controls>],
@@ -186,7 +183,6 @@ impl Many {
 }
 
 impl Installed {
-    /// A program that a datapath has given this handle.
     pub fn new(py: Python<'_>, handle: u32, program: &Program) -> Self {
         let intern = |name: &str| PyString::intern(py, name).unbind();
         let own = OWN[..QUICK].iter().map(|name| intern(name));
@@ -195,7 +191,7 @@ impl Installed {
             handle,
             uid: program.inner.uid,
             name: program.name().to_owned(),
-            // A register that is called as something that every report has gives way: no attribute is that string.
+            // A register named like an attribute of every report is hidden: no attribute has that string.
             interned: own
                 .chain(report_fields.iter().map(|name| match OWN.contains(&name.as_str()) {
                     true => PyString::new(py, name).unbind(),
@@ -209,8 +205,8 @@ impl Installed {
         }
     }
 
-    /// Index and value of each register, as `update` was given them. Names in Python's code are the very strings that
-    /// were interned here, so that nothing is compared but their addresses.
+    /// Index and value of each register passed to `update`. Names in Python code are the same interned
+    /// strings, so only addresses are compared.
     pub fn controls(&self, py: Python<'_>, registers: &Bound<'_, PyDict>) -> PyResult<Controls> {
         let one = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
             let index = self.control_names.iter().position(|known| known.as_ptr() == name.as_ptr());
@@ -220,7 +216,6 @@ impl Installed {
         registers.iter().map(one).collect()
     }
 
-    /// A register's index and value.
     fn control(&self, py: Python<'_>, index: usize, value: u64) -> PyResult<(usize, u64)> {
         let register = &self.controls[index];
         if register.is_bool && value > 1 {

@@ -14,22 +14,22 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use crate::flows::{Closed, Created, FlowInfo, FlowStats, Told};
 use crate::programs::STAMP_SHIFT;
 
-/// What the reader must know of an installed program.
+/// The reader's knowledge of an installed program.
 pub struct Installed {
     pub handle: u32,
     pub uid: u32,
     pub name: String,
     pub report_fields: Vec<String>,
-    /// The first `QUICK` of `OWN` and then the same, as Python's interned strings: attribute names in its code are the
-    /// same objects.
+    /// The first `QUICK` of `OWN` and then its registers, as Python's interned strings: attribute names in
+    /// Python code are the same objects.
     pub interned: Vec<Py<PyString>>,
     pub control_names: Vec<Py<PyString>>,
     pub controls: Vec<ccp_lang::Register>,
-    /// NumPy dtype of its reports, made when first wanted.
+    /// NumPy dtype of its reports, created on first use.
     pub dtype: PyOnceLock<Py<PyAny>>,
 }
 
-/// What every report has besides its registers; the first `QUICK` are found as quickly as registers.
+/// Attributes of every report besides its registers; the first `QUICK` are found as quickly as registers.
 pub const OWN: [&str; 11] = [
     "EVENT_KIND",
     "flow_id",
@@ -44,19 +44,19 @@ pub const OWN: [&str; 11] = [
     "as_dict",
 ];
 
-/// How many of `OWN` stand before the registers in `Installed::interned`.
+/// Number of entries of `OWN` before the registers in `Installed::interned`.
 pub const QUICK: usize = 6;
 
-/// How many registers a report has room for in itself.
+/// Number of registers stored in the report itself.
 const FEW: usize = 12;
 
-/// One report. The report registers of its program are attributes, too.
+/// One report. The report registers of its program are also attributes.
 #[pyclass(frozen, module = "ccplane.base._native")]
 pub struct Report {
     head: ccp_record,
     program: Arc<Installed>,
     few: [u64; FEW],
-    /// All of them, where they are more.
+    /// All of them, if they are more.
     many: Vec<u64>,
 }
 
@@ -71,13 +71,12 @@ impl Report {
         report
     }
 
-    /// The registers, in the order of the program's names.
     fn values(&self) -> &[u64] {
         let n = usize::from(self.head.n_fields);
         if n > FEW { &self.many } else { &self.few[..n] }
     }
 
-    /// One of `OWN`, or a register behind them.
+    /// One of `OWN`, or a register after them.
     fn quick(&self, index: usize) -> Option<u64> {
         Some(match index {
             0 => u64::from(Self::EVENT_KIND),
@@ -141,8 +140,8 @@ impl Report {
         u32::from(self.head.flags) & intf::CCP_REPORT_FOLD_ERROR != 0
     }
 
-    /// Report registers and the head first: looked up as any attribute, they would be found only after an AttributeError. What every
-    /// report has wins over a register of the same name.
+    /// Report registers and the head come first: ordinary attribute look-up would find them only after an
+    /// AttributeError. Attributes of every report take precedence over registers.
     fn __getattribute__<'py>(
         slf: &Bound<'py, Self>,
         name: &Bound<'py, PyString>,
@@ -152,18 +151,18 @@ impl Report {
         if let Some(value) = index.and_then(|i| report.quick(i)) {
             return Ok(value.into_pyobject(slf.py())?.into_any());
         }
-        // SAFETY: both are alive, and it returns a new reference or has set an exception.
+        // SAFETY: both are alive; it returns a new reference or sets an exception.
         unsafe {
             Bound::from_owned_ptr_or_err(slf.py(), ffi::PyObject_GenericGetAttr(slf.as_ptr(), name.as_ptr()))
         }
     }
 
-    /// Register names that were made at run time; and the error where there is none.
+    /// Register names created at run time, or an error.
     fn __getattr__(&self, name: &str) -> PyResult<u64> {
         let index = self.program.report_fields.iter().position(|f| f == name);
         index.and_then(|i| self.values().get(i).copied()).ok_or_else(|| {
             PyAttributeError::new_err(format!(
-                "program \"{}\" reports no `{name}`; it reports {}",
+                "program \"{}\" does not report `{name}`; it reports {}",
                 self.program.name,
                 self.program.report_fields.join(", ")
             ))
@@ -189,34 +188,31 @@ impl Report {
     }
 }
 
-/// Names by the numbers that records have for them.
+/// Names by their number in records.
 #[derive(Clone, Debug)]
 pub struct Names {
-    /// Congestion-control names by `cc_id`; an empty one where there is none.
+    /// Congestion-control names by `cc_id`; empty for free ones.
     pub cc: Vec<String>,
-    /// The same of extensions by index.
+    /// Names of extensions by index.
     pub extensions: Vec<String>,
 }
 
-/// Installed programs by handle.
 pub type ByHandle = HashMap<u32, Arc<Installed>>;
 
-/// What one poll brought, in order.
+/// Records of one poll, in order.
 #[pyclass(frozen, module = "ccplane.base._native")]
 pub struct Batch {
     records: Records,
-    /// By handle.
     programs: Arc<ByHandle>,
     names: Arc<Names>,
 }
 
 impl Batch {
-    /// `programs` by handle.
     pub fn new(records: Records, programs: Arc<ByHandle>, names: Arc<Names>) -> Self {
         Batch { records, programs, names }
     }
 
-    /// The program that filled a report's registers, unless it was uninstalled meanwhile.
+    /// The program of a report, unless it was uninstalled meanwhile.
     fn program_of(&self, head: &ccp_record) -> Option<&Arc<Installed>> {
         self.programs.get(&u32::from(head.program)).filter(|p| p.uid == head.program_uid)
     }
@@ -243,8 +239,8 @@ impl Batch {
         })
     }
 
-    /// The next object from `index` on, and the index behind it. Reports of programs that were uninstalled are
-    /// passed over: nobody could read them.
+    /// The next object from `index` on, and the index after it. Reports of uninstalled programs are skipped,
+    /// as their fields are unknown.
     fn next_from(&self, py: Python<'_>, mut index: usize) -> PyResult<Option<(Py<PyAny>, usize)>> {
         while index < self.records.len() {
             if let Some(record) = self.records.get(index) {
@@ -290,19 +286,19 @@ fn make_dtype(py: Python<'_>, program: &Installed) -> PyResult<Py<PyAny>> {
 
 #[pymethods]
 impl Batch {
-    /// When the wait ended.
+    /// Time at which the wait ended.
     #[getter]
     fn woken_us(&self) -> u64 {
         self.records.woken_us
     }
 
-    /// When the records were taken.
+    /// Time at which the records were taken.
     #[getter]
     fn taken_us(&self) -> u64 {
         self.records.taken_us
     }
 
-    /// When the report of each ACK was made, by the ACK's time.
+    /// Time at which each ACK's report was made, by the ACK's time.
     fn made_us(&self) -> HashMap<u64, u64> {
         let reports = (0..self.records.len()).filter_map(|index| match self.records.get(index)? {
             Record::Report { head, .. } => Some((head.now_us, head.now_us + u64::from(head.age_us))),
@@ -354,7 +350,7 @@ impl Batch {
         Ok(list)
     }
 
-    /// Flows that came and went, and what was found of their limits.
+    /// Flows that were created or closed, and messages of extensions.
     fn events(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         let mut events = Vec::new();
         for index in 0..self.records.len() {

@@ -1,4 +1,4 @@
-//! Bytes of C structures as structured NumPy arrays.
+//! C structures as structured NumPy arrays.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -14,7 +14,7 @@ macro_rules! column {
 }
 pub(crate) use column;
 
-/// The dtype of rows of so many bytes.
+/// The dtype of rows with this length.
 pub fn dtype(py: Python<'_>, columns: &[Column], row_bytes: usize) -> PyResult<Py<PyAny>> {
     let spec = PyDict::new(py);
     spec.set_item("names", columns.iter().map(|c| c.0).collect::<Vec<_>>())?;
@@ -24,7 +24,7 @@ pub fn dtype(py: Python<'_>, columns: &[Column], row_bytes: usize) -> PyResult<P
     Ok(py.import("numpy")?.call_method1("dtype", (spec,))?.unbind())
 }
 
-/// A copy of the bytes, read only.
+/// A read-only copy of the bytes.
 pub fn as_array<'py>(py: Python<'py>, bytes: &[u8], dtype: &Py<PyAny>) -> PyResult<Bound<'py, PyAny>> {
     py.import("numpy")?.call_method1("frombuffer", (PyBytes::new(py, bytes), dtype))
 }

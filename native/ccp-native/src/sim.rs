@@ -21,12 +21,12 @@ use crate::programs::lock;
 use crate::report::Names;
 use crate::tcp_rows;
 
-/// A world, and how its time passes.
+/// A world and its clock.
 struct Simulated {
     world: World,
-    /// What an agent takes to hear and answer.
+    /// The agent's response time.
     latency_ns: u64,
-    /// Time does not pass it.
+    /// Time does not pass beyond it.
     horizon_ns: u64,
     /// As of the last registration.
     names: Arc<Names>,
@@ -37,7 +37,7 @@ impl Simulated {
         at_ns.min(self.horizon_ns).max(self.world.now_ns())
     }
 
-    /// Lets time pass until a record waits, and the agent's latency more; or until telemetry waits.
+    /// Lets time pass until a record is available, plus the agent's latency; or until telemetry is available.
     fn poll(&mut self, timeout_ms: u64) -> Records {
         let timeout_ns = timeout_ms.saturating_mul(1_000_000);
         let end_ns = self.until_ns(self.world.now_ns().saturating_add(timeout_ns));
@@ -77,7 +77,7 @@ fn names_of(world: &World) -> Arc<Names> {
     })
 }
 
-/// What agents see of a world.
+/// An agent's view of a world.
 struct Simulator {
     simulated: Mutex<Simulated>,
     is_awake: AtomicBool,
@@ -109,7 +109,7 @@ impl Kind for Simulator {
         Ok(self.now().world.registered().map(str::to_owned).collect())
     }
 
-    /// Says whether there is such an extension: the simulator has those that it has, and takes no objects.
+    /// Checks that the extension exists: the simulator has built-in ones only.
     fn extend(&self, name: &str, object: Option<&[u8]>) -> Result<(), Error> {
         let simulated = self.now();
         let shared = simulated.world.shared();
@@ -127,7 +127,7 @@ impl Kind for Simulator {
         self.now().world.shared().uninstall(handle)
     }
 
-    /// Lets virtual time pass until the first record, and the agent's latency more; at most so long.
+    /// Lets virtual time pass until the first record, plus the agent's latency, up to the timeout.
     fn poll(&self, timeout_ms: u64) -> (Records, Arc<Names>) {
         let timeout_ms = if self.is_awake.swap(false, Ordering::Relaxed) { 0 } else { timeout_ms };
         let mut simulated = self.now();
@@ -159,7 +159,7 @@ impl Kind for Simulator {
         ccp_record::counters(&self.now().world.shared().counters()).into_iter().collect()
     }
 
-    /// Flows that went to the fallback come back.
+    /// Flows in the fallback return.
     fn heartbeat(&self) {
         self.now().world.shared().heartbeat();
     }
@@ -176,29 +176,26 @@ impl Kind for Simulator {
     }
 }
 
-/// A network with its hosts in virtual time, and the agent's hold on their connections.
+/// A network with its hosts in virtual time, and an agent's control of their connections.
 #[pyclass(frozen, extends = base::Datapath, module = "ccplane.base._native")]
 pub struct SimDatapath(Arc<Simulator>);
 
 impl SimDatapath {
-    /// Calls something with the world.
     pub(crate) fn with_world<T>(&self, call: impl FnOnce(&mut World) -> T) -> T {
         call(&mut self.0.now().world)
     }
 
-    /// The same; what fails raises once nothing is locked any more.
+    /// The same; errors are raised after all locks were released.
     fn try_world<T>(&self, py: Python<'_>, call: impl FnOnce(&mut World) -> Result<T, Error>) -> PyResult<T> {
         let done = self.with_world(call);
         done.map_err(|e| errors::raise(py, &e))
     }
 }
 
-/// The bytes of structures, one behind the other.
 fn bytes<T: Plain>(rows: &[T]) -> Vec<u8> {
     rows.iter().flat_map(|row| bytes_of(row).iter().copied()).collect()
 }
 
-/// Plain data as JSON.
 fn json(value: &impl serde::Serialize) -> PyResult<Vec<u8>> {
     serde_json::to_vec(value).map_err(|e| PyValueError::new_err(e.to_string()))
 }
@@ -244,7 +241,7 @@ impl SimDatapath {
         Ok(PyClassInitializer::from(datapath).add_subclass(SimDatapath(simulator)))
     }
 
-    /// Least delay of each of `bins` in `arrivals()`.
+    /// Lower bound of the delays in each of the `bins` of `arrivals()`.
     #[staticmethod]
     fn bin_bounds_us() -> Vec<u64> {
         ccp_record::bin_bounds_us()
@@ -271,7 +268,7 @@ impl SimDatapath {
         self.0.now().horizon_ns = horizon_us.saturating_mul(1000);
     }
 
-    /// Lets time pass, whatever waits meanwhile.
+    /// Lets time pass, without waiting for records.
     fn run_until(&self, py: Python<'_>, at_us: u64) {
         py.detach(|| {
             let mut simulated = self.0.now();
@@ -300,7 +297,7 @@ impl SimDatapath {
         self.try_world(py, |world| world.set_routes(routes))
     }
 
-    /// What is in each link direction and what became of its packets, as JSON.
+    /// State and counters of each link direction, as JSON.
     fn links<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let stats = link_stats(self.0.now().world.network());
         Ok(PyBytes::new(py, &json(&stats)?))
@@ -312,36 +309,36 @@ impl SimDatapath {
         tcp_rows::samples(py, &bytes(&rows))
     }
 
-    /// What arrived at receivers since the last call.
+    /// Arrivals at receivers since the last call.
     fn arrivals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let arrived = self.0.now().world.take_arrivals();
         tcp_rows::arrived(py, &bytes(&arrived))
     }
 
-    /// From now on a host asks another one for an echo, so often.
+    /// Makes a host send echo requests to another one regularly.
     #[pyo3(signature = (host, peer, every_us, family = "ipv4"))]
     fn probe(&self, py: Python<'_>, host: &str, peer: &str, every_us: u64, family: &str) -> PyResult<()> {
         let family = match family {
             "ipv4" => Family::Ipv4,
             "ipv6" => Family::Ipv6,
-            _ => return Err(PyValueError::new_err(format!("{family} is no family of addresses"))),
+            _ => return Err(PyValueError::new_err(format!("{family} is not an address family"))),
         };
         self.try_world(py, |world| world.probe(host, peer, every_us, family))
     }
 
-    /// Answers since the last call: host, address of the other one, when it came, how long it took.
+    /// Echo replies since the last call: host, peer address, arrival time, round-trip time.
     fn probes(&self) -> Vec<(String, String, u64, u64)> {
         let echoes = self.0.now().world.take_echoes().into_iter();
         echoes.map(|echo| (echo.host, echo.peer.to_string(), echo.at_us, echo.rtt_us)).collect()
     }
 
-    /// What sinks of telemetry have said since the last call, as JSON.
+    /// Summaries of telemetry sinks since the last call, as JSON.
     fn summaries<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let summaries = self.0.now().world.take_summaries();
         summaries.iter().map(|summary| Ok(PyBytes::new(py, &json(summary)?))).collect()
     }
 
-    /// What became of flows, as JSON.
+    /// Outcomes of flows, as JSON.
     fn outcomes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let outcomes: Vec<_> = self.0.now().world.outcomes().collect();
         Ok(PyBytes::new(py, &json(&outcomes)?))
@@ -350,8 +347,7 @@ impl SimDatapath {
 
 fn parse<T: serde::de::DeserializeOwned>(py: Python<'_>, json: &[u8], what: &str) -> PyResult<T> {
     serde_json::from_slice(json).map_err(|e| {
-        let error =
-            Error::new("emulator.bad_spec", format!("the description of {what} cannot be read")).why(e);
+        let error = Error::new("emulator.bad_spec", format!("cannot parse the description of {what}")).why(e);
         errors::raise(py, &error)
     })
 }

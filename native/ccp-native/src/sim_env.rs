@@ -1,4 +1,4 @@
-//! Worlds for learning, for Python.
+//! Simulated worlds for learning.
 
 use std::mem::{offset_of, size_of};
 use std::sync::{Mutex, PoisonError};
@@ -44,15 +44,15 @@ fn columns() -> Vec<Column> {
 // 16 numbers of 8 bytes, 6 of 4: no byte of a step is padding.
 const _: () = assert!(size_of::<Step>() == 16 * 8 + 6 * 4);
 
-/// Adds what the learning environment needs to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SimEnv>()
 }
 
-/// Worlds that have nothing to do with each other, stepped together.
+/// Independent worlds that are stepped together.
 #[pyclass]
 pub struct SimEnv {
-    // Python may show it to several threads, but worlds cannot be shared: never locked, methods have it to themselves.
+    // Python may share it between threads, but worlds cannot be shared. Methods have exclusive access, so it
+    // is never locked.
     vector: Mutex<Vector>,
     dtype: Py<PyAny>,
 }
@@ -65,7 +65,7 @@ impl SimEnv {
         Ok(SimEnv { vector: Mutex::new(vector), dtype: rows::dtype(py, &columns(), size_of::<Step>())? })
     }
 
-    /// Begins new episodes in some worlds; with seeds, all their episodes follow from these.
+    /// Begins new episodes in some worlds; seeds determine all their episodes.
     #[pyo3(signature = (worlds, seeds = None))]
     fn reset<'py>(
         &mut self,
@@ -74,7 +74,7 @@ impl SimEnv {
         seeds: Option<Vec<u64>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         if seeds.as_ref().is_some_and(|seeds| seeds.len() != worlds.len()) {
-            return Err(PyValueError::new_err("as many seeds as worlds, or none"));
+            return Err(PyValueError::new_err("pass as many seeds as worlds, or none"));
         }
         let vector = self.vector.get_mut().unwrap_or_else(PoisonError::into_inner);
         let steps = py.detach(|| {
@@ -84,11 +84,11 @@ impl SimEnv {
         self.array(py, steps)
     }
 
-    /// Acts in each world, and lets an interval pass; `actions` are 32-bit floats as they are in memory.
+    /// Acts in each world, and lets an interval pass; `actions` are 32-bit floats in native format.
     fn step<'py>(&mut self, py: Python<'py>, actions: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let (whole, rest) = actions.as_chunks();
         if !rest.is_empty() {
-            return Err(PyValueError::new_err("actions are 32-bit floats"));
+            return Err(PyValueError::new_err("actions must be 32-bit floats"));
         }
         let actions: Vec<_> = whole.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect();
         let vector = self.vector.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +100,7 @@ impl SimEnv {
 impl SimEnv {
     fn array<'py>(&self, py: Python<'py>, steps: ccp_sim::Result<Vec<Step>>) -> PyResult<Bound<'py, PyAny>> {
         let steps = steps.map_err(|e| errors::raise(py, &e))?;
-        // SAFETY: as many bytes as the slice has, which outlives them here; a `Step` is numbers without padding.
+        // SAFETY: the length is that of the slice, which outlives it; a `Step` consists of numbers without padding.
         let bytes =
             unsafe { std::slice::from_raw_parts(steps.as_ptr().cast::<u8>(), size_of_val(&steps[..])) };
         rows::as_array(py, bytes, &self.dtype)

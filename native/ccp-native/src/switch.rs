@@ -1,4 +1,4 @@
-//! `SocketSwitch`: other congestion controls for ordinary sockets, by rules.
+//! `SocketSwitch`: sets congestion controls of ordinary sockets by rules.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -34,7 +34,7 @@ fn as_array<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     rows::as_array(py, bytes, dtype)
 }
 
-/// The programs that switch sockets, attached while it is open.
+/// The programs that switch sockets, attached while the object is open.
 #[pyclass(frozen, module = "ccplane.base._native")]
 pub struct SocketSwitch(Mutex<Option<Switch>>);
 
@@ -63,7 +63,7 @@ impl SocketSwitch {
 
     fn set_rules(&self, py: Python<'_>, rules_json: &[u8]) -> PyResult<u32> {
         let rules: Vec<Rule> = serde_json::from_slice(rules_json)
-            .map_err(|e| Error::new("switch.bad_rule", "rules cannot be read").why(e))
+            .map_err(|e| Error::new("switch.bad_rule", "cannot parse the rules").why(e))
             .map_err(|e| errors::raise(py, &e))?;
         self.with(py, |switch| switch.set_rules(&rules))
     }

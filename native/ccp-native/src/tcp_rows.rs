@@ -1,4 +1,4 @@
-//! Samples of TCP sockets and counts of what arrives on them, as NumPy arrays: the kernel's, and those of the simulator.
+//! Samples of TCP sockets and counts of their arrivals as NumPy arrays, from the kernel and the simulator.
 
 use ccp_record::flow::{ARRIVALS_BINS, tcp_arrivals};
 use ccp_record::row::tcp_row;
@@ -65,7 +65,7 @@ fn arrival_columns() -> Vec<Column> {
     ]
 }
 
-/// What the simulator knows besides.
+/// Additional columns of the simulator.
 fn arrived_columns() -> Vec<Column> {
     use rows::column;
     let at = std::mem::offset_of!(Arrived, counts);
@@ -80,14 +80,14 @@ fn arrived_columns() -> Vec<Column> {
     of_counts.chain(own).collect()
 }
 
-/// Rows of `TcpTrace`, of bytes of so many `tcp_row`.
+/// Rows of `TcpTrace`, from `tcp_row`s.
 pub fn samples<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let dtype = DTYPE.get_or_try_init(py, || rows::dtype(py, &sample_columns(), size_of::<tcp_row>()))?;
     rows::as_array(py, bytes, dtype)
 }
 
-/// Rows of `TcpArrivals`, of bytes of so many `tcp_arrivals`.
+/// Rows of `TcpArrivals`, from `tcp_arrivals`.
 #[cfg(kernel)]
 pub fn arrivals<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -96,7 +96,7 @@ pub fn arrivals<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny
     rows::as_array(py, bytes, dtype)
 }
 
-/// The same of the simulator, of bytes of so many `Arrived`.
+/// The simulator's rows, from `Arrived`s.
 pub fn arrived<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let dtype = DTYPE.get_or_try_init(py, || rows::dtype(py, &arrived_columns(), size_of::<Arrived>()))?;

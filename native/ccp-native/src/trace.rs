@@ -12,7 +12,7 @@ const RING_BYTES: u32 = 4 << 20;
 
 struct State {
     trace: Option<Trace>,
-    /// As it was when the trace was closed.
+    /// Value when the trace was closed.
     dropped: u64,
 }
 
@@ -47,7 +47,7 @@ impl TcpTrace {
         let rows = py.detach(|| self.lock().trace.as_ref().map(Trace::drain));
         let rows = rows.ok_or_else(|| {
             let fix = "drain it before close(), or inside the `with` block";
-            errors::raise_new(py, "trace.closed", "the trace is closed", "its rows went with it", fix)
+            errors::raise_new(py, "trace.closed", "the trace is closed", "its rows were discarded", fix)
         })?;
         samples(py, &rows.map_err(|e| errors::raise(py, &e))?)
     }

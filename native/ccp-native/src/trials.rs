@@ -1,4 +1,4 @@
-//! What loads into this kernel: each part is loaded and taken away again.
+//! Load tests: each part is loaded into this kernel and unloaded.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::datapath::extension_object;
 use crate::errors;
 use crate::features::EXTENSIONS;
 
-/// Tries what an agent adds to a datapath that it takes over: names and extensions, with their objects.
+/// Tests what an agent adds to a datapath that it takes over: names and extensions with their objects.
 #[pyfunction]
 pub fn rehearse(
     py: Python<'_>,
@@ -27,14 +27,14 @@ pub fn rehearse(
     tried.map_err(|e| errors::raise(py, &e))
 }
 
-/// Names of the parts, and what went wrong. Nothing is registered, and nothing stays.
+/// Names of the parts, and their errors. Nothing is registered, and nothing stays loaded.
 #[pyfunction]
 pub fn try_load(py: Python<'_>) -> PyResult<Vec<(String, Option<Py<PyAny>>)>> {
     let outcomes = py.detach(|| {
         let extensions = EXTENSIONS.iter().map(|one| (one.name, one.object)).collect::<Vec<_>>();
         let mut all = ccp_bpf::try_load(&extensions);
         let tracing = || {
-            // Of a namespace that does not exist.
+            // A namespace that does not exist.
             Trace::attach(&TraceOptions { interval_us: 0, netns_inodes: Some(vec![0]), ring_bytes: 0 })?;
             Arrivals::attach(&Watched { netns_inode: 0, minimum_us: 0, max_flows: 1 }).map(drop)
         };

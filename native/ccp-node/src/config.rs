@@ -1,4 +1,4 @@
-//! The programs' constant and what they are told later, as they lie in memory.
+//! The programs' constant and variables in memory layout.
 
 use std::net::Ipv6Addr;
 
@@ -9,28 +9,24 @@ use crate::shared::{self, node_config, node_now, node_radio};
 use crate::spec::{Drops, NodeSpec, Queue, Role};
 use crate::{Error, Result};
 
-/// Octets of an IOAM option before an edge-to-edge option's first field: type, length, reserved, IOAM option type,
-/// namespace, E2E type.
+/// Bytes of an IOAM option before an edge-to-edge option's first field: type, length, reserved, IOAM option
+/// type, namespace, E2E type.
 const EDGE_HEAD_BYTES: usize = 8;
-/// Octets of an IOAM option before its namespace.
+/// Bytes of an IOAM option before its namespace.
 const TRACE_HEAD_BYTES: usize = 4;
-/// Octets of our TCP state's option before its version: type, length, experiment.
+/// Bytes of the TCP state's option before its version: type, length, experiment.
 const TCP_HEAD_BYTES: usize = 4;
 const SEQUENCE_BYTES: usize = 8;
 const MISSING: u32 = shared::NODE_MISSING;
 
-/// The constant of the programs for this node.
-///
-/// # Errors
-///
-/// `int.bad_spec`, or those of [`SourceSpec::check`].
+/// The constant of the programs for this node. Errors: `int.bad_spec`, or those of [`SourceSpec::check`].
 pub fn config(spec: &NodeSpec) -> Result<node_config> {
     let bit = |on: bool, bit: u32| if on { bit } else { 0 };
     let has = |role, role_bit: u32| bit(spec.roles.contains(&role), role_bit);
     if spec.node_id >= 1 << 24 || spec.to.1.max(spec.trusted.1) > 128 {
-        return Err(Error::new("int.bad_spec", "a node cannot be like this").at("node_id, to, trusted").why(
+        return Err(Error::new("int.bad_spec", "invalid settings of a node").at("node_id, to, trusted").why(
             format!(
-                "node {} needs 24 bits, a prefix at most 128: {}, {}",
+                "node ids have 24 bits ({}), prefixes at most 128: {}, {}",
                 spec.node_id, spec.to.1, spec.trusted.1
             ),
         ));
@@ -62,7 +58,7 @@ pub fn config(spec: &NodeSpec) -> Result<node_config> {
     Ok(config)
 }
 
-/// Of a prefix with so many bits, at most 128.
+/// The mask of a prefix of at most 128 bits.
 fn mask(bits: u8) -> [u32; 4] {
     words(Ipv6Addr::from_bits(u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0)))
 }
@@ -72,7 +68,7 @@ fn words(address: Ipv6Addr) -> [u32; 4] {
     std::array::from_fn(|i| u32::from_ne_bytes(std::array::from_fn(|j| octets[4 * i + j])))
 }
 
-/// Headers, and where the programs write into them.
+/// The headers, with the offsets at which programs write into them.
 fn put_template(config: &mut node_config, spec: &SourceSpec) -> Result<()> {
     let made = spec.headers()?;
     let headers = [made.hop_by_hop, made.destination].concat();
@@ -106,7 +102,7 @@ fn put_template(config: &mut node_config, spec: &SourceSpec) -> Result<()> {
     Ok(())
 }
 
-/// The queue, beside what else the programs are told. `sees_drops`: the kernel tells them of packets that it drops.
+/// Sets the queue's part of the variables. `sees_drops`: the kernel reports dropped packets.
 pub fn put_queue(now: &mut node_now, queue: &Queue, sees_drops: bool) {
     now.drops = match queue.drops {
         Drops::Early if sees_drops => shared::NODE_DROPS_EARLY,
@@ -124,11 +120,7 @@ pub fn put_queue(now: &mut node_now, queue: &Queue, sees_drops: bool) {
     now.link_rate_bytes_per_s = rate.min(State::MOST_BYTES_PER_S.into()) as u32;
 }
 
-/// The words of a snapshot that are about the air.
-///
-/// # Errors
-///
-/// `ioam.cannot_write`.
+/// The wireless words of a snapshot. Errors: `ioam.cannot_write`.
 pub fn radio(state: &State) -> Result<node_radio> {
     let mut octets = [u8::MAX; (shared::NODE_WIRELESS_WORDS as usize - 1) * 4];
     state.write(&mut octets)?;
@@ -229,7 +221,7 @@ mod tests {
         assert_eq!(State::default().size(), (shared::NODE_WIRED_WORDS as usize - 1) * 4);
         assert_eq!((air.lost_pkts, air.rssi_snr), (2, 24_950 << 16 | 0xffff));
         assert_eq!((air.data_rate_bytes_per_s, air.mcs), (MISSING, 0x07ff_ffff));
-        // Losses may be known where the rest is not.
+        // Losses may be known without the rest.
         let wired = radio(&State { lost_pkts: Some(9), ..State::default() }).expect("in range");
         assert_eq!((wired.lost_pkts, wired.rssi_snr, wired.mcs), (9, MISSING, MISSING));
     }

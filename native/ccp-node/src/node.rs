@@ -26,18 +26,18 @@ use crate::{Error, Result};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_NODE_OBJECT"));
 
-/// Number of our filters within their priority, and the priority: what a killed node left is replaced by the next.
+/// Handle of the filters within their priority, and the priority: a new node replaces what a killed one left.
 const HANDLE: u32 = 0x6363;
 const PRIORITY: u32 = 0x6363;
 pub(crate) const ONLY: [u8; 4] = [0; 4];
-/// In the order in which the kernel is to run them.
+/// In their order of execution.
 const ON_DROP: [&str; 2] = ["on_drop", "on_drop_again"];
 const ON_RADIO_DROP: &str = "on_radio_drop";
 
 macro_rules! counters {
     ($($counted:ident)*) => {
-        /// What happened so far [packets]: `node_counters` of `node.h`, and what the reader counts.
-        /// `telemetry.inband.node.Counters` says what is what.
+        /// Counters [packets]: `node_counters` of `node.h`, and the reader's; documented in
+        /// `telemetry.inband.node.Counters`.
         #[allow(missing_docs)]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
         pub struct Counters {
@@ -59,7 +59,7 @@ counters! {
     inserted too_long merged filled overflowed not_filled removed not_removed foreign reflected heard ring_full
 }
 
-/// What the programs are told, and where.
+/// The programs' variables and their map.
 pub(crate) struct Told {
     map: MapHandle,
     now: Mutex<node_now>,
@@ -70,7 +70,6 @@ impl Told {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes some of it.
     pub(crate) fn change(&self, change: impl FnOnce(&mut node_now)) -> Result<()> {
         let mut now = self.lock();
         change(&mut now);
@@ -78,32 +77,32 @@ impl Told {
     }
 }
 
-/// A use of the map of echoes, which ends when it is dropped: also where the node cannot be attached after all.
+/// A use of the map of echoes; ends when dropped, also if attaching fails.
 struct Echoes(Option<EchoPin>);
 
 impl Drop for Echoes {
     fn drop(&mut self) {
         if let Some(pin) = self.0.take() {
-            let _ = pin.end(); // `ccp unload` says what could not be removed
+            let _ = pin.end(); // `ccp unload` reports what could not be removed
         }
     }
 }
 
-/// The programs, attached to their device. Dropping it takes them off.
+/// The programs, attached to their device until dropped.
 pub struct Node {
-    /// Programs that are filters: before Linux 6.6.
+    /// Programs attached as filters: before Linux 6.6.
     filters: Vec<(&'static str, TcAttachPoint)>,
-    /// Others hang on the device beside all filters, which costs each packet less, until these are closed.
+    /// Programs attached to the device itself, which is faster than filters, until these are closed.
     links: Vec<OwnedFd>,
     ifindex: u32,
     reader: Reader,
     told: Arc<Told>,
     radios: MapHandle,
     airs: MapHandle,
-    /// The programs that see what the kernel, and mac80211 in it, drop, if they can.
+    /// The programs that see drops by the kernel and by mac80211, if available.
     drops: Vec<Link>,
     radio_drops: Option<Link>,
-    /// Of a reader, while it is open.
+    /// For a reader, while it is open.
     echoes: Echoes,
     object: Object,
 }
@@ -115,14 +114,10 @@ impl Debug for Node {
 }
 
 impl Node {
-    /// Loads the programs and attaches them; the device has a `clsact` queue discipline.
-    ///
-    /// Summaries go to a descriptor that does not block, as lines of JSON; records to a file.
-    ///
-    /// # Errors
-    ///
-    /// `int.not_permitted`, `int.refused`, `int.no_route`, `int.bad_spec`, `int.cannot_write`, `load.no_btf`, or those
-    /// of [`ccp_int::SourceSpec::check`].
+    /// Loads and attaches the programs; the device must have a `clsact` queue discipline. Summaries are
+    /// written to a non-blocking descriptor as lines of JSON; records to a file. Errors: `int.not_permitted`,
+    /// `int.refused`, `int.no_route`, `int.bad_spec`, `int.cannot_write`, `load.no_btf`, or those of
+    /// [`ccp_int::SourceSpec::check`].
     pub fn attach(spec: &NodeSpec, summaries: OwnedFd, records: Option<&Path>) -> Result<Self> {
         let records = records.map(Records::create).transpose()?;
         let mut open = opened(spec)?;
@@ -174,11 +169,8 @@ impl Node {
         Ok(node)
     }
 
-    /// Shows the programs of all roles to the kernel, and attaches them to nothing.
-    ///
-    /// # Errors
-    ///
-    /// `int.not_permitted`, `int.refused` or `load.no_btf`.
+    /// Loads the programs of all roles without attaching them. Errors: `int.not_permitted`, `int.refused` or
+    /// `load.no_btf`.
     pub fn try_load() -> Result<()> {
         let anywhere = NodeSpec {
             ifindex: 0,
@@ -197,52 +189,32 @@ impl Node {
         opened(&anywhere)?.load().map(drop).map_err(|e| refused(&e))
     }
 
-    /// Says what the queue behind the device is like.
-    ///
-    /// # Errors
-    ///
-    /// `int.refused`.
+    /// Describes the device's queue. Errors: `int.refused`.
     pub fn set_queue(&self, queue: &Queue) -> Result<()> {
         let sees = self.drops.len() == ON_DROP.len() && (queue.air.is_none() || self.radio_drops.is_some());
         self.told.change(|now| config::put_queue(now, queue, sees))
     }
 
-    /// Says what is known of the air now, for all other ends.
-    ///
-    /// # Errors
-    ///
-    /// `int.refused` or `ioam.cannot_write`.
+    /// Sets the wireless state of all peers. Errors: `int.refused` or `ioam.cannot_write`.
     pub fn set_radios(&self, radios: &[Radio]) -> Result<()> {
         let states: Result<Vec<_>> =
             radios.iter().map(|radio| Ok((radio.address, config::radio(&radio.state)?))).collect();
         replace(&self.radios, &states?)
     }
 
-    /// Says what waits in mac80211's queues, for all other ends.
-    ///
-    /// # Errors
-    ///
-    /// `int.refused`.
+    /// Sets the lengths of mac80211's queues for all peers. Errors: `int.refused`.
     pub fn set_waiting(&self, waiting: &[Waiting]) -> Result<()> {
         let air = |one: &Waiting| node_air { read_ns: one.read_ns, pkts: one.pkts, all_pkts: one.all_pkts };
         replace(&self.airs, &waiting.iter().map(|one| (one.address, air(one))).collect::<Vec<_>>())
     }
 
-    /// When a packet came to the device last, by the monotonic clock; 0: none has.
-    ///
-    /// # Errors
-    ///
-    /// `int.refused`.
+    /// Monotonic time of the last packet at the device; 0: none yet. Errors: `int.refused`.
     pub fn came_ns(&self) -> Result<u64> {
         let link = load::map(&self.object, "link")?.lookup(&ONLY, MapFlags::ANY).map_err(|e| refused(&e))?;
         Ok(link.and_then(|bytes| parse::<node_link>(&bytes)).map_or(0, |link| link.last_ns))
     }
 
-    /// What happened so far.
-    ///
-    /// # Errors
-    ///
-    /// `int.refused`.
+    /// The counters. Errors: `int.refused`.
     pub fn counters(&self) -> Result<Counters> {
         let map = load::map(&self.object, "counters")?;
         let each = map.lookup_percpu(&ONLY, MapFlags::ANY).map_err(|e| refused(&e))?.unwrap_or_default();
@@ -256,11 +228,8 @@ impl Node {
         Ok(sum)
     }
 
-    /// Takes the programs off the device, and writes what came until then.
-    ///
-    /// # Errors
-    ///
-    /// `int.refused`, or `int.cannot_write`: what the disk said of records.
+    /// Detaches the programs, and writes the remaining packets. Errors: `int.refused`, or `int.cannot_write`
+    /// for records.
     pub fn close(&mut self) -> Result<()> {
         self.links.clear();
         for (name, point) in self.filters.drain(..) {
@@ -275,7 +244,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // After an error elsewhere: that one is told.
+        // After an error elsewhere, which is the one reported.
         let _ = self.close();
     }
 }
@@ -283,7 +252,7 @@ impl Drop for Node {
 fn opened(spec: &NodeSpec) -> Result<OpenObject> {
     let btf = load::kernel_types()?;
     let mut open = load::open(OBJECT).map_err(|e| refused(&e))?;
-    // Without them, nodes do not tell what their queues dropped.
+    // Without them, nodes do not report queue drops.
     let sees = |name: &OsStr| {
         (!ON_DROP.iter().any(|drop| name == *drop)
             || btf.type_by_name::<Typedef<'_>>("btf_trace_kfree_skb").is_some())
@@ -297,24 +266,23 @@ fn opened(spec: &NodeSpec) -> Result<OpenObject> {
 }
 
 fn not_shared(pin_dir: &Path, why: std::io::Error) -> Error {
-    Error::new("int.refused", "cannot share echoes of the path with an agent")
+    Error::new("int.refused", "cannot share echoes of the path with the agent")
         .at(pin_dir.display().to_string())
         .why(why)
-        .fix("mount a BPF file system: mount -t bpf bpf /sys/fs/bpf; --pin-dir is that of the agent")
+        .fix("mount a BPF file system: mount -t bpf bpf /sys/fs/bpf; use the agent's --pin-dir")
 }
 
-/// Whether this kernel has mac80211, built in or as a module that is loaded.
+/// Whether this kernel has mac80211, built in or as a loaded module.
 fn has_mac80211(btf: &Btf<'_>) -> bool {
     btf.type_by_name::<Func<'_>>("ieee80211_free_txskb").is_some()
         || Path::new("/sys/kernel/btf/mac80211").exists()
 }
 
-/// Attaches a program that counts what queues drop; `None` if this kernel does not have it.
+/// Attaches a program that counts queue drops; `None` if this kernel does not support it.
 fn see_drops(object: &Object, name: &str) -> Option<Link> {
     object.progs_mut().find(|program| program.name() == name)?.attach().ok()
 }
 
-/// Gives a map these other ends, and no others.
 fn replace<T: Plain>(map: &MapHandle, ends: &[([u8; 6], T)]) -> Result<()> {
     let gone: Vec<_> =
         map.keys().filter(|key| ends.iter().all(|(address, _)| address[..] != **key)).collect();
@@ -332,8 +300,8 @@ fn find_device(object: &Object) -> Result<()> {
     if found.is_some_and(|address| address != [0; 8]) {
         return Ok(());
     }
-    Err(Error::new("int.no_route", "no IPv6 route goes through the device")
-        .why("it is down, or IPv6 is switched off on it")
+    Err(Error::new("int.no_route", "there is no IPv6 route through the device")
+        .why("it is down, or IPv6 is disabled on it")
         .fix("ip link set IFACE up; sysctl net.ipv6.conf.IFACE.disable_ipv6=0"))
 }
 
@@ -341,13 +309,13 @@ fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>> {
     object.progs_mut().find(|program| program.name() == name).ok_or_else(|| load::bug(name))
 }
 
-/// Attaches a program to the device itself; `None` where the kernel cannot.
+/// Attaches a program to the device itself; `None` if the kernel does not support it.
 fn link(object: &Object, name: &str, point: TcAttachPoint, ifindex: u32) -> Result<Option<OwnedFd>> {
     let fd = program(object, name)?.as_fd().as_raw_fd();
     let kind = if point == TC_EGRESS { libbpf_sys::BPF_TCX_EGRESS } else { libbpf_sys::BPF_TCX_INGRESS };
-    // SAFETY: the program is open as long as the object is, and there are no options.
+    // SAFETY: the program is open while the object is, and there are no options.
     let link = unsafe { libbpf_sys::bpf_link_create(fd, ifindex as i32, kind, std::ptr::null()) };
-    // SAFETY: the kernel has just made it for us.
+    // SAFETY: a new descriptor that nothing else owns.
     Ok((link >= 0).then(|| unsafe { OwnedFd::from_raw_fd(link) }))
 }
 
@@ -361,7 +329,7 @@ pub(crate) fn handle(object: &Object, name: &str) -> Result<MapHandle> {
     MapHandle::try_from(&load::map(object, name)?).map_err(|e| refused(&e))
 }
 
-/// Types made from the header: plain integers without gaps.
+/// Types generated from the header: plain integers without gaps.
 pub(crate) trait Plain: Default {}
 impl Plain for node_config {}
 impl Plain for node_now {}
@@ -374,12 +342,12 @@ impl Plain for crate::shared::node_record {}
 impl Plain for crate::shared::node_sunk {}
 
 fn bytes_of<T: Plain>(value: &T) -> &[u8] {
-    // SAFETY: plain integers without gaps, as the trait says.
+    // SAFETY: plain integers without gaps, as required by the trait.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) }
 }
 
 pub(crate) fn parse<T: Plain>(bytes: &[u8]) -> Option<T> {
-    // SAFETY: enough bytes are there, and any bytes are a value of plain integers.
+    // SAFETY: there are enough bytes, and any bytes are valid for plain integers.
     (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
@@ -390,7 +358,7 @@ pub(crate) fn refused(e: &libbpf_rs::Error) -> Error {
             .why(why)
             .fix("run as root, or give the process CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON");
     }
-    Error::new("int.refused", "the kernel refused the programs of the node")
+    Error::new("int.refused", "the kernel rejected the programs of the node")
         .why(why)
-        .fix("run with CCP_LIBBPF_LOG=1 to see the verifier's log, and ccp doctor for what is missing")
+        .fix("run with CCP_LIBBPF_LOG=1 to see the verifier's log, and ccp doctor for missing requirements")
 }

@@ -1,4 +1,4 @@
-//! The thread that gives what came to the sink, and tells the programs what time it is.
+//! The thread that passes packets to the sink, and updates the programs' clock.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -19,14 +19,14 @@ use crate::shared::{node_counters, node_flow, node_record, node_sunk};
 use crate::spec::{NodeSpec, Role};
 use crate::{Error, Result};
 
-/// The ring is looked at so often, though nobody rings.
+/// Polling interval of the ring.
 const LOOK: Duration = Duration::from_millis(10);
-/// And so often while much comes: the programs do not ring then, since that costs the packet that does it more than all
-/// else that they do for it.
+/// Polling interval under load: the programs do not wake the reader then, as that is the most expensive step
+/// for a packet.
 const BUSY_LOOK: Duration = Duration::from_millis(2);
-/// So many records in a look are much.
+/// Records per poll that count as load.
 const BUSY_RECORDS: u64 = 8;
-/// Flows that ended are taken out, and the clocks compared, at most so often.
+/// Minimum interval between removals of ended flows and clock comparisons.
 const ROUND_NS: u64 = 50_000_000;
 const BATCH_FLOWS: u32 = 256;
 
@@ -37,7 +37,6 @@ struct Counted {
     records_lost: AtomicU64,
 }
 
-/// The thread, and what it counted.
 #[derive(Debug)]
 pub struct Reader {
     stop: Arc<AtomicBool>,
@@ -46,11 +45,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Starts it. The programs know the time when this returns.
-    ///
-    /// # Errors
-    ///
-    /// `int.refused`, or those of [`Sink::new`].
+    /// Starts the thread, after setting the programs' clock. Errors: `int.refused`, or those of
+    /// [`Sink::new`].
     pub fn start(
         object: &Object,
         spec: &NodeSpec,
@@ -81,40 +77,33 @@ impl Reader {
             outlet.records.map_or(Ok(()), Records::close)
         };
         let thread = std::thread::Builder::new().name("inband-sink".to_owned()).spawn(read);
-        let thread = thread.map_err(|e| Error::new("int.refused", "the sink cannot start").why(e))?;
+        let thread = thread.map_err(|e| Error::new("int.refused", "cannot start the sink").why(e))?;
         Ok(Reader { stop, counted, thread: Some(thread) })
     }
 
-    /// Summaries that nobody took in time.
+    /// Summaries dropped because the reader was too slow.
     pub fn summaries_dropped(&self) -> u64 {
         self.counted.summaries_dropped.load(Ordering::Relaxed)
     }
 
-    /// Packets whose telemetry was malformed.
     pub fn unreadable(&self) -> u64 {
         self.counted.unreadable.load(Ordering::Relaxed)
     }
 
-    /// Rows that the disk did not take.
     pub fn records_lost(&self) -> u64 {
         self.counted.records_lost.load(Ordering::Relaxed)
     }
 
-    /// Ends the thread, when all that came is written.
-    ///
-    /// # Errors
-    ///
-    /// `int.refused`, or `int.cannot_write`: what the disk said of records.
+    /// Ends the thread after writing everything. Errors: `int.refused`, or `int.cannot_write` for records.
     pub fn close(&mut self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         let ended = self.thread.take().map(JoinHandle::join);
         ended
             .unwrap_or(Ok(Ok(())))
-            .unwrap_or_else(|_| Err(Error::new("int.refused", "the sink's thread broke off")))
+            .unwrap_or_else(|_| Err(Error::new("int.refused", "the sink's thread crashed")))
     }
 }
 
-/// Gives all that comes to the sink until it is to stop.
 fn read(
     ring: &MapHandle,
     outlet: &mut Outlet,
@@ -141,14 +130,14 @@ fn read(
         } else {
             match ring.poll(LOOK) {
                 Err(e) if e.kind() != ErrorKind::Interrupted => return Err(refused(&e)),
-                _ => {} // a signal may come to any thread
+                _ => {} // any thread may get a signal
             }
         }
         ring.consume().map_err(|e| refused(&e))?;
         let (outlet, wall_minus_mono_ns) = &mut *cell.borrow_mut();
         let much_came = std::mem::take(&mut outlet.records_read) >= BUSY_RECORDS;
         if much_came != std::mem::replace(&mut is_busy, much_came) {
-            // What comes before they hear of it waits until the next look.
+            // Packets before this takes effect wait until the next poll.
             told.change(|now| now.reader_looks = is_busy.into())?;
         }
         let now_ns = mono_ns();
@@ -166,7 +155,7 @@ fn read(
     }
 }
 
-/// Tells the programs what time it is and which flows ended; returns the difference between the clocks.
+/// Updates the programs' clock and removes ended flows; returns the clock offset.
 fn round(active: &mut Active, told: &Told, mono_ns: u64) -> Result<u64> {
     let gone = active.take_out(mono_ns)?;
     let offset_ns = wall_minus_mono_ns();
@@ -177,15 +166,14 @@ fn round(active: &mut Active, told: &Told, mono_ns: u64) -> Result<u64> {
     Ok(offset_ns)
 }
 
-/// Flows, and when they were seen last.
+/// Flows, with the time of their last packet.
 struct Active {
     flows: MapHandle,
-    /// Before, none can have ended. Looking at all places for flows takes long, and memory out of caches.
+    /// Earliest time at which one can have ended. Reading all places for flows is slow and evicts caches.
     due_ns: u64,
 }
 
 impl Active {
-    /// Takes out those that ended, and returns how many.
     fn take_out(&mut self, mono_ns: u64) -> Result<u64> {
         if mono_ns < self.due_ns {
             return Ok(0);
@@ -207,21 +195,20 @@ impl Active {
     }
 }
 
-/// The sink, and where its summaries go.
 struct Outlet {
     sink: Sink,
     summaries: Lines<File>,
     records: Option<Records>,
     counted: Arc<Counted>,
     taken: Vec<Summary>,
-    /// What came of flows without telemetry; `None`: this is no sink.
+    /// Packets without telemetry, by flow; `None`: not a sink.
     sunk: Option<MapHandle>,
     counters: MapHandle,
-    /// How many that were when it was looked at, of all flows.
+    /// Their total at the last check.
     plain_pkts: u64,
-    /// From when on it is not told yet.
+    /// Start of the unreported period.
     plain_ns: u64,
-    /// Since they were last looked at.
+    /// Records since the last check.
     records_read: u64,
 }
 
@@ -244,14 +231,14 @@ impl Outlet {
         self.sink.came(record.mono_ns, record.mono_ns + wall_minus_mono_ns, &came);
     }
 
-    /// What came without telemetry behind the last packet that had some.
+    /// Reports packets without telemetry after the last packet that had some.
     fn plain(&mut self, mono_ns: u64) -> Result<()> {
         let Some(sunk) = &self.sunk else { return Ok(()) };
         let each = self.counters.lookup_percpu(&ONLY, MapFlags::ANY).map_err(|e| refused(&e))?;
         let each = each.unwrap_or_default();
         let plain_pkts: u64 =
             each.iter().filter_map(|bytes| Some(parse::<node_counters>(bytes)?.plain)).sum();
-        // A look at all places for flows takes long, and memory out of caches.
+        // Reading all places for flows is slow and evicts caches.
         if plain_pkts == self.plain_pkts {
             return Ok(());
         }
@@ -263,7 +250,7 @@ impl Outlet {
             let Some(flow) = flow_of(&flow).filter(|_| sunk.plain_ns >= self.plain_ns) else { continue };
             self.sink.plain_so_far(sunk.plain_ns, &flow, sunk.plain_pkts);
         }
-        // What is counted meanwhile is looked at again.
+        // Packets counted meanwhile are checked again.
         self.plain_ns = mono_ns;
         self.plain_pkts = plain_pkts;
         Ok(())

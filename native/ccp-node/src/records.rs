@@ -1,4 +1,4 @@
-//! The file with what each packet brought.
+//! The file with each packet's telemetry.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -8,22 +8,16 @@ use ccp_int::RecordRow;
 
 use crate::{Error, Result};
 
-/// A CSV file.
 #[derive(Debug)]
 pub struct Records {
     path: PathBuf,
     file: BufWriter<File>,
-    /// The first thing that went wrong.
     failed: Option<std::io::Error>,
     lost: u64,
 }
 
 impl Records {
-    /// Creates it.
-    ///
-    /// # Errors
-    ///
-    /// `int.cannot_write`.
+    /// Creates the file. Errors: `int.cannot_write`.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).map_err(|e| cannot_write(path, e))?;
         let mut records =
@@ -32,7 +26,7 @@ impl Records {
         Ok(records)
     }
 
-    /// Appends rows. What the disk refuses is counted; why is told when the file is closed.
+    /// Appends rows. Rejected ones are counted; the error is reported at closing.
     pub fn append(&mut self, rows: &[RecordRow]) {
         let mut text = String::new();
         for row in rows {
@@ -44,7 +38,7 @@ impl Records {
         }
     }
 
-    /// Rows that the disk refused; more may have waited in memory then.
+    /// Rows that could not be written, and possibly some in the buffer.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -55,11 +49,7 @@ impl Records {
         }
     }
 
-    /// Writes everything.
-    ///
-    /// # Errors
-    ///
-    /// `int.cannot_write`.
+    /// Completes the file. Errors: `int.cannot_write`.
     pub fn close(mut self) -> Result<()> {
         let failed = self.failed.take().map_or_else(|| self.file.flush(), Err);
         failed.map_err(|e| cannot_write(&self.path, e))
@@ -67,10 +57,10 @@ impl Records {
 }
 
 fn cannot_write(path: &Path, e: std::io::Error) -> Error {
-    Error::new("int.cannot_write", "the file for records cannot be written")
+    Error::new("int.cannot_write", "cannot write the file for records")
         .at(path.display().to_string())
         .why(e)
-        .fix("give a path in a folder that is there, on a disk with room")
+        .fix("give a path in an existing folder, on a disk with free space")
 }
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
-//! Files over QUIC, under a CCP agent or under quinn's own congestion control.
+//! Transfers files over QUIC, controlled by a CCP agent or by quinn's own congestion control.
 //!
 //! ```sh
 //! files serve 0.0.0.0:4433 FOLDER CERTIFICATE        # writes its certificate there, for clients to trust
 //! files get 10.0.0.2:4433 CERTIFICATE NAME FILE      # FILE may be /dev/null
-//! files list 10.0.0.2:4433 CERTIFICATE LIST          # what is in the file LIST, in order, on one connection
+//! files list 10.0.0.2:4433 CERTIFICATE LIST          # the steps in the file LIST, in order, on one connection
 //! ```
 //!
-//! The server sends; `CCP_AGENT=/tmp/ccp/portus` in its environment gives its connections to the agent there, and
-//! `CCP_ALGORITHM=cubic` says which algorithm they ask for. The name `zeros/N` is N octets, without a file.
+//! The server sends; `CCP_AGENT=/tmp/ccp/portus` in its environment passes its connections to that agent, and
+//! `CCP_ALGORITHM=cubic` names the requested algorithm. The name `zeros/N` is N bytes, without a file.
 //!
-//! Lines of a LIST are `NAME FILE`, or `pause SECONDS`. The client says when each file began and ended, as JSON.
+//! Lines of a LIST are `NAME FILE`, or `pause SECONDS`. The client prints start and end of each file as JSON.
 //!
-//! With `FILES_SAMPLE_US=20000` the server says so often how its connections fare, and the client what it has, a line of
-//! JSON each, at multiples of the interval: `t_us` and all other times are of CLOCK_MONOTONIC, and `port` is the client's.
-//! `FILES_MTU=1452` is the UDP payload that the path is known to take, from the first packet on.
+//! With `FILES_SAMPLE_US=20000` the server prints the state of its connections at multiples of this interval, and the
+//! client its progress, as lines of JSON: `t_us` and all other times are CLOCK_MONOTONIC, and `port` is the client's.
+//! `FILES_MTU=1452` is a UDP payload known to fit the path, used from the first packet on.
 
 use std::env;
 use std::error::Error;
@@ -79,7 +79,7 @@ async fn serve(address: SocketAddr, folder: &str, certificate: &str) -> Result<(
     Ok(())
 }
 
-/// A configuration of one connection's own, so that the agent knows between which addresses it is.
+/// A configuration for a single connection, so that the agent knows its addresses.
 fn configured(
     plain: &ServerConfig,
     link: Option<&Arc<Link>>,
@@ -99,7 +99,7 @@ fn configured(
     Arc::new(config)
 }
 
-/// What an environment variable says; None if it is not there.
+/// Value of an environment variable; None if unset.
 fn told<T: FromStr>(name: &str) -> Option<T> {
     env::var(name).ok().and_then(|text| text.parse().ok())
 }
@@ -116,7 +116,6 @@ fn transport() -> TransportConfig {
     transport
 }
 
-/// The time of CLOCK_MONOTONIC [us].
 fn now_us() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is valid; CLOCK_MONOTONIC always exists.
@@ -124,7 +123,7 @@ fn now_us() -> u64 {
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
 }
 
-/// Says a line of JSON at all multiples of an interval, and when a connection begins and ends.
+/// Prints a line of JSON at multiples of an interval, and at start and end of a connection.
 async fn tell(connection: Connection, every: Duration, port: u16, fields: impl Fn() -> String) {
     let every_us = every.as_micros() as u64;
     loop {
@@ -141,7 +140,6 @@ async fn tell(connection: Connection, every: Duration, port: u16, fields: impl F
     }
 }
 
-/// How a connection fares, as fields of JSON.
 fn state(connection: &Connection, link: Option<&Arc<Link>>) -> String {
     let stats = connection.stats();
     let steered = link.is_some_and(|link| {
@@ -194,30 +192,27 @@ async fn answer(
         out.finish()?;
     }
     let stats = connection.stats();
-    println!("sent {} octets, {} packets lost", stats.udp_tx.bytes, stats.path.lost_packets);
+    println!("sent {} bytes, {} packets lost", stats.udp_tx.bytes, stats.path.lost_packets);
     Ok(())
 }
 
-/// What a client does.
 enum Step {
     Get(String, String),
     Pause(Duration),
 }
 
-/// Reads a line of a list.
 fn step(line: &str) -> Result<Step, Fails> {
     match line.split_once(' ') {
         Some(("pause", seconds)) => Ok(Step::Pause(Duration::try_from_secs_f64(seconds.parse()?)?)),
         Some((name, file)) => Ok(Step::Get(name.into(), file.into())),
-        None => Err(format!("{line:?} is neither `NAME FILE` nor `pause SECONDS`").into()),
+        None => Err(format!("cannot parse {line:?}: expected `NAME FILE` or `pause SECONDS`").into()),
     }
 }
 
-/// How a file was got.
 struct Got {
-    /// When the client began, with a new connection's handshake [us].
+    /// The client's start, including a new connection's handshake [us].
     start_us: u64,
-    /// When it asked [us].
+    /// Time of the request [us].
     asked_us: u64,
     first_byte_us: u64,
     end_us: u64,
@@ -229,7 +224,7 @@ impl Got {
     fn say(&self) {
         let seconds = (self.end_us - self.asked_us) as f64 / 1e6;
         let rate_mbit = self.size_bytes as f64 * 8e-6 / seconds;
-        println!("{} octets in {seconds:.3} s, {rate_mbit:.2} Mbit/s", self.size_bytes);
+        println!("{} bytes in {seconds:.3} s, {rate_mbit:.2} Mbit/s", self.size_bytes);
     }
 
     fn say_json(&self) {
@@ -241,7 +236,7 @@ impl Got {
     }
 }
 
-/// Gets files on one connection, and says how each was got.
+/// Gets files on one connection, and reports each.
 async fn get(address: SocketAddr, certificate: &str, steps: &[Step], say: fn(&Got)) -> Result<(), Fails> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(std::fs::read(certificate)?))?;
@@ -278,12 +273,11 @@ async fn get(address: SocketAddr, certificate: &str, steps: &[Step], say: fn(&Go
     Ok(())
 }
 
-/// What the client lets a server have on the way.
 const WINDOW_BYTES: u32 = 64 << 20;
-/// How long a connection may be silent: a pause shall not end it.
+/// Maximum silence of a connection: pauses must not end it.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// Gets a file; returns its length, and when its first octet came [us].
+/// Gets a file; returns its length, and the arrival time of its first byte [us].
 async fn fetch(
     connection: &Connection,
     name: &str,

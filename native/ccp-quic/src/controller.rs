@@ -1,8 +1,8 @@
-//! What quinn calls: a congestion control of its own, or a fold program and its agent.
+//! The controller called by quinn: an own congestion control, or a fold program with its agent.
 //!
-//! quinn reports an ACK packet by packet, then that it ended, and then what it says is lost or marked. The program runs
-//! when an ACK ends, and once more for a loss or a mark, so that it knows of both simultaneously. A loss that a timer
-//! finds comes without an ACK.
+//! quinn reports an ACK packet by packet, then its end, and then what was lost or marked. The program runs at the end
+//! of an ACK, and again for a loss or a mark, so that it sees both at the same time. A loss detected by a timer comes
+//! without an ACK.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -16,7 +16,6 @@ use crate::fold::Happened;
 use crate::steered::Steered;
 use crate::{Link, law};
 
-/// Connections that an agent steers.
 #[derive(Clone)]
 pub struct CcpConfig {
     link: Arc<Link>,
@@ -25,20 +24,20 @@ pub struct CcpConfig {
 }
 
 impl CcpConfig {
-    /// Returns the configuration for connections that take the agent's default algorithm.
+    /// Returns the configuration for connections with the agent's default algorithm.
     pub fn new(link: Arc<Link>) -> Self {
         CcpConfig { link, algorithm: String::new(), ends: None }
     }
 
-    /// Asks the agent for an algorithm by its name, of at most 63 octets.
+    /// Requests an algorithm by name, of at most 63 bytes.
     #[must_use]
     pub fn algorithm(mut self, name: &str) -> Self {
         self.algorithm = name.to_string();
         self
     }
 
-    /// Says between which addresses the connection is: quinn does not tell a controller, and an agent's rules and lists
-    /// want to know. For a configuration that one connection has.
+    /// Sets the addresses of the connection, which quinn does not pass to a controller, for the agent's rules
+    /// and lists. For a configuration of a single connection.
     #[must_use]
     pub fn ends(mut self, local: SocketAddr, peer: SocketAddr) -> Self {
         self.ends = Some((local, peer));
@@ -52,10 +51,10 @@ impl ControllerFactory for CcpConfig {
     }
 }
 
-/// A congestion controller whose law is an agent's, while there is one, and quinn's CUBIC else.
+/// A congestion controller controlled by an agent, if there is one, and otherwise by quinn's CUBIC.
 struct Ccp {
     config: Arc<CcpConfig>,
-    /// quinn's, while no program has the connection.
+    /// quinn's, while no program controls the connection.
     law: Option<Box<dyn Controller>>,
     steered: Steered,
     initial_window_bytes: u64,
@@ -64,7 +63,7 @@ struct Ccp {
 }
 
 impl Ccp {
-    /// Returns the controller of a connection that `law` has for now.
+    /// Returns the controller of a connection that uses `law` for now.
     fn new(config: Arc<CcpConfig>, law: Box<dyn Controller>, mss_bytes: u16) -> Self {
         let window_bytes = law.window();
         let link = Arc::clone(&config.link);
@@ -95,8 +94,8 @@ impl Ccp {
     fn settle(&mut self) {
         self.window_bytes = match &self.law {
             Some(law) => law.window(),
-            // A byte more, as quinn sends what leaves less than its window in flight: two packets, for which the
-            // receiver acknowledges immediately, would else be one.
+            // One byte more, as quinn sends while less than its window is in flight: two packets, which the
+            // receiver acknowledges immediately, would otherwise be one.
             None => self.steered.window_bytes(self.srtt).map_or(self.window_bytes, |window| window + 1),
         };
         self.steered.note(self.window_bytes);
@@ -170,8 +169,8 @@ impl Controller for Ccp {
         self.window_bytes
     }
 
-    /// quinn wants a second one when the peer's port changes, or to show it. If it comes to send, it is a flow of its
-    /// own, without a program until the agent gives it one.
+    /// quinn clones it when the peer's port changes, or for display. If the clone is used for sending, it is
+    /// a separate flow, without a program until the agent sets one.
     fn clone_box(&self) -> Box<dyn Controller> {
         let law = self.law.as_ref().map_or_else(|| self.heir(Instant::now()), |law| law.clone_box());
         Box::new(Ccp::new(Arc::clone(&self.config), law, self.steered.mss_bytes))

@@ -1,4 +1,4 @@
-//! What a link and a flow's controller share: letters one way, the window of the moment the other.
+//! State shared by a link and a flow's controller: updates one way, the present window the other.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -8,24 +8,23 @@ use ccp_lang::Program;
 
 use crate::wire::{Field, Message, Values, end};
 
-/// A program under the number that an agent gave it.
+/// A program with the agent's number for it.
 #[derive(Clone, Debug)]
 pub struct Numbered {
     pub number: u32,
     pub program: Arc<Program>,
 }
 
-/// What an agent wants of a flow, and has not got yet.
+/// An agent's pending update of a flow.
 #[derive(Debug, Default)]
 pub struct Letter {
     /// The agent that wrote it, as [`crate::Link`] counts them.
     pub agent: u64,
-    /// Another program, which starts anew.
+    /// Another program, which restarts.
     pub program: Option<Numbered>,
     pub values: Values,
 }
 
-/// One flow, for its link.
 #[derive(Debug)]
 pub struct Flow {
     pub number: u32,
@@ -33,7 +32,7 @@ pub struct Flow {
     algorithm: String,
     window_bytes: AtomicU64,
     mss_bytes: AtomicU32,
-    /// Control registers of the program that it was given last.
+    /// Number of control registers of its last program.
     n_controls: AtomicUsize,
     is_steered: AtomicBool,
     letter: Mutex<Letter>,
@@ -55,19 +54,19 @@ impl Flow {
         }
     }
 
-    /// Keeps what an agent is told that takes over, and who has the flow.
+    /// Records the state for new agents, and whether a program controls the flow.
     pub fn note(&self, window_bytes: u64, mss_bytes: u16, is_steered: bool) {
         self.is_steered.store(is_steered, Ordering::Relaxed);
         self.window_bytes.store(window_bytes, Ordering::Relaxed);
         self.mss_bytes.store(u32::from(mss_bytes), Ordering::Relaxed);
     }
 
-    /// Whether a program of an agent has the flow.
+    /// Whether an agent's program controls the flow.
     pub fn is_steered(&self) -> bool {
         self.is_steered.load(Ordering::Relaxed)
     }
 
-    /// Returns the message that announces the flow, as it is now.
+    /// Returns the message that announces the flow in its present state.
     pub fn create(&self) -> Vec<u8> {
         let ((src_ip, src_port), (dst_ip, dst_port)) =
             self.ends.map_or(((0, 0), (0, 0)), |(local, peer)| (end(local), end(peer)));
@@ -84,18 +83,15 @@ impl Flow {
         create.octets()
     }
 
-    /// Puts in what `agent` wants. A program replaces what the letter before said; another agent does also. `Err` says
-    /// what is not to be set; then nothing is.
+    /// Adds an update of `agent`. A program replaces the previous update, as does another agent. `Err` names
+    /// what cannot be set; nothing is set then.
     pub fn write(&self, agent: u64, program: Option<Numbered>, fields: &[Field]) -> Result<(), String> {
         let values = Values::of(fields)?;
         let n_controls = program
             .as_ref()
             .map_or(self.n_controls.load(Ordering::Relaxed), |program| program.program.controls.len());
         if values.exceed(n_controls) {
-            return Err(format!(
-                "flow {} gets a register beyond the {n_controls} of its program",
-                self.number
-            ));
+            return Err(format!("flow {}: register beyond the {n_controls} of its program", self.number));
         }
         self.n_controls.store(n_controls, Ordering::Relaxed);
         let mut letter = self.letter.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +104,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Takes the letter out, if there is one: no lock where there is none.
+    /// Takes the update, if there is one; needs no lock if there is none.
     pub fn take(&self) -> Option<Letter> {
         if !self.has_letter.load(Ordering::Acquire) {
             return None;

@@ -1,4 +1,4 @@
-//! A fold program at work on one connection.
+//! A fold program on one connection.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use crate::link::{Link, Sent};
 use crate::rates::Rates;
 use crate::wire::{MAX_MEASURE_BYTES, Values, measure};
 
-/// Packets that a window lets through at least, as with quinn's own controllers.
+/// Minimum window in packets, as in quinn's own controllers.
 pub const MIN_WINDOW_PKTS: u64 = 2;
 
-/// A rate that is none, as for libccp [bytes/s].
+/// The rate that means none, as in libccp [bytes/s].
 const NO_RATE: u64 = u32::MAX as u64;
 
-/// What happened since the fold before.
+/// Events since the last fold.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Happened {
     pub acked_bytes: u64,
@@ -24,17 +24,17 @@ pub struct Happened {
     pub rtt: Option<Duration>,
     pub lost_bytes: u64,
     pub lost_pkts: u64,
-    /// An ACK said that packets were marked; quinn does not say how many.
+    /// An ACK reported marked packets; quinn does not report their number.
     pub is_marked: bool,
-    /// Nothing arrived for so long that RFC 9002 calls it persistent congestion.
+    /// Persistent congestion by RFC 9002.
     pub was_timeout: bool,
     pub is_app_limited: bool,
 }
 
-/// A program and its registers, and what it and its agent decided. Its path of an ACK allocates nothing.
+/// A program with its registers and decisions. Handling an ACK does not allocate.
 #[derive(Debug)]
 pub struct Fold {
-    /// The agent whose program it is.
+    /// The agent that set the program.
     pub agent: u64,
     program: Numbered,
     machine: Box<Machine>,
@@ -43,10 +43,10 @@ pub struct Fold {
     cwnd_bytes: u64,
     rate_bytes_per_s: u64,
     in_flight_bytes: u64,
-    /// When the last ACK came, and what it acknowledged.
+    /// Time of the last ACK, and bytes acknowledged by it.
     acked: (Instant, u64),
     rates: Rates,
-    /// What time counts from.
+    /// Start of the program's clock.
     began: Instant,
     newest_sent: Instant,
 }
@@ -72,7 +72,6 @@ impl Fold {
         fold
     }
 
-    /// Does what the agent wants.
     pub fn obey(&mut self, now: Instant, letter: Letter) {
         if let Some(program) = letter.program {
             (self.agent, self.program, self.is_due) = (letter.agent, program, false);
@@ -86,7 +85,7 @@ impl Fold {
         self.apply(values.cwnd_bytes, values.rate_bytes_per_s);
     }
 
-    /// Takes a window and a rate; 0 leaves what there is.
+    /// Applies a window and a rate; 0 leaves them unchanged.
     fn apply(&mut self, cwnd_bytes: u64, rate_bytes_per_s: u64) {
         if cwnd_bytes != 0 {
             self.cwnd_bytes = cwnd_bytes;
@@ -96,8 +95,8 @@ impl Fold {
         }
     }
 
-    /// Returns the window [bytes]: the program's, or what its rate needs for one `srtt`, whichever is smaller. QUIC
-    /// libraries pace by window and `srtt`, and by no rate that one could set.
+    /// Returns the window [bytes]: the minimum of the program's and of its rate times `srtt`. QUIC libraries
+    /// pace by window and `srtt`, and have no settable rate.
     pub fn window_bytes(&self, srtt: Duration, mss_bytes: u16) -> u64 {
         let least = MIN_WINDOW_PKTS * u64::from(mss_bytes);
         let by_rate = match self.rate_bytes_per_s {
@@ -114,8 +113,8 @@ impl Fold {
         self.in_flight_bytes += bytes;
     }
 
-    /// Tells of an ACK of packets the newest of which was sent at `newest_sent`. Returns the round-trip time, if that is
-    /// the newest of all: an older one was delivered before, if not acknowledged.
+    /// Handles an ACK whose newest packet was sent at `newest_sent`. Returns the round-trip time if that
+    /// packet is the newest of all: an older one may have been delivered earlier.
     pub fn acked(
         &mut self,
         now: Instant,
@@ -137,7 +136,7 @@ impl Fold {
         self.in_flight_bytes = self.in_flight_bytes.saturating_sub(bytes);
     }
 
-    /// Runs the program once, applies window and rate, and reports if it says so. A fold that an operator stopped does
+    /// Runs the program once, applies window and rate, and sends a report if requested. An aborted fold does
     /// neither. `number` is the flow's.
     pub fn run(&mut self, now: Instant, happened: &Happened, mss_bytes: u16, number: u32, link: &Link) {
         let prims = self.primitives(now, happened, u64::from(mss_bytes));
@@ -166,8 +165,8 @@ impl Fold {
 
     fn primitives(&self, now: Instant, happened: &Happened, mss_bytes: u64) -> Prims {
         let mut prims = NOTHING;
-        // A recovery lets through what is in flight and what an ACK delivered. In the second fold of an ACK, for the losses
-        // that it shows, nothing is delivered any more, but what was is not sent for yet.
+        // A recovery permits what is in flight plus what an ACK delivered. In the second fold of an ACK, for
+        // its losses, nothing more is delivered, but the delivery has not been used for sending yet.
         let is_second = happened.acked_bytes == 0 && self.acked.0 == now;
         let in_flight_bytes = self.in_flight_bytes + if is_second { self.acked.1 } else { 0 };
         let marked = u64::from(happened.is_marked);
@@ -214,7 +213,6 @@ const FLOW_RATE_OUTGOING: usize = index("Flow.rate_outgoing");
 const FLOW_RTT_SAMPLE_US: usize = index("Flow.rtt_sample_us");
 const FLOW_WAS_TIMEOUT: usize = index("Flow.was_timeout");
 
-/// Returns the index of a primitive of CCP's.
 const fn index(name: &str) -> usize {
     let mut i = 0;
     while i < prims::N_PORTUS_PRIMS {

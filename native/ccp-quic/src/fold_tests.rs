@@ -12,7 +12,7 @@ const MSS: u16 = 1000;
 const MS: Duration = Duration::from_millis(1);
 const CWND: u64 = 50_000;
 
-/// Counts what this thread allocates.
+/// Counts allocations of this thread.
 struct Counting;
 
 thread_local!(static ALLOCATED: Cell<u64> = const { Cell::new(0) });
@@ -21,12 +21,12 @@ thread_local!(static ALLOCATED: Cell<u64> = const { Cell::new(0) });
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.with(|n| n.set(n.get() + 1));
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -34,7 +34,6 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// An agent's socket, and a link to it.
 struct Wire {
     agent: UnixDatagram,
     link: Arc<Link>,
@@ -52,7 +51,7 @@ impl Wire {
         wire
     }
 
-    /// The next message, of those that were sent before.
+    /// The next message sent so far.
     fn octets(&self) -> Vec<u8> {
         let mut buffer = [0; MAX_MEASURE_BYTES];
         let n = self.agent.recv(&mut buffer).expect("a message");
@@ -109,7 +108,7 @@ fn a_program_reads_what_an_ack_and_a_loss_say() {
     assert_eq!(fold.acked(now, began, 1000, 9000), Some(20 * MS));
     assert_eq!(fold.acked(now + MS, began + 2 * MS, 2000, 7000), Some(19 * MS));
     let rtt = fold.acked(now + 2 * MS, began + MS, 1000, 6500);
-    assert_eq!(rtt, None, "of a packet that was overtaken");
+    assert_eq!(rtt, None, "of an overtaken packet");
     let acked = Happened { acked_bytes: 1000, acked_pkts: 1, rtt: Some(18 * MS), ..Happened::default() };
     fold.run(now + 2 * MS, &acked, MSS, 7, &wire.link);
     // 3000 bytes since the third packet was sent, 2 ms after the first; nothing had been delivered then.
@@ -153,7 +152,7 @@ fn what_an_ack_delivered_may_be_sent_for_after_the_losses_that_it_shows() {
     fold.lost(3000);
     fold.run(now, &lost, MSS, 7, &wire.link);
     assert_eq!(wire.fields(), [8000 - 3000 + 2000]);
-    // A timer found these.
+    // Detected by a timer.
     fold.lost(1000);
     fold.run(now + MS, &Happened { lost_bytes: 1000, ..Happened::default() }, MSS, 7, &wire.link);
     assert_eq!(wire.fields(), [4000]);

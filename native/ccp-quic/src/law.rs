@@ -1,20 +1,20 @@
-//! The law of connections that no agent steers: quinn's own CUBIC.
+//! The fallback of connections without an agent: quinn's own CUBIC.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quinn_proto::congestion::{Controller, Cubic, CubicConfig};
 
-/// What quinn's CUBIC leaves of the window after a loss (RFC 9438 §4.6).
+/// quinn's CUBIC window after a loss, as a fraction (RFC 9438 section 4.6).
 const BETA: f64 = 0.7;
 
-/// Returns the law of a connection that begins.
+/// Returns the fallback of a new connection.
 pub fn first(now: Instant, mtu_bytes: u16) -> Box<dyn Controller> {
     Box::new(Cubic::new(Arc::new(CubicConfig::default()), now, mtu_bytes))
 }
 
-/// Returns the law of a connection that an agent left with a window of `window_bytes`: in slow start if it `never_lost`
-/// a packet, else as if a loss, one `rtt` ago, had reduced the window to what it is.
+/// Returns the fallback of a connection that an agent left with a window of `window_bytes`: in slow start if
+/// it `never_lost` a packet, otherwise as if a loss, one `rtt` ago, had reduced the window to this.
 pub fn heir(
     now: Instant,
     mtu_bytes: u16,

@@ -1,8 +1,8 @@
-//! CCP's wire protocol and its socket, and a CCP datapath for QUIC: an agent that speaks portus' wire protocol steers the
-//! connections of a quinn endpoint. Python has all but the controller for quinn, and steers aioquic's with it.
+//! CCP's wire protocol and socket, and a CCP datapath for QUIC: an agent that speaks portus' wire protocol controls the
+//! connections of a quinn endpoint. Python uses all but quinn's controller, to control aioquic.
 //!
-//! `docs/quic.md` says how to use it, what it measures, and what quinn leaves no hold of. No connection waits for an
-//! agent: while none is there, or none has given a program, quinn's own CUBIC has it.
+//! `docs/quic.md` explains its use, its measurements, and what quinn does not provide. No connection waits for an
+//! agent: without one, or without a program, quinn's own CUBIC controls it.
 //!
 //! ```no_run
 //! use std::{path::Path, sync::Arc};
@@ -30,5 +30,5 @@ pub use fold::Happened;
 pub use link::{Event, Link};
 pub use steered::Steered;
 
-/// Where agents have their socket: those made with portus, and `ccp run --datapath quic`.
+/// Default socket of portus agents, and of `ccp run --datapath quic`.
 pub const AGENT: &str = "/tmp/ccp/portus";

@@ -1,7 +1,7 @@
-//! The socket to an agent: found, spoken to, and found again after it ended.
+//! The socket to an agent: connected, used, and reconnected after the agent has ended.
 //!
-//! An agent binds a datagram socket by name and answers to the name of the socket that wrote. The datapath's is connected,
-//! so no other datagrams come in, and the agent's end shows.
+//! An agent binds a named datagram socket and answers to the sender's name. The datapath's socket is connected, so it
+//! receives no other datagrams, and detects the agent's end.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -20,38 +20,37 @@ use socket2::SockRef;
 use crate::flow::{Flow, Numbered};
 use crate::wire::{self, Message};
 
-/// How often is looked whether the agent is there.
+/// Interval between checks for the agent.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long an agent may leave all messages unread; then it counts as gone until it reads again.
+/// Time after which an agent that reads no messages counts as gone, until it reads again.
 const PATIENCE: Duration = Duration::from_secs(2);
 const MAX_DATAGRAM_BYTES: usize = 1 << 16;
-/// The first program of an agent: all that were there before are void.
+/// An agent's first program: it invalidates all earlier ones.
 const FIRST_PROGRAM: u32 = 1;
 
-/// What happens on a link, for its owner.
 pub enum Event<'a> {
-    /// An agent is there; so many flows are announced to it.
+    /// An agent has appeared; `flows` flows are announced to it.
     Came { flows: usize },
-    /// The agent is gone.
+    /// The agent has gone.
     Gone { flows: usize, why: &'a str },
-    /// What the agent sent is not done.
+    /// The agent's message was rejected.
     Refused { why: &'a str },
-    /// The agent sent this.
+    /// A datagram from the agent.
     Datagram(&'a [u8]),
 }
 
-/// Gets events, on any thread, and must not call the link. True: the datagram is done.
+/// Receives events on any thread; must not call the link. Returns true if the datagram was handled.
 type Listener = Box<dyn Fn(&Path, &Event<'_>) -> bool + Send + Sync>;
 
-/// A way to one agent, for all flows of a process. It ends with its last flow and its last owner.
+/// A link to one agent, for all flows of a process. It ends with its last flow and its last owner.
 pub struct Link {
     listener: Listener,
     agent: PathBuf,
     own: PathBuf,
     socket: UnixDatagram,
-    /// The agent that is there, counted from 1; 0 without one.
+    /// The present agent, counted from 1; 0: none.
     there: AtomicU64,
-    /// Since when the agent has had no room [us after `began`]; 0 while it has.
+    /// Time since which the agent has had no room [us after `began`]; 0 while it has.
     full_since_us: AtomicU64,
     began: Instant,
     next_flow: AtomicU32,
@@ -69,42 +68,34 @@ struct Known {
     is_closed: bool,
 }
 
-/// Which socket is at a name: device, inode, and its time [s, ns], because numbers of inodes are used again.
+/// The socket at a name: device, inode, and time [s, ns], because inode numbers are reused.
 type Peer = (u64, u64, i64, i64);
 
-/// What became of a message.
+/// Outcome of sending.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Sent {
     Yes,
-    /// The agent has no room at the moment.
+    /// The agent has no room at present.
     Busy,
     /// There is no agent.
     Gone,
 }
 
 impl Link {
-    /// Begins to look for the agent whose socket is, or will be, at `agent`. The datapath's own is in the same directory,
-    /// which is made if there is none. What happens goes to `tracing`.
-    ///
-    /// # Errors
-    ///
-    /// What the system says if there can be no socket there.
+    /// Starts looking for the agent with its socket at `agent`. The datapath's socket is in the same directory, which
+    /// is created if missing. Events go to `tracing`. Errors: the system's, if the socket cannot be created.
     pub fn open(agent: &Path) -> io::Result<Arc<Link>> {
         Link::with(agent, Link::beside(agent, "quic"), Box::new(trace))
     }
 
-    /// Returns a name for a socket next to the agent's that no other link of this process has.
+    /// Returns a name for a socket next to the agent's, unique in this process.
     pub fn beside(agent: &Path, name: &str) -> PathBuf {
         static LINKS: AtomicU32 = AtomicU32::new(0);
         let number = LINKS.fetch_add(1, Ordering::Relaxed);
         agent.with_file_name(format!("{name}-{}-{number}", std::process::id()))
     }
 
-    /// As [`Link::open`], with a socket named `own`, and events for a listener.
-    ///
-    /// # Errors
-    ///
-    /// What the system says if there can be no socket there.
+    /// Like [`Link::open`], with a socket named `own`, and events for a listener.
     pub fn with(agent: &Path, own: PathBuf, listener: Listener) -> io::Result<Arc<Link>> {
         std::fs::create_dir_all(own.parent().unwrap_or(Path::new(".")))?;
         match std::fs::remove_file(&own) {
@@ -131,12 +122,12 @@ impl Link {
         Ok(link)
     }
 
-    /// Returns which agent is there, counted from 1; `None` without one.
+    /// Returns the present agent, counted from 1; `None` if there is none.
     pub fn agent(&self) -> Option<u64> {
         Some(self.there.load(Ordering::Acquire)).filter(|agent| *agent != 0)
     }
 
-    /// Returns how many flows there are, and how many of them a program of the agent has.
+    /// Returns the number of flows, and of those controlled by a program of the agent.
     pub fn flows(&self) -> (usize, usize) {
         let known = self.known();
         (known.flows.len(), known.flows.values().filter(|flow| flow.is_steered()).count())
@@ -146,14 +137,14 @@ impl Link {
         Flow::new(self.next_flow.fetch_add(1, Ordering::Relaxed), ends, algorithm)
     }
 
-    /// Tells of a flow, now and whenever an agent comes.
+    /// Announces a flow, now and to each new agent.
     pub(crate) fn add(&self, flow: &Arc<Flow>) {
         let mut known = self.known();
         known.flows.insert(flow.number, Arc::clone(flow));
         self.tell(&mut known, flow.create());
     }
 
-    /// Announces a flow of which nothing but its reports comes later; returns its number.
+    /// Announces a flow that only sends reports later; returns its number.
     pub fn announce(
         &self,
         ends: Option<(SocketAddr, SocketAddr)>,
@@ -168,7 +159,6 @@ impl Link {
         number
     }
 
-    /// Sends that a flow closed.
     pub fn remove(&self, number: u32) {
         let mut known = self.known();
         known.flows.remove(&number);
@@ -190,7 +180,7 @@ impl Link {
         _ = std::fs::remove_file(&self.own);
     }
 
-    /// Sends a report, from the path of an ACK: it does not wait.
+    /// Sends a report without blocking, for ACK handling.
     pub(crate) fn report(&self, octets: &[u8]) -> Sent {
         match self.try_send(octets) {
             Ok(()) => Sent::Yes,
@@ -226,7 +216,7 @@ impl Link {
         SockRef::from(&self.socket).send_with_flags(octets, flags).map(|_| ())
     }
 
-    /// Whether the agent has read nothing for too long.
+    /// Whether the agent has not read for too long.
     fn is_deaf(&self) -> bool {
         let since_us = self.full_since_us.load(Ordering::Relaxed);
         since_us != 0 && self.began.elapsed().saturating_sub(Duration::from_micros(since_us)) > PATIENCE
@@ -257,7 +247,7 @@ impl Link {
         known.programs.clear();
     }
 
-    /// Sees whether the agent is there still, or again.
+    /// Checks whether the agent is still, or again, there.
     fn look(&self) {
         let mut known = self.known();
         if known.is_closed {
@@ -271,26 +261,26 @@ impl Link {
                 }
             }
             Ok(peer) => {
-                self.lose(&mut known, "another one took its place");
+                self.lose(&mut known, "another agent replaced it");
                 self.greet(&mut known, peer);
             }
             Err(error) => self.lose(&mut known, &error.to_string()),
         }
     }
 
-    /// Finds the socket at the agent's name, and connects ours to it, which fails if nobody has it open.
+    /// Finds the socket at the agent's name, and connects to it, which fails if no process has it open.
     fn peer(&self) -> io::Result<Peer> {
         let found = std::fs::symlink_metadata(&self.agent)?;
         // SAFETY: a plain system call.
         let user = unsafe { libc::geteuid() };
         if !found.file_type().is_socket() || ![user, 0].contains(&found.uid()) {
-            return Err(io::Error::other("what is at its name is no socket of this user or of root"));
+            return Err(io::Error::other("the file at its name is not a socket of this user or of root"));
         }
         self.socket.connect(&self.agent)?;
         Ok((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
     }
 
-    /// Tells an agent that knows nothing of us who is here; one that has no room for that is none yet.
+    /// Announces datapath and flows to a new agent; one without room for that does not count yet.
     fn greet(&self, known: &mut Known, peer: Peer) {
         if self.send(&Message::Ready { datapath: std::process::id() }.octets()).is_err() {
             return;
@@ -304,10 +294,9 @@ impl Link {
         self.flush(known);
     }
 
-    /// Does what the agent says.
     fn heard(&self, datagram: &[u8]) {
         if self.agent().is_none() {
-            self.look(); // portus 0.5 sends programs before anything is sent to it
+            self.look(); // portus 0.5 sends programs first
         }
         let Some(agent) = self.agent() else { return };
         if (self.listener)(&self.agent, &Event::Datagram(datagram)) {
@@ -335,11 +324,11 @@ impl Known {
                 let decoded = decode(&code).map_err(|error| error.to_string())?;
                 self.programs.insert(program, Arc::new(decoded));
             }
-            // When a flow closed meanwhile, the agent will be told.
+            // If a flow closed meanwhile, the agent will be notified.
             Message::ChangeProgram { flow, program: number, fields } => {
                 let program = self.programs.get(&number);
-                let program = program
-                    .ok_or_else(|| format!("flow {flow} gets program {number}, which is not installed"))?;
+                let program =
+                    program.ok_or_else(|| format!("flow {flow}: program {number} is not installed"))?;
                 let program = Numbered { number, program: Arc::clone(program) };
                 self.flows.get(&flow).map_or(Ok(()), |flow| flow.write(agent, Some(program), &fields))?;
             }
@@ -347,7 +336,7 @@ impl Known {
                 self.flows.get(&flow).map_or(Ok(()), |flow| flow.write(agent, None, &fields))?;
             }
             Message::Create { .. } | Message::Measure { .. } | Message::Ready { .. } => {
-                return Err("agents send no such message".to_string());
+                return Err("agents must not send this message".to_string());
             }
         }
         Ok(())
@@ -360,13 +349,12 @@ impl Drop for Link {
     }
 }
 
-/// Writes what happens to the log of a Rust program.
 fn trace(agent: &Path, event: &Event<'_>) -> bool {
     let agent = agent.display();
     match event {
-        Event::Came { flows } => tracing::info!(%agent, flows, "an agent is there"),
-        Event::Gone { flows, why } => tracing::warn!(%agent, flows, "the agent is gone: {why}"),
-        Event::Refused { why } => tracing::warn!(%agent, "what the agent sent is not done: {why}"),
+        Event::Came { flows } => tracing::info!(%agent, flows, "agent connected"),
+        Event::Gone { flows, why } => tracing::warn!(%agent, flows, "agent disconnected: {why}"),
+        Event::Refused { why } => tracing::warn!(%agent, "rejected a message of the agent: {why}"),
         Event::Datagram(_) => {}
     }
     false
@@ -376,7 +364,7 @@ fn is_busy(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// What the link's thread does, until nobody has the link any more.
+/// The link's thread, until the link has no owner.
 fn hear(link: &Weak<Link>, socket: &UnixDatagram) {
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     let mut looked = Instant::now();
@@ -386,7 +374,7 @@ fn hear(link: &Weak<Link>, socket: &UnixDatagram) {
         match received {
             Ok(n) => link.heard(&buffer[..n]),
             Err(error) if is_busy(&error) => {}
-            Err(_) => thread::sleep(LOOK), // an agent that ended
+            Err(_) => thread::sleep(LOOK), // the agent has ended
         }
         if looked.elapsed() >= LOOK {
             looked = Instant::now();

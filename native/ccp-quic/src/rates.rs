@@ -1,16 +1,15 @@
-//! Rates at which data leaves and arrives, by a flow's own acknowledgements.
+//! Rates at which data leaves and arrives, from a flow's own acknowledgements.
 //!
-//! Source: draft-ietf-ccwg-bbr, "Delivery Rate Samples", as Linux has it: of the newest packet acknowledged, what was
-//! delivered since it was sent, by the time that passed at the sender and at the receiver. quinn keeps nothing of a
-//! packet for its controller but when it was sent, which finds the packet here.
+//! Source: draft-ietf-ccwg-bbr, "Delivery Rate Samples", as in Linux: for the newest acknowledged packet, deliveries
+//! since its transmission, divided by the time that passed at the sender and at the receiver. quinn gives controllers
+//! only the transmission time of a packet, which identifies it here.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Times of sending that are kept: a window of so many bursts.
+/// Maximum number of transmission times: a window of this many bursts.
 const MAX_BURSTS: usize = 1024;
 
-/// The state of the flow when a burst of packets was sent.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     sent: Instant,
@@ -19,14 +18,14 @@ struct Burst {
     delivered_at: Instant,
 }
 
-/// Rates of one flow. It allocates when it is made, and not after.
+/// Rates of one flow. Allocates only at creation.
 #[derive(Debug)]
 pub struct Rates {
     bursts: VecDeque<Burst>,
     first_sent: Instant,
     delivered_bytes: u64,
     delivered_at: Instant,
-    /// Of the last sample that there was; 0 before.
+    /// From the last sample; 0 before it.
     pub outgoing_bytes_per_s: u64,
     pub incoming_bytes_per_s: u64,
 }
@@ -43,7 +42,7 @@ impl Rates {
         }
     }
 
-    /// Packets were sent, onto a path that `was_empty` or not.
+    /// Records a transmission, with the path empty before or not.
     pub fn sent(&mut self, now: Instant, was_empty: bool) {
         if was_empty {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -62,7 +61,7 @@ impl Rates {
         });
     }
 
-    /// `bytes` were acknowledged, of packets the newest of which was sent at `newest_sent`.
+    /// Handles an acknowledgement of `bytes`, whose newest packet was sent at `newest_sent`.
     pub fn acked(&mut self, now: Instant, newest_sent: Instant, bytes: u64) {
         self.delivered_bytes += bytes;
         self.delivered_at = now;
@@ -88,7 +87,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Sends 1000 bytes each ms; each is acknowledged 10 ms later, or a queue lets one through each `gap`.
+    /// Sends 1000 bytes per ms; each is acknowledged 10 ms later, or a queue releases one per `gap`.
     fn driven(gap: Duration) -> Rates {
         let began = Instant::now();
         let mut rates = Rates::new(began);

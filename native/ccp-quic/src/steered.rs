@@ -1,4 +1,4 @@
-//! One connection that an agent may steer: what the controllers of quinn and of aioquic share.
+//! One connection that an agent may control: the common part of the controllers for quinn and aioquic.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use crate::flow::Flow;
 use crate::fold::{Fold, Happened};
 use crate::link::Link;
 
-/// A connection and its fold program, while an agent gives it one. All of it is one thread's.
+/// A connection with its fold program, if an agent has set one. Used by one thread.
 pub struct Steered {
     link: Arc<Link>,
     flow: Arc<Flow>,
     is_announced: bool,
     fold: Option<Box<Fold>>,
     pub mss_bytes: u16,
-    /// As the last ACK said.
+    /// According to the last ACK.
     pub is_app_limited: bool,
     pub has_lost: bool,
-    /// Of the ACK whose packets come in.
+    /// For the present ACK.
     acked_bytes: u64,
     acked_pkts: u64,
     newest_sent: Option<Instant>,
@@ -49,17 +49,15 @@ impl Steered {
         }
     }
 
-    /// The flow's number on the wire.
     pub fn number(&self) -> u32 {
         self.flow.number
     }
 
-    /// Whether a program of an agent has the connection.
+    /// Whether an agent's program controls the connection.
     pub fn is_steered(&self) -> bool {
         self.fold.is_some()
     }
 
-    /// Announces the flow to the agent, once.
     pub fn announce(&mut self) {
         if !self.is_announced {
             self.is_announced = true;
@@ -67,8 +65,8 @@ impl Steered {
         }
     }
 
-    /// Lets the program go if its agent is gone, and does what the agent says if it is there. `window_bytes` is the
-    /// window that there is.
+    /// Drops the program if its agent is gone, otherwise applies the agent's updates. `window_bytes` is the
+    /// present window.
     pub fn hear(&mut self, now: Instant, window_bytes: u64) {
         let there = self.link.agent();
         if self.fold.as_ref().is_some_and(|fold| there != Some(fold.agent)) {
@@ -89,14 +87,13 @@ impl Steered {
         }
     }
 
-    /// Takes a packet that an ACK acknowledged.
     pub fn acked(&mut self, sent: Instant, bytes: u64) {
         self.acked_bytes += bytes;
         self.acked_pkts += 1;
         self.newest_sent = self.newest_sent.max(Some(sent));
     }
 
-    /// Runs the program for the packets of an ACK; `in_flight_bytes` are left.
+    /// Runs the program for an ACK; `in_flight_bytes` remain.
     pub fn ack_ended(&mut self, now: Instant, in_flight_bytes: u64) {
         let (acked_bytes, acked_pkts) = (self.acked_bytes, self.acked_pkts);
         (self.acked_bytes, self.acked_pkts) = (0, 0);
@@ -106,7 +103,7 @@ impl Steered {
         }
     }
 
-    /// Runs the program for what was lost, marked, or timed out.
+    /// Runs the program for losses, marks or a timeout.
     pub fn lost(&mut self, now: Instant, happened: Happened) {
         self.has_lost = true;
         if let Some(fold) = &mut self.fold {
@@ -122,12 +119,12 @@ impl Steered {
         }
     }
 
-    /// Returns the window that the program and its agent want [bytes], `None` without a program.
+    /// Returns the window of the program and its agent [bytes], `None` without a program.
     pub fn window_bytes(&self, srtt: Duration) -> Option<u64> {
         self.fold.as_ref().map(|fold| fold.window_bytes(srtt, self.mss_bytes))
     }
 
-    /// Keeps the window for an agent that takes over.
+    /// Records the window for a new agent.
     pub fn note(&self, window_bytes: u64) {
         self.flow.note(window_bytes, self.mss_bytes, self.is_steered());
     }

@@ -1,19 +1,19 @@
 //! Messages of portus' wire protocol, between an agent and a datapath.
 //!
-//! Every message begins with its type (16 bits), its length (16 bits, this header included) and the number of a flow
-//! (32 bits), all little-endian; a datagram may hold several. An agent installs programs, gives them to flows and updates
-//! registers; a datapath says that it is ready, and announces flows and their reports. A report without fields says that
-//! the flow closed. `native/ccp-lang/tests/messages.rs` has the same bytes from portus itself.
+//! Every message begins with its type (16 bits), its length (16 bits, including this header) and the number of a flow
+//! (32 bits), all little-endian; a datagram may contain several. An agent installs programs, assigns them to flows and
+//! updates registers; a datapath announces itself, its flows and their reports. A report without fields means that the
+//! flow closed. `native/ccp-lang/tests/messages.rs` has the same bytes from portus itself.
 
 use std::net::{IpAddr, SocketAddr};
 
 use ccp_lang::MAX_REGISTERS;
 
-/// Bytes of a report at most.
+/// Maximum length of a report.
 pub const MAX_MEASURE_BYTES: usize = HEADER_BYTES + 8 + 8 * MAX_REGISTERS;
 
 const HEADER_BYTES: usize = 8;
-/// Of the algorithm that a flow asks for; the last one is 0.
+/// Length of an algorithm's name, with a final 0.
 const NAME_BYTES: usize = 64;
 
 const CREATE: u16 = 0;
@@ -28,15 +28,13 @@ const IMPLICIT: u8 = 2;
 const CWND: u32 = 4;
 const RATE: u32 = 5;
 
-/// A register and its new value: kind, number, value.
 pub type Field = (u8, u32, u64);
 
-/// A message.
 #[cfg_attr(feature = "python", pyo3::pyclass(eq, module = "ccplane.base._native"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A flow began. Addresses and ports are in network byte order, as CCP's kernel module sends them; 0 where they are
-    /// IPv6 or unknown. `algorithm` is what it asks for; empty for the agent's default.
+    /// A flow began. Addresses and ports are in network byte order, as in CCP's kernel module; 0 if IPv6 or
+    /// unknown. `algorithm` is the requested one; empty for the agent's default.
     Create {
         flow: u32,
         init_cwnd_bytes: u32,
@@ -48,20 +46,36 @@ pub enum Message {
         algorithm: String,
     },
     /// A report of a program, or the end of a flow if there are no fields.
-    Measure { flow: u32, program: u32, fields: Vec<u64> },
-    /// A program for all flows; `ccp_lang::bytecode` reads and writes its code.
-    Install { program: u32, n_events: u32, n_instrs: u32, code: Vec<u8> },
-    /// New values of registers of a flow.
-    Update { flow: u32, fields: Vec<Field> },
-    /// Another program for a flow, and the registers that begin otherwise than the program says.
-    ChangeProgram { flow: u32, program: u32, fields: Vec<Field> },
-    /// A datapath is there.
-    Ready { datapath: u32 },
+    Measure {
+        flow: u32,
+        program: u32,
+        fields: Vec<u64>,
+    },
+    /// A program for all flows; `ccp_lang::bytecode` encodes and decodes it.
+    Install {
+        program: u32,
+        n_events: u32,
+        n_instrs: u32,
+        code: Vec<u8>,
+    },
+    Update {
+        flow: u32,
+        fields: Vec<Field>,
+    },
+    /// Another program for a flow, with registers that start with other values.
+    ChangeProgram {
+        flow: u32,
+        program: u32,
+        fields: Vec<Field>,
+    },
+    Ready {
+        datapath: u32,
+    },
 }
 
 #[cfg_attr(feature = "python", pyo3::pymethods)]
 impl Message {
-    /// Returns the bytes. Panics if there are more than 64 KiB, which no program and no flow needs.
+    /// Returns the bytes. Panics above 64 KiB, which no program or flow needs.
     pub fn octets(&self) -> Vec<u8> {
         match self {
             Message::Create {
@@ -113,7 +127,7 @@ fn packed(fields: &[Field]) -> Vec<u8> {
     fields.iter().flat_map(octets).collect()
 }
 
-/// Returns address and port as a [`Message::Create`] has them.
+/// Returns address and port for a [`Message::Create`].
 pub fn end(address: SocketAddr) -> (u32, u32) {
     match address.ip().to_canonical() {
         IpAddr::V4(ip) => {
@@ -123,10 +137,8 @@ pub fn end(address: SocketAddr) -> (u32, u32) {
     }
 }
 
-/// Writes a report; returns its bytes. It allocates nothing: folds report from the path of an ACK.
-///
-/// Panics:
-///     If there are more than [`MAX_REGISTERS`] fields, which no program has.
+/// Writes a report; returns its bytes, without allocating. Panics if there are more than [`MAX_REGISTERS`]
+/// fields, which no program has.
 pub fn measure<'a>(
     buffer: &'a mut [u8; MAX_MEASURE_BYTES],
     flow: u32,
@@ -144,7 +156,7 @@ pub fn measure<'a>(
     &buffer[..length]
 }
 
-/// Reads the messages of a datagram; `Err` says at the first malformed bytes what is wrong with them.
+/// Decodes the messages of a datagram; `Err` describes the first malformed one, and ends it.
 pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message, String>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
@@ -213,7 +225,7 @@ fn unpacked(octets: &[u8], n: u32) -> Option<Vec<Field>> {
     Some(records(octets, n)?.into_iter().map(field).collect())
 }
 
-/// Splits bytes into `n` records of N bytes each; `None` if there are not just as many.
+/// Splits bytes into `n` records of N bytes each; `None` if the length differs.
 fn records<const N: usize>(octets: &[u8], n: u32) -> Option<Vec<[u8; N]>> {
     let is_whole = octets.len() as u64 == u64::from(n) * N as u64;
     is_whole.then(|| octets.chunks_exact(N).map(|one| one.try_into().expect("N bytes")).collect())
@@ -223,15 +235,14 @@ fn word(octets: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(octets.get(at..at + 4)?.try_into().expect("four bytes")))
 }
 
-/// New values of a flow's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values {
     control: [u64; MAX_REGISTERS],
     /// Bit i: `control[i]` is set.
     controls: u64,
-    /// [bytes]; 0 leaves the window as it is.
+    /// [bytes]; 0 leaves the window unchanged.
     pub cwnd_bytes: u64,
-    /// [bytes/s]; 0 leaves the rate as it is.
+    /// [bytes/s]; 0 leaves the rate unchanged.
     pub rate_bytes_per_s: u64,
 }
 
@@ -242,7 +253,7 @@ impl Default for Values {
 }
 
 impl Values {
-    /// Reads registers of a message; `Err` says which one agents cannot set.
+    /// Decodes registers of a message; `Err` names one that agents cannot set.
     pub fn of(fields: &[Field]) -> Result<Values, String> {
         let mut values = Values::default();
         for &(kind, index, value) in fields {
@@ -259,7 +270,7 @@ impl Values {
         Ok(values)
     }
 
-    /// Returns the values by name: the control registers `c0` and so on, and window and rate if they are not 0.
+    /// Returns the values by name: the control registers `c0` and so on, and window and rate if not 0.
     pub fn named(&self) -> Vec<(String, u64)> {
         let controls = self.control.iter().enumerate().filter(|(i, _)| self.controls >> i & 1 == 1);
         let own = [("cwnd_bytes", self.cwnd_bytes), ("rate_bytes_per_s", self.rate_bytes_per_s)];
@@ -270,12 +281,12 @@ impl Values {
             .collect()
     }
 
-    /// Whether a control register is set that a program with `n` of them has not.
+    /// Whether it sets a control register beyond a program's `n`.
     pub fn exceed(&self, n: usize) -> bool {
         self.controls.checked_shr(n as u32).unwrap_or(0) != 0
     }
 
-    /// Takes over what `later` sets.
+    /// Merges a later update into this one.
     pub fn merge(&mut self, later: &Values) {
         later.write(&mut self.control);
         self.controls |= later.controls;
@@ -288,7 +299,6 @@ impl Values {
         }
     }
 
-    /// Puts new values into a flow's control registers.
     pub fn write(&self, control: &mut [u64; MAX_REGISTERS]) {
         for (i, value) in control.iter_mut().enumerate() {
             if self.controls >> i & 1 == 1 {

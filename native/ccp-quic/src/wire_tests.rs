@@ -1,6 +1,6 @@
 use super::*;
 
-/// Octets of portus itself; `native/ccp-lang/tests/messages.rs` holds the file against it.
+/// Bytes from portus itself; `native/ccp-lang/tests/messages.rs` checks the file.
 const KEPT: &str = include_str!("../../ccp-lang/tests/messages.txt");
 
 fn kept(name: &str) -> Vec<u8> {
@@ -14,7 +14,7 @@ fn control(control: &[u64]) -> Values {
     Values::of(&fields).unwrap()
 }
 
-/// Values of what `kept("update")` and `kept("change")` set.
+/// Values that `kept("update")` and `kept("change")` set.
 fn kept_values() -> Values {
     Values { cwnd_bytes: 14480, rate_bytes_per_s: u64::from(u32::MAX), ..control(&[7, 8]) }
 }

@@ -1,4 +1,4 @@
-//! An agent steers real connections of quinn, ends, and comes again.
+//! An agent controls real connections of quinn, ends, and returns.
 
 mod common;
 
@@ -16,7 +16,6 @@ use common::{
 
 const CWND_BYTES: u64 = 100_000;
 
-/// A connection, and the link to its agent.
 async fn began(agent: &Path) -> (Connection, Arc<Link>) {
     let link = Link::open(agent).unwrap();
     let mut transport = TransportConfig::default();
@@ -31,7 +30,6 @@ async fn wait_for_law(link: &Link) {
     wait_for("law", || (link.flows() == (1, 0)).then_some(())).await;
 }
 
-/// The transfer goes on: so much more is acknowledged from now on.
 async fn goes_on(connection: &Connection) {
     let sent = connection.stats().udp_tx.bytes;
     wait_for("progress", || (connection.stats().udp_tx.bytes > sent + 10_000_000).then_some(())).await;
@@ -68,7 +66,7 @@ async fn an_agent_has_the_window_the_rate_and_the_program() {
     let least = 2 * u64::from(connection.stats().path.current_mtu) + 1;
     wait_for("window for that rate", || (connection.stats().path.cwnd == least).then_some(())).await;
 
-    drop(connection.congestion_state()); // a copy to look at, no flow
+    drop(connection.congestion_state()); // a copy for display, not a flow
     connection.close(0u32.into(), b"");
     drop(connection);
     wait_for("end of the flow", || agent.closed(flow).then_some(())).await;

@@ -1,8 +1,8 @@
-//! Counts of what came in on a socket: their bins, and what grew.
+//! Counts of arrivals on a socket: their bins, and their growth.
 
 use crate::flow::{ARRIVALS_BINS, ARRIVALS_BITS, ARRIVALS_STEP_BITS, ARRIVALS_STEPS, tcp_arrivals};
 
-/// Least delay of each bin of `tcp_arrivals.bins` [us]; the last bin has no end.
+/// Lower bound of each bin of `tcp_arrivals.bins` [us]; the last bin has no upper bound.
 pub fn bin_bounds_us() -> Vec<u64> {
     let bounds = (0..ARRIVALS_BINS).map(|bin| {
         let (doubling, step) = (bin >> ARRIVALS_STEP_BITS, bin % ARRIVALS_STEPS);
@@ -14,7 +14,7 @@ pub fn bin_bounds_us() -> Vec<u64> {
     bounds.collect()
 }
 
-/// The bin of a delay, as the program in the kernel finds it.
+/// The bin of a delay, as computed by the program in the kernel.
 pub fn bin_of_us(delay_us: u64) -> usize {
     if delay_us < u64::from(ARRIVALS_STEPS) {
         return delay_us as usize;
@@ -25,7 +25,8 @@ pub fn bin_of_us(delay_us: u64) -> usize {
     (((shift + 1) << ARRIVALS_STEP_BITS) + step) as usize
 }
 
-/// What grew between two looks at a flow: in `segs`, `ce_segs`, `resent_segs` and `bins`; the rest is as it is now.
+/// Growth between two readings of a flow, in `segs`, `ce_segs`, `resent_segs` and `bins`; the rest is the
+/// present state.
 pub fn growth(now: &tcp_arrivals, before: &tcp_arrivals) -> tcp_arrivals {
     let mut grown = *now;
     grown.segs = now.segs.wrapping_sub(before.segs);
@@ -73,7 +74,7 @@ mod tests {
         let grown: tcp_arrivals = copy_out(bytes_of(&growth(&now, &before))).expect("it is whole");
         assert_eq!((grown.cookie, grown.segs, grown.ce_segs, grown.resent_segs), (7, 4, 1, 2));
         assert_eq!(grown.ticks, 60);
-        assert_eq!((grown.bins[5], grown.bins.iter().sum::<u32>()), (2, 2)); // it went round
+        assert_eq!((grown.bins[5], grown.bins.iter().sum::<u32>()), (2, 2)); // it wrapped
         assert!(copy_out::<tcp_arrivals>(&bytes_of(&now)[1..]).is_none());
     }
 }

@@ -1,38 +1,31 @@
-//! What the comments of `ccp-bpf/src/bpf/intf.h` describe: primitives, totals, the head of reports, counters. Python and the
-//! documents take their descriptions from here (`make facts`).
+//! Descriptions from the comments of `ccp-bpf/src/bpf/intf.h`: primitives, totals, the head of reports,
+//! counters. Python and the documents are generated from them (`make facts`).
 
 use crate::intf;
 
-/// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// Its name in fold programs, or in Python.
     pub name: &'static str,
-    /// Its type in Rust; empty for a constant.
+    /// Type in Rust; empty for a constant.
     pub kind: &'static str,
-    /// Its unit; empty if it has none.
     pub unit: &'static str,
-    /// It is true or false.
     pub is_bool: bool,
-    /// `flag`, what the front end must know of a primitive, or the enumeration that a value is of; mostly empty.
+    /// `flag`, a property of a primitive for the compiler, or the enumeration of the value; mostly empty.
     pub tag: &'static str,
-    /// What it is, in sentences.
     pub doc: &'static str,
 }
 
-/// Reads a counter.
 pub type Counter = fn(&intf::ccp_globals) -> u64;
 
 include!(concat!(env!("OUT_DIR"), "/facts.rs"));
 
 const _: () = assert!(PRIMITIVES.len() == intf::CCP_PRIM_COUNT as usize, "a primitive has no description");
 
-/// Why the fallback law has a flow.
+/// Why the fallback has a flow.
 pub fn law_cause(cause: u32) -> &'static str {
     LAW_CAUSES.get(cause as usize).unwrap_or(&LAW_CAUSES[0]).name
 }
 
-/// The counters of a datapath, by name.
 pub fn counters(g: &intf::ccp_globals) -> Vec<(&'static str, u64)> {
     let mut counters: Vec<_> = COUNTED.iter().map(|(name, value)| (*name, value(g))).collect();
     counters.extend([

@@ -1,7 +1,6 @@
-//! What a datapath tells an agent: records of flows and their reports, in the layout that the BPF programs write. And what
-//! an agent tells a flow.
+//! Records from a datapath to an agent, in the layout of the BPF programs, and updates from an agent to a flow.
 
-/// What the BPF programs and we share, made from `ccp-bpf/src/bpf/intf.h`.
+/// Types shared with the BPF programs, made from `ccp-bpf/src/bpf/intf.h`.
 #[allow(non_camel_case_types, non_snake_case, non_upper_case_globals, dead_code, missing_docs)]
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
 pub mod intf {
@@ -17,14 +16,14 @@ pub use facts::{
 };
 pub use update::{Letter, Update};
 
-/// The state of a socket at one moment, made from `ccp-trace/src/bpf/row.h`.
+/// The state of a socket, made from `ccp-trace/src/bpf/row.h`.
 #[allow(non_camel_case_types, dead_code, missing_docs)]
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
 pub mod row {
     include!(concat!(env!("OUT_DIR"), "/row.rs"));
 }
 
-/// What came in on a socket, made from `ccp-trace/src/bpf/arrivals.h`.
+/// Arrivals on a socket, made from `ccp-trace/src/bpf/arrivals.h`.
 #[allow(non_camel_case_types, dead_code, missing_docs)]
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
 pub mod flow {
@@ -37,35 +36,32 @@ pub use arrivals::{bin_bounds_us, bin_of_us, growth};
 
 use intf::{ccp_close, ccp_create, ccp_record};
 
-/// Records as they came, one after the other.
+/// Records in order of arrival.
 #[derive(Debug, Default)]
 pub struct Records {
     bytes: Vec<u8>,
     starts: Vec<u32>,
-    /// When the wait for them ended, and when they were taken, of CLOCK_MONOTONIC [us]; 0 in a simulation.
+    /// Times at which the wait ended and the records were taken, on CLOCK_MONOTONIC [us]; 0 in a simulation.
     pub woken_us: u64,
-    /// See `woken_us`.
     pub taken_us: u64,
 }
 
 #[derive(Debug)]
 pub enum Record<'a> {
-    /// Report registers of a flow.
     Report {
-        /// Who, when, and the window and rate at that time.
+        /// Flow, time, and the window and rate at that time.
         head: ccp_record,
-        /// The record as it came: its head, then one u64 a report register.
+        /// The record: its head, then one u64 per report register.
         raw: &'a [u8],
     },
-    /// A socket chose one of our names.
+    /// A socket chose one of ccplane's names.
     Create(ccp_create),
-    /// It closed or chose another.
+    /// The socket closed or chose another congestion control.
     Close(ccp_close),
-    /// An extension tells something of the flow.
     Extension {
-        /// Who, when, and in `program` the extension's index.
+        /// Flow, time, and the extension's index in `program`.
         head: ccp_record,
-        /// What only the extension's user understands.
+        /// The message, in the extension's format.
         octets: &'a [u8],
     },
 }
@@ -79,7 +75,7 @@ impl Records {
         self.starts.is_empty()
     }
 
-    /// Flows that ended, by the records here.
+    /// Flows that ended in these records.
     pub fn closed(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.len()).filter_map(|i| match self.get(i) {
             Some(Record::Close(close)) => Some(close.record.flow_id),
@@ -87,13 +83,12 @@ impl Records {
         })
     }
 
-    /// Adds a record as it came.
     pub fn push(&mut self, data: &[u8]) {
         self.starts.push(self.bytes.len() as u32);
         self.bytes.extend_from_slice(data);
     }
 
-    /// Adds a report, or what an extension tells: its head, and as many fields as that says.
+    /// Adds a report, or a message of an extension, with the number of fields in its head.
     pub fn push_fields(&mut self, head: &ccp_record, fields: &[u64]) {
         self.push(bytes_of(head));
         self.bytes.extend(fields.iter().flat_map(|field| field.to_ne_bytes()));
@@ -105,7 +100,7 @@ impl Records {
         self.bytes.get(start..end)
     }
 
-    /// The record at an index; `None` past the end, or for a record of an unknown kind.
+    /// The record at an index; `None` beyond the end, or for an unknown kind.
     pub fn get(&self, index: usize) -> Option<Record<'_>> {
         let raw = self.raw(index)?;
         let head: ccp_record = copy_out(raw)?;
@@ -122,14 +117,10 @@ impl Records {
     }
 }
 
-/// A structure of integers without gaps between them.
-///
-/// # Safety
-///
-/// It is that: each of its bytes is one of an integer's.
+/// A structure of integers without gaps.
 pub unsafe trait Plain: Copy {}
 
-// SAFETY: clang refuses gaps where the headers say so (-Wpadded).
+// SAFETY: clang rejects gaps where the headers require it (-Wpadded).
 unsafe impl Plain for ccp_record {}
 // SAFETY: as above.
 unsafe impl Plain for ccp_create {}
@@ -140,15 +131,14 @@ unsafe impl Plain for row::tcp_row {}
 // SAFETY: as above.
 unsafe impl Plain for flow::tcp_arrivals {}
 
-/// The bytes of a structure, as they stand in a record.
 pub fn bytes_of<T: Plain>(value: &T) -> &[u8] {
-    // SAFETY: every byte is one of an integer's, and borrowed as long as the value.
+    // SAFETY: every byte belongs to an integer, and is borrowed as long as the value.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) }
 }
 
-/// A plain structure from the start of a record, `None` when the record is too short.
+/// A plain structure from the start of a record, `None` if the record is too short.
 pub fn copy_out<T: Copy>(raw: &[u8]) -> Option<T> {
-    // SAFETY: enough bytes are there, and every T used here is plain integers, so any bytes are a value.
+    // SAFETY: there are enough bytes, and every T used here is plain integers, so any bytes are valid.
     (raw.len() >= size_of::<T>()).then(|| unsafe { raw.as_ptr().cast::<T>().read_unaligned() })
 }
 

@@ -1,27 +1,24 @@
-//! What an agent tells a flow.
+//! Updates from an agent to a flow.
 
-/// What to write to a flow. `None` and missing registers stay as they are.
+/// An update. `None` and missing registers leave values unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Update<'a> {
-    /// Window [bytes].
     pub cwnd_bytes: Option<u64>,
     /// Pacing rate [bytes/s]; 0 ends pacing.
     pub rate_bytes_per_s: Option<u64>,
-    /// Handle of an installed program; 0 gives the flow to the fallback law.
+    /// Handle of an installed program; 0 hands the flow to the fallback.
     pub program: Option<u32>,
-    /// A number of the agent's that the reports of `program` bring back.
+    /// A number of the agent's, returned in the reports of `program`.
     pub stamp: u16,
-    /// Control registers by index.
     pub controls: &'a [(usize, u64)],
-    /// Letters to extensions of the datapath.
+    /// Messages to extensions of the datapath.
     pub letters: &'a [Letter<'a>],
 }
 
-/// What an extension of the datapath is told about a flow.
+/// A message to an extension of the datapath about a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Letter<'a> {
-    /// Its name.
     pub extension: &'a str,
-    /// What only it understands; none has it leave the flow.
+    /// The message in the extension's format; empty detaches the flow.
     pub octets: &'a [u8],
 }

@@ -1,17 +1,16 @@
-//! R-TCP's detector, limiter and clients on the host: the same C that the BPF programs of `ccp-rtcp` are made of. It does no
-//! input or output.
+//! R-TCP's detector, limiter and clients on the host: the same C as in the BPF programs of `ccp-rtcp`, without I/O.
 
 pub mod replay;
 pub mod work;
 
-/// What the C code remembers, and its parameters, made from `src/host/types.h`.
+/// The C code's state and parameters, made from `src/host/types.h`.
 #[allow(non_camel_case_types, non_upper_case_globals, dead_code, missing_docs)]
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
 pub mod types {
     include!(concat!(env!("OUT_DIR"), "/types.rs"));
 }
 
-/// The extension of a datapath that keeps flows within rate limits: the name by which algorithms ask for it.
+/// Name of the datapath extension that keeps flows within rate limits.
 pub const EXTENSION: &str = "rate_limits";
 
 mod clients;
@@ -30,25 +29,24 @@ unsafe extern "C" {
 }
 
 impl Options {
-    /// Options as `Options.to_bytes` of Python has them; none if they are of another size, or the C code has no room
-    /// for them.
+    /// Options from the bytes of Python's `Options.to_bytes`; None if the size differs, or the C code has no
+    /// room for them.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         if bytes.len() != size_of::<Self>() {
             return None;
         }
-        // SAFETY: the bytes are as many, and any are a value of each of the structure's integers.
+        // SAFETY: the length is right, and any bytes are valid for the structure's integers.
         let options = unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() };
         options.usable().then_some(options)
     }
 
-    /// Whether the C code has room for them.
     #[must_use]
     pub fn usable(&self) -> bool {
         (3..=types::RTCP_MAX_CANDIDATES).contains(&self.n_candidates)
     }
 
-    /// As `ccp_algs/rtcp/options.py` has them, for tests.
+    /// The defaults of `ccp_algs/rtcp/options.py`, for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn usual() -> Self {
@@ -79,50 +77,49 @@ impl Options {
 }
 
 impl Letter {
-    /// A letter as `RateLimited` of Python has it: empty ones ask for nothing. None if it is of another size.
+    /// A message of Python's `RateLimited`; an empty one requests nothing. None if the size differs.
     #[must_use]
     pub fn from_bytes(octets: &[u8]) -> Option<Self> {
         if octets.is_empty() {
             return Some(Self::default());
         }
-        // SAFETY: the octets are as many, and any are a value of each of the structure's integers.
+        // SAFETY: the length is right, and any bytes are valid for the structure's integers.
         (octets.len() == size_of::<Self>())
             .then(|| unsafe { octets.as_ptr().cast::<Self>().read_unaligned() })
     }
 }
 
-// A row is told octet by octet, and gaps would be memory that nobody wrote.
+// Rows are sent as bytes, and gaps would be uninitialised memory.
 const _: () = assert!(size_of::<Row>() == 4 * size_of::<u64>() + 4 * size_of::<u32>() + size_of::<Remote>());
 const _: () = assert!(size_of::<Remote>() == 24);
 const _: () = assert!(size_of::<Ack>() == 2 * size_of::<u64>() + 6 * size_of::<u32>() + 40);
 
 impl Remote {
-    /// The client that a port (host order) of an address is; IPv4 mapped.
+    /// The client of a port (host order) at an address, IPv4-mapped for IPv4.
     #[must_use]
     pub fn of(address: [u8; 16], port: u16, options: &Options) -> Self {
         let mut remote = Self { address, ..Self::default() };
-        // SAFETY: both are whole structures, and outlive the call.
+        // SAFETY: both are complete structures that outlive the call.
         unsafe { rtcp_host_remote_of(&raw mut remote, options, u32::from(port)) };
         remote
     }
 
-    /// As Python's `Remote.from_bytes` takes it.
+    /// For Python's `Remote.from_bytes`.
     #[must_use]
     pub fn octets(&self) -> [u8; size_of::<Self>()] {
-        // SAFETY: integers without gaps between them, as asserted above.
+        // SAFETY: integers without gaps, as asserted above.
         unsafe { std::mem::transmute_copy(self) }
     }
 }
 
 impl Row {
-    /// Its octets, as a record carries them.
+    /// Its bytes in a record.
     #[must_use]
     pub fn words(&self) -> [u64; size_of::<Self>() / 8] {
-        // SAFETY: integers without gaps between them, as asserted above.
+        // SAFETY: integers without gaps, as asserted above.
         unsafe { std::mem::transmute_copy(self) }
     }
 
-    /// The same as octets.
     #[must_use]
     pub fn octets(&self) -> [u8; size_of::<Self>()] {
         // SAFETY: as above.
@@ -131,10 +128,10 @@ impl Row {
 }
 
 impl Ack {
-    /// Its octets, as programs hand them on.
+    /// Its bytes for programs.
     #[must_use]
     pub fn octets(&self) -> [u8; size_of::<Self>()] {
-        // SAFETY: integers without gaps between them, as asserted above.
+        // SAFETY: integers without gaps, as asserted above.
         unsafe { std::mem::transmute_copy(self) }
     }
 }
@@ -143,11 +140,10 @@ impl rtcp_detector {
     /// Estimated level of the token bucket; 0 without a limit.
     #[must_use]
     pub fn tokens_bytes(&self, now_us: u64) -> u32 {
-        // SAFETY: the state is a whole structure, and outlives the call.
+        // SAFETY: the state is a complete structure that outlives the call.
         unsafe { rtcp_host_tokens_bytes(self, now_us) }
     }
 
-    /// When it took in something last.
     #[must_use]
     pub fn last_us(&self) -> u64 {
         // SAFETY: as above.
@@ -155,34 +151,28 @@ impl rtcp_detector {
     }
 }
 
-/// The detector of one client.
 pub struct Detector {
     state: rtcp_detector,
     options: Options,
 }
 
 impl Detector {
-    /// Starts without knowledge.
-    ///
-    /// # Panics
-    ///
-    /// The C code has no room for so many candidates.
+    /// Starts without knowledge. Panics if there are too many candidates for the C code.
     #[must_use]
     pub fn new(options: Options, mss_bytes: u16) -> Self {
         assert!(options.usable(), "between 3 and 17 candidates");
         let mut state = rtcp_detector::default();
-        // SAFETY: `state` is a whole structure, and outlives the call.
+        // SAFETY: `state` is a complete structure that outlives the call.
         unsafe { rtcp_host_init(&raw mut state, u32::from(mss_bytes)) };
         Self { state, options }
     }
 
     /// Begins a transfer: data is sent after the application had none, with nothing in flight.
     pub fn start(&mut self, now: &Progress) {
-        // SAFETY: all three are whole structures, and outlive the call; the options are usable.
+        // SAFETY: all three are complete structures that outlive the call; the options were checked.
         unsafe { rtcp_host_start(&raw mut self.state, &raw const self.options, now) };
     }
 
-    /// Takes an ACK in.
     pub fn ack(&mut self, now: &Progress) {
         // SAFETY: as above.
         unsafe { rtcp_host_ack(&raw mut self.state, &raw const self.options, now) };
@@ -194,7 +184,6 @@ impl Detector {
         self.state.tokens_bytes(now_us)
     }
 
-    /// What it has found.
     #[must_use]
     pub fn state(&self) -> &rtcp_detector {
         &self.state

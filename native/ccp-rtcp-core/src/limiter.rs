@@ -1,4 +1,4 @@
-//! The limiter by itself, for tests.
+//! The limiter alone, for tests.
 
 use crate::types::{rtcp_limiter, rtcp_stage};
 use crate::{Detector, Options, Progress, rtcp_detector};
@@ -18,7 +18,7 @@ unsafe extern "C" {
     ) -> u64;
 }
 
-/// A detector, and how much it lets the client's flows send.
+/// A detector, and the permitted rate of the client's flows.
 pub struct Limiter {
     detector: Detector,
     state: rtcp_limiter,
@@ -31,23 +31,22 @@ impl Limiter {
         Self { detector, state: rtcp_limiter::default() }
     }
 
-    /// Begins a transfer.
     pub fn start(&mut self, now: &Progress) {
         self.detector.start(now);
     }
 
-    /// Takes an ACK in; who only observes is told what is found, and never capped.
+    /// Handles an ACK; with `observe`, limits are found but nothing is capped.
     pub fn ack(&mut self, now: &Progress) {
         self.detector.ack(now);
         if self.detector.options.observe != 0 {
             return;
         }
         let (limiter, detector) = (&raw mut self.state, &raw mut self.detector.state);
-        // SAFETY: all four are whole structures, and outlive the call.
+        // SAFETY: all four are complete structures that outlive the call.
         unsafe { rtcp_host_limiter_ack(limiter, detector, &raw const self.detector.options, now) };
     }
 
-    /// What all flows together may send, if they are capped.
+    /// The permitted rate of all flows together, if capped.
     #[must_use]
     pub fn rate_bytes_per_s(&self, now: &Progress) -> Option<u64> {
         let (limiter, detector) = (&raw const self.state, &raw const self.detector.state);
@@ -57,13 +56,12 @@ impl Limiter {
         (rate > 0).then_some(rate)
     }
 
-    /// What it is doing, an `enum rtcp_stage`.
+    /// Its stage, an `enum rtcp_stage`.
     #[must_use]
     pub fn stage(&self) -> rtcp_stage {
         self.state.stage.into()
     }
 
-    /// What is known of the limit.
     #[must_use]
     pub fn detector(&self) -> &Detector {
         &self.detector

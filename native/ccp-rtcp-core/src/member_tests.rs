@@ -13,15 +13,15 @@ const MSS: u32 = 1448;
 const RTT_US: u32 = 10_000;
 const ROUND_US: u64 = 2 * RTT_US as u64;
 
-/// Delivered and lost of a connection, and of all others [packets].
+/// Delivered and lost packets of a connection, and of all others.
 type Round = [u64; 4];
 
-/// What speaks against a common bucket after some rounds, and whether that is enough.
+/// The doubt about a common bucket after some rounds, and whether it suffices.
 fn doubt(rounds: &[Round], round_us: u64) -> (u32, bool) {
     let mut member = rtcp_member::default();
     let mut client = Progress { time_us: 1_000_000, min_rtt_us: RTT_US, ..Progress::default() };
     let mut is_apart = false;
-    // SAFETY: whole structures, which outlive the calls.
+    // SAFETY: complete structures that outlive the calls.
     unsafe {
         rtcp_host_member_start(&raw mut member, client.time_us);
         rtcp_host_member_ack(&raw mut member, MSS, &raw const client);
@@ -41,13 +41,13 @@ fn doubt(rounds: &[Round], round_us: u64) -> (u32, bool) {
 fn doubt_is_what_should_have_been_lost() {
     let cases: [(&[Round], u32); 10] = [
         (&[[40, 0, 100, 25]], 8),                  // a fifth of 40 should have been lost
-        (&[[40, 25, 100, 0]], RTCP_MOST_DUE_PKTS), // the other way round: most of 100 should have been
+        (&[[40, 25, 100, 0]], RTCP_MOST_DUE_PKTS), // reversed: most of 100 should have been
         (&[[40, 1, 100, 25]], 8 - 4),
         (&[[40, 8, 100, 25]], 0),
         (&[[400, 0, 100, 25]], RTCP_MOST_DUE_PKTS),
         (&[[19, 0, 100, 25]], 0),   // three of these prove nothing
-        (&[[400, 0, 100, 2]], 0),   // two lost packets are no empty bucket
-        (&[[400, 0, 1000, 25]], 0), // nor is less than a twentieth
+        (&[[400, 0, 100, 2]], 0),   // two lost packets do not show an empty bucket
+        (&[[400, 0, 1000, 25]], 0), // nor does less than a twentieth
         (
             &[[400, 0, 100, 25], [400, 0, 100, 25], [400, 0, 100, 25], [40, 1, 100, 10]],
             3 * RTCP_MOST_DUE_PKTS - 1,

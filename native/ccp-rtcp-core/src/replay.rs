@@ -1,17 +1,14 @@
-//! Recorded ACKs, taken through the detector.
+//! Runs recorded ACKs through the detector.
 
 use crate::{Detector, Options, Progress, rtcp_detector};
 
-/// What a row of a trace tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A transfer starts.
     Start,
-    /// An ACK.
     Ack,
 }
 
-/// Takes events through a new detector, and calls `seen` after each.
+/// Passes events to a new detector, and calls `seen` after each.
 pub fn replay(
     options: Options,
     mss_bytes: u16,

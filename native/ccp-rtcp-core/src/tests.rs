@@ -1,4 +1,4 @@
-//! A sender that is held to what the limiter says, over a path with a token bucket.
+//! A sender that obeys the limiter, over a path with a token bucket.
 
 use super::types::{
     RTCP_STAGE_CAPPED, RTCP_STAGE_CREDIT, RTCP_STAGE_LIFTED, RTCP_STAGE_OPEN, RTCP_STAGE_PROBING,
@@ -13,14 +13,14 @@ use std::collections::VecDeque;
 const MSS: u16 = 1448;
 const MSS_BYTES: f64 = 1448.0;
 const RTT_US: u64 = 40_000;
-/// Bytes a microsecond in a Mbit/s.
+/// Bytes per microsecond in a Mbit/s.
 const MBIT: f64 = 0.125;
 
-/// Sends a packet whenever its rate lets it; what the bucket refuses is marked lost an RTT later.
+/// Sends packets at its rate; packets rejected by the bucket are marked lost an RTT later.
 struct Sender {
     limiter: Limiter,
     now: Progress,
-    /// Without a cap [bytes/us].
+    /// Rate without a cap [bytes/us].
     own_rate: f64,
     bucket_bytes: f64,
     limit: f64,
@@ -65,7 +65,7 @@ impl Sender {
 
     fn send(&mut self) {
         self.sent += 1;
-        // Every so many packets: by chance, but evenly.
+        // Evenly spread random loss.
         let unlucky = self.sent * self.lost_of_100 / 100 > (self.sent - 1) * self.lost_of_100 / 100;
         let passes = !unlucky && self.level_bytes >= MSS_BYTES;
         if passes {
@@ -89,7 +89,7 @@ impl Sender {
         }
     }
 
-    /// Sends until an ACK comes, and takes it in.
+    /// Sends until an ACK arrives, and handles it.
     fn hear_next(&mut self) {
         while self.on_the_way.front().is_none_or(|(at_us, _)| (*at_us as f64) >= self.send_at_us) {
             self.send();
@@ -103,7 +103,7 @@ impl Sender {
         }
     }
 
-    /// Waits until all is acknowledged, and then for so long.
+    /// Waits until all is acknowledged, and then for `idle_us`.
     fn idle(&mut self, idle_us: u64) {
         while !self.on_the_way.is_empty() {
             self.hear();
@@ -138,7 +138,7 @@ fn what_a_limit_lets_through_is_sent_and_little_more() {
     }
 }
 
-/// How long the flow was capped before it probed, and how long it probed [rounds]; and packets delivered meanwhile.
+/// Duration of the cap before a probe, and of the probe [rounds]; and packets delivered meanwhile.
 fn first_probe(limit: f64) -> (f64, f64, u64) {
     let mut sender = Sender::new(limit * MBIT, 500e3, 0);
     let (mut capped, mut probing, mut delivered) = (None, None, 0);
@@ -194,7 +194,7 @@ fn a_limit_that_is_gone_caps_for_2_s_at_most() {
     }
 }
 
-/// Lifts a limit, or makes it another, for a sender that sends hardly more by itself; returns it 20 s later.
+/// Lifts or changes a limit, for a sender that sends hardly more by itself; returns the sender 20 s later.
 fn slow_after(limit: f64, own_rate: f64) -> Sender {
     let mut sender = Sender::new(2.0 * MBIT, 500e3, 2);
     sender.run_until(seconds(20));
@@ -207,7 +207,7 @@ fn slow_after(limit: f64, own_rate: f64) -> Sender {
 
 #[test]
 fn a_limit_that_is_gone_is_found_gone_where_losses_by_chance_keep_the_flow_slow() {
-    // As those of BBRv3 do: it stays below both the rate before the limit and twice the limit.
+    // Like BBRv3's: below both the rate before the limit and twice the limit.
     let sender = slow_after(40.0, 3.0);
     assert_eq!(sender.limiter.detector().state().limited, 0, "{:?}", sender.stages);
     assert_eq!(sender.limiter.rate_bytes_per_s(&sender.now), None);
@@ -236,7 +236,7 @@ fn a_flow_that_pauses_while_it_probes_finds_the_end_of_a_limit_all_the_same() {
     sender.own_rate = 40.0 * MBIT;
     sender.run_until(then_us + seconds(3));
     assert_eq!(sender.limiter.stage(), RTCP_STAGE_OPEN, "{:?}", sender.stages);
-    assert_eq!(sender.was_in(RTCP_STAGE_CAPPED), capped, "it began anew at once: {:?}", sender.stages);
+    assert_eq!(sender.was_in(RTCP_STAGE_CAPPED), capped, "it restarted immediately: {:?}", sender.stages);
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn only_an_estimate_that_losses_have_tested_caps_before_a_verdict() {
     for _ in 0..10 {
         assert_eq!(ack(1_000, 1, 0), (false, None));
     }
-    // Then the bucket is empty again: 100 packets a second, and as many lost.
+    // Then the bucket is empty again: 100 packets per second, and as many lost.
     let (tested, rate) = (0..8).map(|_| ack(10_000, 1, 1)).last().expect("ACKs");
     let line = limiter.detector().state().candidates.line.rate_bytes_per_s;
     assert_eq!((tested, rate), (true, Some(u64::from(2 * line))));
@@ -335,7 +335,7 @@ fn tokens_of_an_idle_time_are_used_up_without_a_cap() {
     assert_eq!(sender.limiter.stage(), RTCP_STAGE_CAPPED);
     assert!(sender.was_in(RTCP_STAGE_CREDIT) > 0);
     let bytes = (sender.now.delivered_pkts - before.delivered_pkts) * u64::from(MSS);
-    assert!((200_000..350_000).contains(&bytes), "{bytes} bytes"); // a second of 2 Mbit/s, and what comes meanwhile
+    assert!((200_000..350_000).contains(&bytes), "{bytes} bytes"); // a second of 2 Mbit/s, plus the refill meanwhile
     let lost = sender.now.lost_pkts - before.lost_pkts;
     assert!(lost < 20, "{lost} packets");
 }
@@ -345,7 +345,7 @@ fn tokens_that_are_not_there_are_forgotten_at_heavy_loss() {
     let mut sender = Sender::new(2.0 * MBIT, 500e3, 0);
     sender.run_until(seconds(5));
     sender.idle(seconds(2));
-    sender.level_bytes = 100e3; // somebody else has used them
+    sender.level_bytes = 100e3; // used by another flow
     sender.start();
     let before = sender.now;
     sender.run_until(before.time_us + 12 * RTT_US);
@@ -358,11 +358,11 @@ fn tokens_of_an_idle_time_count_although_the_transfer_before_lost_much() {
     let mut sender = Sender::new(1.0 * MBIT, 135e3, 0);
     sender.run_until(seconds(5));
     sender.idle(800_000);
-    sender.level_bytes = 50e3; // somebody else has used the others
+    sender.level_bytes = 50e3; // the others were used by another flow
     sender.start();
     sender.run_until(sender.now.time_us + 9 * RTT_US);
     assert_eq!(sender.limiter.stage(), RTCP_STAGE_CAPPED);
-    // The bucket is not full again: the estimate goes on with the next transfer.
+    // The bucket is not full again: the estimate continues with the next transfer.
     sender.idle(200_000);
     sender.start();
     let transfer = sender.limiter.detector().state().transfer;
@@ -371,7 +371,7 @@ fn tokens_of_an_idle_time_count_although_the_transfer_before_lost_much() {
     sender.own_rate = 2.0 * MBIT;
     sender.hear_next();
     assert_eq!(sender.limiter.stage(), RTCP_STAGE_CREDIT);
-    // Where they are not there, losses say so.
+    // If the tokens do not exist, losses show it.
     sender.idle(100_000);
     sender.level_bytes = 0.0;
     sender.start();

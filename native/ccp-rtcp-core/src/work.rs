@@ -1,20 +1,18 @@
-//! Made-up ACKs, to measure what the detector costs for each in its states.
+//! Synthetic ACKs, to measure the detector's cost per ACK in its states.
 
 use crate::{Detector, Options, Progress};
 
-/// What the detector is busy with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It looks out for losses.
+    /// Waiting for losses.
     Waiting,
-    /// It estimates, and finds no limit.
+    /// Estimating, without finding a limit.
     Triggered,
-    /// It has found a limit, and follows it.
+    /// Tracking a limit that it has found.
     Limited,
 }
 
 impl State {
-    /// The one of this name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         match name {
@@ -28,10 +26,10 @@ impl State {
 
 const MSS_BYTES: u16 = 1448;
 const MIN_RTT_US: u32 = 10_000;
-/// ACKs before anything is lost.
+/// ACKs before the first loss.
 const CALM_ACKS: u64 = 100;
 
-/// Takes so many ACKs through a new detector, which is in this state from the first few hundred on.
+/// Passes ACKs to a new detector, which reaches this state within the first few hundred.
 #[must_use]
 pub fn work(options: Options, state: State, acks: u32) -> Detector {
     let mut detector = Detector::new(options, MSS_BYTES);

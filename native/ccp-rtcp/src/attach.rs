@@ -20,28 +20,27 @@ use crate::{Error, Result};
 static OBJECT: &[u8] = include_bytes!(env!("CCP_RTCP_OBJECT"));
 /// `BPF_F_LINK`: a `struct_ops` map that is registered by creating a link.
 const BPF_F_LINK: u32 = 1 << 13;
-/// Room for what ACKs leave between two looks at them.
+/// Room for recorded ACKs between two drains.
 const ACKS_BYTES: u32 = 1 << 24;
 
-/// What is to be attached.
+/// Settings of the congestion controls.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Parameters of detector and limiter.
     pub options: Options,
-    /// Sockets of further clients are not bounded.
+    /// Maximum clients; sockets of further ones are not bounded.
     pub max_clients: u32,
-    /// Whether each ACK makes a row.
     pub records: bool,
-    /// Which sockets are bounded, the first that matches; all, if there are none.
+    /// Rules for the bounded sockets, the first match wins; without rules all are bounded.
     pub rules: Vec<Rule>,
-    /// Folder in a BPF file system for the table of clients, which outlives us then; what is there is taken over.
+    /// Folder in a BPF file system for the table of clients, which then outlives this process; an existing
+    /// table is taken over.
     pub keep_in: Option<PathBuf>,
 }
 
-/// The congestion controls `rtcp_cubic` and `rtcp_bbr`, offered to sockets. Dropping it takes the names away; sockets
-/// that have one of them keep it to their end.
+/// The congestion controls `rtcp_cubic` and `rtcp_bbr`, available to sockets until dropped. Sockets that use
+/// one of them keep it.
 pub struct Attached {
-    // In this order: no new sockets first, then the readers, then the maps.
+    // Drop order: registrations first, then the readers, then the maps.
     _links: Vec<Link>,
     rows: Rows,
     acks: Rows,
@@ -58,12 +57,8 @@ impl Debug for Attached {
 }
 
 impl Attached {
-    /// Loads and registers the programs.
-    ///
-    /// # Errors
-    ///
-    /// `rtcp.not_permitted`, `rtcp.refused`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original`,
-    /// `rtcp.too_many_rules` or `load.no_btf`.
+    /// Loads and registers the programs. Errors: `rtcp.not_permitted`, `rtcp.refused`, `rtcp.name_taken`,
+    /// `rtcp.no_struct_ops`, `rtcp.no_original`, `rtcp.too_many_rules` or `load.no_btf`.
     pub fn new(wanted: &Wanted) -> Result<Self> {
         let left = wanted.keep_in.as_deref().map(Left::open).transpose()?.flatten();
         let is_own = left.as_ref().is_some_and(|left| left.is_own(wanted.max_clients));
@@ -83,7 +78,7 @@ impl Attached {
             let mut ops = object.maps_mut().find(|m| m.name() == *map).ok_or_else(|| load::bug(map))?;
             links.push(ops.attach_struct_ops().map_err(|e| not_registered(name, &e))?);
         }
-        // Not before: who may not register changes nothing.
+        // Not earlier: a process that may not register must change nothing.
         let pinned = wanted.keep_in.as_deref().filter(|_| !is_own).map(|folder| keep(&object, folder));
         load::map(&object, clients::CURRENT)?
             .update(&0u32.to_ne_bytes(), &number.to_ne_bytes(), MapFlags::ANY)
@@ -92,83 +87,60 @@ impl Attached {
         Ok(Attached { _links: links, rows, acks, object, names, kept, not_kept })
     }
 
-    /// Shows the programs to the kernel, and registers nothing.
-    ///
-    /// # Errors
-    ///
-    /// `rtcp.not_permitted`, `rtcp.refused`, `rtcp.no_struct_ops`, `rtcp.no_original` or `load.no_btf`.
+    /// Loads the programs without registering them. Errors: `rtcp.not_permitted`, `rtcp.refused`,
+    /// `rtcp.no_struct_ops`, `rtcp.no_original` or `load.no_btf`.
     pub fn try_load(options: Options) -> Result<()> {
         let wanted = Wanted { options, max_clients: 1, records: false, rules: Vec::new(), keep_in: None };
         loaded(&wanted, 0, None).map(drop)
     }
 
-    /// What sockets can choose: that of each congestion control which the kernel has itself.
+    /// The available names: one for each congestion control that the kernel has itself.
     #[must_use]
     pub fn names(&self) -> &[&'static str] {
         &self.names
     }
 
-    /// What became of the table of those before.
+    /// The outcome for the previous table.
     #[must_use]
     pub fn kept(&self) -> Kept {
         self.kept
     }
 
-    /// Why the table will not outlive us, though it was to.
+    /// Why the table will not outlive this process, although requested.
     #[must_use]
     pub fn not_kept(&self) -> Option<&Error> {
         self.not_kept.as_ref()
     }
 
-    /// The table of clients in numbers.
-    ///
-    /// # Errors
-    ///
-    /// `rtcp.refused`.
+    /// Statistics of the table of clients. Errors: `rtcp.refused`.
     pub fn summary(&self, bounds_bytes_per_s: &[f64]) -> Result<Summary> {
         let (table, no_room) =
             (load::map(&self.object, clients::MAP)?, load::map(&self.object, clients::NO_ROOM)?);
         summary::of(&table, &no_room, bounds_bytes_per_s)
     }
 
-    /// Verdicts since the last call, as the bytes of so many `rtcp_row`.
-    ///
-    /// # Errors
-    ///
-    /// `trace.refused`.
+    /// Verdicts since the last call, as `rtcp_row`s. Errors: `trace.refused`.
     pub fn drain(&self) -> Result<Vec<u8>> {
         self.rows.drain()
     }
 
-    /// ACKs since the last call, as the bytes of so many `rtcp_ack`.
-    ///
-    /// # Errors
-    ///
-    /// `trace.refused`.
+    /// ACKs since the last call, as `rtcp_ack`s. Errors: `trace.refused`.
     pub fn drain_acks(&self) -> Result<Vec<u8>> {
         self.acks.drain()
     }
 
-    /// How many of both were lost because nobody drained them.
-    ///
-    /// # Errors
-    ///
-    /// `trace.refused`.
+    /// Number of both that were lost because they were not drained. Errors: `trace.refused`.
     pub fn dropped(&self) -> Result<u64> {
         ccp_trace::dropped(&self.object)
     }
 
-    /// How many connections are not bounded, because there was no room for their client.
-    ///
-    /// # Errors
-    ///
-    /// `rtcp.refused`.
+    /// Number of connections that are not bounded because there was no room for their client. Errors: `rtcp.refused`.
     pub fn no_room(&self) -> Result<u64> {
         clients::counted(&load::map(&self.object, clients::NO_ROOM)?)
     }
 }
 
-/// What sockets are to choose, the map of each, and the object.
+/// The available names, the map of each, and the object.
 fn loaded(wanted: &Wanted, number: u64, left: Option<(&Left, bool)>) -> Result<(Names, Names, Object)> {
     let kernel = Kernel::of(&load::kernel_types()?)?;
     let (names, maps) = choose(&kernel, kernel::offers)?;
@@ -180,7 +152,7 @@ fn loaded(wanted: &Wanted, number: u64, left: Option<(&Left, bool)>) -> Result<(
         others: u64::from(rules::others_too(&wanted.rules)),
         load: number,
     };
-    // SAFETY: plain integers, and the header has no gaps between them.
+    // SAFETY: plain integers, and the header has no gaps.
     let config =
         unsafe { std::slice::from_raw_parts((&raw const config).cast::<u8>(), size_of::<rtcp_config>()) };
     load::set_constants(&mut open, &[("config", config)])?;
@@ -189,7 +161,6 @@ fn loaded(wanted: &Wanted, number: u64, left: Option<(&Left, bool)>) -> Result<(
     Ok((names, maps, object))
 }
 
-/// Pins the table of clients.
 fn keep(object: &Object, folder: &Path) -> Result<()> {
     let handle = |name| {
         let map = load::map(object, name)?;
@@ -200,7 +171,7 @@ fn keep(object: &Object, folder: &Path) -> Result<()> {
 
 type Names = Vec<&'static str>;
 
-/// Names, and maps of the object: one of each congestion control that the kernel offers itself.
+/// Names and maps of the object: one for each congestion control of the kernel.
 fn choose(kernel: &Kernel, offers: impl Fn(&str) -> bool) -> Result<(Names, Names)> {
     let all = [("cubic", "rtcp_cubic"), ("bbr", "rtcp_bbr")].into_iter().zip(kernel.fitting());
     let (names, maps): (Names, Names) = all
@@ -208,14 +179,14 @@ fn choose(kernel: &Kernel, offers: impl Fn(&str) -> bool) -> Result<(Names, Name
         .map(|((_, name), map)| (name, map))
         .unzip();
     if names.is_empty() {
-        return Err(Error::new("rtcp.no_original", "this kernel has neither CUBIC nor BBR loaded")
-            .why("R-TCP's are the kernel's own, bounded")
+        return Err(Error::new("rtcp.no_original", "the kernel has loaded neither CUBIC nor BBR")
+            .why("R-TCP bounds the kernel's own congestion controls")
             .fix("modprobe tcp_cubic; modprobe tcp_bbr"));
     }
     Ok((names, maps))
 }
 
-/// Leaves what does not fit the kernel out, and sets sizes.
+/// Omits what the kernel does not support, and sets sizes.
 fn fit(
     open: &mut OpenObject,
     kernel: &Kernel,
@@ -249,7 +220,7 @@ pub(crate) fn refused(e: &libbpf_rs::Error) -> Error {
             .why(why)
             .fix("run as root, or give the process CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN");
     }
-    Error::new("rtcp.refused", "the kernel refused R-TCP's congestion controls")
+    Error::new("rtcp.refused", "the kernel rejected R-TCP's congestion controls")
         .why(why)
         .fix("use Linux 6.1 or newer; CCP_LIBBPF_LOG=1 shows the verifier's log")
 }
@@ -258,9 +229,9 @@ fn not_registered(name: &str, e: &libbpf_rs::Error) -> Error {
     if e.kind() != ErrorKind::AlreadyExists {
         return refused(e);
     }
-    Error::new("rtcp.name_taken", format!("there is a congestion control `{name}` already"))
-        .why("a machine has one of each name; perhaps `ccp rtcp attach` runs already")
-        .fix("end that one first; `ccp rtcp show` tells what it knows")
+    Error::new("rtcp.name_taken", format!("there is already a congestion control `{name}`"))
+        .why("names are unique per machine; `ccp rtcp attach` may already be running")
+        .fix("end the running one first; `ccp rtcp show` prints its state")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the programs know of the clients.
+//! The programs' state of the clients.
 
 use std::path::Path;
 
@@ -13,68 +13,56 @@ use crate::kept::{layout_in, pinned};
 use crate::layout::Layout;
 use crate::{Error, Result};
 
-/// The map that the programs keep them in.
 pub(crate) const MAP: &str = "rtcp_clients";
-/// Where they count the connections of clients that it has no room for.
+/// Map that counts the connections of clients without room.
 pub(crate) const NO_ROOM: &str = "rtcp_no_room";
-/// Where the number of the programs stands that are registered now.
+/// Map with the number of the registered programs.
 pub(crate) const CURRENT: &str = "rtcp_current";
 
-/// A client, and the namespace that the connections to it are in.
+/// A client, with the namespace of its connections.
 #[derive(Debug)]
 pub struct Client {
-    /// The namespace's cookie.
     pub netns_cookie: u64,
-    /// Their other ends.
     pub remote: rtcp_remote,
-    /// All the rest.
     pub state: rtcp_client,
 }
 
 impl Client {
-    /// What the programs would say of it now: a number of `rtcp_verdict`.
+    /// The present verdict: a number of `rtcp_verdict`.
     #[must_use]
     pub fn verdict(&self) -> u32 {
         self.state.told.into()
     }
 }
 
-/// Whose a table of clients is.
+/// Owner of a table of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// An agent's extension has it.
     Agent,
-    /// That of the congestion controls that are attached, or will be.
+    /// The congestion controls that are attached, or will be.
     Attach,
-    /// Sockets of congestion controls that were attached earlier have it.
+    /// Sockets of congestion controls that were attached earlier.
     Earlier,
 }
 
-/// A table of clients.
 #[derive(Debug)]
 pub struct Table {
-    /// Whose.
     pub whose: Whose,
-    /// Connections that are not bounded, because there was no room for their client.
+    /// Connections that are not bounded because there was no room for their client.
     pub no_room: u64,
-    /// For so many clients there is room.
     pub max_clients: u32,
-    /// Who is in it; none where another version has it whose table cannot be read.
+    /// Its clients; None if another version owns it and the table is unreadable.
     pub clients: Option<Vec<Client>>,
 }
 
-/// All tables there are: that which is kept, those that sockets have, the newest first, and that of the agent whose
-/// datapath is pinned there.
-///
-/// # Errors
-///
-/// `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
+/// All tables: the pinned one, those of sockets, the newest first, and that of the agent whose datapath is
+/// pinned there. Errors: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
 pub fn tables(pin_dir: &Path, kept_in: &Path) -> Result<Vec<Table>> {
     let agents = pin_dir.join("extension").join(EXTENSION);
     let kept = Found::pinned(kept_in)?;
     let agents = Found::pinned(&agents)?;
     let known: Vec<_> = [&kept, &agents].into_iter().flatten().flat_map(|found| found.ids).collect();
-    // Of each load both, in the order in which they were made.
+    // Both maps of each load, in the order of creation.
     let others = |name: &str| {
         let mut ids: Vec<_> = MapInfoIter::default()
             .filter(|m| m.name == name && !known.contains(&m.id))
@@ -85,7 +73,7 @@ pub fn tables(pin_dir: &Path, kept_in: &Path) -> Result<Vec<Table>> {
     };
     let mut attached: Vec<_> = kept.into_iter().collect();
     for (clients, no_room) in others(MAP).into_iter().zip(others(NO_ROOM)) {
-        // Their last socket may go meanwhile.
+        // Their last socket may close meanwhile.
         if let (Some(clients), Some(no_room)) = (by_id(clients)?, by_id(no_room)?) {
             attached.push(Found::of(clients, no_room, Layout::own())?);
         }
@@ -95,7 +83,7 @@ pub fn tables(pin_dir: &Path, kept_in: &Path) -> Result<Vec<Table>> {
     let all = whose.zip(attached).chain(agents.map(|found| (Whose::Agent, found)));
     let tables = all.map(|(whose, found)| found.table(whose)).collect::<Result<Vec<_>>>()?;
     if tables.is_empty() {
-        // Who may not look at maps at all finds none, too.
+        // A process without the right to see maps also finds none.
         return Err(Error::new("rtcp.not_attached", "R-TCP's congestion controls are not attached")
             .why("there is no table of clients in the kernel, or this process may not see it")
             .fix("run `ccp rtcp attach` or an algorithm such as r_tcp_cubic first, and look as root"));
@@ -103,11 +91,9 @@ pub fn tables(pin_dir: &Path, kept_in: &Path) -> Result<Vec<Table>> {
     Ok(tables)
 }
 
-/// A table, open.
 struct Found {
     clients: MapHandle,
     no_room: MapHandle,
-    /// Of both.
     ids: [u32; 2],
     layout: Layout,
 }
@@ -150,13 +136,12 @@ fn by_id(id: u32) -> Result<Option<MapHandle>> {
     }
 }
 
-/// The number in a [`NO_ROOM`].
 pub(crate) fn counted(no_room: &impl MapCore) -> Result<u64> {
     let value = no_room.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(|e| refused(&e))?;
     Ok(value.unwrap_or_default().as_slice().try_into().map_or(0, u64::from_ne_bytes))
 }
 
-/// What is in a table of this layout.
+/// The content of a table with this layout.
 pub(crate) fn entries(map: &impl MapCore, layout: &Layout) -> Result<Vec<(rtcp_key, rtcp_client)>> {
     if !layout.fits(map.key_size(), map.value_size()) {
         return Err(load::bug("table of clients of this size"));

@@ -1,4 +1,4 @@
-//! Tables that outlive whoever loaded them: pinned, and taken over by the next.
+//! Pinned tables of clients, which outlive a process and are taken over by the next one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,26 +12,24 @@ use crate::core::types::{RTCP_APART, RTCP_LIMITED, rtcp_client};
 use crate::layout::{Layout, bytes_of};
 use crate::{Error, Result};
 
-/// Beside the table: how it lies in memory.
+/// Pinned beside the table: its layout in memory.
 const LAYOUT: &str = "rtcp_layout";
 const LAYOUT_BYTES: usize = 4096;
-/// How long a client without a connection is known, as far as whoever loads an extension knows: `kept_s`.
+/// For how long a client without a connection is kept if nobody says otherwise: `kept_s`.
 const USUAL_KEPT_US: u64 = 600_000_000;
 
-/// What became of the table of those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// There was none.
     Nothing,
-    /// So many clients are known on: the table is theirs.
+    /// The table is taken over, with so many clients.
     Table(usize),
-    /// So many limited clients are in a new table: the old one lay otherwise in memory, or had another size.
+    /// So many limited clients were copied into a new table: layout or size of the old one differ.
     Verdicts(usize),
-    /// Nothing of the table can be read, or there is no room for so many verdicts.
+    /// The table is unreadable, or there is no room for so many verdicts.
     Lost(usize),
 }
 
-/// A table that somebody left, open.
+/// An opened table of an earlier process.
 #[derive(Debug)]
 pub struct Left {
     clients: MapHandle,
@@ -41,11 +39,7 @@ pub struct Left {
 }
 
 impl Left {
-    /// What is pinned in a folder, if there is something.
-    ///
-    /// # Errors
-    ///
-    /// `rtcp.not_permitted` or `rtcp.refused`.
+    /// Opens the table pinned in a folder, if any. Errors: `rtcp.not_permitted` or `rtcp.refused`.
     pub fn open(folder: &Path) -> Result<Option<Self>> {
         let Some((clients, no_room)) = pinned(&folder.join(MAP))?.zip(pinned(&folder.join(NO_ROOM))?) else {
             return Ok(None);
@@ -58,7 +52,7 @@ impl Left {
         }))
     }
 
-    /// Whether programs of this version can go on with the table itself.
+    /// Whether programs of this version can use the table itself.
     pub(crate) fn is_own(&self, max_clients: u32) -> bool {
         self.clients.max_entries() == max_clients
             && self.layout.as_ref().is_some_and(|layout| {
@@ -66,7 +60,7 @@ impl Left {
             })
     }
 
-    /// What programs can go on with: all, or just the number of those that are registered.
+    /// A map to use again: all of them, or only the number of the registered programs.
     pub(crate) fn map(&self, name: &str, is_own: bool) -> Option<&MapHandle> {
         match name {
             MAP if is_own => Some(&self.clients),
@@ -76,20 +70,13 @@ impl Left {
         }
     }
 
-    /// The number of the programs before ours.
-    ///
-    /// # Errors
-    ///
-    /// `rtcp.not_permitted` or `rtcp.refused`.
+    /// The number of the previous programs. Errors: `rtcp.not_permitted` or `rtcp.refused`.
     pub(crate) fn load(&self) -> Result<u64> {
         self.current.as_ref().map_or(Ok(0), clients::counted)
     }
 
-    /// Writes what is known of limited clients into the table that is pinned in a folder by now, if it is another one.
-    ///
-    /// # Errors
-    ///
-    /// `rtcp.not_permitted` or `rtcp.refused`.
+    /// Copies the limited clients into the table that is now pinned in a folder, if it is another one.
+    /// Errors: `rtcp.not_permitted` or `rtcp.refused`.
     pub fn go_on(&self, folder: &Path) -> Result<Kept> {
         let Some(now) = pinned(&folder.join(MAP))? else {
             return Ok(Kept::Nothing);
@@ -101,10 +88,7 @@ impl Left {
         self.carry(&now, USUAL_KEPT_US)
     }
 
-    /// Writes what is known of limited clients into another table, where nobody is known better.
-    ///
-    /// # Errors
-    ///
+    /// Copies the limited clients into another table, except those already known there. Errors:
     /// `rtcp.not_permitted` or `rtcp.refused`.
     pub fn carry(&self, to: &impl MapCore, kept_us: u64) -> Result<Kept> {
         let Some(layout) = self.layout.as_ref().filter(|one| one.has_verdicts()) else {
@@ -119,7 +103,7 @@ impl Left {
             match to.update(bytes_of(&mut key), bytes_of(&mut client), MapFlags::NO_EXIST) {
                 Ok(()) => carried += 1,
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-                Err(e) if e.kind() == ErrorKind::TooBig => lost += 1, // it is full
+                Err(e) if e.kind() == ErrorKind::TooBig => lost += 1, // full
                 Err(e) => return Err(refused(&e)),
             }
         }
@@ -127,7 +111,7 @@ impl Left {
     }
 }
 
-/// The client as one that nobody is connected to; none if nothing was found of it, or it is forgotten by now.
+/// The client, without its connections; none if it is empty or expired.
 fn goes_on(known: rtcp_client, now_us: u64, kept_us: u64) -> Option<rtcp_client> {
     let is_there = known.open_flows > 0 || known.over_us == 0;
     let over_us = if is_there { now_us + kept_us } else { known.over_us };
@@ -152,7 +136,7 @@ fn goes_on(known: rtcp_client, now_us: u64, kept_us: u64) -> Option<rtcp_client>
     (to.limited, to.detected, to.started) = (1, 1, 1);
     (to.bucket_bytes, to.rate_bytes_per_s) = (from.bucket_bytes, from.rate_bytes_per_s);
     (to.told_bytes_per_s, to.highest_bytes_per_s) = (from.told_bytes_per_s, from.highest_bytes_per_s);
-    // Of when it was heard of last, and its clock has 32 bits: a transfer that began then keeps that time whole.
+    // As of the last update, whose clock has 32 bits: a transfer that began then is kept for the whole time.
     let since_us = from.last.time_us.wrapping_sub(from.transfer.origin_us as u32);
     let last_us = from.transfer.origin_us + u64::from(since_us);
     (to.tokens_ubytes, to.transfer.origin_us, to.last.time_us) =
@@ -160,11 +144,7 @@ fn goes_on(known: rtcp_client, now_us: u64, kept_us: u64) -> Option<rtcp_client>
     Some(client)
 }
 
-/// Pins a table into a folder, in place of what is there.
-///
-/// # Errors
-///
-/// `rtcp.not_kept`.
+/// Pins a table into a folder, replacing the present one. Errors: `rtcp.not_kept`.
 pub(crate) fn pin(folder: &Path, maps: [&MapHandle; 3]) -> Result<()> {
     let failed = |why: String| {
         Error::new("rtcp.not_kept", "verdicts will not outlive this process")
@@ -184,17 +164,13 @@ pub(crate) fn pin(folder: &Path, maps: [&MapHandle; 3]) -> Result<()> {
 
 fn replace(folder: &Path, name: &str, map: &MapHandle) -> std::result::Result<(), String> {
     let next = folder.join(format!("{name}-next"));
-    let _ = fs::remove_file(&next); // what a killed one left
+    let _ = fs::remove_file(&next); // left by a killed process
     let mut map = MapHandle::try_from(map).map_err(|e| e.to_string())?;
     map.pin(&next).map_err(|e| format!("{e:#}"))?;
     fs::rename(&next, folder.join(name)).map_err(|e| e.to_string())
 }
 
-/// Says beside a table of ours how it lies in memory.
-///
-/// # Errors
-///
-/// `rtcp.not_permitted` or `rtcp.refused`.
+/// Pins the layout beside a table of this version. Errors: `rtcp.not_permitted` or `rtcp.refused`.
 pub fn tell_layout(folder: &Path) -> Result<()> {
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
@@ -206,10 +182,10 @@ pub fn tell_layout(folder: &Path) -> Result<()> {
     text.resize(LAYOUT_BYTES, 0);
     map.update(&0u32.to_ne_bytes(), &text, MapFlags::ANY).map_err(|e| refused(&e))?;
     replace(folder, LAYOUT, &map)
-        .map_err(|why| Error::new("rtcp.refused", "a table's layout cannot be pinned").why(why))
+        .map_err(|why| Error::new("rtcp.refused", "cannot pin the layout of a table").why(why))
 }
 
-/// What is told beside a table; none if nothing is, or it is not understood.
+/// The layout pinned beside a table; none if there is none, or it cannot be parsed.
 pub(crate) fn layout_in(folder: &Path) -> Result<Option<Layout>> {
     let Some(map) = pinned(&folder.join(LAYOUT))? else {
         return Ok(None);
@@ -218,11 +194,7 @@ pub(crate) fn layout_in(folder: &Path) -> Result<Option<Layout>> {
     Ok(String::from_utf8(text).ok().and_then(|text| Layout::from_text(&text)))
 }
 
-/// Forgets what is kept in a folder. Returns whether there was something.
-///
-/// # Errors
-///
-/// `rtcp.refused`.
+/// Deletes the table kept in a folder. Returns whether there was one. Errors: `rtcp.refused`.
 pub fn forget(folder: &Path) -> Result<bool> {
     let there: Vec<PathBuf> = [MAP, NO_ROOM, CURRENT, LAYOUT]
         .map(|name| folder.join(name))
@@ -231,17 +203,16 @@ pub fn forget(folder: &Path) -> Result<bool> {
         .collect();
     for path in &there {
         fs::remove_file(path).map_err(|e| {
-            Error::new("rtcp.refused", "a table of clients cannot be removed")
+            Error::new("rtcp.refused", "cannot remove a table of clients")
                 .at(path.display().to_string())
                 .why(e)
                 .fix("run as root")
         })?;
     }
-    let _ = fs::remove_dir(folder); // a service's is made for it, and stays
+    let _ = fs::remove_dir(folder); // systemd's folder of a service stays
     Ok(!there.is_empty())
 }
 
-/// A map that is pinned, if there is one.
 pub(crate) fn pinned(path: &Path) -> Result<Option<MapHandle>> {
     match MapHandle::from_pinned_path(path) {
         Ok(map) => Ok(Some(map)),

@@ -1,4 +1,4 @@
-//! Which of the programs the running kernel takes.
+//! Which of the programs the running kernel accepts.
 
 use libbpf_rs::ReferencesType;
 use libbpf_rs::btf::Btf;
@@ -6,19 +6,19 @@ use libbpf_rs::btf::types::{Enum, Func, FuncProto, Ptr, Struct};
 
 use crate::{Error, Result};
 
-/// Congestion controls that the kernel offers; those of modules are there once they are loaded.
+/// Congestion controls of the kernel; those of modules appear once they are loaded.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// What differs from kernel to kernel.
+/// Differences between kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
-    /// `cwnd_event_tx_start` is a hook of its own, since 7.1.
+    /// `cwnd_event_tx_start` is a separate hook, since 7.1.
     pub has_tx_start: bool,
-    /// `cong_control` takes `(sk, ack, flag, rs)`, since 6.10, and not `(sk, rs)`.
+    /// `cong_control` has the parameters `(sk, ack, flag, rs)`, since 6.10, instead of `(sk, rs)`.
     pub cong_control_has_flag: bool,
     /// `struct_ops` are registered through links, since 6.4.
     pub has_links: bool,
-    /// Programs can call BBR's functions: they are built in, or this process may look into modules (CAP_SYS_ADMIN).
+    /// Programs can call BBR's functions: they are built in, or this process may read modules (CAP_SYS_ADMIN).
     pub calls_bbr: bool,
 }
 
@@ -26,7 +26,7 @@ fn need<T>(found: Option<T>, what: &str) -> Result<T> {
     found.ok_or_else(|| {
         Error::new("rtcp.no_struct_ops", "this kernel cannot run eBPF congestion control")
             .why(format!("its BTF has no {what}"))
-            .fix("use a kernel from 6.1 on with CONFIG_BPF_JIT, CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF")
+            .fix("use Linux 6.1 or newer with CONFIG_BPF_JIT, CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF")
     })
 }
 
@@ -49,7 +49,7 @@ impl Kernel {
         })
     }
 
-    /// Those of the object's congestion controls that fit, one of each.
+    /// The congestion controls of the object that fit, one of each.
     pub fn fitting(&self) -> [&'static str; 2] {
         match (self.has_tx_start, self.cong_control_has_flag) {
             (true, _) => ["cubic_7_1", "bbr_7_1"],
@@ -59,14 +59,13 @@ impl Kernel {
     }
 }
 
-/// Whether the types of modules can be read.
 fn sees_modules() -> bool {
     let mut first = 0;
     // SAFETY: the pointer is valid for the call.
     unsafe { libbpf_sys::bpf_btf_get_next_id(0, &raw mut first) == 0 }
 }
 
-/// Whether the kernel offers a congestion control to sockets now.
+/// Whether sockets can now choose this congestion control.
 pub(crate) fn offers(name: &str) -> bool {
     std::fs::read_to_string(AVAILABLE).is_ok_and(|all| all.split_whitespace().any(|one| one == name))
 }

@@ -1,18 +1,17 @@
-//! How a table of clients lies in memory: told beside each table that is kept, so that another version can read it.
+//! The layout of a table of clients, kept beside it so that another version can read it.
 
 use std::fmt::Write as _;
 use std::mem::offset_of;
 
 use crate::core::types::{rtcp_client, rtcp_key};
 
-/// Tells structures of one source from those of another.
+/// Distinguishes structures of different sources.
 const HASH: &str = env!("CCP_RTCP_LAYOUT");
 
-/// What a version has to know of a client to go on with its verdict.
+/// Fields needed to keep a client's verdict.
 const NEEDED: [&str; 5] =
     ["netns_cookie", "remote", "detector.limited", "detector.bucket_bytes", "detector.rate_bytes_per_s"];
 
-/// Where something stands in a key or a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Field {
     name: String,
@@ -20,7 +19,6 @@ struct Field {
     size: usize,
 }
 
-/// Key and value, as far as they are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     hash: String,
@@ -30,7 +28,7 @@ pub(crate) struct Layout {
     value: Vec<Field>,
 }
 
-/// A place of each name in a structure.
+/// Each named field of a structure.
 macro_rules! fields {
     ($of:ty: $($($part:ident).+),+ $(,)?) => {
         vec![$({
@@ -47,7 +45,7 @@ macro_rules! fields {
 }
 
 impl Layout {
-    /// That of this version: what is kept of a verdict.
+    /// The layout of this version: the fields of a verdict.
     pub fn own() -> Self {
         Layout {
             hash: HASH.to_owned(),
@@ -61,13 +59,11 @@ impl Layout {
         }
     }
 
-    /// Whether a table of this layout is one of ours.
     pub fn is_own(&self) -> bool {
         self.hash == HASH
             && (self.key_size, self.value_size) == (size_of::<rtcp_key>(), size_of::<rtcp_client>())
     }
 
-    /// Whether entries are as long as they are told to be.
     pub fn fits(&self, key_size: u32, value_size: u32) -> bool {
         (self.key_size, self.value_size) == (key_size as usize, value_size as usize)
     }
@@ -77,13 +73,13 @@ impl Layout {
         let mut text = format!("{} {} {}\n", self.hash, self.key_size, self.value_size);
         for (part, fields) in [("key", &self.key), ("value", &self.value)] {
             for Field { name, offset, size } in fields {
-                let _ = writeln!(text, "{part} {name} {offset} {size}"); // a String takes it all
+                let _ = writeln!(text, "{part} {name} {offset} {size}"); // cannot fail
             }
         }
         text
     }
 
-    /// Reads it; none if it is not understood.
+    /// Parses it; none if it is invalid.
     pub fn from_text(text: &str) -> Option<Self> {
         let mut lines = text.trim_end_matches('\0').lines();
         let mut head = lines.next()?.split(' ');
@@ -112,7 +108,7 @@ impl Layout {
         Some(layout)
     }
 
-    /// Whether verdicts can be read of such a table.
+    /// Whether such a table has all fields of a verdict.
     pub fn has_verdicts(&self) -> bool {
         let own = Layout::own();
         NEEDED.iter().all(|name| {
@@ -122,12 +118,12 @@ impl Layout {
         })
     }
 
-    /// An entry of a table of this layout as ours, with what both have.
+    /// Converts an entry to this version's structures; fields that it lacks are 0.
     pub fn entry(&self, key: &[u8], value: &[u8]) -> (rtcp_key, rtcp_client) {
         let own = Layout::own();
         let mut to = (rtcp_key::default(), rtcp_client::default());
         if self.is_own() {
-            // SAFETY: as many bytes as the structures, and any are a value of each of their integers.
+            // SAFETY: as many bytes as the structures, whose integers may have any value.
             return unsafe {
                 (
                     key.as_ptr().cast::<rtcp_key>().read_unaligned(),
@@ -155,7 +151,6 @@ fn copy(ours: &[Field], theirs: &[Field], from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// A structure of integers, as bytes.
 pub(crate) fn bytes_of<T: Copy>(of: &mut T) -> &mut [u8] {
     // SAFETY: integers without gaps; any bytes are a value of each.
     unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(of).cast::<u8>(), size_of::<T>()) }
@@ -165,7 +160,7 @@ pub(crate) fn bytes_of<T: Copy>(of: &mut T) -> &mut [u8] {
 mod tests {
     use super::*;
 
-    /// A value that is longer at its beginning, and does not know how many connections are open.
+    /// A value with a longer beginning, without the number of open connections.
     fn other() -> Layout {
         let own = Layout::own();
         let later = |fields: Vec<Field>| {

@@ -1,8 +1,8 @@
-//! R-TCP: finds the token bucket that limits a client, and keeps what is sent to it inside.
+//! R-TCP: finds the token bucket that limits a client, and keeps its traffic within it.
 //!
-//! The detector and the limiter are C without I/O (`src/core`), compiled into BPF programs and, for [`core`], for the
-//! host (`ccp-rtcp-core`). [`replay`] takes recorded ACKs through it. [`Attached`] offers the kernel's CUBIC and BBR with them to
-//! sockets; [`clients`] is what they know.
+//! Detector and limiter are C without I/O (`src/core`), compiled into BPF programs and, as [`core`], for the
+//! host (`ccp-rtcp-core`). [`replay`] passes recorded ACKs through the detector, [`Attached`] offers the
+//! kernel's CUBIC and BBR with both to sockets, [`clients`] reads the table of clients.
 
 mod attach;
 pub mod clients;
@@ -18,8 +18,7 @@ pub use ccp_error::Error;
 pub use ccp_rtcp_core::{self as core, work};
 pub use rules::Rule;
 
-/// The extension of the datapath, [`core::EXTENSION`]: `bpf/limit.bpf.c`, compiled.
+/// The datapath extension [`core::EXTENSION`]: compiled `bpf/limit.bpf.c`.
 pub static EXTENSION_OBJECT: &[u8] = include_bytes!(env!("CCP_RTCP_LIMIT_OBJECT"));
 
-/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,4 +1,4 @@
-//! Recorded ACKs, taken through the detector in the kernel.
+//! Recorded ACKs, passed through the detector in the kernel.
 
 use ccp_load as load;
 use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
@@ -12,11 +12,7 @@ pub use ccp_rtcp_core::replay::{Event, replay};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_RTCP_REPLAY_OBJECT"));
 
-/// What `ccp_rtcp_core::replay` does, by the kernel's detector.
-///
-/// # Errors
-///
-/// `rtcp.not_permitted` or `rtcp.refused`.
+/// As `ccp_rtcp_core::replay`, with the kernel's detector. Errors: `rtcp.not_permitted` or `rtcp.refused`.
 pub fn replay_in_kernel(
     options: Options,
     mss_bytes: u16,
@@ -42,10 +38,10 @@ pub fn replay_in_kernel(
     Ok(())
 }
 
-/// Runs the program on a row, and returns what the detector knows then.
+/// Runs the program on a row; returns the detector's new state.
 fn run(object: &mut Object, row: &rtcp_recorded) -> Result<rtcp_detector> {
     let first = 0u32.to_ne_bytes();
-    // SAFETY: a whole structure of plain integers, without gaps.
+    // SAFETY: plain integers without gaps.
     let bytes = unsafe {
         std::slice::from_raw_parts(std::ptr::from_ref(row).cast::<u8>(), size_of::<rtcp_recorded>())
     };
@@ -55,6 +51,6 @@ fn run(object: &mut Object, row: &rtcp_recorded) -> Result<rtcp_detector> {
     let known = load::map(object, "detector")?.lookup(&first, MapFlags::ANY).map_err(|e| refused(&e))?;
     let known =
         known.filter(|k| k.len() == size_of::<rtcp_detector>()).ok_or_else(|| load::bug("detector"))?;
-    // SAFETY: as many bytes, and any are a value of each of the structure's integers.
+    // SAFETY: as many bytes as the structure, whose integers may have any value.
     Ok(unsafe { known.as_ptr().cast::<rtcp_detector>().read_unaligned() })
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::attach::refused;
 use crate::{Error, Result};
 
-/// Made from `src/bpf/rules.h`.
+/// From `src/bpf/rules.h`.
 #[allow(non_camel_case_types, dead_code)]
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
 mod shared {
@@ -19,26 +19,24 @@ mod shared {
 
 use shared::{RTCP_MAX_RULES, rtcp_rule};
 
-/// Which sockets, and whether they are bounded.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Rule {
-    /// Which.
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// Else they get the kernel's own congestion control.
+    /// Otherwise they get the kernel's own congestion control.
     pub bounded: bool,
 }
 
-/// Whether sockets are bounded that no rule is for: where all rules are exceptions.
+/// Whether sockets without a rule are bounded: if all rules are exceptions.
 pub(crate) fn others_too(rules: &[Rule]) -> bool {
     rules.iter().all(|rule| !rule.bounded)
 }
 
-/// Writes the programs' table, in which the first rule that matches decides.
+/// Writes the table of the programs; the first matching rule decides.
 pub(crate) fn write(object: &Object, rules: &[Rule]) -> Result<()> {
     let table = load::map(object, "rules")?;
     for (index, entry) in (0u32..).zip(entries(rules)?) {
-        // SAFETY: plain integers, and the header has no gaps between them.
+        // SAFETY: plain integers; the header has no gaps.
         let bytes =
             unsafe { std::slice::from_raw_parts((&raw const entry).cast::<u8>(), size_of::<rtcp_rule>()) };
         table.update(&index.to_ne_bytes(), bytes, MapFlags::ANY).map_err(|e| refused(&e))?;
@@ -49,15 +47,13 @@ pub(crate) fn write(object: &Object, rules: &[Rule]) -> Result<()> {
 fn entries(rules: &[Rule]) -> Result<Vec<rtcp_rule>> {
     if rules.len() > RTCP_MAX_RULES as usize {
         return Err(Error::new("rtcp.too_many_rules", format!("{} rules are too many", rules.len()))
-            .why(format!(
-                "each new socket is compared with one after the other; there may be {RTCP_MAX_RULES}"
-            ))
-            .fix("name shorter prefixes, or a cgroup"));
+            .why(format!("each new socket is compared with all of them; the maximum is {RTCP_MAX_RULES}"))
+            .fix("use shorter prefixes, or a cgroup"));
     }
     let entry = |rule: &Rule| {
         let wanted = rule.conditions.in_kernel().ok_or_else(|| load::bug("prefix of more than 128 bits"))?;
         Ok(rtcp_rule {
-            // SAFETY: both were made of the same header.
+            // SAFETY: both come from the same header.
             conditions: unsafe { mem::transmute::<socket_conditions, shared::socket_conditions>(wanted) },
             bounded: u64::from(rule.bounded),
         })

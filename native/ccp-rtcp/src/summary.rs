@@ -1,4 +1,4 @@
-//! Tables of clients in numbers, for those who watch many machines.
+//! Statistics of tables of clients, to monitor many machines.
 
 use std::path::Path;
 
@@ -11,29 +11,23 @@ use crate::core::types::{rtcp_client, rtcp_key};
 use crate::kept::pinned;
 use crate::layout::Layout;
 
-/// How many verdicts there are: `enum rtcp_verdict`.
+/// Number of verdicts: `enum rtcp_verdict`.
 const VERDICTS: usize = 8;
 
-/// A table in numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// For so many clients there is room.
     pub max_clients: u32,
-    /// Connections that are not bounded, because there was no room for their client.
+    /// Connections that are not bounded, for lack of room for their client.
     pub no_room: u64,
     /// Clients by verdict: `enum rtcp_verdict`.
     pub clients: [u64; VERDICTS],
-    /// Limited clients by rate: as many as are at most each bound, and those above the last.
+    /// Limited clients by rate: those up to each bound, and those above the last.
     pub rates: Vec<u64>,
-    /// Sum of their rates [bytes/s].
+    /// Sum of the rates [bytes/s].
     pub rates_sum: u64,
 }
 
-/// That of an agent's extension, if it is loaded.
-///
-/// # Errors
-///
-/// `rtcp.not_permitted` or `rtcp.refused`.
+/// The statistics of an agent's extension, if loaded. Errors: `rtcp.not_permitted` or `rtcp.refused`.
 pub fn of_agent(pin_dir: &Path, bounds_bytes_per_s: &[f64]) -> Result<Option<Summary>> {
     let folder = pin_dir.join("extension").join(EXTENSION);
     let maps = pinned(&folder.join(MAP))?.zip(pinned(&folder.join(NO_ROOM))?);

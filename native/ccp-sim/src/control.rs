@@ -5,24 +5,21 @@ use ccp_tcp::{Bbr, CaState, Congestion, Cubic, RateSample, Reno, Sock, Steered};
 use crate::agent::AgentFlow;
 use crate::features::Offered;
 
-/// The congestion control of a connection.
 pub enum Control {
     /// RFC 5681.
     Reno(Reno),
-    /// The kernel's CUBIC.
     Cubic(Cubic),
     /// BBR, version 1. Boxed: it is larger than the others.
     Bbr(Box<Bbr>),
-    /// Window and rate come from outside.
+    /// Window and rate are set from outside.
     Steered(Steered),
-    /// One of a feature's.
+    /// Offered by a feature.
     Offered(Box<dyn Offered>),
-    /// An agent steers.
     Agent(Box<AgentFlow>),
 }
 
 impl Control {
-    /// One without an agent; none if there is none of this name.
+    /// A congestion control without an agent; none if the name is unknown.
     pub fn plain(name: &str) -> Option<Self> {
         Some(match name {
             "reno" => Self::Reno(Reno::default()),
@@ -33,7 +30,6 @@ impl Control {
         })
     }
 
-    /// The connection ends.
     pub(crate) fn close(&mut self, sock: &Sock) {
         match self {
             Self::Offered(control) => control.close(sock),
@@ -42,18 +38,16 @@ impl Control {
         }
     }
 
-    /// The flow, if an agent steers it.
     pub fn agent(&self) -> Option<&AgentFlow> {
         if let Self::Agent(flow) = self { Some(flow) } else { None }
     }
 
-    /// The same, to be written to.
     pub fn agent_mut(&mut self) -> Option<&mut AgentFlow> {
         if let Self::Agent(flow) = self { Some(flow) } else { None }
     }
 }
 
-/// Calls the same of whichever it is.
+/// Calls the same method of any of them.
 macro_rules! each {
     ($control:expr, $inner:ident => $call:expr) => {
         match $control {

@@ -1,4 +1,4 @@
-//! Congestion controls over whole paths: what each makes of a bottleneck.
+//! Congestion controls over whole paths with a bottleneck.
 
 use ccp_emu::spec::Spec;
 
@@ -9,7 +9,7 @@ const S: u64 = 1_000_000_000;
 /// 10 Mbit/s.
 const RATE_BYTES_PER_S: f64 = 1.25e6;
 
-/// Two hosts, 20 ms from one to the other and back, and a JSON description of the way there.
+/// Two hosts with an RTT of 20 ms, and a JSON description of the forward path.
 fn world(there: &str) -> World {
     let json = format!(
         r#"{{"seed": 1, "mtu_bytes": 1500, "sample_interval_us": 100000, "routes": [[-1, 0], [1, -1]],
@@ -32,7 +32,7 @@ fn add(world: &mut World, congestion: &str) {
     world.add(Plan::new("a", "b", congestion, app)).unwrap();
 }
 
-/// Runs, throws records away, and returns what the sender knows then.
+/// Runs, discards records, and returns the state of the sender.
 fn sock_after(world: &mut World, seconds: u64) -> Sock {
     while world.now_ns() < seconds * S {
         world.run_until(seconds * S);
@@ -41,16 +41,15 @@ fn sock_after(world: &mut World, seconds: u64) -> Sock {
     world.sender(0, 0).unwrap().sock.clone()
 }
 
-/// Share of the link that an interval has used.
 fn utilisation(before: &Sock, after: &Sock) -> f64 {
     let bytes = (after.bytes_acked - before.bytes_acked) as f64 * 1500.0 / 1448.0;
     bytes / ((after.mstamp_us - before.mstamp_us) as f64 * 1e-6 * RATE_BYTES_PER_S)
 }
 
-/// What CUBIC and the fallback law have delivered and sent again in 20 s, with losses by chance.
+/// Delivered and retransmitted by CUBIC and the fallback in 20 s with random losses.
 fn cubic_and_law(loss_ratio: f64) -> [(f64, f64); 2] {
     ["cubic", "ccp"].map(|name| {
-        // 17 packets on the way, 20 in the buffer.
+        // 17 packets in flight, 20 in the buffer.
         let mut world = world(&format!(
             r#"{{"rate_bytes_per_s": {RATE_BYTES_PER_S}, "delay_us": 10000, "buffer": {{"packets": 20}},
                 "loss": {{"kind": "bernoulli", "ratio": {loss_ratio}}}}}"#
@@ -70,7 +69,7 @@ fn the_fallback_law_is_cubic_packet_for_packet() {
 
 #[test]
 fn with_losses_by_chance_the_law_is_close_to_cubic() {
-    // Where one ACK ends a recovery and begins another the law does not come back to the threshold between.
+    // If one ACK ends a recovery and begins another, the fallback does not return to the threshold in between.
     for loss_ratio in [0.01, 0.1] {
         let [cubic, law] = cubic_and_law(loss_ratio);
         assert!((law.0 / cubic.0 - 1.0).abs() < 0.1, "{loss_ratio} {cubic:?} {law:?}");
@@ -92,7 +91,7 @@ fn bbr_fills_the_link_and_not_the_buffer() {
 
 #[test]
 fn bbr_keeps_to_a_policers_rate() {
-    // 1.25 MB/s and a bucket of 50 kB: it looks for the rate again every 48 rounds, and keeps to it between.
+    // 1.25 MB/s and a bucket of 50 kB: it searches for the rate every 48 rounds, and keeps to it in between.
     let mut world = world(
         r#"{"delay_us": 10000, "rate_bytes_per_s": 1.25e7, "buffer": {"packets": 1000},
             "token_bucket": {"rate_bytes_per_s": 1.25e6, "bucket_bytes": 50000}}"#,
@@ -107,7 +106,7 @@ fn bbr_keeps_to_a_policers_rate() {
 
 #[test]
 fn a_steered_window_bounds_what_is_on_the_way() {
-    // 10 segments in 20 ms and the time of one: 1448 * 10 / 21.2 ms = 683 kB/s, with ACKs of two segments.
+    // 10 segments in 20 ms plus the time of one: 1448 * 10 / 21.2 ms = 683 kB/s, with ACKs of two segments.
     let mut world = bottleneck(100);
     add(&mut world, "steered");
     let early = sock_after(&mut world, 2);

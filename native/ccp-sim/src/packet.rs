@@ -1,4 +1,4 @@
-//! What travels through the network: TCP segments without their bytes, and probes.
+//! Packets of the network: TCP segments without their bytes, and probes.
 
 use ccp_emu::{Ecn, Extension, Packet};
 use ccp_int::FlowKey;
@@ -10,7 +10,6 @@ const HOPS: u8 = 64;
 const IPV4_BYTES: u32 = 20;
 const IPV6_BYTES: u32 = 40;
 const TCP_BYTES: u32 = 20;
-/// The timestamp option with its padding.
 const TIMESTAMP_BYTES: u32 = 12;
 /// Options of a SYN: MSS, SACK permitted, timestamp, window scale.
 const SYN_OPTION_BYTES: u32 = 20;
@@ -18,7 +17,6 @@ const SYN_OPTION_BYTES: u32 = 20;
 const SACK_BYTES: u32 = 4;
 const SACK_RANGE_BYTES: u32 = 8;
 
-/// Bytes of the headers of a segment with data.
 pub(crate) fn header_bytes(v6: bool) -> u32 {
     ip_bytes(v6) + TCP_BYTES + TIMESTAMP_BYTES
 }
@@ -30,16 +28,15 @@ fn ip_bytes(v6: bool) -> u32 {
 /// ICMP header and data of an echo request, as `ping` sends it.
 const ECHO_BYTES: u32 = 8 + 56;
 
-/// One of the two directions in which a connection carries data.
+/// A direction of data of a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Way {
-    /// From the plan's sender to its receiver.
+    /// From the flow's sender to its receiver.
     Data,
     /// From the receiver to the sender.
     Request,
 }
 
-/// What a segment is.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {
     Syn,
@@ -47,14 +44,14 @@ pub(crate) enum Payload {
     /// The third packet of the handshake.
     Opened,
     Data(Way, Data),
-    /// An acknowledgement of what travels that way; it goes the other way.
+    /// An acknowledgement of data in that direction; it travels in the other one.
     Ack(Way, Ack),
-    /// An echo request of these probes, and when it left.
+    /// An echo request of a series of probes, with its time.
     Probe {
         number: u32,
         sent_ns: u64,
     },
-    /// The answer to it.
+    /// The reply to it.
     Echo {
         number: u32,
         sent_ns: u64,
@@ -62,7 +59,7 @@ pub(crate) enum Payload {
 }
 
 impl Payload {
-    /// What is behind the IP header.
+    /// Size without the IP header.
     fn len_bytes(&self) -> u32 {
         match self {
             Payload::Syn | Payload::SynAck => TCP_BYTES + SYN_OPTION_BYTES,
@@ -77,14 +74,13 @@ impl Payload {
     }
 }
 
-/// What in-band telemetry needs of a packet; packets of networks without it carry none.
+/// Data for in-band telemetry; absent in networks without it.
 #[derive(Clone, Debug)]
 pub(crate) struct Inband {
     pub flow: FlowKey,
     pub extension: Option<Box<Extension>>,
 }
 
-/// An IP packet with a TCP segment, or with a probe.
 #[derive(Clone, Debug)]
 pub struct SimPacket {
     pub(crate) connection: u32,
@@ -98,7 +94,7 @@ pub struct SimPacket {
 }
 
 impl SimPacket {
-    /// A packet as a host sends it. `ect`: its transport reacts to ECN marks.
+    /// A packet as sent by a host. `ect`: its transport reacts to ECN marks.
     pub(crate) fn new(
         connection: u32,
         v6: bool,
@@ -118,7 +114,7 @@ impl SimPacket {
         }
     }
 
-    /// What an ACK tells of the path.
+    /// Path information of an ACK.
     pub(crate) fn path_echo(&self) -> Option<PathEcho> {
         let extension = self.inband.as_ref()?.extension.as_ref()?;
         read_headers(&extension.octets, extension.first).find_map(|found| match found.ok()?.option {
@@ -127,7 +123,7 @@ impl SimPacket {
         })
     }
 
-    /// A probe or its answer.
+    /// A probe or its reply.
     pub(crate) fn echo(v6: bool, payload: Payload) -> Self {
         SimPacket::new(0, v6, false, payload, None)
     }

@@ -1,94 +1,83 @@
-//! What a flow is to do, as data.
+//! The description of a flow.
 
 use ccp_emu::Error;
 use serde::Deserialize;
 
 use crate::Result;
 
-/// A flow: who sends to whom, what, and under which congestion control.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Its name, for results.
+    /// Name, for results.
     #[serde(default)]
     pub name: String,
-    /// Name of the host that sends the data.
     pub sender: String,
-    /// Name of the host that gets it.
     pub receiver: String,
-    /// Of addresses.
     #[serde(default)]
     pub family: Family,
-    /// `reno`, `cubic`, `bbr`, one of R-TCP's where that is attached, or a name that an agent has registered.
+    /// `reno`, `cubic`, `bbr`, one of R-TCP's if attached, or a name registered by an agent.
     pub congestion: String,
-    /// Its connections ask for ECN.
     #[serde(default)]
     pub ecn: bool,
-    /// When it starts, by the world's clock; at once, if that is over.
+    /// Start, by the world's clock; immediately if in the past.
     #[serde(default)]
     pub start_us: u64,
     /// When it is stopped at the latest.
     #[serde(default)]
     pub stop_us: Option<u64>,
-    /// Port of the sender; those of further connections that it opens follow. One that is free, if `None`.
+    /// Port of the sender; further connections use the next ones. `None`: a free one.
     #[serde(default)]
     pub sport: Option<u16>,
-    /// Port of the receiver; those of further connections that it opens follow. One that is free, if `None`.
+    /// Port of the receiver; further connections use the next ones. `None`: a free one.
     #[serde(default)]
     pub dport: Option<u16>,
-    /// What the application does.
     pub app: App,
 }
 
-/// Family of addresses.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
-    /// IPv4.
     #[default]
     Ipv4,
-    /// IPv6.
     Ipv6,
 }
 
-/// What an application does, as `experiments/traffic/spec.py` describes it.
+/// An application, as described in `experiments/traffic/spec.py`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum App {
-    /// A bulk transfer, as by iperf3.
+    /// A bulk transfer, like iperf3's.
     Bulk {
-        /// How much all connections send together; until the end of the flow, if `None`.
+        /// Total of all connections; `None`: until the end of the flow.
         #[serde(default)]
         total_bytes: Option<u64>,
-        /// Limit of the application's rate, each connection.
+        /// Rate limit of the application, per connection.
         #[serde(default)]
         rate_bytes_per_s: Option<f64>,
-        /// Number of connections.
         #[serde(default = "one")]
         parallel: u32,
     },
     /// Downloads, one after the other.
     Http {
-        /// Size of each object.
         objects: Vec<u64>,
-        /// How long nothing is asked for before the second, third, ... object; from its start again at its end.
+        /// Idle time before the second, third, ... object; repeated cyclically.
         #[serde(default)]
         gaps_us: Vec<u64>,
-        /// How often all objects are downloaded.
+        /// Number of downloads of all objects.
         #[serde(default = "one")]
         repeat: u32,
-        /// How many clients do all of that at once.
+        /// Number of concurrent clients.
         #[serde(default = "one")]
         connections: u32,
-        /// A client's connection stays open for its next download; else each has a new one.
+        /// A client's connection is reused for its next download.
         #[serde(default = "yes")]
         persistent: bool,
     },
-    /// One connection that sends for a while, is idle for a while, and so on. At the end of the list the flow is over.
+    /// One connection that alternately sends and is idle. At the end of the list the flow ends.
     OnOff {
-        /// How long it sends, and how long it is then idle.
+        /// Durations of sending and of the idle time after it.
         phases_us: Vec<(u64, u64)>,
-        /// How fast the application writes while on; as fast as the socket takes it, if `None`.
+        /// Rate of the application while on; `None`: as fast as the socket accepts.
         #[serde(default)]
         rate_bytes_per_s: Option<f64>,
     },
@@ -103,7 +92,7 @@ fn yes() -> bool {
 }
 
 impl Plan {
-    /// A flow over IPv4 that starts at once and has all the time.
+    /// A flow over IPv4 that starts immediately and has no end time.
     pub fn new(sender: &str, receiver: &str, congestion: &str, app: App) -> Self {
         Plan {
             name: String::new(),
@@ -120,11 +109,10 @@ impl Plan {
         }
     }
 
-    /// Reads a plan from JSON.
-    /// Errors: `sim.bad_plan` if it is no such JSON, or describes what cannot be.
+    /// Parses a plan from JSON. Errors: `sim.bad_plan`.
     pub fn from_json(json: &[u8]) -> Result<Self> {
         let plan: Plan =
-            serde_json::from_slice(json).map_err(|e| bad("the plan of a flow cannot be read").why(e))?;
+            serde_json::from_slice(json).map_err(|e| bad("cannot parse the plan of a flow").why(e))?;
         plan.check()?;
         Ok(plan)
     }
@@ -132,31 +120,33 @@ impl Plan {
     pub(crate) fn check(&self) -> Result<()> {
         let positive = |value: f64| value.is_finite() && value > 0.0;
         if self.stop_us.is_some_and(|stop_us| stop_us <= self.start_us) {
-            return Err(bad("a flow ends after it starts").at("stop_us"));
+            return Err(bad("a flow must end after it starts").at("stop_us"));
         }
         if self.sport == Some(0) || self.dport == Some(0) {
-            return Err(bad("0 is no port").at("sport, dport"));
+            return Err(bad("0 is not a valid port").at("sport, dport"));
         }
         match &self.app {
             App::Bulk { total_bytes, rate_bytes_per_s, parallel } => {
                 if *total_bytes == Some(0) || *parallel == 0 || rate_bytes_per_s.is_some_and(|r| !positive(r))
                 {
-                    return Err(bad("a bulk transfer has bytes, connections and a rate above 0").at("app"));
+                    return Err(
+                        bad("bytes, connections and rate of a bulk transfer must be above 0").at("app")
+                    );
                 }
             }
             App::Http { objects, repeat, connections, .. } => {
                 if objects.is_empty() || objects.contains(&0) || *repeat == 0 || *connections == 0 {
-                    return Err(bad("downloads have objects, repetitions and connections above 0").at("app"));
+                    return Err(
+                        bad("objects, repetitions and connections of downloads must be above 0").at("app")
+                    );
                 }
             }
             App::OnOff { phases_us, rate_bytes_per_s } => {
                 if phases_us.is_empty() || phases_us.iter().any(|(on_us, _)| *on_us == 0) {
-                    return Err(
-                        bad("a flow that is on and off has phases, and is on for longer than 0").at("app")
-                    );
+                    return Err(bad("an on-off flow needs phases, with times on above 0").at("app"));
                 }
                 if rate_bytes_per_s.is_some_and(|r| !positive(r)) {
-                    return Err(bad("a rate is above 0").at("app"));
+                    return Err(bad("a rate must be above 0").at("app"));
                 }
             }
         }
@@ -165,5 +155,5 @@ impl Plan {
 }
 
 fn bad(message: &str) -> Error {
-    Error::new("sim.bad_plan", message).fix("see experiments/traffic/spec.py for what is possible")
+    Error::new("sim.bad_plan", message).fix("see experiments/traffic/spec.py")
 }

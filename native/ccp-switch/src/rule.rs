@@ -11,30 +11,30 @@ use crate::shared::{SWITCH_MAX_RULES, SWITCH_NAME_BYTES, SWITCH_NO_RATE, SWITCH_
 use crate::shared::{switch_rule, switch_table};
 use crate::{Error, Result, shared};
 
-/// Which sockets, and what they get.
+/// Which sockets, and their settings.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Rule {
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// Congestion control that they get.
     pub congestion: String,
-    /// Only those that negotiated ECN get it.
+    /// Only sockets that negotiated ECN get it.
     pub needs_ecn: bool,
-    /// New connections ask for ECN, and accept it.
+    /// New connections request ECN, and accept it.
     pub asks_ecn: bool,
-    /// To pace at, at most [bytes/s].
+    /// Maximum pacing rate [bytes/s].
     pub rate_bytes_per_s: Option<u32>,
-    /// A row of each socket, whether it is switched or not.
+    /// Produces a row of each matching socket, switched or not.
     pub tell: bool,
 }
 
-/// `struct switch_table` of so many rules.
-/// Errors: `switch.too_many`, or `switch.bad_rule`.
+/// `struct switch_table` of these rules. Errors: `switch.too_many`, or `switch.bad_rule`.
 pub(crate) fn table(rules: &[Rule], version: u32, ending: u32) -> Result<Box<switch_table>> {
     if rules.len() > SWITCH_MAX_RULES as usize {
         return Err(Error::new("switch.too_many", format!("{} rules are too many", rules.len()))
-            .why(format!("the kernel's table has {SWITCH_MAX_RULES}; each rule counts once for every path"))
-            .fix("use fewer rules, or such that name the receiver"));
+            .why(format!(
+                "the kernel's table has {SWITCH_MAX_RULES} entries; each rule counts once for every path"
+            ))
+            .fix("use fewer rules, or match the receiver"));
     }
     let mut table = Box::<switch_table>::default();
     table.count = rules.len() as u32;
@@ -61,7 +61,7 @@ fn chain(table: &mut switch_table, count: usize) {
     }
 }
 
-/// As the programs have it.
+/// As in the programs.
 fn chain_of([high, low]: [u64; 2]) -> usize {
     ((high ^ low).wrapping_mul(SWITCH_HASH as u64) >> (64 - SWITCH_HASH_BITS)) as usize
 }
@@ -70,16 +70,20 @@ impl Rule {
     fn entry(&self) -> Result<switch_rule> {
         let name = self.congestion.as_bytes();
         if name.is_empty() || name.len() >= SWITCH_NAME_BYTES as usize {
-            return Err(self.bad("names of congestion controls have 1 to 15 bytes"));
+            return Err(self.bad("a congestion-control name has 1 to 15 bytes"));
         }
         let rate_bytes_per_s = match self.rate_bytes_per_s {
             None => SWITCH_NO_RATE,
             Some(rate) if (1..SWITCH_NO_RATE).contains(&rate) => rate,
-            Some(_) => return Err(self.bad("the kernel keeps 32 bits of a rate, and the largest means none")),
+            Some(_) => {
+                return Err(
+                    self.bad("a rate has 32 bits in the kernel, and the largest value means no limit")
+                );
+            }
         };
         let wanted = self.conditions.in_kernel().ok_or_else(|| self.bad("a prefix has 0 to 128 bits"))?;
         let mut entry = switch_rule {
-            // SAFETY: both were made of the same header.
+            // SAFETY: both come from the same header.
             conditions: unsafe { mem::transmute::<socket_conditions, shared::socket_conditions>(wanted) },
             rate_bytes_per_s,
             needs_ecn: u8::from(self.needs_ecn),
@@ -94,7 +98,7 @@ impl Rule {
     }
 
     fn bad(&self, why: &str) -> Error {
-        Error::new("switch.bad_rule", "a rule cannot be put into the kernel's table")
+        Error::new("switch.bad_rule", "cannot write a rule to the kernel's table")
             .at(self.congestion.clone())
             .why(why)
     }

@@ -19,14 +19,14 @@ use crate::{Error, Result};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_SWITCH_OBJECT"));
 
-/// Where what outlives us is pinned; the version of its layout follows.
+/// Pins of what outlives this process; the version of the layout is appended.
 const PINS: &str = "/sys/fs/bpf/ccplane-regime";
 
-/// Maps that are pinned: what is known of sockets, and until when they stay switched.
+/// Pinned maps: the state of sockets, and until when they stay switched.
 const PINNED: [&str; 2] = ["sockets", "leases"];
 
-/// Sockets are switched by programs of two kinds, attached. Dropping it takes them out of the kernel, and leaves the
-/// sockets as they are: a third one, pinned, gives them back what they had, once nobody renews the lease.
+/// The attached programs. Dropping it detaches them, and leaves the sockets as they are: a pinned third
+/// program resets them once the lease has expired.
 pub struct Switch {
     // In this order: detached first, then the reader, then the maps.
     events: Option<Link>,
@@ -38,9 +38,9 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Loads and attaches the programs; new sockets are those of a cgroup (and those below it) in one namespace. There
-    /// is no lease before [`Switch::renew`].
-    /// Errors: `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or `load.no_btf`.
+    /// Loads and attaches the programs, for new sockets of a cgroup and its descendants in one namespace.
+    /// There is no lease before [`Switch::renew`]. Errors: `switch.no_cgroup`, `switch.no_bpffs`,
+    /// `switch.not_permitted`, `switch.refused` or `load.no_btf`.
     pub fn attach(cgroup: &Path, netns_cookie: u64) -> Result<Self> {
         let directory = File::open(cgroup).map_err(|e| no_cgroup(cgroup).why(e))?;
         let owner = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64);
@@ -65,15 +65,13 @@ impl Switch {
         Ok(Switch { events: Some(events), sockets, rows, object, version: 0, owner })
     }
 
-    /// Shows the programs to the kernel, and attaches them to nothing.
-    /// Errors: `switch.not_permitted`, `switch.refused` or `load.no_btf`.
+    /// Loads the programs without attaching them. Errors: `switch.not_permitted`, `switch.refused` or `load.no_btf`.
     pub fn try_load() -> Result<()> {
         opened(0, 0)?.load().map(drop).map_err(|e| refused(&e))
     }
 
-    /// What holds from now on for sockets that come, and for those that are there from the next [`Switch::pass`] on.
-    /// Returns the version of the table, as rows say it.
-    /// Errors: `switch.too_many`, `switch.bad_rule` or `switch.refused`.
+    /// Sets the rules, for new sockets at once, for existing ones at the next [`Switch::pass`]. Returns the
+    /// table's version, as in rows. Errors: `switch.too_many`, `switch.bad_rule` or `switch.refused`.
     pub fn set_rules(&mut self, rules: &[Rule]) -> Result<u32> {
         let version = self.version.wrapping_add(1);
         self.write(&*rule::table(rules, version, SWITCH_GOING_ON)?)?;
@@ -81,23 +79,20 @@ impl Switch {
         Ok(version)
     }
 
-    /// Goes over the sockets of the calling thread's namespace.
-    /// Errors: `switch.refused`.
+    /// Visits the sockets of the calling thread's namespace. Errors: `switch.refused`.
     pub fn pass(&self) -> Result<()> {
         let mut sockets = Iter::new(&self.sockets).map_err(|e| refused(&e))?;
-        let mut nothing = [0; 64]; // the program writes nothing to whoever reads
+        let mut nothing = [0; 64]; // the program outputs nothing
         sockets.read(&mut nothing).map_err(|e| refused(&e.into()))?;
         Ok(())
     }
 
-    /// Looks at no new sockets any more, and gives those of the calling thread's namespace back what they had.
-    /// Errors: `switch.refused`.
+    /// Stops watching new sockets, and resets those of the calling thread's namespace. Errors: `switch.refused`.
     pub fn restore(&mut self) -> Result<()> {
         self.end(SWITCH_RESTORING)
     }
 
-    /// Looks at no new sockets any more; those of the calling thread's namespace stay as they are for good.
-    /// Errors: `switch.refused`.
+    /// Stops watching new sockets; those of the calling thread's namespace stay switched. Errors: `switch.refused`.
     pub fn leave(&mut self) -> Result<()> {
         self.end(SWITCH_LEAVING)
     }
@@ -113,8 +108,8 @@ impl Switch {
         }
     }
 
-    /// Our sockets stay as they are until then [ns of CLOCK_MONOTONIC], whatever becomes of us.
-    /// Errors: `switch.refused`.
+    /// Sets until when our sockets stay switched if this process dies [ns of CLOCK_MONOTONIC]. Errors:
+    /// `switch.refused`.
     pub fn renew(&self, until_ns: u64) -> Result<()> {
         let leases = load::map(&self.object, "leases")?;
         leases
@@ -122,20 +117,18 @@ impl Switch {
             .map_err(|e| refused(&e))
     }
 
-    /// What happened to sockets since the last call, as the bytes of so many `switch_row`.
-    /// Errors: `switch.refused`.
+    /// Events of sockets since the last call, as an array of `switch_row`. Errors: `switch.refused`.
     pub fn drain(&self) -> Result<Vec<u8>> {
         self.rows.drain()
     }
 
-    /// How many rows the ring refused because nobody drained it.
-    /// Errors: `switch.refused`.
+    /// Number of rows lost because the ring was full. Errors: `switch.refused`.
     pub fn dropped(&self) -> Result<u64> {
         ccp_trace::dropped(&self.object)
     }
 
     fn write(&self, table: &switch_table) -> Result<()> {
-        // SAFETY: plain integers, and the header has no gaps between them.
+        // SAFETY: plain integers; the header has no gaps.
         let bytes = unsafe {
             std::slice::from_raw_parts(std::ptr::from_ref(table).cast::<u8>(), size_of::<switch_table>())
         };
@@ -156,7 +149,7 @@ fn pins() -> PathBuf {
     PathBuf::from(format!("{PINS}-{SWITCH_PINNED_VERSION}"))
 }
 
-/// Has the object use the maps that are pinned, and pin them where there are none yet.
+/// Uses pinned maps again, and pins missing ones.
 fn pin_maps(open: &mut OpenObject) -> Result<()> {
     let place = pins();
     fs::create_dir_all(&place).map_err(|e| unpinnable(&e.into()))?;
@@ -168,7 +161,6 @@ fn pin_maps(open: &mut OpenObject) -> Result<()> {
     Ok(())
 }
 
-/// Owners whose lease has run out are as good as those that have none.
 fn forget_dead(object: &Object) -> Result<()> {
     let now = clock_gettime(ClockId::Monotonic);
     let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
@@ -177,7 +169,7 @@ fn forget_dead(object: &Object) -> Result<()> {
         let until = leases.lookup(&owner, MapFlags::ANY).map_err(|e| refused(&e))?;
         let until_ns = until.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
         if until_ns <= now_ns {
-            let _ = leases.delete(&owner); // somebody else may have been faster
+            let _ = leases.delete(&owner); // may be gone already
         }
     }
     Ok(())
@@ -188,16 +180,16 @@ fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>> {
 }
 
 fn no_cgroup(path: &Path) -> Error {
-    Error::new("switch.no_cgroup", "new sockets cannot be seen through this cgroup")
+    Error::new("switch.no_cgroup", "cannot attach to this cgroup to see new sockets")
         .at(path.display().to_string())
-        .fix("name a directory of a cgroup v2 hierarchy; `mount -t cgroup2` shows where there is one")
+        .fix("use a directory of a cgroup v2 hierarchy; `mount -t cgroup2` lists them")
 }
 
 fn unpinnable(e: &libbpf_rs::Error) -> Error {
     if load::lacks_rights(e) {
         return refused(e);
     }
-    Error::new("switch.no_bpffs", "what gives sockets back after a kill cannot be pinned")
+    Error::new("switch.no_bpffs", "cannot pin the program that resets sockets after a crash")
         .at(pins().display().to_string())
         .why(format!("{e:#}"))
         .fix("mount the BPF file system: mount -t bpf bpf /sys/fs/bpf")
@@ -210,7 +202,7 @@ fn refused(e: &libbpf_rs::Error) -> Error {
             .why(why)
             .fix("run as root, or give the process CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN");
     }
-    Error::new("switch.refused", "the kernel refused the program that switches sockets")
+    Error::new("switch.refused", "the kernel rejected the program that switches sockets")
         .why(why)
         .fix("use Linux 6.1 or newer; CCP_LIBBPF_LOG=1 shows the verifier's log")
 }

@@ -1,25 +1,25 @@
-//! What a connection is set to before it begins.
+//! Settings of a connection.
 
-/// Sysctls and socket options, at the values that Linux has by default where it has one.
+/// Sysctls and socket options, with Linux' defaults where they exist.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Payload of a full segment.
     pub mss_bytes: u32,
     /// Initial congestion window [segments], RFC 6928.
     pub init_cwnd: u32,
-    /// What the sender keeps of written and unacknowledged data: the largest value of net.ipv4.tcp_wmem.
+    /// Buffer for written and unacknowledged data: the maximum of net.ipv4.tcp_wmem.
     pub send_buffer_bytes: u64,
-    /// What the receiver's window grows to: half the largest value of net.ipv4.tcp_rmem. At least two segments.
+    /// Maximum receive window: half the maximum of net.ipv4.tcp_rmem. At least two segments.
     pub rcv_window_bytes: u64,
     /// ECN has been negotiated (RFC 3168).
     pub ecn: bool,
-    /// The receiver echoes each mark (RFC 8257), as sockets do whose congestion control needs ECN.
+    /// The receiver echoes each mark (RFC 8257), as for congestion controls that need ECN.
     pub accurate_ecn: bool,
-    /// The smallest retransmission timeout [ns], `TCP_RTO_MIN`.
+    /// Minimum retransmission timeout [ns], `TCP_RTO_MIN`.
     pub rto_min_ns: u64,
-    /// Period of the clock by which timers expire [ns]: CONFIG_HZ is 250 in most builds. 0: exactly when they are due.
+    /// Period of the timer clock [ns]: CONFIG_HZ is 250 in most builds. 0: timers are exact.
     pub tick_ns: u64,
-    /// Small segments wait for the ACK of the small one before (Nagle's algorithm as Minshall has it).
+    /// Small segments wait for the ACK of the previous small one (Minshall's variant of Nagle's algorithm).
     pub nagle: bool,
 }
 
@@ -43,7 +43,7 @@ impl Default for Config {
 const SYN_WINDOW_BYTES: u64 = 65_535;
 
 impl Config {
-    /// The receiver's window at the start: whole segments.
+    /// The initial receive window: whole segments.
     pub(crate) fn initial_window_bytes(&self) -> u64 {
         let mss_bytes = u64::from(self.mss_bytes);
         (SYN_WINDOW_BYTES / mss_bytes * mss_bytes).min(self.rcv_window_bytes)

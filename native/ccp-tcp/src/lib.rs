@@ -1,8 +1,7 @@
-//! TCP as Linux has it, in virtual time: what a sender and a receiver do when a segment comes, when data is
-//! written and when a timer expires.
+//! TCP as in Linux, in virtual time: sender and receiver, at segments, writes and timers.
 //!
-//! Times are nanoseconds of one clock, which the caller tells and which never goes back; 0 is before everything.
-//! Windows and counts are segments, as in the kernel; sequence numbers are bytes from 0 and never wrap.
+//! Times are nanoseconds of one monotonic clock, passed by the caller; 0 is before everything. Windows and
+//! counts are segments, as in the kernel; sequence numbers are bytes from 0 and never wrap.
 
 mod config;
 mod congestion;

@@ -1,4 +1,4 @@
-//! The windowed minimum of Kathleen Nichols, as lib/win_minmax.c has it: three samples, constant work.
+//! Kathleen Nichols' windowed minimum, as in lib/win_minmax.c: three samples, constant work.
 
 #[derive(Clone, Copy, Debug)]
 struct Sample {
@@ -6,10 +6,10 @@ struct Sample {
     value: u32,
 }
 
-/// The least of the values of the last `window_us`, about.
+/// Approximate minimum of the values of the last `window_us`.
 #[derive(Clone, Debug)]
 pub(crate) struct WindowedMin {
-    /// The best, the second best and the third best, each newer than the one before.
+    /// The best, second and third best sample, each newer than the previous one.
     best: [Sample; 3],
     window_us: u64,
 }
@@ -23,7 +23,7 @@ impl WindowedMin {
         self.best[0].value
     }
 
-    /// Takes a value and returns the minimum.
+    /// Adds a value, and returns the minimum.
     pub(crate) fn update(&mut self, at_us: u64, value: u32) -> u32 {
         let new = Sample { at_us, value };
         if value <= self.best[0].value || at_us - self.best[2].at_us > self.window_us {
@@ -40,7 +40,7 @@ impl WindowedMin {
         self.get()
     }
 
-    /// Old samples give way; where one is alone for long, a newer one is noted that can follow it.
+    /// Expires old samples; if one is alone for long, a newer successor is stored.
     fn age(&mut self, new: Sample) {
         let since_us = new.at_us - self.best[0].at_us;
         if since_us > self.window_us {

@@ -5,7 +5,7 @@ use crate::{Bbr, Config, Congestion, Cubic, Reno, Steered};
 
 const MS: u64 = 1_000_000;
 
-/// What goes wrong on a path, in percent, and with what seed.
+/// Disturbances of a path, in percent, and the seed.
 #[derive(Clone, Debug)]
 struct Weather {
     seed: u64,
@@ -70,7 +70,7 @@ fn config(init_cwnd: u32, ecn: bool, accurate_ecn: bool) -> Config {
     Config { init_cwnd, ecn, accurate_ecn, ..Config::default() }
 }
 
-/// Writes some bytes now and then, finishes, and checks that everything arrived; returns what can be compared.
+/// Writes some bytes occasionally, finishes, and checks that everything arrived; returns comparable results.
 fn transfer<C: Congestion>(mut path: Path<C>, weather: &Weather, writes: &[(u64, u64)]) -> String {
     weather.on(&mut path);
     let mut total_bytes = 0;
@@ -104,7 +104,7 @@ fn on_path<C: Congestion>(
     transfer(path, weather, writes)
 }
 
-/// Where nothing overtakes anything, each loss costs one retransmission, however many there are at once.
+/// Without reordering each loss costs one retransmission, however many there are at once.
 #[test]
 fn nothing_is_sent_again_that_arrived() {
     fn duplicates<C: Congestion>(

@@ -1,21 +1,21 @@
-//! Samples of the rate of delivery: tcp_rate.c (draft-cheng-iccrg-delivery-rate-estimation).
+//! Delivery-rate samples: tcp_rate.c (draft-cheng-iccrg-delivery-rate-estimation).
 
 use crate::scoreboard::{APP_LIMITED, RATED, SACKED, Slot};
 use crate::{RateSample, Sock};
 
-/// The part of the estimator that outlives an ACK.
+/// State of the estimator between ACKs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RateEstimator {
-    /// When the segment was sent that was acknowledged last, or the first one behind a pause [us].
+    /// Sending time of the segment acknowledged last, or of the first one after a pause [us].
     pub(crate) first_tx_us: u64,
 }
 
-/// What the segments of one ACK tell.
+/// Data of the segments of one ACK.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RateScratch {
     pub(crate) prior_delivered: u32,
     prior_delivered_ce: u32,
-    /// None: no segment told anything.
+    /// None: no segment contributed.
     prior_mstamp_us: Option<u64>,
     is_app_limited: bool,
     last_end_seq: u64,
@@ -23,7 +23,7 @@ pub(crate) struct RateScratch {
 }
 
 impl RateEstimator {
-    /// A segment leaves (`tcp_rate_skb_sent`).
+    /// A segment is sent (`tcp_rate_skb_sent`).
     pub(crate) fn sent(&mut self, sock: &mut Sock, slot: &mut Slot) {
         if sock.packets_out == 0 {
             self.first_tx_us = slot.sent_us;
@@ -60,9 +60,9 @@ impl RateEstimator {
     }
 }
 
-/// Makes the sample of an ACK (`tcp_rate_gen`): `acked` segments were delivered, `losses` taken for lost.
+/// Computes the sample of an ACK (`tcp_rate_gen`): `acked` segments were delivered, `losses` marked lost.
 pub(crate) fn generate(sock: &mut Sock, scratch: &RateScratch, acked: u32, losses: u32) -> RateSample {
-    // `delivered` wraps as in the kernel: it is behind if the difference is positive.
+    // `delivered` wraps as in the kernel: it is later if the difference is positive.
     if sock.app_limited != 0 && (sock.delivered.wrapping_sub(sock.app_limited) as i32) > 0 {
         sock.app_limited = 0;
     }
@@ -86,7 +86,7 @@ pub(crate) fn generate(sock: &mut Sock, scratch: &RateScratch, acked: u32, losse
     let interval_us = scratch.snd_interval_us.max(rcv_interval_us);
     sample.snd_interval_us = clamped(scratch.snd_interval_us);
     sample.rcv_interval_us = clamped(rcv_interval_us);
-    // A rate faster than the smallest RTT allows comes of compressed ACKs.
+    // A rate above what the minimum RTT allows is due to compressed ACKs.
     if interval_us < u64::from(sock.min_rtt_us) {
         return sample;
     }

@@ -1,25 +1,25 @@
-//! How much a receiver offers: the window grows ahead of the sender, as Linux tunes it (dynamic right-sizing).
+//! The receive window: it grows ahead of the sender, as tuned by Linux (dynamic right-sizing).
 
 use crate::Config;
 
-/// Segments that a sender may begin with (`TCP_INIT_CWND`): the first measure of what an RTT brings.
+/// Initial window of senders (`TCP_INIT_CWND`): the first estimate of the bytes per RTT.
 const INITIAL_PKTS: u64 = 10;
-/// Segments shorter than that do not raise the window.
+/// Shorter segments do not increase the window.
 const LEAST_BYTES: u32 = 128;
 
-/// The window of a receiver whose application reads at once.
+/// The window of a receiver whose application reads immediately.
 #[derive(Debug)]
 pub(crate) struct ReceiveWindow {
     mss_bytes: u64,
-    /// The buffer grows no further (net.ipv4.tcp_rmem).
+    /// Maximum buffer (net.ipv4.tcp_rmem).
     most_bytes: u64,
-    /// What the buffer has room for now (`window_clamp`).
+    /// Present size of the buffer (`window_clamp`).
     clamp_bytes: u64,
-    /// What is offered of it (`rcv_ssthresh`).
+    /// Offered part of it (`rcv_ssthresh`).
     offered_bytes: u64,
-    /// Behind the last byte that was ever offered.
+    /// End of the offered bytes.
     end: u64,
-    /// What the application got in an RTT, at most.
+    /// Maximum bytes read by the application in an RTT.
     per_rtt_bytes: u64,
     measured_seq: u64,
     measured_ns: u64,
@@ -41,12 +41,11 @@ impl ReceiveWindow {
         }
     }
 
-    /// Behind the last byte that is taken.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// A segment of data came; `waiting_bytes` are behind a hole. Returns whether more is offered (`tcp_grow_window`).
+    /// A data segment arrived; `waiting_bytes` are behind a gap. Returns whether the offer grows (`tcp_grow_window`).
     pub(crate) fn on_segment(&mut self, len_bytes: u32, waiting_bytes: u64) -> bool {
         let free_bytes = self.clamp_bytes.saturating_sub(waiting_bytes);
         let room_bytes = free_bytes.saturating_sub(self.offered_bytes);
@@ -57,7 +56,7 @@ impl ReceiveWindow {
         true
     }
 
-    /// The application has read up to there; once an RTT the buffer is made to fit (`tcp_rcv_space_adjust`).
+    /// The application has read up to there; the buffer is adjusted once per RTT (`tcp_rcv_space_adjust`).
     pub(crate) fn on_read(&mut self, now_ns: u64, rtt_ns: u64, read_seq: u64, waiting_bytes: u64) {
         if rtt_ns == 0 || now_ns - self.measured_ns < rtt_ns {
             return;
@@ -70,7 +69,7 @@ impl ReceiveWindow {
         self.measured_ns = now_ns;
     }
 
-    /// Twice what an RTT brings, because this comes an RTT late; and more for a sender that doubles its window.
+    /// Twice the bytes of an RTT, as this is an RTT late; more for a sender that doubles its window.
     fn grow(&mut self, read_bytes: u64, waiting_bytes: u64) {
         let before_bytes = std::mem::replace(&mut self.per_rtt_bytes, read_bytes);
         let twice = u128::from(2 * read_bytes);
@@ -80,7 +79,7 @@ impl ReceiveWindow {
         self.clamp_bytes = self.clamp_bytes.max(bytes);
     }
 
-    /// The window of an ACK: what was offered once is not taken back.
+    /// The window of an ACK, which never shrinks below an earlier offer.
     pub(crate) fn offer(&mut self, rcv_nxt: u64, waiting_bytes: u64) -> u64 {
         let free_bytes = self.clamp_bytes.saturating_sub(waiting_bytes);
         self.end = self.end.max(rcv_nxt + self.offered_bytes.min(free_bytes));
@@ -95,7 +94,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const MSS: u64 = 1448;
 
-    /// As the kernel computes it for a sender that doubles its window: 45 segments at first, 120 behind a round of 20.
+    /// As computed by the kernel for a sender that doubles its window: first 45 segments, 120 after a round of 20.
     #[test]
     fn the_window_grows_ahead_of_the_sender() {
         let mut window = ReceiveWindow::new(&Config::default());

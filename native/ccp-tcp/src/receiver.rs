@@ -1,4 +1,4 @@
-//! The receiver of a connection: what arrives in order, what waits for a hole to be filled, and when an ACK leaves.
+//! The receiver of a connection: reassembly and ACKs.
 
 use std::iter::Chain;
 use std::option;
@@ -9,39 +9,35 @@ use crate::rtt::RttEstimator;
 use crate::tick::expiry_ns;
 use crate::{Ack, Config, Data, SackRange};
 
-/// Segments that are acknowledged each at once, at the start (`TCP_MAX_QUICKACKS`).
+/// Initial segments that are acknowledged immediately (`TCP_MAX_QUICKACKS`).
 const MAX_QUICK_ACKS: u32 = 16;
 /// After an ECN mark: the sender may have a window of one segment.
 const QUICK_ACKS_BEHIND_MARK: u32 = 2;
-/// The shortest delay of an ACK (`TCP_DELACK_MIN`, `TCP_ATO_MIN`) [ns].
+/// Minimum delay of an ACK (`TCP_DELACK_MIN`, `TCP_ATO_MIN`) [ns].
 const ATO_MIN_NS: u64 = 40_000_000;
-/// The longest (`TCP_DELACK_MAX`) [ns].
+/// Maximum delay (`TCP_DELACK_MAX`) [ns].
 const ATO_MAX_NS: u64 = 200_000_000;
-/// Duplicate ACKs that leave at once, before others are compressed (`TCP_FASTRETRANS_THRESH`).
+/// Duplicate ACKs sent before compression begins (`TCP_FASTRETRANS_THRESH`).
 const UNCOMPRESSED_ACKS: u32 = 3;
-/// net.ipv4.tcp_comp_sack_nr: that many are compressed into one.
+/// net.ipv4.tcp_comp_sack_nr: maximum number of compressed ACKs.
 const MAX_COMPRESSED_ACKS: u32 = 44;
-/// net.ipv4.tcp_comp_sack_delay_ns: an ACK of out-of-order data waits no longer.
+/// net.ipv4.tcp_comp_sack_delay_ns: maximum delay of an ACK of out-of-order data.
 const COMPRESSED_DELAY_NS: u64 = 1_000_000;
 
-/// What arrived since the start.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Segments, whatever they were.
     pub segments: u64,
     /// Bytes of data in order.
     pub in_order_bytes: u64,
-    /// Segments with nothing new.
+    /// Segments without new data.
     pub duplicate_segments: u64,
-    /// Segments behind a hole.
+    /// Segments after a gap.
     pub out_of_order_segments: u64,
     /// Segments with an ECN mark.
     pub ce_segments: u64,
-    /// Segments that had been sent before.
     pub resent_segments: u64,
 }
 
-/// At most two ACKs.
 #[derive(Clone, Debug, Default)]
 pub struct Acks(Option<Ack>, Option<Ack>);
 
@@ -54,10 +50,9 @@ impl IntoIterator for Acks {
     }
 }
 
-/// A receiver whose application reads at once.
+/// A receiver whose application reads immediately.
 #[derive(Debug)]
 pub struct Receiver {
-    /// Counters since the start.
     pub totals: Totals,
     window: ReceiveWindow,
     mss_bytes: u64,
@@ -66,39 +61,38 @@ pub struct Receiver {
     tick_ns: u64,
     now_ns: u64,
     rcv_nxt: u64,
-    /// `rcv_nxt` that was acknowledged last.
+    /// `rcv_nxt` of the last ACK.
     rcv_wup: u64,
     fin_seq: Option<u64>,
     ahead: OutOfOrder,
-    /// What arrived twice, for the next ACK.
+    /// Duplicate range, for the next ACK.
     duplicate: Option<SackRange>,
-    /// Timestamp that ACKs echo [ns].
+    /// Timestamp echoed by ACKs [ns].
     echo_ns: u64,
-    /// ACKs have the ECE flag.
     demands_cwr: bool,
     /// The mark of the newest segment (RFC 8257, section 3.2).
     ce_state: bool,
-    /// Segments that are still acknowledged each.
+    /// Number of segments still acknowledged immediately.
     quick_acks: u32,
     is_ack_due: bool,
     ack_at_ns: Option<u64>,
-    /// Delay of ACKs; 0: nothing has come yet.
+    /// Delay of ACKs; 0: nothing has arrived yet.
     ato_ns: u64,
     last_data_ns: u64,
     compress_at_ns: Option<u64>,
     compressed_acks: u32,
     duplicate_acks: u32,
-    /// `rcv_nxt` of the hole that these counters are about.
+    /// `rcv_nxt` of the gap of these counters.
     compressed_rcv_nxt: u64,
-    /// The sender's echo that the RTT was measured with last, and the RTT [ns]; 0: none yet.
+    /// The last echo used to measure the RTT, and the RTT [ns]; 0: none yet.
     measured_echo_ns: u64,
     rtt_ns: u64,
-    /// What this end's own socket knows: of the handshake, as it sends nothing.
+    /// This end's own estimate: of the handshake, as it sends no data.
     own_rtt: RttEstimator,
 }
 
 impl Receiver {
-    /// The receiving end of a connection that has just been established.
+    /// The receiving end of a new connection.
     pub fn new(config: &Config) -> Self {
         Self {
             totals: Totals::default(),
@@ -165,20 +159,20 @@ impl Receiver {
         if seq <= self.rcv_nxt {
             self.note_arrival();
         }
-        // Before the segment counts: an ACK that it makes leave is about those before it.
+        // Before the segment is counted: an ACK triggered by its mark covers those before it.
         let mut early = self.take_mark(ce);
         if seq <= self.rcv_nxt {
             if seq < self.rcv_nxt {
                 self.duplicate = Some(SackRange { start: seq, end: self.rcv_nxt });
             }
             self.take_in_order(end);
-            // The application has read all there is: it is not worth waiting for more (`tcp_cleanup_rbuf`).
+            // The application has read everything: no need to wait (`tcp_cleanup_rbuf`).
             self.is_ack_due |= data.push || u64::from(data.len_bytes) < self.mss_bytes;
         } else {
             self.totals.out_of_order_segments += 1;
             let range = SackRange { start: seq, end };
             if self.compressed_acks > 0 && self.ahead.displaces(range) {
-                // The ACK that waits tells of ranges that the next one has no room for.
+                // The delayed ACK reports ranges that do not fit into the next one.
                 early = Some(self.ack());
             }
             if let Some(duplicate) = self.ahead.insert(range) {
@@ -188,7 +182,7 @@ impl Receiver {
         }
         self.measure_rtt(data);
         let waiting_bytes = self.waiting_bytes();
-        // The sender is told of a larger window at once.
+        // A larger window is announced immediately.
         self.quick_acks |= u32::from(self.window.on_segment(data.len_bytes, waiting_bytes));
         let answer = self.ack_or_wait();
         self.window.on_read(self.now_ns, self.rtt_ns, self.rcv_nxt, waiting_bytes);
@@ -203,21 +197,21 @@ impl Receiver {
         }
     }
 
-    /// Time has passed: an ACK that was delayed leaves.
+    /// Sends delayed ACKs that are due.
     pub fn on_timer(&mut self, now_ns: u64) -> Option<Ack> {
         self.now_ns = self.now_ns.max(now_ns);
         if self.compress_at_ns.is_some_and(|at_ns| at_ns <= self.now_ns) {
             return Some(self.ack());
         }
         if self.ack_at_ns.is_some_and(|at_ns| at_ns <= self.now_ns) {
-            // Nothing came that would have let it leave sooner: the next one waits longer.
+            // Nothing arrived to trigger it earlier: the next delay is longer.
             self.ato_ns = (2 * self.ato_ns).min(self.rto_ns());
             return Some(self.ack());
         }
         None
     }
 
-    /// The connection is established at this end, which has measured the RTT of the handshake unless a SYN was lost.
+    /// This end is established; it measured the RTT of the handshake unless a SYN was lost.
     pub fn establish(&mut self, handshake_rtt_us: Option<u32>) {
         if let Some(rtt_us) = handshake_rtt_us {
             self.own_rtt.update(rtt_us, 0, 0);
@@ -235,7 +229,7 @@ impl Receiver {
         totals.resent_segments += u64::from(data.is_retransmission);
     }
 
-    /// In order up to there, and with it what waited behind.
+    /// Delivers data up to there, and the data waiting after it.
     fn take_in_order(&mut self, end: u64) {
         let had_holes = !self.ahead.is_empty();
         let (reached, duplicate) = self.ahead.advance(end);
@@ -245,11 +239,11 @@ impl Receiver {
         let fin = u64::from(self.fin_seq.is_some_and(|fin| reached > fin && self.rcv_nxt <= fin));
         self.totals.in_order_bytes += reached - self.rcv_nxt - fin;
         self.rcv_nxt = reached;
-        // RFC 5681, section 4.2: the sender should know at once that the hole is filled. And a FIN ends all.
+        // RFC 5681, section 4.2: a filled gap is acknowledged immediately. And a FIN ends everything.
         self.is_ack_due |= (had_holes && self.ahead.is_empty()) || fin > 0;
     }
 
-    /// Data in order arrived: how long may ACKs wait (`tcp_event_data_recv`)?
+    /// Data arrived in order: adapts the delay of ACKs (`tcp_event_data_recv`).
     fn note_arrival(&mut self) {
         let gap_ns = self.now_ns - self.last_data_ns;
         if self.ato_ns == 0 {
@@ -271,7 +265,7 @@ impl Receiver {
         self.ato_ns = ATO_MIN_NS;
     }
 
-    /// An ECN mark or none; DCTCP's receiver acknowledges what came before a change with the mark of then.
+    /// Processes presence or absence of a mark; DCTCP's receiver acknowledges earlier segments with the previous mark.
     fn take_mark(&mut self, ce: bool) -> Option<Ack> {
         if !self.ecn {
             return None;
@@ -294,7 +288,7 @@ impl Receiver {
         early
     }
 
-    /// Timestamps that come back tell the RTT; the smallest of late is taken (`tcp_rcv_rtt_measure_ts`).
+    /// Measures the RTT by echoed timestamps; the recent minimum is used (`tcp_rcv_rtt_measure_ts`).
     fn measure_rtt(&mut self, data: &Data) {
         if data.echo_ns <= self.measured_echo_ns || u64::from(data.len_bytes) < self.mss_bytes {
             return;
@@ -336,7 +330,7 @@ impl Receiver {
         None
     }
 
-    /// `tcp_send_delayed_ack`: no longer than an RTT, if that is known.
+    /// `tcp_send_delayed_ack`: at most an RTT, if known.
     fn delay_ack(&mut self) {
         let most_ns = match u64::from(self.own_rtt.srtt8_us()) * 1000 / 8 {
             0 => ATO_MAX_NS,
@@ -354,7 +348,7 @@ impl Receiver {
         self.send_ack()
     }
 
-    /// What lies behind a hole, with the holes.
+    /// Bytes behind a gap, including the gaps.
     fn waiting_bytes(&self) -> u64 {
         self.ahead.end().map_or(0, |end| end - self.rcv_nxt)
     }

@@ -5,7 +5,7 @@ use crate::{Ack, Config, Data, Receiver, SackRange};
 const MS: u64 = 1_000_000;
 const MSS: u64 = 1448;
 
-/// Timers that do not tick, and a window that does not grow.
+/// Exact timers, and a constant window.
 fn exact() -> Config {
     Config { tick_ns: 0, rcv_window_bytes: 45 * MSS, ..Config::default() }
 }
@@ -24,12 +24,12 @@ fn segment(number: u64, now_ns: u64) -> Data {
     }
 }
 
-/// A segment arrives; the ACKs that leave.
+/// A segment arrives; returns the ACKs.
 fn take(receiver: &mut Receiver, now_ns: u64, number: u64) -> Vec<Ack> {
     receiver.on_data(now_ns, &segment(number, now_ns), false).into_iter().collect()
 }
 
-/// A receiver behind its first segments, which are acknowledged each.
+/// A receiver past its initial segments, which are acknowledged immediately.
 fn warm() -> Receiver {
     let mut receiver = Receiver::new(&exact());
     for number in 0..16 {
@@ -42,7 +42,7 @@ fn ranges(ack: &Ack) -> Vec<(u64, u64)> {
     ack.sacks.iter().map(|range| (range.start / MSS, range.end / MSS)).collect()
 }
 
-/// RFC 1122, section 4.2.3.2: an ACK for every second segment, and none waits longer than that.
+/// RFC 1122, section 4.2.3.2: an ACK for every second segment, none delayed further.
 #[test]
 fn every_second_segment_is_acknowledged() {
     let mut receiver = warm();
@@ -57,7 +57,7 @@ fn every_second_segment_is_acknowledged() {
     assert_eq!(receiver.due_ns(), None);
 }
 
-/// `tcp_send_delayed_ack`: a delay that has doubled is bounded by the RTT of the handshake.
+/// `tcp_send_delayed_ack`: a doubled delay is limited by the RTT of the handshake.
 #[test]
 fn no_ack_waits_longer_than_the_round_trip_time() {
     for (rtt_us, waits_ms) in
@@ -70,13 +70,13 @@ fn no_ack_waits_longer_than_the_round_trip_time() {
             assert_eq!(take(&mut receiver, now_ns, number), []);
             assert_eq!(receiver.due_ns(), Some(now_ns + wait_ms * MS), "{rtt_us:?} {number}");
             receiver.on_timer(now_ns + wait_ms * MS).expect("it is due");
-            // Neither sooner, which would shorten the delay, nor later, which might begin quick ACKs.
+            // Neither earlier, which would shorten the delay, nor later, which might cause quick ACKs.
             now_ns += receiver.ato_ns;
         }
     }
 }
 
-/// `tcp_cleanup_rbuf`: the application has read all, and nothing more may come soon.
+/// `tcp_cleanup_rbuf`: the application has read everything, and nothing more may come soon.
 #[test]
 fn the_end_of_a_burst_or_of_a_write_is_acknowledged_at_once() {
     let mut receiver = warm();
@@ -92,7 +92,7 @@ fn the_echo_is_of_the_first_segment_that_is_acknowledged() {
     let mut receiver = warm();
     take(&mut receiver, 16 * MS, 16);
     assert_eq!(take(&mut receiver, 17 * MS, 17)[0].echo_ns, 16 * MS);
-    // What lies behind a hole does not count.
+    // Data behind a gap does not count.
     assert_eq!(take(&mut receiver, 20 * MS, 19)[0].echo_ns, 16 * MS);
     assert_eq!(take(&mut receiver, 21 * MS, 18)[0].echo_ns, 21 * MS);
 }
@@ -112,7 +112,7 @@ fn holes_are_reported_with_the_newest_range_in_front() {
     assert_eq!(receiver.totals.out_of_order_segments, 5);
 }
 
-/// RFC 2883: what came twice is in front, whether it is acknowledged or in a range.
+/// RFC 2883: duplicates come first, acknowledged or in a range.
 #[test]
 fn duplicates_are_reported_at_once() {
     let mut receiver = warm();
@@ -123,7 +123,7 @@ fn duplicates_are_reported_at_once() {
     assert_eq!(receiver.totals.in_order_bytes, 16 * MSS);
 }
 
-/// tcp_comp_sack_delay_ns: behind three of them, ACKs of what is out of order wait 5 % of the RTT.
+/// tcp_comp_sack_delay_ns: after three of them, ACKs of out-of-order data are delayed by 5 % of the RTT.
 #[test]
 fn acks_out_of_order_are_compressed() {
     let mut receiver = warm();
@@ -140,7 +140,7 @@ fn acks_out_of_order_are_compressed() {
     assert_eq!(ranges(&compressed), [(18, 23)]);
 }
 
-/// `tcp_sack_compress_send_ack`: no ACK waits until there are more new ranges than the next one has room for.
+/// `tcp_sack_compress_send_ack`: an ACK is delayed only while the next one has room for all new ranges.
 #[test]
 fn compression_forgets_no_range() {
     let mut receiver = warm();
@@ -157,7 +157,7 @@ fn compression_forgets_no_range() {
     }
 }
 
-/// tcp_grow_window(): while the window grows each segment is acknowledged.
+/// tcp_grow_window(): while the window grows, each segment is acknowledged.
 #[test]
 fn a_growing_window_is_told_at_once() {
     let mut receiver = Receiver::new(&Config { tick_ns: 0, ..Config::default() });
@@ -188,7 +188,7 @@ fn a_mark_is_echoed_until_the_sender_answers() {
     assert_eq!(receiver.totals.ce_segments, 1);
 }
 
-/// RFC 8257, section 3.2: at a change of the mark what came before is acknowledged with the mark of then.
+/// RFC 8257, section 3.2: when the mark changes, earlier segments are acknowledged with the previous mark.
 #[test]
 fn a_receiver_of_dctcp_tells_each_change_of_the_mark() {
     let config = Config { ecn: true, accurate_ecn: true, ..exact() };
@@ -222,7 +222,7 @@ fn nothing_beyond_the_window_is_taken() {
 }
 
 proptest! {
-    /// Ranges of any order and overlap: what is in order, and what is reported, is what came.
+    /// With ranges in any order and overlap, delivered plus reported data is what arrived.
     #[test]
     fn ranges_are_those_of_the_bytes_that_came(pieces in prop::collection::vec((0..60u64, 1..12u64), 1..60)) {
         let mut receiver = Receiver::new(&exact());

@@ -1,21 +1,21 @@
-//! What arrived behind a hole, and what a receiver reports of it.
+//! Data behind a gap, and the receiver's reports of it.
 
 use std::collections::VecDeque;
 
 use crate::SackRange;
 use crate::segment::Sacks;
 
-/// Ranges that a receiver remembers for SACK options.
+/// Ranges remembered for SACK options.
 const MAX_RECENT: usize = 4;
 
-/// Of them, those that an ACK surely tells (`TCP_SACK_BLOCKS_EXPECTED`): the third may give way to a DSACK.
+/// Ranges certain to fit into an ACK (`TCP_SACK_BLOCKS_EXPECTED`): the third may be replaced by a DSACK.
 const EXPECTED: usize = 2;
 
-/// Data out of order: ranges that do not touch each other, by their bytes.
+/// Out-of-order data: disjoint ranges that do not touch, by bytes.
 #[derive(Debug, Default)]
 pub(crate) struct OutOfOrder {
     ranges: VecDeque<SackRange>,
-    /// The ranges that changed last, the newest first (RFC 2018, section 4).
+    /// The most recently changed ranges, newest first (RFC 2018, section 4).
     recent: [SackRange; MAX_RECENT],
     n_recent: usize,
 }
@@ -30,14 +30,14 @@ impl OutOfOrder {
         self.ranges.is_empty()
     }
 
-    /// Whether reports of the ranges that changed last would become fewer with a new one in front.
+    /// Whether a new range in front would reduce the reports of recently changed ones.
     pub(crate) fn displaces(&self, range: SackRange) -> bool {
         let recent = &self.recent[..self.n_recent];
         let touched = recent.iter().position(|other| range.start <= other.end && other.start <= range.end);
         touched.unwrap_or(self.n_recent) >= EXPECTED
     }
 
-    /// Takes a range; returns what of it was there already.
+    /// Adds a range; returns the part that was already present.
     pub(crate) fn insert(&mut self, range: SackRange) -> Option<SackRange> {
         let first = self.ranges.partition_point(|other| other.end < range.start);
         let mut merged = range;
@@ -65,7 +65,7 @@ impl OutOfOrder {
         duplicate
     }
 
-    /// All up to `end` is in order: how far it reaches with what waited here, and what of that came twice.
+    /// All data up to `end` is in order: returns the new end, including data waiting here, and duplicates.
     pub(crate) fn advance(&mut self, end: u64) -> (u64, Option<SackRange>) {
         let mut reached = end;
         let mut duplicate = None;

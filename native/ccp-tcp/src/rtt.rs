@@ -1,8 +1,8 @@
-//! Smoothed RTT and retransmission timeout: RFC 6298 as tcp_rtt_estimator() computes it.
+//! Smoothed RTT and retransmission timeout: RFC 6298 as computed by tcp_rtt_estimator().
 
 /// Timeout without a sample (`TCP_TIMEOUT_INIT`) [us].
 const INITIAL_RTO_US: u64 = 1_000_000;
-/// The longest timeout (`TCP_RTO_MAX`) [us].
+/// Maximum timeout (`TCP_RTO_MAX`) [us].
 const MAX_RTO_US: u64 = 120_000_000;
 
 /// The estimator. Its state is scaled as in the kernel: `srtt` by 8, deviations by 4.
@@ -12,7 +12,7 @@ pub(crate) struct RttEstimator {
     mdev4_us: u32,
     mdev_max4_us: u32,
     rttvar4_us: u32,
-    /// The largest deviation of a round is taken; this is where the round ends.
+    /// End of the round whose maximum deviation is used.
     round_end_seq: u64,
     rto_us: u64,
     rto_min_us: u32,
@@ -36,7 +36,7 @@ impl RttEstimator {
         self.srtt8_us
     }
 
-    /// Mean deviation [us], as TCP_INFO tells it.
+    /// Mean deviation [us], as in TCP_INFO.
     pub(crate) fn deviation_us(&self) -> u32 {
         self.mdev4_us >> 2
     }
@@ -49,12 +49,12 @@ impl RttEstimator {
         self.rto_min_us
     }
 
-    /// A timeout happened: the next one waits twice as long.
+    /// A timeout occurred: the next one is twice as long.
     pub(crate) fn back_off(&mut self) {
         self.rto_us = (2 * self.rto_us).min(MAX_RTO_US);
     }
 
-    /// Takes a sample; the backoff ends with it.
+    /// Adds a sample, which ends the backoff.
     pub(crate) fn update(&mut self, rtt_us: u32, snd_una: u64, snd_nxt: u64) {
         if self.srtt8_us == 0 {
             self.srtt8_us = (rtt_us << 3).max(1);
@@ -74,7 +74,7 @@ impl RttEstimator {
         let mdev = i64::from(self.mdev4_us);
         let mut change = error.abs() - (mdev >> 2);
         if error < 0 && change > 0 {
-            // An RTT that falls would raise the timeout: it counts an eighth.
+            // A falling RTT would increase the timeout: it counts an eighth.
             change >>= 3;
         }
         self.mdev4_us = (mdev + change).max(0) as u32;

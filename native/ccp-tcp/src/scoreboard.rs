@@ -1,44 +1,44 @@
-//! What has been sent and is not acknowledged in order: one slot a segment, in the order of their bytes, and linked in
-//! the order in which they were sent last.
+//! Sent segments not yet acknowledged in order: one slot each, ordered by bytes, and linked by the time of
+//! their last transmission.
 
 use std::collections::VecDeque;
 
 use crate::SackRange;
 
-/// No slot: the end of the list.
+/// No slot: end of the list.
 pub(crate) const NIL: u64 = u64::MAX;
 
-/// The receiver has it out of order.
+/// Received out of order.
 pub(crate) const SACKED: u8 = 1;
 pub(crate) const LOST: u8 = 2;
-/// It has been sent again, and that is neither acknowledged nor taken for lost.
+/// Retransmitted, and neither acknowledged nor marked lost since.
 pub(crate) const RETRANS: u8 = 4;
-/// It has been sent again some time.
+/// Retransmitted at any time.
 pub(crate) const EVER_RETRANS: u8 = 8;
-/// It is in the list by time of sending.
+/// In the list by transmission time.
 const LISTED: u8 = 16;
-/// A FIN is behind its data.
+/// Ends with a FIN.
 pub(crate) const FIN: u8 = 32;
-/// The application limited the rate when it was sent.
+/// Sent while limited by the application.
 pub(crate) const APP_LIMITED: u8 = 64;
-/// It has been counted in a rate sample already.
+/// Counted in a rate sample.
 pub(crate) const RATED: u8 = 128;
 
 /// A segment: `struct tcp_skb_cb`.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub(crate) seq: u64,
-    /// When it was sent last [us].
+    /// Last transmission [us].
     pub(crate) sent_us: u64,
-    /// `RateEstimator::first_tx_us` then.
+    /// `RateEstimator::first_tx_us` at that time.
     pub(crate) first_tx_us: u64,
-    /// `Sock::delivered_mstamp_us` then.
+    /// `Sock::delivered_mstamp_us` at that time.
     pub(crate) delivered_mstamp_us: u64,
     older: u64,
     newer: u64,
-    /// `Sock::delivered` then.
+    /// `Sock::delivered` at that time.
     pub(crate) delivered: u32,
-    /// `Sock::delivered_ce` then.
+    /// `Sock::delivered_ce` at that time.
     pub(crate) delivered_ce: u32,
     pub(crate) len_bytes: u32,
     pub(crate) flags: u8,
@@ -69,18 +69,18 @@ impl Slot {
     }
 }
 
-/// The retransmission queue. Slots are named by numbers that count up and are never used again.
+/// The retransmission queue. Slots have increasing numbers, never reused.
 #[derive(Debug, Default)]
 pub(crate) struct Scoreboard {
     slots: VecDeque<Slot>,
     first: u64,
     oldest: u64,
     newest: u64,
-    /// No slot before it waits to be sent again.
+    /// No earlier slot waits for retransmission.
     pub(crate) resend_from: u64,
-    /// Behind the last byte that was reported out of order.
+    /// End of the data reported out of order.
     pub(crate) highest_sacked: u64,
-    /// Ranges whose slots all are sacked: they need not be walked through again.
+    /// Ranges whose slots are all sacked: no need to visit them again.
     known: [SackRange; 4],
 }
 
@@ -93,12 +93,10 @@ impl Scoreboard {
         self.slots.is_empty()
     }
 
-    /// Number of the first slot.
     pub(crate) fn first(&self) -> u64 {
         self.first
     }
 
-    /// Number behind the last slot.
     pub(crate) fn end(&self) -> u64 {
         self.first + self.slots.len() as u64
     }
@@ -115,14 +113,14 @@ impl Scoreboard {
         self.slots.front()
     }
 
-    /// Appends a segment that has just been sent.
+    /// Appends a segment just sent.
     pub(crate) fn push(&mut self, slot: Slot) {
         let number = self.end();
         self.slots.push_back(slot);
         self.list(number);
     }
 
-    /// Takes the first slot away: it is acknowledged in order.
+    /// Removes the first slot: acknowledged in order.
     pub(crate) fn pop(&mut self) -> Option<Slot> {
         self.unlist(self.first);
         let slot = self.slots.pop_front()?;
@@ -131,7 +129,7 @@ impl Scoreboard {
         Some(slot)
     }
 
-    /// The slot that was sent last becomes the newest of the list.
+    /// Makes the slot sent last the newest of the list.
     pub(crate) fn list(&mut self, number: u64) {
         if self.slot(number).has(LISTED) {
             self.unlist(number);
@@ -149,7 +147,7 @@ impl Scoreboard {
         self.newest = number;
     }
 
-    /// Takes a slot out of the list: it is acknowledged or taken for lost.
+    /// Removes a slot from the list: acknowledged or marked lost.
     pub(crate) fn unlist(&mut self, number: u64) {
         if number >= self.end() || !self.slot(number).has(LISTED) {
             return;
@@ -169,22 +167,21 @@ impl Scoreboard {
         }
     }
 
-    /// The slot of the list that was sent first; `NIL`: the list is empty.
+    /// The slot of the list sent first; `NIL`: the list is empty.
     pub(crate) fn oldest(&self) -> u64 {
         self.oldest
     }
 
-    /// The slot that was sent next.
     pub(crate) fn newer(&self, number: u64) -> u64 {
         self.slot(number).newer
     }
 
-    /// The first slot that ends behind a byte.
+    /// The first slot that ends after a byte.
     pub(crate) fn find(&self, seq: u64) -> u64 {
         self.first + self.slots.partition_point(|slot| slot.end_seq() <= seq) as u64
     }
 
-    /// Number of the next slot that is lost and waits to be sent again.
+    /// Number of the next lost slot waiting for retransmission.
     pub(crate) fn next_lost(&mut self) -> Option<u64> {
         while self.resend_from < self.end() {
             let slot = self.slot(self.resend_from);
@@ -196,7 +193,7 @@ impl Scoreboard {
         None
     }
 
-    /// The part of a range in front of which everything is sacked already; None: all of it is.
+    /// The rest of a range after its part known to be sacked; None: all of it is.
     pub(crate) fn unknown_part(&self, mut range: SackRange) -> Option<SackRange> {
         let mut shrunk = true;
         while shrunk && range.start < range.end {
@@ -215,7 +212,7 @@ impl Scoreboard {
         (range.start < range.end).then_some(range)
     }
 
-    /// Remembers the ranges of an ACK, all of whose slots are sacked now.
+    /// Remembers the ranges of an ACK, whose slots are now all sacked.
     pub(crate) fn remember(&mut self, ranges: &[SackRange]) {
         self.known = [SackRange::default(); 4];
         for (known, range) in self.known.iter_mut().zip(ranges) {

@@ -1,16 +1,14 @@
-//! What travels between sender and receiver.
+//! Segments between sender and receiver.
 
 use std::ops::{Deref, DerefMut};
 
-/// Most ranges that an ACK with a timestamp has room for.
+/// Maximum ranges of an ACK with a timestamp.
 const MAX_SACKS: usize = 3;
 
-/// A run of bytes that arrived out of order.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SackRange {
-    /// The first byte.
     pub start: u64,
-    /// Behind the last byte.
+    /// After the last byte.
     pub end: u64,
 }
 
@@ -22,7 +20,7 @@ pub struct Sacks {
 }
 
 impl Sacks {
-    /// Appends a range; false if there is no room for it.
+    /// Appends a range; false if full.
     pub fn push(&mut self, range: SackRange) -> bool {
         let Some(place) = self.ranges.get_mut(usize::from(self.len)) else {
             return false;
@@ -47,49 +45,45 @@ impl DerefMut for Sacks {
     }
 }
 
-/// A segment with data.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Data {
-    /// The first byte.
     pub seq: u64,
-    /// Bytes of data.
     pub len_bytes: u32,
-    /// When the sender sent it: the timestamp option (RFC 7323), in nanoseconds.
+    /// Transmission time: the timestamp option (RFC 7323), in nanoseconds.
     pub sent_ns: u64,
-    /// `Ack::sent_ns` of the newest ACK that the sender heard: the echo of that option.
+    /// `Ack::sent_ns` of the newest ACK received by the sender: the echo of that option.
     pub echo_ns: u64,
-    /// It has been sent before.
+    /// Sent before.
     pub is_retransmission: bool,
     /// Routers may mark it (ECT).
     pub ect: bool,
     /// The sender has reduced its window because of ECN (CWR, RFC 3168).
     pub cwr: bool,
-    /// A burst or a write ends with it (PSH): the receiver's application reads now.
+    /// The end of a burst or write (PSH): the receiver's application reads now.
     pub push: bool,
-    /// It is the last one. A FIN takes one sequence number behind the data.
+    /// The last segment. A FIN takes one sequence number after the data.
     pub fin: bool,
 }
 
 impl Data {
-    /// Behind its last sequence number.
+    /// After its last sequence number.
     pub fn end_seq(&self) -> u64 {
         self.seq + u64::from(self.len_bytes) + u64::from(self.fin)
     }
 }
 
-/// An acknowledgement without data.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Ack {
-    /// Behind the last byte that arrived in order.
+    /// After the last byte received in order.
     pub ack: u64,
-    /// When the receiver sent it: its own timestamp option, in nanoseconds.
+    /// Transmission time by the receiver's clock: its own timestamp option, in nanoseconds.
     pub sent_ns: u64,
-    /// `sent_ns` of the segment that it answers (RFC 7323, section 4.3).
+    /// `sent_ns` of the answered segment (RFC 7323, section 4.3).
     pub echo_ns: u64,
-    /// What arrived out of order, the newest first; with a DSACK (RFC 2883) in front, if there is one.
+    /// Out-of-order ranges, newest first; preceded by a DSACK (RFC 2883), if any.
     pub sacks: Sacks,
     /// An ECN mark arrived (ECE).
     pub ece: bool,
-    /// What the receiver takes behind `ack`.
+    /// Receive window after `ack`.
     pub window_bytes: u64,
 }

@@ -5,7 +5,7 @@ const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 const MSS: u64 = 1448;
 
-/// Timers that do not tick, so that tests can say when they expire.
+/// Exact timers, so that tests can predict them.
 fn exact() -> Config {
     Config { tick_ns: 0, ..Config::default() }
 }
@@ -14,7 +14,7 @@ fn reno(bytes_per_s: u64, rtt_ns: u64, buffer_bytes: u64) -> Path<Reno> {
     Path::new(&exact(), Reno::default(), bytes_per_s, rtt_ns, buffer_bytes)
 }
 
-/// A sender over 20 ms that has written so many segments at time 0.
+/// A sender over 20 ms that wrote so many segments at time 0.
 fn with_segments(count: u64) -> Sender<Reno> {
     let mut sender = Sender::new(&exact(), Reno::default(), 0, Some(20_000));
     sender.write(0, count * MSS);
@@ -27,7 +27,6 @@ fn take<C: crate::Congestion>(sender: &mut Sender<C>, now_ns: u64) -> Vec<Data> 
     sent
 }
 
-/// Numbers of segments.
 fn numbers(sent: &[Data]) -> Vec<u64> {
     sent.iter().map(|data| data.seq / MSS).collect()
 }
@@ -67,7 +66,7 @@ fn every_byte_arrives_when_segments_are_lost() {
     assert_eq!(path.sender.sock.ca_state, CaState::Open);
 }
 
-/// RFC 8985, section 6.2: with three segments SACKed behind it a segment is lost at once.
+/// RFC 8985, section 6.2: with three later segments SACKed, a segment is lost at once.
 #[test]
 fn the_third_segment_behind_a_hole_starts_recovery() {
     let mut sender = with_segments(30);
@@ -85,7 +84,7 @@ fn the_third_segment_behind_a_hole_starts_recovery() {
     assert!(sent[0].is_retransmission);
 }
 
-/// RFC 6937, section 3: half as many leave as are delivered, and the window ends at the threshold.
+/// RFC 6937, section 3: half as many are sent as delivered, and the window ends at the threshold.
 #[test]
 fn recovery_reduces_the_window_in_proportion() {
     let mut sender = with_segments(100);
@@ -96,7 +95,7 @@ fn recovery_reduces_the_window_in_proportion() {
     }
     let sock = &sender.sock;
     assert_eq!(sock.ca_state, CaState::Recovery);
-    // Two had left before recovery began; 12 less the 5 of the threshold are gone.
+    // Two were sent before recovery began; 12 less the 5 of the threshold are gone.
     assert_eq!(sock.packets_in_flight(), 5, "{sock:?}");
     sender.on_ack(50 * MS, &ack(12, &[], 33 * MS));
     assert_eq!((sender.sock.ca_state, sender.sock.snd_cwnd), (CaState::Open, 5));
@@ -145,7 +144,7 @@ fn timeouts_back_off() {
     assert_eq!(numbers(&take(&mut sender, now_ns + 20 * MS)), [1, 2]);
 }
 
-/// The RTT becomes 800 ms: originals are acknowledged behind the timeout (RFC 3522, RFC 5682).
+/// The RTT becomes 800 ms: originals are acknowledged after the timeout (RFC 3522, RFC 5682).
 #[test]
 fn a_timeout_for_nothing_is_undone() {
     let mut path = reno(12_500_000, 20 * MS, 1 << 30);
@@ -164,7 +163,7 @@ fn a_timeout_for_nothing_is_undone() {
     assert!(sock.total_retrans <= 2, "{}", sock.total_retrans);
 }
 
-/// RFC 5682, section 3.1: behind the timeout a segment is SACKed that was sent once only.
+/// RFC 5682, section 3.1: after the timeout, a segment sent only once is SACKed.
 #[test]
 fn a_timeout_is_undone_when_originals_are_sacked() {
     let mut sender = with_segments(10);
@@ -214,7 +213,7 @@ fn a_retransmission_for_nothing_is_undone_by_a_dsack() {
     assert_eq!(sender.sock.ca_state, CaState::Open);
 }
 
-/// What comes 3 ms late is not taken for lost once it is known that this path reorders: a quarter of 20 ms is waited for.
+/// With known reordering, 3 ms late is not a loss: a quarter of 20 ms is tolerated.
 #[test]
 fn reordering_is_learnt() {
     let mut path = reno(12_500_000, 20 * MS, 1 << 30);
@@ -246,7 +245,7 @@ fn lost_acks_do_not_cost_retransmissions() {
     assert_eq!((path.sender.sock.total_retrans, path.sender.sock.timeouts), (0, 0));
 }
 
-/// RFC 3168, section 6.1.2: one reduction a window, told by CWR in the next new segment.
+/// RFC 3168, section 6.1.2: one reduction per window, announced by CWR in the next new segment.
 #[test]
 fn an_echoed_mark_reduces_the_window_once() {
     let config = Config { ecn: true, ..exact() };
@@ -282,7 +281,7 @@ fn marks_instead_of_losses_keep_the_path_full() {
     assert!(goodput > 0.9, "goodput {goodput}");
 }
 
-/// RFC 7661's purpose: a window that the application does not use says nothing of the path.
+/// The purpose of RFC 7661: a window that the application does not use is no evidence about the path.
 #[test]
 fn an_unused_window_does_not_grow() {
     let mut path = reno(12_500_000, 20 * MS, 1 << 30);
@@ -295,7 +294,7 @@ fn an_unused_window_does_not_grow() {
     assert!(path.sender.sock.rate_app_limited);
 }
 
-/// net.ipv4.tcp_slow_start_after_idle: half the window a timeout, down to the initial one.
+/// net.ipv4.tcp_slow_start_after_idle: halves the window per timeout, down to the initial one.
 #[test]
 fn a_pause_shrinks_the_window() {
     let mut path = reno(12_500_000, 20 * MS, 1 << 30);
@@ -321,7 +320,7 @@ fn pacing_sends_at_its_rate() {
     assert!((rate / 1e6 - 1.0).abs() < 0.01, "{rate} bytes/s");
 }
 
-/// tcp_tso_autosize(): what leaves in a 1024th of a second, two segments at least.
+/// tcp_tso_autosize(): the bytes of 1/1024 s, at least two segments.
 #[test]
 fn bursts_have_the_length_of_a_millisecond() {
     for (rate, pkts) in [(100_000, 2), (12_500_000, 8), (100_000_000, 45)] {
@@ -341,7 +340,7 @@ fn bursts_have_the_length_of_a_millisecond() {
     }
 }
 
-/// Linux sets PSH in the last segment of a burst of several, and in the one with which the queue is empty.
+/// Linux sets PSH in the last segment of a burst of several, and in the one that empties the queue.
 #[test]
 fn the_last_segment_of_a_burst_is_pushed() {
     let pushed = |sent: &[Data]| sent.iter().map(|data| data.push).collect::<Vec<_>>();
@@ -381,7 +380,7 @@ fn the_send_buffer_holds_what_is_written() {
     assert_eq!(path.sender.unacked_bytes(), 0);
 }
 
-/// RFC 2018, section 4: the first range is that of the newest segment. Ranges of one ACK are no reordering.
+/// RFC 2018, section 4: the first range is that of the newest segment. Ranges of one ACK are not reordering.
 #[test]
 fn the_order_of_ranges_is_not_that_of_arrivals() {
     let mut sender = with_segments(10);
@@ -409,7 +408,7 @@ fn an_application_is_woken_when_a_third_of_the_buffer_is_free() {
     }
 }
 
-/// `tcp_sndbuf_expand`: two windows of segments of 2,304 bytes, where the window is not filled.
+/// `tcp_sndbuf_expand`: two windows of segments of 2,304 bytes, if the window is not filled.
 #[test]
 fn the_send_buffer_grows_with_the_window_that_it_keeps_from_being_filled() {
     let mut sender = Sender::new(&exact(), Steered, 0, Some(20_000));
@@ -425,7 +424,7 @@ fn the_send_buffer_grows_with_the_window_that_it_keeps_from_being_filled() {
     assert_eq!(sender.sock.write_seq - sender.sock.snd_una, (4 << 20) * 25 / 26, "net.ipv4.tcp_wmem");
 }
 
-/// Minshall's variant: a small segment waits for the ACK of the small one before it, not for that of a full one.
+/// Minshall's variant: a small segment waits for the ACK of the previous small one, not of a full one.
 #[test]
 fn small_segments_wait_for_each_other() {
     let mut sender = with_segments(1);

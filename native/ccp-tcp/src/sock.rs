@@ -1,4 +1,4 @@
-//! The sender's variables that congestion controls read, and those that they set.
+//! The sender's variables read and set by congestion controls.
 
 /// No slow-start threshold yet (`TCP_INFINITE_SSTHRESH`).
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
@@ -14,50 +14,45 @@ pub enum CaState {
     Cwr,
     /// Fast recovery.
     Recovery,
-    /// A retransmission timeout happened.
+    /// After a retransmission timeout.
     Loss,
 }
 
-/// Named as in Linux' `tcp_sock`, with units where they are not segments.
+/// Named as in Linux' `tcp_sock`, with units except for segments.
 #[derive(Clone, Debug)]
 pub struct Sock {
-    /// Now, as the kernel's `tcp_mstamp` has it [us].
+    /// Present time, `tcp_mstamp` of the kernel [us].
     pub mstamp_us: u64,
     /// Payload of a full segment.
     pub mss_bytes: u32,
-    /// Congestion window.
     pub snd_cwnd: u32,
-    /// The window that the connection began with.
     pub init_cwnd: u32,
-    /// No window is larger.
+    /// Maximum window.
     pub snd_cwnd_clamp: u32,
-    /// Slow-start threshold.
     pub snd_ssthresh: u32,
-    /// Window before the reduction that is under way, for `undo_cwnd`.
+    /// Window before the present reduction, for `undo_cwnd`.
     pub prior_cwnd: u32,
     /// Threshold before it.
     pub prior_ssthresh: u32,
-    /// State of loss recovery.
     pub ca_state: CaState,
-    /// First byte that is not acknowledged.
     pub snd_una: u64,
-    /// First byte that was never sent.
+    /// First byte never sent.
     pub snd_nxt: u64,
-    /// Behind the last byte that the application wrote.
+    /// After the last byte written by the application.
     pub write_seq: u64,
     /// Sent and not acknowledged in order.
     pub packets_out: u32,
     /// Of them, those the receiver has (SACK).
     pub sacked_out: u32,
-    /// Of them, those taken for lost.
+    /// Of them, marked lost.
     pub lost_out: u32,
-    /// Of them, those sent again and not yet acknowledged or lost again.
+    /// Of them, retransmitted and not yet acknowledged or lost again.
     pub retrans_out: u32,
-    /// Most `packets_out` in the last window.
+    /// Maximum `packets_out` in the last window.
     pub max_packets_out: u32,
     /// The window limited sending in the last window.
     pub is_cwnd_limited: bool,
-    /// `delivered` at which the sender stopped being limited by the application; 0 while it is not.
+    /// `delivered` at which the application's limit ends; 0: not limited by the application.
     pub app_limited: u32,
     /// Delivered since the start, in order or not.
     pub delivered: u32,
@@ -65,53 +60,49 @@ pub struct Sock {
     pub delivered_ce: u32,
     /// When `delivered` last changed [us].
     pub delivered_mstamp_us: u64,
-    /// Taken for lost since the start.
+    /// Marked lost since the start.
     pub lost: u32,
-    /// Sent again since the start.
+    /// Retransmitted since the start.
     pub total_retrans: u32,
     /// Acknowledged in order since the start.
     pub bytes_acked: u64,
-    /// Sent since the start, again or not.
+    /// Sent since the start, including retransmissions.
     pub bytes_sent: u64,
-    /// Of them, again.
+    /// Of them, retransmissions.
     pub bytes_retrans: u64,
-    /// Segments sent since the start, again or not.
+    /// Segments sent since the start, including retransmissions.
     pub data_segs_out: u64,
     /// Smoothed RTT [us], 0 = none yet.
     pub srtt_us: u32,
-    /// Mean deviation of it [us].
+    /// Its mean deviation [us].
     pub rttvar_us: u32,
-    /// How long ago the newest delivered segment was sent, be it a retransmission (`rack.rtt_us`) [us]; 0 = none yet.
+    /// Time since the newest delivered segment was sent, retransmissions included (`rack.rtt_us`) [us]; 0 = none yet.
     pub rtt_us: u32,
     /// Windowed minimum RTT (net.ipv4.tcp_min_rtt_wlen, 300 s) [us]; `u32::MAX` = none yet.
     pub min_rtt_us: u32,
-    /// Rate at which segments leave if `is_paced`; else what TCP would pace at, which bounds bursts [bytes/s].
+    /// Sending rate if `is_paced`; otherwise TCP's own pacing rate, which limits bursts [bytes/s].
     pub pacing_rate_bytes_per_s: u64,
-    /// No such rate that TCP computes itself is higher (`sk_max_pacing_rate`) [bytes/s].
+    /// Maximum of the rate computed by TCP itself (`sk_max_pacing_rate`) [bytes/s].
     pub max_pacing_rate_bytes_per_s: u64,
-    /// Whether segments wait for their time.
     pub is_paced: bool,
-    /// ECN was negotiated.
     pub ecn_ok: bool,
-    /// Timeouts since the start.
     pub timeouts: u32,
-    /// Samples of the smoothed RTT since the start.
     pub rtt_samples: u64,
     /// Their sum [us].
     pub rtt_sum_us: u64,
-    /// When data last left (`lsndtime`) [us]; `Congestion::tx_start` still sees the time before.
+    /// Last transmission of data (`lsndtime`) [us]; `Congestion::tx_start` still sees the previous time.
     pub last_sent_us: u64,
-    /// Retransmission timeout when `restart_after_idle` was asked last, or sending began again [us].
+    /// Retransmission timeout at the last call of `restart_after_idle`, or when sending restarted [us].
     pub rto_us: u64,
-    /// Sent in the reduction that is under way, whoever sets the window in it.
+    /// Sent in the present reduction, whoever sets the window.
     pub prr_out: u32,
-    /// When pacing lets the next segment leave (`tcp_wstamp_ns`).
+    /// When pacing allows the next segment (`tcp_wstamp_ns`).
     pub wstamp_ns: u64,
     /// `delivered` of the newest valid rate sample.
     pub rate_delivered_pkts: u32,
     /// Its interval [us].
     pub rate_interval_us: u32,
-    /// The application limited it.
+    /// It was limited by the application.
     pub rate_app_limited: bool,
 }
 
@@ -168,27 +159,26 @@ impl Sock {
         }
     }
 
-    /// Segments in the network, as the sender sees it (`tcp_packets_in_flight`).
+    /// Segments in the network, as estimated by the sender (`tcp_packets_in_flight`).
     pub fn packets_in_flight(&self) -> u32 {
         (self.packets_out + self.retrans_out).saturating_sub(self.sacked_out + self.lost_out)
     }
 
-    /// Whether the window, not the application, limits sending, as the kernel judges it (`tcp_is_cwnd_limited`).
+    /// Whether the window, not the application, limits sending (`tcp_is_cwnd_limited`).
     pub fn cwnd_limited(&self) -> bool {
         self.is_cwnd_limited || (self.in_slow_start() && self.snd_cwnd < 2 * self.max_packets_out)
     }
 
-    /// Below the threshold.
     pub fn in_slow_start(&self) -> bool {
         self.snd_cwnd < self.snd_ssthresh
     }
 
-    /// Whether a loss or a mark lowers the window now.
+    /// Whether a loss or mark is reducing the window.
     pub fn in_reduction(&self) -> bool {
         matches!(self.ca_state, CaState::Cwr | CaState::Recovery)
     }
 
-    /// Threshold to go back to: `tcp_current_ssthresh`.
+    /// Threshold to restore: `tcp_current_ssthresh`.
     pub fn current_ssthresh(&self) -> u32 {
         if self.in_reduction() {
             self.snd_ssthresh
@@ -197,7 +187,7 @@ impl Sock {
         }
     }
 
-    /// After an idle time longer than a timeout the window halves with each, down to the initial one
+    /// After an idle time longer than a timeout, the window halves per timeout, down to the initial one
     /// (`tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`). Returns whether there was such an idle time.
     pub fn restart_after_idle(&mut self) -> bool {
         let idle_us = self.mstamp_us.saturating_sub(self.last_sent_us);

@@ -1,4 +1,4 @@
-//! A path for tests: a bottleneck with a drop-tail buffer, delays both ways, and whatever else goes wrong.
+//! A path for tests: a bottleneck with a drop-tail buffer, delays both ways, and disturbances.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,9 +9,9 @@ use crate::{Ack, Config, Congestion, Data, Receiver, Sender};
 pub(crate) enum Fate {
     Passes,
     IsLost,
-    /// It arrives so much later [ns].
+    /// Arrives later by this [ns].
     IsLate(u64),
-    /// A copy arrives so much later [ns].
+    /// A copy arrives later by this [ns].
     IsDoubled(u64),
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Path<C> {
     pub(crate) bytes_per_s: u64,
     pub(crate) one_way_ns: u64,
     pub(crate) buffer_bytes: u64,
-    /// Marks instead of nothing from so many bytes of queue on.
+    /// Queue size from which packets are marked.
     pub(crate) mark_bytes: u64,
     pub(crate) data_fate: Box<dyn FnMut(&Data) -> Fate>,
     pub(crate) ack_fate: Box<dyn FnMut(&Ack) -> Fate>,
@@ -70,7 +70,7 @@ impl<C: Congestion> Path<C> {
         }
     }
 
-    /// Runs until nothing is left to do, or a time; returns whether the sender is done.
+    /// Runs until a time, or until nothing is left to do; returns whether the sender is done.
     pub(crate) fn run(&mut self, until_ns: u64) -> bool {
         self.send();
         while let Some(at_ns) = self.next_ns().filter(|at_ns| *at_ns <= until_ns) {
@@ -175,10 +175,9 @@ impl<C: Congestion> Path<C> {
         self.packets.insert(self.count, event);
     }
 
-    /// What holds after every event.
     fn check(&mut self) {
         self.checks += 1;
-        // Each check walks through all that is outstanding.
+        // Each check visits all outstanding segments.
         if self.sender.sock.packets_out < 200 || self.checks.is_multiple_of(100) {
             self.sender.check();
         }

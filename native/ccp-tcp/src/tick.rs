@@ -1,12 +1,12 @@
-//! When a timer of the kernel fires: its clock ticks, and far expiries are rounded (kernel/time/timer.c).
+//! Expiry of the kernel's timers: its clock ticks, and distant expiries are rounded (kernel/time/timer.c).
 
-/// Ticks that the finest level of the timer wheel reaches.
+/// Ticks within the finest level of the timer wheel.
 const LEVEL_TICKS: u64 = 63;
-/// Each level is that much coarser than the one before, as a power of 2.
+/// Factor between levels, as a power of 2.
 const LEVEL_SHIFT: u32 = 3;
 const LEVELS: u32 = 9;
 
-/// The first tick that is not before `wait_ns` from now, and at which the wheel has the timer. `tick_ns` 0: exactly then.
+/// The first tick at least `wait_ns` from now at which the wheel fires. `tick_ns` 0: exactly then.
 pub(crate) fn expiry_ns(tick_ns: u64, now_ns: u64, wait_ns: u64) -> u64 {
     if tick_ns == 0 {
         return now_ns + wait_ns;
@@ -15,7 +15,7 @@ pub(crate) fn expiry_ns(tick_ns: u64, now_ns: u64, wait_ns: u64) -> u64 {
     let expiry = now_ns / tick_ns + wait_ticks;
     let level = (0..LEVELS - 1).find(|level| wait_ticks < LEVEL_TICKS << (LEVEL_SHIFT * level));
     let shift = LEVEL_SHIFT * level.unwrap_or(LEVELS - 1);
-    // Rounded up, so that it never fires early although now may be just before a tick.
+    // Rounded up: never early, even if now is just before a tick.
     (((expiry + (1 << shift)) >> shift) << shift) * tick_ns
 }
 

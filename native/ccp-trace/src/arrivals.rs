@@ -1,4 +1,4 @@
-//! Loading the program that looks at arriving segments, and reading what it counted.
+//! Loads the program that counts arriving segments, and reads its counts.
 
 use std::collections::HashMap;
 
@@ -11,31 +11,28 @@ use crate::load::{self, refused};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_ARRIVALS_OBJECT"));
 
-/// Flows read by one system call.
+/// Flows per system call.
 const BATCH_FLOWS: u32 = 256;
 
-/// Whose segments to look at.
+/// Which segments to count.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// Inode of the network namespace.
     pub netns_inode: u32,
-    /// The least delay is that of the last one or two of these [us].
+    /// The minimum delay is that of the last one or two of these intervals [us].
     pub minimum_us: u64,
-    /// For how many flows there is room.
     pub max_flows: u32,
 }
 
-/// The program, attached. Dropping it takes it out of the kernel.
+/// The attached program. Dropping it detaches it.
 pub struct Arrivals {
     // In this order: detached first, then the maps.
     _links: Vec<Link>,
     object: Object,
-    /// Flows by cookie, as they were when they were last read.
+    /// Flows by cookie, at the last read.
     before: HashMap<u64, tcp_arrivals>,
 }
 
 impl Arrivals {
-    /// Loads and attaches the program.
     pub fn attach(watched: &Watched) -> Result<Self> {
         load::need_tracepoints(&ccp_load::kernel_types()?, &load::SOCKET_TRACEPOINTS)?;
         let mut open = ccp_load::open(OBJECT).map_err(|e| refused(&e))?;
@@ -45,8 +42,8 @@ impl Arrivals {
         Ok(Arrivals { _links: load::attach(&object)?, object, before: HashMap::new() })
     }
 
-    /// Flows that something came of since the last call, as the bytes of so many `tcp_arrivals`: what grew since then
-    /// in `segs`, `ce_segs`, `resent_segs` and `bins`, the rest as it is.
+    /// Flows with arrivals since the last call, as an array of `tcp_arrivals`: the increase of `segs`,
+    /// `ce_segs`, `resent_segs` and `bins`, other fields unchanged.
     pub fn drain(&mut self) -> Result<Vec<u8>> {
         let flows = ccp_load::map(&self.object, "flows")?;
         let read = flows.lookup_batch(BATCH_FLOWS, MapFlags::ANY, MapFlags::ANY).map_err(|e| refused(&e))?;
@@ -60,13 +57,13 @@ impl Arrivals {
             }
             if flow.closed != 0 || newest_ns - flow.newest_ns > ARRIVALS_IDLE_NS {
                 self.before.remove(&flow.cookie);
-                let _ = flows.delete(&flow.cookie.to_ne_bytes()); // gone already is as good
+                let _ = flows.delete(&flow.cookie.to_ne_bytes()); // may be gone already
             }
         }
         Ok(grown)
     }
 
-    /// How many segments belonged to flows for which there was no room.
+    /// Segments of flows for which there was no room.
     pub fn dropped(&self) -> Result<u64> {
         load::dropped(&self.object)
     }

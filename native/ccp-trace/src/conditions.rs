@@ -1,10 +1,10 @@
-//! What rules ask of sockets, as it comes from Python and as programs compare it.
+//! Conditions of rules on sockets, from Python and for programs.
 
 use std::net::Ipv6Addr;
 
 use serde::Deserialize;
 
-/// Made from `src/bpf/conditions.h`.
+/// From `src/bpf/conditions.h`.
 #[allow(non_camel_case_types, dead_code, missing_docs)]
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
 mod shared {
@@ -13,22 +13,20 @@ mod shared {
 
 pub use shared::socket_conditions;
 
-/// Which sockets a rule is for: all must hold.
+/// Which sockets a rule applies to: all must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Conditions {
-    /// Own addresses: one and the length of the prefix; IPv4 mapped, so that 10.0.0.0/8 is `::ffff:10.0.0.0`, 104.
+    /// Own addresses: an address and the prefix length; IPv4 is mapped, so that 10.0.0.0/8 is `::ffff:10.0.0.0`, 104.
     pub src: (Ipv6Addr, u8),
-    /// Addresses of the other end.
     pub dst: (Ipv6Addr, u8),
     pub sport: (u16, u16),
-    /// Ports of the other end.
     pub dport: (u16, u16),
-    /// Id of the cgroup in which, or below which, sockets were made.
+    /// Id of the cgroup in or below which sockets were created.
     pub cgroup: Option<u64>,
 }
 
 impl Conditions {
-    /// As programs have them; none if a prefix is longer than an address.
+    /// The format of programs; none if a prefix is longer than an address.
     pub fn in_kernel(&self) -> Option<socket_conditions> {
         let (src, src_mask) = prefix(self.src)?;
         let (dst, dst_mask) = prefix(self.dst)?;
@@ -51,7 +49,7 @@ fn prefix((address, bits): (Ipv6Addr, u8)) -> Option<([u64; 2], [u64; 2])> {
     Some((words(address.to_bits() & mask), words(mask)))
 }
 
-/// Sixteen bytes in the order of packets.
+/// Sixteen bytes in network order.
 fn words(address: u128) -> [u64; 2] {
     let bytes = address.to_be_bytes();
     let (high, low) = bytes.split_at(8);

@@ -1,9 +1,9 @@
-//! What the kernel's TCP sockets do, whatever their congestion control, told by CO-RE programs. Nobody polls sockets.
+//! Traces the kernel's TCP sockets, under any congestion control, with CO-RE programs, without polling.
 //!
-//! [`Trace`] attaches to the tracepoint `tcp:tcp_probe`; its program writes a row for each socket and interval into a
-//! ring buffer, and the last row when the socket closes. [`Arrivals`] looks at every segment that comes in: its
-//! program counts them, their CE marks and how long they took, and the counts are read when somebody wants them.
-//! [`Windows`] knows the congestion window of each connection, for whoever has a packet of it in hand.
+//! [`Trace`] attaches to the tracepoint `tcp:tcp_probe`, and writes a row per socket and interval into a ring
+//! buffer, and a last row when the socket closes. [`Arrivals`] counts all arriving segments, their CE marks
+//! and delays, in the kernel. [`Windows`] provides the congestion window of each connection, for programs
+//! that handle its packets.
 
 mod arrivals;
 mod conditions;
@@ -21,7 +21,7 @@ pub use rows::Rows;
 pub use trace::{Options, Trace};
 pub use windows::{Connection, Window, Windows};
 
-/// What the program that remembers windows keeps, made from `src/bpf/windows.h`.
+/// Data of the program that records windows, from `src/bpf/windows.h`.
 #[allow(non_camel_case_types, dead_code, missing_docs)]
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
 mod remembered {

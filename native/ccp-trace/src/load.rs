@@ -1,4 +1,4 @@
-//! What loading of tracing programs has of its own.
+//! Loading of tracing programs.
 
 use ccp_load::{lacks_rights, map, set_constants};
 use libbpf_rs::btf::Btf;
@@ -7,10 +7,10 @@ use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject};
 
 use crate::{Error, Result};
 
-/// Tracepoints of what happens on sockets, as the kernel's BTF names them.
+/// Tracepoints of socket events, as named in the kernel's BTF.
 pub(crate) const SOCKET_TRACEPOINTS: [&str; 2] = ["tcp_probe", "inet_sock_set_state"];
 
-/// Refuses a kernel without the tracepoints.
+/// Rejects a kernel without the tracepoints.
 pub(crate) fn need_tracepoints(btf: &Btf<'_>, names: &[&str]) -> Result<()> {
     let missing: Vec<_> = names
         .iter()
@@ -22,12 +22,9 @@ pub(crate) fn need_tracepoints(btf: &Btf<'_>, names: &[&str]) -> Result<()> {
     }
     Err(Error::new("trace.no_tracepoint", format!("this kernel has no tracepoint {}", missing.join(" and ")))
         .why("its BTF does not describe it: the kernel was built without tracepoints, or is older than 5.5")
-        .fix(
-            "use a kernel with CONFIG_TRACEPOINTS, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF, from 6.1 on",
-        ))
+        .fix("use Linux 6.1 or newer with CONFIG_TRACEPOINTS, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF"))
 }
 
-/// Fills the set of namespaces that are looked at.
 pub(crate) fn want_netns(object: &Object, inodes: &[u32]) -> Result<()> {
     let wanted = map(object, "netns_wanted")?;
     inodes.iter().try_for_each(|inode| {
@@ -35,7 +32,7 @@ pub(crate) fn want_netns(object: &Object, inodes: &[u32]) -> Result<()> {
     })
 }
 
-/// Sets sizes of maps and the program's constants, before it is loaded.
+/// Sets sizes of maps and constants of the program before loading.
 pub(crate) fn fit(open: &mut OpenObject, sizes: &[(&str, u32)], constants: &[u64]) -> Result<()> {
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
@@ -47,13 +44,11 @@ pub(crate) fn fit(open: &mut OpenObject, sizes: &[(&str, u32)], constants: &[u64
     set_constants(open, &[("config", &config)])
 }
 
-/// Attaches all programs of an object.
 pub(crate) fn attach(object: &Object) -> Result<Vec<Link>> {
     object.progs_mut().map(|program| program.attach().map_err(|e| refused(&e))).collect()
 }
 
-/// What the program counted in the only entry of the array `dropped`.
-/// Errors: `trace.refused`.
+/// Reads the counter of the array `dropped`. Errors: `trace.refused`.
 pub fn dropped(object: &Object) -> Result<u64> {
     let value = map(object, "dropped")?
         .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
@@ -69,9 +64,9 @@ pub(crate) fn refused(e: &libbpf_rs::Error) -> Error {
             .why(why)
             .fix("run as root, or give the process CAP_BPF and CAP_PERFMON");
     }
-    Error::new("trace.refused", "the kernel refused the tracing program")
+    Error::new("trace.refused", "the kernel rejected the tracing program")
         .why(why)
-        .fix("run with CCP_LIBBPF_LOG=1 to see the verifier's log, and ccp doctor for what is missing")
+        .fix("run with CCP_LIBBPF_LOG=1 to see the verifier's log, and ccp doctor for missing requirements")
 }
 
 #[cfg(test)]
@@ -92,6 +87,6 @@ mod tests {
         let error = need_tracepoints(&btf, &SOCKET_TRACEPOINTS).expect_err("there are none");
         assert_eq!(error.slug, "trace.no_tracepoint");
         assert_eq!(error.message, "this kernel has no tracepoint tcp_probe and inet_sock_set_state");
-        assert!(error.to_string().contains("\n  fix  use a kernel with"));
+        assert!(error.to_string().contains("\n  fix  use Linux 6.1 or newer with"));
     }
 }

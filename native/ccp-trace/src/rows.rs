@@ -1,4 +1,4 @@
-//! What a program writes into its ring buffer, as bytes.
+//! Rows written by a program into its ring buffer, as bytes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,21 +9,19 @@ use crate::load::refused;
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
 
-/// The reader of a ring buffer of an object: `rows`, unless it has another name.
+/// The reader of a ring buffer of an object: `rows`, unless named otherwise.
 pub struct Rows {
     ring: RingBuffer<'static>,
     taken: Bytes,
 }
 
 impl Rows {
-    /// Reads rows of so many bytes each.
-    /// Errors: `trace.refused`: the object has no such ring buffer.
+    /// Reads rows of so many bytes. Errors: `trace.refused`: the object has no such ring buffer.
     pub fn of(object: &Object, row_bytes: usize) -> Result<Self> {
         Self::named(object, "rows", row_bytes)
     }
 
-    /// The same of a ring buffer of another name.
-    /// Errors: `trace.refused`: the object has no such ring buffer.
+    /// Reads a ring buffer of another name. Errors: `trace.refused`: the object has no such ring buffer.
     pub fn named(object: &Object, name: &str, row_bytes: usize) -> Result<Self> {
         let taken = Bytes::default();
         let fill = Arc::clone(&taken);
@@ -40,8 +38,7 @@ impl Rows {
         Ok(Rows { ring: builder.build().map_err(|e| refused(&e))?, taken })
     }
 
-    /// Rows since the last call, one behind the other.
-    /// Errors: `trace.refused`.
+    /// Rows since the last call, concatenated. Errors: `trace.refused`.
     pub fn drain(&self) -> Result<Vec<u8>> {
         self.ring.consume().map_err(|e| refused(&e))?;
         Ok(std::mem::take(&mut *lock(&self.taken)))

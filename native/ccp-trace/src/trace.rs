@@ -1,4 +1,4 @@
-//! Loading the tracing program, and reading what it writes.
+//! Loads the tracing program, and reads its rows.
 
 use libbpf_rs::{Link, Object};
 
@@ -10,14 +10,14 @@ static OBJECT: &[u8] = include_bytes!(env!("CCP_TRACE_OBJECT"));
 
 const LEAST_RING_BYTES: u32 = 4096;
 
-/// What to sample.
+/// Which sockets to sample, and how often.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Least time between two rows of a socket [us]; 0: a row for every segment that comes in.
+    /// Minimum time between two rows of a socket [us]; 0: a row for every arriving segment.
     pub interval_us: u64,
-    /// Inodes of network namespaces to look at; all, if `None`.
+    /// Inodes of the network namespaces to trace; `None`: all.
     pub netns_inodes: Option<Vec<u32>>,
-    /// Size of the ring buffer [bytes]; made a power of two.
+    /// Size of the ring buffer [bytes]; rounded to a power of two.
     pub ring_bytes: u32,
 }
 
@@ -33,7 +33,7 @@ impl Options {
     }
 }
 
-/// The tracing program, attached. Dropping it takes it out of the kernel.
+/// The attached tracing program. Dropping it detaches it.
 pub struct Trace {
     // In this order: detached first, then the reader, then the maps.
     _links: Vec<Link>,
@@ -42,7 +42,6 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Loads and attaches the program.
     pub fn attach(options: &Options) -> Result<Self> {
         load::need_tracepoints(&ccp_load::kernel_types()?, &load::SOCKET_TRACEPOINTS)?;
         let mut open = ccp_load::open(OBJECT).map_err(|e| refused(&e))?;
@@ -53,12 +52,12 @@ impl Trace {
         Ok(Trace { _links: load::attach(&object)?, rows, object })
     }
 
-    /// Rows since the last call, as the bytes of so many `tcp_row`.
+    /// Rows since the last call, as an array of `tcp_row`.
     pub fn drain(&self) -> Result<Vec<u8>> {
         self.rows.drain()
     }
 
-    /// How many rows the ring refused because nobody drained it.
+    /// Number of rows lost because the ring was full.
     pub fn dropped(&self) -> Result<u64> {
         load::dropped(&self.object)
     }

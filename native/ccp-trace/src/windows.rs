@@ -1,4 +1,4 @@
-//! The congestion window of each connection, kept in the kernel, for whoever handles the packets behind it.
+//! The congestion window of each connection, kept in the kernel for programs that handle its packets.
 
 use std::net::Ipv6Addr;
 
@@ -10,10 +10,10 @@ use crate::remembered::tcp_window;
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_WINDOWS_OBJECT"));
 
-/// For how many connections there is room; the kernel forgets those that were silent for longest.
+/// Maximum connections; the kernel evicts those longest silent.
 const MAX_CONNECTIONS: u32 = 16_384;
 
-/// A direction of a TCP connection, as its packets have it; IPv4 addresses are mapped.
+/// A direction of a TCP connection, as in its packets; IPv4 addresses are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     pub src: Ipv6Addr,
@@ -34,16 +34,15 @@ impl Connection {
     }
 }
 
-/// A sender's congestion window when it sent its newest packet.
+/// The sender's congestion window when it sent its newest packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Congestion window.
     pub cwnd_bytes: u64,
-    /// What the sender calls a segment.
+    /// The sender's segment size.
     pub mss_bytes: u32,
 }
 
-/// The program, attached. Dropping it takes it out of the kernel.
+/// The attached program. Dropping it detaches it.
 pub struct Windows {
     // In this order: detached first, then the maps.
     _links: Vec<Link>,
@@ -52,8 +51,8 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Loads and attaches the program; looks at sockets of these network namespaces, or of all.
-    /// Errors: `load.no_btf`, `trace.no_tracepoint`, `trace.not_permitted` or `trace.refused`.
+    /// Loads and attaches the program, for these network namespaces, or all. Errors: `load.no_btf`,
+    /// `trace.no_tracepoint`, `trace.not_permitted` or `trace.refused`.
     pub fn attach(netns_inodes: Option<&[u32]>) -> Result<Self> {
         load::need_tracepoints(&ccp_load::kernel_types()?, &["net_dev_queue"])?;
         let mut open = ccp_load::open(OBJECT).map_err(|e| refused(&e))?;
@@ -66,7 +65,7 @@ impl Windows {
         Ok(Windows { _links: load::attach(&object)?, windows, _object: object })
     }
 
-    /// With which window the connection sent its newest packet; one system call.
+    /// The connection's window when it sent its newest packet; one system call.
     pub fn window(&self, connection: &Connection) -> Option<Window> {
         let mut value = [0; size_of::<tcp_window>()];
         self.windows

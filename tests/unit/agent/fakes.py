@@ -1,7 +1,4 @@
-"""A datapath that records what is asked of it: for tests of the loop only.
-
-It carries no packet and applies no update; what the loop does on real sockets is tested in tests/kernel.
-"""
+"""A datapath that only records calls, for tests of the loop; tests/kernel uses real sockets."""
 
 from __future__ import annotations
 
@@ -44,8 +41,6 @@ class FakeInfo(FlowInfo):
 
 @dataclass(frozen=True, slots=True)
 class FakeStats(FlowStats):
-    """Totals of a flow that lives."""
-
     cwnd_bytes: int = 14_480
     law: bool = False
     program: int = 1
@@ -77,7 +72,6 @@ class FakeTold:
 
 
 def stamped(handle: int, changes: int) -> int:
-    """Handle and stamp of a program that a flow got after so many others."""
     return handle | changes << STAMP_SHIFT
 
 
@@ -160,8 +154,6 @@ class FakeBatch:
 
 @dataclass(frozen=True)
 class Written:
-    """One call of `update`."""
-
     flow_id: int
     cwnd_bytes: int | None
     rate_bytes_per_s: int | None
@@ -171,7 +163,7 @@ class Written:
 
 
 class FakeDatapath:
-    """Records; `batches` are handed out by `poll` one after the other, `there` are the flows that exist."""
+    """Records calls; `poll` returns `batches` one by one, `there` are the existing flows."""
 
     def __init__(self, there: Sequence[FakeInfo] = (), refuse: Sequence[str] = ()) -> None:
         self.adopted = bool(there)
@@ -194,7 +186,7 @@ class FakeDatapath:
         self._next_handle = 0
 
     def feed(self, *events: Any) -> None:
-        """Let the next poll bring these events; created flows exist from now on, closed ones no longer."""
+        """Let the next poll return these events; created flows then exist, closed flows do not."""
         for event in events:
             if isinstance(event, FakeCreated):
                 self.there[event.info.flow_id] = event.info
@@ -232,7 +224,7 @@ class FakeDatapath:
         return self.batches.popleft() if self.batches else FakeBatch(())
 
     def wake(self) -> None:
-        """Nobody waits: `poll` returns at once."""
+        """Do nothing: `poll` returns immediately."""
 
     def update(
         self,
@@ -294,14 +286,14 @@ class FakeDatapath:
 
 
 def fake_datapath(*there: FakeInfo, refuse: Sequence[str] = ()) -> FakeDatapath:
-    """Return a recording datapath; that it implements the protocol is checked by mypy here."""
+    """Return a recording datapath; mypy checks here that it implements the protocol."""
     made = FakeDatapath(there, refuse)
     _: Datapath = made
     return made
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """Return what a call returns, or the error of ours that it raises."""
+    """Return the result of a call, or its CcpError."""
     try:
         return call()
     except CcpError as error:

@@ -1,4 +1,4 @@
-"""What tests of live changes share: a plane with a loader, whose agent's thread is the test's."""
+"""Shared by tests of live changes: an agent loop with a loader, on the test's thread."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def text(body: str, fold: str = FOLD, base: str = "Algorithm", head: str = "") -
 
 
 class Edited:
-    """A running plane whose only algorithm is edited.
+    """A running agent loop whose only algorithm is edited.
 
     Attributes:
         plane: The plane.
-        datapath: Records.
-        loader: Reloads.
+        datapath: The recording datapath.
+        loader: The loader.
         file: The algorithm's file.
-        events: What was told.
+        events: Emitted events.
     """
 
     def __init__(self, file: Path, source: str, *flow_ids: int) -> None:
@@ -82,18 +82,17 @@ class Edited:
         self.feed(FakeReport(flow_id, handle, **registers))
 
     def done(self, future: Future[T]) -> T:
-        """Turn the plane until something on another thread is done."""
+        """Run the loop until a job on another thread is done."""
         while not future.done():
             self.plane.turn(0)
             threading.Event().wait(0.001)
         return future.result()
 
     def do(self, job: Callable[[], T]) -> T:
-        """Do something on the loader's thread."""
         return self.done(self.loader.submit(job))
 
     def save(self, source: str) -> Any:
-        """Save the file and reload it; returns what was done, or raises."""
+        """Save the file and reload it; return the result, or raise."""
         self.file.write_text(source)
         return self.do(lambda: self.loader.reload("mine"))
 
@@ -103,7 +102,6 @@ class Edited:
 
 @contextmanager
 def edited(file: Path, source: str, *flow_ids: int) -> Iterator[Edited]:
-    """Run a plane with an algorithm from a file, and flows."""
     made = Edited(file, source, *flow_ids)
     made.loader.start()
     try:

@@ -62,7 +62,7 @@ def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
 
 @contextmanager
 def audited(folder: Path, address: str = "", keys: Path | None = None) -> Iterator[tuple[Client, Path]]:
-    """A client of a plane whose changes are written down, and the file."""
+    """A client of an agent loop with an audit log, and the file."""
     served, file = Served(folder), folder / "audit.jsonl"
     log = AuditLog(file)
     options = ControlOptions(address or served.address, keys=keys)

@@ -1,4 +1,4 @@
-"""A probe's events and an agent's reports as one stream; the probe is a stand-in, which needs no bcc."""
+"""A probe's events and an agent's reports as one stream, with a stand-in for the probe."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.unit.agent.test_control import Served, running
 def test_rows_that_come_within_the_hold_are_given_in_order(
     happened: list[tuple[int, int]], pauses: list[int]
 ) -> None:
-    """Each happened at a time [ms], and came after a delay [us]."""
+    """Rows with a time [ms] and a delay of arrival [us]."""
     arrivals = sorted((1000 * at_ms + delay_us, 1000 * at_ms) for at_ms, delay_us in happened)
     timeline = Timeline()
     given: list[int] = []
@@ -63,7 +63,7 @@ THIRD = 3
 
 
 class Probe:
-    """A probe that tells what a test puts into it, in any order."""
+    """A probe that returns the test's events."""
 
     def __init__(self) -> None:
         self.dropped = 3
@@ -102,7 +102,6 @@ def ports(client: Client, flow_id: int) -> dict[str, Any]:
 
 
 def reporting(served: Served, *flow_ids: int) -> Any:
-    """Let flows report again and again."""
 
     def report() -> None:
         now_us = time.monotonic_ns() // 1000
@@ -171,9 +170,6 @@ def test_a_field_that_is_named_as_what_all_have_is_told_apart() -> None:
     assert (table.loc[0, "cwnd_bytes"], table.loc[0, "field_cwnd_bytes"]) == (7, 8)
 
 
-# --- the command ---
-
-
 def test_lines_have_time_source_flow_and_what() -> None:
     event = {"stream": "probe", "t_us": 1_500_000, "flow_id": None, "source": "acks", "fields": {"a": 1}}
     assert line(event).split() == ["1.500000", "acks", "a=1"]
@@ -209,7 +205,7 @@ def test_without_bcc_it_says_how_to_get_it(served: Served, tmp_path: Path) -> No
 
 
 class Attached(Probe):
-    """A probe as the command takes it, which tells something at each look."""
+    """A probe for the command, with an event at each poll."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         super().__init__()

@@ -43,7 +43,7 @@ SOURCE = text("""
 
 
 class Served(Edited):
-    """A plane whose loop runs on a thread of its own, with a control socket."""
+    """An agent loop on a separate thread, with a control socket."""
 
     def __init__(self, directory: Path, source: str = SOURCE, flows: int = 2) -> None:
         super().__init__(directory / "mine.py", source, *range(1, flows + 1))
@@ -55,7 +55,7 @@ class Served(Edited):
         self.turns = 0
 
     def _poll(self, timeout_ms: int) -> FakeBatch:
-        """Wait as the real one does."""
+        """Wait like a real datapath."""
         if not self.datapath.batches:
             self._woken.wait(timeout_ms / 1000)
         self._woken.clear()
@@ -72,7 +72,7 @@ class Served(Edited):
 
 @contextmanager
 def running(served: Served, **options: Any) -> Iterator[Served]:
-    """Run the plane on a thread, with its control socket."""
+    """Run the loop on a thread, with its control socket."""
     with managed(served.plane, compile_program, ControlOptions(served.address, **options)):
         thread = threading.Thread(target=served.plane.run)
         thread.start()
@@ -99,9 +99,6 @@ def served(serve: Callable[..., Served]) -> Served:
 def client(served: Served) -> Iterator[Client]:
     with Client(served.address) as made:
         yield made
-
-
-# Looking
 
 
 def test_flows_are_a_table(client: Client) -> None:
@@ -158,9 +155,6 @@ def test_unknown_flow_is_an_error_with_all_parts(client: Client) -> None:
     assert caught.value.slug == "flow.gone"
     assert caught.value.why
     assert caught.value.fix
-
-
-# Changing
 
 
 def test_parameters_read_and_set_as_a_mapping(served: Served, client: Client) -> None:
@@ -247,11 +241,8 @@ def test_flows_are_switched_one_some_and_all(served: Served, client: Client) -> 
     assert caught.value.slug == "algorithm.unknown"
 
 
-# Listening
-
-
 def subscribed(served: Served, client: Client, *arguments: Any, **options: Any) -> Any:
-    """A stream that is known to be heard: subscriptions take a moment to arrive."""
+    """A stream whose subscription has arrived, which takes a moment."""
     stream = client.stream(*arguments, **options)
     while served.plane.on_batch is None and "report" in options.get("kinds", ("report",)):
         time.sleep(0.001)
@@ -308,9 +299,6 @@ def test_client_that_takes_nothing_does_not_slow_the_agent(served: Served, clien
             served.feed(FakeReport(2, served.handle, acked=1), FakeReport(1, served.handle, acked=0))
             stream.ready()
         assert client.flow(1)["state"]["n"] >= 30_000
-
-
-# The socket
 
 
 def test_socket_is_for_its_owner_only_and_goes_with_the_agent(tmp_path: Path) -> None:
@@ -422,9 +410,6 @@ def _free_port() -> int:
             return port
 
 
-# Requests that make no sense
-
-
 def test_rubbish_on_the_socket_is_answered_and_harms_nobody(served: Served, client: Client) -> None:
     context = zmq.Context()
     try:
@@ -448,7 +433,7 @@ def test_other_version_is_refused_with_a_reason() -> None:
     number, what = read_request(msgspec.json.encode(Envelope(version=2, id=3, ask=ask.Status())))
     assert number == 3
     assert isinstance(what, CcpError)
-    assert "version 2" in what.why
+    assert "version is 2" in what.why
 
 
 def test_error_of_our_own_is_answered(caplog: pytest.LogCaptureFixture) -> None:

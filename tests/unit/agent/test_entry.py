@@ -10,7 +10,7 @@ from ccplane.agent import entry
 
 
 class CtrlC(MetaPathFinder):
-    """Somebody interrupts in the middle of an import."""
+    """Raise KeyboardInterrupt in the middle of an import."""
 
     def find_spec(self, fullname: str, *_others: Any) -> None:
         if fullname == "ccplane.agent.cli":

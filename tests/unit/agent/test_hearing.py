@@ -90,7 +90,7 @@ class FakeInbox:
 
 
 class Heard(Edited):
-    """A plane that hears: time and samples are the test's."""
+    """An agent loop with telemetry; the test provides time and samples."""
 
     def __init__(self, directory: Path, source: str = LISTENING, *flow_ids: int) -> None:
         super().__init__(directory / "mine.py", source, *flow_ids)
@@ -223,9 +223,6 @@ def test_telemetry_is_heard_by_the_new_version_after_a_reload(tmp_path: Path) ->
     assert len(live.instance().heard) == 2
 
 
-# What the control socket shows of it, and what the bus is told
-
-
 def test_control_shows_telemetry_and_changes_the_subscription(tmp_path: Path) -> None:
     live = Heard(tmp_path, LISTENING, 1)
     streams = Streams(live.plane)
@@ -265,9 +262,6 @@ def test_bus_is_told_of_settings_and_reloads_but_not_of_every_flow(tmp_path: Pat
     assert isinstance(reloaded, AlgorithmEvent)
     assert reloaded.detail == {"flows": 2, "programs": "{'a': 'kept'}", "huge": str(1 << 70)}
     assert bus.status_of(live.plane, "host-a").algorithms == ("mine",)
-
-
-# Many flows, and senders that say much
 
 
 def test_one_sample_and_one_last_will_for_many_flows_are_no_silence(tmp_path: Path) -> None:

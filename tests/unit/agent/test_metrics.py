@@ -1,4 +1,4 @@
-"""What Prometheus gets, over real HTTP, of an agent whose flows are made up."""
+"""Metrics over real HTTP, of an agent with made-up flows."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ MAX_SERIES = 500
 
 
 class Counting(FakeDatapath):
-    """Has totals to each flow."""
-
     def __init__(self) -> None:
         super().__init__()
         self.now_us = 1_000_000

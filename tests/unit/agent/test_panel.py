@@ -1,4 +1,4 @@
-"""The panel's back end: what it keeps, and what it sends. Its front end is tested in tests/notebooks."""
+"""The panel's back end. tests/notebooks tests its front end."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ def one_row(value: float, width: int = 2) -> samples.Values:
 
 
 class Sent:
-    """What a page gets."""
-
     def __init__(self) -> None:
         self.messages: list[tuple[dict[str, Any], list[bytes]]] = []
         self.feed = Feed(lambda content, buffers: self.messages.append((content, buffers)))

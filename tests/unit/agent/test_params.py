@@ -8,7 +8,7 @@ from ccplane.base.errors import ParamError, UsageError
 
 
 def classes() -> dict[str, type[Algorithm]]:
-    """Two fresh algorithms, because parameters of a class outlive a test."""
+    """Two fresh algorithms, because a class keeps its parameters after a test."""
 
     class One(Algorithm):
         program = "x"

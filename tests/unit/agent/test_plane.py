@@ -27,7 +27,7 @@ from tests.waiting import Clock
 
 
 def recorder(name: str = "rec") -> type[Algorithm]:
-    """A fresh algorithm that records its callbacks in `calls`, a list of the class."""
+    """A fresh algorithm that records its callbacks in the class's list `calls`."""
 
     class Recorder(Algorithm):
         program = "x"
@@ -55,9 +55,6 @@ def running(cls: type[Algorithm], name: str | None = None, **programs: FakeProgr
 
 def plane_with(datapath: FakeDatapath, *classes: type[Algorithm], **options: Any) -> Plane:
     return Plane(datapath, [running(cls) for cls in classes], **options)
-
-
-# Events
 
 
 def test_callbacks_come_in_order_of_events() -> None:
@@ -137,9 +134,6 @@ def test_long_batch_refreshes_the_heartbeat() -> None:
     assert plane.counters.reports == 3 * EVENTS_PER_HEARTBEAT
 
 
-# Choice of the algorithm
-
-
 @pytest.mark.parametrize(
     ("info", "expected"),
     [
@@ -182,11 +176,7 @@ def test_nothing_stays_installed_when_the_second_algorithm_is_refused() -> None:
     assert datapath.installed == {}
 
 
-# Failures
-
-
 def failing(callback: str, error: Exception) -> type[Algorithm]:
-    """An algorithm whose flow 1 raises in one callback."""
 
     class Failing(Algorithm):
         name = "failing"
@@ -310,9 +300,6 @@ def test_flow_that_closes_before_it_is_started_is_no_failure() -> None:
     assert plane.flow_ids() == []
 
 
-# Live changes
-
-
 def test_parameter_of_a_flow_that_is_not_there_is_refused() -> None:
     plane = plane_with(fake_datapath(), recorder())
     with pytest.raises(FlowGone):
@@ -351,9 +338,6 @@ def test_new_program_is_there_for_set_program() -> None:
     assert plane.changes.replace_program("rec", "extra", FakeProgram("extra")) == 0
     plane.flows[1].flow.set_program("extra")
     assert datapath.written[-1] == Written(1, None, None, 2, None)
-
-
-# Running
 
 
 def test_run_adopts_serves_and_closes_the_datapath() -> None:

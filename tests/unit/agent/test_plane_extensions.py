@@ -1,4 +1,4 @@
-"""What extensions of the datapath tell, on its way to algorithms."""
+"""Events from extensions of the datapath are delivered to algorithms."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeProgram, FakeTold,
 
 
 class Extended(Algorithm):
-    """Records what it is told."""
-
     name = "extended"
     program = "x"
     told: ClassVar[list[tuple[str, bytes]]] = []

@@ -1,4 +1,4 @@
-"""Flows that were there before the agent, and events that the datapath had to drop."""
+"""Flows older than the agent, and events that the datapath dropped."""
 
 from __future__ import annotations
 
@@ -96,4 +96,4 @@ def test_slots_that_were_taken_from_silent_flows_are_told(caplog: pytest.LogCapt
         clock.now_s += 1
         plane.turn(0)
     assert [(event.kind, event.detail) for event in told] == [("flows:reaped", {"flows": 3})]
-    assert "3 flows that had long been silent" in caplog.text
+    assert "3 long-silent flows" in caplog.text

@@ -1,4 +1,4 @@
-"""Parameters that are set reach algorithms at once, whoever set them."""
+"""Algorithms are notified of parameter changes immediately."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.agent.fakes import FakeInfo, FakeProgram, fake_datapath
 
 
 def told() -> type[Algorithm]:
-    """A fresh algorithm that records what it is told of parameters; the flow `refuses` raises."""
+    """A fresh algorithm that records parameter changes; the flow `refuses` raises."""
 
     class Told(Algorithm):
         name = "told"
@@ -30,7 +30,6 @@ def told() -> type[Algorithm]:
 
 
 def plane_of(cls: Any) -> Plane:
-    """A plane with two flows that are idle."""
     datapath = fake_datapath(FakeInfo(1), FakeInfo(2))
     plane = Plane(datapath, [Running(cls, cls.name, {"default": FakeProgram()}, "default", "ccp.told")])
     plane.adopt()
@@ -53,8 +52,6 @@ def test_idle_flows_are_told_once_of_what_was_set_since_they_began() -> None:
 
 
 class NotWalked(dict[int, Any]):
-    """Flows that nobody may walk over."""
-
     def values(self) -> Any:
         raise AssertionError("one flow is meant, and all are looked at")
 

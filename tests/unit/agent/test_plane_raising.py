@@ -1,4 +1,4 @@
-"""Whatever an algorithm raises costs its own flows their algorithm, and never the agent."""
+"""An exception of an algorithm moves its flows to the fallback, and never stops the agent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.unit.agent.fakes import (
 
 
 class Panic(BaseException):
-    """As native modules raise it: `pyo3_runtime.PanicException` derives from BaseException, too."""
+    """Like `pyo3_runtime.PanicException` of native modules, derived from BaseException."""
 
 
 class UnprintableError(Exception):
@@ -41,14 +41,14 @@ RAISED = [SystemExit(0), KeyboardInterrupt(), Panic("at native/lib.rs"), Unprint
 
 @pytest.fixture(autouse=True)
 def signals_as_served() -> Iterator[None]:
-    """SIGINT is handled as by `ccplane.agent.serve`, so that a KeyboardInterrupt is not Ctrl-C."""
+    """Handle SIGINT as `ccplane.agent.serve` does, so that a KeyboardInterrupt is not Ctrl-C."""
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 def raising(where: str, error: BaseException) -> type[Algorithm]:
-    """An algorithm that raises in one callback, for its first flow only."""
+    """An algorithm that raises in one callback, only for its first flow."""
 
     class Raising(Algorithm):
         name = "raising"

@@ -1,4 +1,4 @@
-"""Commands of other packages, and those that a wheel lacks."""
+"""Commands of other packages, and commands missing in a wheel."""
 
 from __future__ import annotations
 

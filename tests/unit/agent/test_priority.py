@@ -1,4 +1,4 @@
-"""Real-time priority of the event loop, in a process of its own each."""
+"""Real-time priority of the agent loop, in a separate process for each test."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def wait():
 other = threading.Thread(target=wait, daemon=True)
 other.start()
 ready.wait()
-ebpf.drop_capabilities()  # as `ccp run` does: what takes CAP_SYS_NICE fails from here on
+ebpf.drop_capabilities()  # as `ccp run` does: CAP_SYS_NICE is missing from here on
 def policies():
     return [os.sched_getscheduler(one) & ~os.SCHED_RESET_ON_FORK for one in (0, other.native_id)]
 print(*policies())

@@ -1,4 +1,4 @@
-"""Which regime a host follows, and what it tells of it; the settings of the host are a double's."""
+"""The regime of a host and its events, with fake settings."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def told(events: list[RegimeEvent]) -> list[tuple[str, ...]]:
 
 def test_one_shared_path_makes_the_host_shared(host: HostActuator, settings: Settings) -> None:
     assert told(host.apply({})) == [(SWITCHED, "bbr", "cubic", NOTHING_DECIDED)]
-    assert told(host.apply({NEAR: SINGLE})) == [(SWITCHED, "cubic", "reno", "all 1 paths are")]
+    assert told(host.apply({NEAR: SINGLE})) == [(SWITCHED, "cubic", "reno", "all 1 paths are SINGLE_OWNER")]
     assert settings.congestion == "reno"
     assert settings.limits == {ETH0: None}
     assert told(host.apply({NEAR: SINGLE, EITHER_WAY: SINGLE})) == []
     assert told(host.apply({NEAR: SINGLE, EITHER_WAY: BUSY})) == [
-        (SWITCHED, "reno", "cubic", "to everybody: because of nothing")
+        (SWITCHED, "reno", "cubic", "path to all destinations: because of nothing")
     ]
     assert settings.congestion == "cubic"
     assert settings.limits == {ETH0: 5_000_000}
@@ -108,7 +108,7 @@ def test_what_cannot_be_paced_is_told_once_and_the_rest_goes_on(
     events = told(host.apply({FAR: SINGLE}))
     assert events == [
         (REFUSED, "fq", "somebody chose htb for eth1"),
-        (SWITCHED, "bbr", "reno", "all 1 paths are"),
+        (SWITCHED, "bbr", "reno", "all 1 paths are SINGLE_OWNER"),
     ]
     host.apply({})
     assert host.apply({FAR: BUSY}) == []
@@ -127,8 +127,8 @@ def test_an_interface_that_comes_later_gets_the_rate_that_holds(
 def test_a_lost_decision_is_told_once_for_each_loss(host: HostActuator) -> None:
     host.apply({NEAR: SINGLE})
     assert told(host.apply({NEAR: LOST})) == [
-        (FAIL_SAFE, "to 10.0.0.2: because of stale"),
-        (SWITCHED, "reno", "cubic", "to 10.0.0.2: because of stale"),
+        (FAIL_SAFE, "path to 10.0.0.2: because of stale"),
+        (SWITCHED, "reno", "cubic", "path to 10.0.0.2: because of stale"),
     ]
     assert host.apply({NEAR: LOST}) == []
     host.apply({NEAR: SINGLE})

@@ -1,4 +1,4 @@
-"""What `ccp regime apply` does with decisions; bus and actuator are doubles."""
+"""`ccp regime apply` applies decisions; bus and actuator are fakes."""
 
 from __future__ import annotations
 
@@ -62,8 +62,6 @@ class FakeInbox:
 
 
 class FakeActuator:
-    """Tells of every change of a path's regime."""
-
     def __init__(self) -> None:
         self.regimes: list[dict[Path, str]] = []
         self.left: bool | None = None
@@ -170,7 +168,7 @@ def test_an_event_as_json_has_what_there_is_to_say_and_both_clocks() -> None:
 
 
 class Recorded:
-    """Stands for an actuator and the loop: keeps what it was made of, and ends at once."""
+    """Replaces an actuator and the loop: records its arguments, and ends immediately."""
 
     made: tuple[Any, ...]
     options: dict[str, Any]
@@ -187,7 +185,7 @@ class FakeLoop:
         FakeLoop.named = named
 
     def request_stop(self) -> None:
-        """Nobody asks."""
+        """Not called."""
 
     def run(self, *, leave: bool, on_start: Callable[[], None]) -> None:
         on_start()

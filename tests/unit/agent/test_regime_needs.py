@@ -1,4 +1,4 @@
-"""What `ccp doctor` says of switching ordinary sockets."""
+"""The checks of `ccp doctor` for switching ordinary sockets."""
 
 from __future__ import annotations
 

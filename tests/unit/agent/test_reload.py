@@ -38,9 +38,6 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "mine.py"
 
 
-# What a swap does
-
-
 def test_running_and_new_flows_get_the_new_version_and_state_is_carried(file: Path) -> None:
     with edited(file, FIRST, 1) as live:
         live.report(1, acked=1)
@@ -174,7 +171,7 @@ def test_old_modules_do_not_pile_up(file: Path) -> None:
         assert modules() == before + 1
 
 
-# What keeps a version from being taken over
+# Versions that are refused
 
 BROKEN: dict[str, tuple[str, str, str]] = {
     "syntax": (
@@ -242,7 +239,7 @@ def test_broken_edit_leaves_the_old_version_and_an_error(file: Path, broken: tup
 
 
 def test_exception_for_one_flow_leaves_the_old_version_of_all(file: Path) -> None:
-    """It passes the trial: only the third of the real flows makes it raise."""
+    """A version that passes the check, but raises for the third real flow."""
     own = """
     def on_reload(self, old):
         super().on_reload(old)
@@ -287,9 +284,6 @@ def test_loop_without_end_is_interrupted(file: Path) -> None:
             live.save(FIRST + "\nwhile True:\n    pass\n")
         assert caught.value.slug == "reload.too_slow"
         assert live.save(SECOND).flows == 1
-
-
-# Text, and other algorithms
 
 
 def test_name_that_the_kernel_refuses_runs_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,9 +420,6 @@ def test_broken_helper_leaves_the_old_version_with_the_old_helper(tmp_path: Path
         with pytest.raises(CcpError) as caught:
             live.do(lambda: live.loader.reload("mine"))
         assert "helper" in caught.value.why
-
-
-# Algorithms that come with ccplane
 
 
 @pytest.mark.parametrize("name", registry.names())

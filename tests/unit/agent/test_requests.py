@@ -1,4 +1,4 @@
-"""Requests by themselves: what is understood, what is refused, and what the manual says of them."""
+"""Requests: accepted, refused, and documented."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ VALUES: list[Any] = [
 
 
 def mutated(rng: random.Random, seeds: list[bytes]) -> bytes:
-    """A request with something wrong: a value replaced, or bytes changed, cut out, doubled, mixed."""
+    """A corrupted request: a value replaced, or bytes changed, removed, doubled, shuffled."""
     if rng.random() < 0.5:
         whole = json.loads(rng.choice(seeds))
         where = whole if rng.random() < 0.1 else whole["ask"]
@@ -91,7 +91,7 @@ COUNT = 200_000 if os.environ.get("HYPOTHESIS_PROFILE") == "slow" else 50_000
 
 
 def test_mutated_requests_are_answered_and_the_plane_stays_whole(tmp_path: Path) -> None:
-    """Whatever decodes is done, on a real plane with a real loader."""
+    """Execute every request that decodes, with a real loop and loader."""
     rng = random.Random(20_251_121)
     seeds = [msgspec.json.encode(Envelope(id=i, ask=what)) for i, what in enumerate(REQUESTS)]
     served = Edited(tmp_path / "mine.py", SOURCE, 1, 2)
@@ -111,7 +111,7 @@ def test_mutated_requests_are_answered_and_the_plane_stays_whole(tmp_path: Path)
         assert msgspec.json.encode(again) == msgspec.json.encode(what)
         slow = isinstance(what, ask.Load | ask.Reload | ask.InstallProgram)
         if slow and done % 20:
-            continue  # a twentieth of those will do: a candidate takes a millisecond
+            continue  # only a twentieth of these: a candidate takes a millisecond
         requests.take(what, waiting.append)
         done += 1
         while not waiting:

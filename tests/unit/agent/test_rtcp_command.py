@@ -1,4 +1,4 @@
-"""`ccp rtcp detect` over files."""
+"""`ccp rtcp detect` on files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows(acks: list[network.Ack]) -> str:
 
 @pytest.fixture(scope="module")
 def limited() -> str:
-    """Two objects through 1 Mbit/s with 220 KB: the second is limited after some 30 packets, too."""
+    """Two objects through 1 Mbit/s with 220 KB: the second is also limited, after about 30 packets."""
     path = network.path(MBIT, 220_000, rtt_s=0.02)
     return rows(network.recorded(path, "cubic", 40, (1.2e6, 1.2e6), 1.0))
 
@@ -101,7 +101,7 @@ def test_the_table_has_a_line_a_transfer_and_one_for_the_flow(limited: str, tmp_
         (HEADER + "\nA,x,0,0,0,0,0,0,0,0\n", "line 2"),
         (HEADER + "\nA,5\n", "line 2"),
         (HEADER + "\nR,5,0,0,0,0,0,0,0,0\n", "ev is `R`"),
-        (HEADER + "\nA,5,0,0,0,9,0,0,0,0\nA,4,0,0,0,9,0,0,0,0\n", "goes back from 5"),
+        (HEADER + "\nA,5,0,0,0,9,0,0,0,0\nA,4,0,0,0,9,0,0,0,0\n", "goes backwards from 5"),
     ],
 )
 def test_rows_that_cannot_be_are_refused_with_their_line(text: str, says: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What Prometheus gets of clients' rate limits, over real HTTP."""
+"""Metrics of clients' rate limits, over real HTTP."""
 
 from __future__ import annotations
 

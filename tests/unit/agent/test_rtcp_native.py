@@ -1,4 +1,4 @@
-"""Parameters and records of `ccp rtcp attach`; what it does to sockets is in tests/kernel."""
+"""Parameters and records of `ccp rtcp attach`; tests/kernel tests it on sockets."""
 
 from __future__ import annotations
 

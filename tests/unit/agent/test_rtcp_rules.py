@@ -28,7 +28,7 @@ def test_a_rule_becomes_what_the_kernel_compares() -> None:
         ("-> except", "rule.syntax", "-> except"),
         ("sport=80 ->", "rule.syntax", "-> except"),
         ("sport=80 -> exempt", "rule.bad_outcome", "`except`"),
-        ("sport=80 sport=81 -> limit", "rule.syntax", "one rule for each"),
+        ("sport=80 sport=81 -> limit", "rule.syntax", "separate rule for each"),
         ("port=80 -> limit", "rule.unknown_key", "`sport`"),
         ("dst=10.0.0.1/8 -> limit", "rule.bad_value", "dst=10.0.0.0/8"),
         ("cgroup=/nowhere -> limit", "rule.bad_value", "cgroup=/sys/fs/cgroup/NAME"),

@@ -79,7 +79,7 @@ def test_run_directory_that_cannot_be_made_is_a_load_error(tmp_path: Path) -> No
     with pytest.raises(LoadError) as caught:
         RunFile(PIN_DIR, blocked / "run")
     assert caught.value.slug == "load.no_run_dir"
-    assert caught.value.fix == "run as root, and see that there is room"
+    assert caught.value.fix == "run as root, and check that the disk is not full"
 
 
 def test_garbage_in_the_run_file_is_nobody_we_know(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class Mine(Algorithm):
 
 
 class Kernel:
-    """Stands for `ccplane.datapath.ebpf`: hands out a recording datapath and remembers the rest."""
+    """Replaces `ccplane.datapath.ebpf`: returns a recording datapath, and records other calls."""
 
     def __init__(self, datapath: FakeDatapath, monkeypatch: pytest.MonkeyPatch) -> None:
         self.datapath = datapath
@@ -66,7 +66,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 
 def serve(tmp_path: Path, *algorithms: str | type[Algorithm], **more: Any) -> Plane:
-    """Serve algorithms, `reno` if none is named; for no time, unless told otherwise."""
+    """Serve algorithms (default `reno`), by default for 0 s."""
     called = {name: more.pop(name) for name in ("on_start", "each_turn") if name in more}
     described = Description(algorithms or ("reno",), rules=more.pop("rules", ()))
     options = {"duration_s": 0.0, "load": ebpf.LoadOptions(pin_dir=PIN_DIR), "run_dir": tmp_path, **more}
@@ -75,9 +75,6 @@ def serve(tmp_path: Path, *algorithms: str | type[Algorithm], **more: Any) -> Pl
 
 def stop(plane: Plane) -> None:
     plane.request_stop()
-
-
-# Planning
 
 
 def test_plain_name_asks_for_ecn_when_the_default_needs_it() -> None:
@@ -150,10 +147,7 @@ def test_callback_without_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         check_contract(find(str(file)), limit_s=0.2)
     assert caught.value.slug == "algorithm.check_failed"
-    assert "loop without end" in caught.value.why
-
-
-# Serving
+    assert "endless loop" in caught.value.why
 
 
 def test_flows_are_adopted_names_registered_and_capabilities_dropped(kernel: Kernel, tmp_path: Path) -> None:
@@ -247,9 +241,6 @@ def test_failed_start_takes_away_what_it_loaded_and_leaves_what_it_adopted(
     assert kernel.unloaded == unloaded
     assert kernel.datapath.names == {}
     assert running(PIN_DIR, tmp_path) is None
-
-
-# The control socket
 
 
 def test_agent_is_controlled_over_its_socket_and_the_run_file_follows(kernel: Kernel, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`ccp service install`: what it writes, judged by systemd's own tools where they are installed."""
+"""`ccp service install`: its files, checked with systemd's tools where installed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXPOSURE = 3.0
 
 @pytest.fixture(autouse=True)
 def programs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs that units name are there, also where no Mosquitto is installed."""
+    """Create the programs that units name, even without Mosquitto."""
     folder = tmp_path_factory.mktemp("bin")
     for name in ("ccp", "mosquitto"):
         (folder / name).write_text("#!/bin/sh\n")
@@ -155,7 +155,7 @@ def test_what_systemd_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_two_units_have_the_same_run_directory(tmp_path: Path) -> None:
-    """systemd removes it when one of them stops."""
+    """systemd removes the directory when one of the units stops."""
     service.install(tuple(Service), tmp_path)
     owned = [re.findall(r"^RuntimeDirectory=(.*)", unit.read_text(), re.M) for unit in units(tmp_path)]
     names = [name for words in owned for word in words for name in word.split()]

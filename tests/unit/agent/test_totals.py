@@ -1,4 +1,4 @@
-"""An algorithm may read all of a flow's totals wherever `on_close` is called."""
+"""`on_close` can always read all totals of a flow."""
 
 from __future__ import annotations
 

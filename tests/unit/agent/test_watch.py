@@ -35,7 +35,7 @@ def until_told(live: Edited, told: Told, n: int) -> None:
 
 
 def counting_looks(live: Edited) -> Callable[[int], None]:
-    """Return what waits until the watcher has looked at the files so many times."""
+    """Return a function that waits for N polls of the watcher."""
     looks = threading.Semaphore(0)
 
     class Counting(Files):
@@ -61,7 +61,7 @@ def test_saving_reloads_and_what_is_wrong_is_told(tmp_path: Path) -> None:
         until_told(live, told, 1)
         live.file.write_text(SOURCE + "\nnonsense\n")
         until_told(live, told, 2)
-        # as editors do it: a new file takes the old one's place
+        # as editors do: a new file replaces the old one
         other = tmp_path / "other"
         other.write_text(SOURCE.replace("20_000", "50_000"))
         os.replace(other, live.file)
@@ -168,7 +168,7 @@ def test_touching_a_file_or_removing_it_does_nothing(tmp_path: Path) -> None:
 
 
 def test_file_that_was_emptied_is_about_to_be_written(tmp_path: Path) -> None:
-    """As many editors do it, and a busy machine may stop them in between."""
+    """Save as many editors do, with an interruption as on a busy machine."""
     with edited(tmp_path / "mine.py", SOURCE, 1) as live:
         until_looked = counting_looks(live)
         watcher, told = watching(live)

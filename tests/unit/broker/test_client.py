@@ -1,5 +1,3 @@
-"""The connection without a broker: what is queued, what is dropped. With brokers: tests/interop."""
-
 from __future__ import annotations
 
 import select
@@ -20,7 +18,6 @@ from broker.options import BusOptions
 
 @pytest.fixture
 def nobody() -> Iterator[BusOptions]:
-    """A port on which nobody answers."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
@@ -39,7 +36,7 @@ def test_a_full_queue_drops_the_oldest_samples_and_no_decision(nobody: BusOption
 
 
 def test_an_hour_without_a_broker_costs_no_memory(nobody: BusOptions) -> None:
-    """100 paths are decided on anew each second, and parameters are set, for an hour."""
+    """Decisions on 100 paths per second, and parameter changes, for an hour."""
     client = Client(nobody)
     for second in range(3600):
         for path in range(100):
@@ -82,12 +79,12 @@ CONNACK = b"\x20\x03\x00\x00\x00"
 
 
 def test_message_of_another_thread_wakes_the_network_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise it would leave when the network thread looks by itself: here after an hour."""
+    """Otherwise it would wait for the next poll of the network thread: here an hour."""
     idle = threading.Event()
 
     def watched(read: Any, write: Any, *others: Any) -> Any:
         if client.connected and not write:
-            idle.set()  # what is waited for is decided: a message that comes now is not among it
+            idle.set()  # waiting ends here: later messages do not count
         return select.select(read, write, *others)
 
     monkeypatch.setattr(paho, "select", SimpleNamespace(select=watched))

@@ -28,7 +28,7 @@ ALL = sorted((package, slug) for package, slugs in SLUGS.items() for slug in slu
 
 
 def raised_slugs(package: str) -> set[str]:
-    """Slugs that a package's sources give to a constructor of an error."""
+    """Slugs passed to constructors of errors in a package's sources."""
     found = set()
     for path in (ROOT / package).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -140,7 +140,7 @@ def test_collector_lets_other_exceptions_through() -> None:
 def test_close_names_suggests_when_near_and_lists_when_not() -> None:
     assert close_names("cubik", ["cubic", "reno"]) == "did you mean `cubic`?"
     assert close_names("xyzzy", ["cubic", "reno"], "algorithm") == "known algorithms: cubic, reno"
-    assert close_names("x", [], "algorithm") == "there is no algorithm to choose from"
+    assert close_names("x", [], "algorithm") == "no algorithm is available"
 
 
 @given(st.text(), st.lists(st.text(), max_size=40))

@@ -1,4 +1,4 @@
-"""A package that is not installed: which extra brings it, and who says so."""
+"""Missing optional dependencies: the error names the extra."""
 
 from __future__ import annotations
 

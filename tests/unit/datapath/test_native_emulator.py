@@ -1,4 +1,4 @@
-"""The compiled emulator without devices: what it reads, what it answers, and how it ends."""
+"""The compiled emulator without devices: its input, answers and end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def network(direction: Direction = Direction(), **recording: Any) -> dict[str, A
 
 
 class Running:
-    """An emulator in a thread, and the other side of its channel."""
+    """An emulator on a thread, and the peer of its control socket."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self.ours, self._theirs = socket.socketpair()
@@ -91,7 +91,6 @@ def running(spec: dict[str, Any]) -> Iterator[Running]:
 
 
 def refused(spec: bytes, tun_fds: list[int] | None = None) -> CcpError:
-    """Return the error with which a network is refused."""
     near, far = socket.socketpair()
     with near, far, pytest.raises(CcpError) as caught:
         _native.emulate(spec, tun_fds or [], far.fileno())

@@ -1,4 +1,4 @@
-"""The compiled emulator with in-band telemetry, without devices: what it reads, and what it leaves."""
+"""The compiled emulator with in-band telemetry, without devices: its input and output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.datapath.test_native_emulator import refused, running
 pytestmark = pytest.mark.kernel_part
 
 RADIO = Radio(rssi_dbm=-61.5, snr_db=33.25, mcs=7, data_rate_bytes_per_s=8_125_000)
-# Windows of senders come from the kernel, which lets only root ask.
+# Senders' windows come from the kernel, which needs root.
 TELEMETRY = Int(
     nodes=(
         IntNode("a", ("source", "transit")),
@@ -36,7 +36,7 @@ TELEMETRY = Int(
 
 
 def network(records: Path, summaries_fd: int) -> dict[str, Any]:
-    """Describe a -- r -- b, whose hosts have no devices, with telemetry at all of them."""
+    """Describe a -- r -- b without devices, with telemetry at each node."""
     links = (Link("near", "a", "r", Direction()), Link("far", "r", "b", Direction()))
     graph = graph_of(Topology(("a", "b"), links, routers=("r",), mtu_bytes=1600, telemetry=TELEMETRY))
     spec = emulator_spec(graph, seed=1)
@@ -82,5 +82,5 @@ def test_files_that_cannot_be_written_are_errors(tmp_path: Path) -> None:
     assert (error.slug, error.where) == ("emulator.cannot_write", "int.summaries_fd")
     error = refused(msgspec.json.encode(network(Path("/nowhere/records.csv"), 1)))
     assert (error.slug, error.where) == ("emulator.cannot_write", "/nowhere/records.csv")
-    with pytest.raises(ValueError, match="-1 is no descriptor"):
+    with pytest.raises(ValueError, match="-1 is not a file descriptor"):
         _native.emulate(msgspec.json.encode(network(tmp_path / "records.csv", -1)), [], 0)

@@ -1,4 +1,4 @@
-"""Builds without the kernel part say what they lack, and lack nothing else."""
+"""Builds without the kernel part raise errors for its names, and lack nothing else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_kernel_part_is_in_the_stub() -> None:
 @pytest.mark.parametrize("name", _native.KERNEL_PART)
 def test_what_lacks_is_said_when_it_is_asked_for(name: str) -> None:
     with pytest.raises(LoadError) as caught:
-        vars(_native)["__getattr__"](name)  # called by Python for a name that is not there
+        vars(_native)["__getattr__"](name)  # called by Python for a missing name
     assert caught.value.slug == "load.no_kernel_part"
     assert name in caught.value.message
     assert caught.value.why

@@ -1,4 +1,4 @@
-"""The simulated datapath as an agent and an experiment see it."""
+"""The simulated datapath, used by an agent and an experiment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECOND_US = 1_000_000
 
 
 def spec(**more: Any) -> dict[str, Any]:
-    """Return two hosts, 10 Mbit/s and 20 ms there and back."""
+    """Return two hosts, with 10 Mbit/s and an RTT of 20 ms."""
     there = {"rate_bytes_per_s": 1.25e6, "delay_us": 10_000, "buffer": {"packets": 40}}
     return {
         "seed": 1,
@@ -62,7 +62,6 @@ def world(**more: Any) -> _native.SimDatapath:
 
 
 def begun(datapath: _native.SimDatapath) -> FlowInfo:
-    """Let the first flow begin."""
     (created,) = datapath.poll(10_000)
     assert created.EVENT_KIND == CREATED
     return created.info
@@ -108,7 +107,7 @@ def test_a_flow_of_a_registered_name_is_created_steered_and_closed() -> None:
     assert [report.cap for report in reports[:3]] == [0, 7, 7]
     assert reports[-1].cwnd_bytes == WINDOW_BYTES
     assert {report.program_handle for report in reports} == {handle}
-    # 20 packets of 1,500 bytes take 24 ms, longer than the way there and back: they fill the bottleneck.
+    # 20 packets of 1,500 bytes take 24 ms, more than the RTT: they fill the bottleneck.
     assert sum(report.acked for report in reports[2:12]) == pytest.approx(
         WINDOW_BYTES * (reports[11].now_us - reports[1].now_us) / 24_000, rel=0.05
     )

@@ -1,4 +1,4 @@
-"""How often intervals of few repeats are right: simulated, for repeats whose distribution is known.
+"""Coverage of intervals from few repeats, simulated for known distributions of repeats.
 
 The rule for claims is `statistics.median_interval`.
 """
@@ -19,7 +19,7 @@ Interval = tuple[float, float]
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 
 _QUARTILE: Final = 0.6744897501960817
-"""Of the standard normal distribution."""
+"""Quantile of the standard normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Shape:
     """A distribution of repeats, above 0.
 
     Attributes:
-        draw: Draws so many values.
-        median: Its true one.
+        draw: Draws a number of values.
+        median: True median.
     """
 
     draw: Draw
@@ -49,7 +49,7 @@ SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
 )
 
 QUOTIENT: Final = 2.0
-"""True quotient of the medians of what is compared."""
+"""True ratio of the compared medians."""
 
 
 def _ends(found: Any) -> Interval:
@@ -70,23 +70,23 @@ OF_ONE: Final[Mapping[str, Callable[[np.ndarray], Interval]]] = MappingProxyType
 
 
 def of_one(method: str, shape: str, n: int, times: int, seed: int = 1) -> float:
-    """Return which part of the intervals of so many repeats cover the true median; NaN if there is none.
+    """Return the share of intervals of n repeats that cover the true median; NaN without intervals.
 
     Args:
-        method: Of `OF_ONE`.
-        shape: Of `SHAPES`.
+        method: One of `OF_ONE`.
+        shape: One of `SHAPES`.
         n: Repeats.
         times: Intervals.
-        seed: Of the repeats.
+        seed: Random seed.
     """
     rng, one = np.random.default_rng([seed, n]), SHAPES[shape]
     return _covered([OF_ONE[method](one.draw(rng, n)) for _ in range(times)], one.median)
 
 
 def of_pairs(shape: str, n: int, times: int, seed: int = 1) -> float:
-    """Return which part of the intervals of a quotient of pairs cover the true one, as `of_one`.
+    """Return the share of intervals of a ratio of pairs that cover the true ratio, like `of_one`.
 
-    Both sides of a pair have a random factor in common.
+    Both sides of a pair share a random factor.
     """
     rng, one, found = np.random.default_rng([seed, n]), SHAPES[shape], []
     for _ in range(times):

@@ -1,5 +1,3 @@
-"""Dask schedulers and workers in processes of their own, on loopback."""
-
 from __future__ import annotations
 
 import json
@@ -19,15 +17,14 @@ _START_S: Final = 60
 
 
 class Here:
-    """A scheduler, and the workers that were started for it.
+    """A scheduler and its workers.
 
     Attributes:
-        address: As Dask writes it.
-        place: As `--on` wants it.
+        address: Address in Dask's format.
+        place: Value for `--on`.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Start the scheduler; its workers keep their files in the folder."""
         self._folder = folder
         file = folder / "scheduler.json"
         ports = ("--host", "127.0.0.1", "--port", "0")
@@ -40,7 +37,6 @@ class Here:
         self.place = self.address.replace("tcp", "dask")
 
     def workers(self, count: int, *options: str, cwd: Path = ROOT) -> list[subprocess.Popen[bytes]]:
-        """Start workers, each with one thread, and wait until they are there."""
         with self.client() as client:
             before = len(workers_of(client))
             given = ("--no-nanny", "--nthreads", "1", "--local-directory", str(self._folder), *options)
@@ -50,16 +46,13 @@ class Here:
         return started
 
     def client(self) -> Any:
-        """Return a client of our own."""
         return Client(self.address, timeout=_START_S, set_as_default=False)
 
     def end_scheduler(self) -> None:
-        """Kill the scheduler."""
         self._processes[0].kill()
         self._processes[0].wait()
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
-        """End a worker in an orderly way, and wait until the scheduler knows."""
         with self.client() as client:
             there = len(workers_of(client))
             process.send_signal(signal.SIGTERM)
@@ -69,7 +62,6 @@ class Here:
                 time.sleep(0.05)
 
     def close(self) -> None:
-        """End everything."""
         for process in reversed(self._processes):
             process.kill()
             process.wait()
@@ -77,7 +69,6 @@ class Here:
 
 @contextmanager
 def scheduler(folder: Path) -> Iterator[Here]:
-    """Run a scheduler for the length of a block."""
     here = Here(folder)
     try:
         yield here
@@ -86,13 +77,11 @@ def scheduler(folder: Path) -> Iterator[Here]:
 
 
 def workers_of(client: Any) -> Mapping[str, Any]:
-    """Return what the scheduler says of its workers, by address."""
     told: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
     return told
 
 
 def left(out: Path) -> dict[str, bytes]:
-    """Return the files that a sweep left, without what says when it was and how long it took."""
     found = {str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*") if file.is_file()}
     for name in [name for name in found if name.endswith("metadata.json")]:
         told = json.loads(found[name])

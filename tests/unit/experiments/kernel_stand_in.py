@@ -1,4 +1,4 @@
-"""Preloaded by a worker of a test: stands in for root and the kernel, which a unit test has not."""
+"""Preloaded by workers of a test: replaces root and the kernel, which unit tests lack."""
 
 import os
 

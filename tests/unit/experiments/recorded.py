@@ -1,5 +1,3 @@
-"""Recordings as a run leaves them, without a run."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -50,7 +48,6 @@ START_US = 5_000_000
 
 
 def rows(*given: dict[str, Any]) -> np.ndarray:
-    """Rows of a trace; what is not given is that of an open connection that sent nothing."""
     table = np.zeros(len(given), ROW)
     for row, values in zip(table, given, strict=True):
         usual = {"cookie": 1, "netns": NETNS, "sport": 1000, "dport": 5201, "congestion": b"cubic"}
@@ -62,7 +59,6 @@ def rows(*given: dict[str, Any]) -> np.ndarray:
 
 
 def steady(rate_bytes_per_s: float, seconds: float, **values: Any) -> list[dict[str, Any]]:
-    """Ten rows a second of a connection with a steady rate, the last one when it closes."""
     found = [
         {
             "t_us": START_US + n * 100_000,
@@ -77,7 +73,6 @@ def steady(rate_bytes_per_s: float, seconds: float, **values: Any) -> list[dict[
 
 
 def flow_record(name: str = "flow", **changes: Any) -> FlowRecord:
-    """A flow that ran for two seconds."""
     record = FlowRecord(name, "kernel/cubic", "sender", "receiver", "cubic", base_rtt_us=20_000)
     record.sockets = FlowSockets(NETNS, (1000, 1009), (5201, 5201))
     record.start_us, record.stop_us, record.end_us = START_US, START_US + 2_000_000, START_US + 2_050_000
@@ -88,7 +83,6 @@ def flow_record(name: str = "flow", **changes: Any) -> FlowRecord:
 
 
 def quic_sample(t_s: float, connection: int, **changes: Any) -> ConnectionSample:
-    """How a connection of QUIC fares that sends 1 MB/s."""
     values: dict[str, Any] = {
         "t_us": START_US + round(t_s * 1e6),
         "connection": connection,
@@ -105,13 +99,11 @@ def quic_sample(t_s: float, connection: int, **changes: Any) -> ConnectionSample
 
 
 def of_quic(*samples: ConnectionSample) -> FlowRecord:
-    """A QUIC flow under an agent, as its program told of it."""
     done = TrafficResult(received_bytes=None, duration_s=2.05, complete=False, samples=samples)
     return flow_record("quic", congestion="ccp.cubic", traffic=done)
 
 
 def recording(*given: dict[str, Any], flows: list[FlowRecord] | None = None) -> Recording:
-    """What is kept of a run."""
     kept = Recording(100_000, flows if flows is not None else [flow_record()], START_US)
     kept.socket_rows = rows(*given)
     kept.events = [(0.0, "flow_start", {"flow": "flow"})]
@@ -119,7 +111,6 @@ def recording(*given: dict[str, Any], flows: list[FlowRecord] | None = None) -> 
 
 
 def record(scenario: Scenario, into: Recording, directory: Path, progress: Any) -> None:
-    """Do as if a scenario of one flow had been run, with a goodput that its seed tells."""
     progress("flows are sending", scenario.duration_s)
     done = recording(*steady(1e6 * scenario.seed, scenario.duration_s))
     into.flows, into.start_us, into.socket_rows = done.flows, done.start_us, done.socket_rows

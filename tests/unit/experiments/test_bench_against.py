@@ -20,15 +20,7 @@ from experiments.bench.builds import build_of
 from experiments.bench.cli import app
 from experiments.bench.errors import BenchError
 from experiments.bench.rounds import Plan
-from experiments.bench.verdicts import (
-    FEWEST_PAIRS,
-    PAIRS,
-    Judgement,
-    Rule,
-    Verdict,
-    judge,
-    judge_pairs,
-)
+from experiments.bench.verdicts import FEWEST_PAIRS, PAIRS, Judgement, Rule, Verdict, judge, judge_pairs
 
 COST = Rule(0.05)
 SPEED = Rule(0.05, more_is_better=True)
@@ -131,8 +123,6 @@ def test_a_kernel_that_cannot_have_two_builds_is_refused(monkeypatch: pytest.Mon
         pass
     assert caught.value.slug == "bench.cannot_compare"
 
-
-# --- other revisions ----------------------------------------------------------------------------------------
 
 CARGO = """#!/bin/sh
 echo "   Compiling ccp-native v0.1.0" >&2

@@ -126,4 +126,4 @@ def test_the_table_cuts_no_figure_short(width: int) -> None:
         ">= 10000",
     ):
         assert part in text
-    assert "1 more were disturbed (steal 1)" in text
+    assert "1 disturbed (steal 1)" in text

@@ -43,9 +43,6 @@ def seen(stolen: float = 0.0, foreign: float = 0.0, clocks_apart_s: float = 0.0)
     return Seen(CpuSeconds(5.0, 10.0, stolen * 20), foreign * 20, clocks_apart_s, 2)
 
 
-# --- intervals ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("n", [6, 10, 20])
 def test_the_interval_covers_the_median_whatever_the_distribution(shape: str, n: int) -> None:
@@ -69,9 +66,6 @@ def test_to_stop_when_the_interval_is_narrow_leaves_it_honest(shape: str, precis
         found = median_interval(values[:n])
         covered += found.low <= true <= found.high
     assert covered / 1000 > 0.93 - 3 * np.sqrt(0.93 * 0.07 / 1000)
-
-
-# --- the rule ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -158,9 +152,6 @@ def test_a_busy_child_is_ours_and_no_foreigner() -> None:
     assert watch.seen.foreign_s < watch.seen.cpu.busy_s
     assert watch.seen.elapsed_s >= 0.3
     assert watch.seen.own_busy_s > 0
-
-
-# --- rounds ------------------------------------------------------------------------------------------------
 
 
 def measured(

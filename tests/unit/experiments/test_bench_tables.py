@@ -17,14 +17,7 @@ from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Tally
 from scripts.marks import filled
-from scripts.tables import (
-    BEGIN,
-    DOCS,
-    END,
-    WRITERS,
-    benchmarks,
-    kept_benchmarks,
-)
+from scripts.tables import BEGIN, DOCS, END, WRITERS, benchmarks, kept_benchmarks
 
 ROOT = Path(__file__).parents[3]
 
@@ -53,7 +46,7 @@ def test_a_table_says_what_was_measured_where_and_how_sure_it_is() -> None:
     text = benchmarks([kept()])
     assert "### `ccp bench flows --rounds 6`\n" in text
     assert "2026-11-23, `0123456789ab`, Linux 6.18.0, a processor, 2 processors.\n" in text
-    assert "flows: 6 rounds, 1 more were disturbed (steal 1)" in text
+    assert "flows: 6 rounds, 1 disturbed (steal 1)" in text
     assert "| `cpu_ratio` | 1 | 1 - 1.01 | ratio | <= 1.02 | met |" in text
 
 

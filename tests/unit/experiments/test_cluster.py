@@ -1,5 +1,3 @@
-"""Sweeps on a Dask cluster: a real scheduler, and real workers in processes of their own."""
-
 from __future__ import annotations
 
 import json
@@ -47,8 +45,6 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
 
 
 class Hears(Report):
-    """Does something when so many runs are done."""
-
     def __init__(self, at: int = 0, what: Callable[[], None] = lambda: None) -> None:
         self.done_keys: list[str] = []
         self.errors: list[CcpError] = []
@@ -66,9 +62,6 @@ def refused(place: str, out: Path, grid: Grid = GRID, **how: Any) -> SweepError:
         sweep(grid, out=out, on=place, **how)
     assert caught.value.fix
     return caught.value
-
-
-# --- what comes back ---------------------------------------------------------------------------------------
 
 
 def test_results_are_what_they_would_be_here(here: Here, tmp_path: Path) -> None:
@@ -100,7 +93,7 @@ def test_a_file_is_the_same_algorithm_wherever_it_is(tmp_path: Path) -> None:
     run = Scenario.parse(one(str(ROOT / "ccp_algs/example_aimd.py")).plain())
     sent = away.needed([run])
     assert len(sent) == 1
-    for place in ("a", "z"):  # before and behind what ccplane's directory may be called
+    for place in ("a", "z"):  # sorted before and after ccplane's directory
         (tmp_path / place).mkdir()
         outcome = away.do(run.plain(), run.content_hash(), sent, tmp_path / place)
         assert outcome.error is None
@@ -130,7 +123,7 @@ def test_what_is_done_is_not_done_again(here: Here, tmp_path: Path) -> None:
     assert len(sweep(GRID, out=out, on=here.place, report=hears)) == 6
     assert set(hears.done_keys) == set(gone)
     assert all(file.stat().st_mtime_ns == then for file, then in kept.items())
-    assert len(sweep(GRID, out=out, on="dask://127.0.0.1:1")) == 6  # nothing to do: nobody is asked
+    assert len(sweep(GRID, out=out, on="dask://127.0.0.1:1")) == 6  # nothing to do: no connection
 
 
 def test_an_interruption_keeps_what_is_done_and_takes_back_what_waits(here: Here, tmp_path: Path) -> None:
@@ -161,9 +154,6 @@ def test_a_worker_killed_loses_nothing(here: Here, tmp_path: Path) -> None:
         assert victim.wait() == -9
     sweep(grid, out=tmp_path / "near")
     assert left(tmp_path / "away") == left(tmp_path / "near")
-
-
-# --- who does what -----------------------------------------------------------------------------------------
 
 
 def test_runs_on_real_sockets_want_a_worker_with_root(here: Here, tmp_path: Path) -> None:
@@ -198,7 +188,7 @@ def test_another_ccplane_is_refused(here: Here, tmp_path: Path) -> None:
     finally:
         here.end(worker)
     assert error.slug == "sweep.other_version"
-    assert "different: Python modules;" in error.why
+    assert "differences: Python modules;" in error.why
     assert len(ResultSet.load(tmp_path / "s")) == 0
 
 
@@ -247,9 +237,6 @@ def test_an_installed_algorithm_that_is_another_one_is_refused(tmp_path: Path) -
     with pytest.raises(SweepError) as caught:
         away.do(one().plain(), "another hash", {}, tmp_path)
     assert caught.value.slug == "sweep.other_algorithm"
-
-
-# --- what can fail -----------------------------------------------------------------------------------------
 
 
 def test_nobody_there_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -319,9 +306,6 @@ def test_dask_is_imported_only_for_a_cluster() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
-
-
-# --- the commands ------------------------------------------------------------------------------------------
 
 
 def test_commands_take_a_place(here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

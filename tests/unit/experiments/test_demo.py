@@ -39,7 +39,6 @@ def transfers() -> list[Transfer]:
 
 @pytest.fixture
 def ccp_demo(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """`ccp demo` with transfers that were measured before."""
     for looks in ("must_be_able", "try_loading", "try_network"):
         monkeypatch.setattr(where, looks, lambda: None)
     monkeypatch.setattr(command, "measure", lambda seconds, datapath: transfers())

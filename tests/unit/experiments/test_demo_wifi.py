@@ -1,5 +1,3 @@
-"""`ccp demo wifi` without radios: what is chosen, what becomes of what was measured, and what is said."""
-
 from __future__ import annotations
 
 import json
@@ -59,16 +57,12 @@ def summary(t_s: float, **fields: Any) -> IntSummary:
 
 
 def transfer(run: Run, summaries: list[IntSummary] | None = None) -> Transfer:
-    """A flow of 100 kB/s that was looked at for two seconds."""
     looks = [look(0.1 * i, 20_000 + 10_000 * i) for i in range(21)]
     given = [summary(0.05 + 0.1 * i) for i in range(20)] if summaries is None else summaries
     return Transfer(run, looks, given)
 
 
 RUN = Run(Variant("kernel/cubic", "kernel/cubic"), 0.05)
-
-
-# --- what is chosen ---
 
 
 def test_without_words_two_algorithms_run_side_by_side() -> None:
@@ -100,7 +94,7 @@ def test_figures_compare_what_the_paper_compares() -> None:
 
 
 def test_variants_of_one_algorithm_set_the_same_parameters() -> None:
-    """What one of them leaves out would be that of the one before: they share an agent."""
+    """Runs share an agent, so parameters must be reset between them."""
     for recipe in FIGURES.values():
         assert len({frozenset(one.params) for one in recipe.variants if not one.is_kernel}) <= 1
 
@@ -131,12 +125,7 @@ def test_what_makes_no_sense_is_refused(arguments: tuple[Any, ...], kind: type[C
     assert caught.value.fix
 
 
-# --- the chain ---
-
-
 class Told:
-    """A host that notes what is run in it."""
-
     name = "ap2"
 
     def __init__(self) -> None:
@@ -163,14 +152,11 @@ def test_rate_and_delay_are_those_of_the_links() -> None:
     assert lossy(long).endswith("netem limit 4166 delay 500ms loss 5%")
 
 
-# --- what was measured ---
-
-
 def test_rows_have_one_clock() -> None:
     own = [summary(-0.5), summary(0.25), summary(0.31, hops=()), summary(9.0)]
     first, *rows = transfer(RUN, own).rows
     assert [round(row["t_s"] or 0, 6) for row in (first, *rows)] == [0, 0.75, 0.81]
-    assert (first["cwnd_bytes"], first["bytes_acked"]) == (14_000, None)  # before the first look
+    assert (first["cwnd_bytes"], first["bytes_acked"]) == (14_000, None)  # before the first socket sample
     assert [row["bytes_acked"] for row in rows] == [40_000, 50_000]
     assert (rows[0]["queue_depth_pkts"], rows[0]["rssi_dbm"], rows[0]["lost_link_pkts"]) == (
         4.0,
@@ -214,13 +200,8 @@ def test_a_flow_of_which_nothing_arrives_is_no_endless_wait(monkeypatch: pytest.
     assert caught.value.slug == "wifi.no_data"
 
 
-# --- what is said ---
-
-
 @pytest.fixture
 def ccp_demo_wifi(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """`ccp demo wifi` with transfers that were measured before."""
-
     def measured(recipe: Recipe, conditions: Conditions, *, mininet_wifi: bool) -> list[Transfer]:
         return [transfer(run) for run in recipe.runs]
 
@@ -277,7 +258,7 @@ def test_each_figure_is_drawn(
     chosen = () if figure is None else ("--figure", figure)
     result = ccp_demo_wifi("--out", tmp_path / "wifi.svg", *chosen)
     assert result.exit_code == 0, result.output
-    text = (tmp_path / "wifi.svg").read_text()  # each text is a comment, too
+    text = (tmp_path / "wifi.svg").read_text()  # each text is also a comment
     assert [word for word in words if word not in text] == []
     assert "one run of each, in turn; mac80211_hwsim and hostapd" in text
 

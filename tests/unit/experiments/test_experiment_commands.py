@@ -1,5 +1,3 @@
-"""`ccp experiment`: what it runs, prints and draws."""
-
 from __future__ import annotations
 
 import json

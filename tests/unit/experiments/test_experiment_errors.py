@@ -1,5 +1,3 @@
-"""Errors of experiments say what, where, why, and what to do; each is raised somewhere and tested."""
-
 from __future__ import annotations
 
 import pickle
@@ -23,7 +21,7 @@ def slugs_in(files: list[Path]) -> set[str]:
 
 
 def test_the_list_of_errors_is_what_the_code_raises() -> None:
-    files = {"scenario.yaml", "sweep.json"}  # not errors, but written alike
+    files = {"scenario.yaml", "sweep.json"}  # not slugs, but of the same form
     raised = slugs_in([file for file in SOURCES if file.name != "errors.py"]) - files
     assert raised == set(SLUGS)
 

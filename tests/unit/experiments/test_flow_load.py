@@ -1,5 +1,3 @@
-"""The load generator over the loopback: real sockets, no root."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Tables of in-band telemetry: rows of the flows of a run, the nodes on their way, how old decisions were."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -17,14 +15,13 @@ from telemetry.schema import FlowId, IntHop, IntSummary
 from tests.unit.experiments.recorded import START_US, recording, steady
 
 NEAR, FAR = "fd78::1", "fd78::2"
-"""Columns that are not the sinks' own."""
+"""Columns added to the sinks' data."""
 
 DATA = FlowId(src=NEAR, src_port=1000, dst=FAR, dst_port=5201)
 ACKS = FlowId(src=FAR, src_port=5201, dst=NEAR, dst_port=1000)
 
 
 def summary(flow: FlowId = DATA, end_us: int = 10_000, **fields: object) -> IntSummary:
-    """What a sink says of an interval that ends so long after the start of the run."""
     return IntSummary(flow=flow, interval_us=10_000, end_mono_us=START_US + end_us, **fields)  # type: ignore[arg-type]
 
 

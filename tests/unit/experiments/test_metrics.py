@@ -24,9 +24,6 @@ def steady(flow: str, rate_bytes_per_s: float, stop_s: float, every_s: float = 0
     return flow_samples(flow, t_s=t_s, bytes_acked=(t_s * rate_bytes_per_s).astype(np.int64))
 
 
-# --- choosing ---
-
-
 def test_within_takes_both_ends_and_puts_in_order() -> None:
     found = metrics.within(flow_samples(t_s=[3.0, 1.0, 2.0, 4.0], x=[3, 1, 2, 4]), 1, 3)
     assert found["x"].tolist() == [1, 2, 3]
@@ -38,9 +35,6 @@ def test_a_missing_column_is_named_with_those_there_are() -> None:
     assert caught.value.slug == "metric.no_column"
     assert "`bytes_acked`" in caught.value.message
     assert "t_s" in caught.value.why
-
-
-# --- goodput ---
 
 
 def test_goodput_is_what_was_acknowledged_by_time_for_each_flow() -> None:
@@ -107,9 +101,6 @@ def test_intervals_join_are_long_enough_and_lose_no_byte(times: list[float], int
     assert carried == pytest.approx(acked[np.searchsorted(t_s, rates["end_s"].iloc[-1])])
 
 
-# --- links ---
-
-
 def test_utilisation_is_delivered_by_capacity() -> None:
     samples = pd.DataFrame(
         {"link": ["l>", "l>", "l<", "l<"], "t_s": [0.0, 10, 0, 10], "delivered_bytes": [100, 5100, 0, 10]}
@@ -138,9 +129,6 @@ def test_loss_is_a_share_of_what_arrived_in_that_time() -> None:
     found = metrics.loss_ratio(samples)
     assert found["l>"] == 0.01
     assert math.isnan(found["l<"])
-
-
-# --- retransmissions and RTT ---
 
 
 def test_retransmitted_is_a_share_of_all_that_was_sent() -> None:
@@ -192,9 +180,6 @@ def test_queueing_delay_over_a_known_path_is_the_rest() -> None:
     assert metrics.queueing_delay_us(flow_samples(rtt_us=[30.0, 10]), 5).tolist() == [25, 5]
 
 
-# --- fairness ---
-
-
 @pytest.mark.parametrize(
     ("values", "index"),
     [
@@ -238,7 +223,6 @@ def test_k_of_n_with_the_same_make_k_by_n(value: float, k: int, others: int) -> 
 
 
 def hops(**columns: list[object]) -> pd.DataFrame:
-    """Intervals of one node on the way of one flow."""
     rows = len(next(iter(columns.values())))
     same: dict[str, object] = {"flow": "a", "backward": False, "hop": 1, "node": "ap1", "flow_count": 1}
     same |= {"interval_us": 10, "queue_depth_pkts": 0.0, "queue_free_pkts": 5.0, "arrival_pkts_per_s": 100}
@@ -256,7 +240,7 @@ def test_what_a_node_said_is_weighed_by_time() -> None:
         )
     ).to_dict("records")
     assert node["queue_depth_pkts"] == pytest.approx(7.0)
-    assert node["arrival_pkts_per_s"] == pytest.approx(100.0)  # nobody knows of the other interval
+    assert node["arrival_pkts_per_s"] == pytest.approx(100.0)  # unknown in the other interval
     assert (node["queue_free_pkts"], node["flow_count"]) == (2.0, 3)
 
 
@@ -268,9 +252,6 @@ def test_nodes_come_in_the_order_of_the_way_and_what_they_do_not_say_is_unknown(
     assert found["backward"].tolist() == [False, False, True]
     assert found["flow_count"].isna().all()
     assert metrics.int_nodes(hops(hop=[])).empty
-
-
-# --- viewing ---
 
 
 def test_viewing_is_weighed_by_what_was_played() -> None:
@@ -290,7 +271,7 @@ def test_viewing_is_weighed_by_what_was_played() -> None:
     assert first["bitrate_bytes_per_s"] == pytest.approx(175_000)
     assert (first["played_s"], first["startup_s"], first["stalls"], first["stalled_s"]) == (10, 1.5, 3, 1)
     assert (first["stalls_per_min"], first["stalled_ratio"]) == pytest.approx((18, 0.1))
-    # 1, 2 and 1 Mbit/s, up and down again by 1, and a second of standing still
+    # 1, 2 and 1 Mbit/s, changes of 1 up and down, and a stall of one second
     assert first["quality"] == pytest.approx(4 / 3)
     assert first["qoe"] == pytest.approx((4 - 2 - 4.3) / 3)
     assert found.loc["b", "qoe"] == pytest.approx(0.4)

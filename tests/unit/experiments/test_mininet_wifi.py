@@ -1,5 +1,3 @@
-"""The demonstration over Wi-Fi, as far as it needs none: what is judged, read back and said."""
-
 from __future__ import annotations
 
 import contextlib
@@ -46,7 +44,6 @@ def summary(**fields: Any) -> IntSummary:
 
 
 def seen(**changes: Any) -> Seen:
-    """What a good run records, but for some things."""
     good = {
         "packets": [record(WIRE_ID, AIR_ID)] * LEAST_PKTS,
         "summaries": [summary()] * 100,
@@ -74,11 +71,11 @@ def test_a_good_run_shows_everything() -> None:
         ({"n_delivered": 0}, "algorithm receives"),
         ({"windows_bytes": {"cubic": [10_000], "keep": [12_000]}}, "window grows"),
         ({"windows_bytes": {"keep": [12_000]}}, "window grows"),
-        ({"loss_ratio": 0.2}, "tell the losses"),
-        ({"summaries": [summary(lost_pkts=3, lost_congestion_pkts=2)] * 100}, "to be the air's"),
+        ({"loss_ratio": 0.2}, "report the losses"),
+        ({"summaries": [summary(lost_pkts=3, lost_congestion_pkts=2)] * 100}, "losses to the air"),
         (
             {"summaries": [summary(lost_pkts=0, lost_link_pkts=0)] * 100, "loss_ratio": 0.0},
-            "to be the air's",
+            "losses to the air",
         ),
     ],
 )
@@ -159,12 +156,7 @@ def test_an_access_point_has_an_open_network_on_its_channel() -> None:
     )
 
 
-# --- errors ---
-
-
 class Broken:
-    """A host in which every program prints a complaint and ends."""
-
     name = "ap1"
     ipv6 = "fd78::1"
 
@@ -177,8 +169,6 @@ class Broken:
 
 
 class Deaf:
-    """An agent without flows."""
-
     def ask(self, what: object) -> list[dict[str, Any]]:
         return []
 
@@ -244,7 +234,7 @@ def test_radios_of_somebody_else_or_none_are_told_apart(
     with pytest.raises(WifiError) as caught, radios.simulated_radios(1):
         pass
     assert caught.value.slug == "wifi.no_radios"
-    assert ("somebody else" in caught.value.why) == loaded
+    assert ("loaded already" in caught.value.why) == loaded
 
 
 def test_an_access_point_that_does_not_come_up_is_quoted() -> None:
@@ -269,7 +259,7 @@ def test_a_node_that_does_not_start_is_quoted() -> None:
     ):
         pass
     assert caught.value.slug == "wifi.no_node"
-    assert caught.value.why == "it ended with status 1: it broke"
+    assert caught.value.why == "it exited with status 1: it broke"
 
 
 def test_a_capture_that_does_not_start_is_quoted(tmp_path: Path) -> None:

@@ -1,5 +1,3 @@
-"""Networks that repeats have of their own: what differs, and what does not."""
-
 from __future__ import annotations
 
 import pytest

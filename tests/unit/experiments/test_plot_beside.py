@@ -1,5 +1,3 @@
-"""Events of a probe below the reports of an agent."""
-
 from __future__ import annotations
 
 import pandas as pd

@@ -1,5 +1,3 @@
-"""From data to figures: labels, units, values, and what is missing."""
-
 from __future__ import annotations
 
 import math
@@ -16,7 +14,6 @@ from experiments.plots import distributions, style
 
 
 def flow_samples(*flows: str) -> pd.DataFrame:
-    """Flows of 1 MB/s whose windows grow, for 3 s."""
     t_s = np.arange(0.1, 3.05, 0.1)
     one = {
         "t_s": t_s,
@@ -44,7 +41,6 @@ def link_samples() -> pd.DataFrame:
 
 
 def repeats(n: int = 5) -> pd.DataFrame:
-    """Two algorithms at three losses and two delays, n repeats each."""
     return pd.DataFrame(
         [
             {
@@ -71,9 +67,6 @@ def legend_of(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
 
 
-# --- time series ---
-
-
 def test_series_have_a_panel_a_column_with_its_unit_and_one_for_queues() -> None:
     figure = plots.time_series(
         flow_samples("a"), flows(a="cubic"), link_samples(), title="what", subtitle="where", note="seed 1"
@@ -84,7 +77,7 @@ def test_series_have_a_panel_a_column_with_its_unit_and_one_for_queues() -> None
         "goodput [Mbit/s]",
         "queue [kB]",
     ]
-    assert figure.axes[-1].get_xlabel() == "time since the run began [s]"
+    assert figure.axes[-1].get_xlabel() == "time since the start of the run [s]"
     assert {"what", "where", "seed 1"} <= texts(figure)
 
 
@@ -151,14 +144,11 @@ def test_conditions_stand_side_by_side_with_the_same_panels_and_limits() -> None
     assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == list(columns)
     assert window.get_ylabel().replace("\n", " ") == "congestion window [kB]"
     assert goodput.get_ylabel().replace("\n", " ") == "goodput [Mbit/s]"
-    assert goodput.get_xlabel() == lossy_goodput.get_xlabel() == "time since the run began [s]"
-    assert {"what", "seed 1", "then", "most that fits: 10.0 Mbit/s"} <= texts(figure)
+    assert goodput.get_xlabel() == lossy_goodput.get_xlabel() == "time since the start of the run [s]"
+    assert {"what", "seed 1", "then", "payload limit 10.0 Mbit/s"} <= texts(figure)
     assert legend_of(figure) == ["kernel CUBIC", "ccplane CUBIC"]
     assert [len(axes.lines) for axes in (window, lossy_window)] == [2, 3]
     np.testing.assert_allclose(lossy_goodput.lines[1].get_ydata(), 8, rtol=1e-5)
-
-
-# --- distributions ---
 
 
 def test_cdf_is_of_known_values_and_tells_how_many() -> None:
@@ -200,9 +190,6 @@ def test_the_ellipse_is_that_of_one_standard_deviation() -> None:
     assert angle % 180 == pytest.approx(math.degrees(math.atan2(4, 3)))
 
 
-# --- comparisons ---
-
-
 def test_bars_are_medians_with_intervals_in_groups_of_ascending_numbers() -> None:
     figure = plots.bars(repeats(), "goodput_bytes_per_s", group="loss_ratio", title="what", subtitle="where")
     (axes,) = figure.axes
@@ -212,7 +199,7 @@ def test_bars_are_medians_with_intervals_in_groups_of_ascending_numbers() -> Non
     kernel = axes.containers[0]
     assert [bar.get_height() for bar in kernel] == pytest.approx([40.24, 36.24, 32.24])
     assert legend_of(figure) == ["kernel CUBIC", "ccplane CUBIC"]
-    assert "median and 95 % interval, n = 10 each; seeds 1 to 5" in texts(figure)
+    assert "median and 95 % interval, n = 10; seeds 1 to 5" in texts(figure)
 
 
 def test_bars_have_the_colour_of_their_algorithm() -> None:
@@ -235,14 +222,14 @@ def test_a_combination_without_a_value_has_no_bar() -> None:
     table.loc[(table["algorithm"] == "cubic") & (table["loss_ratio"] == 0), "goodput_bytes_per_s"] = np.nan
     figure = plots.bars(table, "goodput_bytes_per_s", group="loss_ratio")
     assert math.isnan(figure.axes[0].containers[2][0].get_height())
-    assert any("n = 0 to 10 each" in text for text in texts(figure))
+    assert any("n = 0 to 10;" in text for text in texts(figure))
 
 
 def test_a_single_run_has_no_interval_and_the_note_says_so() -> None:
     figure = plots.bars(
         repeats(1)[lambda one: one["delay_us"] == 10_000], "goodput_bytes_per_s", group="loss_ratio"
     )
-    assert "median, n = 1 each; seed 1" in texts(figure)
+    assert "median, n = 1; seed 1" in texts(figure)
 
 
 def test_lines_are_in_order_of_the_axis_and_in_its_unit() -> None:
@@ -286,7 +273,7 @@ def test_a_heat_map_has_a_panel_an_algorithm_and_writes_its_values() -> None:
     ]
     assert len(ours.texts) == 5
     assert any(patch.get_hatch() for patch in ours.patches)
-    assert "where · median, n = 5 each; seeds 1 to 5" in texts(figure)
+    assert "where · median, n = 5; seeds 1 to 5" in texts(figure)
 
 
 def test_a_heat_map_of_nothing_is_refused() -> None:

@@ -1,5 +1,3 @@
-"""A matrix of panels: one for each pair of values, one scale, and what is missing."""
-
 from __future__ import annotations
 
 import pandas as pd

@@ -1,5 +1,3 @@
-"""What a regime detector saw and decided, over time."""
-
 from __future__ import annotations
 
 import pandas as pd

@@ -1,5 +1,3 @@
-"""All the figures of a run and of a sweep."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -38,8 +36,6 @@ def result(**given: pd.DataFrame) -> Result:
 
 
 class Sweep:
-    """What `of_sweep` uses of a `ResultSet`."""
-
     name = "a sweep"
     directory = Path("out/a-sweep")
 
@@ -52,7 +48,6 @@ class Sweep:
 
 
 def table(**axes: list[Any]) -> pd.DataFrame:
-    """Two flows of one algorithm each run, two runs for each combination of the axes."""
     product = pd.MultiIndex.from_product(axes.values(), names=axes.keys()).to_frame(index=False)
     rows = []
     for combination in product.to_dict("records"):
@@ -138,7 +133,7 @@ def test_each_point_of_a_sweep_is_told_where_it_is_drawn_alone() -> None:
 
 def test_flows_of_one_run_are_no_repeats() -> None:
     figure = of_sweep(Sweep(table(loss_ratio=[0.0, 0.1]), "loss_ratio"))["goodput-lines"]
-    assert "n = 2 each; seeds 1 to 2" in figure.get_supxlabel()
+    assert "n = 2; seeds 1 to 2" in figure.get_supxlabel()
     drawn = next(line for line in figure.axes[0].lines if line.get_linestyle() == "-")
     assert drawn.get_ydata().tolist() == [16, 16]
 

@@ -14,20 +14,15 @@ PAPERS = list(style._OWN)
 
 
 def lightness(colour: str) -> float:
-    """CIE L* of a colour, which is what remains of it in print without colour."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
     luminance = float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
     return 116 * luminance ** (1 / 3) - 16
 
 
 def seen_without_green(colour: str) -> tuple[float, ...]:
-    """A colour as deuteranopes see it (Viénot, Brettel, Mollon 1999)."""
     linear = np.array([c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)])
     matrix = np.array([[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]])
     return tuple(np.clip(matrix @ linear, 0, 1) ** (1 / 2.2))
-
-
-# --- looks ---
 
 
 def test_an_algorithm_looks_the_same_in_every_company() -> None:
@@ -82,9 +77,6 @@ def test_algorithms_are_called_so_that_kernel_and_ccplane_are_told_apart(algorit
     assert label(algorithm) == told
 
 
-# --- quantities ---
-
-
 @pytest.mark.parametrize(
     ("column", "axis", "value"),
     [
@@ -113,9 +105,6 @@ def test_the_name_of_a_column_decides_axis_and_unit(column: str, axis: str, valu
 
 def test_missing_values_stay_missing() -> None:
     assert np.isnan(quantity("srtt_us").of([None, 1000.0])).tolist() == [True, False]
-
-
-# --- the style ---
 
 
 def test_the_style_does_not_depend_on_that_of_the_session() -> None:

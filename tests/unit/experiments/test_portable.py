@@ -1,5 +1,3 @@
-"""What the simulator needs runs on systems that lack what only Linux has."""
-
 from __future__ import annotations
 
 import os
@@ -9,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 
-# Others' packages first: they ask sys.platform for files that this machine has not got.
+# Third-party packages first: they check sys.platform, and would look for missing files.
 BEFORE = """
 import asyncio, concurrent.futures, importlib, multiprocessing, os, select, signal, socket, sys, time
 import urllib.request
@@ -59,7 +57,7 @@ MODULES = (
 
 
 def without_linux(program: str, scratch: Path) -> subprocess.CompletedProcess[str]:
-    # A place of its own: to tests that are on Linux, what such a process writes belongs to nobody who lives.
+    # A separate folder: tests on Linux would take files of such a process for those of a dead one.
     return subprocess.run(
         [sys.executable, "-c", BEFORE + program],
         cwd=ROOT,

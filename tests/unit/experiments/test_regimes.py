@@ -1,5 +1,3 @@
-"""Regimes of a scenario: its fields, the processes that they become, and the tables of what these told."""
-
 from __future__ import annotations
 
 import json
@@ -40,9 +38,6 @@ def problems(scenario: Scenario) -> list[tuple[str, str]]:
         scenario.validate()
     error = caught.value
     return [(one.slug, one.where) for one in (error.errors if isinstance(error, Several) else (error,))]
-
-
-# --- the scenario ------------------------------------------------------------------------------------------
 
 
 def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -105,9 +100,6 @@ def test_the_hash_knows_the_sources_of_what_switches_choose(tmp_path: Path) -> N
     before = with_regimes(SocketSwitch("sender", single=str(file))).content_hash()
     file.write_text(f"{file.read_text()}\n# another one\n")
     assert with_regimes(SocketSwitch("sender", single=str(file))).content_hash() != before
-
-
-# --- the processes -----------------------------------------------------------------------------------------
 
 
 def test_a_switch_shares_its_algorithm_with_flows_that_run_it_without_parameters() -> None:
@@ -179,9 +171,6 @@ def test_one_that_ends_too_early_is_told_with_its_words(tmp_path: Path) -> None:
     assert caught.value.slug == "run.regimes"
     assert "status 1" in caught.value.why
     assert "no-such-command" in caught.value.why
-
-
-# --- the tables --------------------------------------------------------------------------------------------
 
 
 def signal(t_us: int, **fields: object) -> dict[str, object]:

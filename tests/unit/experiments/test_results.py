@@ -1,5 +1,3 @@
-"""Results: opened, refused when they are newer, told when they are broken; and kept readable for ever."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Running: what is written where, when it comes to its end and when it does not."""
-
 from __future__ import annotations
 
 import json
@@ -92,7 +90,7 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_what_a_failed_run_got_is_kept_and_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = LabError("lab.emulator_died", "the emulator ended", "network emulator", "why", "fix")
     monkeypatch.setitem(runs.DATAPATHS, "ebpf", failing(error))
-    for _ in range(2):  # the second time replaces what the first one left
+    for _ in range(2):  # the second run replaces the leftovers of the first
         with pytest.raises(LabError):
             run(SCENARIO, tmp_path / "here")
     assert os.listdir(tmp_path) == ["here.incomplete"]
@@ -122,7 +120,7 @@ def test_an_interruption_while_the_directory_is_made_leaves_nothing(
     make = os.mkdir
 
     def interrupted(path: str | Path, mode: int = 0o777) -> None:
-        make(path, mode)  # Python looks for signals when the call has returned
+        make(path, mode)  # Python handles signals after the call
         raise KeyboardInterrupt
 
     monkeypatch.setattr("os.mkdir", interrupted)
@@ -133,7 +131,7 @@ def test_an_interruption_while_the_directory_is_made_leaves_nothing(
 
 def test_what_killed_runs_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
     ours = this_process()
-    dead = tmp_path / f".here.{ours.pid}-{ours.start_ticks - 1}.tmp"  # an earlier process of this number
+    dead = tmp_path / f".here.{ours.pid}-{ours.start_ticks - 1}.tmp"  # an earlier process with the same pid
     alive = tmp_path / f".there.{ours.pid}-{ours.start_ticks}.tmp"
     other = tmp_path / ".hidden"
     for one in (dead, alive, other):
@@ -187,7 +185,7 @@ def test_a_flow_that_nobody_saw_is_an_error() -> None:
 
 
 def test_a_connection_with_another_congestion_control_is_an_error() -> None:
-    judge(recording({"t_us": 1, "congestion": b"reno"}, {"t_us": 2}))  # chosen behind connect()
+    judge(recording({"t_us": 1, "congestion": b"reno"}, {"t_us": 2}))  # chosen after connect()
     with pytest.raises(RunError) as caught:
         judge(recording({"t_us": 1}, {"t_us": 2, "congestion": b"reno"}))
     assert caught.value.slug == "run.wrong_congestion"

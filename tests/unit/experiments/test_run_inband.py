@@ -1,5 +1,3 @@
-"""Telemetry of a run finds its way into the result, and whoever should publish it is missed."""
-
 from __future__ import annotations
 
 import os

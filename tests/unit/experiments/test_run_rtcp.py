@@ -1,5 +1,3 @@
-"""R-TCP in scenarios: what flows may ask for, the process around the run, the table of rate limits."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -31,9 +29,6 @@ SENDER, RECEIVER = ("10.78.0.1", "fd78::1"), ("10.78.0.2", "fd78::2")
 def scenario(*flows: tuple[str, dict[str, Any]], **changes: Any) -> Scenario:
     given = tuple(Flow(f"f{i}", "sender", "receiver", name, params) for i, (name, params) in enumerate(flows))
     return SCENARIO.replace(flows=given, **changes)
-
-
-# --- the scenario ------------------------------------------------------------------------------------------
 
 
 def test_flows_name_the_kernels_under_r_tcp_with_its_options() -> None:
@@ -79,9 +74,6 @@ def test_what_cannot_be_is_told(asked: Scenario, slug: str, where: str) -> None:
     assert [(one.slug, one.where) for one in errors] == [(f"scenario.{slug}", where)]
 
 
-# --- the process -------------------------------------------------------------------------------------------
-
-
 def test_it_is_told_the_options_and_where_acks_go(tmp_path: Path) -> None:
     plain = scenario(("kernel/cubic", {}), ("rtcp/cubic", {}))
     assert live.arguments_of(plain, tmp_path) == []
@@ -111,7 +103,6 @@ def test_one_that_fails_is_told_with_its_words(tmp_path: Path) -> None:
 
 
 def told(tmp_path: Path, *lines: dict[str, Any]) -> Recording:
-    """A recording of one flow, with lines of the kernel."""
     kept = recording({"t_us": START_US}, flows=[flow_record()])
     kept.addresses = {"sender": SENDER, "receiver": RECEIVER}
     file = tmp_path / "rate-limits-kernel.jsonl"
@@ -128,9 +119,6 @@ def test_acks_are_put_with_their_flow(tmp_path: Path) -> None:
     live.sort_acks(kept, tmp_path)
     assert (tmp_path / "flow" / ours).exists()
     assert (tmp_path / other).exists()
-
-
-# --- the table ---------------------------------------------------------------------------------------------
 
 
 def verdict(state: str, **fields: Any) -> dict[str, Any]:

@@ -1,5 +1,3 @@
-"""Scenarios in the simulator: what runs, what is left of it, and that it is always the same."""
-
 from __future__ import annotations
 
 import json
@@ -44,7 +42,6 @@ MSS_BYTES = 1448
 
 
 def one(algorithm: str = "kernel/cubic", path: Direction = PATH, **changes: object) -> Scenario:
-    """One flow over a path of 10 Mbit/s and 20 ms for two seconds."""
     flow = {name: changes.pop(name) for name in ("params", "traffic", "stop_s", "family") if name in changes}
     made = Scenario(
         name="simulated",
@@ -71,9 +68,6 @@ def tables(result: Result) -> dict[str, pd.DataFrame]:
 def cwnds(result: Result, flow: str, after_s: float, until_s: float) -> set[int]:
     rows = result.flow_samples.query("flow == @flow and @after_s < t_s < @until_s")
     return set(rows["cwnd_bytes"])
-
-
-# --- what is left ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algorithm", ["kernel/cubic", "kernel/reno", "kernel/bbr", "cubic"])
@@ -154,9 +148,6 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-# --- algorithms --------------------------------------------------------------------------------------------
-
-
 def const(segments: int) -> tuple[str, dict[str, object]]:
     return "const", {"cwnd_bytes": segments * MSS_BYTES}
 
@@ -171,7 +162,7 @@ def test_flows_have_parameters_of_their_own_which_change_when_an_event_says_so()
     (noted,) = result.events.query("kind == 'set_param'").to_dict("records")
     assert noted["t_s"] == 1.0
     assert json.loads(noted["detail"])["flows"] == ["f2"]
-    # A window a round trip: nothing of the path is in the way.
+    # One window per round trip: the path does not limit the flow.
     assert result.flows["goodput_bytes_per_s"][0] == pytest.approx(4 * MSS_BYTES / 0.0212, rel=0.1)
 
 
@@ -196,10 +187,7 @@ def test_an_algorithm_that_raises_costs_its_flow_only(tmp_path: Path) -> None:
     assert "raised an exception on 1 connections" in warning
     log = (tmp_path / "result/agent.log").read_text()
     assert "ZeroDivisionError" in log
-    assert (result.flows["goodput_bytes_per_s"] > 0.2 * RATE_BYTES_PER_S).all()  # the fallback law went on
-
-
-# --- traffic -----------------------------------------------------------------------------------------------
+    assert (result.flows["goodput_bytes_per_s"] > 0.2 * RATE_BYTES_PER_S).all()  # the fallback took over
 
 
 def test_a_transfer_of_so_many_bytes_ends_when_they_are_there() -> None:
@@ -233,7 +221,7 @@ def test_a_source_that_is_on_and_off_keeps_its_rate() -> None:
     assert flow["received_bytes"] == pytest.approx(4 * 0.3 * 250_000, rel=0.05)
     assert flow["completion_s"] == 2
     acked = result.flow_samples.set_index("t_s")["bytes_acked"]
-    assert acked[acked.index < 1.3].max() < 0.3 * 3.1 * 250_000  # nothing comes in the pauses
+    assert acked[acked.index < 1.3].max() < 0.3 * 3.1 * 250_000  # nothing arrives in pauses
 
 
 def test_flows_start_and_stop_when_they_shall() -> None:
@@ -247,9 +235,6 @@ def test_flows_start_and_stop_when_they_shall() -> None:
     late = result.flow_samples.query("flow == 'late'")
     assert late["t_s"].min() >= 0.5
     assert result.flow_samples.query("flow == 'early'")["t_s"].max() <= 1
-
-
-# --- the network -------------------------------------------------------------------------------------------
 
 
 def test_links_change_while_packets_are_on_their_way() -> None:
@@ -278,9 +263,6 @@ def test_routes_change_while_packets_are_on_their_way() -> None:
     assert rtt_us[0.2:0.9].max() < 20_000
     assert rtt_us[1.3:1.9].min() >= 60_000
     assert result.flows["base_rtt_us"][0] == 10_000
-
-
-# --- telemetry ---------------------------------------------------------------------------------------------
 
 
 def chain() -> Topology:
@@ -313,7 +295,7 @@ def test_telemetry_goes_from_the_packets_over_sink_and_bus_to_the_window(tmp_pat
     summaries = result.int_summaries[~result.int_summaries["backward"]]
     decisions = result.int_decisions[~result.int_decisions["backward"]]
     (mss_bytes,) = result.connection_samples["mss_bytes"].unique()
-    assert mss_bytes < 1428  # there is room for the headers
+    assert mss_bytes < 1428  # leaves room for the headers
     asked_bytes = ASKED_BYTES // mss_bytes * mss_bytes
     answered_s = decisions["t_s"].min() + 0.2
     samples = result.connection_samples[result.connection_samples["open"]]
@@ -356,13 +338,13 @@ def test_receivers_tell_regimes_apart_and_flows_follow(tmp_path: Path) -> None:
     )
     result = run(scenario, tmp_path / "result")
     first = result.regimes.iloc[0]
-    assert first["t_s"] == 0  # flows start when the receiver has seen the path without them
+    assert first["t_s"] == 0  # flows start after the receiver has measured the empty path
     assert first["baseline_ms"] == pytest.approx(10, abs=0.5)
     assert (first["host"], first["peer"]) == ("r1", "s1")
     assert result.regimes["regime"].iloc[:5].tolist() == [
         *4 * ["SHARED"],
         "SINGLE_OWNER",
-    ]  # five RTTs make it
+    ]  # five RTTs establish it
     switched = result.regimes.query("switched")
     assert switched["regime"].tolist() == ["SHARED"]
     assert 1.6 < switched["t_s"].iloc[0] < 3
@@ -371,7 +353,7 @@ def test_receivers_tell_regimes_apart_and_flows_follow(tmp_path: Path) -> None:
     assert set(events["flow"]) == {"flow"}
     assert events["t_s"].iloc[1] == pytest.approx(switched["t_s"].iloc[0], abs=1e-3)
     signals = result.receiver_signals
-    assert signals["rtt_samples"].median() == 10  # a probe each 10 ms, a window of 100 ms
+    assert signals["rtt_samples"].median() == 10  # a probe every 10 ms, a window of 100 ms
     busy = signals[signals["t_s"].between(0.5, 1.4)]
     assert busy["goodput_bytes_per_s"].mean() == pytest.approx(RATE_BYTES_PER_S * PAYLOAD, rel=0.1)
     assert busy["ce_marks"].sum() > 0
@@ -379,9 +361,6 @@ def test_receivers_tell_regimes_apart_and_flows_follow(tmp_path: Path) -> None:
     again = run(scenario)
     for name, table in tables(result).items():
         pd.testing.assert_frame_equal(table, tables(again)[name])
-
-
-# --- commands ----------------------------------------------------------------------------------------------
 
 
 def call(app: object, *arguments: str, status: int = 0) -> str:
@@ -419,7 +398,6 @@ def test_scenarios_and_sweeps_run_there_if_the_command_says_so(
 
 
 def test_it_needs_nothing_of_the_kernels_part() -> None:
-    """On a system where the extension was built without it."""
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_KERNEL],
         capture_output=True,

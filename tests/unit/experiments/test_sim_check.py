@@ -1,5 +1,3 @@
-"""What the simulator cannot do is said before anything runs, all of it at once."""
-
 from __future__ import annotations
 
 import pytest
@@ -77,10 +75,7 @@ def test_simulations_need_not_take_turns() -> None:
     real = PlannedRun("key", {}, 0, ours.replace(datapath="ebpf"))
     assert real.takes_turns
     assert estimate_s([real], 1) == real.estimate_s
-    assert estimate_s([real, PlannedRun("other", {}, 0, ours)], 1) is None  # nobody knows
-
-
-# --- traffic -----------------------------------------------------------------------------------------------
+    assert estimate_s([real, PlannedRun("other", {}, 0, ours)], 1) is None  # unknown
 
 
 def planned(traffic: Traffic, seed: int = 1) -> dict[str, object]:

@@ -1,5 +1,3 @@
-"""`ccp simulate`: which flows it makes, and which options it takes."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -59,7 +57,7 @@ def test_in_a_scenario_the_flows_of_ccplane_run_them_in_turn(tmp_path: Path) -> 
         ("bbr3", {}),
         ("cubic", {"beta": 0.5}),
     ]
-    assert [one.algorithm for one in theirs.flows] == ["cubic"]  # there were only the kernel's
+    assert [one.algorithm for one in theirs.flows] == ["cubic"]  # only kernel algorithms were given
     assert (ours.datapath, ours.seed) == ("sim", 5)
 
 

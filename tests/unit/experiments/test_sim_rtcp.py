@@ -1,5 +1,3 @@
-"""Rate limits in the simulator: found, told, and kept to."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -32,8 +30,7 @@ def test_a_rate_limit_is_found_and_told(algorithm: str) -> None:
 def test_a_rate_limit_is_found_with_one_object_of_256_kb_and_less_is_sent_again(
     plain: str, ours: str, link_mbit_per_s: float
 ) -> None:
-    # A cap by an untested estimate kept flows far below the limit, where nothing
-    # is lost, and nothing found; a loss shows in a timeout of 20 RTTs, when deliveries are behind.
+    # A cap from an untested estimate would keep flows far below the limit, where nothing is lost or found.
     limited = Direction(
         rate_bytes_per_s=link_mbit_per_s * 125e3,
         delay_us=5_000,
@@ -52,7 +49,7 @@ def test_a_rate_limit_is_found_with_one_object_of_256_kb_and_less_is_sent_again(
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_limit_that_is_gone_is_found_gone_where_random_loss_keeps_bbr3_slow(seed: int) -> None:
-    # It stays below twice the limit, or little above: the detector alone never found it gone.
+    # The rate stays near twice the limit, where the detector alone does not notice the end of the limit.
     limited = Direction(
         rate_bytes_per_s=5e6,
         delay_us=20_000,
@@ -80,8 +77,8 @@ LIMITED = Direction(
     ("delay_us", "mbit_per_s"), [(2_500, 1), (5_000, 0.5), (10_000, 0.25), (20_000, 0.25)]
 )
 def test_a_probe_ends_where_an_rtt_holds_less_than_a_packet(delay_us: int, mbit_per_s: float) -> None:
-    # At each ACK nothing is in flight there: it looked as if the flow sent less of its own accord, and each
-    # ACK began the probe anew. A probe adds a fifth, and without an end all of that is lost.
+    # With nothing in flight at each ACK the flow seems app-limited, which must not restart the probe each
+    # time: a probe adds a fifth, all of which is lost if the probe never ends.
     limited = Direction(
         rate_bytes_per_s=5e6,
         delay_us=delay_us,

@@ -1,5 +1,3 @@
-"""ccplane's algorithms for a run: which flow runs which variant, and who has the kernel's one agent."""
-
 from __future__ import annotations
 
 import csv
@@ -183,7 +181,7 @@ def test_a_lock_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "why"),
     [
-        ("import sys; print('last words', file=sys.stderr)", "it ended"),
+        ("import sys; print('last words', file=sys.stderr)", "it exited"),
         ("import time; time.sleep(60)", "it does not answer"),
     ],
 )
@@ -212,12 +210,7 @@ def test_an_agent_that_says_nothing_is_told_with_its_log(
     assert unloaded == ([] if "words" in program else ["/sys/fs/bpf/nowhere"])  # one was killed
 
 
-# --- telemetry ---------------------------------------------------------------------------------------------
-
-
 class Listening(Cubic):
-    """Notes what it is told."""
-
     heard: ClassVar[list[Any]] = []
 
     def on_telemetry(self, sample: Any) -> None:
@@ -225,8 +218,6 @@ class Listening(Cubic):
 
 
 class ListeningVector(VectorAlgorithm):
-    """Answers to what it is told."""
-
     program = "(def (Report (volatile acked 0))) (when true (report))"
 
     def on_telemetry(self, samples: Sequence[tuple[int, Any]]) -> Updates | None:

@@ -1,5 +1,3 @@
-"""Sweeps: what is planned, what is done, what is not done again."""
-
 from __future__ import annotations
 
 import dataclasses
@@ -35,8 +33,6 @@ GRID = Grid(SCENARIO, {"duration_s": [1, 2], DELAY: [10, 20, 30]}, "a sweep", re
 
 
 class Kernel:
-    """Stands in for one: counts runs, and fails or stops when it is told to."""
-
     def __init__(self) -> None:
         self.seeds: list[int] = []
         self.fail: Callable[[Scenario], BaseException | None] = lambda _scenario: None
@@ -58,9 +54,6 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
 def screen() -> tuple[Screen, io.StringIO]:
     text = io.StringIO()
     return Screen(Console(file=text, width=200)), text
-
-
-# --- grids -------------------------------------------------------------------------------------------------
 
 
 def test_a_grid_is_every_combination_in_order() -> None:
@@ -173,9 +166,6 @@ def test_runs_with_an_agent_do_not_run_side_by_side() -> None:
     assert estimate_s(with_agent, 4) == estimate_s(with_agent, 1)
 
 
-# --- sweeps ------------------------------------------------------------------------------------------------
-
-
 def test_all_runs_are_done_and_in_one_table(tmp_path: Path, kernel: Kernel) -> None:
     results = sweep(GRID, out=tmp_path / "s")
     assert len(kernel.seeds) == len(results) == 12
@@ -196,7 +186,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, kernel: Kernel) -> None:
     grown = Grid(SCENARIO, {**GRID.axes, "duration_s": [1, 2, 3]}, "a sweep", repeats=2)
     assert len(sweep(grown, out=tmp_path / "s")) == 18
     assert len(kernel.seeds) == 18
-    assert len(sweep(GRID, out=tmp_path / "s")) == 12  # what is beyond the grid stays, and does not count
+    assert len(sweep(GRID, out=tmp_path / "s")) == 12  # runs outside of the grid are kept, but do not count
     assert len(kernel.seeds) == 18
 
 
@@ -212,14 +202,14 @@ def test_an_interrupted_sweep_goes_on_with_the_missing_runs(tmp_path: Path, kern
     report, text = screen()
     with pytest.raises(KeyboardInterrupt):
         sweep(GRID, out=tmp_path / "s", report=report)
-    said = "5 of 12 runs are done: 0 were there before, 5 done now; 7 missing; the same command goes on with"
+    said = "5 of 12 runs are done: 0 earlier, 5 now; 7 missing; run the same command again to resume"
     assert said in text.getvalue()
     assert len(ResultSet.load(tmp_path / "s").missing) == 7
     kernel.fail = lambda _scenario: None
     report, text = screen()
     results = sweep(GRID, out=tmp_path / "s", report=report)
-    assert "12 runs; 5 are done already, 7 to do, about 0:00:2" in text.getvalue()
-    assert "12 of 12 runs are done: 5 were there before, 7 done now; 0 missing\n" in text.getvalue()
+    assert "12 runs, 5 already done, 7 to do, about 0:00:2" in text.getvalue()
+    assert "12 of 12 runs are done: 5 earlier, 7 now; 0 missing\n" in text.getvalue()
     assert len(kernel.seeds) == 12
     assert len(results) == 12
 
@@ -230,7 +220,7 @@ def test_a_run_that_fails_keeps_no_other_from_running(tmp_path: Path, kernel: Ke
     report, text = screen()
     results = sweep(GRID, out=tmp_path / "s", report=report)
     assert len(results) == 9
-    assert "9 done now; 3 missing, 3 of them failed" in text.getvalue()
+    assert "9 now; 3 missing, 3 of them failed" in text.getvalue()
     assert "lab.timeout: too long" in text.getvalue()
     assert [one["error"]["slug"] for one in results.failed] == ["lab.timeout"] * 3
     kernel.fail = lambda _scenario: None
@@ -260,8 +250,6 @@ def test_any_executor_does_the_runs(tmp_path: Path, kernel: Kernel) -> None:
 
 
 class Once(Executor):
-    """Does a run when it is submitted, and is interrupted at the third."""
-
     def __init__(self) -> None:
         self.futures: list[Future[Any]] = []
 

@@ -1,5 +1,3 @@
-"""The tables of a result: what is known, what is null, and how connections become flows."""
-
 from __future__ import annotations
 
 import json

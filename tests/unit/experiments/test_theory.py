@@ -1,5 +1,3 @@
-"""The laws with numbers computed by hand, or published beside them."""
-
 from __future__ import annotations
 
 import math
@@ -22,12 +20,12 @@ def test_the_random_constant_is_that_of_its_series() -> None:
 
 
 def test_the_random_constant_is_that_of_a_window_that_meets_random_losses() -> None:
-    # W grows by 1/W a packet, halves at random; time a packet takes is 1/W of an RTT.
+    # W grows by 1/W per packet and halves at random; a packet takes 1/W of an RTT.
     rng = np.random.default_rng(1)
     p, window_pkts, rtts, packets = 1e-4, 100.0, 0.0, 0
     for gap in rng.geometric(p, size=20_000):
         grown_pkts = math.sqrt(window_pkts**2 + 2 * gap)
-        rtts += grown_pkts - window_pkts  # the window grows by one an RTT
+        rtts += grown_pkts - window_pkts  # the window grows by one per RTT
         packets += gap
         window_pkts = grown_pkts / 2
     assert packets / rtts * math.sqrt(p) == pytest.approx(theory.MATHIS_RANDOM, rel=0.01)

@@ -39,9 +39,6 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> list[Drawn]:
     return draw_scenarios(200, 7, tmp_path_factory.mktemp("traces"))
 
 
-# --- what is drawn -----------------------------------------------------------------------------------------
-
-
 def test_a_seed_draws_the_same_and_more_begin_with_those_of_fewer(tmp_path: Path) -> None:
     first, again, more = (draw_scenarios(count, 3, tmp_path) for count in (8, 8, 12))
     assert first == again == more[:8]
@@ -115,9 +112,6 @@ def test_a_part_of_a_trace_begins_at_its_own_zero() -> None:
     assert part_of([5, 10, 12, 12, 19, 25], 10, 10) == [2, 2, 9, 10]
 
 
-# --- which runs count --------------------------------------------------------------------------------------
-
-
 def row(case: str = "s1-001", datapath: str = "ebpf", number: int = 1, **changes: float) -> dict[str, Any]:
     usual = {
         "goodput_bytes_per_s": 1e6,
@@ -156,9 +150,6 @@ def test_runs_that_do_not_count_are_counted() -> None:
     assert len(counting) == 1
     assert left_out == {"stalled": 2, "late": 0, "overrun": 1, "taken": 0, "full": 0}
     assert list(rules.judged(rows[:0])[0].columns) == list(rows.columns)
-
-
-# --- errors ------------------------------------------------------------------------------------------------
 
 
 def errors_of(changes: dict[str, float], **kernel: float) -> dict[str, float]:
@@ -219,7 +210,7 @@ def test_cases_are_judged_by_medians_of_runs_that_count(heldout: Heldout) -> Non
     assert heldout.left_out() == {"stalled": 2, "late": 0, "overrun": 0, "taken": 0, "full": 0}
     told = heldout.told_left_out()
     assert told.startswith("2 of 6 runs of the kernel do not count: 2 because the emulator was once more")
-    assert told.endswith("1 of 3 cases have none that counts.")
+    assert told.endswith("1 of 3 cases have no run that counts.")
 
 
 def test_the_table_has_errors_by_kind_and_the_kernels_own(heldout: Heldout) -> None:
@@ -247,9 +238,6 @@ def test_a_kept_result_is_read_again(heldout: Heldout, tmp_path: Path) -> None:
     with pytest.raises(BenchError) as caught:
         heldout.keep(tmp_path / "file" / "draw-1.json")
     assert caught.value.slug == "bench.cannot_keep"
-
-
-# --- the command -------------------------------------------------------------------------------------------
 
 
 def test_a_drawn_scenario_runs_in_the_simulator(tmp_path: Path) -> None:

@@ -6,13 +6,7 @@ import pandas as pd
 
 from experiments.papers.kept import Kept
 from experiments.papers.tables import Table
-from scripts.validation_tables import (
-    DOCUMENT,
-    END,
-    begin,
-    tenth_table,
-    written,
-)
+from scripts.validation_tables import DOCUMENT, END, begin, tenth_table, written
 
 
 def test_the_document_has_the_tables_of_the_kept_results() -> None:

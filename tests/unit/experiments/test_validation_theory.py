@@ -24,8 +24,6 @@ class TestLawsInTheSimulator(Laws):
     datapath = "sim"
 
 
-# --- queues ------------------------------------------------------------------------------------------------
-
 REQUEST_ACK_BYTES: Final = 52
 CUSTOMER_BYTES: Final = PACKET_BYTES + REQUEST_ACK_BYTES
 """What a request makes a server send, at once: an ACK of it, and a full packet as answer."""
@@ -101,9 +99,6 @@ def test_one_reno_flow_fills_a_drop_tail_buffer_as_a_sawtooth(buffer_bdp: float,
     assert share == pytest.approx(expected, abs=0.06)
     assert link["queue_bytes"].max() <= buffer_bdp * bdp_bytes
     assert link["queue_bytes"].max() > 0.95 * buffer_bdp * bdp_bytes - PACKET_BYTES
-
-
-# --- packets -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

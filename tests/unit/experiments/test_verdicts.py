@@ -1,5 +1,3 @@
-"""Holds, fails or undecided; and that the intervals which decide are right as often as they say."""
-
 from __future__ import annotations
 
 import math
@@ -13,9 +11,6 @@ from tests.unit.experiments.coverage import SHAPES, of_one, of_pairs
 
 TIMES = 1000
 SLACK = 3 * math.sqrt(0.95 * 0.05 / TIMES)
-
-
-# --- intervals ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -36,9 +31,6 @@ def test_five_runs_have_no_interval_because_none_is_honest_for_all() -> None:
 @pytest.mark.parametrize("n", [6, 10, 20])
 def test_pairs_cover_the_quotient(shapes: str, n: int) -> None:
     assert of_pairs(shapes, n, TIMES) > 0.95 - SLACK
-
-
-# --- verdicts ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -63,7 +55,7 @@ def test_the_whole_interval_decides(
 
 
 def test_how_many_runs_would_decide() -> None:
-    # The interval reaches twice as far as the bound: it must become half as wide.
+    # The interval is twice as wide as the distance to the bound, so it must be halved.
     assert runs_needed(Estimate(1.1, 0.9, 1.3, 10), 1.0, None) == 40
     assert runs_needed(Estimate(1.0, 0.9, 1.2, 10), 0.95, 1.05) == 160
     assert runs_needed(Estimate(1.0, 0.9, 1.1, 10), 1.0, None) is None

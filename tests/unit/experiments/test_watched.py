@@ -1,5 +1,3 @@
-"""A simulated run that is watched: it keeps pace with the clock, is changed, and ends."""
-
 from __future__ import annotations
 
 import time

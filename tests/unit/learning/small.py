@@ -1,5 +1,3 @@
-"""Small paths."""
-
 from __future__ import annotations
 
 from experiments.learning.domain import Domain

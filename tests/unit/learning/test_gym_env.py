@@ -16,7 +16,7 @@ from tests.unit.learning.small import SMALL
 
 def test_the_environment_is_what_gymnasium_wants() -> None:
     with warnings.catch_warnings():
-        # It says that an environment should be checked without its wrappers, and is happy otherwise.
+        # The only warning says that environments should be checked without wrappers.
         warnings.simplefilter("error")
         check_env(CongestionControl(SMALL), skip_render_check=True)
 
@@ -57,7 +57,7 @@ def test_a_seed_determines_all_that_follows() -> None:
 
     first = played()
     assert first == played()
-    # The second episode is another one.
+    # The second episode differs.
     assert len(set(first)) > len(first) / 2
 
 
@@ -86,7 +86,7 @@ def test_many_are_made_at_once() -> None:
         assert not terminated.any()
         after_end += rewards[ended].tolist()
         ended = truncated
-    # The step behind an end begins the next episode.
+    # The step after an end begins the next episode.
     assert after_end
     assert set(after_end) == {0.0}
     envs.close()

@@ -1,5 +1,3 @@
-"""Errors of learning say what, where, why, and what to do; each is raised somewhere and tested."""
-
 from __future__ import annotations
 
 import pickle

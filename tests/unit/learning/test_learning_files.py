@@ -1,5 +1,3 @@
-"""Domains and rewards are files that people edit: what comes with ccplane, and what is wrong with others."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -25,7 +23,7 @@ def printed(*arguments: str) -> str:
 
 
 def test_the_shipped_domain_is_what_the_shipped_policy_met() -> None:
-    # As in its card and in the metadata of its file.
+    # The same values as in the model card and in the metadata of the policy file.
     assert load_domain(DOMAIN) == Domain(steered_share=0.4)
 
 

@@ -74,7 +74,7 @@ def test_a_flow_that_was_never_fast_is_praised_by_its_own_yardstick_only(
     path = single_path(rate_bytes_per_s=20 * MBIT, rtt_us=40e3, mtp_us=80e3)
     worlds = Worlds(1, msgspec.structs.replace(path, steered_share=1.0), reward)
     worlds.reset(1)
-    # 10 segments a round trip; the path would take 67.
+    # 10 segments per round trip; the path could carry 67.
     mean = np.mean([worlds.step([0.0])["reward"][0] for _ in range(50)])
     assert bounds[0] < mean < bounds[1]
 
@@ -100,7 +100,7 @@ def test_an_action_multiplies_the_window() -> None:
         before = worlds.step([0.0])
     after = worlds.step([-1.0])
     assert after["cwnd_bytes"][0] == pytest.approx(before["cwnd_bytes"][0] / 2, rel=0.1)
-    # The path carries less, and its queue has gone, one round trip later.
+    # The path carries less, and its queue has drained, one round trip later.
     later = worlds.step([0.0])
     assert later["rtt_us"][0] < before["rtt_us"][0]
 
@@ -157,7 +157,7 @@ def test_a_window_that_is_lowered_stays_there_under_cubic() -> None:
 
 
 def test_an_interval_without_an_ack_is_longer() -> None:
-    # 10 segments a round trip of 40 ms, all at once: in most intervals of 1 ms nothing is heard.
+    # A burst of 10 segments per round trip of 40 ms: most intervals of 1 ms have no report.
     worlds, _ = begun(msgspec.structs.replace(STEERED, mtp_us=(1e3, 1e3)))
     rows = steps(worlds, 0.0, 50)
     assert (rows["thr_bytes_per_s"] > 0).all()
@@ -233,7 +233,7 @@ def test_other_threads_run_meanwhile() -> None:
     while not done.is_set():
         counted += 1
     thread.join()
-    # If the lock were held there would be a few looks at most: one a switch interval, at the two ends.
+    # If the lock were held, there would be only a few samples, at the two ends.
     assert counted > 1000
 
 

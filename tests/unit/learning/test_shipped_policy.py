@@ -1,5 +1,3 @@
-"""What the model card says of the shipped policy, roughly, so that another one cannot slip in."""
-
 from __future__ import annotations
 
 import pytest

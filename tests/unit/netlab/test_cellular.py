@@ -1,5 +1,3 @@
-"""Drawn traces are what their parameters say, and like those that were recorded."""
-
 from __future__ import annotations
 
 import json
@@ -54,7 +52,7 @@ def test_outages_are_as_many_and_as_long_as_asked_for() -> None:
     assert figures.outages == pytest.approx(2 * HOUR_S / 22 * np.exp(-0.25), rel=0.1)
     assert figures.outage_ratio == pytest.approx(2 / 22 * 0.974, rel=0.15)
     gaps_ms = np.diff(times_ms)
-    # Whatever has passed of an exponential length, its mean is still to come.
+    # Exponential lengths are memoryless.
     assert (gaps_ms[gaps_ms >= 500] - 500).mean() == pytest.approx(2000, rel=0.15)
 
 
@@ -87,18 +85,18 @@ def test_a_drawn_trace_is_like_a_recorded_one_with_its_figures(file: Path) -> No
         return np.quantile(counts, [0.25, 0.5, 0.75, 0.9, 0.95])
 
     drawn = np.median([quantiles_pkts(draw(link, figures.duration_s, seed)) for seed in range(25)], axis=0)
-    # Not the slowest tenth: recorded links are slow more often than a log-normal one (docs/netlab.md).
+    # Without the slowest tenth: recorded links are slow more often than log-normal ones (docs/netlab.md).
     assert drawn == pytest.approx(quantiles_pkts(np.array(recorded_ms)), rel=0.2)
 
 
 def test_figures_are_those_of_a_trace_counted_by_hand() -> None:
-    # 1 packet a ms for 1 s, nothing for 1 s, 1 packet a ms for 2 s.
+    # 1 packet per ms for 1 s, nothing for 1 s, 1 packet per ms for 2 s.
     times_ms = [*range(1, 1001), *range(2001, 4001)]
     figures = describe(times_ms)
     assert (figures.duration_s, figures.mean_bytes_per_s) == (4.0, 3000 * 1500 / 4)
     assert (figures.outages, figures.longest_gap_ms) == (1, 1001)
     assert figures.outage_ratio == 1001 / 4000
-    assert figures.variation_ratio == 0  # less than chance would have: nothing varies
+    assert figures.variation_ratio == 0  # no variation: less than Poisson noise
 
 
 def test_figures_that_need_more_are_not_made_up() -> None:

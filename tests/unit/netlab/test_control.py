@@ -1,5 +1,3 @@
-"""The emulator is told what to do, and when it is silent, refuses or dies, one is told why."""
-
 from __future__ import annotations
 
 import json
@@ -31,8 +29,6 @@ def pair() -> Iterator[tuple[Control, socket.socket]]:
 
 
 def answering(theirs: socket.socket, *answers: Callable[[dict[str, Any]], bytes | None]) -> threading.Thread:
-    """Answer requests one after the other, in a thread; end the conversation at None."""
-
     def answer() -> None:
         with theirs.makefile("rb") as lines:
             for one in answers:
@@ -121,12 +117,7 @@ def test_a_closed_channel_is_an_error(pair: tuple[Control, socket.socket]) -> No
     assert caught.value.slug == "lab.closed"
 
 
-# --- the process -------------------------------------------------------------------------------------------
-
-
 class ThisMachine:
-    """A host that runs a program of the test's instead of the emulator, in no namespace."""
-
     def __init__(self, program: str) -> None:
         self.program = program
         self.command: list[str] = []
@@ -179,7 +170,7 @@ def test_devices_are_handed_over() -> None:
     os.close(writer)
     process.stop()
     with open(reader, "rb") as file:
-        assert file.read() == b"x"  # to its end: nobody else holds the other one
+        assert file.read() == b"x"  # read to the end: no other process has the write end
 
 
 def test_an_emulator_that_does_not_start_says_why() -> None:
@@ -207,7 +198,7 @@ def test_an_emulator_that_fails_at_its_end_says_why() -> None:
     error = process.stop()
     assert error is not None
     assert error.why == "cannot write samples"
-    assert process.stop() is None  # it was said
+    assert process.stop() is None  # already reported
 
 
 def test_an_emulator_hears_that_the_run_died() -> None:

@@ -1,5 +1,3 @@
-"""CPU time of the machine."""
-
 from __future__ import annotations
 
 import os
@@ -47,7 +45,7 @@ def test_time_stolen_from_a_processor_that_never_idles_is_not_busy() -> None:
 
 
 def test_a_processor_that_waits_to_wake_is_not_subtracted_twice() -> None:
-    # Idle for 3.8 s of 4, and for 0.6 s of these the hypervisor let it wait: 4 - 3.8 - 0.6 is negative.
+    # Idle for 3.8 s of 4, of which 0.6 s were stolen: 4 - 3.8 - 0.6 is negative.
     spent = CpuCounts(4.0, (3.8,), (0.6,)) - CpuCounts(0.0, (0.0,), (0.0,))
     assert spent.busy_s == pytest.approx(0.2 * (1 - 0.6 / 4))
     assert spent.stolen_s == pytest.approx(0.6)
@@ -77,4 +75,4 @@ def test_the_time_of_a_process_is_that_of_its_own_clock() -> None:
     before_s = time.process_time()
     assert before_s <= process_cpu_s(os.getpid()) <= time.process_time()
     with pytest.raises(OSError, match="Invalid argument"):
-        process_cpu_s(1 << 22)  # more than there can be
+        process_cpu_s(1 << 22)  # above the maximum pid

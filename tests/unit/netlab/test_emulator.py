@@ -1,5 +1,3 @@
-"""The emulator's process hands on what it is given, and says what went wrong."""
-
 from __future__ import annotations
 
 import json

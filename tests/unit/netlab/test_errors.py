@@ -1,5 +1,3 @@
-"""Errors of the lab say what, where, why, and what to do; each is raised somewhere and tested."""
-
 from __future__ import annotations
 
 import errno

@@ -1,5 +1,3 @@
-"""In-band telemetry of a network: what cannot be is said with its field, the emulator reads what is meant."""
-
 from __future__ import annotations
 
 import os
@@ -46,7 +44,7 @@ def with_telemetry(telemetry: Int = ALL, topology: Topology = CHAIN, **changes: 
 @pytest.mark.parametrize(
     ("nodes", "where", "message"),
     [
-        ((IntNode("ap3", ("transit",)),), "telemetry.nodes[0].name", "no node `ap3`"),
+        ((IntNode("ap3", ("transit",)),), "telemetry.nodes[0].name", "unknown node `ap3`"),
         ((IntNode("ap1", ("sink", "sink")),), "telemetry.nodes[0].roles", "a role twice"),
         ((IntNode("ap1", ("sink",)), IntNode("ap1", ("source",))), "telemetry.nodes", "2 times"),
         (
@@ -71,7 +69,7 @@ def test_headers_leave_ipv6_its_least_packet() -> None:
     overhead = inband.overhead_bytes(ALL, CHAIN.hosts)
     check(with_telemetry(mtu_bytes=1280 + overhead))
     found = problems(with_telemetry(mtu_bytes=1279 + overhead))
-    assert found == {"mtu_bytes": f"headers leave 1279 of {1279 + overhead} bytes, IPv6 needs 1280"}
+    assert found == {"mtu_bytes": f"headers leave 1279 of {1279 + overhead} bytes; IPv6 needs 1280"}
 
 
 def test_more_nodes_than_a_packet_has_room_for_are_refused() -> None:

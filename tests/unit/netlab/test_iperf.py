@@ -1,5 +1,3 @@
-"""What iperf3 says is read as it was meant, and what it does not say is None."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Samples of links are rows of a table whose columns are named once."""
-
 from __future__ import annotations
 
 from pathlib import Path

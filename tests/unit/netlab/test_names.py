@@ -1,5 +1,3 @@
-"""Whose a namespace is can be told from its name."""
-
 from __future__ import annotations
 
 import os
@@ -67,7 +65,7 @@ def test_without_proc_a_process_is_told_by_its_number(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "platform", "darwin")
     assert this_process() == Owner(os.getpid(), 0)
     assert this_process().is_alive()
-    assert Owner(1, 0).is_alive()  # somebody else's
+    assert Owner(1, 0).is_alive()  # another process
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         pass
     assert not Owner(child.pid, 0).is_alive()

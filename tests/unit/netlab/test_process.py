@@ -1,5 +1,3 @@
-"""Commands are bounded in time, leave nothing running, and failures say why."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Packets take the fewest links, and buffers have the size that the paths give them."""
-
 from __future__ import annotations
 
 import msgspec
@@ -22,7 +20,6 @@ FAST = Direction(rate_bytes_per_s=1e6, delay_us=10_000)
 
 
 def with_detour() -> Graph:
-    """a - x - b, and from x to b also over y, and a second link between x and y."""
     return graph_of(
         Topology(
             hosts=("a", "b"),
@@ -81,12 +78,12 @@ def test_a_way_is_switched_in_both_directions_or_one() -> None:
     ("path", "where", "message"),
     [
         ([], "path", "empty"),
-        (["x", "z"], "path[0]", "no host `x`"),
-        (["a", "x", "b"], "path[2]", "no link leads from `x` to `b`"),
+        (["x", "z"], "path[0]", "unknown host `x`"),
+        (["a", "x", "b"], "path[2]", "no link connects `x` to `b`"),
         (["a", "x", "y", "z", "b"], "path[2]", "several links"),
         (["a", "x", "up", "x", "z", "b"], "path[3]", "several links"),
-        (["a", "in", "up", "up2", "z", "b"], "path[3]", "comes to `x` twice"),
-        (["a", "x", "z"], "path[2]", "no host `z`"),
+        (["a", "in", "up", "up2", "z", "b"], "path[3]", "passes `x` twice"),
+        (["a", "x", "z"], "path[2]", "unknown host `z`"),
     ],
 )
 def test_a_way_that_is_none_is_refused(path: list[str], where: str, message: str) -> None:
@@ -95,9 +92,6 @@ def test_a_way_that_is_none_is_refused(path: list[str], where: str, message: str
     assert caught.value.slug == "lab.bad_value"
     assert caught.value.where == where
     assert message in caught.value.message
-
-
-# --- buffers -----------------------------------------------------------------------------------------------
 
 
 def buffer(forward: Direction, backward: Direction | None = None) -> Buffer | None:
@@ -164,9 +158,6 @@ def test_bdp_without_rate_or_delay_is_refused() -> None:
     assert "delay" in several.value.errors[0].why
 
 
-# --- changes -----------------------------------------------------------------------------------------------
-
-
 def test_a_change_leaves_the_rest_and_the_buffer() -> None:
     graph = graph_of(point_to_point(FAST)).change("link>", {"rate_bytes_per_s": 5e6})
     forward, backward = graph.directions
@@ -210,7 +201,7 @@ def test_a_link_is_described_anew() -> None:
         ("link>", {"delay_us": -1}, "link>.delay_us", ">= 0"),
         ("link", {"loss": {"kind": "bernoulli", "ratio": 2}}, "link>.loss.ratio", "<= 1"),
         ("link>", {"trace": "x"}, "link>", "not both"),
-        ("link<", {"buffer": {}}, "link<.buffer", "one of packets, bytes, bdp"),
+        ("link<", {"buffer": {}}, "link<.buffer", "one of packets, bytes and bdp"),
         (
             "link>",
             {"token_bucket": TokenBucket(1.0, 10)},

@@ -1,5 +1,3 @@
-"""Topologies are what their names say, and what cannot be built is said with its field."""
-
 from __future__ import annotations
 
 import re
@@ -20,7 +18,6 @@ TWO = Topology(hosts=("a", "b"), links=(PLAIN,))
 
 
 def problems(topology: Topology) -> dict[str, str]:
-    """Return what is wrong: field -> message."""
     with pytest.raises(CcpError) as caught:
         check(topology)
     errors = caught.value.errors if isinstance(caught.value, Several) else (caught.value,)
@@ -85,13 +82,17 @@ def test_as_many_links_as_pairs_are_needed() -> None:
 @pytest.mark.parametrize(
     ("topology", "where", "message"),
     [
-        (Topology(("a", "b"), (Link("l1", "a", "c"), Link("l2", "b", "a"))), "links[0].b", "no node `c`"),
+        (
+            Topology(("a", "b"), (Link("l1", "a", "c"), Link("l2", "b", "a"))),
+            "links[0].b",
+            "unknown node `c`",
+        ),
         (Topology(("a", "b", "c"), (PLAIN, Link("l2", "c", "a"))), "hosts[0]", "has 2 links"),
         (Topology(("a", "b", "c"), (PLAIN,)), "hosts[2]", "has 0 links"),
-        (Topology(("a", "b", "a"), (PLAIN,)), "hosts[2]", "at hosts[0] already"),
-        (Topology(("a", "b"), (PLAIN,), routers=("b",)), "routers[0]", "at hosts[1] already"),
-        (Topology(("a", "b-"), (Link("l1", "a", "b-"),)), "hosts[1]", "no host name"),
-        (Topology(("a",), ()), "hosts", "1 hosts"),
+        (Topology(("a", "b", "a"), (PLAIN,)), "hosts[2]", "already the node at hosts[0]"),
+        (Topology(("a", "b"), (PLAIN,), routers=("b",)), "routers[0]", "already the node at hosts[1]"),
+        (Topology(("a", "b-"), (Link("l1", "a", "b-"),)), "hosts[1]", "invalid host name"),
+        (Topology(("a",), ()), "hosts", "number of hosts: 1"),
         (Topology(("a", "b"), (Link("l1", "a", "a"), PLAIN)), "links[0].b", "to itself"),
         (Topology(("a", "b"), (Link("l1", "a", "x"), Link("l1", "b", "x")), ("x",)), "links[1].name", "link"),
         (Topology(("a", "b"), (PLAIN,), mtu_bytes=1279), "mtu_bytes", ">= 1280"),
@@ -100,7 +101,7 @@ def test_as_many_links_as_pairs_are_needed() -> None:
         (
             Topology(("a", "b", "c", "d"), (PLAIN, Link("l2", "c", "d"))),
             "hosts[2]",
-            "no links lead from `a` to `c`",
+            "no links connect `a` to `c`",
         ),
         (
             Topology(("a", "b"), (Link("l1", "a", "b", Direction(loss=Bernoulli(1.5))),)),

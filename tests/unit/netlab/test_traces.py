@@ -1,5 +1,3 @@
-"""Traces are read, and what is none is said with its line."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What stands in the way of a TUN device is said."""
-
 from __future__ import annotations
 
 import errno

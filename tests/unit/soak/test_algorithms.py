@@ -1,5 +1,3 @@
-"""The algorithms of a soak are what they say: taken, refused, or taken though they raise later."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""What a soak draws: the same again from the same seed, all kinds, and agents that live for some rounds."""
-
 from __future__ import annotations
 
 from itertools import islice

@@ -1,5 +1,3 @@
-"""The judge of a soak: a leak is found, noise is not, and too little is told from both."""
-
 from __future__ import annotations
 
 from itertools import count
@@ -17,7 +15,6 @@ WARM_UP = 2
 
 
 def judge(points: list[Point], limit_per_hour: float, warm_up: int = WARM_UP) -> Trend:
-    """Judge with a warm-up that leaves most of short lives."""
     return judging.judge(points, limit_per_hour, warm_up=warm_up)
 
 
@@ -30,7 +27,6 @@ def series(
     warm: float = 0.0,
     seed: int = 0,
 ) -> list[Point]:
-    """Return samples of processes that follow each other, each at a level of its own, that may leak."""
     random, at_s = Random(seed), count(0.0, EACH_S)
     points = []
     for life in range(lives):

@@ -4,7 +4,7 @@ from telemetry.age import MAX_SENDERS, WINDOW_US, Ages, retained_age_us
 
 HOUR_US = 3_600_000_000
 SKEW_US = 7 * HOUR_US
-"""How far the sender's monotonic clock is from ours."""
+"""Offset of the sender's monotonic clock from the receiver's."""
 
 
 def send(ages: Ages, sent_us: int, way_us: int, *, skew_us: int = SKEW_US) -> int:
@@ -30,13 +30,13 @@ def test_a_faster_message_becomes_the_measure() -> None:
 
 def test_a_slow_clock_makes_messages_no_older_than_it_loses_in_two_windows() -> None:
     ages = Ages()
-    for n in range(100_000):  # ten a second, 50 ppm slow: half a second in all
+    for n in range(100_000):  # ten per second, 50 ppm slow: half a second in total
         sent_us = n * 100_000
         assert ages.age_us("a", sent_us, sent_us, sent_us + n * 5) <= 2 * WINDOW_US * 50 / 1e6
 
 
 def test_a_sender_that_was_paused_is_believed_again_after_two_windows() -> None:
-    """Its clocks stood for five seconds: the review's defect 6, 5.5 hours of samples that were too old."""
+    """The sender's clocks stopped for five seconds, and later samples must not count as old for hours."""
     ages = Ages()
     send(ages, 0, 300)
     late = [send(ages, n * 100_000, 5_000_300) for n in range(1, 400)]
@@ -57,7 +57,7 @@ def test_what_a_sender_had_queued_while_the_broker_was_away_is_old() -> None:
     ages = Ages()
     send(ages, 0, 300)
     back_us = 2 * HOUR_US
-    for n in range(100):  # one a minute, all of them at once
+    for n in range(100):  # one per minute, all delivered together
         sent_us = n * 60_000_000
         assert send(ages, sent_us, back_us - sent_us + n) == back_us - sent_us + n - 300
     assert send(ages, back_us, 400) == 100

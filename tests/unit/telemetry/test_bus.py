@@ -1,5 +1,3 @@
-"""What the bus does with a message that came, without a broker. With brokers: tests/interop."""
-
 from __future__ import annotations
 
 import logging
@@ -19,8 +17,6 @@ SIGNAL = ReceiverSignal(peer="10.0.0.1")
 
 
 class Ear:
-    """A bus that is not connected, and what it delivered."""
-
     def __init__(self) -> None:
         self.samples: list[Sample] = []
         self.bus = Bus(BusOptions(), sender="host-a", on_sample=self.samples.append)

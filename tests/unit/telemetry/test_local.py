@@ -1,5 +1,3 @@
-"""The bus of one process: who hears what, and when it stops being true."""
-
 from __future__ import annotations
 
 import pytest
@@ -32,9 +30,9 @@ def test_who_listens_hears_what_others_say_in_order(clock: Clock, form: str) -> 
     first, second = IntSummary(flow=FLOW, lost_pkts=1), IntSummary(flow=FLOW, lost_pkts=2)
     sink.publish(first)
     clock.now_us += 10_000
-    sink.publish(ReceiverSignal(peer="10.0.0.1"))  # nobody asked for it
+    sink.publish(ReceiverSignal(peer="10.0.0.1"))  # no subscriber
     sink.publish(second, ttl_ms=5)
-    agent.publish(first)  # our own
+    agent.publish(first)  # its own message
     one, two = agent.drain()
     assert (one.body, two.body) == (first, second)
     assert (one.kind, one.sender, one.topic) == ("int_summary", "sink", "ccp/v1/int/sink")

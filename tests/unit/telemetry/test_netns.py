@@ -1,5 +1,3 @@
-"""Where network namespaces have their names."""
-
 from __future__ import annotations
 
 from pathlib import Path

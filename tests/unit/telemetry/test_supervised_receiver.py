@@ -1,5 +1,3 @@
-"""`ccp telemetry receive` under a service manager: the real command, a real socket."""
-
 from __future__ import annotations
 
 import os

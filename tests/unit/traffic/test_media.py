@@ -1,5 +1,3 @@
-"""What plays video: whether it is there, and what is served."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What is made of the browser's log: downloads, segments, waiting."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -31,7 +29,7 @@ OPENED = {"kind": "opened", "at_ms": 1000.0}
 LOADED = [
     download("/dash.js", 213_000),
     download("/300000/1.m4s", 150_000, 1500),
-    download("/750000/2.m4s", 100_000, 2000),  # given up
+    download("/750000/2.m4s", 100_000, 2000),  # aborted
     download("/300000/2.m4s", 149_000, 2500),
 ]
 
@@ -54,13 +52,13 @@ def test_downloads_that_were_given_up_do_not_count() -> None:
 
 def test_segments_have_the_bitrate_that_came_whole_and_their_own_stalls() -> None:
     course = [
-        at("waiting", 1100, 0.0),  # nothing is there yet: this is no stall
+        at("waiting", 1100, 0.0),  # startup, not a stall
         at("playing", 1900, 0.0),
         at("waiting", 5800, 3.9),
         at("playing", 7300, 3.9),
         at("waiting", 8000, 4.6),
         at("playing", 8250, 4.6),
-        at("waiting", 8300, 4.65),  # nobody saw this
+        at("waiting", 8300, 4.65),  # shorter than a frame
         at("playing", 8310, 4.65),
         at("ended", 11_650, 8.0),
     ]

@@ -1,5 +1,3 @@
-"""The source of on/off traffic: its pulses, and what it writes in them."""
-
 from __future__ import annotations
 
 import itertools
@@ -54,8 +52,6 @@ def test_a_pulse_reports_what_it_wrote_and_keeps_its_rate(rate_bytes_per_s: floa
 
 
 class Written:
-    """A socket that takes all, and keeps how much it was given at a time."""
-
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
@@ -79,7 +75,7 @@ def test_a_pulse_ends_although_nobody_reads() -> None:
     with ours, theirs:
         written = pulses.send_pulse(ours, time.monotonic() + 0.05, None)
         theirs.setblocking(False)
-        assert 0 < written < 10_000_000  # what the buffers took
+        assert 0 < written < 10_000_000  # as much as the buffers hold
 
 
 def test_the_program_needs_the_standard_library_only() -> None:

@@ -1,5 +1,3 @@
-"""QUIC as traffic: what is refused before anything starts, and what both ends say, joined."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -38,7 +36,7 @@ def test_a_sample_has_what_the_client_had_at_that_time() -> None:
     client = [
         client_row(1_040_000, 7, 0),
         client_row(1_100_300, 7, 500),
-        client_row(1_201_800, 7, 900),  # later than the server's, but of the same tick
+        client_row(1_201_800, 7, 900),  # later than the server's, but in the same tick
         {"start_us": 1_000_000, "end_us": 1_190_000, "first_byte_us": 1, "size_bytes": 900, "port": 7},
     ]
     found = sampled(server, {3: client}, "ccp.cubic", 100_000)

@@ -1,5 +1,3 @@
-"""Temporary folders: whose they are, and that those of the dead go."""
-
 from __future__ import annotations
 
 import os

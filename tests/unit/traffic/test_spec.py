@@ -1,5 +1,3 @@
-"""Traffic as data: what it accepts, what it refuses, and which steps it becomes."""
-
 from __future__ import annotations
 
 import msgspec

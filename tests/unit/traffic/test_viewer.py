@@ -1,5 +1,3 @@
-"""A program that plays and tells: what is heard of it, and what becomes of it."""
-
 from __future__ import annotations
 
 import json
@@ -58,9 +56,9 @@ def test_it_is_over_when_everything_was_played_though_the_program_goes_on(start:
 @pytest.mark.parametrize(
     ("script", "failure"),
     [
-        ("""echo '{"kind":"error","message":"no manifest"}'; sleep 60""", "the player says: no manifest"),
-        ("echo out of memory; exit 3", "the player ended with status 3"),
-        ("exec >&-; sleep 60", "the player fell silent"),
+        ("""echo '{"kind":"error","message":"no manifest"}'; sleep 60""", "the player reports: no manifest"),
+        ("echo out of memory; exit 3", "the player exited with status 3"),
+        ("exec >&-; sleep 60", "the player stopped reporting"),
     ],
 )
 def test_what_goes_wrong_is_told(start: Start, script: str, failure: str) -> None:

@@ -1,6 +1,6 @@
-"""Interop: agents made with portus steer flows (`ccp serve-ccp`), and scripts written for pyportus run.
+"""Interop: agents built with portus control flows (`ccp serve-ccp`), and scripts for pyportus run unchanged.
 
-`session` is what is between such an agent and flows; `pyportus` is its API.
+`session` connects such an agent to flows; `pyportus` is the API of pyportus.
 """
 
 from __future__ import annotations

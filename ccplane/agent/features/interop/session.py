@@ -1,7 +1,7 @@
-"""What is between an agent made with portus and flows: programs by number, flows by number, messages.
+"""Connects an agent built with portus to flows: maps programs and flows to numbers, and translates messages.
 
-To the plane it is an algorithm: its flows and their reports go to the agent, and what the agent answers is
-done as any algorithm would. Without an agent the flows have the fallback. All runs on the plane's thread.
+For ccplane's agent loop it is an algorithm. It forwards flows and reports to the portus agent, and executes
+the answers. Without a portus agent the flows run the fallback. All of it runs on the agent's thread.
 """
 
 from __future__ import annotations
@@ -26,20 +26,14 @@ log = logging.getLogger("ccplane.wire")
 
 
 class Session:
-    """Flows of one plane that an agent steers.
+    """The flows that a portus agent controls.
 
     Attributes:
-        name: The algorithm that the plane knows.
+        name: Name of the algorithm in ccplane's agent.
     """
 
     def __init__(self, agent: Path, own: Path, name: str) -> None:
-        """Take names; nothing is sent before `attach`.
-
-        Args:
-            agent: The agent's socket.
-            own: The datapath's.
-            name: Name of the algorithm.
-        """
+        """Prepare; nothing is sent before `attach`."""
         self.name = name
         self._agent, self._own = agent, own
         self._link: WireLink | None = None
@@ -49,29 +43,29 @@ class Session:
         self._plane: Plane | None = None
 
     def algorithm(self) -> type[Algorithm]:
-        """Return the algorithm that hands its flows to the agent."""
+        """Return the algorithm that forwards its flows to the portus agent."""
         session = self
 
         class Portus(Algorithm):
-            """Steered by an agent that was made with portus."""
+            """Controlled by an agent built with portus."""
 
             def on_create(self, info: Any) -> None:
-                """Tell the agent."""
+                """Announce the flow."""
                 session.created(cast(FlowControl, self.flow))
 
             def on_report(self, report: Any) -> None:
-                """Hand a report on."""
+                """Forward a report."""
                 session.reported(cast(FlowControl, self.flow), report)
 
             def on_close(self, stats: Any) -> None:
-                """Tell the agent."""
+                """Announce the close."""
                 session.closed(cast(FlowControl, self.flow))
 
         Portus.name = self.name
         return Portus
 
     def attach(self, plane: Plane) -> None:
-        """Begin to look for the agent, which is told of the flows that the plane has.
+        """Start looking for the portus agent, and announce existing flows to it.
 
         Raises:
             UsageError: `wire.no_socket`.
@@ -88,14 +82,14 @@ class Session:
         self._adopted.clear()
 
     def close(self) -> None:
-        """Leave the agent."""
+        """Disconnect."""
         if self._link is not None:
             self._link.close()
 
-    # What the plane tells
+    # To the portus agent
 
     def created(self, flow: FlowControl) -> None:
-        """Tell the agent of a flow."""
+        """Announce a new flow."""
         if self._link is None:
             self._adopted[flow.info.flow_id] = flow
             return
@@ -106,13 +100,13 @@ class Session:
         self._numbers[info.flow_id], self._flows[number] = number, flow
 
     def reported(self, flow: FlowControl, report: Any) -> None:
-        """Hand a report on."""
+        """Forward a report."""
         assert self._link is not None
         values = list(report.as_dict().values())
         self._link.measured(self._numbers[flow.info.flow_id], int(report.program), values)
 
     def closed(self, flow: FlowControl) -> None:
-        """Tell the agent that a flow closed."""
+        """Announce that a flow closed."""
         self._adopted.pop(flow.info.flow_id, None)
         number = self._numbers.pop(flow.info.flow_id, None)
         if number is not None and self._link is not None:
@@ -120,23 +114,23 @@ class Session:
             self._link.remove(number)
 
     def let_go(self) -> None:
-        """Give all flows to the fallback."""
+        """Move all flows to the fallback."""
         assert self._plane is not None
         for flow_id, number in self._numbers.items():
             self._flows[number].retire()
             self._plane.datapath.update(flow_id, program=LAW_PROGRAM)
 
-    # What the agent tells
+    # From the portus agent
 
     def heard(self, datagram: bytes) -> None:
-        """Do what the agent says."""
+        """Execute the messages of a datagram."""
         if self._link is None or not self._link.connected:
             return
         try:
             for message in wire.messages(datagram):
                 self._do(message)
         except CcpError as error:
-            log.error("what the agent sent is not done: %s", error)
+            log.error("refused a message of the portus agent: %s", error)
 
     def _do(self, message: wire.Message) -> None:
         if isinstance(message, Install):
@@ -144,7 +138,7 @@ class Session:
         elif isinstance(message, ChangeProgram | Update):
             flow = self._flows.get(message.flow)
             if flow is None:
-                return  # it closed, and the agent will hear of it
+                return  # it closed; the agent will receive the close
             try:
                 values = wire.values(message.fields)
                 if isinstance(message, ChangeProgram):
@@ -154,9 +148,9 @@ class Session:
             except FlowGone:
                 pass  # its close event follows
             except CcpError as error:
-                log.error("flow %s goes on as it is: %s", describe(flow.info), error)
+                log.error("refused an update of flow %s: %s", describe(flow.info), error)
         else:
-            log.warning("agents send no %s; ignored", type(message).__name__)
+            log.warning("ignored a %s message, which agents must not send", type(message).__name__)
 
     def _install(self, message: Install) -> None:
         name = str(message.program)

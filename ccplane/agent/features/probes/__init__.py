@@ -1,6 +1,6 @@
-"""Probes of one's own, written for BCC: their events next to the reports of an agent.
+"""Users' own BCC probes: shows their events together with the reports of an agent.
 
-`beside.record` gives both as DataFrames; `commands` is `ccp probe`. The probe itself is `telemetry.bpfcc`.
+`beside.record` returns both as DataFrames; `commands` is `ccp probe`. `telemetry.bpfcc` is the probe itself.
 """
 
 from __future__ import annotations

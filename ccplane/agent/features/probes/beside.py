@@ -1,4 +1,4 @@
-"""A probe's events beside the reports of an agent: one clock, one order.
+"""A probe's events together with the reports of an agent, in order of time.
 
     from ccplane.agent import Client
     from ccplane.agent.features.probes.beside import record
@@ -8,8 +8,8 @@
         seen = record(probe, client, seconds=10)
     seen.reports, seen.events           # DataFrames
 
-Reports and events carry CLOCK_MONOTONIC. They come by different ways, and events of several processors in no
-order, so rows are held for a moment, and given in order of time.
+Reports and events carry CLOCK_MONOTONIC. They arrive over different paths, and events of several processors
+arrive out of order, so rows are delayed briefly and then returned in order of time.
 """
 
 from __future__ import annotations
@@ -32,36 +32,35 @@ if TYPE_CHECKING:
     from telemetry.bpfcc import BccProbe
 
 HOLD_US: Final = 250_000
-"""How long a row waits for older ones [us]."""
+"""Delay of a row, to wait for older ones [us]."""
 
 POLL_S: Final = 0.02
-"""How long a look at the probe waits for events [s]."""
+"""Timeout of one poll of the probe [s]."""
 
 LOOK_S: Final = 0.2
-"""How often the agent is asked for new flows at most [s]; less than HOLD_US, so that none comes too late."""
+"""Minimum interval between requests for new flows [s]; below HOLD_US, so no answer comes too late."""
 
 
 class Timeline:
-    """Puts rows in order of time.
+    """Sorts rows by time.
 
     Attributes:
-        late: Rows that came so late that a younger one had been given before.
+        late: Rows that arrived after a younger row had been returned.
     """
 
     def __init__(self) -> None:
-        """Hold nothing yet."""
         self.late = 0
         self._held: list[tuple[int, int, Row]] = []
-        self._numbers = count()  # rows of one time stay in the order in which they came
+        self._numbers = count()  # keeps rows with the same time in order of arrival
         self._given_us = 0
 
     def put(self, rows: Iterable[Row]) -> None:
-        """Take rows, with `t_us`, in any order."""
+        """Add rows with `t_us`, in any order."""
         for row in rows:
             heapq.heappush(self._held, (row["t_us"], next(self._numbers), row))
 
     def take(self, until_us: int | None = None) -> Iterator[Row]:
-        """Yield the rows until then, oldest first; all, if None."""
+        """Yield the rows up to a time [us], oldest first; None for all rows."""
         while self._held and (until_us is None or self._held[0][0] <= until_us):
             t_us, _, row = heapq.heappop(self._held)
             self.late += t_us < self._given_us
@@ -70,20 +69,19 @@ class Timeline:
 
 
 class Flows:
-    """Which flow of the agent an event belongs to, by its ports and addresses."""
+    """Finds the agent's flow for an event, by its ports and addresses."""
 
     def __init__(self, client: Client) -> None:
-        """Ask for the flows when the first event comes."""
         self._client = client
         self._by_ports: dict[tuple[int, int], dict[int, tuple[str, str]]] = {}
         self._asked_s = -LOOK_S
 
     def of(self, fields: Row) -> int | None:
-        """Return the flow; None if there is none, or the event does not say.
+        """Return the flow; None if there is none, or the event has no ports.
 
         Args:
-            fields: Of an event: `sport` and `dport`, in the byte order of the host; `saddr` and `daddr`
-                decide between flows that have the same ports.
+            fields: Fields of the event: `sport` and `dport`, in host byte order; `saddr` and `daddr`
+                distinguish flows with the same ports.
         """
         if "sport" not in fields or "dport" not in fields:
             return None
@@ -95,7 +93,7 @@ class Flows:
 
     def _find(self, fields: Row) -> int | None:
         known = self._by_ports.get((fields["sport"], fields["dport"]), {})
-        for flow_id, ends in reversed(known.items()):  # the last one: others with its ports are closed
+        for flow_id, ends in reversed(known.items()):  # the latest: earlier flows with these ports closed
             if all(fields.get(name, end) == end for name, end in zip(("saddr", "daddr"), ends, strict=True)):
                 return flow_id
         return None
@@ -108,20 +106,20 @@ class Flows:
 
 
 class Beside:
-    """Events of a probe and reports of an agent, as they come.
+    """A stream of a probe's events and an agent's reports.
 
     Attributes:
-        dropped_reports: Reports that were lost on the way here.
-        late: Rows that are out of order, because they came too late.
+        dropped_reports: Reports lost between the agent and this process.
+        late: Rows that are out of order, because they arrived too late.
     """
 
     def __init__(self, probe: BccProbe, client: Client, flow: int | None = None) -> None:
-        """Take both.
+        """Prepare.
 
         Args:
-            probe: Attached.
-            client: Connected.
-            flow: Only this flow's reports, and only events that may be its.
+            probe: The attached probe.
+            client: The connected client.
+            flow: Only reports of this flow, and events that may belong to it.
         """
         self._probe = probe
         self._client = client
@@ -132,21 +130,18 @@ class Beside:
 
     @property
     def late(self) -> int:
-        """Rows that came too late to be in order."""
+        """Rows that arrived too late to be in order."""
         return self._timeline.late
 
     def rows(self, done: Callable[[], object]) -> Iterator[Row]:
-        """Yield rows in order of time, until told to end; what is held then comes at once.
+        """Yield rows in order of time until `done` returns true, then the delayed rows.
 
-        A report is what `Client.stream` gives. An event has `stream` "probe", `t_us`, `flow_id` (None if
-        it is not known), `source` and `fields`.
-
-        Args:
-            done: Whether to end.
+        A report is a row of `Client.stream`. An event has `stream` "probe", `t_us`, `flow_id` (None if
+        unknown), `source` and `fields`.
 
         Raises:
             ProbeError: `probe.clock`.
-            CcpError: What the agent says, or that it is gone.
+            CcpError: An error of the agent, or the agent does not answer.
         """
         with self._client.stream(self._flow) as stream:
             while not done():
@@ -172,14 +167,14 @@ class Beside:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was seen in a while.
+    """A recording.
 
     Attributes:
-        begin_us: When it began, CLOCK_MONOTONIC [us].
-        end_us: When it ended.
-        rows: Reports and events in order of time, as `Beside.rows` has them.
-        dropped_reports: Reports that were lost on the way.
-        dropped_events: Events that were lost in the kernel.
+        begin_us: Begin, CLOCK_MONOTONIC [us].
+        end_us: End [us].
+        rows: Reports and events in order of time, as from `Beside.rows`.
+        dropped_reports: Reports lost between the agent and this process.
+        dropped_events: Events lost in the kernel.
     """
 
     begin_us: int
@@ -190,12 +185,12 @@ class Recorded:
 
     @cached_property
     def reports(self) -> pd.DataFrame:
-        """Reports, one a row: `t_s` since the beginning, what all reports have, and their fields."""
+        """Reports, one per row: `t_s` since the beginning, the head of a report, and its fields."""
         return self._frame("report")
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """Events, one a row: `t_s` since the beginning, `flow_id`, `source`, the fields of all sources."""
+        """Events, one per row: `t_s` since the beginning, `flow_id`, `source`, the fields of all sources."""
         return self._frame("probe")
 
     def _frame(self, stream: str) -> pd.DataFrame:
@@ -214,17 +209,17 @@ class Recorded:
 
 
 def record(probe: BccProbe, client: Client, seconds: float, *, flow: int | None = None) -> Recorded:
-    """Watch a probe and an agent for a while.
+    """Record a probe and an agent.
 
     Args:
-        probe: Attached.
-        client: Connected.
-        seconds: How long [s]; it takes a quarter of a second more, for what is under way.
-        flow: Only this flow's reports, and only events that may be its.
+        probe: The attached probe.
+        client: The connected client.
+        seconds: Duration [s]; the call takes a quarter of a second more, for rows in transit.
+        flow: Only reports of this flow, and events that may belong to it.
 
     Raises:
         ProbeError: `probe.clock`.
-        CcpError: What the agent says, or that it is gone.
+        CcpError: An error of the agent, or the agent does not answer.
     """
     begin_us = time.monotonic_ns() // 1000
     end_us = begin_us + round(1e6 * seconds)

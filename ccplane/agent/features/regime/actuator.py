@@ -1,4 +1,4 @@
-"""What carries out regimes: TCP sockets one by one, or a host as a whole."""
+"""The interface of actuators, which apply regimes to single TCP sockets or to a whole host."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ SWITCHED: Final = "regime:switched"
 REFUSED: Final = "regime:refused"
 FAIL_SAFE: Final = "regime:fail_safe"
 
-PUT_BACK: Final = "put back"
-"""Reason of the switch at the end."""
+PUT_BACK: Final = "restored"
+"""Reason for the last switch, when the actuator ends."""
 
 Regimes = Mapping[Path, Standing]
-"""What holds of each path that a decision was heard of."""
+"""Current regime of each path for which a decision was received."""
 
 
 class RegimeEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something happened to a flow, or to a whole host.
+    """An event of a flow, or of a whole host.
 
     Attributes:
-        kind: `regime:switched`, `regime:refused`, or `regime:fail_safe`: decisions are no longer to be had.
-        t_wall_us: When, by the wall clock [us].
-        t_mono_us: The same by CLOCK_MONOTONIC [us].
-        flow: The flow, seen from here; None: the host.
-        before: Congestion control before it was switched.
-        after: Congestion control since.
+        kind: `regime:switched`, `regime:refused`, or `regime:fail_safe` (decisions are no longer available).
+        t_wall_us: Time, wall clock [us].
+        t_mono_us: Time, CLOCK_MONOTONIC [us].
+        flow: The flow, as seen from this host; None for the host.
+        before: Congestion control before the switch.
+        after: Congestion control after the switch.
         wanted: Congestion control that was refused.
-        regime: Regime that asked for it.
-        reason: What the detector, or the loss of it, says for it.
-        why: Why it was refused, or why the safe regime holds.
+        regime: The regime.
+        reason: Reason for the regime: the detector's, or the loss of decisions.
+        why: Why it was refused, or why the safe regime applies.
     """
 
     kind: str
@@ -50,11 +50,7 @@ class RegimeEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
 
     def message(self, algorithm: str) -> AlgorithmEvent:
-        """Return the event as the bus carries it.
-
-        Args:
-            algorithm: Who did it.
-        """
+        """Return the event as a message for the bus, with the name of an algorithm."""
         said = {
             name: getattr(self, name) for name in ("before", "after", "wanted", "regime", "reason", "why")
         }
@@ -63,29 +59,19 @@ class RegimeEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Actuator(Protocol):
-    """Does what regimes ask for. All calls are made on one thread."""
+    """Applies regimes. All calls are made on one thread."""
 
     def apply(self, regimes: Regimes) -> list[RegimeEvent]:
-        """Make it so; called in each turn of the loop, whether something changed or not.
-
-        Args:
-            regimes: What holds now.
+        """Apply regimes; called in each iteration of the loop, even if nothing changed.
 
         Returns:
-            What happened since the last call.
+            Events since the last call.
 
         Raises:
-            CcpError: It cannot be done any more.
+            CcpError: If regimes cannot be applied.
         """
         ...
 
     def close(self, *, leave: bool) -> list[RegimeEvent]:
-        """End, and put back what was there before.
-
-        Args:
-            leave: Leave everything as it is now instead.
-
-        Returns:
-            What happened since the last call, and what was put back.
-        """
+        """Stop, and restore the state before the start, unless `leave` is set; return the last events."""
         ...

@@ -1,4 +1,4 @@
-"""Names of congestion controls, and what stands for those that a kernel lacks."""
+"""Names of congestion controls, with ccplane's replacements for missing ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ccplane.agent.names import derived
 
 
 def stand_in(name: str) -> str:
-    """Return the congestion control for a name: itself, or ccplane's algorithm where the kernel has none.
+    """Return the kernel's congestion control of this name, or else ccplane's algorithm of this name.
 
-    The kernel loads its module, if that is how it has it.
+    The kernel loads the module of a congestion control if necessary.
 
     Raises:
         SwitchError: `switch.no_congestion_control`.
@@ -22,10 +22,10 @@ def stand_in(name: str) -> str:
     if found is None:
         raise SwitchError(
             "switch.no_congestion_control",
-            f"no congestion control `{name}`",
+            f"this kernel has no congestion control `{name}`",
             "/proc/sys/net/ipv4/tcp_available_congestion_control",
-            f"this kernel comes without, and `{ours}` is not registered",
-            f"`modprobe tcp_{name}`, or let ccplane's take its place: `ccp run {name}`",
+            f"ccplane's replacement `{ours}` is not registered",
+            f"load the module with `modprobe tcp_{name}`, or run ccplane's with `ccp run {name}`",
         )
     return found
 
@@ -35,6 +35,6 @@ def _is_there(name: str) -> bool:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
         except OSError as error:
-            # EPERM: it is there, and not for everybody.
+            # EPERM: it exists, but needs a privilege.
             return error.errno not in (errno.ENOENT, errno.EINVAL)
     return True

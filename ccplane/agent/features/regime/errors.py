@@ -1,4 +1,4 @@
-"""Errors of switching, in the shape of all ccplane errors."""
+"""Errors of applying regimes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Final
 from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
-    "switch.no_congestion_control": "the kernel has no congestion control of this name, and none stands in",
-    "switch.not_permitted": "the kernel does not let us",
+    "switch.no_congestion_control": "neither the kernel nor ccplane has a congestion control of this name",
+    "switch.not_permitted": "the kernel denied permission",
     "switch.host_in_use": "another program switches the settings of this host",
-    "switch.bad_rate": "a rate is one that cannot be set",
-    "switch.bad_option": "an option of `ccp regime apply` cannot be",
-    "switch.no_cgroup": "there is no cgroup v2 hierarchy through which new sockets can be seen",
+    "switch.bad_rate": "the rate is out of range",
+    "switch.bad_option": "an option of `ccp regime apply` is not valid",
+    "switch.no_cgroup": "no cgroup v2 hierarchy is mounted, so new sockets cannot be detected",
     "switch.no_netns": "the network namespace cannot be entered",
 }
-"""What can go wrong -> what it means; each has a test that names it."""
+"""Slug -> meaning; each slug has a test that names it."""
 
 
 class SwitchError(CcpError):
-    """Sockets or a host cannot follow their regimes."""
+    """Regimes cannot be applied to sockets or to a host."""

@@ -1,16 +1,16 @@
-"""The paper's way: a whole host follows, by its default congestion control and pacing by fq.
+"""The paper's method: switches a whole host, through its default congestion control and pacing by fq.
 
-A sysctl knows no flows. So the host is SINGLE_OWNER only while every path that a decision was heard of is;
-connections that are there keep their congestion control, and only new ones begin with the new one.
+A sysctl applies to all flows. So the host is SINGLE_OWNER only while every path with a decision is. Existing
+connections keep their congestion control; new connections use the new default.
 
 Source: K. Nguyen, "R-Hybrid", sections 4.4 and 4.5, and the authors' script rhybrid_apply.sh.
 
 Deviations, with reasons:
 
-* fq is put where the paths begin, and only in place of the kernel's own choice, never of a person's.
-* It stays there when the regime changes: to take it away drops what waits in it.
+* fq is set on the interfaces where the paths begin, unless an administrator chose another qdisc.
+* fq stays when the regime changes, because removing it drops its queued packets.
 * Pacing rates are options; the script's "high" and "conservative" pacing are the same `fq pacing 1`.
-* Everything is put back at the end, or when the next one begins.
+* All settings are restored at the end, or at the next start.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from ccplane.agent.features.regime.settings import HostSettings
 from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
 from telemetry.regime.follow import Path
 
-NOTHING_DECIDED: Final = "nothing was decided of this host's paths yet"
+NOTHING_DECIDED: Final = "no decision about this host's paths yet"
 
 
 class HostActuator:
-    """Switches a network namespace as a whole; a `ccplane.agent.features.regime.actuator.Actuator`."""
+    """Switches a whole network namespace; a `ccplane.agent.features.regime.actuator.Actuator`."""
 
     def __init__(
         self,
@@ -49,16 +49,16 @@ class HostActuator:
         netns: File | None = None,
         settings: HostSettings | None = None,
     ) -> None:
-        """Take the host; nothing is switched before `apply`.
+        """Claim the host; nothing is switched before `apply`.
 
         Args:
             single: Congestion control while all paths are SINGLE_OWNER.
             shared: Congestion control otherwise.
-            single_rate_bytes_per_s: What each flow may send at most while all are SINGLE_OWNER, where the
-                kernel has fq [bytes/s]; None: no bound.
-            shared_rate_bytes_per_s: The same otherwise [bytes/s].
-            netns: Network namespace; None: that of the calling thread.
-            settings: Of the namespace; None: the kernel's.
+            single_rate_bytes_per_s: Maximum rate of each flow while all paths are SINGLE_OWNER, if the kernel
+                has fq [bytes/s]; None for no limit.
+            shared_rate_bytes_per_s: Maximum rate of each flow otherwise [bytes/s].
+            netns: Network namespace; None for the calling thread's.
+            settings: Settings of the namespace; None for the kernel's.
 
         Raises:
             SwitchError: `switch.no_congestion_control`, `switch.bad_rate`, `switch.no_netns`,
@@ -79,13 +79,10 @@ class HostActuator:
             self._settings = (settings or HostSettings()).__enter__()
 
     def apply(self, regimes: Regimes) -> list[RegimeEvent]:
-        """Switch, if the regime of the host is another now; paths of other hosts do not count.
-
-        Args:
-            regimes: What holds of each path.
+        """Switch if the regime of the host changed; paths of other hosts are ignored.
 
         Returns:
-            `regime:switched`, `regime:fail_safe` of each path, and `regime:refused` where there is no fq.
+            `regime:switched`, `regime:fail_safe` for each path, and `regime:refused` if fq cannot be set.
 
         Raises:
             SwitchError: As `ccplane.agent.features.regime.settings.HostSettings.choose`.
@@ -107,13 +104,7 @@ class HostActuator:
         return events
 
     def close(self, *, leave: bool) -> list[RegimeEvent]:
-        """End, and put back what was there before.
-
-        Args:
-            leave: Leave everything as it is now instead.
-
-        Returns:
-            What was put back.
+        """Stop, and restore the settings unless `leave` is set; return the events.
 
         Raises:
             SwitchError: `switch.not_permitted`.
@@ -129,7 +120,7 @@ class HostActuator:
         return [_switched(self._congestion[self._regime], before, self._regime, PUT_BACK)]
 
     def _meet(self, path: Path) -> list[RegimeEvent]:
-        """Look at a path for the first time: is it ours, and can it be paced where it begins?"""
+        """Check whether a new path belongs to this host, and set fq on its interface."""
         self._ours[path] = self._settings.is_here(path.peer)
         if path.address is None or not self._ours[path]:
             return []
@@ -143,7 +134,7 @@ class HostActuator:
         return []
 
     def _fail_safes(self, ours: Regimes) -> list[RegimeEvent]:
-        """Tell of each path whose decision has just been lost."""
+        """Return an event for each path whose decision has just been lost."""
         lost = {path for path, standing in ours.items() if standing.lost}
         new, self._lost = lost - self._lost, lost
         return [RegimeEvent(kind=FAIL_SAFE, why=_said(path, ours)) for path in sorted(new, key=str)]
@@ -155,12 +146,12 @@ def _of_host(ours: Regimes) -> tuple[Regime, str]:
         return SHARED, NOTHING_DECIDED
     shared = next((path for path, standing in ours.items() if standing.regime == SHARED), None)
     if shared is None:
-        return SINGLE_OWNER, f"all {len(ours)} paths are"
+        return SINGLE_OWNER, f"all {len(ours)} paths are SINGLE_OWNER"
     return SHARED, _said(shared, ours)
 
 
 def _said(path: Path, ours: Regimes) -> str:
-    return f"to {path.address or 'everybody'}: {ours[path].reason}"
+    return f"path to {path.address or 'all destinations'}: {ours[path].reason}"
 
 
 def _switched(before: str, after: str, regime: Regime, reason: str) -> RegimeEvent:
@@ -171,9 +162,9 @@ def _rate(regime: str, rate_bytes_per_s: int | None) -> int | None:
     if rate_bytes_per_s is not None and not 1 <= rate_bytes_per_s <= MAX_RATE_BYTES_PER_S:
         raise SwitchError(
             "switch.bad_rate",
-            f"{rate_bytes_per_s} bytes/s cannot be the rate of a flow",
+            f"{rate_bytes_per_s} bytes/s is not a valid rate of a flow",
             f"--{regime}-rate",
-            "fq keeps 32 bits of it",
-            f"1 to {MAX_RATE_BYTES_PER_S}, or none for no bound",
+            "fq stores rates in 32 bits",
+            f"give 1 to {MAX_RATE_BYTES_PER_S}, or omit the option for no limit",
         )
     return rate_bytes_per_s

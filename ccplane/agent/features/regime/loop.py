@@ -1,4 +1,4 @@
-"""Decisions come from the bus, an actuator does what they ask for, and what happened is told."""
+"""The loop of `ccp regime apply`: receives decisions, applies them with an actuator, publishes events."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from telemetry.regime.follow import Follower
 from telemetry.schema import AgentStatus
 
 TURN_S: Final = 0.1
-"""A decision is done at once; what ages, and what the kernel tells, is looked at so often [s]."""
+"""Interval of checks for expiry and kernel events [s]; decisions are applied immediately."""
 
 LEAVE_S: Final = 1.0
-"""How long to wait at the end until what was told has left [s]."""
+"""Timeout at the end for sending the last messages [s]."""
 
 
 class Loop:
-    """Follows the regimes of paths, on one thread, until it is told to stop."""
+    """Applies the regimes of paths, on one thread, until `request_stop`."""
 
     def __init__(
         self,
@@ -33,15 +33,15 @@ class Loop:
         sender: str,
         status: AgentStatus,
     ) -> None:
-        """Prepare; nothing is connected before `run`.
+        """Prepare; `run` connects.
 
         Args:
-            options: Which broker.
-            actuator: What does it.
-            follower: What decisions come to.
-            tell: Called with what happened, which also goes to the bus.
-            sender: Our name on the bus.
-            status: Our birth message.
+            options: The broker.
+            actuator: Applies regimes.
+            follower: Derives regimes from decisions.
+            tell: Called with each event, which is also published on the bus.
+            sender: Name on the bus.
+            status: Birth message.
 
         Raises:
             BusError: `bus.bad_name` or `bus.tls_files`.
@@ -55,18 +55,14 @@ class Loop:
         self._inbox = Inbox(options, sender=sender, status=status, wake=self._woken.set, kinds=kinds)
 
     def request_stop(self) -> None:
-        """End `run` after its turn; may be called by a signal handler."""
+        """Make `run` stop after its current iteration; safe in a signal handler."""
         self._stopping = True
 
     def run(self, *, leave: bool, on_start: Callable[[], None]) -> None:
-        """Follow until `request_stop`; then put back what was there before.
-
-        Args:
-            leave: Leave it as it is at the end instead.
-            on_start: Called once all that holds without a decision is done.
+        """Apply regimes until `request_stop`; then restore the state before the start.
 
         Raises:
-            CcpError: What the actuator cannot do.
+            CcpError: An error of the actuator.
         """
         self._inbox.start()
         try:
@@ -84,11 +80,7 @@ class Loop:
                 self._inbox.stop()
 
     def turn(self, now_us: int) -> None:
-        """Do what there is to be done now.
-
-        Args:
-            now_us: CLOCK_MONOTONIC [us].
-        """
+        """Run one iteration at a time of CLOCK_MONOTONIC [us]."""
         for sample in self._inbox.drain():
             self._follower.take(sample)
         self._follower.set_connected(self._inbox.connected, now_us)

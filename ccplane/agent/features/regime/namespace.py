@@ -1,4 +1,4 @@
-"""The network namespace that is switched."""
+"""Entering and identifying network namespaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COOKIE_BYTES: Final = 8
 
 
 def inside(netns: Path | None) -> AbstractContextManager[None]:
-    """Have this thread in a network namespace for the length of a block; None: where it is.
+    """Run a block in a network namespace; None for the current one.
 
     Raises:
         SwitchError: `switch.no_netns`.
@@ -25,16 +25,16 @@ def inside(netns: Path | None) -> AbstractContextManager[None]:
         netns,
         lambda error: SwitchError(
             "switch.no_netns",
-            "the network namespace cannot be entered",
+            "cannot enter the network namespace",
             str(netns),
             str(error),
-            "`ip netns` lists those with names; entering one needs root",
+            "check the name with `ip netns`, and run as root",
         ),
     )
 
 
 def cookie() -> int:
-    """Return the number of this thread's network namespace that the kernel gives no other until it boots."""
+    """Return the cookie of this thread's network namespace, unique until the next boot."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         return int.from_bytes(
             sock.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, _COOKIE_BYTES), sys.byteorder

@@ -1,4 +1,4 @@
-"""What `ccp regime apply` can use on this machine, for `ccp doctor`."""
+"""What `ccp regime apply` needs of this machine, for `ccp doctor`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,14 @@ DCTCP: Final = "dctcp"
 
 
 def needs(available: Collection[str], mounts: Path = MOUNTS) -> list[Capability]:
-    """Return what is here and what is not; nothing is loaded for it.
-
-    Args:
-        available: Congestion controls of the kernel, ccplane's among them.
-        mounts: File with what is mounted.
-    """
+    """Check for each need, without loading anything."""
     found = next((name for name in (DCTCP, derived(DCTCP)) if name in available), None)
     dctcp = Capability(
         name=DCTCP,
         ok=found is not None,
         required=False,
         detail="not loaded" if found is None else found,
-        fix="modprobe tcp_dctcp, or ccp run dctcp, for ccp regime apply",
+        fix="for ccp regime apply: modprobe tcp_dctcp, or ccp run dctcp",
     )
     try:
         root, fix = str(cgroup_root(mounts)), ""

@@ -1,13 +1,14 @@
-"""Which sockets follow whose decisions, and the kernel's table that comes of it.
+"""Rules that assign sockets to decisions, and the kernel's table made from them.
 
 A rule has the syntax of `ccplane.agent.rules`, with `destination` or a receiver's address on the right:
 
     dst=10.0.0.0/8 dport=5001-5010 -> destination
     cgroup=/sys/fs/cgroup/web.slice -> 192.0.2.7
 
-Sockets of the first rule follow the decisions about their own paths; those of the second follow the decisions
-of the receiver 192.0.2.7, whatever their own destination is. Paths without a decision are SHARED. Sockets
-that no rule matches are not changed; without any rule, neither are sockets whose path has no decision.
+Sockets that match the first rule follow the decisions about their own paths. Sockets that match the second
+rule follow the decisions of the receiver 192.0.2.7, regardless of their destination. Without a decision the
+regime is SHARED. Sockets that match no rule are not changed. If there are no rules at all, every socket whose
+path has a decision follows it.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ DESTINATION: Final = "destination"
 """Outcome of a rule whose sockets follow the decisions about their own paths."""
 
 MAX_RATE_BYTES_PER_S: Final = 2**32 - 2
-"""fq and sockets keep 32 bits of the rate, and the greatest number means no limit."""
+"""fq and sockets store rates in 32 bits; the largest number means no limit."""
 
-UNDECIDED: Final = Standing(regime=SHARED, reason="nothing was decided of this path yet")
+UNDECIDED: Final = Standing(regime=SHARED, reason="no decision about this path yet")
 
 _NEED_ECN: Final = frozenset({"dctcp", "prague"})
 
 
 @dataclass(frozen=True, slots=True)
 class SocketRule:
-    """Which sockets, and whom they follow.
+    """A rule.
 
     Attributes:
         conditions: Value by key; all must hold.
-        receiver: Address of the receiver whose decisions they follow; None: each that of its own destination.
+        receiver: Address of the receiver whose decisions apply; None for each socket's own destination.
     """
 
     conditions: Mapping[str, Value]
@@ -57,11 +58,11 @@ class SocketRule:
 
 
 class Treatment(Struct, frozen=True, kw_only=True):
-    """What sockets get in a regime.
+    """Settings of sockets in a regime.
 
     Attributes:
         congestion: Congestion control.
-        rate_bytes_per_s: To pace at, at most [bytes/s]; None: as before.
+        rate_bytes_per_s: Maximum pacing rate [bytes/s]; None: unchanged.
     """
 
     congestion: str
@@ -69,12 +70,12 @@ class Treatment(Struct, frozen=True, kw_only=True):
 
     @property
     def needs_ecn(self) -> bool:
-        """Whether it is of no use to a connection without ECN."""
+        """Whether the congestion control needs a connection with ECN."""
         return self.congestion.removeprefix(PREFIX) in _NEED_ECN
 
 
 class Entry(Conditions, frozen=True, kw_only=True):
-    """An entry of the kernel's table: `Rule` of native/ccp-switch, which says what each field means."""
+    """An entry of the kernel's table; fields as in `Rule` of native/ccp-switch."""
 
     congestion: str
     needs_ecn: bool = False
@@ -84,7 +85,7 @@ class Entry(Conditions, frozen=True, kw_only=True):
 
 
 def parse_socket_rule(text: str) -> SocketRule:
-    """Read one rule.
+    """Parse a rule.
 
     Args:
         text: `CONDITIONS -> destination` or `CONDITIONS -> ADDRESS`.
@@ -103,12 +104,12 @@ def parse_socket_rule(text: str) -> SocketRule:
             f"`{right}` is neither `{DESTINATION}` nor the address of a receiver",
             where=f"rule `{text}`",
             why=str(error),
-            fix="write the address as the receiver publishes it: `ccp telemetry receive` shows it",
+            fix="write the address that the receiver publishes; `ccp telemetry receive` shows it",
         ) from error
 
 
 def max_paths(rules: Sequence[SocketRule]) -> int:
-    """Return of how many paths decisions fit into the kernel's table."""
+    """Return the maximum number of paths for which the kernel's table has room."""
     own = sum(rule.receiver is None for rule in rules)
     return max(1, (MAX_ENTRIES - len(rules)) // max(1, own))
 
@@ -120,14 +121,14 @@ def entries(
     tell: Collection[Path] = (),
     cgroup: File | None = None,
 ) -> list[tuple[Entry, Standing]]:
-    """Return the kernel's table, each entry with what it stands for.
+    """Return the kernel's table, each entry with its regime.
 
     Args:
-        rules: In order of precedence; if there are none, all paths in `regimes` are meant.
-        treatments: What sockets get in each regime.
-        regimes: What holds of each path.
-        tell: Paths whose sockets shall be told of, switched or not.
-        cgroup: Where sockets must have been made that no rule says it of; None: anywhere.
+        rules: In order of precedence; if there are none, all paths in `regimes` apply.
+        treatments: Settings of sockets in each regime.
+        regimes: Current regime of each path.
+        tell: Paths whose sockets are reported even if they are not switched.
+        cgroup: Cgroup of sockets, unless a rule names another; None for any.
     """
     asks_ecn = any(treatment.needs_ecn for treatment in treatments.values())
     made: list[tuple[Entry, Standing]] = []
@@ -148,18 +149,18 @@ def entries(
 
 
 Ends = Mapping[str, Network]
-"""Own address and the other end's, by key of a condition; what is left out is any."""
+"""Local and peer address by key of a condition; a missing key means any address."""
 
 
 def _standings(
     rule: SocketRule, regimes: Regimes, tell: Collection[Path], everywhere: bool
 ) -> Iterator[tuple[Ends, Standing, bool]]:
-    """Yield the ends of paths of a rule's sockets, what holds of them, and whether to tell of them."""
+    """Yield the endpoints of the paths of a rule, their regime, and whether to report their sockets."""
     if rule.receiver is not None:
         theirs = [path for path in regimes if path.address == rule.receiver]
         yield {}, _safest([regimes[path] for path in theirs]), any(path in tell for path in theirs)
         return
-    for path in sorted(regimes, key=lambda path: path.address is None):  # the most exact ones first
+    for path in sorted(regimes, key=lambda path: path.address is None):  # the most specific paths first
         ends = {"src": _host(path.peer)}
         if path.address is not None:
             ends["dst"] = _host(path.address)
@@ -173,7 +174,7 @@ def _safest(standings: Sequence[Standing]) -> Standing:
     return next((one for one in standings if one.regime == SHARED), next(iter(standings), UNDECIDED))
 
 
-@functools.lru_cache(2 * MAX_ENTRIES)  # the table of thousands of paths is made anew with each change
+@functools.lru_cache(2 * MAX_ENTRIES)  # each change rebuilds the table for thousands of paths
 def _host(address: str) -> Network:
     return ipaddress.ip_network(address)
 

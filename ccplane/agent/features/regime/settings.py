@@ -1,16 +1,16 @@
-"""What the paper's way changes of a host: sysctls and root queueing disciplines. All of it is put back.
+"""The settings of a host that the paper's method changes: sysctls and root qdiscs. All are restored.
 
     with HostSettings() as settings:
         settings.choose("dctcp")
         if not (why := settings.pace(index)):
             settings.limit(index, 1_250_000_000)
 
-All calls concern the network namespace of the calling thread. What was before stands in a file, which a
-program that was killed leaves to the next one.
+All calls apply to the network namespace of the calling thread. The original settings are stored in a file, so
+after a crash the next start restores them.
 
-A network namespace other than the first may have only those congestion controls as its default that
-`tcp_allowed_congestion_control` lists. In the first one the kernel adds the default to that list by itself;
-that, too, is put back.
+A network namespace other than the initial one can use as its default only congestion controls that
+`tcp_allowed_congestion_control` lists. In the initial namespace the kernel itself adds the new default to
+that list; that is also restored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from telemetry.putback import claim, keep, left_behind
 SYSCTLS: Final = Path("/proc/sys/net/ipv4")
 RUN_DIR: Final = Path("/run/ccplane/regime")
 ECN_ON: Final = "1"
-"""Ask for ECN, and agree to it: `tcp_ecn` of ip-sysctl.rst."""
+"""Request and accept ECN: `tcp_ecn` of ip-sysctl.rst."""
 
 _DEFAULT: Final = "tcp_congestion_control"
 _ALLOWED: Final = "tcp_allowed_congestion_control"
@@ -48,14 +48,14 @@ _LOCAL: Final = 2  # RTN_LOCAL, <linux/rtnetlink.h>
 
 
 class Before(msgspec.Struct, kw_only=True, frozen=True):
-    """How a host was.
+    """Original settings of a host.
 
     Attributes:
         congestion: Default congestion control.
-        allowed: Those that may be used without privilege.
+        allowed: Congestion controls that are allowed without privilege.
         ecn: Its `tcp_ecn`.
         added: Default congestion controls chosen since.
-        paced: Interfaces that got fq since, by number.
+        paced: Interfaces that got fq since, by index.
     """
 
     congestion: str
@@ -66,39 +66,34 @@ class Before(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class HostSettings:
-    """The settings of one network namespace, while this is open.
+    """The settings of one network namespace; a context manager.
 
     Attributes:
-        before: How they were.
+        before: The original settings.
     """
 
     before: Before
 
     def __init__(self, sysctls: Path = SYSCTLS, run_dir: Path = RUN_DIR) -> None:
-        """Prepare; nothing changes yet.
-
-        Args:
-            sysctls: Folder of the sysctls.
-            run_dir: Where the file with what was before stands.
-        """
+        """Prepare; nothing changes yet."""
         self._sysctls = sysctls
         self._run_dir = run_dir
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        """Put back what a killed program left, and write down how things are.
+        """Restore the settings after a crash, and store the original settings.
 
         Raises:
             SwitchError: `switch.host_in_use` or `switch.not_permitted`.
         """
-        with contextlib.ExitStack() as stack, _kernels_answers("change a host's settings"):
+        with contextlib.ExitStack() as stack, _kernels_answers("change the settings of this host"):
             taken = claim("host")
             if taken is None:
                 raise SwitchError(
                     "switch.host_in_use",
-                    "the settings of this host are being switched already",
+                    "another process already switches the settings of this host",
                     "this network namespace",
-                    fix="end the other `ccp regime apply --how host`",
+                    fix="stop the other `ccp regime apply --how host`",
                 )
             stack.enter_context(taken)
             self._ipr = stack.enter_context(IPRoute())
@@ -116,23 +111,21 @@ class HostSettings:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Put all back."""
-        with self._open, _kernels_answers("put a host's settings back"):
+        """Restore all settings."""
+        with self._open, _kernels_answers("restore the settings of this host"):
             self._put_back(self.before)
             self._file.unlink()
 
     def leave(self) -> None:
-        """End, and leave everything as it is now."""
+        """Stop without restoring the settings."""
         self._file.unlink()
         self._open.close()
 
     def choose(self, congestion: str) -> str:
-        """Make a congestion control the default, and have sockets ask for ECN.
-
-        Sockets that are there keep theirs.
+        """Set the default congestion control, and enable ECN; existing sockets keep theirs.
 
         Returns:
-            The default before.
+            The previous default.
 
         Raises:
             SwitchError: `switch.no_congestion_control` or `switch.not_permitted`.
@@ -146,12 +139,12 @@ class HostSettings:
         return chosen
 
     def is_here(self, address: str) -> bool:
-        """Return whether an address is one of this network namespace."""
+        """Return whether an address belongs to this network namespace."""
         route = self._route_to(address)
         return route is not None and route["type"] == _LOCAL
 
     def interface_to(self, address: str) -> int | None:
-        """Return the number of the interface that leads to an address; None if there is no way."""
+        """Return the index of the interface towards an address; None without a route."""
         route = self._route_to(address)
         return None if route is None else route.get("oif")
 
@@ -164,35 +157,31 @@ class HostSettings:
         return route
 
     def pace(self, index: int) -> str:
-        """Make fq the root queueing discipline of an interface, if nobody chose another.
+        """Set fq as the root qdisc of an interface, unless another one was configured.
 
         Returns:
-            Why not; empty if it is there.
+            Why it was not set; empty if it was.
         """
         root = self._root(index)
         if root is not None and root["handle"]:
-            return f"somebody chose {root.get('kind')} for {self.name(index)}"
+            return f"{self.name(index)} already has a configured qdisc, {root.get('kind')}"
         self._change(paced=(*self.before.paced, index))
         try:
             self._ipr.tc("add", "fq", index, handle=_HANDLE, max_rate=_NO_LIMIT)
         except NetlinkError as error:
             self._change(paced=tuple(one for one in self.before.paced if one != index))
             why = "the kernel has no sch_fq" if error.code == errno.ENOENT else error.args[-1]
-            return f"no fq for {self.name(index)}: {why}"
+            return f"cannot set fq on {self.name(index)}: {why}"
         return ""
 
     def limit(self, index: int, rate_bytes_per_s: int | None) -> None:
-        """Bound what each flow of an interface may send, if it still has the fq that `pace` gave it.
-
-        Args:
-            index: Number of the interface.
-            rate_bytes_per_s: At most this [bytes/s]; None: no bound.
+        """Limit the rate of each flow of an interface, if it still has the fq of `pace`.
 
         Raises:
             SwitchError: `switch.not_permitted`.
         """
         rate = _NO_LIMIT if rate_bytes_per_s is None else rate_bytes_per_s
-        with _kernels_answers("limit flows"):
+        with _kernels_answers("limit the rate of flows"):
             if self._is_paced(index):
                 self._ipr.tc("change", "fq", index, handle=_HANDLE, max_rate=rate)
 
@@ -202,7 +191,7 @@ class HostSettings:
         return name
 
     def _change(self, **fields: Any) -> None:
-        """Write down what will be put back, before it changes."""
+        """Store what must be restored, before it changes."""
         self.before = msgspec.structs.replace(self.before, **fields)
         keep(self._file, self.before)
 
@@ -218,7 +207,7 @@ class HostSettings:
             self._write(_ALLOWED, " ".join(name for name in allowed if name not in ours))
 
     def _is_paced(self, index: int) -> bool:
-        """Return whether an interface is there and has our fq."""
+        """Return whether an interface exists and has the fq of `pace`."""
         root = self._root(index)
         return root is not None and root["handle"] == _HANDLE
 
@@ -235,7 +224,7 @@ class HostSettings:
 
 @contextlib.contextmanager
 def _kernels_answers(what: str) -> Iterator[None]:
-    """Say of the kernel's refusals what they mean."""
+    """Turn the kernel's errors into errors of ccplane."""
     try:
         yield
     except (NetlinkError, OSError) as error:
@@ -245,8 +234,8 @@ def _kernels_answers(what: str) -> Iterator[None]:
                 "switch.no_congestion_control",
                 f"cannot {what}",
                 str(SYSCTLS / _DEFAULT),
-                "there is no such congestion control",
-                "load its module, or start `ccp run` with the algorithm",
+                "the congestion control does not exist",
+                "load its module, or run the algorithm with `ccp run`",
             ) from error
         allowed = number in (errno.EPERM, errno.EACCES) and os.geteuid() == 0
         raise SwitchError(
@@ -254,12 +243,12 @@ def _kernels_answers(what: str) -> Iterator[None]:
             f"cannot {what}",
             "this network namespace",
             str(error),
-            f"list it in {SYSCTLS / _ALLOWED} of the first network namespace" if allowed else "run as root",
+            f"add it to {SYSCTLS / _ALLOWED} in the initial network namespace" if allowed else "run as root",
         ) from error
 
 
 class _Fq:
-    """How pyroute2 writes and reads fq, which it has no plug-in for.
+    """Encodes fq for pyroute2, which has no plug-in for it.
 
     Source: <linux/pkt_sched.h>.
     """

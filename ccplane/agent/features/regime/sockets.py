@@ -1,7 +1,7 @@
-"""Ordinary TCP sockets follow the regimes of their paths, one by one; programs in the kernel do it.
+"""Applies regimes to single TCP sockets, with BPF programs.
 
-Nothing that holds for a whole host is changed. What its application had chosen is remembered with a socket,
-and given back at the end.
+No host-wide setting changes. The kernel stores the application's choice with each socket, and restores it at
+the end.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _FAILED: Final = 3
 _SEEN: Final = 4
 
 LOOK_AGAIN_US: Final = 1_000_000
-"""How often sockets are gone over though nothing was decided [us]: an application may have made a choice of
-its own meanwhile, as iperf3 does behind `connect`."""
+"""Interval between checks of all sockets without a new decision [us]: an application may have changed its
+congestion control meanwhile, as iperf3 does after `connect`."""
 
 LEASE_S: Final = 3.0
-"""For so long sockets stay switched after we were last heard of [s]; then the kernel gives them back."""
+"""Lease [s]: without a renewal in this time, the kernel restores the sockets."""
 
 _TABLES_KEPT: Final = 8
-"""Rows that wait to be read may be of a table that has been replaced since."""
+"""Old tables kept: unread events may refer to a replaced table."""
 
 
 class SocketActuator:
@@ -69,11 +69,11 @@ class SocketActuator:
         """Load the programs; nothing is switched before `apply`.
 
         Args:
-            treatments: What sockets get in each regime. Where the kernel lacks a congestion control,
-                ccplane's takes its place.
-            rules: Which sockets; none: those of paths that decisions are about.
-            netns: Network namespace; None: that of the calling thread.
-            cgroup: Only sockets made in it or below; None: all.
+            treatments: Settings of sockets in each regime. ccplane's algorithms replace congestion controls
+                that the kernel lacks.
+            rules: Selection of sockets; if empty, all sockets whose path has a decision.
+            netns: Network namespace; None for the calling thread's.
+            cgroup: Only sockets created in this cgroup or below; None for all.
 
         Raises:
             SwitchError: `switch.no_congestion_control`, `switch.no_cgroup` or `switch.no_netns`.
@@ -99,13 +99,7 @@ class SocketActuator:
         self._renew()
 
     def apply(self, regimes: Regimes) -> list[RegimeEvent]:
-        """Switch the sockets whose path is in another regime now, or that are otherwise than they should be.
-
-        Args:
-            regimes: What holds of each path.
-
-        Returns:
-            What happened to sockets since the last call.
+        """Switch sockets whose regime or congestion control changed; return the events since the last call.
 
         Raises:
             CcpError: `switch.refused`.
@@ -115,7 +109,7 @@ class SocketActuator:
         self._renew()
         changed = key != self._key
         if changed or now_us >= self._due_us:
-            if changed or self._telling:  # of each loss sockets are told of once
+            if changed or self._telling:  # each loss is reported once per socket
                 self._write(regimes, self._newly_lost(regimes))
             self._key, self._due_us = key, now_us + LOOK_AGAIN_US
             with inside(self._netns):
@@ -123,14 +117,7 @@ class SocketActuator:
         return self._events()
 
     def close(self, *, leave: bool) -> list[RegimeEvent]:
-        """End; sockets get back what their applications had chosen.
-
-        Args:
-            leave: Leave them as they are instead.
-
-        Returns:
-            What happened to sockets since the last call, and what they got back.
-        """
+        """Stop, and restore the applications' choices unless `leave` is set; return the last events."""
         try:
             with inside(self._netns):
                 if leave:
@@ -159,7 +146,7 @@ class SocketActuator:
     def _events(self) -> list[RegimeEvent]:
         dropped = self._switch.dropped
         if dropped != self._dropped:
-            log.warning("%d things happened to sockets that are not told of: too many at once", dropped)
+            log.warning("lost %d events of sockets: too many at the same time", dropped)
             self._dropped = dropped
         return [self._event(row) for row in self._switch.drain()]
 
@@ -181,13 +168,13 @@ class SocketActuator:
         )
 
     def _standing(self, version: int, index: int) -> Standing | None:
-        """Return what an entry of a table stands for; None for what belongs to no entry: the putting back."""
+        """Return the regime of an entry of a table; None for events of the restoring at the end."""
         standings = next((made for known, made in self._tables if known == version), [])
         return standings[index] if index < len(standings) else None
 
 
 def cgroup_root(mounts: File = MOUNTS) -> File:
-    """Return where the cgroup v2 hierarchy is.
+    """Return the mount point of the cgroup v2 hierarchy.
 
     Raises:
         SwitchError: `switch.no_cgroup`.
@@ -198,10 +185,10 @@ def cgroup_root(mounts: File = MOUNTS) -> File:
             return File(place)
     raise SwitchError(
         "switch.no_cgroup",
-        "there is no cgroup v2 hierarchy, through which new sockets are seen",
+        "no cgroup v2 hierarchy is mounted",
         str(mounts),
-        "it is not mounted here",
-        "`mount -t cgroup2 none DIRECTORY`; it needs no controllers, and disturbs no cgroup v1",
+        "new sockets are detected through cgroup v2",
+        "run `mount -t cgroup2 none DIRECTORY`; it needs no controllers, and does not affect cgroup v1",
     )
 
 

@@ -1,7 +1,7 @@
-"""R-TCP: rate limits of flows' clients, and `rtcp_cubic` and `rtcp_bbr` for ordinary sockets.
+"""R-TCP: detects and respects the rate limits of clients; `rtcp_cubic` and `rtcp_bbr` for ordinary sockets.
 
-`attached` keeps these registered and reports verdicts; `acks` writes the ACKs that the detector saw;
-`settings` reads parameters. The programs are those of `native/ccp-rtcp`.
+`attached` registers these congestion controls and reports verdicts; `acks` records the detector's ACKs;
+`settings` parses parameters. The BPF programs are in `native/ccp-rtcp`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _metrics(pin_dir: str) -> Iterator[Collects]:
 def _unload() -> Sequence[str]:
     from ccplane.agent.features.rtcp import native, tables
 
-    return ["removed what was known of clients' rate limits"] if native.forget(tables.KEPT_IN) else []
+    return ["removed the table of clients' rate limits"] if native.forget(tables.KEPT_IN) else []
 
 
 def _trials(_available: Sequence[str]) -> Sequence[Capability]:

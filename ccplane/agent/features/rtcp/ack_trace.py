@@ -1,8 +1,8 @@
-"""Recorded ACKs of a flow for R-TCP's detector: CSV, plain or compressed with gzip.
+"""Recorded ACKs of a flow for R-TCP's detector: CSV files, plain or compressed with gzip.
 
 Columns, in any order: `ev` (S: a transfer starts; A: an ACK), `time_us`, `delivered`, `lost`, `min_rtt_us`
-(in rows of a start it may be empty). Others that recorders write (`acked_bytes`, `app_limited`,
-`prior_delivered`, `srtt_us`, `inflight`) are ignored: R-TCP's detector needs none of them.
+(may be empty in `S` rows). Other columns that recorders write (`acked_bytes`, `app_limited`,
+`prior_delivered`, `srtt_us`, `inflight`) are ignored: R-TCP's detector does not need them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ COLUMNS: Final = ("ev", "time_us", "delivered", "lost", "min_rtt_us")
 
 
 def read_ack_trace(path: Path) -> Iterator[tuple[str, Progress]]:
-    """Yield START or ACK with the counters, row by row.
+    """Yield START or ACK with the counters of each row.
 
     Args:
-        path: The file; one that ends in `.gz` is decompressed.
+        path: The file; decompressed if its name ends in `.gz`.
 
     Raises:
         UsageError: `trace.not_readable`, or `trace.bad_row` with the line.
@@ -37,11 +37,11 @@ def read_ack_trace(path: Path) -> Iterator[tuple[str, Progress]]:
 
 
 def read_ack_rows(path: Path, columns: Sequence[str] = COLUMNS) -> Iterator[tuple[str, list[int]]]:
-    """Yield START or ACK with the numbers of these columns, row by row.
+    """Yield START or ACK with the numbers in these columns of each row.
 
     Args:
         path: As for `read_ack_trace`.
-        columns: `ev`, and the numbers; in rows of a start those after the first three may be empty.
+        columns: `ev`, and columns of numbers; in `S` rows, numbers after the first three may be empty.
 
     Raises:
         UsageError: As `read_ack_trace`.
@@ -53,10 +53,10 @@ def read_ack_rows(path: Path, columns: Sequence[str] = COLUMNS) -> Iterator[tupl
         why = error.strerror if isinstance(error, OSError) else ""
         raise UsageError(
             "trace.not_readable",
-            f"the trace {path} cannot be read",
+            f"cannot read the trace {path}",
             str(path),
             why or str(error),
-            "give a CSV file with a header line; if it is compressed, its name ends in .gz",
+            "give a CSV file with a header line; the name of a compressed file must end in .gz",
         ) from error
 
 
@@ -72,10 +72,10 @@ def _rows(reader: Iterator[list[str]], columns: Sequence[str], where: str) -> It
     if missing:
         raise UsageError(
             "trace.bad_row",
-            f"there is no column {', '.join(missing)}",
+            f"the trace lacks the columns {', '.join(missing)}",
             f"{where}, line 1",
             f"the header has {', '.join(header) or 'nothing'}",
-            f"name at least the columns {','.join(columns)}",
+            f"the trace needs at least the columns {','.join(columns)}",
         )
     pick = itemgetter(*(header.index(name) for name in columns))
     before_us = 0
@@ -90,12 +90,12 @@ def _rows(reader: Iterator[list[str]], columns: Sequence[str], where: str) -> It
         except (ValueError, IndexError) as error:
             raise _bad(where, line, str(error), "give whole numbers") from None
         if event not in (START, ACK):
-            raise _bad(where, line, f"ev is `{event}`", "S where a transfer starts, A for an ACK")
+            raise _bad(where, line, f"ev is `{event}`", "write S at the start of a transfer, A for an ACK")
         if numbers[0] < before_us:
-            raise _bad(where, line, f"time_us goes back from {before_us}", "put the rows in their order")
+            raise _bad(where, line, f"time_us goes backwards from {before_us}", "sort the rows by time")
         before_us = numbers[0]
         yield event, numbers
 
 
 def _bad(where: str, line: int, why: str, fix: str) -> UsageError:
-    return UsageError("trace.bad_row", "a row of the trace cannot be", f"{where}, line {line}", why, fix)
+    return UsageError("trace.bad_row", "a row of the trace is not valid", f"{where}, line {line}", why, fix)

@@ -1,4 +1,4 @@
-"""Recorded ACKs: a file for each connection, as `ccp rtcp detect` reads it (`ack_trace`)."""
+"""Records ACKs into one file per connection, in the format of `ack_trace` (for `ccp rtcp detect`)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _FIELDS: Final = (
 )
 _ENDS: Final = ("saddr", "daddr", "sport", "dport")
 _COMPRESSION: Final = 2
-"""The highest level takes six times as long for a seventh less."""
+"""The highest level takes six times as long and saves one seventh."""
 
 
 def _by_connection(rows: NDArray[np.void]) -> Iterator[NDArray[np.void]]:
-    """Yield the rows of each connection, in their order."""
+    """Yield the rows of each connection, in order."""
     if not len(rows):
         return
     octets = [np.ascontiguousarray(rows[name]).view(np.uint8).reshape(len(rows), -1) for name in _ENDS]
@@ -45,10 +45,10 @@ def _by_connection(rows: NDArray[np.void]) -> Iterator[NDArray[np.void]]:
 
 
 class AckRecorder:
-    """Writes `SRC-SPORT-DST-DPORT.csv.gz` into a directory; what comes of a connection goes into one file."""
+    """Writes a file `SRC-SPORT-DST-DPORT.csv.gz` for each connection into a directory."""
 
     def __init__(self, directory: Path) -> None:
-        """Make the directory.
+        """Create the directory.
 
         Raises:
             UsageError: `rtcp.cannot_record`.
@@ -60,14 +60,14 @@ class AckRecorder:
         except OSError as error:
             raise UsageError(
                 "rtcp.cannot_record",
-                "ACKs cannot be recorded",
+                "cannot record ACKs in this directory",
                 str(directory),
                 error.strerror or str(error),
-                "name a directory that can be written to",
+                "give a writable directory",
             ) from error
 
     def take(self, rows: NDArray[np.void]) -> None:
-        """Write rows of `RtcpAttached.drain_acks`, in their order."""
+        """Write rows of `RtcpAttached.drain_acks`, in order."""
         for own in _by_connection(rows):
             kinds = [START if starts else ACK for starts in own["starts"].tolist()]
             columns = [map(str, own[name].astype(np.uint64).tolist()) for name in _FIELDS]
@@ -75,7 +75,7 @@ class AckRecorder:
             self._file(own[0]).write("\n".join(lines) + "\n")
 
     def close(self) -> None:
-        """End all files."""
+        """Close all files."""
         for file in self._files.values():
             file.close()
         self._files.clear()

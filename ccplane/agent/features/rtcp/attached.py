@@ -1,4 +1,4 @@
-"""The congestion controls of R-TCP, registered, and the verdicts on clients that they come to."""
+"""Registers the congestion controls of R-TCP, and returns their verdicts on clients."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from telemetry.bus import mono_us, wall_us
 log = logging.getLogger("ccplane.rtcp")
 
 MAX_CLIENTS: Final = 65_536
-"""Clients there is room for, unless told otherwise: 512 bytes each, taken when they come."""
+"""Default maximum of clients: 512 bytes each, allocated when they connect."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What is known of a client has become something else.
+    """The state of a client's rate limit changed.
 
     Attributes:
         kind: `verdict`.
-        t_mono_us: When, CLOCK_MONOTONIC [us].
-        t_wall_us: The same by the wall clock [us].
-        netns: Inode of the network namespace that the connections are in.
-        client: Their other end, as `Remote.name` has it.
-        state: `limited`: there is a limit, and tokens enough not to mind; `capped`, `probing`, `raised`:
-            what is sent is bounded by the rate, by a little more, or by much more; `gone`.
+        t_mono_us: Time, CLOCK_MONOTONIC [us].
+        t_wall_us: Time, wall clock [us].
+        netns: Inode of the connections' network namespace.
+        client: The client, as in `Remote.name`.
+        state: `limited`: a limit exists, but enough tokens are left; `capped`, `probing`, `raised`: sending
+            is limited to the rate, to slightly more, or to much more; `gone`: the limit no longer exists.
         bucket_bytes: Estimated bucket size [bytes].
         rate_bytes_per_s: Estimated rate limit [bytes/s].
         tokens_bytes: Estimated level of the bucket [bytes].
-        active_flows: Connections with something to send.
+        active_flows: Connections with data to send.
     """
 
     kind: str = "verdict"
@@ -55,7 +55,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 class Attachment:
-    """R-TCP's congestion controls are there to be chosen while it is open."""
+    """R-TCP's congestion controls, registered until `close`."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class Attachment:
 
         Args:
             options: Parameters of detector and limiter.
-            max_clients: Sockets of further clients are not bounded; a warning says so, once.
-            recorder: Gets every ACK; None: ACKs are not recorded.
-            rules: Which sockets are bounded, the first that matches; all, if there are none.
-            keep_in: Folder in a BPF file system where the table of clients outlives this process, and is
-                taken over from those before; None: it does not.
+            max_clients: Maximum clients; sockets of further clients are not limited, and a warning is logged.
+            recorder: Records every ACK; None records none.
+            rules: Sockets to limit; the first match decides. Without rules, all sockets.
+            keep_in: Folder in a BPF file system that stores the table of clients across restarts; None for
+                none.
 
         Raises:
             LoadError: `load.no_native_module`.
@@ -94,20 +94,20 @@ class Attachment:
         self._no_room = self._native.no_room
         self._was_full = False
         self.verdicts = 0
-        """How many it has come to."""
+        """Number of verdicts so far."""
         self.names: Final = self._native.names
-        """What sockets can choose: `rtcp_cubic` and `rtcp_bbr`, as far as the kernel has CUBIC and BBR."""
+        """Registered names: `rtcp_cubic` and `rtcp_bbr`, if the kernel has CUBIC and BBR."""
         self.kept: Final = Kept(*self._native.kept)
-        """What became of the table of those before."""
+        """What happened to the table of an earlier process."""
         if self._native.not_kept is not None:
             log.warning("%s", self._native.not_kept)
 
     def summary(self) -> dict[str, Any]:
-        """Return the table of clients in numbers, as `ccplane.agent.features.rtcp.metrics` wants them."""
+        """Return the summary of the table of clients for `ccplane.agent.features.rtcp.metrics`."""
         return self._native.summary(RATE_BOUNDS)
 
     def turn(self) -> list[Verdict]:
-        """Return the verdicts since the last call, and warn of what was lost.
+        """Return the verdicts since the last call; log a warning about lost ones.
 
         Raises:
             CcpError: `rtcp.refused` or `trace.refused`.
@@ -119,19 +119,19 @@ class Attachment:
         self.verdicts += len(verdicts)
         dropped = self._native.dropped
         if dropped != self._dropped:
-            log.warning("%d verdicts or recorded ACKs were lost: too many at once", dropped)
+            log.warning("lost %d verdicts or recorded ACKs: too many at the same time", dropped)
             self._dropped = dropped
         if not self._was_full and self._native.no_room > self._no_room:
             self._was_full = True
             log.warning(
-                "connections to further clients are not bounded: there is room for %d (--max-clients); "
-                "`ccp rtcp show` counts them",
+                "the table of clients is full (%d, --max-clients): connections to further clients are not "
+                "limited; `ccp rtcp show` counts them",
                 self._max_clients,
             )
         return verdicts
 
     def close(self) -> list[Verdict]:
-        """Take the names away, and return the last verdicts. Sockets that have one keep it to their end."""
+        """Unregister, and return the last verdicts. Existing sockets keep their congestion control."""
         try:
             return self.turn()
         finally:
@@ -141,12 +141,7 @@ class Attachment:
 
 
 def verdict_of(row: Any, t_wall_us: int) -> Verdict:
-    """Return a row of `RtcpAttached.drain`.
-
-    Args:
-        row: The row.
-        t_wall_us: Its time by the wall clock [us].
-    """
+    """Return a row of `RtcpAttached.drain`."""
     return Verdict(
         t_mono_us=int(row["t_us"]),
         t_wall_us=t_wall_us,

@@ -1,4 +1,4 @@
-"""What a start found of those before: of `ccp rtcp attach`, and of an agent's rate limits."""
+"""The rate limits that a start takes over from an earlier `ccp rtcp attach` or agent."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ log = logging.getLogger("ccplane.rtcp")
 
 
 class Kept(NamedTuple):
-    """What a start found of those before.
+    """Rate limits found at the start.
 
     Attributes:
-        what: `nothing`; `table`: it goes on, with all clients; `verdicts`: another version made it, or for
-            another number of clients, so a new one has the limited clients; `lost`: it cannot be read, or the
-            new one has no room for so many.
-        clients: How many they are.
+        what: `nothing`: none; `table`: the table continues with all clients; `verdicts`: the table had
+            another version or size, so only the limited clients were copied; `lost`: the table cannot be
+            read, or the new table is too small.
+        clients: Number of clients.
     """
 
     what: str
@@ -25,18 +25,18 @@ class Kept(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What to tell people; empty if there was nothing."""
+        """Human-readable description; empty if nothing was found."""
         return {
             "nothing": "",
-            "table": f"goes on with the table of {self.clients} clients that was there",
-            "verdicts": f"has kept the verdicts on {self.clients} clients",
-            "lost": f"could not keep what was known of {self.clients} clients: the table was another "
-            "version's, or this one has no room (--max-clients)",
+            "table": f"continues with the existing table of {self.clients} clients",
+            "verdicts": f"keeps the verdicts on {self.clients} clients",
+            "lost": f"lost the verdicts on {self.clients} clients: the table has another version, or the new "
+            "table is too small (--max-clients)",
         }[self.what]
 
 
 def report(datapath: Any) -> None:
-    """Log what became of the rate limits of an agent before."""
+    """Log what happened to the rate limits of an earlier agent."""
     kept = Kept(*datapath.resumed(EXTENSION))
     if kept.sentence:
         log.log(logging.WARNING if kept.what == "lost" else logging.INFO, "rate limits: %s", kept.sentence)

@@ -1,4 +1,4 @@
-"""Tables of clients, for people."""
+"""Tables of clients for the terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_WORDS = ("client", "by", "state")
 
 
 def render(known: Sequence[Clients]) -> RenderableType:
-    """Return what is known of each client, and below it what is not."""
+    """Return the table of all clients, with remarks below."""
     table = Table(box=None, header_style="bold")
     for column in _COLUMNS:
         table.add_column(column, justify="left" if column in _OF_WORDS else "right")
@@ -37,8 +37,8 @@ def _remarks(known: Sequence[Clients]) -> Iterator[str]:
     for found in known:
         if found.no_room:
             yield (
-                f"{found.by}: no room for the clients of {found.no_room} connections, which are not bounded "
-                f"(there is room for {found.max_clients})"
+                f"{found.by}: {found.no_room} connections are not limited, because the table of clients is "
+                f"full ({found.max_clients})"
             )
         if found.clients is None:
-            yield f"{found.by}: another version made this table; that version's `ccp rtcp show` can read it"
+            yield f"{found.by}: this table has another version; read it with that version's `ccp rtcp show`"

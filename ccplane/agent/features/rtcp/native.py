@@ -1,4 +1,4 @@
-"""R-TCP's part of the native module; each function raises `load.no_native_module` if that is missing."""
+"""R-TCP's part of the native module; functions raise LoadError `load.no_native_module` without it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ from ccplane.datapath import ebpf
 
 
 def trials() -> list[ebpf.Capability]:
-    """Load the programs for ordinary sockets and take them away again.
-
-    Raises:
-        LoadError: `load.no_native_module`.
-    """
+    """Check that the kernel accepts the programs for ordinary sockets."""
     return [ebpf.tried("rtcp for sockets", native.rtcp_try_load(Options().to_bytes()))]
 
 
@@ -28,19 +24,18 @@ def attached(
     rules_json: bytes = b"[]",
     keep_in: str | os.PathLike[str] | None = None,
 ) -> native.RtcpAttached:
-    """Register the kernel's CUBIC and BBR, bounded by R-TCP, as congestion controls of their own.
+    """Register the kernel's CUBIC and BBR with R-TCP's limits, as separate congestion controls.
 
     Args:
         options: `Options.to_bytes()` of `ccp_algs.rtcp`.
-        max_clients: Sockets of further clients are not bounded.
-        records: Whether each ACK makes a row.
-        rules_json: Which sockets are bounded: an array of `Rule` of `native/ccp-rtcp`, the first that matches
-            decides; empty: all.
-        keep_in: Folder in a BPF file system where the table of clients outlives this process; one that is
-            there is taken over. None: it ends with the last socket that has it.
+        max_clients: Maximum clients; sockets of further clients are not limited.
+        records: Whether to record each ACK.
+        rules_json: Sockets to limit: an array of `Rule` of `native/ccp-rtcp`, the first match decides; if
+            empty, all sockets.
+        keep_in: Folder in a BPF file system that stores the table of clients across restarts. None: the table
+            ends with the last socket that uses it.
 
     Raises:
-        LoadError: `load.no_native_module`.
         CcpError: `rtcp.not_permitted`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original`,
             `rtcp.too_many_rules`, `rtcp.refused` or `trace.no_btf`.
     """
@@ -50,13 +45,9 @@ def attached(
 
 
 def forget(kept_in: str | os.PathLike[str]) -> bool:
-    """Forget the table of clients that is kept in a folder.
-
-    Returns:
-        Whether there was one.
+    """Delete the table of clients in a folder; return whether there was one.
 
     Raises:
-        LoadError: `load.no_native_module`.
         CcpError: `rtcp.refused`.
     """
     return native.rtcp_forget(kept_in)
@@ -65,17 +56,16 @@ def forget(kept_in: str | os.PathLike[str]) -> bool:
 def agent_summary(
     pin_dir: str | os.PathLike[str], bounds_bytes_per_s: Sequence[float]
 ) -> dict[str, Any] | None:
-    """Return the table of clients of an agent in numbers.
+    """Return the summary of an agent's table of clients.
 
     Args:
-        pin_dir: Directory of its datapath.
-        bounds_bytes_per_s: Upper bounds of the rates to count limited clients by, in rising order [bytes/s].
+        pin_dir: Pin directory of the agent's datapath.
+        bounds_bytes_per_s: Upper bounds of rate buckets, ascending [bytes/s].
 
     Returns:
-        `RtcpAttached.summary`; None if no algorithm wants rate limits.
+        As `RtcpAttached.summary`; None if no algorithm uses rate limits.
 
     Raises:
-        LoadError: `load.no_native_module`.
         CcpError: `rtcp.not_permitted` or `rtcp.refused`.
     """
     return native.rtcp_agent_summary(pin_dir, list(bounds_bytes_per_s))
@@ -84,19 +74,18 @@ def agent_summary(
 def client_tables(
     now_us: int, pin_dir: str, kept_in: str | os.PathLike[str]
 ) -> list[tuple[str, int, int, list[dict[str, Any]] | None]]:
-    """Return what these congestion controls, also those attached earlier, and an agent know of clients.
+    """Return the tables of clients of attached congestion controls, current and earlier, and of an agent.
 
     Args:
-        now_us: The time, of CLOCK_MONOTONIC [us].
-        pin_dir: Directory of the agent's datapath.
-        kept_in: Folder of the table that is kept.
+        now_us: CLOCK_MONOTONIC [us].
+        pin_dir: Pin directory of the agent's datapath.
+        kept_in: Folder of the stored table.
 
     Returns:
-        Of each table whose it is (`attach`, `agent`, `earlier`), for how many clients there is room,
-        connections that it had no room for, and its clients; None: it is another version's, not readable.
+        For each table: its owner (`attach`, `agent`, `earlier`), maximum of clients, connections for which it
+        was full, and its clients; None instead of clients if the table has another version.
 
     Raises:
-        LoadError: `load.no_native_module`.
         CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
     """
     return native.rtcp_tables(now_us, pin_dir, kept_in)

@@ -1,12 +1,12 @@
-"""Rules that choose the sockets which R-TCP limits.
+"""Rules that select the sockets that R-TCP limits.
 
 A rule has the syntax of `ccplane.agent.rules`, with `limit` or `except` on the right:
 
     cgroup=/sys/fs/cgroup/system.slice/nginx.service sport=443 -> limit
     dst=10.0.0.0/8 -> except
 
-The first rule that matches decides. A socket that no rule matches is not limited, unless all rules are
-exceptions.
+Sockets that match the first rule are limited, sockets that match the second are not; the first match decides.
+A socket that matches no rule is not limited, unless all rules are exceptions.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class BoundRule(Conditions, frozen=True, kw_only=True):
     """A rule of the kernel's table: `Rule` of native/ccp-rtcp.
 
     Attributes:
-        bounded: Whether its sockets are; else they get the kernel's own congestion control.
+        bounded: Whether its sockets are limited; else they use the kernel's congestion control.
     """
 
     bounded: bool
 
 
 def parse_bound_rule(text: str) -> BoundRule:
-    """Read one rule.
+    """Parse a rule.
 
     Args:
         text: `CONDITIONS -> limit` or `CONDITIONS -> except`.
@@ -47,7 +47,7 @@ def parse_bound_rule(text: str) -> BoundRule:
     if right not in (BOUNDED, EXCEPTED):
         raise UsageError(
             "rule.bad_outcome",
-            f"`{right}` is not an outcome of a rule",
+            f"`{right}` is not a valid outcome of a rule",
             where=f"rule `{text}`",
             why="R-TCP limits the sockets of a rule (`limit`) or does not (`except`)",
             fix=close_names(right, (BOUNDED, EXCEPTED), "outcome"),

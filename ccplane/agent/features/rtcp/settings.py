@@ -1,4 +1,4 @@
-"""Parameters of R-TCP, as the command line and scenarios spell them."""
+"""Parses R-TCP's parameters, for the command line and scenarios."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ from ccplane.base.names import close_names
 
 
 def options_of(values: Mapping[str, object]) -> Options:
-    """Return the options with other values for some.
-
-    Args:
-        values: Value by name; text is parsed.
+    """Return the options with some values changed.
 
     Raises:
         ParamError: `param.unknown`, `param.wrong_type` or `param.out_of_range`.
-        Several: If more is wrong.
+        Several: If there are several problems.
     """
     known = {one.name: one.type for one in dataclasses.fields(Options)}
     problems = Collector()
@@ -37,7 +34,11 @@ def options_of(values: Mapping[str, object]) -> Options:
                 msgspec.convert({name: value}, Options, strict=False)
             except msgspec.ValidationError as error:
                 raise ParamError(
-                    "param.wrong_type", f"{name} cannot be {value}", name, str(error), f"give a {known[name]}"
+                    "param.wrong_type",
+                    f"`{value}` is not a valid value of {name}",
+                    name,
+                    str(error),
+                    f"give a value of type {known[name]}",
                 ) from None
     problems.finish()
     return msgspec.convert(dict(values), Options, strict=False)

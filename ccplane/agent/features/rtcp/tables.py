@@ -1,4 +1,4 @@
-"""What is known of clients, by whatever is attached or was, and by the agent."""
+"""The tables of clients of attached congestion controls and of the agent."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ccplane.datapath import ebpf
 from telemetry.bus import mono_us
 
 KEPT_IN: Final = "/sys/fs/bpf/ccplane-rtcp"
-"""Where the table of `ccp rtcp attach` outlives it."""
+"""Where the table of `ccp rtcp attach` is stored across restarts."""
 
 
 class Clients(Struct, frozen=True, kw_only=True):
     """A table of clients.
 
     Attributes:
-        by: Whose it is: `attach` (`ccp rtcp attach`, which runs or will), `agent` (`ccp run r_tcp_cubic`), or
-            `earlier`: sockets have it from a `ccp rtcp attach` before.
-        max_clients: For so many there is room.
-        no_room: Connections that are not bounded, because there was no room for their client.
-        clients: What is known of each; None: the table is another version's, and cannot be read.
+        by: Its owner: `attach` (the current or next `ccp rtcp attach`), `agent` (`ccp run r_tcp_cubic`), or
+            `earlier` (sockets still use it from an earlier `ccp rtcp attach`).
+        max_clients: Maximum clients.
+        no_room: Connections that are not limited, because the table was full.
+        clients: The clients; None if the table has another version and cannot be read.
     """
 
     by: str
@@ -35,10 +35,6 @@ class Clients(Struct, frozen=True, kw_only=True):
 
 def known_tables(pin_dir: str = ebpf.DEFAULT_PIN_DIR, kept_in: str = KEPT_IN) -> list[Clients]:
     """Return all tables of clients.
-
-    Args:
-        pin_dir: Directory of the agent's datapath.
-        kept_in: Folder of the table that is kept.
 
     Raises:
         LoadError: `load.no_native_module`.
@@ -56,7 +52,7 @@ def known_tables(pin_dir: str = ebpf.DEFAULT_PIN_DIR, kept_in: str = KEPT_IN) ->
 
 
 def known_clients() -> list[dict[str, Any]]:
-    """Return the clients of what is attached, and of the agent.
+    """Return the clients in all tables except `earlier` ones.
 
     Raises:
         LoadError: `load.no_native_module`.

@@ -1,4 +1,4 @@
-"""The front end's files as one script and one style sheet: a widget has one of each."""
+"""Joins the front end's files into one script and one style sheet, as a widget needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPTS: Final = (
     "happened.js",
     "panel.js",
 )
-"""In this order: each uses names of those before."""
+"""In order: each file uses names of earlier files."""
 STYLES: Final = ("uplot/uPlot.min.css", "panel.css")
 
 
@@ -27,7 +27,7 @@ def script() -> str:
 
 
 def style() -> str:
-    """Return its style sheet."""
+    """Return the style sheet of the front end."""
     return _together(STYLES)
 
 

@@ -1,8 +1,8 @@
-// Okabe and Ito's colours, that all eyes tell apart; lighter where the page is dark.
+// Okabe and Ito's colours, distinguishable with colour blindness; lighter on dark pages.
 
 const ON_LIGHT = ["#0072b2", "#d55e00", "#009e73", "#aa3377", "#b58900", "#3399cc", "#666666"];
 const ON_DARK = ["#56b4e9", "#ff8c42", "#2fd0a0", "#e58fc0", "#f0c341", "#9fd8ff", "#b0b0b0"];
-const FEW = 7; // so many flows have a colour each; of more, each algorithm has one
+const FEW = 7; // up to this many flows each have a colour; beyond, each algorithm has one
 
 class Colours {
   constructor(root) {

@@ -1,4 +1,4 @@
-// Parameters: a slider where there are both bounds, else what fits the kind of value.
+// Parameters: a slider if both bounds are known, else an input that fits the type.
 
 const EVERY_MS = 100; // while a slider moves
 const STEPS = 200;
@@ -25,11 +25,11 @@ class Controls {
     const owners = [...new Set(params.map((param) => param.owner))];
     this.list.replaceChildren(
       ...owners.flatMap((owner) => [
-        el("h4", { textContent: flow === null ? owner : `${owner}, this flow only` }),
+        el("h4", { textContent: flow === null ? owner : `${owner}, only this flow` }),
         ...params.filter((param) => param.owner === owner).map((param) => this.row(param)),
       ]),
     );
-    if (!params.length) this.list.append(el("p", { className: "dim", textContent: "The running algorithms have none." }));
+    if (!params.length) this.list.append(el("p", { className: "dim", textContent: "The running algorithms have no parameters." }));
   }
 
   row(param) {
@@ -91,7 +91,7 @@ function control(param, set) {
   };
 }
 
-// Text of the value at a place of the slider, and the place of a value; logarithmic over three decades and more.
+// Converts between slider positions and values; logarithmic if the range spans at least three decades.
 function scaleOf({ low, high, whole }) {
   const wide = low > 0 && high / low >= 1000;
   const steps = whole && !wide ? Math.min(STEPS, high - low) : STEPS;

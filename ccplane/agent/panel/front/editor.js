@@ -1,4 +1,4 @@
-// The source of an algorithm: seen, edited, checked and loaded under the running flows.
+// The source of an algorithm: show, edit, check, and load it for the running flows.
 
 const WORDS = new RegExp(
   String.raw`("""[^]*?(?:"""|$)|'''[^]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?)|(#[^\n]*)|` +
@@ -38,10 +38,10 @@ class Editor {
         this.choice,
         this.edited,
         el("span", { className: "space" }),
-        button("check", "compile, verify and try it; flows notice nothing (Ctrl+Enter)", () => this.send("check")),
-        button("load", "let running flows go on with it (Ctrl+S)", () => this.send("load")),
-        button("as it runs", "forget the edits", () => this.open(this.algorithm)),
-        button("switch all flows to it", "give all flows this algorithm", () => this.send("switch")),
+        button("check", "compile, verify and test it; flows are not affected (Ctrl+Enter)", () => this.send("check")),
+        button("load", "switch running flows to this version (Ctrl+S)", () => this.send("load")),
+        button("revert", "discard the edits and show the running version", () => this.open(this.algorithm)),
+        button("switch all flows", "move all flows to this algorithm", () => this.send("switch")),
       ),
       el("div", { className: "code" }, this.gutter, el("div", { className: "sheet" }, this.colours, this.text)),
       this.said,
@@ -63,7 +63,7 @@ class Editor {
     if (answer.errors) return this.tell(errorBox(answer.errors));
     if (tell || this.text.value === this.saved) this.text.value = this.saved = answer.ok.text;
     this.badLine = 0;
-    if (tell) this.tell(answer.ok.text ? "" : "Its source is in no file.");
+    if (tell) this.tell(answer.ok.text ? "" : "The source of this algorithm is not in a file.");
     this.paint();
   }
 
@@ -77,10 +77,10 @@ class Editor {
       this.tell(errorBox(answer.errors));
       this.showBadLine();
     } else if (what === "switch") {
-      this.tell(`${answer.ok} flows run ${this.algorithm} now.`);
+      this.tell(`${answer.ok} flows switched to ${this.algorithm}.`);
     } else {
       const programs = Object.entries(answer.ok.programs).map(([name, fate]) => `program ${name}: ${fate}`);
-      const done = what === "check" ? "Fit to run." : `Loaded: ${answer.ok.flows} flows went over in ${shortNumber(answer.ok.took_us / 1000)} ms.`;
+      const done = what === "check" ? "Check passed." : `Loaded: ${answer.ok.flows} flows switched in ${shortNumber(answer.ok.took_us / 1000)} ms.`;
       this.tell([done, ...programs, ...answer.ok.notes].join(" · "));
       if (what === "load") this.saved = text;
     }

@@ -1,4 +1,4 @@
-// Telemetry and events beside the curves.
+// Telemetry and events, next to the curves.
 
 const LINES = 60;
 
@@ -22,10 +22,10 @@ class Happened {
   setState({ kinds }) {
     this.none.textContent =
       kinds === null || kinds === undefined
-        ? "This agent has no telemetry bus: ccp run --broker"
+        ? "This agent has no telemetry bus; start it with ccp run --broker."
         : this.samples.size
           ? ""
-          : `Listening to ${kinds.join(", ") || "no kind"}.`;
+          : `Subscribed to ${kinds.join(", ") || "nothing"}; no samples yet.`;
   }
 
   add({ events, telemetry, past }) {

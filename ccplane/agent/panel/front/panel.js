@@ -1,4 +1,4 @@
-// The panel: puts the parts on the page, and hands messages of the kernel to them.
+// The panel: lays out the parts, and passes the kernel's messages to them.
 
 const TABLE_MS = 500;
 const CONFIRM_EVERY = 5; // messages
@@ -8,13 +8,13 @@ const REPORTED = "reported";
 
 function render({ model, el: place }) {
   const root = el("div", { className: "ccp-panel", onkeydown: (event) => event.stopPropagation() });
-  root.dataset.lmSuppressShortcuts = "true"; // what is typed here is no command of JupyterLab
+  root.dataset.lmSuppressShortcuts = "true"; // no keyboard shortcuts of JupyterLab here
   place.append(root);
   const store = new Store();
   const colours = new Colours(root);
   const waiting = new Map();
   let lastId = 0;
-  const me = Math.random().toString(36).slice(2); // another page's answers are not ours
+  const me = Math.random().toString(36).slice(2); // to ignore other pages' answers
   const ask = (what) =>
     new Promise((answer) => {
       const id = `${me}-${++lastId}`;
@@ -46,11 +46,11 @@ function render({ model, el: place }) {
   const quantity = el("select", { ariaLabel: "quantity", onchange: () => chooseQuantity(quantity.value) });
   const span = el(
     "select",
-    { ariaLabel: "how much of the past", onchange: () => ((plot.windowS = Number(span.value)), plot.reset()) },
+    { ariaLabel: "time window", onchange: () => ((plot.windowS = Number(span.value)), plot.reset()) },
     ...WINDOWS_S.map((s) => el("option", { value: s, textContent: `${s} s`, selected: s === plot.windowS })),
   );
   const pause = el("button", { textContent: "pause", onclick: () => togglePause() });
-  const live = el("button", { textContent: "live", title: "follow again (double click)", hidden: true, onclick: () => plot.reset() });
+  const live = el("button", { textContent: "live", title: "return to the live view (double click)", hidden: true, onclick: () => plot.reset() });
   root.append(
     el("header", { className: "bar" }, title, el("span", { className: "space" }), rate),
     trouble,
@@ -83,14 +83,14 @@ function render({ model, el: place }) {
       plot.draw();
       live.hidden = !plot.zoom;
       const { unit } = store.quantities[plot.quantity];
-      peak.textContent = plot.peak && !plot.zoom?.y ? `peak ${shortNumber(plot.peak)} ${unit} above` : "";
+      peak.textContent = plot.peak && !plot.zoom?.y ? `clipped peak: ${shortNumber(plot.peak)} ${unit}` : "";
       root.dataset.painted = ++painted;
     });
   };
 
   function togglePause() {
     paused = !paused;
-    pause.textContent = paused ? "go on" : "pause";
+    pause.textContent = paused ? "resume" : "pause";
     draw();
   }
 
@@ -132,7 +132,7 @@ function render({ model, el: place }) {
     store.setFlows(message);
     const there = [...store.flows.values()].filter((flow) => !flow.gone);
     const more = store.turnedAway ? ` of ${there.length + store.turnedAway}` : "";
-    const idle = message.idle ? el("small", { textContent: `and ${message.idle} that never sent` }) : "";
+    const idle = message.idle ? el("small", { textContent: `${message.idle} receive-only flows not shown` }) : "";
     title.replaceChildren("ccplane", el("b", { textContent: `${there.length}${more} flow${there.length === 1 ? "" : "s"}` }), idle);
     showLegend(there);
   }
@@ -195,7 +195,7 @@ function render({ model, el: place }) {
   preference.addEventListener("change", themed);
   const sizes = new ResizeObserver(draw);
   sizes.observe(canvas);
-  requestAnimationFrame(themed); // the page may have no styles yet
+  requestAnimationFrame(themed); // the styles may not be loaded yet
   model.send({ do: "hello" });
 
   return () => {

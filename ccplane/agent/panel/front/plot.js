@@ -1,10 +1,10 @@
-// The curves: a line a flow, and the median of each algorithm's flows where there are many.
+// The curves: one line per flow and, with many flows, the median of each algorithm's flows.
 
 const HEIGHT = 340;
 const NEAR_PX = 18;
-const EVERY = 5; // one value of so many tells what is usual
-const LONELY = 3; // times what is usual
-const LEAST_S = 5; // as much is in sight from the beginning
+const EVERY = 5; // sample every fifth value to find the usual range
+const LONELY = 3; // a peak is an outlier above this multiple of the usual range
+const LEAST_S = 5; // minimum time window at the beginning
 
 class Plot {
   constructor(place, store, colours, onHover) {
@@ -15,7 +15,7 @@ class Plot {
     this.quantity = 0;
     this.windowS = 30;
     this.medians = true;
-    this.zoom = null; // {x: [from, to], y: [from, to] or null} while the user looks at something
+    this.zoom = null; // {x: [from, to], y: [from, to] or null} while the user has zoomed
     this.highlighted = null;
     this.columns = [];
     this.drawn = -1;
@@ -47,7 +47,7 @@ class Plot {
     });
   }
 
-  // The rows in sight, one list a series; of more rows than pixels, the extremes of each pixel's.
+  // The visible rows, one list per series; with more rows than pixels, the extremes for each pixel.
   data(min, max, width) {
     const { store, quantity, columns } = this;
     const { scale } = store.quantities[quantity];
@@ -63,7 +63,7 @@ class Plot {
       if (per === 1) {
         for (const { width: wide, values } of rows) {
           const value = column < wide ? values[quantity * wide + column] : NaN;
-          line.push(value === value ? value * scale : undefined); // uPlot draws a line over what is undefined
+          line.push(value === value ? value * scale : undefined); // uPlot bridges undefined values
         }
         return line;
       }
@@ -85,7 +85,7 @@ class Plot {
     return [times, ...lines, ...medians, ...medians];
   }
 
-  // How high to draw: all of it, unless a few peaks would leave no room for the rest. `peak` is then told in words.
+  // Find the range of the axis. Outliers that would compress the curves are clipped; `peak` then shows the maximum.
   measure(lines) {
     const some = [];
     let high = 0;

@@ -1,4 +1,4 @@
-// What the page knows: rows of the last minutes, and which flow has which column.
+// The page's data: rows of the last minutes, and the columns of flows.
 
 const KEPT_S = 120;
 
@@ -8,7 +8,7 @@ class Store {
     this.flows = new Map(); // column -> {id, src, dst, algorithm, failed, gone}
     this.rows = []; // {t, width, values}: values[quantity * width + column]
     this.hidden = new Set();
-    this.version = 0; // another set of flows, or other colours
+    this.version = 0; // changes with the set of flows or the colours
     this.turnedAway = 0;
   }
 
@@ -49,7 +49,7 @@ class Store {
     }
   }
 
-  // Flows that are gone are drawn until their last value is out of sight.
+  // Closed flows are drawn until their last value leaves the window.
   dropGone() {
     for (const [column, flow] of this.flows) {
       if (!flow.gone) flow.goneAt = undefined;
@@ -109,7 +109,7 @@ function clock(seconds) {
   return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
 }
 
-// One message for people from an error's parts.
+// A box with the parts of errors.
 function errorBox(errors) {
   return el(
     "div",

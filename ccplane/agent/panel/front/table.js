@@ -1,4 +1,4 @@
-// The flows as a table, which is the legend, too: a click hides a line, the pointer raises it.
+// The table of flows, also the legend: a click hides or shows a flow's curve, hovering highlights it.
 
 const SHOWN = ["cwnd_bytes", "rate_bytes_per_s", "delivery_bytes_per_s", "srtt_us", "retrans_pkts_per_s"];
 
@@ -29,8 +29,8 @@ class FlowTable {
           ariaLabel: "filter flows",
           oninput: ({ target }) => ((this.filter = target.value.toLowerCase()), this.arrange()),
         }),
-        el("button", { textContent: "show", title: "show all that match", onclick: all(false) }),
-        el("button", { textContent: "hide", title: "hide all that match", onclick: all(true) }),
+        el("button", { textContent: "show", title: "show all matching flows", onclick: all(false) }),
+        el("button", { textContent: "hide", title: "hide all matching flows", onclick: all(true) }),
       ),
       el("div", { className: "scroll" }, el("table", {}, el("thead", {}, this.head), this.body)),
     );

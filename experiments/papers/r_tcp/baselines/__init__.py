@@ -1,8 +1,7 @@
-"""Other detectors of token buckets, to compare R-TCP's with, over the recorded ACKs of one connection.
+"""Other detectors of token buckets, to compare with R-TCP's, on the recorded ACKs of one connection.
 
-`BASELINES` has them by name: `pd` and `pd-by-transfer` (`pd.py`), `bbr-lt` and `mbbr-like` (`long_term.py`),
-`p-modrl-like` (`p_modrl.py`). Those called "like" are ours, made from what is published about them; their
-modules say what that is, and what is not known. None of them looks at more than one connection.
+`pd` and `pd-by-transfer` (`pd.py`), `bbr-lt` and `mbbr-like` (`long_term.py`), `p-modrl-like` (`p_modrl.py`).
+Those called "like" are stand-ins made from publications; their modules say what is unknown.
 """
 
 from __future__ import annotations
@@ -24,4 +23,4 @@ BASELINES: Final[dict[str, Callable[[Sequence[Ack]], Finding]]] = {
     "mbbr-like": mbbr_like,
     "p-modrl-like": p_modrl_like,
 }
-"""What each finds in the ACKs of a connection from its beginning on, transfers marked by their start."""
+"""Name -> detector, for the ACKs of a connection from its beginning on, with marked starts of transfers."""

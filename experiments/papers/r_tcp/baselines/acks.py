@@ -1,4 +1,4 @@
-"""What the baselines are given, and what they answer."""
+"""Input and output of the baselines."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ US_PER_S: Final = 1e6
 
 
 class Ack(NamedTuple):
-    """A row of a recorded connection; counters never fall.
+    """A row of a recorded connection; counters never decrease.
 
     Attributes:
-        start: Whether this is no ACK, but the first transmission of a transfer, nothing being in flight.
-        time_us: When [us].
+        start: Whether this is the first transmission of a transfer, with nothing in flight, and not an ACK.
+        time_us: Time [us].
         delivered_pkts: Acknowledged, cumulatively or selectively [packets].
-        lost_pkts: Marked lost, each time a packet is [packets].
-        min_rtt_us: Least RTT [us].
+        lost_pkts: Marked lost, counting each mark [packets].
+        min_rtt_us: Minimum RTT [us].
         srtt_us: Smoothed RTT [us].
-        app_limited: Whether the ACK is of a packet that was sent when the application had no more.
+        app_limited: Whether the acknowledged packet was sent when the application had no more data.
         prior_delivered_pkts: `delivered_pkts` when the latest packet of this ACK was sent [packets].
     """
 
@@ -33,14 +33,14 @@ class Ack(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What a baseline found.
+    """Finding of a baseline.
 
     Attributes:
-        limited: Whether it takes the connection for limited, at the end or at some time.
-        detected_at_us: Since when [us]; None: not, or it judges afterwards.
-        bucket_bytes: Size of the bucket [bytes]; None: not limited, or it knows none.
+        limited: Whether the connection is limited, at the end or at any time.
+        detected_at_us: Time of detection [us]; None: not limited, or an offline detector.
+        bucket_bytes: Size of the bucket [bytes]; None: not limited, or unknown.
         rate_bytes_per_s: Rate limit [bytes/s]; None: not limited.
-        why: What ruled a limit out; empty if nothing did.
+        why: Reason that ruled a limit out; else empty.
     """
 
     limited: bool

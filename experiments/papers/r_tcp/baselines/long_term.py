@@ -1,23 +1,23 @@
-"""BBRv1's long-term bandwidth sampler: intervals with heavy loss and the same rate make a policer.
+"""BBRv1's long-term bandwidth sampler: intervals with heavy loss and the same rate indicate a policer.
 
 Sampling begins at the first loss. An interval ends with a loss, after 4 to 16 round trips, when the packets
-lost are at least 50/256 of those delivered; its rate is what was delivered over its time. Two intervals
-behind each other with the same rate, by an eighth or 4 kbit/s, are a policer at the mean of both, for 48
-round trips; then all begins anew. Data that the application had no more of begins it anew, too.
+lost are at least 50/256 of those delivered; its rate is the delivered data over its time. Two successive
+intervals whose rates differ by at most an eighth or 4 kbit/s indicate a policer at their mean, for 48 round
+trips. Then sampling restarts, as it does whenever the application has no more data.
 
 Source: the constants and rules of `tcp_bbr` in Linux (4.9 on; N. Cardwell, Y. Cheng, S. H. Yeganeh, V.
 Jacobson), and the talk "BBR Congestion Control", IETF 97, 2016. Differences:
 
-* It is fed with recorded ACKs, so the connection did not pace at the rate found, unless it was BBRv1's own.
+* It gets recorded ACKs, so the connection did not pace at the found rate, unless it was BBRv1 itself.
 * The 48 round trips count from the finding. BBRv1 counts those in its state PROBE_BW only.
 * The clock is that of the trace; BBRv1's has milliseconds.
-* Where no `prior_delivered_pkts` was recorded, a round trip lasts a smoothed RTT.
+* Without `prior_delivered_pkts`, a round trip lasts a smoothed RTT.
 
 `mbbr_like` is not mBBR (S. Zhu et al., "mBBR: Improving BBR Performance over Rate-Limited Mobile Networks",
-ICNP 2023), whose rules we do not have. What the R-TCP paper says of it: it works online in a modified BBR,
-one connection at a time, does not account for tokens that gather in idle times, needs more data than R-TCP,
-estimates rates better than BBRv1, and stays at what it found, raised by 20 % every 48 round trips without
-loss. Ours: the sampler above, with five intervals that have to agree, and without an end.
+ICNP 2023), whose rules are unpublished. The R-TCP paper says: it works online in a modified BBR, per
+connection, does not account for tokens that accumulate in idle times, needs more data than R-TCP, estimates
+rates better than BBRv1, and keeps its rate, raised by 20 % every 48 round trips without loss. The stand-in is
+the sampler above, with five intervals that have to agree, and without an end.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from experiments.papers.r_tcp.baselines.acks import MSS_BYTES, US_PER_S, Ack, Fi
 LEAST_ROUNDS: Final = 4
 MOST_ROUNDS: Final = 16
 HEAVY: Final = 50 / 256
-"""Lost packets over delivered ones in an interval that counts."""
+"""Minimum ratio of lost to delivered packets in an interval."""
 SAME_RATIO: Final = 1 / 8
 SAME_BYTES_PER_S: Final = 500.0
 USED_ROUNDS: Final = 48
 LEAST_US: Final = 1_000
-"""Shorter intervals make no rate [us]."""
+"""Minimum length of an interval [us]."""
 
 MBBR_INTERVALS: Final = 5
-"""Ours."""
+"""Our choice."""
 
 
 def bbr_lt(acks: Sequence[Ack]) -> Finding:
-    """Return what BBRv1's sampler finds: the rate that it used last; it knows no bucket."""
+    """Return the finding of BBRv1's sampler: the rate that it used last; it does not estimate the bucket."""
     return _sampled(acks, intervals=2, used_rounds=USED_ROUNDS)
 
 
 def mbbr_like(acks: Sequence[Ack]) -> Finding:
-    """Return what our stand-in for mBBR finds: a rate, no bucket."""
+    """Return the finding of the stand-in for mBBR: a rate without a bucket."""
     return _sampled(acks, intervals=MBBR_INTERVALS, used_rounds=None)
 
 
@@ -64,7 +64,7 @@ def _sampled(acks: Sequence[Ack], intervals: int, used_rounds: int | None) -> Fi
 
 
 class _Rounds:
-    """Tells where round trips begin."""
+    """Detects the beginnings of round trips."""
 
     def __init__(self) -> None:
         self._next_delivered_pkts = 0
@@ -82,7 +82,7 @@ class _Rounds:
 
 
 class _Sampler:
-    """The sampler; `rate_bytes_per_s` is what it found last."""
+    """The sampler; `rate_bytes_per_s` is its last finding."""
 
     def __init__(self, intervals: int, used_rounds: int | None) -> None:
         self.rate_bytes_per_s = 0.0
@@ -99,7 +99,7 @@ class _Sampler:
         self._rates: list[float] = []
 
     def take(self, ack: Ack) -> bool:
-        """Take an ACK in, and return whether it completes a finding."""
+        """Process an ACK, and return whether it completes a finding."""
         lost = ack.lost_pkts > self._lost_pkts
         self._lost_pkts = ack.lost_pkts
         begins = self._rounds.begins(ack)

@@ -1,15 +1,15 @@
-"""A stand-in for P-MODRL: the token bucket that fits a whole recorded connection best, if its rate is a fall.
+"""A stand-in for P-MODRL: the token bucket that fits a recorded connection best, if the rate drops abruptly.
 
 P-MODRL (S. Zhu et al., "On Rate-Limiting in Mobile Data Networks", IEEE Transactions on Mobile Computing,
-2024) judges a connection afterwards. We do not have its rules. What the R-TCP paper says of it: it estimates
-size and rate about as exactly as R-TCP, takes sudden drops of the bandwidth for a limit, with losses or
-without, and does not account for tokens that gather while a connection idles.
+2024) works offline; its rules are unpublished. The R-TCP paper says: it estimates size and rate about as
+accurately as R-TCP, takes sudden drops of the bandwidth for a limit, with losses or without, and does not
+account for tokens that accumulate in idle times.
 
-Ours: of all lines b + r t that what was delivered nowhere exceeds, the one with the least area between the
-two (equation 5 of the R-TCP paper, whose Theorem 1 makes that the lowest line at half of the time): it goes
-through the upper hull of what was delivered there. The connection is limited if r is less than 0.6 of the
-mean rate up to where the delivered data first meets the line (equation 13), without any condition on losses,
-and if from there on the delivered data stays near the line, as it does where only the bucket limits it.
+The stand-in: of all lines b + r t that the delivered data never exceed, it takes the one with the smallest
+area between the two (equation 5 of the R-TCP paper). By Theorem 1 that is the lowest line at half of the
+time, an edge of the upper hull. The connection is limited if r is less than 0.6 of the mean rate up to the
+first contact of delivered data and line (equation 13), and if the delivered data stay near the line from
+there on.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from experiments.papers.r_tcp.baselines.acks import MSS_BYTES, US_PER_S, Ack, Fi
 
 REDUCTION: Final = 0.6
 MEETS: Final = 0.05
-"""It has met the line when it is no further below it, over the bucket's size."""
+"""Maximum distance below the line at contact, relative to the bucket's size."""
 NEAR: Final = 0.5
-"""How far it may fall below the line afterwards, over the bucket's size."""
+"""Maximum distance below the line after contact, relative to the bucket's size."""
 
 _Point = tuple[int, int]
 """Time since the start [us], delivered since then [bytes]."""
 
 
 def p_modrl_like(acks: Sequence[Ack]) -> Finding:
-    """Return the bucket and rate that fit the connection best, if that is an abrupt reduction."""
+    """Return the bucket and rate that fit the connection best, if the rate drops abruptly."""
     if not acks:
         return Finding(limited=False, why="no ACKs")
     origin = acks[0]

@@ -1,19 +1,17 @@
 """PD: packets are lost when a bucket is empty, and pass when it is not.
 
-A bucket that is empty at the first loss, and is refilled at the rate that got through from the first to the
-last loss, must have been near empty at losses, and not empty when packets passed. Losses without that, losses
-after rising RTTs, few of them, or late ones are something else. A connection is policed with all losses, or
-with the first and last two left out of the rate. `pd` judges it as a whole; `pd_by_transfer` each transfer.
+A bucket that is empty at the first loss and is refilled at the mean rate between first and last loss must be
+near empty at losses, and not empty when packets pass. Otherwise, or if losses follow rising RTTs, are few, or
+come late, the connection is not policed. The rate is tried with all losses, and without the first and last
+two. `pd` judges the whole connection, `pd_by_transfer` each transfer.
 
-Source: T. Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016, section 3; the
-constants and the reasons to rule policing out are those of the authors' published tool (USC-NSL,
-policing-detection), which tells them, and splits connections where a request follows a response. The R-TCP
-paper says that PD does not account for tokens that gather in idle times: that is the whole connection.
-Differences:
+Source: T. Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016, section 3; constants
+and reasons are those of the authors' tool (USC-NSL, policing-detection), which splits connections where a
+request follows a response. The R-TCP paper says that PD does not account for tokens that accumulate in idle
+times, which is true of `pd`. Differences:
 
-* It gets ACKs, not packets: a packet passes or is lost when the ACK says so, a round trip after it was sent
-  or a little more. The times between them are about the same.
-* RTTs are the smoothed ones, all of them; the tool has those of single packets outside of loss recovery.
+* It gets ACKs, not packets: packets pass or are lost about a round trip after they were sent.
+* RTTs are smoothed; the tool uses those of single packets outside of loss recovery.
 """
 
 from __future__ import annotations
@@ -32,19 +30,19 @@ LEAST_SLICES: Final = 3
 LATEST_LOSS_BYTES: Final = 2_000_000
 EMPTY_AT_LOSS_RTTS: Final = 2.0
 EMPTY_AT_PASS_RTTS: Final = 0.75
-"""What a bucket near empty may hold, or lack, in round trips at the rate."""
+"""Maximum level above or below empty of a bucket near empty, in round trips at the rate."""
 OUT_AT_LOSS_RATIO: Final = 0.1
 OUT_AT_PASS_RATIO: Final = 0.03
-"""Share of samples that need not be in range."""
+"""Share of samples that may be out of range."""
 INFLATED: Final = 1.3
 LEAST_INFLATED_US: Final = 20_000
 INFLATED_RATIO: Final = 0.2
-"""Share of losses that may follow RTTs that are INFLATED over their 10th percentile."""
+"""Share of losses that may follow RTTs above INFLATED times their 10th percentile."""
 LEFT_OUT_LOSSES: Final = (0, 2)
 
 
 class _Step(NamedTuple):
-    """What an ACK tells: packets that passed, and packets that were lost."""
+    """Packets that passed and packets that were lost, from an ACK."""
 
     time_us: int
     srtt_us: int
@@ -54,15 +52,15 @@ class _Step(NamedTuple):
 
 
 def pd(acks: Sequence[Ack]) -> Finding:
-    """Return what PD finds in a whole connection; the bucket is what passed before the first loss."""
+    """Return PD's finding for a whole connection; the bucket is what passed before the first loss."""
     return _judge_all([_steps(acks)])
 
 
 def pd_by_transfer(acks: Sequence[Ack]) -> Finding:
-    """Return what PD finds in the first transfer in which it finds something."""
+    """Return PD's first finding in a transfer."""
     begins = [i for i, ack in enumerate(acks) if ack.start and i]
     ends = [*begins, len(acks)]
-    # The row before a transfer has the counters that it begins with.
+    # The row before a transfer has its initial counters.
     return _judge_all([_steps(acks[max(0, i - 1) : end]) for i, end in zip([0, *begins], ends, strict=True)])
 
 
@@ -122,7 +120,7 @@ def _judge(steps: list[_Step], left_out: int) -> Finding:
 
 
 def _ends(steps: list[_Step], left_out: int) -> tuple[int, int] | None:
-    """Return the places of the first and last loss, some left out; None if there are none then."""
+    """Return the places of the first and last loss, without those left out, or None."""
     losses = [i for i, step in enumerate(steps) for _ in range(step.lost_pkts)]
     if len(losses) < 2 * left_out + 2:
         return None
@@ -130,7 +128,7 @@ def _ends(steps: list[_Step], left_out: int) -> tuple[int, int] | None:
 
 
 def _levels(steps: list[_Step], per_us: float) -> tuple[list[float], list[float]]:
-    """Return the level of the bucket for each packet that was lost, and for each that passed [bytes]."""
+    """Return the bucket's level for each lost packet, and for each that passed [bytes]."""
     on_loss: list[float] = []
     on_pass: list[float] = []
     used_bytes = 0
@@ -143,7 +141,7 @@ def _levels(steps: list[_Step], per_us: float) -> tuple[list[float], list[float]
 
 
 def _slices(steps: list[_Step], rtt_us: float) -> int:
-    """Return in how many round trips there were losses."""
+    """Return the number of round trips with losses."""
     count, end_us = 0, -1.0
     for step in steps:
         if step.lost_pkts and step.time_us > end_us:
@@ -152,7 +150,7 @@ def _slices(steps: list[_Step], rtt_us: float) -> int:
 
 
 def _inflated(steps: list[_Step], first: int) -> int:
-    """Return how many packets were lost after an RTT that had risen."""
+    """Return the number of packets lost after a risen RTT."""
     count = 0
     rtts_us: list[int] = []
     for i, step in enumerate(steps):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The congestion control: hooks of tcp_congestion_ops. What each does is in flow.h (agent) and law.h (no agent). */
+/* The congestion control: hooks of tcp_congestion_ops, implemented in flow.h (with agent) and law.h (fallback). */
 #include "flow.h"
 #include "idle.h"
 #include "leave.h"
@@ -52,7 +52,7 @@ u32 BPF_PROG(ccp_ssthresh, struct sock *sk)
 
 	if (ca->law)
 		return law_ssthresh(sk);
-	/* With cong_control the window is the algorithm's; this only tells the kernel that slow start is over. */
+	/* With cong_control the algorithm sets the window; ssthresh only ends the kernel's slow start. */
 	return half > CCP_MIN_CWND_PKTS ? half : CCP_MIN_CWND_PKTS;
 }
 
@@ -72,8 +72,8 @@ void BPF_PROG(ccp_set_state, struct sock *sk, u8 new_state)
 
 	if (flow) {
 		/*
-		 * A queue of this host refused a packet: the kernel enters CWR while transmitting. When an ACK with
-		 * ECE is the reason, that ACK has just raised tp->delivered and no fold has seen it yet.
+		 * A queue of this host refused a packet: the kernel enters CWR while transmitting. If an ACK with ECE is
+		 * the reason, that ACK has just raised tp->delivered and no fold has run for it yet.
 		 */
 		if (new_state == TCP_CA_CWR && tp->delivered == flow->last_delivered) {
 			flow->local_congestion++;
@@ -96,7 +96,7 @@ void BPF_PROG(ccp_set_state, struct sock *sk, u8 new_state)
 		cubictcp_state(sk, new_state);
 }
 
-/* RFC 8257 section 3.2: what a DCTCP receiver does when the CE mark of arriving data changes. */
+/* RFC 8257 section 3.2: a DCTCP receiver's reaction when the CE mark of arriving data changes. */
 static __always_inline void dctcp_receive(struct sock *sk, bool ce)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -104,7 +104,7 @@ static __always_inline void dctcp_receive(struct sock *sk, bool ce)
 
 	if (ca->ce_state != ce) {
 		if (tp->inet_conn.icsk_ack.pending & ICSK_ACK_TIMER) {
-			/* acknowledge what came before with the old mark, at once */
+			/* immediately acknowledge earlier data with the old mark */
 			if (ca->ce_state)
 				tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
 			else
@@ -121,7 +121,7 @@ static __always_inline void dctcp_receive(struct sock *sk, bool ce)
 		tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
 }
 
-/* The flow has something to send again. Returns the bits of its extensions. */
+/* Sending resumes after the flow had nothing to send. Returns the bits of its extensions. */
 static __always_inline u32 tx_start(struct sock *sk)
 {
 	struct ccp_globals *g = ccp_globals();
@@ -132,7 +132,7 @@ static __always_inline u32 tx_start(struct sock *sk)
 		return 0;
 	flow = flow_or_turn(sk, ca, g);
 	if (flow && follow_agent(sk, ca, flow)) {
-		/* Where the algorithm paces, the window leaves in no burst; the kernel's BBR keeps it, too. */
+		/* If the algorithm paces, the window leaves without a burst; the kernel's BBR also keeps its window. */
 		if (!flow->rate_bytes_per_s)
 			restart_after_idle(sk);
 		return flow->extensions;
@@ -166,14 +166,14 @@ void BPF_PROG(ccp_cwnd_event_tx_start, struct sock *sk)
 		extensions_cwnd_event_tx_start(ctx, extensions);
 }
 
-/* Only where cong_control cannot see the ACK's flags (kernels before 6.10): a hook saved is CPU saved. */
+/* Needed only where cong_control does not get the ACK's flags (kernels before 6.10); otherwise it would waste CPU. */
 SEC("struct_ops")
 void BPF_PROG(ccp_in_ack_event, struct sock *sk, u32 flags)
 {
 	ccp_sk(sk)->ece = !!(flags & CA_ACK_ECE);
 }
 
-/* Returns the index of the fold program to run; 0 for none. */
+/* Returns the index of the fold program to run, 0 for none. */
 static __always_inline u32 on_ack(void *ctx, struct sock *sk, const struct rate_sample *rs)
 {
 	struct ccp_sk *ca = ccp_sk(sk);
@@ -192,7 +192,7 @@ static __always_inline u32 on_ack(void *ctx, struct sock *sk, const struct rate_
 	if ((s64)(tp->tcp_mstamp - flow->stats_due_us) > 0)
 		refresh_stats(sk, flow);
 	if (!follow_agent(sk, ca, flow)) {
-		flow->last_delivered = tp->delivered; /* set_state() tells local congestion by it */
+		flow->last_delivered = tp->delivered; /* set_state() detects local congestion by it */
 		law_on_ack(sk, ca, rs);
 		return 0;
 	}
@@ -211,7 +211,7 @@ static __always_inline void fold_is_gone(struct sock *sk)
 		program_is_gone(flow);
 }
 
-/* Comes back when fold and finish are done. */
+/* Returns when fold and finish are done. */
 static __noinline int fold_and_return(u64 *ctx, u32 program)
 {
 	bpf_tail_call(ctx, &folds_on_ack, program);
@@ -281,7 +281,7 @@ struct tcp_congestion_ops___ccp ccp = {
 	.flags = TCP_CONG_NON_RESTRICTED,
 };
 
-/* Never registered: it tells libbpf which member each of these is loaded for, so that folds may tail-call them. */
+/* Never registered: tells libbpf the member that each program is loaded for, so that folds may tail-call it. */
 SEC(".struct_ops.link")
 struct tcp_congestion_ops___ccp ccp_finish = {
 	.cong_control = (void *)ccp_finish_on_ack,

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * For who writes an extension of the datapath: an object of its own with
+ * For authors of datapath extensions. An extension is an object file that declares
  *
  *   EXTENSION("name", .cong_control = (void *)on_ack, .release = (void *)on_release);
  *
- * and, if it has something to do behind the fold, EXTENSION_AFTER_FOLD(on_fold). Members are those of
- * tcp_congestion_ops; cong_control is called before the fold, cwnd_event and cwnd_event_tx_start when sending begins
- * anew. Each program gets the arguments of its member, and is called for flows that the agent gave the extension,
- * while an algorithm steers them.
+ * and, for work after the fold, EXTENSION_AFTER_FOLD(on_fold). Members are those of tcp_congestion_ops; cong_control is
+ * called before the fold, cwnd_event and cwnd_event_tx_start when sending resumes. Each program gets the arguments of its
+ * member, and is called for flows that the agent attached to the extension, while an algorithm controls them.
  *
- * Maps are its own, but for those of maps.h, which it shares with the core. One with CCP_MAX_FLOWS entries gets as many
- * as there are flows. EXTENSION_MAIL() declares the agent's letters.
+ * An extension has its own maps, except those of maps.h, which it shares with the core. A map with CCP_MAX_FLOWS entries is
+ * resized to the number of flows. EXTENSION_MAIL() declares the agent's messages.
  */
 #ifndef CCP_EXTEND_H
 #define CCP_EXTEND_H
@@ -21,7 +20,7 @@
 /* Set by the loader. */
 const volatile u32 extension_index = 0;
 
-/* Never registered: name and flags are for our loader; libbpf learns from it which member each program is loaded for. */
+/* Never registered: the loader reads name and flags, and libbpf the member that each program is loaded for. */
 #define EXTENSION(name_, ...)   \
 	SEC(".struct_ops.link") \
 	struct tcp_congestion_ops___ccp extension = {.name = name_, .flags = CCP_ABI_VERSION, __VA_ARGS__}
@@ -30,7 +29,7 @@ const volatile u32 extension_index = 0;
 	SEC(".struct_ops.link")       \
 	struct tcp_congestion_ops___ccp after_fold = {.name = "after_fold", .cong_control = (void *)program}
 
-/* Letters by slot, each with a `letter` of this type. */
+/* Messages by slot, each with a `letter` of this type. */
 #define EXTENSION_MAIL(type_)                         \
 	struct extension_mail {                       \
 		struct ccp_extension_mail head;       \
@@ -44,7 +43,7 @@ const volatile u32 extension_index = 0;
 		__type(value, struct extension_mail); \
 	} mail SEC(".maps")
 
-/* Whether there is a letter, which is ours until mail_end(). It may be for the slot's last flow: see mail_is_for(). */
+/* Returns whether there is a message; it belongs to the program until mail_end(). Check mail_is_for(): it may be old. */
 static __always_inline bool mail_begin(struct ccp_extension_mail *head)
 {
 	return head->owner == CCP_MAIL_FULL &&
@@ -61,7 +60,7 @@ static __always_inline void mail_end(struct ccp_extension_mail *head)
 	__sync_lock_test_and_set(&head->owner, CCP_MAIL_EMPTY);
 }
 
-/* Head of a record of `bytes`, with what the extension tells behind it: a multiple of eight octets. */
+/* Fills in the head of a record of `bytes`; the extension's message follows it, a multiple of eight bytes. */
 static __always_inline void extension_tells(struct ccp_record *record, u64 bytes, u64 flow_id, u64 now_us)
 {
 	__builtin_memset(record, 0, sizeof(*record));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Calls the extensions of a flow. A tail call from a function of its own comes back to who called that function: so an
- * extension is a program that is loaded later, or never, and costs nothing where no flow has its bit.
+ * Calls the extensions of a flow. A tail call from a separate function returns to that function's caller, so an extension
+ * is a program that may be loaded later, or never, and costs nothing for flows without its bit.
  */
 #ifndef CCP_EXTENSION_H
 #define CCP_EXTENSION_H
@@ -24,7 +24,7 @@
 	}
 
 EXTENSION_HOOK(ack) /* before the fold */
-EXTENSION_HOOK(fold) /* after it, and after what it set was applied */
+EXTENSION_HOOK(fold) /* after the fold and the application of its results */
 EXTENSION_HOOK(cwnd_event)
 EXTENSION_HOOK(cwnd_event_tx_start)
 EXTENSION_HOOK(release)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A flow's slot: its life, its mailbox, its primitives and its reports. */
+/* A flow's slot: life cycle, mailbox, primitives and reports. */
 #ifndef CCP_FLOW_H
 #define CCP_FLOW_H
 
@@ -8,7 +8,7 @@
 
 #define ALL_ONES (~0ULL)
 
-/* CCP's counters start here: for a new flow, and again when an agent takes over from the law. */
+/* Starts CCP's counters: for a new flow, and again when an agent takes over from the fallback. */
 static __always_inline void flow_start_counting(struct tcp_sock *tp, struct ccp_flow *flow)
 {
 	flow->last_bytes_acked = tp->bytes_acked;
@@ -53,7 +53,7 @@ static __always_inline void fill_record(struct ccp_record *record, struct ccp_fl
 	record->flags = flow->report_flags;
 }
 
-/* Registers as the program declares them: libccp's reset_state(), init_register_state() and reset_time(). */
+/* Sets registers to their initial values, as libccp's reset_state(), init_register_state() and reset_time() do. */
 static __always_inline void flow_start_program(struct tcp_sock *tp, struct ccp_flow *flow, u32 program)
 {
 	struct ccp_program *p = bpf_map_lookup_elem(&programs, &program);
@@ -67,7 +67,7 @@ static __always_inline void flow_start_program(struct tcp_sock *tp, struct ccp_f
 		flow->control[i] = p->control_init[i];
 	for (int i = 0; i < CCP_MAX_LOCAL; i++)
 		flow->local[i] = 0;
-	/* Only who reads the kernel's counter of marks keeps ours up to it. */
+	/* The kernel's counter of marks is followed only for programs that read it. */
 	if (!flow->reads_ce)
 		flow->last_delivered_ce = tp->delivered_ce;
 	flow->reads_ce = p->prims_used >> CCP_ACK_ECN_PACKETS & 1;
@@ -86,14 +86,14 @@ static __always_inline void flow_set_rate(struct sock *sk, struct ccp_sk *ca, st
 	apply_rate(sk, ca, flow);
 }
 
-/* The program was uninstalled under the flow: the law has it from the next ACK on. */
+/* The program was uninstalled while the flow ran it: the fallback takes over at the next ACK. */
 static __always_inline void program_is_gone(struct ccp_flow *flow)
 {
 	flow->program = 0;
 	flow->counts.law_cause = CCP_LAW_UNINSTALLED;
 }
 
-/* Takes the agent's letter. The owner word keeps the agent out while it is read, and us while it is written. */
+/* Applies the agent's update. The owner word keeps the agent out during reading, and this program out during writing. */
 static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 {
 	struct ccp_globals *g = ccp_globals();
@@ -111,7 +111,7 @@ static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 		if (mail->what & CCP_MAIL_PROGRAM) {
 			flow_start_program(tcp_sk(sk), flow, mail->program);
 			flow->record.stamp = mail->stamp;
-			/* A next agent's first letter does not hide that the one before fell silent. */
+			/* A new agent's first update must not hide that its predecessor fell silent. */
 			if (!mail->program &&
 			    (mail->stamp || flow->counts.law_cause != CCP_LAW_SILENT || !flow->law))
 				flow->counts.law_cause = CCP_LAW_NO_PROGRAM + mail->stamp;
@@ -137,9 +137,9 @@ static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 }
 
 /*
- * Does what the agent wants: takes its letter, enters the law where there is no program or no agent, and leaves it where
- * there is one again. After the law had the flow the algorithm finds its registers fresh, but for those that its letter
- * sets. Returns whether the algorithm steers.
+ * Applies the agent's update, and enters or leaves the fallback depending on whether there are a program and an agent.
+ * When a flow leaves the fallback its registers have their initial values, except those set by the update. Returns whether
+ * the algorithm is in control.
  */
 static __always_inline bool follow_agent(struct sock *sk, struct ccp_sk *ca, struct ccp_flow *flow)
 {
@@ -179,8 +179,8 @@ static __always_inline bool follow_agent(struct sock *sk, struct ccp_sk *ca, str
 }
 
 /*
- * Sends the report registers. Volatile ones are reset only when the report is in the ring: otherwise the next
- * report carries their sum, and says how many went into it.
+ * Sends the report registers. Volatile ones are reset only if the report fits into the ring. Otherwise the next report
+ * carries their sum, and the number of reports in it.
  */
 static __always_inline void send_report(struct ccp_globals *g, struct ccp_flow *flow, u64 ack_us)
 {
@@ -203,7 +203,7 @@ static __always_inline void send_report(struct ccp_globals *g, struct ccp_flow *
 	flow->counts.reports++;
 	flow->missed = 0;
 	flow->report_flags = 0;
-	/* Unrolled: verifiers before 6.4 refuse the way clang lays these loops out ("back-edge"). */
+	/* Unrolled: verifiers before 6.4 reject clang's layout of these loops ("back-edge"). */
 #pragma clang loop unroll(full)
 	for (u32 i = 0; i < CCP_MAX_REPORT; i++) {
 		if (p->report_volatile >> i & 1)
@@ -218,7 +218,7 @@ static __always_inline void send_report(struct ccp_globals *g, struct ccp_flow *
 	}
 }
 
-/* After a fold that has something to apply, to report or to complain about. */
+/* Runs after a fold with results to apply, a report to send or an error. */
 static __always_inline void finish_fold(struct sock *sk)
 {
 	struct ccp_sk *ca = ccp_sk(sk);
@@ -227,7 +227,7 @@ static __always_inline void finish_fold(struct sock *sk)
 
 	if (!flow || !g)
 		return;
-	if (flow->fold_error) { /* as libccp: registers stay as they are, nothing is applied, nothing reported */
+	if (flow->fold_error) { /* as libccp: registers stay, nothing is applied or reported */
 		flow->counts.last_fold_error = flow->fold_error;
 		flow->counts.fold_errors++;
 		flow->fold_error = CCP_FOLD_OK;

@@ -1,39 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The program around a fold: it loads CCP's primitives, runs the fold, and hands over to ccp_finish_* where there is
- * something to apply or to report. The loader (frame.rs) makes one of these for each fold program: it puts the fold's
- * code in the place of fold_code(), and turns the constant of each primitive into whether the fold reads it. So the
- * verifier removes the code of those that it does not.
+ * The program around a fold: loads CCP's primitives, runs the fold, and calls ccp_finish_* if there is something to apply
+ * or to report. The loader (frame.rs) makes a copy for each fold program: it inserts the fold's code as fold_code(), and
+ * replaces the constant of each primitive by whether the fold reads it, so that the verifier removes unused code.
  */
 #include "path_echo.h"
 #include "sock.h"
 #include <bpf/bpf_tracing.h>
 
-#define NO_RTT_SAMPLE 0xffffffffULL /* as libccp reads an ACK without a sample */
+#define NO_RTT_SAMPLE 0xffffffffULL /* libccp's value for an ACK without a sample */
 #define ALL_ONES (~0ULL)
 
-/* Whether the fold reads a primitive: the loader finds the constant, and makes it 0 or 1. */
+/* Whether the fold reads a primitive: the loader replaces the constant by 0 or 1. */
 #define READS(name)                                                                       \
 	({                                                                                \
 		u64 reads;                                                                \
 		asm volatile("%0 = %1" : "=r"(reads) : "i"(CCP_MAGIC_PRIM + CCP_##name)); \
 		reads;                                                                    \
 	})
-/* Whether it reads any that an echo of the path brings. */
+/* Whether it reads a primitive that echoes of the path set. */
 #define READS_OF_PATH                                                                         \
 	({                                                                                    \
 		u64 reads;                                                                    \
 		asm volatile("%0 = %1" : "=r"(reads) : "i"(CCP_MAGIC_PRIM + CCP_PRIM_COUNT)); \
 		reads;                                                                        \
 	})
-/* Sets a primitive that the fold reads. */
+/* Sets a primitive if the fold reads it. */
 #define LOAD(name, value)                                 \
 	do {                                              \
 		if (READS(name))                          \
 			fold->prim[CCP_##name] = (value); \
 	} while (0)
 
-/* The fold's code goes here: enum ccp_fold_error. */
+/* Replaced by the fold's code. Returns enum ccp_fold_error. */
 static __noinline u64 fold_code(struct ccp_flow *flow, struct ccp_fold *fold)
 {
 	u64 error;
@@ -42,14 +41,14 @@ static __noinline u64 fold_code(struct ccp_flow *flow, struct ccp_fold *fold)
 	return error;
 }
 
-/* What there is to know of an ACK, or of a timeout. */
+/* The event that the fold handles: an ACK or a timeout. */
 struct told {
 	const struct rate_sample *rs; /* NULL: a retransmission timeout */
 	u32 ca_state;
 	bool ece;
 };
 
-/* An invalid sample (tcp_rate_gen() says so with -1) leaves the last valid rate. */
+/* An invalid sample (-1 from tcp_rate_gen()) keeps the last valid rate. */
 static __always_inline void load_rates(struct tcp_sock *tp, struct ccp_flow *flow,
 				       const struct rate_sample *rs)
 {
@@ -65,8 +64,8 @@ static __always_inline void load_rates(struct tcp_sock *tp, struct ccp_flow *flo
 }
 
 /*
- * CCP's primitives, with the meaning ccp-kernel's load_primitives() gives them, and ours. Losses are counted
- * from tp->lost, so that those marked between two ACKs are in.
+ * CCP's primitives, with the meaning of ccp-kernel's load_primitives(), and ccplane's. Losses are taken from tp->lost, to
+ * include packets marked lost between two ACKs.
  */
 static __always_inline void load_primitives(struct sock *sk, struct ccp_flow *flow, struct ccp_fold *fold,
 					    const struct told *told)
@@ -129,7 +128,7 @@ static __always_inline u64 or_zero(u32 word)
 	return word == ECHO_MISSING ? 0 : word;
 }
 
-/* Where something is to be told of the path since the last fold, it goes into the slot. */
+/* Copies what echoes brought since the last fold into the slot. */
 static __always_inline void load_path(struct sock *sk, struct ccp_flow *flow)
 {
 	struct path_echo *path = bpf_sk_storage_get(&path_echoes, sk, 0, 0);
@@ -159,7 +158,7 @@ static __always_inline void load_path(struct sock *sk, struct ccp_flow *flow)
 	PATH(AGE_US) = flow->echo_left_us ? tp->tcp_mstamp - flow->echo_left_us : ALL_ONES;
 }
 
-/* Runs the fold. Returns whether there is something to apply, to report or to complain about. */
+/* Runs the fold. Returns whether there is something to apply, to report, or an error. */
 static __always_inline bool run_fold(struct sock *sk, const struct told *told)
 {
 	struct ccp_flow *flow = ccp_flow_of(ccp_sk(sk));
@@ -172,7 +171,7 @@ static __always_inline bool run_fold(struct sock *sk, const struct told *told)
 	if (READS_OF_PATH)
 		load_path(sk, flow);
 	refresh_cwnd(tp, flow);
-	/* libccp's state before a fold: flags clear, Micros, Cwnd and Rate as they are. */
+	/* libccp's state before a fold: flags clear; Micros, Cwnd and Rate unchanged. */
 	fold.impl[CCP_IMPL_EVENT_FLAG] = 0;
 	fold.impl[CCP_IMPL_SHOULD_CONTINUE] = 0;
 	fold.impl[CCP_IMPL_SHOULD_REPORT] = 0;
@@ -182,7 +181,7 @@ static __always_inline bool run_fold(struct sock *sk, const struct told *told)
 	if (!fold_code(flow, &fold) && !fold.impl[CCP_IMPL_SHOULD_REPORT] &&
 	    fold.impl[CCP_IMPL_CWND] - flow->cwnd_floor_bytes < tp->mss_cache &&
 	    fold.impl[CCP_IMPL_RATE] == flow->rate_bytes_per_s) {
-		flow->cwnd_bytes = fold.impl[CCP_IMPL_CWND]; /* within the same segment */
+		flow->cwnd_bytes = fold.impl[CCP_IMPL_CWND]; /* still within the same segment */
 		return false;
 	}
 	flow->finish[CCP_IMPL_SHOULD_REPORT] = fold.impl[CCP_IMPL_SHOULD_REPORT];
@@ -220,7 +219,7 @@ void BPF_PROG(fold_on_timeout, struct sock *sk, u8 new_state)
 		bpf_tail_call(ctx, &finish_on_timeout, 0);
 }
 
-/* Never registered: it tells libbpf which member each of these is loaded for. */
+/* Never registered: tells libbpf the member that each program is loaded for. */
 SEC(".struct_ops.link")
 struct tcp_congestion_ops___ccp ccp_fold = {
 	.cong_control = (void *)fold_on_ack,

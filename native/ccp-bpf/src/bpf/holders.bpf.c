@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Counts slots for the agent: only a program can change a number that others change at the same time. */
+/* Counts slots on behalf of the agent: only a program can change these counters atomically. */
 #include "holders.h"
 
 SEC("syscall")

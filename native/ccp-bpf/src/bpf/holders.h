@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Who has how many slots. */
+/* Slots per user and per cgroup. */
 #ifndef CCP_HOLDERS_H
 #define CCP_HOLDERS_H
 
 #include "maps.h"
 
-/* Set in the number of a holder that has none left, and is being removed. Above all quotas. */
+/* Set in the count of a holder that has no slots left and is being removed. Above all quotas. */
 #define HOLDER_GOES (1U << 31)
 
-/* Whether the holder may have one more slot; it has it then. Not while it is being removed, which lasts for an instant. */
+/* Takes a slot for the holder if its quota allows. Fails also during the short time of its removal. */
 static __noinline int holder_takes(u64 id, u32 kind, u32 most)
 {
 	struct ccp_holder holder = {.id = id, .kind = kind};
@@ -29,7 +29,7 @@ static __noinline int holder_gives_back(u64 id, u32 kind)
 	struct ccp_holder holder = {.id = id, .kind = kind};
 	u32 *count = bpf_map_lookup_elem(&holders, &holder);
 
-	/* Who marks it removes it: nobody else counts in it from here on, nor in its place. */
+	/* Whoever sets the mark removes the holder: nothing else counts in it from now on. */
 	if (count && __sync_fetch_and_sub(count, 1) == 1 &&
 	    __sync_val_compare_and_swap(count, 0, HOLDER_GOES) == 0)
 		bpf_map_delete_elem(&holders, &holder);

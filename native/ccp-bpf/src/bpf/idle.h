@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The window after an idle time: Linux' tcp_slow_start_after_idle_check() and tcp_cwnd_restart() (RFC 5681 section 4.1,
- * RFC 2861), which the kernel leaves out for congestion controls that have cong_control. It does that when data are
- * written, and this when they leave: the burst whose first packet is on its way keeps the size that it has.
+ * The window after an idle period: Linux' tcp_slow_start_after_idle_check() and tcp_cwnd_restart() (RFC 5681 section 4.1,
+ * RFC 2861), which the kernel skips for congestion controls with cong_control. The kernel acts when data is written, this
+ * code when it is sent: the burst whose first packet is being sent keeps its size.
  */
 #ifndef CCP_IDLE_H
 #define CCP_IDLE_H
@@ -34,7 +34,7 @@ static __always_inline u32 current_ssthresh(struct tcp_sock *tp)
 	return state == TCP_CA_CWR || state == TCP_CA_Recovery || ssthresh > most ? ssthresh : most;
 }
 
-/* Nothing was sent for longer than a timeout: the window halves with each, down to the initial one. */
+/* After an idle period longer than a timeout the window halves for each timeout, down to the initial window. */
 static __always_inline void restart_after_idle(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The few kernel types that our programs touch, field by field. CO-RE moves the offsets to the running kernel's, so no
- * vmlinux.h of one kernel has to be carried along; layouts here are not the kernel's, but those of what is not CO-RE.
- * For the programs of all crates.
+ * The few kernel types that the programs of all crates use, field by field. CO-RE adapts the offsets to the running kernel,
+ * so no vmlinux.h of a particular kernel is needed; layouts here are not the kernel's, except where CO-RE does not apply.
  */
 #ifndef CCP_KERNEL_H
 #define CCP_KERNEL_H
@@ -63,7 +62,7 @@ enum {
 	BPF_RB_FORCE_WAKEUP = 2,
 	BPF_F_MMAPABLE = 1 << 10,
 	BPF_F_CURRENT_NETNS = -1,
-	TC_ACT_UNSPEC = -1, /* whoever comes next decides */
+	TC_ACT_UNSPEC = -1, /* the next program decides */
 	TCQ_F_MQROOT = 8,
 	TCQ_F_CPUSTATS = 32,
 };
@@ -436,14 +435,14 @@ struct bpf_iter__ipv6_route {
 
 #pragma clang attribute pop
 
-/* Made by us on the stack for cubictcp_acked(), so it keeps this layout (the kernel's since 4.7). */
+/* Created on the stack for cubictcp_acked(), so it has the kernel's layout (unchanged since 4.7). */
 struct ack_sample {
 	u32 pkts_acked;
 	s32 rtt_us;
 	u32 in_flight;
 };
 
-/* Every member any supported kernel has: libbpf drops those that are zero and unknown to the running kernel. */
+/* All members of all supported kernels: libbpf drops those that are zero and unknown to the running kernel. */
 struct tcp_congestion_ops___ccp {
 	u32 (*ssthresh)(struct sock *sk);
 	void (*set_state)(struct sock *sk, u8 new_state);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The fallback law: the kernel's own CUBIC, for flows without a program, without an agent or without a slot.
- * A congestion control with cong_control is on its own in recovery, so proportional rate reduction (RFC 6937)
- * is done here. Nothing in this file needs a slot: all state is in icsk_ca_priv.
+ * The fallback: the kernel's own CUBIC, for flows without a program, an agent or a slot. A congestion control with
+ * cong_control has to handle recovery itself, so proportional rate reduction (RFC 6937) is done here. Nothing in this file
+ * needs a slot: all state is in icsk_ca_priv.
  */
 #ifndef CCP_LAW_H
 #define CCP_LAW_H
@@ -14,8 +14,8 @@ extern u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
 extern void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym;
 
 /*
- * Which of these the running kernel has, told by the loader: asking the kernel itself (bpf_ksym_exists) needs 6.4.
- * It may have CUBIC as a module that is not loaded: Reno then.
+ * Which of these functions the running kernel has; set by the loader, because bpf_ksym_exists needs Linux 6.4. If CUBIC is
+ * a module that is not loaded, Reno is used.
  */
 const volatile bool have_cubic = false;
 const volatile bool have_cubic_cwnd_event = false;
@@ -35,8 +35,8 @@ static __always_inline void law_enter(struct sock *sk, struct ccp_sk *ca)
 	ca->law_una = tp->snd_una;
 	ca->law = 1;
 	/*
-	 * CUBIC starts from whatever window the algorithm left. It may go on in slow start (with HyStart) only
-	 * when the path shows neither a loss nor a queue; the threshold for a queue is HyStart's.
+	 * CUBIC starts from the algorithm's window. It may stay in slow start (with HyStart) only if the path shows neither a
+	 * loss nor a queue, by HyStart's threshold.
 	 */
 	if (slack_us < 4000)
 		slack_us = 4000;
@@ -118,7 +118,7 @@ static __always_inline u32 law_ssthresh(struct sock *sk)
 {
 	struct ccp_sk *ca = ccp_sk(sk);
 
-	ca->prr_delivered = 0; /* a reduction begins, perhaps on the ACK that ended the one before */
+	ca->prr_delivered = 0; /* a reduction begins, perhaps on the ACK that ended the previous one */
 	ca->undone = 0;
 	return HAVE_CUBIC ? cubictcp_recalc_ssthresh(sk) : tcp_reno_ssthresh(sk);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Programs that others have replaced: their sockets leave them for what took their place, each one by itself, when it next
- * has something to do. So nobody needs to know where a socket is: a listener, or the default of a namespace, that nobody
- * could reach makes sockets that leave at once.
+ * Sockets of replaced programs move to the replacement by themselves, at their next event. So sockets need not be found:
+ * even a listener or a namespace default that the agent cannot reach creates sockets that move immediately.
  */
 #ifndef CCP_LEAVE_H
 #define CCP_LEAVE_H
@@ -11,7 +10,7 @@
 
 #define TCP_CONGESTION 13
 
-/* Which copy of the programs this is, and the name that it was registered under. Told by the loader. */
+/* The copy of the programs, and its registered name; set by the loader. */
 const volatile u32 load = 0;
 const volatile char cc_name[CCP_NAME_LEN] = {};
 
@@ -22,7 +21,7 @@ static __always_inline struct ccp_moving *moving_of(struct sock *sk)
 	return bpf_map_lookup_elem(&moving, &address);
 }
 
-/* Gives the socket the congestion control of this name. Returns whether that is another one than it had. */
+/* Sets the socket's congestion control by name. Returns whether it changed. */
 static __always_inline bool go_to(struct sock *sk, char *name)
 {
 	u64 before = (u64)tcp_sk(sk)->inet_conn.icsk_ca_ops;
@@ -34,8 +33,8 @@ static __always_inline bool go_to(struct sock *sk, char *name)
 }
 
 /*
- * Returns whether the socket has left; it is not ours to touch then. The kernel calls release and init meanwhile. Where
- * the maps stay, the new programs get its slot and its state; if there is no room to tell them, it is a new flow there.
+ * Returns whether the socket has moved; this program must not touch it then. The kernel calls release and init meanwhile. If
+ * the maps stay, the new programs take over slot and state; if there is no room to pass the state, the flow is new there.
  */
 static __noinline int leave(struct sock *sk)
 {
@@ -59,14 +58,14 @@ static __noinline int leave(struct sock *sk)
 		__builtin_memcpy(along.state, ca, sizeof(along.state));
 		bpf_map_update_elem(&moving, &address, &along, BPF_ANY);
 	}
-	left = go_to(sk, name) || go_to(sk, plain); /* its name may have been unregistered */
+	left = go_to(sk, name) || go_to(sk, plain); /* its own name may have been unregistered */
 	bpf_map_delete_elem(&moving, &address);
 	return left;
 }
 
 /*
- * Whether the socket is to leave now. Where all that leave are new to an agent, it lets them go bit by bit; when it falls
- * silent, they go without.
+ * Whether the socket should move now. If moving flows are new to the agent, it admits them gradually; if it falls silent,
+ * they no longer wait.
  */
 static __always_inline bool may_leave(struct sock *sk, struct ccp_sk *ca, struct ccp_globals *g)
 {
@@ -76,7 +75,7 @@ static __always_inline bool may_leave(struct sock *sk, struct ccp_sk *ca, struct
 	       (s64)(tcp_sk(sk)->tcp_mstamp - g->heartbeat_us) > (s64)g->heartbeat_timeout_us;
 }
 
-/* The socket comes from programs that we replace, and keeps its slot. Returns whether it does. */
+/* Takes over a socket of the replaced programs, with its slot. Returns whether it is one. */
 static __always_inline bool arrives(struct sock *sk, struct ccp_sk *ca)
 {
 	struct ccp_moving *along = moving_of(sk);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The maps. All are pinned and shared by every registered congestion-control name. */
+/* The maps. All are pinned, and shared by all registered congestion-control names. */
 #ifndef CCP_MAPS_H
 #define CCP_MAPS_H
 
@@ -23,14 +23,14 @@ struct {
 	__type(value, struct ccp_globals);
 } globals SEC(".maps");
 
-/* Indices of flows[] that no socket holds; filled by the loader. */
+/* Free indices of flows[]; filled by the loader. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1);
 	__type(value, u32);
 } free_slots SEC(".maps");
 
-/* How many slots somebody has, while there is a quota. Twice as many as there are slots. */
+/* Number of slots per holder, if there is a quota. Twice as many entries as slots. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -66,8 +66,8 @@ struct {
 } records SEC(".maps");
 
 /*
- * Fold programs by index, once for each struct_ops member that runs them: the kernel lets a program tail-call
- * only programs of its own member.
+ * Fold programs by index, one table per struct_ops member that runs them: a program may tail-call only programs of the same
+ * member.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
@@ -83,7 +83,7 @@ struct {
 	__type(value, u32);
 } folds_on_timeout SEC(".maps");
 
-/* What a fold tail-calls when it has something to apply or to report. */
+/* Tail-called by a fold that has something to apply or to report. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
@@ -99,8 +99,8 @@ struct {
 } finish_on_timeout SEC(".maps");
 
 /*
- * Programs of extensions by index, once for each member that calls them, for the same reason. They are
- * empty where no extension is loaded.
+ * Programs of extensions by index, one table per member that calls them, for the same reason. Empty where no extension is
+ * loaded.
  */
 #define EXTENSION_TABLE(hook)                            \
 	struct {                                         \

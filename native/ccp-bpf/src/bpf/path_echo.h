@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the far end told a socket of its path. A node of in-band telemetry (ccp-node) takes it out of ACKs before TCP sees
- * them, folds read it. The map is pinned in the agent's pin directory (`ccp-load/src/echoes.rs`): a change here is another
- * pin.
+ * Telemetry that the far end echoed to a socket. A node of in-band telemetry (ccp-node) removes it from ACKs before TCP sees
+ * them; folds read it. The map is pinned in the agent's pin directory (`ccp-load/src/echoes.rs`): if this layout changes,
+ * change the pin's name.
  */
 #ifndef CCP_PATH_ECHO_H
 #define CCP_PATH_ECHO_H
@@ -14,11 +14,11 @@
 #define ECHO_MISSING 0xffffffffU
 #define ECHO_UNLIMITED 0xfffffffeU
 
-/* Words as on the wire (docs/ioam.md), in host order. */
+/* Values as on the wire (docs/ioam.md), in host order. */
 struct path_echo {
-	u32 busy; /* somebody writes or reads: who finds it so goes without */
-	u32 echoes; /* so many came */
-	u32 seen; /* echoes when the last fold looked */
+	u32 busy; /* being written or read: others skip the access */
+	u32 echoes; /* number of echoes received */
+	u32 seen; /* number of echoes at the last fold */
 	u32 hops;
 	u32 hop;
 	u32 all_known;
@@ -28,9 +28,9 @@ struct path_echo {
 	u32 arrival_pkts_per_s;
 	u32 link_rate_bytes_per_s;
 	u32 flow_count;
-	u64 left_us; /* when the packet left this host, CLOCK_MONOTONIC */
-	u64 losses[PATH_LOSSES]; /* since the first echo: never less than before, whatever a sink forgets */
-	u32 told[PATH_LOSSES]; /* as the last echo had them */
+	u64 left_us; /* time at which the packet left this host, CLOCK_MONOTONIC */
+	u64 losses[PATH_LOSSES]; /* since the first echo; never decreases, even if a sink forgets */
+	u32 told[PATH_LOSSES]; /* as in the last echo */
 	u32 spare;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* Where packets of a path were lost. */
+/* Places where packets of a path are lost. */
 #ifndef CCP_PATH_LOSS_H
 #define CCP_PATH_LOSS_H
 

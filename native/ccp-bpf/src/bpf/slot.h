@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How sockets come by a slot, and give it back. One that finds none runs the law, and asks again from time to time, when it
- * has something to do. The agent may take a slot away (reap.rs): its socket notices by the generation, and asks for another.
+ * How sockets get a slot and return it. A socket that finds none runs the fallback, and asks again from time to time, at its
+ * events. The agent may reclaim a slot (reap.rs): the socket notices by the generation, and asks for another one.
  */
 #ifndef CCP_SLOT_H
 #define CCP_SLOT_H
@@ -10,12 +10,12 @@
 #include "holders.h"
 #include "leave.h"
 
-/* One copy of these programs is loaded for each registered name. */
+/* One copy of these programs is loaded per registered name. */
 const volatile u32 cc_id = 0;
 
 #define ASK_AGAIN_MS 1000
 
-/* Milliseconds, nearly. */
+/* Approximate milliseconds. */
 static __always_inline u32 now_ms(struct tcp_sock *tp)
 {
 	return tp->tcp_mstamp >> 10;
@@ -29,7 +29,7 @@ static __always_inline void give_back(u64 uid, u64 cgroup_id, u32 held)
 		holder_gives_back(cgroup_id, CCP_HOLDER_CGROUP);
 }
 
-/* Counts the socket in `held` where there are quotas. Returns whether it is within them. */
+/* Counts the socket in `held` if there are quotas. Returns whether it is within them. */
 static __always_inline bool within_quotas(struct sock *sk, struct ccp_globals *g, u32 *held)
 {
 	u64 cgroup_id;
@@ -51,7 +51,7 @@ static __always_inline bool within_quotas(struct sock *sk, struct ccp_globals *g
 	return true;
 }
 
-/* The socket no longer counts as one without a slot. */
+/* Stops counting the socket as one without a slot. */
 static __always_inline void forget_slotless(struct ccp_sk *ca)
 {
 	struct ccp_globals *g = ccp_globals();
@@ -61,7 +61,7 @@ static __always_inline void forget_slotless(struct ccp_sk *ca)
 		__sync_fetch_and_sub(&g->without_slot[cause & NO_SLOT_BITS], 1);
 }
 
-/* The socket asks later. It is counted when it is first refused. */
+/* Schedules the socket's next request. It is counted when it is first refused. */
 static __always_inline void ask_later(struct tcp_sock *tp, struct ccp_sk *ca, struct ccp_globals *g,
 				      u32 cause)
 {
@@ -83,7 +83,7 @@ static __always_inline u32 next_generation(struct ccp_globals *g)
 	return generation ? generation : (u32)__sync_add_and_fetch(&g->generation, 1);
 }
 
-/* Makes a socket without a slot a new flow, if there is a slot for it: returns whether. The law has it until an agent speaks. */
+/* Makes the socket a new flow if there is a free slot; returns whether. The fallback has it until an agent sets a program. */
 static __noinline int take_slot(struct sock *sk)
 {
 	struct ccp_globals *g = ccp_globals();
@@ -133,7 +133,7 @@ static __noinline int take_slot(struct sock *sk)
 	flow->info.held = held;
 	flow_start_counting(tp, flow);
 	refresh_stats(sk, flow);
-	/* A letter for the slot's last flow may still lie here, or be in the writing: its flow_id gives it away. */
+	/* An update for the slot's last flow may still be here, or being written: its flow_id shows it. */
 	__sync_val_compare_and_swap(&flow->mail.owner, CCP_MAIL_FULL, CCP_MAIL_EMPTY);
 	flow->state = CCP_FLOW_ACTIVE;
 	forget_slotless(ca);
@@ -149,8 +149,8 @@ static __noinline int take_slot(struct sock *sk)
 }
 
 /*
- * The socket's flow. One that was refused a slot asks again if it is time to. One that never asked is none of ours yet: the
- * ACK of its SYN comes before init.
+ * Returns the socket's flow. A socket without a slot asks again if it is time. One that never asked is not initialised yet:
+ * the ACK of its SYN precedes init.
  */
 static __always_inline struct ccp_flow *flow_or_turn(struct sock *sk, struct ccp_sk *ca,
 						     struct ccp_globals *g)
@@ -159,7 +159,7 @@ static __always_inline struct ccp_flow *flow_or_turn(struct sock *sk, struct ccp
 
 	if (flow || !g)
 		return flow;
-	if (ca->slot1) { /* it was taken away */
+	if (ca->slot1) { /* it was reclaimed */
 		ca->slot1 = 0;
 		ca->asks_at = 0;
 		if (!ca->law)
@@ -172,9 +172,8 @@ static __always_inline struct ccp_flow *flow_or_turn(struct sock *sk, struct ccp
 }
 
 /*
- * Tells the flow's last totals, and gives its slot back, unless an agent has just taken it away: only one of them takes the
- * flow's id out. A function of its own: kernels allow no tail call, as those to extensions are, to a caller with so
- * large a stack.
+ * Reports the flow's last totals and frees its slot, unless an agent has just reclaimed it: only one of the two clears the
+ * flow's id. A separate function, because kernels forbid tail calls (to extensions) in a caller with so large a stack.
  */
 static __noinline int flow_ends(struct sock *sk, struct ccp_flow *flow)
 {
@@ -197,7 +196,7 @@ static __noinline int flow_ends(struct sock *sk, struct ccp_flow *flow)
 		return 0;
 	if (flow->info.held)
 		give_back(flow->info.uid, flow->info.cgroup_id, flow->info.held);
-	flow->state = CCP_FLOW_FREE; /* first: whoever reads the record finds the flow gone */
+	flow->state = CCP_FLOW_FREE; /* first, so that readers of the record find the flow gone */
 	if (bpf_ringbuf_output(&records, &close, sizeof(close), 0))
 		__sync_fetch_and_add(&g->closes_missed, 1);
 	__sync_fetch_and_sub(&g->flows_active, 1);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Reading and steering a TCP socket. */
+/* Reading and controlling a TCP socket. */
 #ifndef CCP_SOCK_H
 #define CCP_SOCK_H
 
 #include "maps.h"
 #include "state.h"
 
-/* NULL where the socket has no slot, or its slot was taken away. */
+/* NULL if the socket has no slot, or its slot was reclaimed. */
 static __always_inline struct ccp_flow *ccp_flow_of(struct ccp_sk *ca)
 {
 	u32 slot = ca->slot1 - 1;
@@ -15,7 +15,7 @@ static __always_inline struct ccp_flow *ccp_flow_of(struct ccp_sk *ca)
 	return flow && flow->flow_id >> 32 == ca->generation ? flow : NULL;
 }
 
-/* As the kernel judges it: in slow start half-used windows may still grow. */
+/* By the kernel's rule: in slow start half-used windows may still grow. */
 static __always_inline bool cwnd_limited(struct tcp_sock *tp)
 {
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
@@ -24,9 +24,9 @@ static __always_inline bool cwnd_limited(struct tcp_sock *tp)
 }
 
 /*
- * The kernel computes sk_pacing_rate itself only where a congestion control has no cong_control. The rate sizes
- * TSO packets and bounds what may sit in the qdisc even when nothing is paced, so it has to be kept: the
- * kernel's rule, at its default ratios (net.ipv4.tcp_pacing_ss_ratio 200, tcp_pacing_ca_ratio 120).
+ * The kernel computes sk_pacing_rate only for congestion controls without cong_control. The rate sizes TSO packets and
+ * bounds the data in the qdisc even without pacing, so it must be updated: by the kernel's rule, at its default ratios
+ * (net.ipv4.tcp_pacing_ss_ratio 200, tcp_pacing_ca_ratio 120).
  */
 static __always_inline void update_pacing_rate(struct sock *sk)
 {
@@ -48,7 +48,7 @@ static __always_inline void pace_at(struct sock *sk, struct ccp_sk *ca, u64 rate
 
 	sk->sk_pacing_rate = rate_bytes_per_s < max_rate ? rate_bytes_per_s : max_rate;
 	if (sk->sk_pacing_status == SK_PACING_NONE) {
-		sk->sk_pacing_status = SK_PACING_NEEDED; /* without fq the rate does nothing until then */
+		sk->sk_pacing_status = SK_PACING_NEEDED; /* without fq the rate has no effect until then */
 		ca->paced_by_us = 1;
 	}
 }
@@ -63,7 +63,7 @@ static __always_inline void stop_pacing(struct sock *sk, struct ccp_sk *ca)
 
 #define NO_CWND_BOUND (~0ULL)
 
-/* No extension bounds the flow, until one does so again. */
+/* Removes the bounds; extensions may set them again. */
 static __always_inline void clear_bounds(struct ccp_flow *flow)
 {
 	flow->cwnd_most_bytes = NO_CWND_BOUND;
@@ -71,7 +71,7 @@ static __always_inline void clear_bounds(struct ccp_flow *flow)
 	flow->rate_allowed_bytes_per_s = 0;
 }
 
-/* Paces at the algorithm's rate, or at the bound; else as the kernel would. */
+/* Paces at the algorithm's rate or at the bound, otherwise as the kernel would. */
 static __always_inline void apply_rate(struct sock *sk, struct ccp_sk *ca, const struct ccp_flow *flow)
 {
 	u64 rate = flow->rate_bytes_per_s, most = flow->pace_most_bytes_per_s;
@@ -84,7 +84,7 @@ static __always_inline void apply_rate(struct sock *sk, struct ccp_sk *ca, const
 		stop_pacing(sk, ca);
 }
 
-/* The window in bytes becomes snd_cwnd in packets: at least 2, at most the socket's clamp and our limits. */
+/* Sets snd_cwnd in packets from a window in bytes: at least 2, at most the socket's clamp and ccplane's limits. */
 static __always_inline void apply_cwnd(struct tcp_sock *tp, struct ccp_flow *flow, u64 cwnd_bytes,
 				       u64 max_bytes)
 {
@@ -109,7 +109,7 @@ static __always_inline void apply_cwnd(struct tcp_sock *tp, struct ccp_flow *flo
 	flow->cwnd_floor_bytes = pkts * mss;
 }
 
-/* What the algorithm calls its window: ours, unless somebody else moved snd_cwnd since (a timeout, an undo). */
+/* The algorithm's window, unless the kernel has changed snd_cwnd since (a timeout, an undo). */
 static __always_inline void refresh_cwnd(struct tcp_sock *tp, struct ccp_flow *flow)
 {
 	u64 floor_bytes = (u64)tp->snd_cwnd * tp->mss_cache;

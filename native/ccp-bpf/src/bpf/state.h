@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Our state in the socket itself. It is part of the layout: programs take it over from those that they replace. */
+/* Per-socket state. It is part of the layout: replacement programs take it over. */
 #ifndef CCP_STATE_H
 #define CCP_STATE_H
 
@@ -7,25 +7,25 @@
 #include "tcp.h"
 
 /*
- * Our part of icsk_ca_priv (104 bytes). The first 64 belong to the kernel's CUBIC (struct bictcp, 60 bytes),
- * which the fallback law runs on the same socket.
+ * ccplane's part of icsk_ca_priv (104 bytes). The first 64 bytes belong to the kernel's CUBIC (struct bictcp, 60 bytes),
+ * which the fallback runs on the same socket.
  */
 #define CCP_SK_OFFSET 64
 
 struct ccp_sk {
 	u32 slot1; /* index in flows[] + 1; 0: the socket has no slot */
 	union {
-		u32 generation; /* of the flow: where the slot has another, it was taken away */
-		u32 asks_at; /* without a slot: when to ask for one [ms], and in NO_SLOT_BITS why there is none */
+		u32 generation; /* of the flow; if the slot has another one, it was reclaimed */
+		u32 asks_at; /* without a slot: when to ask again [ms], and in NO_SLOT_BITS the reason */
 	};
-	u32 law; /* the kernel's CUBIC is initialised and steers */
-	u32 prr_delivered; /* packets delivered in this recovery (RFC 6937), for the law */
-	u32 prior_ca_state; /* ca_state at the law's last ACK */
-	u32 undone; /* the kernel undid this reduction */
+	u32 law; /* the kernel's CUBIC is initialised and in control */
+	u32 prr_delivered; /* packets delivered in this recovery (RFC 6937), for the fallback */
+	u32 prior_ca_state; /* ca_state at the fallback's last ACK */
+	u32 undone; /* the kernel has undone this reduction */
 	u32 ece; /* kernels before 6.10: this ACK carries ECE, seen by in_ack_event */
-	u32 law_una; /* snd_una at the law's last ACK */
+	u32 law_una; /* snd_una at the fallback's last ACK */
 	u16 ce_state; /* DCTCP receiver: the last data segment was marked (RFC 8257 section 3.2) */
-	u16 paced_by_us; /* we turned pacing on for an algorithm's rate */
+	u16 paced_by_us; /* ccplane enabled pacing for an algorithm's rate */
 	u32 prior_rcv_nxt; /* DCTCP receiver */
 };
 

@@ -36,7 +36,7 @@ static __always_inline void put_in6(__u8 *out, const struct in6_addr *address)
 		put_be32(out + 4 * i, address->in6_u.u6_addr32[i]);
 }
 
-/* As IPv6 has an IPv4 address: ::ffff:a.b.c.d. */
+/* IPv4-mapped IPv6 address: ::ffff:a.b.c.d. */
 static __always_inline void put_mapped(__u8 *out, __be32 address)
 {
 	__builtin_memset(out, 0, 8);
@@ -44,7 +44,7 @@ static __always_inline void put_mapped(__u8 *out, __be32 address)
 	put_be32(out + 12, address);
 }
 
-/* The socket's own address, 16 bytes. */
+/* The socket's local address, 16 bytes. */
 static __always_inline void put_saddr(__u8 *out, struct sock *sk)
 {
 	if (sk->__sk_common.skc_family == AF_INET6)
@@ -53,7 +53,7 @@ static __always_inline void put_saddr(__u8 *out, struct sock *sk)
 		put_mapped(out, sk->__sk_common.skc_rcv_saddr);
 }
 
-/* That of the other end. */
+/* The remote address, 16 bytes. */
 static __always_inline void put_daddr(__u8 *out, struct sock *sk)
 {
 	if (sk->__sk_common.skc_family == AF_INET6)
@@ -62,7 +62,7 @@ static __always_inline void put_daddr(__u8 *out, struct sock *sk)
 		put_mapped(out, sk->__sk_common.skc_daddr);
 }
 
-/* Id of the socket's cgroup (v2); 0 where the kernel has none. */
+/* Id of the socket's cgroup (v2); 0 if the kernel has none. */
 static __always_inline u64 cgroup_of(struct sock *sk)
 {
 	if (bpf_core_field_exists(sk->sk_cgrp_data) && sk->sk_cgrp_data.cgroup)
@@ -70,7 +70,6 @@ static __always_inline u64 cgroup_of(struct sock *sk)
 	return 0;
 }
 
-/* Inode of the socket's network namespace. */
 static __always_inline u32 netns_of(struct sock *sk)
 {
 	return sk->__sk_common.skc_net.net ? sk->__sk_common.skc_net.net->ns.inum : 0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Goes over the TCP sockets of a namespace, once each time somebody reads it, and gives those that have a name of a table
- * the congestion control that stands there: the same name again means those programs that are registered under it now.
+ * Visits the TCP sockets of a namespace, once per read of the iterator. Sockets with a name of a table get the congestion
+ * control listed there; the same name again means the programs now registered under it.
  */
 #include "tcp.h"
 #include "walk.h"
 
 #define TCP_CONGESTION 13
 
-/* Connections stay: they leave by themselves (leave.h). */
+/* Connections are skipped: they move by themselves (leave.h). */
 const volatile bool only_listeners = false;
 
 struct name {
@@ -25,7 +25,7 @@ struct {
 SEC("iter/tcp")
 int walk(struct bpf_iter__tcp *context)
 {
-	struct sock_common *common = context->sk_common; /* NULL at the end */
+	struct sock_common *common = context->sk_common; /* NULL after the last socket */
 	struct seq_file *seq = context->meta->seq;
 	struct walk_row row = {.what = WALK_MOVED};
 	struct name name = {}, *to;
@@ -35,7 +35,7 @@ int walk(struct bpf_iter__tcp *context)
 
 	if (!common)
 		return 0;
-	tp = bpf_skc_to_tcp_sock(common); /* NULL: a connection that is not whole yet, or no more */
+	tp = bpf_skc_to_tcp_sock(common); /* NULL: not a full socket yet, or not any more */
 	if (!tp)
 		return 0;
 	sk = (struct sock *)tp;
@@ -46,7 +46,7 @@ int walk(struct bpf_iter__tcp *context)
 	to = bpf_map_lookup_elem(&goes_to, &name);
 	if (!to)
 		return 0;
-	/* To choose for it would have its connections stay with the choice when the default changes. */
+	/* If this set the listener's choice, its connections would keep it when the default changes. */
 	chose = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt);
 	if (listens && !chose)
 		row.what = WALK_LEFT;

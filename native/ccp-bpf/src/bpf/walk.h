@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* What the program that goes over sockets tells who reads it. Rust sees this file, too. */
+/* Rows of the program that visits sockets. Rust reads this file through bindgen. */
 #ifndef CCP_WALK_H
 #define CCP_WALK_H
 
@@ -15,13 +15,13 @@ typedef int __s32;
 
 enum walk_what {
 	WALK_MOVED = 1,
-	WALK_FAILED = 2, /* the kernel refused: see error */
-	WALK_LEFT = 3, /* a listener that made no choice: its connections follow the default */
+	WALK_FAILED = 2, /* rejected by the kernel: see error */
+	WALK_LEFT = 3, /* a listener without an own choice: its connections follow the default */
 };
 
-/* A socket that had one of the names. */
+/* A socket with one of the names. */
 struct walk_row {
-	__u8 saddr[16]; /* IPv6; IPv4 mapped */
+	__u8 saddr[16]; /* IPv6, IPv4-mapped for IPv4 */
 	__u8 daddr[16];
 	__u16 sport;
 	__u16 dport;

@@ -1,7 +1,7 @@
-//! A datapath that somebody else could have built: flows of `ccp-tcp` with libccp 1.2 in charge of their windows, in real
-//! time, over a bottleneck in this process: `libccp_path mbit=20 rtt_ms=20`.
+//! A datapath on libccp: flows of `ccp-tcp` whose windows libccp 1.2 controls, in real time, over a bottleneck in this
+//! process: `libccp_path mbit=20 rtt_ms=20`.
 //!
-//! Arguments: NAME=VALUE, see `Options`. It says `ready` when the flow begins, and at the end one line of JSON.
+//! Arguments: NAME=VALUE, see `Options`. It prints `ready` when the flow begins, and one line of JSON at the end.
 
 mod network;
 mod steered;
@@ -31,14 +31,14 @@ struct Options {
     mbit: f64,
     rtt_ms: f64,
     buffer_bytes: f64,
-    /// Ends then at the latest, and when so many bytes are acknowledged.
+    /// Time limit, and limit of acknowledged bytes.
     seconds: f64,
     bytes: u64,
-    /// Tell an agent that comes later of everything, which libccp does not by itself.
+    /// Announce everything to an agent that starts later, which libccp does not do.
     again: bool,
-    /// The datapath is that old: programs count `Ack.now` from when it began, and some agents want it old.
+    /// Age of the datapath: `Ack.now` counts from its start, and some agents need a large value.
     age_s: f64,
-    /// So often it says how far each flow is; 0: never.
+    /// Interval between progress lines; 0: none.
     every_s: f64,
 }
 
@@ -70,14 +70,13 @@ impl Options {
                 "again" => options.again = number() != 0.0,
                 "age_s" => options.age_s = number(),
                 "every_s" => options.every_s = number(),
-                other => panic!("no option is called {other}"),
+                other => panic!("there is no option {other}"),
             }
         }
         options
     }
 }
 
-/// A flow, both of its ends.
 struct Flow {
     sender: Sender<Steered>,
     receiver: Receiver,
@@ -98,7 +97,7 @@ impl Flow {
         Self { sender, receiver }
     }
 
-    /// Says how far it is, as JSON.
+    /// Prints the progress as JSON.
     fn tell(&self, at_ns: u64) {
         let (sock, steered) = (&self.sender.sock, &self.sender.congestion);
         println!(
@@ -123,7 +122,7 @@ fn text(text: &str) -> CString {
     CString::new(text).expect("no NUL in it")
 }
 
-/// Which socket the agent's is; None if there is none.
+/// The agent's socket; None if there is none.
 fn agent(options: &Options) -> Option<(u64, i64, i64)> {
     let found = std::fs::metadata(&options.agent).ok()?;
     Some((found.ino(), found.ctime(), found.ctime_nsec()))
@@ -146,7 +145,7 @@ fn main() {
     let _ = std::fs::remove_file(&options.bind);
 }
 
-/// Lets the flow send to its end.
+/// Runs the flow to its end.
 fn carry(options: &Options, flow: &mut Flow, fd: RawFd, start: Instant) {
     let (rate_bytes_per_s, delay_ns) = (options.mbit * 125e3, (options.rtt_ms * 0.5e6) as u64);
     let mut network = Bottleneck::new(rate_bytes_per_s, delay_ns, options.buffer_bytes);
@@ -203,7 +202,6 @@ fn carry(options: &Options, flow: &mut Flow, fd: RawFd, start: Instant) {
     }
 }
 
-/// Waits so long, or until it is readable.
 fn wait(fd: RawFd, ns: u64) {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };

@@ -5,7 +5,6 @@ use std::collections::{BinaryHeap, HashMap};
 
 use ccp_tcp::{Ack, Data};
 
-/// A packet of the flow.
 pub enum Packet {
     Data(Data),
     Ack(Ack),
@@ -35,7 +34,7 @@ impl Bottleneck {
         }
     }
 
-    /// When data that is sent now arrives; None if it is lost.
+    /// Arrival time of data sent now; None if it is lost.
     fn passes(&mut self, now_ns: u64, data: &Data) -> Option<u64> {
         let wire_bytes = f64::from(data.len_bytes) + 52.0;
         let begin_ns = self.free_ns.max(now_ns);
@@ -47,7 +46,6 @@ impl Bottleneck {
         Some(self.free_ns + self.delay_ns)
     }
 
-    /// Takes a packet to be carried.
     pub fn send(&mut self, now_ns: u64, packet: Packet) {
         let at_ns = match &packet {
             Packet::Data(data) => self.passes(now_ns, data),
@@ -60,14 +58,13 @@ impl Bottleneck {
         }
     }
 
-    /// Gives the next packet that is there, with when it came.
+    /// Returns the next packet that has arrived, and its time.
     pub fn arrived(&mut self, now_ns: u64) -> Option<(u64, Packet)> {
         let at_ns = self.next_ns().filter(|at_ns| *at_ns <= now_ns)?;
         let Reverse((_, number)) = self.due.pop()?;
         Some((at_ns, self.packets.remove(&number)?))
     }
 
-    /// When the next one comes.
     pub fn next_ns(&self) -> Option<u64> {
         self.due.peek().map(|Reverse((at_ns, _))| *at_ns)
     }

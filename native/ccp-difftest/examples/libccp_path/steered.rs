@@ -32,14 +32,14 @@ struct Set {
     rate_bytes_per_s: u32,
 }
 
-/// What TCP paces at without a congestion control that does, in slow start and later, as part of the window an RTT.
+/// TCP's pacing ratios for a congestion control without own pacing, in slow start and later.
 const PACING_PERCENT: (u32, u32) = (200, 120);
 
 unsafe extern "C" {
     fn path_invoke(flow: i32, prims: *const Primitives, set: *mut Set) -> i32;
 }
 
-/// A flow that libccp steers; Reno, while nobody does.
+/// A flow that libccp controls; Reno otherwise.
 pub struct Steered {
     number: i32,
     alone: bool,
@@ -69,7 +69,7 @@ impl Congestion for Steered {
 
     fn pkts_acked(&mut self, sock: &mut Sock, _acked: u32, rtt_us: i64) {
         if self.alone {
-            self.fold(sock, rtt_us, None); // is somebody there again?
+            self.fold(sock, rtt_us, None); // is there an agent again?
         }
     }
 
@@ -79,7 +79,7 @@ impl Congestion for Steered {
 }
 
 impl Steered {
-    /// One that nobody steers yet; its number is libccp's.
+    /// A new flow; its number is libccp's.
     pub fn new(number: i32, mss_bytes: u32, init_cwnd: u32) -> Self {
         Self {
             number,

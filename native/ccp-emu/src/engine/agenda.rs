@@ -1,10 +1,10 @@
-//! What is due when: for each link one time at most, the earliest first.
+//! Due times: at most one per link, the earliest first.
 
 const NEVER: u64 = u64::MAX;
-/// Children of each entry: four lie in one cache line.
+/// Children of each entry: four are in one cache line.
 const CHILDREN: usize = 4;
 
-/// A time of a link. Of equal times the one that was entered first comes first.
+/// A link's due time. Of equal times the one entered first comes first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Entry {
     at_ns: u64,
@@ -12,24 +12,22 @@ struct Entry {
     link: u32,
 }
 
-/// Times of links: a heap of all of them, in which each is moved when its time changes.
+/// A heap of the links' times; an entry moves when its time changes.
 #[derive(Debug)]
 pub struct Agenda {
     heap: Vec<Entry>,
-    /// Where each link is in the heap.
+    /// Each link's place in the heap.
     places: Vec<u32>,
     entered: u32,
 }
 
 impl Agenda {
-    /// Of so many links, nothing due.
     pub fn new(links: usize) -> Self {
         let links = 0..u32::try_from(links).unwrap_or(u32::MAX);
         let heap = links.clone().map(|link| Entry { at_ns: NEVER, entered: 0, link });
         Agenda { heap: heap.collect(), places: links.collect(), entered: 0 }
     }
 
-    /// Enters the time of a link instead of the one before.
     pub fn set(&mut self, link: usize, at_ns: Option<u64>) {
         let at_ns = at_ns.unwrap_or(NEVER);
         let place = self.places[link] as usize;
@@ -42,7 +40,7 @@ impl Agenda {
         if at_ns < before_ns { self.rise(place) } else { self.sink(place) }
     }
 
-    /// The order of entry begins anew long before it has been counted to its end.
+    /// Restarts the order of entry long before the counter overflows.
     fn count(&mut self) {
         if self.entered == u32::MAX {
             let mut sorted: Vec<_> = (0..self.heap.len()).collect();
@@ -60,7 +58,7 @@ impl Agenda {
         Some((first.at_ns, first.link as usize))
     }
 
-    /// Takes the earliest off, if it is due.
+    /// Removes the earliest entry, if it is due.
     pub fn take(&mut self, now_ns: u64) -> Option<(u64, usize)> {
         let (at_ns, link) = self.first().filter(|(at_ns, _)| *at_ns <= now_ns)?;
         self.set(link, None);

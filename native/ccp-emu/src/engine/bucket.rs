@@ -1,8 +1,7 @@
-//! The token bucket: at most B + R t bytes in any time t.
+//! Token bucket: at most B + R t bytes in any time t.
 
 use crate::spec::TokenBucket as Spec;
 
-/// A bucket with its tokens, in bytes.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     spec: Spec,
@@ -10,19 +9,17 @@ pub struct Bucket {
     filled_ns: u64,
 }
 
-/// What the tokens allow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// The packet may pass, and its tokens are taken.
+    /// The packet passes; its tokens are taken.
     Pass,
-    /// There will be tokens enough at this time.
+    /// There will be enough tokens at this time.
     Wait(u64),
-    /// The packet is larger than the bucket: never.
+    /// The packet is larger than the bucket.
     Never,
 }
 
 impl Bucket {
-    /// A full one.
     pub fn new(spec: Spec, now_ns: u64) -> Self {
         Bucket { spec, tokens_bytes: spec.bucket_bytes as f64, filled_ns: now_ns }
     }
@@ -35,14 +32,13 @@ impl Bucket {
         self.spec.rate_bytes_per_s
     }
 
-    /// Changes rate and size; the tokens stay, as far as they fit.
+    /// Changes rate and size; tokens are kept up to the new size.
     pub fn set(&mut self, spec: Spec, now_ns: u64) {
         self.fill(now_ns);
         self.spec = spec;
         self.tokens_bytes = self.tokens_bytes.min(spec.bucket_bytes as f64);
     }
 
-    /// Lets a packet pass, if there are tokens for it.
     pub fn take(&mut self, now_ns: u64, len_bytes: u32) -> Verdict {
         let verdict = self.peek(now_ns, len_bytes);
         if verdict == Verdict::Pass {
@@ -51,7 +47,7 @@ impl Bucket {
         verdict
     }
 
-    /// Whether a packet may pass; takes nothing.
+    /// Like `take`, without taking tokens.
     pub fn peek(&mut self, now_ns: u64, len_bytes: u32) -> Verdict {
         self.fill(now_ns);
         let needed_bytes = f64::from(len_bytes);
@@ -62,7 +58,7 @@ impl Bucket {
             return Verdict::Pass;
         }
         let wait_ns = (needed_bytes - self.tokens_bytes) * 1e9 / self.spec.rate_bytes_per_s;
-        // At least 1 ns, so that rounding cannot ask again at the same time, for ever.
+        // At least 1 ns, so that rounding cannot repeat the same time forever.
         Verdict::Wait(now_ns.saturating_add((wait_ns.ceil() as u64).max(1)))
     }
 
@@ -88,7 +84,7 @@ mod tests {
         let mut bucket = bucket(1e6, 3000);
         assert_eq!(bucket.take(0, 1500), Verdict::Pass);
         assert_eq!(bucket.take(0, 1500), Verdict::Pass);
-        // 1500 bytes come in 1.5 ms at 1 MB/s.
+        // 1500 bytes take 1.5 ms at 1 MB/s.
         assert_eq!(bucket.take(0, 1500), Verdict::Wait(1_500_000));
         assert_eq!(bucket.take(1_000_000, 1500), Verdict::Wait(1_500_000));
         assert_eq!(bucket.take(1_500_000, 1500), Verdict::Pass);
@@ -151,7 +147,7 @@ mod tests {
                     Verdict::Pass => now_ns,
                     Verdict::Wait(at_ns) => {
                         prop_assert!(at_ns > now_ns);
-                        // Rounding may ask for one nanosecond more.
+                        // Rounding may require one nanosecond more.
                         let again = bucket.take(at_ns, len);
                         prop_assert!(again == Verdict::Pass || again == Verdict::Wait(at_ns + 1));
                         at_ns

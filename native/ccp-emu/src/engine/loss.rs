@@ -1,14 +1,13 @@
-//! Which packets a link loses, whatever its queue is.
+//! Packet loss of a link, independent of its queue.
 
 use crate::rng::Stream;
 use crate::spec::Loss as Spec;
 
-/// A loss process with its state.
 #[derive(Clone, Debug)]
 pub struct Loss {
     spec: Option<Spec>,
     random: Stream,
-    /// Gilbert-Elliott: whether the state is the bad one.
+    /// Gilbert-Elliott: in the bad state.
     bad: bool,
     /// Pattern: number of the next packet.
     number: u64,
@@ -21,7 +20,7 @@ impl Loss {
         Loss { spec, random, bad: false, number: 0, next: 0 }
     }
 
-    /// Takes another process, which starts in its first state; the same one goes on.
+    /// Sets another process, which starts in its first state; an unchanged process continues.
     pub fn set(&mut self, spec: Option<Spec>) {
         if self.spec != spec {
             self.spec = spec;
@@ -29,13 +28,13 @@ impl Loss {
         }
     }
 
-    /// Whether the next packet is lost.
+    /// Returns whether the next packet is lost.
     pub fn loses(&mut self) -> bool {
         match &self.spec {
             None => false,
             Some(Spec::Bernoulli { ratio }) => self.random.happens(*ratio),
             Some(Spec::GilbertElliott { good_to_bad, bad_to_good, loss_bad, loss_good }) => {
-                // The state changes first, then it decides: a burst begins with the packet that enters it.
+                // The state changes before the decision: a burst begins with the packet that enters it.
                 let change = if self.bad { bad_to_good } else { good_to_bad };
                 self.bad ^= self.random.happens(*change);
                 self.random.happens(if self.bad { *loss_bad } else { *loss_good })
@@ -61,7 +60,7 @@ mod tests {
         Loss::new(Some(spec), Stream::new(7, "l>", "loss"))
     }
 
-    /// Runs of lost packets: how many there were, and of how many packets.
+    /// The number of bursts of lost packets, and of lost packets.
     fn bursts(loss: &mut Loss, packets: u64) -> (u64, u64) {
         let (mut runs, mut lost, mut before) = (0, 0, false);
         for _ in 0..packets {

@@ -1,4 +1,4 @@
-//! The engine: pure computation in virtual time, without clock and without input or output.
+//! The engine: pure computation in virtual time, without a clock or I/O.
 
 mod agenda;
 mod bucket;

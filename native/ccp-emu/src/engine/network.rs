@@ -11,7 +11,6 @@ use crate::packet::{Ecn, Packet};
 use crate::spec::{Direction, Spec};
 use crate::{Error, Result};
 
-/// A packet with its destination.
 #[derive(Clone, Debug)]
 struct Addressed<P> {
     to: usize,
@@ -60,7 +59,6 @@ impl<P: Packet> Packet for Addressed<P> {
     }
 }
 
-/// A packet that reached its host.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Delivery<P> {
     pub node: usize,
@@ -68,7 +66,7 @@ pub struct Delivery<P> {
     pub packet: P,
 }
 
-/// A packet that reached the end of a link that is listened to.
+/// A packet at the end of a tapped link.
 #[derive(Clone, Debug)]
 pub struct Tapped<P> {
     pub link: usize,
@@ -76,23 +74,19 @@ pub struct Tapped<P> {
     pub packet: P,
 }
 
-/// What is in a link direction now, and what became of its packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Bytes that wait.
     pub queue_bytes: u64,
-    /// Packets that wait.
     pub queue_pkts: u64,
-    /// Packets in transmission or on their way.
+    /// Packets in transmission or propagation.
     pub flying_pkts: u64,
-    /// Of them, in transmission: 0 or 1.
+    /// Packets in transmission: 0 or 1.
     pub sending_pkts: u64,
-    /// Counts since the start.
     pub counters: Counters,
 }
 
 impl Sample {
-    /// Packets that came to the link, that left its transmitter, and that reached its end, altogether.
+    /// Total packets that arrived at the link, left its transmitter, or reached its end.
     pub fn packet_events(&self) -> u64 {
         let c = &self.counters;
         let transmitted_pkts = c.delivered_pkts + self.flying_pkts - self.sending_pkts - c.duplicated_pkts;
@@ -107,15 +101,14 @@ struct Place<P> {
     tapped: bool,
 }
 
-/// A whole network. Its owner says what time it is; time never goes back.
+/// A network. Its owner supplies the time, which never goes back.
 pub struct Network<P> {
     spec: Spec,
     places: Vec<Place<P>>,
-    /// When something happens in each link.
     agenda: Agenda,
-    /// Before when nothing that is in each link reaches a host.
+    /// Lower bound of the time at which a packet in each link reaches a host.
     arrivals: Agenda,
-    /// The least delay from each node to a host.
+    /// Minimum delay from each node to a host.
     to_host_ns: Vec<u64>,
     now_ns: u64,
     tapped: Vec<Tapped<P>>,
@@ -125,7 +118,7 @@ pub struct Network<P> {
 }
 
 impl<P: Packet> Network<P> {
-    /// An empty network that starts now. The description has been checked.
+    /// An empty network that starts now. The spec must have been checked.
     pub fn new(spec: Spec, now_ns: u64) -> Self {
         let place = |link: &crate::spec::Link| Place {
             name: link.name.clone(),
@@ -148,7 +141,7 @@ impl<P: Packet> Network<P> {
         }
     }
 
-    /// Lets nodes put telemetry into packets that come from now on; without this they do not, whatever was described.
+    /// Enables telemetry for packets from now on; without this call the spec's telemetry is inactive.
     pub fn set_telemetry(&mut self, telemetry: Telemetry) {
         for (link, place) in self.places.iter_mut().enumerate() {
             if telemetry.ends_at(link) {
@@ -161,38 +154,35 @@ impl<P: Packet> Network<P> {
         self.telemetry = Some(telemetry);
     }
 
-    /// The nodes that take part in telemetry, if there are any.
     pub fn telemetry_mut(&mut self) -> Option<&mut Telemetry> {
         self.telemetry.as_mut()
     }
 
-    /// Names of the link directions, by index.
     pub fn link_names(&self) -> impl Iterator<Item = &str> {
         self.places.iter().map(|place| place.name.as_str())
     }
 
-    /// A host sends a packet to another one. What is due before is to have happened: see `advance`.
+    /// A host sends a packet to another one. Call `advance` first.
     pub fn arrive(&mut self, now_ns: u64, from: usize, to: usize, packet: P) {
         self.now_ns = self.now_ns.max(now_ns);
         self.forward(self.now_ns, from, None, Addressed { to, packet });
     }
 
-    /// A packet for nobody was sent.
+    /// Counts a sent packet without a destination.
     pub fn count_unroutable(&mut self) {
         self.unroutable_pkts += 1;
     }
 
-    /// When something happens next.
     pub fn next_event_ns(&self) -> Option<u64> {
         self.agenda.first().map(|(at_ns, _)| at_ns)
     }
 
-    /// Before when no packet reaches its host: until then nobody can tell whether `advance` was called.
+    /// Lower bound of the next delivery: until then `advance` has no visible effect.
     pub fn next_delivery_ns(&self) -> Option<u64> {
         self.arrivals.first().map(|(at_ns, _)| at_ns)
     }
 
-    /// Lets everything happen that is due by now; adds packets that reached their hosts, in their order.
+    /// Processes all due events; adds packets that reached their hosts, in order.
     pub fn advance(&mut self, now_ns: u64, deliveries: &mut Vec<Delivery<P>>) {
         while let Some((at_ns, link)) = self.agenda.take(now_ns) {
             self.now_ns = at_ns;
@@ -243,8 +233,8 @@ impl<P: Packet> Network<P> {
         self.arrivals.set(link, end_ns.map(|end_ns| end_ns.saturating_add(self.to_host_ns[place.to])));
     }
 
-    /// Changes a link direction under the packets in it, after what is due by now has happened.
-    /// Errors: `emulator.no_link` or `emulator.bad_spec`; nothing has changed then.
+    /// Changes a link direction after processing due events; its packets stay. Errors: `emulator.no_link` or
+    /// `emulator.bad_spec`; nothing has changed then.
     pub fn set_link(
         &mut self,
         now_ns: u64,
@@ -262,32 +252,26 @@ impl<P: Packet> Network<P> {
         Ok(())
     }
 
-    /// Changes routes; packets that are in a link stay there.
-    /// Errors: `emulator.bad_spec`; nothing has changed then.
+    /// Changes routes; packets in links stay there. Errors: `emulator.bad_spec`; nothing has changed then.
     pub fn set_routes(&mut self, routes: Vec<Vec<i64>>) -> Result<()> {
         self.spec.check_routes(&routes)?;
         self.spec.routes = routes;
         Ok(())
     }
 
-    /// Listens to a link: its packets are in `take_tapped` from now on.
-    /// Errors: `emulator.no_link`.
+    /// Taps a link: `take_tapped` returns its packets from now on. Errors: `emulator.no_link`.
     pub fn tap(&mut self, name: &str) -> Result<usize> {
         let link = self.link(name)?;
         self.places[link].tapped = true;
         Ok(link)
     }
 
-    /// Packets of the links that are listened to, since this was last asked.
+    /// Returns the packets of tapped links since the last call.
     pub fn take_tapped(&mut self) -> Vec<Tapped<P>> {
         std::mem::take(&mut self.tapped)
     }
 
-    /// What is in a link direction now.
-    ///
-    /// # Panics
-    ///
-    /// If there is no link with this index.
+    /// State of a link direction. Panics if the index is invalid.
     pub fn sample(&self, link: usize) -> Sample {
         let pipe = &self.places[link].pipe;
         Sample {
@@ -299,21 +283,15 @@ impl<P: Packet> Network<P> {
         }
     }
 
-    /// The longest wait in the queue of packets that left it since this was last asked.
-    ///
-    /// # Panics
-    ///
-    /// If there is no link with this index.
+    /// Maximum queueing delay of packets that left since the last call. Panics if the index is invalid.
     pub fn take_sojourn_max_ns(&mut self, link: usize) -> u64 {
         self.places[link].pipe.take_sojourn_max_ns()
     }
 
-    /// Packets without a way to where they should go.
     pub fn unroutable_pkts(&self) -> u64 {
         self.unroutable_pkts
     }
 
-    /// Packets that passed too many routers.
     pub fn expired_pkts(&self) -> u64 {
         self.expired_pkts
     }
@@ -322,16 +300,16 @@ impl<P: Packet> Network<P> {
         self.places.iter().position(|place| place.name == name).ok_or_else(|| {
             let names: Vec<_> = self.link_names().collect();
             Error::new("emulator.no_link", format!("there is no link direction `{name}`"))
-                .why(format!("there is {}", names.join(", ")))
+                .why(format!("known directions: {}", names.join(", ")))
         })
     }
 }
 
-/// The least delay from each node to a host: 0 at hosts. Queues, transmission and jitter add to it.
+/// Minimum delay from each node to a host: 0 at hosts. Queueing, transmission and jitter come on top.
 fn least_delays_ns(spec: &Spec) -> Vec<u64> {
     let is_router = |node: &crate::spec::Node| node.addresses.is_empty() && node.tun.is_none();
     let mut least: Vec<_> = spec.nodes.iter().map(|n| if is_router(n) { u64::MAX } else { 0 }).collect();
-    // A way passes each node once at most.
+    // A path passes each node at most once.
     for _ in 0..spec.nodes.len() {
         for link in &spec.links {
             let way_ns = least[link.to].saturating_add(link.direction.delay_us.saturating_mul(1000));

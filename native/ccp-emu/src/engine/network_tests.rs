@@ -13,7 +13,7 @@ fn node(name: &str, is_host: bool) -> Node {
     Node { name: name.to_owned(), addresses, tun: None }
 }
 
-/// Two hosts at either end of two routers: 0 - 2 - 3 - 1, with these directions from left to right.
+/// Two hosts at the ends of two routers: 0 - 2 - 3 - 1, with these directions from left to right.
 fn line(directions: [Direction; 3]) -> Network<TestPacket> {
     let ways = [(0, 2), (2, 3), (3, 1)];
     let mut links = Vec::new();
@@ -90,7 +90,7 @@ fn links_and_routes_change_while_packets_are_on_their_way() {
     network.set_link(150 * US, "l2>", delayed(1000), &mut deliveries).unwrap();
     assert!(deliveries.is_empty());
     assert_eq!(run(&mut network, 10_000 * US)[0].at_ns, 1200 * US);
-    // Without a way from the right router, packets end there.
+    // Without a route from the right router, packets end there.
     let routes = vec![vec![-1, 0, 0, 0], vec![5, -1, 5, 5], vec![1, 2, -1, 2], vec![3, -1, 3, -1]];
     network.set_routes(routes).unwrap();
     network.arrive(10_000 * US, 0, 1, packet(1));
@@ -156,7 +156,8 @@ proptest! {
         let mut now_ns = 0;
         for (id, step_ns) in steps.iter().enumerate() {
             now_ns += step_ns;
-            // One is told every event, and says before when nothing can arrive; the other is told arrivals only.
+            // One is advanced at every event, and returns lower bounds of arrivals; the other is advanced at
+            // arrivals only.
             while let Some(at_ns) = often.next_event_ns().filter(|at_ns| *at_ns <= now_ns) {
                 let before_ns = often.next_delivery_ns().unwrap();
                 let known = one.len();

@@ -1,6 +1,4 @@
-//! One direction of a link: what happens to a packet from one node to the next.
-//!
-//! In this order: loss; token bucket; queue; transmission; corruption, duplication; propagation.
+//! One direction of a link. Order: loss; token bucket; queue; transmission; corruption, duplication; propagation.
 
 use ccp_int::{FlowCounts, FlowKey};
 use ccp_ioam::Numbers;
@@ -16,7 +14,6 @@ use crate::packet::Packet;
 use crate::rng::Stream;
 use crate::spec::Direction;
 
-/// A packet that is being transmitted.
 #[derive(Clone, Debug)]
 struct Sending<P> {
     start_ns: u64,
@@ -24,7 +21,6 @@ struct Sending<P> {
     packet: P,
 }
 
-/// One direction of a link, with everything that is in it.
 #[derive(Clone, Debug)]
 pub struct Pipe<P> {
     direction: Direction,
@@ -34,16 +30,16 @@ pub struct Pipe<P> {
     queue: Queue<P>,
     transmitter: Transmitter,
     sending: Option<Sending<P>>,
-    /// Taken from the queue, but the shaper has no tokens for it yet.
+    /// Taken from the queue, waiting for the shaper's tokens.
     held: Option<P>,
-    /// When the shaper will have them.
+    /// Time at which the shaper has them.
     tokens_at_ns: Option<u64>,
     propagation: Propagation<P>,
     duplicate: Stream,
     corrupt: Stream,
-    /// What the sink has seen that takes telemetry off packets before they are transmitted, if there is one.
+    /// Telemetry removed before transmission for a sink, if there is one.
     seen: Option<Vec<Seen>>,
-    /// Counts of the flows, if a node that writes telemetry sends here.
+    /// Counts per flow, if a telemetry node sends here.
     counts: Option<FlowCounts>,
     pub counters: Counters,
 }
@@ -70,7 +66,7 @@ impl<P: Packet> Pipe<P> {
         }
     }
 
-    /// Changes what the link does. What waits and what is on its way stays; what did not change goes on.
+    /// Changes the parameters. Packets stay; unchanged parts keep their state.
     pub fn set(&mut self, now_ns: u64, direction: Direction) {
         self.loss.set(direction.loss.clone());
         self.queue.set(direction.queue, direction.buffer, self.mtu_bytes);
@@ -85,7 +81,7 @@ impl<P: Packet> Pipe<P> {
         {
             self.transmitter = transmitter(&direction, now_ns);
             if let Some(sending) = &mut self.sending {
-                // What of the packet has not left yet does so at the new rate.
+                // The rest of the packet is sent at the new rate.
                 let left_ns = sending.end_ns.saturating_sub(now_ns) as f64;
                 let share = left_ns / (sending.end_ns - sending.start_ns).max(1) as f64;
                 let left_bytes = (share * f64::from(sending.packet.len_bytes())).ceil() as u32;
@@ -98,7 +94,6 @@ impl<P: Packet> Pipe<P> {
         self.start(now_ns, false);
     }
 
-    /// A packet comes to the link.
     pub fn arrive(&mut self, now_ns: u64, packet: P) {
         let len_bytes = packet.len_bytes();
         self.counters.arrived_pkts += 1;
@@ -124,20 +119,19 @@ impl<P: Packet> Pipe<P> {
         self.start(now_ns, false);
     }
 
-    /// When something happens here next.
     pub fn due_ns(&self) -> Option<u64> {
         let sent_ns = self.sending.as_ref().map(|s| s.end_ns);
         [sent_ns, self.tokens_at_ns, self.propagation.due_ns()].into_iter().flatten().min()
     }
 
-    /// Before when nothing that is here reaches the end, as things are.
+    /// Lower bound of the next packet's arrival at the end, with the present parameters.
     pub fn earliest_end_ns(&self) -> Option<u64> {
         let sent_ns = self.sending.as_ref().map(|s| s.end_ns).into_iter().chain(self.tokens_at_ns).min();
         let sent_ns = sent_ns.map(|ns| ns.saturating_add(self.direction.delay_us.saturating_mul(1000)));
         sent_ns.into_iter().chain(self.propagation.due_ns()).min()
     }
 
-    /// Lets one thing happen that is due; returns a packet that has reached the end.
+    /// Processes one due event; returns a packet that has reached the end.
     pub fn step(&mut self, now_ns: u64) -> Option<P> {
         if self.propagation.due_ns().is_some_and(|due_ns| due_ns <= now_ns) {
             let (_, packet) = self.propagation.pop()?;
@@ -187,8 +181,8 @@ impl<P: Packet> Pipe<P> {
     /// The next packet to transmit, if the shaper has tokens for it.
     fn next(&mut self, now_ns: u64) -> Option<P> {
         loop {
-            // Asked for the head of the queue before it is taken out, so that it waits where CoDel sees it.
-            // Only when CoDel then gives a larger one instead, that one has to be held.
+            // Uses the head of the queue before it is removed, so that it waits where CoDel sees it. Only if
+            // CoDel then returns a larger one instead, that one is held.
             let head_bytes = self.held.as_ref().map(P::len_bytes).or_else(|| self.queue.head_bytes());
             let Some(bucket) = self.bucket.as_mut().filter(|b| b.is_shaper()) else {
                 return self.held.take().or_else(|| self.pop(now_ns));
@@ -229,12 +223,11 @@ impl<P: Packet> Pipe<P> {
         })
     }
 
-    /// Whose packet it is, where that is counted.
     fn flow_counted(&self, packet: &P) -> Option<FlowKey> {
         self.counts.is_some().then(|| packet.flow()).flatten()
     }
 
-    /// A packet has been transmitted.
+    /// Ends a packet's transmission.
     fn depart(&mut self, now_ns: u64, mut packet: P) {
         let Direction { delay_us, jitter_us, corrupt_ratio, duplicate_ratio, .. } = self.direction;
         if self.corrupt.happens(corrupt_ratio) {
@@ -249,19 +242,18 @@ impl<P: Packet> Pipe<P> {
         }
     }
 
-    /// What the link carries in the long run.
     fn mean_bytes_per_s(&self) -> f64 {
         let shaped =
             self.bucket.as_ref().filter(|b| b.is_shaper()).map_or(f64::INFINITY, Bucket::rate_bytes_per_s);
         self.transmitter.mean_bytes_per_s().min(shaped)
     }
 
-    /// Takes telemetry off packets from now on, before they are transmitted.
+    /// Removes telemetry from packets before transmission, from now on.
     pub fn set_sink(&mut self) {
         self.seen = Some(Vec::new());
     }
 
-    /// What was taken off since this was last asked.
+    /// Returns the removed telemetry since the last call.
     pub fn take_seen(&mut self) -> Option<std::vec::Drain<'_, Seen>> {
         self.seen.as_mut().map(|seen| seen.drain(..))
     }
@@ -271,7 +263,7 @@ impl<P: Packet> Pipe<P> {
         self.counts = Some(FlowCounts::default());
     }
 
-    /// What a packet finds that comes next: of this flow, and with these numbers if it has any.
+    /// The state that a packet finds that arrives next, with its flow and numbers if any.
     pub fn find(&mut self, now_ns: u64, flow: Option<&FlowKey>, numbers: Option<Numbers>) -> Found {
         let flow_count = self.counts.as_mut().zip(flow).and_then(|(counts, flow)| {
             if numbers.is_none() {
@@ -289,7 +281,6 @@ impl<P: Packet> Pipe<P> {
         }
     }
 
-    /// Packets that wait.
     pub fn queue_pkts(&self) -> u64 {
         self.queue.len() as u64 + u64::from(self.held.is_some())
     }
@@ -298,23 +289,22 @@ impl<P: Packet> Pipe<P> {
         self.queue.bytes() + self.held.as_ref().map_or(0, |p| u64::from(p.len_bytes()))
     }
 
-    /// Packets that are being transmitted or on their way.
     pub fn flying_pkts(&self) -> u64 {
         self.propagation.len() as u64 + self.sending_pkts()
     }
 
-    /// Packets that are being transmitted: 0 or 1.
+    /// Packets in transmission: 0 or 1.
     pub fn sending_pkts(&self) -> u64 {
         u64::from(self.sending.is_some())
     }
 
-    /// The longest wait of packets that left since this was last asked.
+    /// Maximum queueing delay of packets that left since the last call.
     pub fn take_sojourn_max_ns(&mut self) -> u64 {
         self.queue.take_sojourn_max_ns()
     }
 }
 
-/// Counts a dropped packet, if its flow is counted; `waited`: it was dropped at the head of the queue.
+/// Counts a dropped packet if its flow is counted; `waited`: it was dropped at the head of the queue.
 fn note_dropped(counts: &mut Option<FlowCounts>, now_ns: u64, flow: Option<FlowKey>, waited: bool) {
     if let (Some(counts), Some(flow)) = (counts, flow) {
         counts.dropped(now_ns, &flow, waited);

@@ -1,4 +1,4 @@
-//! One direction of a link, with times computed by hand and with what must hold whatever happens.
+//! One direction of a link: manually computed times, and invariants.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn packet(id: u64) -> TestPacket {
     TestPacket { id, ..TestPacket::default() }
 }
 
-/// Lets everything happen by a time; returns when which packet arrived.
+/// Runs until a time; returns the arrivals with their times.
 fn run(pipe: &mut Pipe<TestPacket>, until_ns: u64) -> Vec<(u64, TestPacket)> {
     let mut arrived = Vec::new();
     while let Some(due_ns) = pipe.due_ns().filter(|due_ns| *due_ns <= until_ns) {
@@ -47,7 +47,7 @@ fn packets_leave_one_after_the_other_and_arrive_after_the_delay() {
 
 #[test]
 fn a_full_buffer_delays_by_its_size_over_the_rate() {
-    // 100 packets wait behind the one in transmission: 101 * 120 us.
+    // 100 packets wait for the one in transmission: 101 * 120 us.
     let mut pipe = pipe(Direction { buffer: Some(Buffer::Packets(100)), ..at_100_mbit() });
     (0..150).for_each(|id| pipe.arrive(0, packet(id)));
     let arrived = times(&run(&mut pipe, 1000 * MS));
@@ -121,7 +121,8 @@ fn a_change_keeps_what_waits_and_what_flies() {
     let mut pipe = pipe(at_100_mbit());
     (0..3).for_each(|id| pipe.arrive(0, packet(id)));
     assert!(run(&mut pipe, 130 * US).is_empty());
-    // One flies, one is half sent, one waits. Without a limit and delay they come at once, but not before the first.
+    // One propagates, one is half sent, one waits. Without limit and delay they arrive immediately, but not
+    // before the first.
     pipe.set(130 * US, Direction::default());
     assert_eq!(times(&run(&mut pipe, MS * 100)), [(10_120, 0), (10_120, 1), (10_120, 2)]);
 }
@@ -152,7 +153,7 @@ fn red_forgets_while_the_link_is_idle() {
     pipe.arrive(0, packet(1)); // finds an empty queue: the first is in transmission
     pipe.arrive(0, packet(2)); // finds 1500 bytes: the average is 750
     assert_eq!(pipe.counters.dropped_aqm_pkts, 1);
-    // 100 ms without a packet, though the average is asked for when the next comes only.
+    // 100 ms without a packet, though the average is evaluated only when the next arrives.
     run(&mut pipe, 100 * MS);
     pipe.arrive(100 * MS, packet(3));
     assert_eq!(pipe.counters.dropped_aqm_pkts, 1);
@@ -233,7 +234,7 @@ fn traffic() -> impl Strategy<Value = Vec<(u64, u32, bool)>> {
     prop::collection::vec((0u64..400_000, 40u32..1501, any::<bool>()), 1..150)
 }
 
-/// Sends packets, with another description from the middle on; returns who arrived when.
+/// Sends packets, with other parameters from the middle on; returns the arrivals.
 fn play(
     first: &Direction,
     second: &Direction,
@@ -279,7 +280,7 @@ proptest! {
         let sent: Vec<_> = traffic.iter().map(|(step_ns, ..)| { sent_ns += step_ns; sent_ns }).collect();
         for (at_ns, packet) in &arrived {
             prop_assert!(*at_ns >= sent[packet.id as usize] + least_us * US);
-            // Only what could be marked was.
+            // Only markable packets were marked.
             prop_assert!(packet.ecn != Ecn::Ce || traffic[packet.id as usize].2);
         }
         let delivered_bytes: u64 = arrived.iter().map(|(_, packet)| u64::from(packet.len_bytes)).sum();

@@ -1,10 +1,9 @@
-//! Packets on their way: delayed, perhaps with jitter, never overtaken.
+//! Propagation: packets are delayed, perhaps with jitter, and never overtaken.
 
 use std::collections::VecDeque;
 
 use crate::rng::Stream;
 
-/// What is between the transmitter and the end of the link.
 #[derive(Clone, Debug)]
 pub struct Propagation<P> {
     flying: VecDeque<(u64, P)>,
@@ -17,21 +16,18 @@ impl<P> Propagation<P> {
         Propagation { flying: VecDeque::new(), last_due_ns: 0, random }
     }
 
-    /// Sends a packet on its way.
     pub fn push(&mut self, now_ns: u64, delay_us: u64, jitter_us: u64, packet: P) {
         let jitter_ns = self.random.up_to(jitter_us.saturating_mul(1000));
         let due_ns = now_ns.saturating_add(delay_us.saturating_mul(1000)).saturating_add(jitter_ns);
-        // A packet with less jitter, or after the delay was lowered, waits for those in front of it.
+        // A packet with less jitter, or after the delay was reduced, waits for those before it.
         self.last_due_ns = self.last_due_ns.max(due_ns);
         self.flying.push_back((self.last_due_ns, packet));
     }
 
-    /// When the first one arrives.
     pub fn due_ns(&self) -> Option<u64> {
         self.flying.front().map(|(due_ns, _)| *due_ns)
     }
 
-    /// Takes the first one out.
     pub fn pop(&mut self) -> Option<(u64, P)> {
         self.flying.pop_front()
     }

@@ -1,8 +1,5 @@
-//! A packet without bytes, for tests of the engine.
-
 use crate::packet::{Ecn, Packet};
 
-/// A packet that is only its description.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TestPacket {
     pub id: u64,

@@ -1,12 +1,10 @@
-//! How long a packet takes to leave: at a constant rate, or at the opportunities of a Mahimahi trace.
+//! Transmission time: at a constant rate, or at the opportunities of a Mahimahi trace.
 
-/// Bytes that one opportunity of a trace carries (Netravali et al., "Mahimahi", USENIX ATC 2015, section 4).
+/// Bytes per opportunity of a trace (Netravali et al., "Mahimahi", USENIX ATC 2015, section 4).
 const OPPORTUNITY_BYTES: u32 = 1500;
 
-/// What limits transmission.
 #[derive(Clone, Debug)]
 pub enum Transmitter {
-    /// Nothing.
     Unlimited,
     Rate(Constant),
     Trace(Trace),
@@ -21,7 +19,7 @@ impl Transmitter {
         }
     }
 
-    /// When a packet has left whose transmission starts now. `busy`: the one before it has just left.
+    /// End of a transmission that starts now. `busy`: the previous packet has just left.
     pub fn send(&mut self, now_ns: u64, len_bytes: u32, busy: bool) -> u64 {
         match self {
             Transmitter::Unlimited => now_ns,
@@ -30,7 +28,7 @@ impl Transmitter {
         }
     }
 
-    /// Mean rate; infinite where nothing limits it.
+    /// Mean rate; infinite without a limit.
     pub fn mean_bytes_per_s(&self) -> f64 {
         match self {
             Transmitter::Unlimited => f64::INFINITY,
@@ -42,8 +40,7 @@ impl Transmitter {
     }
 }
 
-/// A constant rate. What rounding to nanoseconds leaves over is carried to the next packet, so that no
-/// error adds up over a busy period.
+/// A constant rate. Rounding errors are carried to the next packet, so that they do not accumulate in a busy period.
 #[derive(Clone, Debug)]
 pub struct Constant {
     pub rate_bytes_per_s: f64,
@@ -54,23 +51,22 @@ impl Constant {
     fn send(&mut self, now_ns: u64, bytes: f64, busy: bool) -> u64 {
         let rest_ns = if busy { self.rest_ns } else { 0.0 };
         let exact_ns = bytes * 1e9 / self.rate_bytes_per_s + rest_ns;
-        // Rounded up, the rest is negative: a packet never leaves before its time.
+        // Rounded up, with a negative rest: a packet never leaves early.
         let whole_ns = exact_ns.ceil();
         self.rest_ns = exact_ns - whole_ns;
         now_ns.saturating_add(whole_ns as u64)
     }
 }
 
-/// Opportunities of 1,500 bytes at given times, again and again.
+/// Opportunities of 1,500 bytes at given times, repeated.
 #[derive(Clone, Debug)]
 pub struct Trace {
     start_ns: u64,
-    /// Of each opportunity, from the start of the period.
+    /// Offset of each opportunity from the start of the period.
     offsets_ns: Vec<u64>,
     period_ns: u64,
-    /// Number of the next opportunity since the start.
     next: u64,
-    /// What the last opportunity has left, for packets that are there at its time.
+    /// Rest of the last opportunity, for packets that were waiting at its time.
     left_bytes: u32,
     last_ns: u64,
 }
@@ -88,10 +84,9 @@ impl Trace {
         self.start_ns.saturating_add((number / n).saturating_mul(self.period_ns)).saturating_add(offset_ns)
     }
 
-    /// Number of the first opportunity at this time or later.
     fn first_from(&self, now_ns: u64) -> u64 {
         let passed_ns = now_ns.saturating_sub(self.start_ns);
-        // At the end of a period also its last opportunities are at the time of the next one's start.
+        // At the end of a period its last opportunities coincide with the start of the next one.
         let period = passed_ns.div_ceil(self.period_ns).saturating_sub(1);
         let offset_ns = passed_ns - period * self.period_ns;
         let index = self.offsets_ns.partition_point(|at| *at < offset_ns);
@@ -99,7 +94,7 @@ impl Trace {
     }
 
     fn send(&mut self, now_ns: u64, len_bytes: u32, busy: bool) -> u64 {
-        // Only what was waiting at the time of an opportunity uses what is left of it.
+        // Only packets that waited at the time of an opportunity may use its rest.
         if !busy || now_ns != self.last_ns {
             self.left_bytes = 0;
             self.next = self.next.max(self.first_from(now_ns));
@@ -141,7 +136,7 @@ mod tests {
 
     #[test]
     fn rounding_does_not_add_up() {
-        // 1000 bytes at 3 MB/s take 333,333 1/3 ns: 3,000 packets a second.
+        // 1000 bytes at 3 MB/s take 333,333 1/3 ns: 3,000 packets per second.
         let mut at = rate(3e6);
         let mut now_ns = 0;
         for number in 0..3_000_000 {
@@ -173,7 +168,7 @@ mod tests {
         assert_eq!(at.send(5 * MS, 40, false), 10 * MS);
         assert_eq!(at.send(20 * MS, 40, false), 20 * MS);
         assert_eq!(at.send(20 * MS + 1, 40, false), 21 * MS);
-        // What is left of it was not for a packet that came later.
+        // The rest of an opportunity is not for later packets.
         assert_eq!(at.send(21 * MS + 5, 40, false), 22 * MS);
     }
 

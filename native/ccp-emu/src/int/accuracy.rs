@@ -1,4 +1,4 @@
-//! What sinks say against what was: queues and counters of the network itself, in every interval.
+//! Compares sinks' summaries with the network's own queues and counters, in every interval.
 
 use ccp_int::{Hop, Summary};
 use proptest::prelude::*;
@@ -13,26 +13,25 @@ use crate::ip::samples::Tcp;
 use crate::rng::Stream;
 use crate::spec::{Buffer, Direction, Loss};
 
-/// From the left router to the right one.
+/// The link from the left router to the right one.
 const LINK: usize = 2;
 const INTERVALS: u64 = 8;
 const INTERVAL_NS: u64 = 1_000_000_000;
 
-/// A network that is watched while it runs.
 struct Watched {
     network: Network<IpPacket>,
-    /// The link after each event.
+    /// The link's state after each event.
     samples: Vec<(u64, Sample)>,
-    /// When packets with telemetry that reached the sink had come to the link.
+    /// Arrival times at the link of packets with telemetry that reached the sink.
     came_ns: Vec<u64>,
-    /// Numbers of the first of them, before which nobody can miss any, and of the last one.
+    /// Numbers of the first of them, before which no loss can be known, and of the last.
     sequences: Option<(u64, u64)>,
-    /// How many of them the sink had seen when it said this.
+    /// Summaries, with the number of packets that the sink had seen.
     summaries: Vec<(usize, Summary)>,
 }
 
 impl Watched {
-    /// The link has a queue of so many packets, and loses some; sinks sum up every second.
+    /// The link has a queue of `buffer_pkts` packets and random loss; sinks summarise every second.
     fn new(buffer_pkts: u64, loss_ratio: f64, every_pkts: u32) -> Self {
         let mut int = everywhere();
         int["sink"]["interval_us"] = (INTERVAL_NS / US).into();
@@ -47,7 +46,6 @@ impl Watched {
         Watched { network, samples, came_ns: Vec::new(), sequences: None, summaries: Vec::new() }
     }
 
-    /// Lets everything happen until then, one event after the other.
     fn pass(&mut self, until_ns: u64) {
         loop {
             let due_ns = self.network.telemetry_mut().and_then(|telemetry| telemetry.due_ns());
@@ -71,7 +69,7 @@ impl Watched {
         }
     }
 
-    /// Bursts of a flow with telemetry and of one over IPv4 without, in which everything comes at a time of its own.
+    /// Bursts of a flow with telemetry and of an IPv4 flow without, with all events at distinct times.
     fn load(mut self, seed: u64, pause_us: u64) -> Self {
         let mut random = Stream::new(seed, "test", "bursts");
         let end_ns = START_NS + INTERVALS * INTERVAL_NS;
@@ -90,7 +88,7 @@ impl Watched {
         self
     }
 
-    /// Sends so many packets of the flow once more, of which none is lost, so that all losses before are known.
+    /// Sends `pkts` further packets of the flow without loss, so that all earlier losses become known.
     fn end(mut self, pkts: u32) -> Self {
         let start_ns = START_NS + (INTERVALS + 20) * INTERVAL_NS;
         self.network.set_link(start_ns, "l1>", Direction::default(), &mut Vec::new()).unwrap();
@@ -99,13 +97,11 @@ impl Watched {
         self
     }
 
-    /// The link when this has happened.
     fn at(&self, ns: u64) -> Sample {
         let next = self.samples.partition_point(|(at_ns, _)| *at_ns <= ns);
         self.samples[next - 1].1
     }
 
-    /// Mean queue by time.
     fn queue_pkts(&self, from_ns: u64, to_ns: u64) -> f64 {
         let area: f64 = self
             .samples
@@ -118,7 +114,7 @@ impl Watched {
         area / (to_ns - from_ns) as f64
     }
 
-    /// Intervals with telemetry behind the first one: from and to when, at the link, and what the sink said of it.
+    /// Intervals with telemetry after the first: start and end at the link, and the sink's summary.
     fn intervals(&self) -> impl Iterator<Item = (u64, u64, &Hop)> {
         self.summaries.windows(2).filter_map(|pair| {
             let last_ns = |seen: usize| self.came_ns[seen - 1];
@@ -128,15 +124,15 @@ impl Watched {
     }
 }
 
-/// Whether a number of packets is within 2 % of the truth; of a queue that is nearly empty, within 0.16 packets: what
-/// comes and goes between two packets with telemetry, nobody sees.
+/// Whether a number of packets is within 2 % of the truth; for a nearly empty queue, within 0.16 packets:
+/// changes between two packets with telemetry cannot be seen.
 fn is_right(told_pkts: Option<f64>, truth_pkts: f64) -> bool {
     told_pkts.is_some_and(|told_pkts| (told_pkts - truth_pkts).abs() < 0.02 * truth_pkts.max(8.0))
 }
 
 #[test]
 fn means_of_every_whole_interval_are_those_of_the_link() {
-    // Little to do, much, and more than the link carries.
+    // Low load, high load, and overload.
     for (seed, pause_us) in [(1, 16_000), (2, 9_000), (3, 6_000)] {
         let watched = Watched::new(60, 0.0, 1).load(seed, pause_us);
         let whole: Vec<_> =
@@ -171,10 +167,10 @@ proptest! {
             watched.summaries.iter().map(|(_, told)| of(told).unwrap()).sum()
         };
         let lost_pkts = sum(|told| told.lost_pkts);
-        // All nodes count, so that each loss has a cause in the end: the queue's drops and those of the link.
+        // All nodes count, so each loss has a cause in the end: the queue's drops, or the link's losses.
         prop_assert_eq!(sum(|told| told.lost_congestion_pkts) + sum(|told| told.lost_link_pkts), lost_pkts);
         let told = sum(|told| Some(told.received_pkts)) + lost_pkts;
-        // Behind the last packet with telemetry, some came without.
+        // After the last packet with telemetry, some came without.
         let (first_sequence, last_sequence) = watched.sequences.unwrap();
         let behind = told - (last_sequence + 1 - first_sequence);
         prop_assert!(behind < every_pkts.into(), "{} behind", behind);

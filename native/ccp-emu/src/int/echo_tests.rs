@@ -1,4 +1,4 @@
-//! ACKs that bring the sender what its packets found.
+//! Echoes: ACKs carry the path's telemetry to the sender.
 
 use bytes::Bytes;
 use ccp_ioam::{Parsed, PathEcho, read_headers};
@@ -12,12 +12,12 @@ use crate::ip::samples::{ACK, Tcp};
 
 fn echoing(int: Value, asks: bool) -> Network<IpPacket> {
     let mut int = int;
-    int["nodes"][1]["roles"] = json!(["transit"]); // else it puts telemetry into ACKs of hosts that do not
+    int["nodes"][1]["roles"] = json!(["transit"]); // otherwise it inserts telemetry into ACKs of hosts that do not
     (int["source"]["echo"], int["sink"]["echo"]) = (asks.into(), true.into());
     network(line(int), None)
 }
 
-/// What the receiver of `segment()`s answers.
+/// The receiver's answer to `segment()`s.
 fn answer(tcp: Tcp) -> IpPacket {
     let mut octets = Tcp { v6: true, ..tcp }.bytes().to_vec();
     for (here, there, length) in [(8, 24, 16), (40, 42, 2)] {
@@ -30,7 +30,7 @@ fn ack() -> Tcp {
     Tcp { payload_bytes: 0, flags: ACK, ..Tcp::default() }
 }
 
-/// Sends so many segments at once, then, when they are there, an answer; what the sender gets of that.
+/// Sends segments together, then, after their arrival, an answer; returns what the sender gets.
 fn answered(network: &mut Network<IpPacket>, at_ns: u64, segments: u32, tcp: Tcp) -> IpPacket {
     let mut deliveries = Vec::new();
     (0..segments).for_each(|number| network.arrive(at_ns, 0, 1, packet(segment(number))));
@@ -54,7 +54,7 @@ fn echo_in(packet: &mut IpPacket) -> Option<PathEcho> {
 fn an_ack_tells_what_the_last_packet_found_and_the_next_one_nothing() {
     let mut network = echoing(everywhere(), true);
     let mut came = answered(&mut network, START_NS, 4, ack());
-    // Behind the first, which is in transmission, two waited at the left router's link, where there is room for ten.
+    // After the first, which is in transmission, two waited at the left router's link, which has room for ten.
     let echo = echo_in(&mut came).unwrap();
     let state = (echo.hops, echo.hop, echo.node_id, echo.queue_pkts, echo.free_pkts, echo.flow_count);
     assert_eq!(state, (3, Some(2), Some(LEFT_ID), Some(2), Some(8), Some(1)));

@@ -1,4 +1,4 @@
-//! What a node writes into the packets that it sends over a link.
+//! A transit node's telemetry for packets that it sends over a link.
 
 use ccp_int::{FlowCount, FlowKey, Meter};
 use ccp_ioam::{Node, Snapshot, State, TraceType};
@@ -6,31 +6,28 @@ use ccp_ioam::{Node, Snapshot, State, TraceType};
 use super::spec::{IntNode, Radio};
 use crate::Result;
 
-/// What is counted of a packet's flow when it comes to a link.
+/// Counts of a packet's flow when it arrives at a link.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counted {
-    /// As far as it is known then.
+    /// As known at that time.
     pub count: FlowCount,
-    /// Of those that were dropped, how many had waited: when the packet leaves, there may be more.
+    /// Drops of waiting packets so far: there may be more when the packet leaves.
     pub late_pkts: u64,
 }
 
-/// What a packet finds at a link when it comes there.
+/// The link's state when a packet arrives.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Found {
-    /// Packets that wait.
     pub queue_pkts: u64,
-    /// Full-size packets for which the buffer has room; `None` if it has no end.
+    /// Free room in full-size packets; `None` if unlimited.
     pub free_pkts: Option<u64>,
-    /// Packets lost on the link so far.
     pub lost_pkts: u64,
-    /// What the queue drains at while it is busy; infinite where nothing limits it.
+    /// Drain rate of the busy queue; infinite without a limit.
     pub link_rate_bytes_per_s: f64,
     /// Counts of its flow; `None` if it has no number.
     pub flow_count: Option<Counted>,
 }
 
-/// A link direction that begins at a transit node.
 #[derive(Debug)]
 pub struct Egress {
     node_id: u32,
@@ -40,7 +37,6 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Of the link with this index.
     pub fn new(node: &IntNode, link: usize) -> Self {
         Egress {
             node_id: node.node_id,
@@ -50,23 +46,18 @@ impl Egress {
         }
     }
 
-    /// Whether what it always says can be written.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.cannot_write`.
+    /// Checks that its constant data can be written. Errors: `ioam.cannot_write`.
     pub fn check(&self) -> Result<()> {
         let trace_type = TraceType(TraceType::NODE | TraceType::SNAPSHOT);
         let node = self.node(0, 0, None, None, &Found::default());
         node.write(trace_type, &mut vec![0; node.size(trace_type)])
     }
 
-    /// A packet comes to the link.
     pub fn arrived(&mut self, now_ns: u64, flow: Option<&FlowKey>) {
         self.meter.arrived(now_ns, flow);
     }
 
-    /// What to write into the packet that came last.
+    /// Data for the packet that arrived last.
     pub fn node(
         &self,
         now_ns: u64,
@@ -78,7 +69,7 @@ impl Egress {
         let queue_pkts = Some(counted(found.queue_pkts));
         let count = found.flow_count.map(|counted| counted.count);
         Node {
-            // A hop limit with all bits set, right at its source, cannot be told from none.
+            // A hop limit of all ones, only possible at the source, means unknown.
             hop_limit: hop_limit.filter(|hops| *hops != u8::MAX),
             node_id: Some(self.node_id),
             ingress_if: ingress.and_then(interface),
@@ -105,27 +96,25 @@ impl Egress {
     }
 }
 
-/// Numbers of interfaces are those of links, from 1; `None` where there are more than fit.
+/// Interface numbers are those of links, from 1; `None` if too large.
 fn interface(link: usize) -> Option<u16> {
     u16::try_from(link + 1).ok().filter(|number| *number != u16::MAX)
 }
 
-/// What to write of a buffer's room.
 fn room(free_pkts: Option<u64>) -> u32 {
     free_pkts.map_or(State::UNLIMITED_PKTS, |free| counted(free).min(State::UNLIMITED_PKTS - 1))
 }
 
-/// What to write of a link's rate; nothing of one without a limit.
 fn rate(bytes_per_s: f64) -> Option<u32> {
     bytes_per_s.is_finite().then_some(bytes_per_s.min(State::MOST_BYTES_PER_S.into()) as u32)
 }
 
-/// What to write of packets that are missing; less than none are while some without numbers were overtaken.
+/// Missing packets; negative while packets without numbers were overtaken, then written as 0.
 fn missing(pkts: i64) -> u64 {
     pkts.rem_euclid(State::FLOW_MODULUS as i64) as u64
 }
 
-/// All bits set mean that a number is missing.
+/// All ones mean unknown.
 fn counted(pkts: u64) -> u32 {
     pkts.min(u64::from(u32::MAX - 1)) as u32
 }

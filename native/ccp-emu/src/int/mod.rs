@@ -1,4 +1,4 @@
-//! In-band telemetry of a network: which node puts headers into packets, writes into them, and takes them off.
+//! In-band telemetry of a network: which nodes insert headers, write into them, and remove them.
 
 mod egress;
 mod seen;
@@ -18,66 +18,54 @@ use crate::packet::Packet;
 use crate::spec::{Link, Spec};
 use egress::Egress;
 
-/// Says what the sender's TCP of a flow has in mind.
+/// Returns the state of a flow's sending TCP.
 pub type Windows = Box<dyn FnMut(&FlowKey) -> Option<TcpState> + Send>;
 
-/// What became of headers.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct IntCounters {
-    /// Packets that got headers.
     pub inserted_pkts: u64,
-    /// Packets that were to get some, and would have been larger than the MTU.
+    /// Packets that would have exceeded the MTU with headers.
     pub no_room_pkts: u64,
-    /// Packets into which a node wrote.
+    /// Packets that a node wrote into.
     pub filled_pkts: u64,
-    /// Packets in which a node found no room any more.
+    /// Packets in which a node found no room.
     pub overflowed_pkts: u64,
     /// ACKs that got an echo of the path.
     pub reflected_pkts: u64,
-    /// Packets whose headers were taken off.
     pub removed_pkts: u64,
-    /// Packets with headers that a node on the way could not read; they go on as they are.
+    /// Packets with headers that a node could not read; they pass unchanged.
     pub unreadable_pkts: u64,
-    /// Packets of whose headers a sink could make nothing.
+    /// Packets whose headers a sink could not parse.
     pub malformed_pkts: u64,
 }
 
 /// A packet's way through a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop {
-    /// The node.
     pub node: usize,
-    /// The link by which it came; `None` from the host itself.
+    /// The incoming link; `None` at the sending host.
     pub ingress: Option<usize>,
-    /// The link by which it goes.
     pub egress: usize,
 }
 
-/// The nodes of a network that take part.
+/// The participating nodes of a network.
 pub struct Telemetry {
     namespace_id: u16,
     mtu_bytes: u32,
-    /// By node.
     sources: Vec<Option<Source>>,
-    /// By link.
     egresses: Vec<Option<Egress>>,
-    /// By node.
     sinks: Vec<Option<Sink>>,
-    /// By link, the sink at which telemetry ends there, if it does.
+    /// By link: the sink at which telemetry ends, if any.
     ends: Vec<Option<usize>>,
     windows: Option<Windows>,
-    /// Answers stay the same at one moment: segments of a super-packet share one.
+    /// Cached answer for one time: segments of a super-packet share it.
     window: Option<(u64, FlowKey, Option<TcpState>)>,
     real_offset_ns: u64,
     counters: IntCounters,
 }
 
 impl Telemetry {
-    /// Of a network; `windows` tells sources what the TCP of senders has in mind.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the headers that sources are to make.
+    /// `windows` returns the state of senders' TCP. Errors: what is wrong with the sources' headers.
     pub fn new(network: &Spec, spec: &Int, windows: Option<Windows>) -> Result<Self> {
         let nodes = 0..network.nodes.len();
         let with_role = |node: usize, role| {
@@ -107,48 +95,45 @@ impl Telemetry {
         })
     }
 
-    /// What to add to the time to get the time of day.
+    /// Sets the offset from this clock to the time of day.
     pub fn set_real_offset_ns(&mut self, real_offset_ns: u64) {
         self.real_offset_ns = real_offset_ns;
     }
 
-    /// When a sink has something to say.
     pub fn due_ns(&self) -> Option<u64> {
         self.sinks.iter().flatten().filter_map(Sink::due_ns).min()
     }
 
-    /// Appends what sinks have to say by now.
+    /// Appends the due summaries.
     pub fn take(&mut self, now_ns: u64, summaries: &mut Vec<Summary>) {
         self.sinks.iter_mut().flatten().for_each(|sink| sink.take(now_ns, summaries));
     }
 
-    /// Records of packets since this was last asked, if they are kept.
+    /// Records of packets since the last call, if enabled.
     pub fn take_records(&mut self) -> impl Iterator<Item = RecordRow> {
         self.sinks.iter_mut().flatten().flat_map(Sink::take_records)
     }
 
-    /// What became of headers so far.
     pub fn counters(&self) -> IntCounters {
         let malformed_pkts: u64 = self.sinks.iter().flatten().map(Sink::malformed_pkts).sum();
         IntCounters { malformed_pkts, ..self.counters }
     }
 
-    /// Whether a node writes into packets that it sends over a link.
+    /// Whether a node writes telemetry for a link.
     pub fn counts_at(&self, link: usize) -> bool {
         self.egresses[link].is_some()
     }
 
-    /// Whether packets lose their telemetry before they are transmitted on a link.
+    /// Whether telemetry is removed before transmission on a link.
     pub fn ends_at(&self, link: usize) -> bool {
         self.ends[link].is_some()
     }
 
-    /// A packet has reached its host.
     pub fn delivered<P: Packet>(&mut self, now_ns: u64, node: usize, packet: &mut P) {
         if self.sinks[node].is_none() {
             return;
         }
-        // An echo is for the host: whoever reads it there takes it out.
+        // An echo is for the host, which removes it.
         let echo = packet.extension_mut().and_then(|place| place.take_if(|carried| carried.is_echo()));
         if let Some(seen) = Seen::off(now_ns, packet) {
             self.take_in(node, &seen);
@@ -158,7 +143,7 @@ impl Telemetry {
         }
     }
 
-    /// A packet has lost its telemetry before it was transmitted on a link.
+    /// Handles telemetry that was removed before transmission on a link.
     pub fn seen_at(&mut self, link: usize, seen: &Seen) {
         if let Some(node) = self.ends[link] {
             self.take_in(node, seen);
@@ -183,7 +168,7 @@ impl Telemetry {
         sink.came(*at_ns, wall_ns, &came);
     }
 
-    /// A node is about to send a packet over a link. `find` says what a packet of a flow finds there, with its number.
+    /// A node sends a packet over a link. `find` returns the link's state for a flow and numbers.
     pub fn sends<P: Packet>(
         &mut self,
         now_ns: u64,
@@ -209,7 +194,7 @@ impl Telemetry {
         }
     }
 
-    /// Puts what the sink knows of the path into an ACK.
+    /// Inserts the sink's path telemetry into an ACK.
     fn reflect<P: Packet>(&mut self, now_ns: u64, node: usize, flow: &FlowKey, packet: &mut P) {
         let Some(sink) = self.sinks[node].as_mut().filter(|_| packet.is_pure_ack()) else { return };
         let Some(place @ None) = packet.extension_mut() else { return };
@@ -278,7 +263,6 @@ impl Telemetry {
     }
 }
 
-/// A packet's number, if it carries one.
 fn numbers<P: Packet>(packet: &mut P) -> Option<Numbers> {
     let tcp_sequence = packet.tcp_sequence();
     let extension = packet.extension_mut()?.as_ref()?;

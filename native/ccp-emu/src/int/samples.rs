@@ -1,4 +1,4 @@
-//! A network whose nodes take part, for tests.
+//! A network with telemetry, for tests.
 
 use ccp_ioam::{EdgeToEdge, Node, Parsed, TcpState, read_headers};
 use serde_json::{Value, json};
@@ -16,18 +16,16 @@ pub const MS: u64 = 1_000_000;
 /// 2023-11-14T22:13:20Z, less 2 s.
 pub const REAL_OFFSET_NS: u64 = 1_699_999_998_000_000_000;
 pub const START_NS: u64 = 2_000 * MS;
-/// Number of the left router.
 pub const LEFT_ID: u32 = 2;
-/// As the packets are that the sources of the tests make: 1,480 octets with their headers.
+/// Size of the test sources' packets: 1,480 bytes with headers.
 pub const PACKET_BYTES: u32 = 1480;
 
-/// Two hosts at either end of two routers: 0 - 2 - 3 - 1. Links are 0, 2, 4 to the right and 1, 3, 5 back; the one
-/// between the routers takes 1 ms a packet of 1,480 octets, and has a buffer of 10 packets.
+/// Two hosts at the ends of two routers: 0 - 2 - 3 - 1. Links are 0, 2, 4 to the right and 1, 3, 5 back; the
+/// one between the routers takes 1 ms per packet of 1,480 bytes, and has a buffer of 10 packets.
 pub fn line(int: Value) -> Spec {
     checked_line(int).unwrap()
 }
 
-/// The same, or why it cannot be.
 pub fn checked_line(int: Value) -> Result<Spec> {
     let bottleneck = json!({"rate_bytes_per_s": 1_480_000.0, "delay_us": 2000, "buffer": {"packets": 10}});
     let wire = json!({"delay_us": 100, "buffer": {"bytes": 30_000}});
@@ -48,7 +46,7 @@ pub fn checked_line(int: Value) -> Result<Spec> {
     Spec::from_json(spec.to_string().as_bytes())
 }
 
-/// Everything at the routers, and the ends at the hosts.
+/// Telemetry at the routers, ended at the hosts.
 pub fn everywhere() -> Value {
     json!({
         "source": {"wireless_nodes": true}, "sink": {},
@@ -70,7 +68,7 @@ pub fn network(spec: Spec, windows: Option<Windows>) -> Network<IpPacket> {
     network
 }
 
-/// A segment that is as long as described with the headers of a source for three wireless nodes, and no window.
+/// A segment that has the described length with a source's headers for three wireless nodes, and no window.
 pub fn packet(tcp: Tcp) -> IpPacket {
     IpPacket::new(tcp.bytes(), Some(tcp.partial())).unwrap()
 }
@@ -82,7 +80,7 @@ pub fn segment(number: u32) -> Tcp {
     Tcp { v6: true, sequence: number, payload_bytes, ..Tcp::default() }
 }
 
-/// What a packet carries: nodes in the order of the path, and what its source says.
+/// A packet's telemetry: nodes in the order of the path, and the source's data.
 pub fn carried(packet: &mut IpPacket) -> (Vec<Node>, Option<EdgeToEdge>, Option<TcpState>) {
     let mut carried = (Vec::new(), None, None);
     let Some(Some(extension)) = packet.extension_mut() else { return carried };
@@ -92,7 +90,7 @@ pub fn carried(packet: &mut IpPacket) -> (Vec<Node>, Option<EdgeToEdge>, Option<
             Parsed::EdgeToEdge(edge) => carried.1 = Some(edge),
             Parsed::TcpState(state) => carried.2 = Some(state),
             Parsed::PathEcho(_) => {}
-            Parsed::Other(..) => panic!("nobody wrote this"),
+            Parsed::Other(..) => panic!("unexpected header"),
         }
     }
     carried

@@ -1,4 +1,4 @@
-//! What a sink sees of a packet.
+//! A packet as seen by a sink.
 
 use ccp_int::FlowKey;
 use ccp_ioam::remove_headers;
@@ -6,28 +6,20 @@ use ccp_ioam::remove_headers;
 use crate::ip::Extension;
 use crate::packet::Packet;
 
-/// A packet of a flow, and the headers that it had.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// When.
     pub at_ns: u64,
-    /// Whose packet it is.
     pub flow: FlowKey,
-    /// Its size, without what was taken off.
     pub len_bytes: u32,
-    /// Its hop limit.
     pub hop_limit: Option<u8>,
-    /// Its TCP sequence number.
     pub tcp_sequence: Option<u32>,
-    /// All extension headers that it had.
     pub extension: Option<Box<Extension>>,
-    /// Whether telemetry was taken off.
     pub removed: bool,
 }
 
 impl Seen {
-    /// Takes telemetry off a packet; other options stay, and so does what cannot be read. `None`: such packets carry
-    /// none.
+    /// Removes telemetry from a packet; other options stay, and so does what cannot be parsed. `None`: such
+    /// packets carry none.
     pub fn off<P: Packet>(at_ns: u64, packet: &mut P) -> Option<Self> {
         let flow = packet.flow()?;
         let (hop_limit, tcp_sequence) = (packet.hop_limit(), packet.tcp_sequence());

@@ -1,4 +1,4 @@
-//! Networks whose nodes take part, in virtual time: what is in packets at which place, to the last number.
+//! Networks with telemetry, in virtual time: the exact content of packets at each place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -59,10 +59,10 @@ fn every_node_writes_what_the_packet_found() {
     let delivered = run(&mut network, START_NS + 100 * MS);
     let mut tapped = network.take_tapped();
     assert_eq!((tapped.len(), delivered.len(), tapped[0].link), (4, 4, link));
-    // Of packets that come together, the kernel is asked once.
+    // For packets that arrive together, the kernel is asked once.
     assert_eq!(asked.load(Ordering::Relaxed), 1);
 
-    // The last of four that came at once: one is in transmission and two wait in front of it.
+    // The last of four that arrived together: one is in transmission and two wait before it.
     let (nodes, edge, state) = carried(&mut tapped[3].packet);
     let edge = edge.unwrap();
     assert_eq!(
@@ -73,7 +73,7 @@ fn every_node_writes_what_the_packet_found() {
         state,
         Some(TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1208), ..TcpState::default() })
     );
-    // Of four packets at such a distance, as a mean over the meter's time.
+    // For four packets at this distance, as a mean over the meter's time.
     let rate = |gap_ns: u64| {
         let ages = (0..4u64).map(|n| (n * gap_ns) as f64 / RATE_TIME_NS as f64);
         (ages.map(|age| (-age).exp()).sum::<f64>() * 1e9 / RATE_TIME_NS as f64).round() as u32
@@ -113,7 +113,7 @@ fn every_node_writes_what_the_packet_found() {
     }
 }
 
-/// Numbers of the packets that reached the end of a link, and what the three nodes had counted of the flow.
+/// Numbers of the packets that reached the end of a link, and the three nodes' counts of the flow.
 fn counted(tapped: Vec<Tapped<IpPacket>>, link: usize) -> Vec<(u64, Vec<(u64, u64)>)> {
     let tapped = tapped.into_iter().filter(|tapped| tapped.link == link);
     tapped
@@ -123,7 +123,7 @@ fn counted(tapped: Vec<Tapped<IpPacket>>, link: usize) -> Vec<(u64, Vec<(u64, u6
                 Some(Snapshot::Ccplane(state)) => {
                     (state.flow_missing_pkts.unwrap(), state.flow_dropped_pkts.unwrap())
                 }
-                _ => panic!("all are ours"),
+                _ => panic!("unexpected node"),
             });
             (edge.unwrap().sequence.unwrap(), counts.collect())
         })
@@ -139,7 +139,7 @@ fn nodes_count_what_a_flow_lacks_and_what_their_own_queue_dropped() {
         spec.links[2].direction.queue = queue;
         let mut network = network(spec, None);
         let (first, last) = (network.tap("l0>").unwrap(), network.tap("l2>").unwrap());
-        // Three packets in two milliseconds, of which the link takes two.
+        // Three packets in two milliseconds; the link carries two.
         for number in 0..3000 {
             let now_ns = START_NS + u64::from(number) * 2 * MS / 3;
             network.advance(now_ns, &mut Vec::new());
@@ -180,7 +180,7 @@ fn a_router_that_is_everything_fills_its_own_slot_before_it_takes_headers_off() 
     let expected =
         IntCounters { inserted_pkts: 2, filled_pkts: 2, removed_pkts: 2, ..IntCounters::default() };
     assert_eq!(counters, expected);
-    // The second packet waited for the first one, which took no more than its own octets.
+    // The second packet waited for the first, for the length of its own bytes.
     let mut summaries = Vec::new();
     network.telemetry_mut().unwrap().take(START_NS + 100 * MS, &mut summaries);
     let wait_us = u64::from(bare_bytes) * 1_000_000 / 1_480_000;
@@ -201,7 +201,7 @@ fn one_packet_in_n_carries_headers_and_the_others_count() {
         .iter_mut()
         .map(|t| carried(&mut t.packet).1.and_then(|edge| edge.sequence))
         .collect();
-    // The left router is a source too: its numbers are its own, of packets that came without headers.
+    // The left router is also a source: it numbers packets that arrive without headers.
     assert_eq!(sequences, [Some(0), None, None, Some(3), None, None, Some(6)]);
 }
 
@@ -218,7 +218,7 @@ fn what_is_no_tcp_or_udp_over_ipv6_carries_nothing() {
     network.arrive(START_NS, 0, 1, ipv4);
     assert_eq!(run(&mut network, START_NS + 100 * MS).len(), 2);
     assert_eq!(network.telemetry_mut().unwrap().counters(), IntCounters::default());
-    // IPv4 counts as a flow all the same.
+    // IPv4 also counts as a flow.
     network.tap("l0>").unwrap();
     network.arrive(START_NS + 100 * MS, 0, 1, IpPacket::new(udp(true, 20), None).unwrap());
     run(&mut network, START_NS + 101 * MS);
@@ -234,7 +234,7 @@ fn packets_that_would_be_too_large_go_without() {
     let delivered = run(&mut network, START_NS + 100 * MS);
     assert_eq!(delivered[0].packet.len_bytes(), 1372);
     let counters = network.telemetry_mut().unwrap().counters();
-    // The left router would have liked to add them too.
+    // The left router would also have inserted them.
     assert_eq!((counters.inserted_pkts, counters.no_room_pkts), (0, 2));
 }
 
@@ -244,7 +244,7 @@ fn headers_of_hosts_are_filled_and_taken_off_and_other_options_stay() {
     int["nodes"][0]["roles"] = json!(["transit"]);
     int["source"]["max_nodes"] = 2.into();
     let mut network = network(line(int), None);
-    // A trace for one node, and an option that is not ours.
+    // A trace for one node, and a third-party option.
     let trace =
         TraceOption { trace_type: TraceType(TraceType::NODE), remaining_words: 2, ..Default::default() };
     let made = ccp_ioam::build(&[IoamOption::Trace(trace)], 60).unwrap().hop_by_hop;
@@ -266,7 +266,7 @@ fn headers_of_hosts_are_filled_and_taken_off_and_other_options_stay() {
         IntCounters { filled_pkts: 2, overflowed_pkts: 1, removed_pkts: 1, ..IntCounters::default() };
     assert_eq!(network.telemetry_mut().unwrap().counters(), expected);
 
-    // An option that ends behind its header: nobody can read it, and it stays as it is.
+    // An option that ends after its header is unreadable, and stays unchanged.
     let broken = vec![6, 0, 0x31, 200, 0, 0, 0, 0];
     network.arrive(START_NS + 100 * MS, 0, 1, host(broken.clone()));
     let mut delivered = run(&mut network, START_NS + 200 * MS);
@@ -277,7 +277,7 @@ fn headers_of_hosts_are_filled_and_taken_off_and_other_options_stay() {
 #[test]
 fn what_sinks_say_does_not_depend_on_how_often_time_is_told() {
     let mut int = everywhere();
-    // The left router is the sink, and its packets go on to nodes without a role.
+    // The left router is the sink, and its packets continue to nodes without a role.
     int["nodes"] = json!([int["nodes"][0], int["nodes"][1]]);
     let (mut often, mut seldom) = (network(line(int.clone()), None), network(line(int), None));
     let (mut one, mut other) = (Vec::new(), Vec::new());

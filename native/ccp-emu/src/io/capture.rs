@@ -1,4 +1,4 @@
-//! Packets at the end of a link direction, as pcapng (draft-ietf-opsawg-pcapng).
+//! Captures of packets at the end of a link direction, as pcapng (draft-ietf-opsawg-pcapng).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,7 +19,6 @@ use crate::{Error, Network, Result, Tapped};
 
 const NANOSECONDS: u8 = 9;
 
-/// Files by link.
 #[derive(Default)]
 pub struct Captures(HashMap<usize, Capture>);
 
@@ -29,15 +28,14 @@ struct Capture {
 }
 
 impl Capture {
-    /// Hands over what has been formatted.
+    /// Passes on the formatted blocks.
     fn flush(&mut self) {
         self.writer.append(std::mem::take(self.blocks.get_mut()));
     }
 }
 
 impl Captures {
-    /// Listens to a link.
-    /// Errors: `emulator.cannot_write` or `emulator.no_link`.
+    /// Starts a capture of a link. Errors: `emulator.cannot_write` or `emulator.no_link`.
     pub fn add(&mut self, network: &mut Network<IpPacket>, name: &str, path: &Path) -> Result<()> {
         let link = network.tap(name)?;
         let options = vec![
@@ -46,7 +44,7 @@ impl Captures {
         ];
         let interface = InterfaceDescriptionBlock { linktype: DataLink::RAW, snaplen: 0, options };
         let failed = |e: pcap_file::PcapError| {
-            Error::new("emulator.cannot_write", "a capture cannot be written")
+            Error::new("emulator.cannot_write", "cannot write a capture")
                 .at(path.display().to_string())
                 .why(e)
         };
@@ -58,12 +56,10 @@ impl Captures {
         Ok(())
     }
 
-    /// Whether nothing is listened to.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Writes packets down.
     pub fn take(&mut self, packets: Vec<Tapped<IpPacket>>) {
         let offset_ns = clock::real_offset_ns();
         for Tapped { link, at_ns, packet } in packets {
@@ -82,8 +78,7 @@ impl Captures {
         }
     }
 
-    /// Writes the files.
-    /// Errors: `emulator.cannot_write`.
+    /// Completes the files. Errors: `emulator.cannot_write`.
     pub fn close(self) -> Result<()> {
         self.0.into_values().try_for_each(|capture| capture.writer.close())
     }
@@ -116,7 +111,7 @@ mod tests {
         let tcp = Tcp::default();
         let packet = IpPacket::new(tcp.bytes(), Some(tcp.partial())).unwrap();
         network.arrive(now_ns, 0, 1, packet.clone());
-        network.arrive(now_ns, 1, 0, packet); // nobody listens there
+        network.arrive(now_ns, 1, 0, packet); // this link is not captured
         network.advance(now_ns + 10_000, &mut Vec::new());
         let at_ns = now_ns + 5_000 + clock::real_offset_ns();
         captures.take(network.take_tapped());

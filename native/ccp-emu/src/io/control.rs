@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::spec::Direction;
 
-/// Longest line that is taken: routes of a large network.
+/// Maximum length of a line: routes of a large network.
 const MAX_LINE_BYTES: usize = 64 << 20;
 const READ_BYTES: usize = 65_536;
 
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// Another description of a link direction.
+    /// Replaces the parameters of a link direction.
     SetLink {
         id: Value,
         link: String,
@@ -62,17 +62,16 @@ impl<'a> Control<'a> {
         self.fd
     }
 
-    /// Whether the other side is gone.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether an answer waits until the other side reads.
+    /// Whether an answer waits for the peer to read.
     pub fn has_unsent(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
-    /// Requests that came; what is none has been answered.
+    /// Returns received requests; malformed ones have been answered.
     pub fn requests(&mut self) -> Vec<Request> {
         self.receive();
         let mut requests = Vec::new();
@@ -83,7 +82,7 @@ impl<'a> Control<'a> {
                 Err(e) => {
                     let read: Option<Value> = serde_json::from_slice(&line).ok();
                     let id = read.and_then(|v| v.get("id").cloned()).unwrap_or(Value::Null);
-                    self.send(&json!({ "id": id, "error": format!("the request cannot be read: {e}") }));
+                    self.send(&json!({ "id": id, "error": format!("cannot parse the request: {e}") }));
                 }
             }
         }
@@ -107,14 +106,13 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Answers, now or as soon as the other side reads.
+    /// Sends an answer, now or as soon as the peer reads.
     pub fn send(&mut self, answer: &Value) {
         self.outgoing.extend_from_slice(answer.to_string().as_bytes());
         self.outgoing.push(b'\n');
         self.flush();
     }
 
-    /// Sends what waits, as far as it goes.
     pub fn flush(&mut self) {
         while !self.outgoing.is_empty() {
             match send(self.fd, &self.outgoing, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {

@@ -1,17 +1,16 @@
-//! How late packets were written: the error of the emulator itself.
+//! Lateness of packets: the emulator's own error.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Most that is told apart, and how finely (figures).
+/// Range and resolution of the histogram.
 const MOST_NS: u64 = 60_000_000_000;
 const FIGURES: u8 = 3;
 
-/// Time from when a packet was due until it was written.
+/// Delay from a packet's due time to its write.
 #[derive(Debug)]
 pub struct Lateness(Option<Histogram<u64>>);
 
-/// The same, for people.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Summary {
     p50: f64,

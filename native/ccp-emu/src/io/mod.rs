@@ -17,7 +17,6 @@ use rustix::io::Errno;
 
 pub use shell::{Files, emulate};
 
-/// Reading and writing do not wait any more.
 fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)
 }

@@ -1,62 +1,61 @@
-//! When to sleep, and for how long.
+//! When and how long to sleep.
 //!
-//! The kernel wakes a sleeper later than asked for, by a time that depends on the machine and on what else it
-//! does. So sleeps are asked to end earlier by what that usually was, and the rest is waited for awake.
+//! The kernel wakes a sleeper late, by a time that depends on machine and load. Sleeps therefore end earlier by the
+//! typical lateness, and the rest is waited for actively.
 
 use std::time::Duration;
 
 use super::clock::now_ns;
 
-/// Most by which a sleep is shortened.
+/// Maximum by which a sleep is shortened.
 const MOST_EARLY_NS: f64 = 100_000.0;
-/// How far one sleep moves what is believed of the next.
+/// Change of the estimated lateness per sleep.
 const STEP_NS: f64 = 2_000.0;
-/// Less is not worth a sleep.
+/// Minimum length of a sleep.
 const LEAST_SLEEP_NS: u64 = 2_000;
 
-/// The kernel stops real-time processes that leave ordinary ones less than 5 % of a processor: for 50 ms, once
-/// a second. Pauses of their own leave more than that, and delay packets less: so much time awake for one of rest.
-/// That is well above 5 %, because interrupts take their part of every pause.
+/// The kernel stops real-time processes that leave other ones less than 5 % of a processor: for 50 ms, once
+/// per second. Own pauses leave more, and delay packets less: this much active time per unit of rest. That is
+/// well above 5 %, because interrupts take part of every pause.
 const AWAKE_PER_REST: u64 = 6;
 /// Rest is taken in pieces of this length.
 const REST_NS: u64 = 100_000;
 
-/// What the loop knows of its sleeps.
+/// State of the loop's sleeps.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// Whether to rest even when there is something to do.
+    /// Whether to rest even if there is work.
     pub must_rest: bool,
     early_ns: f64,
     awake_since_ns: u64,
-    /// Rest that is owed for the time before.
+    /// Rest owed for the past.
     owed_ns: u64,
 }
 
 impl Pace {
-    /// Of a loop that begins now.
     pub fn new(now_ns: u64) -> Self {
         Pace { awake_since_ns: now_ns, ..Pace::default() }
     }
 
-    /// For how long to sleep until something is to be done; 0 for not at all.
+    /// How long to sleep until the next work; 0: not at all.
     pub fn sleep_ns(&self, now_ns: u64, until_ns: u64) -> u64 {
         let left_ns = until_ns.saturating_sub(now_ns).saturating_sub(self.early_ns as u64);
         if left_ns < LEAST_SLEEP_NS { 0 } else { left_ns }
     }
 
-    /// A sleep has ended; `asked_ns`: when it should have, if nothing else ended it.
+    /// A sleep has ended; `asked_ns`: its intended end, unless an event ended it.
     pub fn woke(&mut self, slept_at_ns: u64, now_ns: u64, asked_ns: Option<u64>) {
         self.rested(slept_at_ns, now_ns);
         if let Some(asked_ns) = asked_ns {
             let late_ns = now_ns.saturating_sub(asked_ns) as f64;
-            // Up as often as down: half of the sleeps are longer than is believed. More would be in time if
-            // more was believed, and more time spent awake.
+            // As often up as down: half of the sleeps are later than the estimate. A larger estimate would
+            // make more of them punctual, and cost more active waiting.
             let step_ns = if late_ns > self.early_ns { STEP_NS } else { -STEP_NS };
             self.early_ns = (self.early_ns + step_ns).clamp(0.0, MOST_EARLY_NS);
         }
     }
 
-    /// Rests, if there was too little of that.
+    /// Rests, if rest is owed.
     pub fn rest(&mut self, now: u64) {
         if self.must_rest && self.owes_ns(now) >= REST_NS {
             std::thread::sleep(Duration::from_nanos(REST_NS));
@@ -68,7 +67,7 @@ impl Pace {
         self.owed_ns + now_ns.saturating_sub(self.awake_since_ns) / AWAKE_PER_REST
     }
 
-    /// Between these times was rest; more than was owed is not kept for later.
+    /// Accounts for rest between these times; excess rest is not credited.
     fn rested(&mut self, from_ns: u64, until_ns: u64) {
         self.owed_ns = self.owes_ns(from_ns).saturating_sub(until_ns.saturating_sub(from_ns));
         self.awake_since_ns = until_ns;
@@ -112,7 +111,7 @@ mod tests {
         assert_eq!(pace.owes_ns(now_ns), 90_000);
         now_ns += AWAKE_PER_REST * 20_000;
         assert_eq!(pace.owes_ns(now_ns), 110_000);
-        // A long sleep pays everything, and nothing in advance.
+        // A long sleep pays all owed rest, and nothing in advance.
         pace.woke(now_ns, now_ns + 7_000_000, None);
         now_ns += 7_000_000;
         assert_eq!(pace.owes_ns(now_ns), 0);

@@ -1,18 +1,18 @@
-//! A turn on a processor when it is needed.
+//! Prompt scheduling of the emulator's thread.
 
-/// The lowest real-time priority: above all ordinary processes, below everything that someone raised.
+/// The lowest real-time priority: above all ordinary processes, below every raised one.
 const PRIORITY: libc::c_int = 1;
 const SLACK_NS: libc::c_ulong = 1;
 
-/// Real-time priority and exact timers of this thread, while it lives.
+/// Real-time priority and exact timers of this thread, while the value exists.
 #[derive(Debug)]
 pub struct Urgent {
-    /// What to go back to; none where the priority could not be raised.
+    /// The previous settings; None if the priority could not be raised.
     before: Option<(libc::c_int, libc::sched_param)>,
 }
 
 impl Urgent {
-    /// Asks for both; without the right to that, things go on as they are.
+    /// Requests both; without permission, nothing changes.
     pub fn ask() -> Self {
         let mut parameters = libc::sched_param { sched_priority: 0 };
         // SAFETY: a valid structure, written during the call; 0 is the calling thread.
@@ -25,7 +25,6 @@ impl Urgent {
         Urgent { before: before.filter(|_| raised) }
     }
 
-    /// Whether the priority is real-time.
     pub fn is_real_time(&self) -> bool {
         self.before.is_some()
     }
@@ -64,7 +63,7 @@ mod tests {
     fn a_thread_goes_back_to_what_it_was() {
         let before = policy();
         let urgent = Urgent::ask();
-        // Without the right to it, nothing changes.
+        // Without permission, nothing changes.
         let expected = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
         assert_eq!(policy(), if urgent.is_real_time() { expected } else { before });
         drop(urgent);

@@ -1,4 +1,4 @@
-//! What sinks say, written down: summaries as lines of JSON, and records of packets.
+//! Output of sinks: summaries as lines of JSON, and records of packets.
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
@@ -18,14 +18,12 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// To these files.
-    /// Errors: `emulator.cannot_write`.
+    /// Creates the outputs. Errors: `emulator.cannot_write`.
     pub fn new(int: &Int, summaries: Option<BorrowedFd<'_>>) -> Result<Self> {
         let lines = summaries.map(lines).transpose()?;
         Ok(Reports { lines, records: IntRecords::new(int)?, summaries: Vec::new() })
     }
 
-    /// Writes what there is to say by now.
     pub fn take(&mut self, now_ns: u64, telemetry: &mut Telemetry) {
         if telemetry.due_ns().is_none_or(|due_ns| now_ns < due_ns) {
             return;
@@ -39,13 +37,12 @@ impl Reports {
         self.records.take(telemetry);
     }
 
-    /// Summaries that nobody took in time.
+    /// Summaries dropped because the reader was too slow.
     pub fn dropped(&self) -> u64 {
         self.lines.as_ref().map_or(0, Lines::dropped)
     }
 
-    /// Writes what is left to say, and the files.
-    /// Errors: `emulator.cannot_write`.
+    /// Writes the rest, and completes the files. Errors: `emulator.cannot_write`.
     pub fn close(mut self, telemetry: &mut Telemetry) -> Result<()> {
         self.take(u64::MAX, telemetry);
         if let Some(lines) = &mut self.lines {
@@ -55,11 +52,11 @@ impl Reports {
     }
 }
 
-/// Lines into a descriptor, on which writes do not wait any more.
+/// Lines into a descriptor, made non-blocking.
 fn lines(fd: BorrowedFd<'_>) -> Result<Lines<File>> {
     let own = set_nonblocking(fd).map_err(std::io::Error::from).and_then(|()| fd.try_clone_to_owned());
     let own = own.map_err(|e| {
-        Error::new("emulator.cannot_write", "summaries cannot be written").at("int.summaries_fd").why(e)
+        Error::new("emulator.cannot_write", "cannot write summaries").at("int.summaries_fd").why(e)
     })?;
     Ok(Lines::new(own.into()))
 }
@@ -87,7 +84,7 @@ mod tests {
             network.advance(until_ns, &mut Vec::new());
             reports.take(until_ns, network.telemetry_mut().unwrap());
         };
-        // Packets take 3 and 4 ms. 10 ms later there is a summary, and at the end one of what is left.
+        // Packets take 3 and 4 ms. 10 ms later there is a summary, and one of the rest at the end.
         send(0, 15);
         send(15, 20);
         assert_eq!(reports.dropped(), 0);
@@ -102,7 +99,7 @@ mod tests {
         assert_eq!(received, [2, 2]);
         let rows = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        // A header, and a row of each of three nodes for each packet.
+        // A header, and a row for each of three nodes per packet.
         assert_eq!(rows.lines().count(), 1 + 4 * 3);
         assert!(rows.starts_with("t_us,"));
     }

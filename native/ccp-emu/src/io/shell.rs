@@ -23,30 +23,25 @@ use crate::record::{Samples, link_stats};
 use crate::spec::Spec;
 use crate::{Error, Result};
 
-/// For so long one device is read before packets are written again.
+/// Maximum time for reading one device before packets are written again.
 const READ_NS: u64 = 100_000;
-/// So often is looked whether the process has been asked to end.
+/// Interval between checks whether the process has been asked to end.
 const LOOK_NS: u64 = 1_000_000_000;
 
 const CONTROL: u64 = u64::MAX;
 const MAX_EVENTS: usize = 64;
 
-/// What a network is connected to.
 #[derive(Clone, Copy, Debug)]
 pub struct Files<'a> {
-    /// TUN devices in the order of their indices in the description.
     pub tuns: &'a [BorrowedFd<'a>],
-    /// The control channel.
     pub control: BorrowedFd<'a>,
-    /// Where summaries of telemetry go.
     pub summaries: Option<BorrowedFd<'a>>,
 }
 
-/// Runs a network until it is stopped, or the other side of the control channel is gone.
-///
-/// `windows` tells sources of telemetry what the TCP of senders has in mind. `interrupted` is asked now and then,
-/// and after every signal, whether to end.
-/// Errors: `emulator.bad_spec`, `emulator.bad_tun`, `emulator.cannot_write`, or `emulator.kernel_refused`.
+/// Runs a network until it is stopped, or the peer of the control channel has closed. `windows` returns the
+/// state of senders' TCP, for sources of telemetry. `interrupted` is called periodically, and after every
+/// signal; it returns whether to end. Errors: `emulator.bad_spec`, `emulator.bad_tun`,
+/// `emulator.cannot_write`, or `emulator.kernel_refused`.
 pub fn emulate(
     spec: Spec,
     files: Files<'_>,
@@ -54,7 +49,7 @@ pub fn emulate(
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
     let mut shell = Shell::new(spec, files, windows)?;
-    // After the threads that write files have been started: those are not urgent.
+    // After the start of the threads that write files, which are not urgent.
     let urgent = Urgent::ask();
     shell.pace.must_rest = urgent.is_real_time();
     shell.control.send(&json!({ "ready": true }));
@@ -63,12 +58,10 @@ pub fn emulate(
     shell.close()
 }
 
-/// A host's device.
 struct Port<'a> {
     tun: Tun<'a>,
     node: usize,
     group: Option<Group>,
-    /// When the packets of the group were due.
     due_ns: Vec<u64>,
 }
 
@@ -206,7 +199,7 @@ impl<'a> Shell<'a> {
         }
     }
 
-    /// Until when nothing is to be done, if nothing comes in.
+    /// Time of the next work, without input.
     fn next_ns(&mut self, look_ns: u64) -> u64 {
         let delivery_ns = self.network.next_delivery_ns().unwrap_or(u64::MAX);
         let sample_ns = self.samples.as_ref().map_or(u64::MAX, Samples::due_ns);
@@ -214,7 +207,7 @@ impl<'a> Shell<'a> {
         delivery_ns.min(sample_ns).min(report_ns).min(look_ns)
     }
 
-    /// Reads what hosts send, for a while at most: what is left is still there the next time.
+    /// Reads packets of hosts, for a limited time: the rest is read in the next round.
     fn read(&mut self, port: usize) -> Result<()> {
         let start_ns = now_ns();
         loop {
@@ -238,7 +231,7 @@ impl<'a> Shell<'a> {
         }
     }
 
-    /// Writes what has arrived; what leaves together and belongs together goes as one.
+    /// Writes arrived packets; packets that leave together and can be merged are written as one.
     fn write(&mut self) {
         if !self.captures.is_empty() {
             self.captures.take(self.network.take_tapped());
@@ -275,7 +268,7 @@ impl<'a> Shell<'a> {
             self.listens_to_send = self.control.has_unsent();
             let also = if self.listens_to_send { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
             let data = epoll::EventData::new_u64(CONTROL);
-            // It was added: this cannot fail.
+            // It was added, so this cannot fail.
             let _ = epoll::modify(&self.epoll, self.control.fd(), data, epoll::EventFlags::IN | also);
         }
     }
@@ -319,7 +312,7 @@ impl<'a> Shell<'a> {
 }
 
 impl Port<'_> {
-    /// Writes what is together; returns how many packets the device did not take.
+    /// Writes a group; returns the number of packets that the device did not accept.
     fn flush(&mut self, lateness: &mut Lateness) -> u64 {
         let Some(group) = self.group.take() else { return 0 };
         let n = group.packets().len() as u64;
@@ -333,5 +326,5 @@ impl Port<'_> {
 }
 
 fn refused(e: Errno) -> Error {
-    Error::new("emulator.kernel_refused", "the kernel refused what the emulator needs").why(e)
+    Error::new("emulator.kernel_refused", "the kernel rejected a system call of the emulator").why(e)
 }

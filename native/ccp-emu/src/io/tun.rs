@@ -1,4 +1,4 @@
-//! A TUN device: reading and writing packets with their vnet headers.
+//! A TUN device: reads and writes packets with their vnet headers.
 
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -10,9 +10,9 @@ use super::set_nonblocking;
 use crate::ip::VnetHeader;
 use crate::{Error, Result};
 
-/// Most that is read at once: a super-packet with its header.
+/// Maximum size of a read: a super-packet with its header.
 const FRAME_BYTES: usize = 65_536 + 64;
-/// Memory that is allocated at once; packets lie in it as they came.
+/// Size of an allocation; packets stay in it where they were read.
 const BLOCK_BYTES: usize = 1 << 20;
 const VNET_BYTES: usize = 10;
 
@@ -24,13 +24,12 @@ const TUN_F_USO4: libc::c_uint = 0x20;
 const TUN_F_USO6: libc::c_uint = 0x40;
 const OFFLOADS: libc::c_uint = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
 
-/// A device whose descriptor belongs to the caller.
+/// A device; its descriptor belongs to the caller.
 #[derive(Debug)]
 pub struct Tun<'a> {
     fd: BorrowedFd<'a>,
 }
 
-/// What a read brought.
 #[derive(Debug)]
 pub enum Read {
     Frame(VnetHeader, Bytes),
@@ -39,8 +38,8 @@ pub enum Read {
 }
 
 impl<'a> Tun<'a> {
-    /// Takes a device over: it hands out super-packets from now on, and reads do not wait.
-    /// Errors: `emulator.bad_tun` if it is no TUN device with vnet headers.
+    /// Sets a device up for super-packets and non-blocking reads. Errors: `emulator.bad_tun` if it is not a
+    /// TUN device with vnet headers.
     pub fn new(fd: BorrowedFd<'a>) -> Result<Self> {
         let place = format!("descriptor {}", fd.as_raw_fd());
         let bad = |message: &str, why: String| Error::new("emulator.bad_tun", message).at(&place).why(why);
@@ -48,14 +47,14 @@ impl<'a> Tun<'a> {
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         // SAFETY: TUNGETIFF writes one ifreq.
         if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNGETIFF, &raw mut request) } < 0 {
-            return Err(bad("this is no TUN device", std::io::Error::last_os_error().to_string()));
+            return Err(bad("this is not a TUN device", std::io::Error::last_os_error().to_string()));
         }
         // SAFETY: TUNGETIFF has set the flags of the union.
         let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
         let wanted = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
         if flags & wanted != wanted {
-            let why = format!("its flags are {flags:#x}, which lack some of {wanted:#x}");
-            return Err(bad("the device was opened in another way", why)
+            let why = format!("its flags are {flags:#x}; required are {wanted:#x}");
+            return Err(bad("the device was opened with the wrong flags", why)
                 .fix("open it with IFF_TUN | IFF_NO_PI | IFF_VNET_HDR"));
         }
         // Kernels before 6.2 have no segmentation offload of UDP.
@@ -65,9 +64,12 @@ impl<'a> Tun<'a> {
             unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(value)) }
         };
         if offloads.into_iter().all(|value| set(value) < 0) {
-            return Err(bad("the device takes no offloads", std::io::Error::last_os_error().to_string()));
+            return Err(bad(
+                "the device does not support offloads",
+                std::io::Error::last_os_error().to_string(),
+            ));
         }
-        set_nonblocking(fd).map_err(|e| bad("the device cannot be made non-blocking", e.to_string()))?;
+        set_nonblocking(fd).map_err(|e| bad("cannot make the device non-blocking", e.to_string()))?;
         Ok(Tun { fd })
     }
 
@@ -75,7 +77,6 @@ impl<'a> Tun<'a> {
         self.fd
     }
 
-    /// Reads a frame into the buffer.
     pub fn read(&self, buffer: &mut Buffer) -> Read {
         loop {
             return match buffer.fill(self.fd) {
@@ -90,7 +91,7 @@ impl<'a> Tun<'a> {
         }
     }
 
-    /// Writes a frame; false if the device did not take it.
+    /// Writes a frame; false if the device did not accept it.
     pub fn write(&self, parts: &[IoSlice<'_>]) -> bool {
         loop {
             match rustix::io::writev(self.fd, parts) {
@@ -101,7 +102,7 @@ impl<'a> Tun<'a> {
     }
 }
 
-/// Where frames are read to; they stay there as long as one of their packets lives.
+/// Memory for frames, kept as long as one of their packets exists.
 #[derive(Debug, Default)]
 pub struct Buffer(BytesMut);
 
@@ -114,7 +115,7 @@ impl Buffer {
         let spare = unsafe { self.0.chunk_mut().as_uninit_slice_mut() };
         let (filled, _) = rustix::io::read(fd, spare)?;
         let n = filled.len();
-        // SAFETY: read() has filled so many bytes.
+        // SAFETY: read() has filled this many bytes.
         unsafe { self.0.advance_mut(n) };
         Ok(self.0.split_to(n).freeze())
     }

@@ -5,7 +5,7 @@ pub fn sum(bytes: &[u8]) -> u16 {
     let mut total = 0u64;
     let mut words = bytes.chunks_exact(4);
     for word in &mut words {
-        // Words of 32 bits give the same sum once they are folded.
+        // 32-bit words give the same sum after folding.
         total += u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
     }
     let mut last = [0; 4];
@@ -15,7 +15,7 @@ pub fn sum(bytes: &[u8]) -> u16 {
     fold(total + u64::from(u32::from_be_bytes(last)))
 }
 
-/// Folds carries back in.
+/// Folds carries.
 pub fn fold(mut total: u64) -> u16 {
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
@@ -23,24 +23,23 @@ pub fn fold(mut total: u64) -> u16 {
     total as u16
 }
 
-/// A sum after one of its words changed.
+/// A sum after a change of one word.
 pub fn replace(sum: u16, old: u16, new: u16) -> u16 {
     fold(u64::from(sum) + u64::from(!old) + u64::from(new))
 }
 
-/// Reads a word of a header; 0 past its end.
+/// A word of a header; 0 beyond its end.
 pub fn word(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).map_or(0, |w| u16::from_be_bytes([w[0], w[1]]))
 }
 
-/// Writes a word of a header, if it is there.
 pub fn set_word(bytes: &mut [u8], at: usize, value: u16) {
     if let Some(place) = bytes.get_mut(at..at + 2) {
         place.copy_from_slice(&value.to_be_bytes());
     }
 }
 
-/// Puts the checksum of an IPv4 header in place.
+/// Sets the checksum of an IPv4 header.
 pub fn set_ipv4(header: &mut [u8]) {
     set_word(header, 10, 0);
     let complement = !sum(header);

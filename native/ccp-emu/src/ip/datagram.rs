@@ -1,4 +1,4 @@
-//! One IP packet, not larger than the MTU.
+//! One IP packet, no larger than the MTU.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +11,7 @@ use super::segment::sequence;
 use super::vnet::Partial;
 use crate::packet::{Ecn, Packet};
 
-/// Room for headers of TCP and IP with all options, or the start of another packet.
+/// Room for TCP and IP headers with all options, or the start of another packet.
 const HEAD_BYTES: usize = 120;
 
 const TCP_CHECKSUM: u16 = 16;
@@ -20,9 +20,8 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// A packet: headers of its own, and a payload that lies where it was read, with the rest of its super-packet.
-///
-/// Headers and offsets are those of the packet without its extension headers.
+/// A packet: own headers, and a payload in the memory where its super-packet was read. Headers and offsets
+/// are those of the packet without extension headers.
 #[derive(Clone)]
 pub struct IpPacket {
     head: [u8; HEAD_BYTES],
@@ -32,7 +31,7 @@ pub struct IpPacket {
     tail: Bytes,
 }
 
-/// Size of the IP header in front of a packet, `None` if there is none.
+/// Size of a packet's IP header, `None` if it has none.
 fn ip_header_bytes(packet: &[u8]) -> Option<usize> {
     let size = match packet.first()? >> 4 {
         4 => usize::from(packet[0] & 15) * 4,
@@ -43,15 +42,15 @@ fn ip_header_bytes(packet: &[u8]) -> Option<usize> {
 }
 
 impl IpPacket {
-    /// From its bytes; `None` if they are no IP packet.
+    /// From its bytes; `None` if they are not an IP packet.
     pub fn new(bytes: Bytes, partial: Option<Partial>) -> Option<Self> {
         ip_header_bytes(&bytes)?;
-        // Headers of TCP end where its payload starts, so that payloads can be merged; else it does not matter.
+        // TCP headers end at the payload, so that payloads can be merged; otherwise the split is arbitrary.
         let head_bytes = tcp_header_end(&bytes, partial).unwrap_or(HEAD_BYTES).min(bytes.len());
         Self::split(bytes, head_bytes, partial)
     }
 
-    /// From its bytes, of which so many are headers.
+    /// From its bytes and the size of its headers.
     pub(super) fn split(mut bytes: Bytes, head_bytes: usize, partial: Option<Partial>) -> Option<Self> {
         if partial.is_some_and(|p| p.at() + 2 > head_bytes) {
             return None;
@@ -62,12 +61,11 @@ impl IpPacket {
         Some(IpPacket { head, head_bytes: head_bytes as u8, partial, extension: None, tail })
     }
 
-    /// With extension headers behind its IPv6 header.
+    /// With extension headers after its IPv6 header.
     pub(super) fn with_extension(self, extension: Option<Box<Extension>>) -> Self {
         IpPacket { extension, ..self }
     }
 
-    /// The same headers over another payload.
     pub(super) fn with_tail(&self, tail: Bytes) -> Self {
         IpPacket { tail, extension: self.extension.clone(), ..*self }
     }
@@ -105,7 +103,7 @@ impl IpPacket {
         if self.is_ipv4() { usize::from(self.head[0] & 15) * 4 } else { IPV6_BYTES }
     }
 
-    /// Writes the size of the payload into the headers: lengths, and the sums over them.
+    /// Sets the payload size in the headers: lengths, and sums over them.
     pub(super) fn set_payload_bytes(&mut self, payload_bytes: usize) {
         let ip_bytes = self.ip_bytes();
         let is_ipv4 = self.is_ipv4();
@@ -140,7 +138,7 @@ impl IpPacket {
         }
     }
 
-    /// All bytes, with every checksum as it would be on a wire.
+    /// All bytes, with complete checksums as on the wire.
     pub fn whole(&self) -> BytesMut {
         let mut whole = BytesMut::with_capacity(self.len_bytes() as usize);
         let mut partial = self.partial;
@@ -156,7 +154,7 @@ impl IpPacket {
         whole.extend_from_slice(&self.tail);
         if let Some(partial) = partial {
             let complement = !sum(&whole[usize::from(partial.start).min(whole.len())..]);
-            // UDP: 0 means that there is no checksum (RFC 768).
+            // UDP: 0 means no checksum (RFC 768).
             let value = if complement == 0 && partial.offset != TCP_CHECKSUM { 0xffff } else { complement };
             set_word(&mut whole, partial.at(), value);
         }
@@ -168,7 +166,7 @@ fn copied<const N: usize>(head: &[u8; HEAD_BYTES], at: usize) -> [u8; N] {
     std::array::from_fn(|i| head[at + i])
 }
 
-/// Where the TCP header ends, if the packet is TCP whose checksum is partial.
+/// End of the TCP header, if the packet is TCP with a partial checksum.
 pub(super) fn tcp_header_end(bytes: &[u8], partial: Option<Partial>) -> Option<usize> {
     let partial = partial.filter(|p| p.offset == TCP_CHECKSUM)?;
     let start = usize::from(partial.start);
@@ -215,7 +213,7 @@ impl Packet for IpPacket {
     }
 
     fn corrupt(&mut self, choice: u64) {
-        // Without what no checksum covers.
+        // Exclude what no checksum covers.
         let extension = self.extension.take();
         let mut whole = self.whole();
         self.extension = extension;
@@ -228,7 +226,7 @@ impl Packet for IpPacket {
         whole[start + (bit / 8) as usize] ^= 1 << (bit % 8);
         let whole = whole.freeze();
         self.partial = None;
-        // The head stays as long as it is, with what was flipped in it.
+        // The head keeps its length, including the flipped bit.
         let head_bytes = usize::from(self.head_bytes);
         self.head_mut().copy_from_slice(&whole[..head_bytes]);
         self.tail = whole.slice(head_bytes..);

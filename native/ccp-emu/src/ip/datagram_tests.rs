@@ -1,4 +1,4 @@
-//! Changes to packets, checked as a receiver does.
+//! Changes to packets, checked as by a receiver.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn what_is_no_ip_packet_is_none() {
     for bytes in [&[][..], &[0x45; 19], &[0x60; 39], &[0x20; 60], &[0x44; 60]] {
         assert!(IpPacket::new(Bytes::copy_from_slice(bytes), None).is_none());
     }
-    // A checksum where the packet has ended already.
+    // A checksum beyond the end of the packet.
     let partial = Some(Partial { start: 20, offset: 16 });
     assert!(IpPacket::new(Bytes::from_static(&[0x45; 37]), partial).is_none());
 }
@@ -67,7 +67,7 @@ fn the_whole_packet_has_its_checksums() {
 
 #[test]
 fn a_udp_checksum_that_comes_to_zero_is_written_as_ffff() {
-    // The payload is chosen so that everything sums up to ffff.
+    // The payload is chosen so that the total sum is ffff.
     let partial = Partial { start: 20, offset: 6 };
     let plain = IpPacket::new(udp(false, 2), Some(partial)).unwrap().whole();
     let missing = u16::from_be_bytes([plain[26], plain[27]]);

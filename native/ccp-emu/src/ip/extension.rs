@@ -1,7 +1,5 @@
-//! Extension headers with options (RFC 8200, sections 4.3 and 4.6), kept beside the packet.
-//!
-//! So its other headers and its payload lie where they lie in every packet, and telemetry comes and goes without
-//! touching them.
+//! Extension headers with options (RFC 8200, sections 4.3 and 4.6), kept next to the packet, so that its
+//! other headers and its payload stay in place when telemetry is added or removed.
 
 use bytes::{Bytes, BytesMut};
 use ccp_ioam::{Located, Parsed, read_headers, set_flow_dropped, set_transit_delay};
@@ -9,39 +7,32 @@ use ccp_ioam::{Located, Parsed, read_headers, set_flow_dropped, set_transit_dela
 use super::checksum::{set_word, word};
 use super::vnet::Partial;
 
-/// Octets of the header in front of all others.
 pub const IPV6_BYTES: usize = 40;
-/// Number of a Hop-by-Hop Options header.
 pub const HOP_BY_HOP: u8 = 0;
-/// Number of a Destination Options header.
 pub const DESTINATION: u8 = 60;
 
 const PAYLOAD_LENGTH: usize = 4;
 const NEXT_HEADER: usize = 6;
 
-/// Hop-by-Hop and Destination Options headers that follow an IPv6 header.
+/// Hop-by-Hop and Destination Options headers after an IPv6 header.
 #[derive(Clone, Debug)]
 pub struct Extension {
-    /// Number of the first.
+    /// Type of the first header.
     pub first: u8,
-    /// All of them.
     pub octets: Vec<u8>,
-    /// What is still to be written by the node in which the packet is.
+    /// Data that the present node has yet to write.
     pub later: Option<Later>,
 }
 
-/// What a node knows only when the packet leaves it.
+/// Data that a node knows only when the packet leaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Later {
-    /// When the packet came.
     pub from_ns: u64,
-    /// Where the transit delay is written.
     pub delay_at: Option<usize>,
-    /// What the node's queue dropped of the flow.
+    /// Drops of the flow by the node's queue.
     pub dropped: Option<Dropped>,
 }
 
-/// Packets in front of this one that a queue dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Dropped {
     pub at: usize,
@@ -50,7 +41,7 @@ pub struct Dropped {
 }
 
 impl Extension {
-    /// An IPv6 header for a packet with them.
+    /// An IPv6 header for a packet with these headers.
     pub fn outer(&self, inner: &[u8]) -> [u8; IPV6_BYTES] {
         let mut outer = std::array::from_fn(|i| inner.get(i).copied().unwrap_or(0));
         outer[NEXT_HEADER] = self.first;
@@ -59,14 +50,14 @@ impl Extension {
         outer
     }
 
-    /// Whether it is an echo of the path, as sinks put it in.
+    /// Whether it is an echo of the path, as inserted by sinks.
     pub fn is_echo(&self) -> bool {
         let mut found = read_headers(&self.octets, self.first);
         self.first == DESTINATION
             && matches!(found.next(), Some(Ok(Located { option: Parsed::PathEcho(_), .. })))
     }
 
-    /// The packet leaves its node, which dropped so many of its flow that had waited.
+    /// The packet leaves its node, which dropped `dropped_late_pkts` waiting packets of its flow.
     pub fn leaves(&mut self, now_ns: u64, dropped_late_pkts: u64) {
         let Some(Later { from_ns, delay_at, dropped }) = self.later.take() else { return };
         if let Some(at) = delay_at {
@@ -77,13 +68,13 @@ impl Extension {
         }
     }
 
-    /// Where a checksum is in a packet with them.
+    /// Place of a checksum in a packet with these headers.
     pub fn shifted(&self, partial: Partial) -> Partial {
         Partial { start: partial.start.wrapping_add(self.octets.len() as u16), ..partial }
     }
 }
 
-/// Takes the headers out of a packet; one that has none stays as it is, and so does one that cannot be followed.
+/// Removes the headers from a packet; a packet without headers, or with unreadable ones, is unchanged.
 pub fn take_out(bytes: Bytes, partial: Option<Partial>) -> (Bytes, Option<Partial>, Option<Box<Extension>>) {
     let Some((end, upper)) = end(&bytes, partial) else { return (bytes, partial, None) };
     let octets = bytes[IPV6_BYTES..end].to_vec();
@@ -98,7 +89,7 @@ pub fn take_out(bytes: Bytes, partial: Option<Partial>) -> (Bytes, Option<Partia
     (rest.freeze(), partial, Some(Box::new(extension)))
 }
 
-/// Where they end, and the number of what follows; `None` if there are none.
+/// Their end, and the type of the next header; `None` if there are none.
 fn end(packet: &[u8], partial: Option<Partial>) -> Option<(usize, u8)> {
     if packet.len() <= IPV6_BYTES || packet[0] >> 4 != 6 {
         return None;

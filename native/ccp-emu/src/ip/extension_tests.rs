@@ -1,4 +1,4 @@
-//! Packets with extension headers are taken apart and put together again, octet for octet.
+//! Packets with extension headers are split and reassembled, byte for byte.
 
 use std::io::IoSlice;
 
@@ -10,7 +10,7 @@ use super::super::{Group, IpPacket, segments};
 use super::*;
 use crate::packet::Packet;
 
-/// A Hop-by-Hop Options header of 16 octets and a Destination Options header of 8, in front of TCP.
+/// A Hop-by-Hop Options header of 16 bytes and a Destination Options header of 8, before TCP.
 fn headers() -> Vec<u8> {
     let mut headers = vec![60, 1, 0x31, 12];
     headers.extend([7; 12]);
@@ -18,7 +18,7 @@ fn headers() -> Vec<u8> {
     headers
 }
 
-/// As a host hands it over.
+/// As received from a host.
 fn frame(tcp: Tcp, gso_bytes: u16) -> (VnetHeader, Bytes) {
     let vnet = tcp.vnet(gso_bytes);
     let partial = Partial { start: 40 + headers().len() as u16, offset: 16 };

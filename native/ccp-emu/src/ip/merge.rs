@@ -1,7 +1,7 @@
-//! Putting together again what leaves at the same moment, as GRO does on a network card.
+//! Merges packets that leave at the same time, as a network card's GRO does.
 //!
-//! Only TCP segments that follow each other in one flow, and only where a receiver can tell no difference
-//! but the number of its interrupts.
+//! Only consecutive TCP segments of one flow, and only if the receiver cannot see any difference except fewer
+//! interrupts.
 
 use std::io::IoSlice;
 
@@ -11,11 +11,11 @@ use super::segment::sequence;
 use super::vnet::{Gso, VnetHeader};
 use crate::packet::Packet;
 
-/// Most bytes of an IP packet.
+/// Maximum size of an IP packet.
 const MAX_BYTES: usize = 65_535;
-/// Most segments of a group, and with its headers the most parts that are written at once.
+/// Maximum segments of a group; with its headers, the maximum parts of a write.
 const MAX_SEGMENTS: usize = 64;
-/// Parts of a group: vnet header, headers with extension headers among them, a payload a segment.
+/// Parts of a group: vnet header, headers with extension headers, one payload per segment.
 const MAX_PARTS: usize = MAX_SEGMENTS + 4;
 
 const TCP_FLAGS: usize = 13;
@@ -26,12 +26,11 @@ const PSH: u8 = 0x08;
 const URG: u8 = 0x20;
 const CWR: u8 = 0x80;
 
-/// Packets that are written as one.
 #[derive(Debug)]
 pub struct Group {
     packets: Vec<IpPacket>,
     bytes: usize,
-    /// Sequence number of the segment that could follow.
+    /// Sequence number of the next mergeable segment.
     next: Option<u32>,
 }
 
@@ -46,7 +45,6 @@ impl Group {
         &self.packets
     }
 
-    /// Takes a packet in, or gives it back.
     pub fn add(&mut self, packet: IpPacket) -> Option<IpPacket> {
         let first = &self.packets[0];
         let fits = self.packets.len() < MAX_SEGMENTS && self.bytes + packet.tail().len() <= MAX_BYTES;
@@ -61,7 +59,7 @@ impl Group {
         None
     }
 
-    /// Headers and parts as they are written.
+    /// Calls `write` with the headers and parts.
     pub fn write<T>(mut self, write: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
         let vnet = self.vnet();
         if self.packets.len() > 1 {
@@ -107,7 +105,7 @@ impl Group {
         }
     }
 
-    /// Makes the first packet's headers those of all.
+    /// Makes the first packet's headers the common ones.
     fn join(&mut self) {
         let ending = self.packets.last().map_or(0, flags) & (FIN | PSH);
         let payload_bytes = self.packets.iter().map(|p| p.tail().len()).sum();
@@ -126,17 +124,16 @@ fn flags(packet: &IpPacket) -> u8 {
     packet.head().get(transport(packet) + TCP_FLAGS).copied().unwrap_or(0)
 }
 
-/// Whether it is TCP with a payload.
 fn mergeable(packet: &IpPacket) -> bool {
     packet.is_tcp() && !packet.tail().is_empty()
 }
 
-/// Whether both have the same extension headers, as segments of one super-packet have.
+/// Whether both have the same extension headers, as segments of a super-packet have.
 fn have_same(a: Option<&Extension>, b: Option<&Extension>) -> bool {
     a.map(|a| (a.first, &a.octets)) == b.map(|b| (b.first, &b.octets))
 }
 
-/// Sequence number behind a segment, `None` if nothing may be put behind it.
+/// Sequence number after a segment; `None` if nothing may follow it.
 fn following(packet: &IpPacket) -> Option<u32> {
     if !mergeable(packet) || flags(packet) & (FIN | SYN | RST | PSH | URG) != 0 {
         return None;
@@ -144,7 +141,7 @@ fn following(packet: &IpPacket) -> Option<u32> {
     Some(sequence(packet.head(), transport(packet)).wrapping_add(packet.tail().len() as u32))
 }
 
-/// Whether a packet is the next of the same flow, with headers that differ only where segments differ.
+/// Whether a packet is the next one of the flow, with headers that differ only where segments may differ.
 fn goes_on(first: &IpPacket, packet: &IpPacket, next: u32) -> bool {
     let (a, b) = (first.head(), packet.head());
     let at = transport(first);
@@ -158,8 +155,8 @@ fn goes_on(first: &IpPacket, packet: &IpPacket, next: u32) -> bool {
     {
         return false;
     }
-    // Length, identification and checksum of IPv4 and the length of IPv6 differ (the second range of IPv6 is
-    // empty); so do the sequence number, the flags that were looked at above, and TCP's checksum.
+    // IPv4's length, identification and checksum, and IPv6's length may differ (IPv6's second range is
+    // empty); so may the sequence number, the flags checked above, and TCP's checksum.
     let of_ip = if first.is_ipv4() { [2..6, 10..12] } else { [4..6, 6..6] };
     let of_tcp = [at + 4..at + 8, at + TCP_FLAGS..at + TCP_FLAGS + 1, at + 16..at + 18];
     let mut from = 0;

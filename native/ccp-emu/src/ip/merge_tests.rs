@@ -1,4 +1,4 @@
-//! What is merged can be cut again to the same packets, and nothing else is merged.
+//! Merged packets can be split into the same packets, and nothing else is merged.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -11,7 +11,6 @@ fn packet(tcp: Tcp) -> IpPacket {
     IpPacket::new(tcp.bytes(), Some(tcp.partial())).unwrap()
 }
 
-/// The vnet header and the packet that are written.
 fn written(group: Group) -> (VnetHeader, Bytes) {
     let bytes: Vec<u8> = group.write(|parts| parts.iter().flat_map(|p| p.iter().copied()).collect());
     let header = VnetHeader::read(&bytes).unwrap();

@@ -1,4 +1,4 @@
-//! IP packets as a TUN device gives and takes them.
+//! IP packets in a TUN device's format.
 
 mod checksum;
 mod datagram;

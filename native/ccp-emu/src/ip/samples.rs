@@ -1,17 +1,17 @@
-//! Packets for tests, and whether their checksums are right: computed in another way than in the code.
+//! Packets for tests, and an independent check of their checksums.
 
 use bytes::Bytes;
 
 use super::vnet::{Gso, Partial, VnetHeader};
 
-/// What a host hands over: one TCP segment, or many in one.
+/// A host's write: one TCP segment, or several in one.
 #[derive(Clone, Copy)]
 pub struct Tcp {
     pub v6: bool,
     pub sequence: u32,
     pub flags: u8,
     pub payload_bytes: usize,
-    /// The payload counts on from this byte.
+    /// First byte of the payload, which counts up.
     pub first_byte: u8,
     pub options: bool,
     pub source_port: u16,
@@ -61,7 +61,7 @@ impl Tcp {
         }
     }
 
-    /// The packet, its checksum field holding the sum of the pseudo-header.
+    /// The packet; its checksum field holds the sum of the pseudo-header.
     pub fn bytes(&self) -> Bytes {
         let transport_bytes = if self.options { 32 } else { 20 };
         let mut tcp = vec![0; transport_bytes];
@@ -81,7 +81,6 @@ impl Tcp {
     }
 }
 
-/// A UDP datagram whose checksum is to be computed.
 pub fn udp(v6: bool, payload_bytes: usize) -> Bytes {
     let length = (8 + payload_bytes) as u16;
     let mut udp = vec![0x10, 0x00, 0x20, 0x00];
@@ -118,7 +117,7 @@ fn packet(v6: bool, protocol: u8, checksum_at: usize, ecn: u8, mut transport: Ve
     packet.into()
 }
 
-/// An IPv6 packet with these octets behind its first header, the first of them a header with this number.
+/// An IPv6 packet with these bytes after its first header, starting with a header of this type.
 pub fn behind_ip(packet: &[u8], first: u8, octets: &[u8]) -> Vec<u8> {
     let mut out = packet.to_vec();
     out.splice(40..40, octets.iter().copied());
@@ -128,7 +127,7 @@ pub fn behind_ip(packet: &[u8], first: u8, octets: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Ones' complement sum, one word after the other with the carry brought around each time.
+/// Ones' complement sum, word by word with end-around carry.
 fn words(bytes: &[u8]) -> u32 {
     bytes.chunks(2).fold(0u32, |sum, pair| {
         let word = u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
@@ -145,12 +144,12 @@ fn pseudo(ip: &[u8], length: u16) -> u32 {
     words(&pseudo)
 }
 
-/// Whether the checksum of an IPv4 header is right; there is none in IPv6.
+/// Whether an IPv4 header's checksum is correct; IPv6 has none.
 pub fn ip_header_is_right(packet: &[u8]) -> bool {
     packet[0] >> 4 == 6 || words(&packet[..20]) == 0xffff
 }
 
-/// Whether lengths and checksums of a whole packet are right.
+/// Whether lengths and checksums of a complete packet are correct.
 pub fn is_right(packet: &[u8]) -> bool {
     let v4 = packet[0] >> 4 == 4;
     let start = if v4 { 20 } else { 40 };

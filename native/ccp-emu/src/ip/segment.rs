@@ -1,4 +1,4 @@
-//! Cutting what a host hands over at once into the packets that a network card would send.
+//! Splits a host's write into packets, as a network card would.
 
 use bytes::Bytes;
 
@@ -12,7 +12,7 @@ const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 const UDP_BYTES: usize = 8;
 
-/// Gives every packet of a frame, in order; returns false if the frame cannot be read, or not cut.
+/// Calls `give` with each packet of a frame, in order; returns false if the frame is malformed or cannot be split.
 pub fn segments(vnet: VnetHeader, frame: Bytes, mut give: impl FnMut(IpPacket)) -> bool {
     let (frame, partial, extension) = take_out(frame, vnet.partial);
     let vnet = VnetHeader { partial, ..vnet };
@@ -32,7 +32,7 @@ pub fn segments(vnet: VnetHeader, frame: Bytes, mut give: impl FnMut(IpPacket)) 
     true
 }
 
-/// The headers that all segments share, and the payload behind them.
+/// The common headers, and the payload.
 fn headers(vnet: VnetHeader, frame: Bytes) -> Option<(IpPacket, Bytes)> {
     let partial = vnet.partial.filter(|_| vnet.gso_bytes > 0)?;
     let end = match vnet.gso {
@@ -40,7 +40,7 @@ fn headers(vnet: VnetHeader, frame: Bytes) -> Option<(IpPacket, Bytes)> {
         Gso::Udp => usize::from(partial.start) + UDP_BYTES,
         Gso::None | Gso::Unknown => return None,
     };
-    // Checks that it is IP, and that headers fit; then the payload is taken off.
+    // Checks that it is IP and that headers fit, then splits off the payload.
     IpPacket::new(frame.clone(), None)?;
     let model = IpPacket::split(frame, end, Some(partial))?;
     let payload = model.tail().clone();
@@ -71,7 +71,6 @@ fn segment(model: &IpPacket, tail: Bytes, index: usize, n: usize, start: usize) 
     packet
 }
 
-/// The TCP sequence number.
 pub(super) fn sequence(head: &[u8], transport: usize) -> u32 {
     u32::from(word(head, transport + 4)) << 16 | u32::from(word(head, transport + 6))
 }

@@ -1,4 +1,4 @@
-//! Super-packets are cut as a network card cuts them.
+//! Super-packets are split as by a network card.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -69,9 +69,9 @@ fn what_cannot_be_cut_is_refused() {
         VnetHeader { partial: Some(Partial { start: 20, offset: 6 }), ..good },
         VnetHeader { partial: Some(Partial { start: 2600, offset: 16 }), ..good },
     ] {
-        assert!(!segments(bad, tcp.bytes(), |_| panic!("a packet came of it")));
+        assert!(!segments(bad, tcp.bytes(), |_| panic!("unexpected packet")));
     }
-    assert!(!segments(VnetHeader::plain(None), Bytes::from_static(b"x"), |_| panic!("a packet came of it")));
+    assert!(!segments(VnetHeader::plain(None), Bytes::from_static(b"x"), |_| panic!("unexpected packet")));
 }
 
 proptest! {

@@ -1,15 +1,14 @@
-//! The header that a TUN device with IFF_VNET_HDR puts in front of a packet (`<linux/virtio_net.h>`).
+//! The header of a TUN device with IFF_VNET_HDR (`<linux/virtio_net.h>`).
 
-/// Size of the header.
 pub const VNET_BYTES: usize = 10;
 
 const NEEDS_CSUM: u8 = 1;
 const ECN: u8 = 0x80;
 
-/// Which packets are packed together.
+/// Kind of super-packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Gso {
-    /// This is one packet.
+    /// A single packet.
     None,
     /// TCP segments over IPv4.
     Tcp4,
@@ -17,21 +16,21 @@ pub enum Gso {
     Tcp6,
     /// UDP datagrams of one flow.
     Udp,
-    /// Something else, which was not asked for.
+    /// Something else, which was not enabled.
     Unknown,
 }
 
-/// Where a checksum is still to be computed: its field holds the sum of the pseudo-header.
+/// A checksum to be computed: its field holds the sum of the pseudo-header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Partial {
-    /// First byte that counts.
+    /// First covered byte.
     pub start: u16,
-    /// Where the checksum is, from there.
+    /// Offset of the checksum from there.
     pub offset: u16,
 }
 
 impl Partial {
-    /// Where the checksum is, in the packet.
+    /// Offset of the checksum in the packet.
     pub fn at(self) -> usize {
         usize::from(self.start) + usize::from(self.offset)
     }
@@ -40,11 +39,9 @@ impl Partial {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct VnetHeader {
     pub gso: Gso,
-    /// Payload of each packed segment.
     pub gso_bytes: u16,
-    /// Size of its headers.
     pub header_bytes: u16,
-    /// A checksum that is still to be computed.
+    /// A checksum to be computed.
     pub partial: Option<Partial>,
     /// The first segment reduces the congestion window (TCP flag CWR).
     pub cwr: bool,
@@ -55,7 +52,7 @@ impl VnetHeader {
         VnetHeader { gso: Gso::None, gso_bytes: 0, header_bytes: 0, partial, cwr: false }
     }
 
-    /// Takes it off the front of a frame; `None` if the frame is too short.
+    /// Splits it off the start of a frame; `None` if the frame is too short.
     pub fn read(frame: &[u8]) -> Option<Self> {
         let header: &[u8; VNET_BYTES] = frame.first_chunk()?;
         let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);

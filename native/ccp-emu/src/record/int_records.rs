@@ -6,13 +6,12 @@ use super::FileWriter;
 use crate::Result;
 use crate::int::{Int, Telemetry};
 
-/// The file, if records are kept.
+/// The file, if records are enabled.
 #[derive(Debug)]
 pub struct IntRecords(Option<FileWriter>);
 
 impl IntRecords {
-    /// Creates the file that the description names.
-    /// Errors: `emulator.cannot_write`.
+    /// Creates the file. Errors: `emulator.cannot_write`.
     pub fn new(int: &Int) -> Result<Self> {
         let writer = int.records_path.as_deref().map(FileWriter::create).transpose()?;
         if let Some(writer) = &writer {
@@ -21,7 +20,7 @@ impl IntRecords {
         Ok(IntRecords(writer))
     }
 
-    /// Writes what sinks have kept.
+    /// Writes new records of sinks.
     pub fn take(&self, telemetry: &mut Telemetry) {
         if let Some(writer) = &self.0 {
             let mut rows = String::new();
@@ -30,8 +29,7 @@ impl IntRecords {
         }
     }
 
-    /// Writes the file.
-    /// Errors: `emulator.cannot_write`.
+    /// Completes the file. Errors: `emulator.cannot_write`.
     pub fn close(self) -> Result<()> {
         self.0.map_or(Ok(()), FileWriter::close)
     }

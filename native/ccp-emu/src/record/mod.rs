@@ -1,4 +1,4 @@
-//! What is written down of a network, whoever drives it.
+//! Records of a network.
 
 mod int_records;
 mod samples;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::Network;
 use crate::packet::Packet;
 
-/// What is in each link direction and what became of its packets, by name.
+/// State and counters of each link direction, by name.
 pub fn link_stats<P: Packet>(network: &Network<P>) -> Map<String, Value> {
     let link = |(index, name): (usize, &str)| {
         let sample = network.sample(index);

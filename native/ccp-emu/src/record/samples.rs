@@ -1,4 +1,4 @@
-//! The time series of the links, as CSV.
+//! Time series of the links, as CSV.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -11,7 +11,6 @@ const HEADER: &str = "t_us,link,queue_bytes,queue_pkts,arrived_pkts,arrived_byte
     dropped_loss_pkts,dropped_queue_pkts,dropped_aqm_pkts,dropped_policer_pkts,marked_pkts,duplicated_pkts,\
     corrupted_pkts,sojourn_max_us\n";
 
-/// Rows for every link direction and interval.
 #[derive(Debug)]
 pub struct Samples {
     writer: FileWriter,
@@ -22,8 +21,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Creates the file.
-    /// Errors: `emulator.cannot_write`.
+    /// Creates the file. Errors: `emulator.cannot_write`.
     pub fn create(path: &Path, names: Vec<String>, interval_us: u64, now_ns: u64) -> Result<Self> {
         let writer = FileWriter::create(path)?;
         writer.append(HEADER.as_bytes().to_vec());
@@ -37,12 +35,11 @@ impl Samples {
         })
     }
 
-    /// When the next row is due.
     pub fn due_ns(&self) -> u64 {
         self.next_ns
     }
 
-    /// Writes what is due. After a pause there is one row, not one for every interval of it.
+    /// Writes a due row. After a pause there is one row, not one per interval.
     pub fn take<P: Packet>(&mut self, now_ns: u64, network: &mut Network<P>) {
         if now_ns >= self.next_ns {
             self.row(now_ns, network);
@@ -51,8 +48,7 @@ impl Samples {
         }
     }
 
-    /// Writes a last row, and the file.
-    /// Errors: `emulator.cannot_write`.
+    /// Writes a last row, and completes the file. Errors: `emulator.cannot_write`.
     pub fn close<P: Packet>(mut self, now_ns: u64, network: &mut Network<P>) -> Result<()> {
         if now_ns / 1000 > self.last_ns / 1000 {
             self.row(now_ns, network);

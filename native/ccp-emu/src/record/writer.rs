@@ -1,4 +1,4 @@
-//! Files that are written by a thread of their own, so that no disk holds packets up.
+//! Files written by a separate thread, so that disks do not delay packets.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -8,24 +8,22 @@ use std::thread::JoinHandle;
 
 use crate::{Error, Result};
 
-/// A file and its thread.
 #[derive(Debug)]
 pub struct FileWriter {
     path: PathBuf,
-    /// None once it is closed.
+    /// None after closing.
     sender: Option<Sender<Vec<u8>>>,
     thread: Option<JoinHandle<std::io::Result<()>>>,
 }
 
 impl FileWriter {
-    /// Creates the file.
-    /// Errors: `emulator.cannot_write`.
+    /// Creates the file. Errors: `emulator.cannot_write`.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).map_err(|e| cannot_write(path, &e))?;
         let (sender, receiver) = channel::<Vec<u8>>();
         let write = move || {
             let mut file = BufWriter::new(file);
-            // What is there is written together, and nothing is left in the buffer while nothing comes.
+            // Available data is written together; the buffer is flushed before waiting.
             while let Ok(first) = receiver.recv() {
                 file.write_all(&first)?;
                 while let Ok(next) = receiver.try_recv() {
@@ -42,15 +40,14 @@ impl FileWriter {
         Ok(FileWriter { path: path.to_owned(), sender: Some(sender), thread: Some(thread) })
     }
 
-    /// Appends. What the disk says is heard when the file is closed.
+    /// Appends. Errors are reported at closing.
     pub fn append(&self, bytes: Vec<u8>) {
         if let Some(sender) = &self.sender {
             let _ended_early = sender.send(bytes);
         }
     }
 
-    /// Writes everything.
-    /// Errors: `emulator.cannot_write`.
+    /// Writes all data. Errors: `emulator.cannot_write`.
     pub fn close(mut self) -> Result<()> {
         self.finish().map_err(|e| cannot_write(&self.path, &e))
     }
@@ -67,13 +64,13 @@ impl FileWriter {
 
 impl Drop for FileWriter {
     fn drop(&mut self) {
-        // After an error elsewhere: that one is told.
+        // After an error elsewhere, which is the one reported.
         let _ = self.finish();
     }
 }
 
 fn cannot_write(path: &Path, e: &std::io::Error) -> Error {
-    Error::new("emulator.cannot_write", "a file of the emulator cannot be written")
+    Error::new("emulator.cannot_write", "cannot write a file of the emulator")
         .at(path.display().to_string())
         .why(e)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT
-/* The rules of nodes as functions to link with. */
+/* The rules of nodes as linkable functions. */
 #include "types.h"
 
 void node_host_numbers(struct node_count *count, const struct numbers *numbers)
@@ -12,7 +12,7 @@ void node_host_plain(struct node_count *count, __u32 pkts)
 	count_plain(count, pkts);
 }
 
-/* A packet came over these nodes, the last of the path first; false if one that was sent later came before. */
+/* Handles a packet that passed these nodes, the last of the path first; false if a later packet came before it. */
 bool node_host_path(struct path_known *known, const struct numbers *numbers, __u16 missing, __u32 hop_limit,
 		    const struct node_told *nodes, __u32 count, struct path_found *found)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* What Rust sees of the rules of nodes. */
+/* The rules of nodes, for bindgen. */
 #include "rules.h"
 
-/* What a path came to. */
+/* The outcome for a path. */
 struct path_found {
-	unsigned int from_end; /* where the bottleneck is; valid if `is_known` */
+	unsigned int from_end; /* position of the bottleneck; valid if `is_known` */
 	unsigned char is_known;
-	unsigned char all_known; /* all nodes on the way told depth and room of their queues */
+	unsigned char all_known; /* all nodes reported length and free room of their queues */
 };

@@ -1,4 +1,4 @@
-//! Echoes of the path: what a packet found on its way, for its sender (`docs/ioam.md`).
+//! Echoes of the path: telemetry of a packet's path for its sender (`docs/ioam.md`).
 
 use ccp_ioam::{IoamOption, Node, Numbers, PathEcho, State, build};
 
@@ -6,19 +6,19 @@ use super::Carried;
 use crate::nodes;
 use crate::rules::{Cause, Found, Known, LOST_BY_CONGESTION, LOST_BY_LINK, LOST_UNKNOWN, MISSING, Told};
 
-/// Number of TCP, which follows the header.
+/// Number of TCP, the next header.
 const TCP: u8 = 6;
 
-/// What a sink knows of the path of one flow, while its source wants to hear of it.
+/// A sink's state of a flow's path, while its source wants echoes.
 #[derive(Debug, Default)]
 pub struct Echo {
-    /// What no ACK has brought yet.
+    /// Telemetry that no ACK has carried yet.
     news: Option<PathEcho>,
     known: Known,
 }
 
 impl Echo {
-    /// A packet came with these numbers and this hop limit, and the sink lacks so many of its flow.
+    /// Handles a packet with its numbers and hop limit; the sink misses `missing` packets of its flow.
     pub fn packet(&mut self, carried: &Carried, numbers: Numbers, missing: i64, hop_limit: Option<u8>) {
         let sent = carried.edge.and_then(|edge| edge.timestamp_s.zip(edge.timestamp_fraction));
         let wanted = carried.tcp.is_some_and(|tcp| tcp.wants_echo);
@@ -40,14 +40,14 @@ impl Echo {
         });
     }
 
-    /// Extension headers for an ACK, if there is news for it.
+    /// Extension headers for an ACK, if there is new telemetry.
     pub fn take(&mut self) -> Option<Vec<u8>> {
         let headers = build(&[IoamOption::PathEcho(self.news.take()?)], TCP);
         headers.ok().map(|headers| headers.destination)
     }
 }
 
-/// What a node wrote, as the rules want it.
+/// A node's data in the format of the rules.
 fn told(node: &Node) -> Told {
     let state = nodes::state(node);
     let half = |pkts: Option<u64>| pkts.map_or(0xffff, |pkts| pkts as u32);
@@ -63,7 +63,7 @@ fn told(node: &Node) -> Told {
     }
 }
 
-/// What nodes wrote, in the order of the path. `overflow`: a node found no room.
+/// The echo for nodes in the order of the path. `overflow`: a node found no room.
 fn of_path(path: &[Node], overflow: bool, found: Found) -> PathEcho {
     let echo = PathEcho {
         hops: u8::try_from(path.len()).unwrap_or(u8::MAX),
@@ -160,8 +160,8 @@ mod tests {
         let known = |path: &[Node]| of_path(path, false).all_known;
         let (near, far) = (node(7, 63, Some(1), None), node(8, 62, Some(1), None));
         assert!(known(&[near.clone(), far.clone()]));
-        assert!(!of_path(&[near.clone(), far.clone()], true).all_known); // one found no room
-        assert!(!known(&[near.clone(), node(8, 61, Some(1), None)])); // one wrote nothing
+        assert!(!of_path(&[near.clone(), far.clone()], true).all_known); // a node found no room
+        assert!(!known(&[near.clone(), node(8, 61, Some(1), None)])); // a node wrote nothing
         assert!(!known(&[near.clone(), node(8, 62, None, None)]));
         assert!(!known(&[near.clone(), Node { snapshot: None, ..far }]));
         let silent = of_path(&[node(8, 62, None, None)], false);

@@ -1,4 +1,4 @@
-//! What a sink knows of one flow.
+//! A sink's state of one flow.
 
 use ccp_ioam::Numbers;
 
@@ -12,21 +12,20 @@ use crate::FlowKey;
 use crate::gaps::Gaps;
 use crate::nodes::{NodeTable, node_id};
 
-/// Means go over pauses that are shorter than so many intervals.
+/// Means extend over pauses shorter than this many intervals.
 const PAUSE_INTERVALS: u64 = 10;
 
-/// Statistics of a flow, and what they need of its last packets.
 #[derive(Debug, Default)]
 pub struct FlowState {
-    /// Packets came since the last summary.
+    /// Packets arrived since the last summary.
     active: bool,
     last_ns: Option<u64>,
-    /// From when on the next summary counts.
+    /// Start of the next summary's counts.
     since_ns: u64,
-    /// If the last packet came after a pause: for how much of the time before it it stands.
+    /// If the last packet came after a pause: the time before it that it represents.
     fresh_ns: Option<u64>,
     received_pkts: u64,
-    /// Counted elsewhere, without telemetry.
+    /// Packets without telemetry, counted elsewhere.
     plain_pkts: Option<u64>,
     latency_us: Mean,
     latency_max_us: Option<u64>,
@@ -37,15 +36,14 @@ pub struct FlowState {
     hops: Vec<HopState>,
     told: Vec<Told>,
     ledger: Ledger,
-    /// Losses that summaries told.
+    /// Losses in earlier summaries.
     summarized: Losses,
     summarized_pkts: u64,
-    /// What its sender is to be told.
     pub echo: Echo,
 }
 
 impl FlowState {
-    /// So many packets came; whether they are the first since the last summary.
+    /// Counts packets; returns whether they are the first since the last summary.
     pub fn came(&mut self, mono_ns: u64, pkts: u64, interval_ns: u64) -> bool {
         let last_ns = self.last_ns.filter(|last_ns| mono_ns < last_ns + PAUSE_INTERVALS * interval_ns);
         self.fresh_ns = last_ns.is_none().then_some(interval_ns);
@@ -58,34 +56,33 @@ impl FlowState {
         is_first
     }
 
-    /// Whether packets came since the last summary.
     pub fn is_active(&self) -> bool {
         self.active
     }
 
-    /// They had no telemetry.
+    /// Counts packets without telemetry.
     pub fn plain(&mut self, pkts: u64) {
         if let Some(gaps) = &mut self.gaps {
             gaps.plain(pkts);
         }
     }
 
-    /// So many have come without telemetry so far; how many of them are new.
+    /// Sets the total of packets without telemetry; returns how many are new.
     pub fn plain_so_far(&mut self, plain_pkts: u64) -> u64 {
         let told = self.plain_pkts.replace(plain_pkts);
-        // A count that went back began anew.
+        // A total that decreased has restarted.
         let new = told.map_or(0, |told| plain_pkts.checked_sub(told).unwrap_or(plain_pkts));
         self.received_pkts += new;
         self.plain(new);
         new
     }
 
-    /// What came had this telemetry.
+    /// Handles a packet's telemetry.
     pub fn packet(&mut self, wall_ns: u64, came: &Came<'_>, carried: &Carried, nodes: &NodeTable) {
         let numbers = Numbers::of(carried.edge, carried.tcp, came.tcp_sequence, came.pkts);
         self.latency(carried.latency_us(wall_ns));
         self.cwnd_bytes = carried.tcp.and_then(|tcp| tcp.cwnd_bytes).or(self.cwnd_bytes);
-        // Nodes are asked about packets in their order only: what a late one found is known by those that overtook it.
+        // Nodes' data counts only in order: what a late packet found is known from those that overtook it.
         if let (Some(gaps), Some(numbers)) = (&mut self.gaps, numbers)
             && !gaps.is_next(numbers)
         {
@@ -101,7 +98,7 @@ impl FlowState {
             }
             none => none.insert(Gaps::new(numbers)),
         };
-        // Where a super-packet was cut, all segments have what the first one found.
+        // If a super-packet was split, all segments carry what the first one found.
         if carried.edge.and_then(|edge| edge.sequence) == Some(numbers.first) {
             self.ledger.packet(&self.told, came.hop_limit, gaps.missing());
         } else {
@@ -109,7 +106,6 @@ impl FlowState {
         }
     }
 
-    /// Notes what came for the sender.
     pub fn echo(&mut self, came: &Came<'_>, carried: &Carried) {
         let numbers = Numbers::of(carried.edge, carried.tcp, came.tcp_sequence, came.pkts);
         if let Some((numbers, gaps)) = numbers.zip(self.gaps.as_ref()) {
@@ -117,7 +113,6 @@ impl FlowState {
         }
     }
 
-    /// What was lost so far.
     pub fn losses(&self) -> Losses {
         self.ledger.losses()
     }
@@ -153,7 +148,6 @@ impl FlowState {
         hops.collect()
     }
 
-    /// The summary, after which all is counted anew.
     pub fn take(&mut self, flow: &FlowKey) -> Summary {
         self.active = false;
         let received_pkts = std::mem::take(&mut self.received_pkts);
@@ -194,7 +188,7 @@ impl FlowState {
     }
 }
 
-/// Where nobody knows why some were lost, only that a queue was full can be said.
+/// If the cause of some losses is unknown, only a full queue can be reported.
 fn cause(lost: Losses) -> Option<LossCause> {
     match (lost.link > 0, lost.congestion > 0) {
         (true, true) => Some(LossCause::Mixed),

@@ -1,4 +1,4 @@
-//! What one node said over an interval: means by time, from what packets found when they came to it.
+//! One node over an interval: means over time, from what packets found on arrival.
 
 use ccp_ioam::{Node, State};
 
@@ -10,16 +10,15 @@ use super::summary::Hop;
 use crate::meter::RATE_TIME_NS;
 use crate::nodes::{self, NodeTable, Unit};
 
-/// What a packet brought, as the next one needs it.
+/// A packet's data that the next one needs.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     at_ns: u64,
-    /// Room and what waits together; where nothing is known of that, the room that the packet left behind.
+    /// Queue length plus free room; if unknown, the free room after the packet.
     capacity: Option<f64>,
     state: State,
 }
 
-/// A node on the path of a flow.
 #[derive(Debug)]
 pub struct HopState {
     node_id: Option<u64>,
@@ -45,20 +44,16 @@ struct Means {
 }
 
 impl HopState {
-    /// A node of which nothing was heard.
     pub fn new(node_id: Option<u64>) -> Self {
         HopState { node_id, unit: None, seen: None, queue: Queue::default(), means: Means::default() }
     }
 
-    /// Its number.
     pub fn node_id(&self) -> Option<u64> {
         self.node_id
     }
 
-    /// Takes what it wrote into a packet; what of it is about the flow's losses.
-    ///
-    /// `fresh_ns`: the flow paused, and this packet stands for so much of the time before it, and not for the pause.
-    /// `wall_ns` is when the packet reached the sink, in place of a time that the node did not write.
+    /// Handles the node's data in a packet; returns the part about the flow's losses. `fresh_ns`: the flow paused, and
+    /// this packet represents only this much time before it. `wall_ns`: arrival at the sink, if the node wrote no time.
     pub fn packet(
         &mut self,
         node: &Node,
@@ -102,7 +97,7 @@ impl HopState {
             free_pkts.map(|free| (free - f64::from(came.pkts)).max(0.0))
         };
         self.seen = Some(Seen { at_ns, capacity: left, state });
-        // A queue that never fills, as somebody knows, drops nothing.
+        // A queue known never to fill drops nothing.
         let never_drops = nodes.untold_room(self.node_id).map(|_| 0);
         Told {
             node_id: self.node_id,
@@ -112,7 +107,7 @@ impl HopState {
         }
     }
 
-    /// The interval ends: its means; `None` if no packet brought anything.
+    /// Ends the interval and returns its means; `None` without data.
     pub fn take(&mut self) -> Option<Hop> {
         let means = std::mem::take(&mut self.means);
         if means.pkts == 0 {
@@ -156,7 +151,7 @@ impl Means {
     fn add(&mut self, node: &Node, state: &State, lost_pkts: Option<u64>) {
         self.pkts += 1;
         self.delay_ns.add(node.transit_delay_ns.map(|ns| ns as f64));
-        // The first count of a node says nothing of before, and yet that it counts.
+        // The first count says nothing about earlier losses, but that the node counts.
         let lost_pkts = lost_pkts.or(state.lost_pkts.map(|_| 0));
         self.lost_pkts = lost_pkts.map(|lost| lost + self.lost_pkts.unwrap_or(0)).or(self.lost_pkts);
         self.rssi_dbm.add(state.rssi_dbm);
@@ -166,30 +161,28 @@ impl Means {
     }
 }
 
-/// What one packet adds to the rate of [`crate::Meter`].
+/// A packet's own contribution to the rate of [`crate::Meter`].
 fn own_rate() -> f64 {
     1e9 / RATE_TIME_NS as f64
 }
 
-/// Packets that came between two packets, the second one included, from the rates that both found.
-///
-/// Between arrivals the rate falls as exp(-t/T), and the second packet counts itself. What is there beyond that came
-/// between, taken as evenly spread.
+/// Packets that arrived between two packets, including the second, from the rates that both found. Between arrivals the
+/// rate falls as exp(-t/T), and the second packet counts itself. The rest arrived in between, assumed evenly spread.
 fn arrivals(before: &State, after: &State, time_ns: f64) -> Option<f64> {
     let ages = time_ns / RATE_TIME_NS as f64;
     let (before, after) = (before.arrival_pkts_per_s?, after.arrival_pkts_per_s?);
     let excess = f64::from(after) - own_rate() - f64::from(before) * (-ages).exp();
-    // Rate at which they came, times the time; for short times just what the rate rose.
+    // Their rate times the time; for short times just the rise of the rate.
     let ages_per_weight = if ages > 1e-9 { -ages / (-ages).exp_m1() } else { 1.0 };
     Some(1.0 + excess / own_rate() * ages_per_weight)
 }
 
-/// Packets that came in a time that ends with a packet, itself included, if the rate that it found was that of all.
+/// Packets that arrived in a time ending with a packet, itself included, if its rate holds for all of it.
 fn arrivals_before(rate_pkts_per_s: u32, time_ns: f64) -> f64 {
     1.0 + (f64::from(rate_pkts_per_s) - own_rate()) * time_ns / 1e9
 }
 
-/// Losses between two counts; a count that went back is none.
+/// Losses between two counts; 0 if the count decreased.
 fn newly_lost(before: &State, after: &State) -> Option<u64> {
     let modulus = State::LOST_MODULUS;
     let lost = (after.lost_pkts? + modulus - before.lost_pkts?) % modulus;

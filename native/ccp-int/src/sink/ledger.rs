@@ -1,27 +1,26 @@
-//! Where packets were lost, and why: what nodes count of a flow, held against each other.
+//! Locates losses by comparing the nodes' counts of a flow.
 //!
-//! Of what a node lacks beyond what the node before it lacked, that one's queue dropped as many as it says, and the link
-//! between the two lost the rest. All of it is a difference of counters that packets carry, so nothing is guessed, and what
-//! comes late is taken off again by the counters themselves.
+//! Of the packets that a node misses beyond those that the previous node misses, that one's queue dropped as many as it
+//! reports, and the link between them lost the rest. These are differences of counters in packets, without guesses, and
+//! late arrivals are corrected by the counters themselves.
 
 use ccp_ioam::State;
 
-/// A counter that moved further at once has started anew, or is another one.
+/// A counter that moved further in one step has restarted, or is another one.
 const MOST_STEP: i64 = 1 << 14;
 
-/// Packets of a flow that are lost, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Dropped by the queue of a node.
+    /// Dropped by a node's queue.
     pub congestion: u64,
-    /// Lost between two nodes of which both count.
+    /// Lost between two nodes that count.
     pub link: u64,
-    /// Lost where nobody tells.
+    /// Lost where no node reports.
     pub unknown: u64,
 }
 
 impl Losses {
-    /// The greater one of each.
+    /// The maximum of each.
     pub fn most(self, other: Self) -> Self {
         Losses {
             congestion: self.congestion.max(other.congestion),
@@ -30,7 +29,7 @@ impl Losses {
         }
     }
 
-    /// What came since there were no more than these.
+    /// Increase since `before`.
     pub fn since(self, before: Self) -> Self {
         Losses {
             congestion: self.congestion - before.congestion,
@@ -40,28 +39,23 @@ impl Losses {
     }
 }
 
-/// What a node wrote that the ledger needs.
+/// A node's data for the ledger.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told {
-    /// Its number.
     pub node_id: Option<u64>,
-    /// Hop limit with which the packet left.
     pub hop_limit: Option<u8>,
-    /// Packets that had not come.
     pub missing: Option<u64>,
-    /// Packets that its queue dropped.
     pub dropped: Option<u64>,
 }
 
 impl Told {
-    /// Whether it is the same node, at the same place.
     fn is_at(&self, other: &Told) -> bool {
         let place = |told: &Told| (told.node_id, told.hop_limit, told.missing.is_some());
         place(self) == place(other)
     }
 }
 
-/// A counter of the wire, from when the path began.
+/// A counter on the wire, relative to the start of the path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
     last: Option<u64>,
@@ -69,7 +63,7 @@ struct Counter {
 }
 
 impl Counter {
-    /// Goes on to what a packet carried; false if that is no such step, or the first that is told.
+    /// Advances to a packet's value; false if that is not a valid step, or the first value.
     fn step(&mut self, told: Option<u64>) -> bool {
         let Some(told) = told else { return true };
         let Some(last) = self.last.replace(told) else { return false };
@@ -81,7 +75,7 @@ impl Counter {
     }
 }
 
-/// What was lost from one node to the next: in its queue, and behind it.
+/// Losses from a node to the next: in its queue, and on the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Lost {
     congestion: i64,
@@ -101,25 +95,23 @@ struct Hop {
     missing: Counter,
     dropped: Counter,
     lost: Lost,
-    /// What summaries had of it.
+    /// Part already reported in summaries.
     reported: Lost,
 }
 
-/// The losses of one flow.
 #[derive(Debug, Default)]
 pub struct Ledger {
     hops: Vec<Hop>,
     sink_hop_limit: Option<u8>,
-    /// What the sink lacked when the path began.
+    /// Packets that the sink missed at the start of the path.
     sink_base: i64,
-    /// What the sink lacks now.
     sink_missing: i64,
-    /// Lost on paths before this one.
+    /// Losses on earlier paths.
     past: Lost,
 }
 
 impl Ledger {
-    /// A packet came in order, with this of the nodes on its path; the sink lacks so many of the flow.
+    /// Handles a packet in order, with its nodes' data; the sink misses `sink_missing` packets of the flow.
     pub fn packet(&mut self, told: &[Told], sink_hop_limit: Option<u8>, sink_missing: i64) {
         self.sink_missing = sink_missing;
         let same = self.hops.len() == told.len()
@@ -137,7 +129,7 @@ impl Ledger {
         }
     }
 
-    /// The sink lacks so many now; nothing else is known.
+    /// Updates the sink's missing packets only.
     pub fn missing(&mut self, sink_missing: i64) {
         self.sink_missing = sink_missing;
     }
@@ -172,10 +164,11 @@ impl Ledger {
         (from..self.hops.len()).find(|at| self.hops[*at].told.missing.is_some())
     }
 
-    /// Of the nodes from one that counts up to the next, or the sink.
+    /// Attributes the losses from a counting node to the next one, or to the sink.
     fn judge_span(&mut self, at: usize, end: usize, lost: i64) {
         let is_adjacent = end == at + 1 && self.is_adjacent(at);
-        // Where what waits may still be dropped, it is told when nothing waits: until then what it said last holds.
+        // If waiting packets can still be dropped, a node reports drops when none wait; until then its last
+        // value holds.
         if is_adjacent && self.hops[at].told.dropped.is_none() && self.hops[at].dropped.last.is_some() {
             return;
         }
@@ -189,7 +182,7 @@ impl Ledger {
         }
     }
 
-    /// Whether there is nobody between a node and the next, or the sink, that lowers the hop limit.
+    /// Whether no other node between a node and the next, or the sink, lowers the hop limit.
     fn is_adjacent(&self, at: usize) -> bool {
         // A node lowers it before it writes; a sink does not.
         let (next, most) = match self.hops.get(at + 1) {
@@ -200,12 +193,11 @@ impl Ledger {
         fall.is_some_and(|fall| fall <= most)
     }
 
-    /// Whether there is a node, or more than one, on the path that wrote nothing.
+    /// Whether nodes on the path wrote nothing.
     pub fn has_silent_hop(&self) -> bool {
         (0..self.hops.len()).any(|at| !self.is_adjacent(at))
     }
 
-    /// All that was lost since the flow began.
     pub fn losses(&self) -> Losses {
         let mut lost = self.past;
         self.hops.iter().for_each(|hop| lost.add(hop.lost));
@@ -215,7 +207,7 @@ impl Ledger {
         Losses { congestion, link, unknown: total - congestion - link }
     }
 
-    /// What the queue of a hop dropped, and what the link behind it lost, that no summary has told yet.
+    /// Unreported drops of a hop's queue, and losses of its link.
     pub fn take_hop(&mut self, at: usize) -> (u64, u64) {
         let Some(hop) = self.hops.get_mut(at) else { return (0, 0) };
         let new = |lost: i64, reported: &mut i64| {

@@ -1,6 +1,3 @@
-//! Means by packets, and by time.
-
-/// Mean of a number by packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mean {
     sum: f64,
@@ -8,7 +5,7 @@ pub struct Mean {
 }
 
 impl Mean {
-    /// One packet's; nothing if it has none.
+    /// Adds a packet's value, if it has one.
     pub fn add(&mut self, value: Option<f64>) {
         if let Some(value) = value {
             self.sum += value;
@@ -16,13 +13,11 @@ impl Mean {
         }
     }
 
-    /// The mean.
     pub fn get(&self) -> Option<f64> {
         (self.pkts > 0).then(|| self.sum / self.pkts as f64)
     }
 }
 
-/// Mean of a number by time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TimeMean {
     area: f64,
@@ -31,20 +26,20 @@ pub struct TimeMean {
 }
 
 impl TimeMean {
-    /// It goes from one value to another within `ramp_ns`, and stays there until `time_ns` have passed.
+    /// Changes linearly within `ramp_ns`, then is constant until `time_ns` have passed.
     pub fn ramp(&mut self, from: f64, to: f64, ramp_ns: f64, time_ns: f64) {
         let ramp_ns = ramp_ns.min(time_ns);
         self.add((from + to) / 2.0 * ramp_ns + to * (time_ns - ramp_ns), time_ns, to);
     }
 
-    /// It went evenly from one value to another; if the first is not known, it was always the second.
+    /// Changes linearly; constant if the first value is unknown.
     pub fn between(&mut self, from: Option<f64>, to: Option<f64>, time_ns: f64) {
         if let Some(to) = to {
             self.ramp(from.unwrap_or(to), to, time_ns, time_ns);
         }
     }
 
-    /// Its integral over so much time [ns], and its value in the end.
+    /// Adds an integral over `time_ns`, and the final value.
     pub fn add(&mut self, area: f64, time_ns: f64, last: f64) {
         self.area += area;
         self.time_ns += time_ns;

@@ -1,4 +1,4 @@
-//! What a sink does: it keeps statistics of flows.
+//! A sink: statistics of flows.
 
 mod echo;
 mod flow;
@@ -19,22 +19,20 @@ use crate::recent::Recent;
 use crate::{FlowKey, NodeTable, Result};
 use flow::FlowState;
 
-/// Flows are forgotten so long after their last packet.
+/// Time after the last packet until a flow is forgotten.
 const KEEP_NS: u64 = 60_000_000_000;
 /// An hour.
 const MAX_INTERVAL_US: u64 = 3_600_000_000;
 
-/// What a sink makes of packets.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SinkSpec {
-    /// How long packets are gathered for a summary.
+    /// Interval of summaries.
     pub interval_us: u64,
-    /// What nodes mean by their numbers.
     pub nodes: NodeTable,
-    /// Whether each packet is kept, too.
+    /// Whether packets are also recorded.
     pub records: bool,
-    /// Whether ACKs tell the sender of the path, if it asks for that.
+    /// Whether ACKs carry echoes of the path, for senders that ask for them.
     pub echo: bool,
 }
 
@@ -44,19 +42,17 @@ impl Default for SinkSpec {
     }
 }
 
-/// What a packet carried.
+/// A packet's telemetry.
 #[derive(Debug, Default)]
 struct Carried {
     edge: Option<EdgeToEdge>,
     tcp: Option<TcpState>,
-    /// In the order of the path.
     nodes: Vec<Node>,
-    /// A node found no room.
     overflow: bool,
 }
 
 impl Carried {
-    /// Reads extension headers; whether there was anything of ours.
+    /// Parses extension headers; returns whether they contain telemetry.
     fn read(&mut self, extension: &[u8], first: u8) -> Result<bool> {
         (self.edge, self.tcp, self.overflow) = (None, None, false);
         self.nodes.clear();
@@ -79,7 +75,7 @@ impl Carried {
         Ok(traced || self.edge.is_some())
     }
 
-    /// From the source to now; `None` if the source did not say when, or its clock is ahead.
+    /// Time since the source; `None` if the source wrote no time, or its clock is ahead.
     fn latency_us(&self, wall_ns: u64) -> Option<u64> {
         let edge = self.edge?;
         let sent_us = u64::from(edge.timestamp_s?) * 1_000_000 + u64::from(edge.timestamp_fraction?);
@@ -87,26 +83,21 @@ impl Carried {
     }
 }
 
-/// A packet that came to a sink; a super-packet is one, too.
+/// A packet, or super-packet, at a sink.
 #[derive(Clone, Copy, Debug)]
 pub struct Came<'a> {
-    /// Whose it is.
     pub flow: &'a FlowKey,
-    /// Its length without telemetry.
     pub len_bytes: u32,
-    /// It is so many on the wire.
     pub pkts: u32,
-    /// Its hop limit.
     pub hop_limit: Option<u8>,
-    /// Its TCP sequence number.
     pub tcp_sequence: Option<u32>,
-    /// How many packets of its flow came without telemetry so far, if that is counted elsewhere.
+    /// Packets of its flow without telemetry so far, if counted elsewhere.
     pub plain_pkts: Option<u64>,
-    /// Its extension headers, and the number of the first of them.
+    /// Its extension headers, and the type of the first.
     pub extension: Option<(&'a [u8], u8)>,
 }
 
-/// Makes summaries, and records where they are wanted.
+/// Makes summaries, and records if enabled.
 #[derive(Debug)]
 pub struct Sink {
     spec: SinkSpec,
@@ -118,14 +109,10 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// A sink that has seen nothing.
-    ///
-    /// # Errors
-    ///
-    /// `ioam.cannot_write`: the interval is 0, or longer than an hour.
+    /// Errors: `ioam.cannot_write` if the interval is 0, or longer than an hour.
     pub fn new(spec: SinkSpec) -> Result<Self> {
         if !(1..=MAX_INTERVAL_US).contains(&spec.interval_us) {
-            return Err(Error::new("ioam.cannot_write", "a sink cannot write so often, or so seldom")
+            return Err(Error::new("ioam.cannot_write", "the interval of a sink is out of range")
                 .at("interval_us")
                 .why(format!("{} is not from 1 to {MAX_INTERVAL_US}", spec.interval_us)));
         }
@@ -139,7 +126,7 @@ impl Sink {
         })
     }
 
-    /// A packet of a flow, one on the wire, reached the sink: as [`Sink::came`].
+    /// A single packet reached the sink; like [`Sink::came`].
     pub fn packet(
         &mut self,
         mono_ns: u64,
@@ -153,11 +140,9 @@ impl Sink {
         self.came(mono_ns, wall_ns, &came);
     }
 
-    /// A packet reached the sink: at this time of the monotonic clock, and by the wall clock.
-    ///
-    /// All packets of a flow are told, also those without telemetry, since they are not lost: one by one, or how many
-    /// there were.
-    /// Flows of which no packet ever had telemetry are passed over.
+    /// A packet reached the sink, at this monotonic and wall-clock time. Pass all packets of a flow, also
+    /// those without telemetry (individually, or as a total), because otherwise they count as lost. Flows
+    /// without any telemetry are ignored.
     pub fn came(&mut self, mono_ns: u64, wall_ns: u64, came: &Came<'_>) {
         let read = came.extension.map(|(extension, first)| self.carried.read(extension, first));
         if let Some(Err(_)) = read {
@@ -180,7 +165,7 @@ impl Sink {
         self.due(mono_ns, is_first);
     }
 
-    /// So many packets of a flow came without telemetry so far, the last of them at this time.
+    /// Sets the total of a flow's packets without telemetry, and the time of the last one.
     pub fn plain_so_far(&mut self, mono_ns: u64, flow: &FlowKey, plain_pkts: u64) {
         let interval_ns = self.spec.interval_us * 1000;
         let Some(state) = self.flows.seen_again(flow, mono_ns) else { return };
@@ -205,8 +190,8 @@ impl Sink {
         }
     }
 
-    /// Extension headers for a pure ACK of this flow: what the packets that it acknowledges found on their way, if
-    /// their source wants to hear of that, and no ACK has brought it yet. They lead to TCP.
+    /// Extension headers, followed by TCP, for a pure ACK of this flow: the path's telemetry, if its source
+    /// wants echoes and there is news.
     pub fn echo(&mut self, mono_ns: u64, ack: &FlowKey) -> Option<Vec<u8>> {
         if !self.spec.echo {
             return None;
@@ -214,7 +199,7 @@ impl Sink {
         self.flows.seen_again(&ack.reversed(), mono_ns)?.echo.take()
     }
 
-    /// When summaries are to be taken; `None` if there are none.
+    /// Time of the next summary; `None` if there is none.
     pub fn due_ns(&self) -> Option<u64> {
         self.due_ns
     }
@@ -229,12 +214,11 @@ impl Sink {
         out.extend(active.map(|(flow, state)| state.take(flow)));
     }
 
-    /// The records since they were last taken.
     pub fn take_records(&mut self) -> Vec<RecordRow> {
         std::mem::take(&mut self.records)
     }
 
-    /// Packets with telemetry that could not be read; they count as packets without any.
+    /// Packets with malformed telemetry; they count as packets without any.
     pub fn malformed_pkts(&self) -> u64 {
         self.malformed_pkts
     }

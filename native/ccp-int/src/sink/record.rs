@@ -1,4 +1,4 @@
-//! What each packet brought, as rows of a table: one for each node on its path.
+//! Each packet's telemetry as rows of a table: one per node on its path.
 
 use std::fmt::{Display, Write};
 
@@ -9,41 +9,33 @@ use super::{Came, Carried};
 use crate::FlowKey;
 use crate::nodes::{node_id, state, timestamp_us};
 
-/// One node's data in one packet; packets without any have one row.
+/// One node's data in one packet; packets without node data have one row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordRow {
-    /// When the packet reached the sink, CLOCK_MONOTONIC.
+    /// Arrival at the sink, CLOCK_MONOTONIC.
     pub mono_ns: u64,
-    /// Whose it is.
     pub flow: FlowKey,
-    /// Its number; the first of a super-packet's.
+    /// Its number; for super-packets the first.
     pub sequence: Option<u64>,
     /// Its length without telemetry.
     pub len_bytes: u32,
-    /// Time from source to sink.
     pub latency_us: Option<u64>,
-    /// Window of the sender's TCP.
     pub cwnd_bytes: Option<u32>,
-    /// Packets of the flow that queues dropped so far.
     pub lost_congestion_pkts: u64,
-    /// Packets of the flow that links lost so far.
     pub lost_link_pkts: u64,
-    /// Packets of the flow that are missing so far, nobody knows why.
     pub lost_unknown_pkts: u64,
-    /// Place of the node on the path, from 1.
+    /// Position of the node, from 1.
     pub hop: Option<u16>,
-    /// What the node said.
     pub node: Node,
 }
 
 impl RecordRow {
-    /// Names of the columns of [`RecordRow::write`], with the end of the line.
+    /// Names of the columns of [`RecordRow::write`], with a line feed.
     pub const HEADER: &str = "t_us,src,dst,src_port,dst_port,protocol,sequence,len_bytes,latency_us,cwnd_bytes,\
         lost_congestion_pkts,lost_link_pkts,lost_unknown_pkts,hop,node_id,hop_limit,ingress_if,egress_if,timestamp_us,\
         transit_delay_ns,queue_depth,buffer_occupancy,queue_free_pkts,arrival_pkts_per_s,flow_count,\
         link_lost_pkts,link_rate_bytes_per_s,flow_missing_pkts,flow_dropped_pkts,rssi_dbm,snr_db,data_rate_bytes_per_s,mcs\n";
 
-    /// Appends the rows of a packet.
     pub(super) fn gather(
         rows: &mut Vec<RecordRow>,
         mono_ns: u64,
@@ -73,7 +65,7 @@ impl RecordRow {
         rows.extend(hops.zip(&carried.nodes).map(|(hop, node)| row(Some(hop), node.clone())));
     }
 
-    /// Appends it as a line of a CSV file; what is missing is empty.
+    /// Appends a CSV line; missing values are empty.
     pub fn write(&self, out: &mut String) {
         let (flow, node) = (&self.flow, &self.node);
         let State {
@@ -122,7 +114,7 @@ impl Line<'_> {
         self
     }
 
-    /// In place of the last comma.
+    /// Replaces the last comma.
     fn end(&mut self) {
         self.0.pop();
         self.0.push('\n');

@@ -1,4 +1,4 @@
-//! Headers of which nothing is right do no harm.
+//! Random headers cause no harm.
 
 use ccp_ioam::{Node, Snapshot, State, fill_headers};
 use rand::{RngExt, SeedableRng};
@@ -35,7 +35,7 @@ fn mutated_headers_do_no_harm() {
         }
         headers.truncate(if n % 9 == 0 { random.random_range(0..headers.len()) } else { headers.len() });
         let first = if n % 7 == 0 { random.random() } else { 0 };
-        // Whatever the octets say, filling and removing may be tried, too.
+        // Filling and removing must also be safe with these bytes.
         let mut copy = headers.clone();
         let _ = fill_headers(&mut copy, first, 0, &Node::default());
         assert_eq!(copy.len(), headers.len());
@@ -52,7 +52,7 @@ fn mutated_headers_do_no_harm() {
             row.write(&mut lines);
         }
     }
-    // Both kinds came, and few are left for the last summary.
+    // Both kinds arrived, and few are left for the last summary.
     let malformed_pkts = sink.malformed_pkts();
     assert!(malformed_pkts > INPUTS / 20 && malformed_pkts < INPUTS / 2, "{malformed_pkts}");
     assert!(told > INPUTS / 2, "{told}");

@@ -1,4 +1,4 @@
-//! Summaries as the bus has them. The file is read by the tests of `telemetry.inband.publisher`, too.
+//! Summaries as messages. The file is also read by the tests of `telemetry.inband.publisher`.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What is lost, late, or there twice is counted right, whatever share of the packets has numbers.
+//! Lost, late and duplicated packets are counted correctly for any share of numbered packets.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::{Sink, SinkSpec, Source, SourceSpec};
 
 const WALL_NS: u64 = 1_700_000_000_000_000_000;
 
-/// Becomes of a packet: lost, or there after so many others, and once more after so many.
+/// A packet's fate: lost, or delayed by this many others, and perhaps duplicated.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     lost: bool,
@@ -23,14 +23,14 @@ fn fates(late_pkts: u8, twice: bool) -> impl Strategy<Value = Vec<Fate>> {
     prop::collection::vec(fate, 1..200)
 }
 
-/// What the sink counted in all: received, lost, and lost by cause.
+/// The sink's totals: received, lost, and lost by cause.
 #[derive(Debug, Default, PartialEq)]
 struct Told {
     received: u64,
     lost: u64,
 }
 
-/// Sends packets to a sink; summaries are taken after each so many packets.
+/// Sends packets to a sink, and takes summaries regularly.
 fn told(fates: &[Fate], every_pkts: u32, take_pkts: usize) -> Told {
     let mut source = Source::new(SourceSpec { every_pkts, ..SourceSpec::default() }).unwrap();
     let mut sink = Sink::new(SinkSpec::default()).unwrap();
@@ -43,7 +43,7 @@ fn told(fates: &[Fate], every_pkts: u32, take_pkts: usize) -> Told {
             arrivals.extend(places.map(|place| (place, number, headers.clone())));
         }
     }
-    // Between two at one place, the one that was sent later is late.
+    // Of two at the same place, the one sent later is late.
     arrivals.sort_by_key(|(place, number, _)| (*place, *number));
     let mut summaries = Vec::new();
     for (count, (_, _, headers)) in arrivals.iter().enumerate() {
@@ -62,7 +62,7 @@ fn told(fates: &[Fate], every_pkts: u32, take_pkts: usize) -> Told {
     told
 }
 
-/// Packets that have a number and are there, as far as the sink can know.
+/// Packets between numbered packets that arrived, as far as the sink can know.
 fn bounds(fates: &[Fate], every_pkts: usize) -> Option<std::ops::Range<usize>> {
     let there = |(number, fate): &(usize, &Fate)| !fate.lost && number % every_pkts == 0;
     let first = fates.iter().enumerate().find(there)?.0;
@@ -86,7 +86,7 @@ proptest! {
 
     #[test]
     fn what_is_late_or_there_twice_is_not_lost(fates in fates(8, true)) {
-        // Nothing comes before the first number, which would be before the sink's time.
+        // Nothing arrives before the first number, which would be before the sink's start.
         let mut fates = fates;
         (fates[0].lost, fates[0].late_pkts) = (false, 0);
         if let Some(known) = bounds(&fates, 1) {
@@ -104,17 +104,17 @@ proptest! {
         let lost = lost(&fates[bounds(&fates, 1).unwrap()]);
         let told_lost = told(&fates, 1, take_pkts).lost;
         prop_assert!((lost..=lost + late).contains(&told_lost));
-        // Later losses pay for it.
+        // Later losses compensate.
         let gone = Fate { lost: true, late_pkts: 0, again_pkts: None };
         let last = Fate { lost: false, ..gone };
-        // Until then all that was late is there.
+        // By then all late packets have arrived.
         let more: Vec<_> = fates.into_iter().chain([last; 20]).chain([gone; 300]).chain([last]).collect();
         prop_assert_eq!(told(&more, 1, take_pkts).lost, lost_within(&more));
     }
 
     #[test]
     fn numbers_of_which_few_are_there_may_be_late(fates in fates(3, false), every in 2usize..6) {
-        // Packets without number count where they come, so that the sum is right and not each summary.
+        // Packets without a number count where they arrive, so only the sum is exact.
         let mut fates = fates;
         (fates[0].lost, fates[0].late_pkts) = (false, 0);
         let calm = Fate { lost: false, late_pkts: 0, again_pkts: None };

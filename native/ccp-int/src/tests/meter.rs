@@ -1,4 +1,4 @@
-//! Rates and flows by hand, and rates of random arrivals.
+//! Manually computed rates and flows, and rates of random arrivals.
 
 use std::net::IpAddr;
 
@@ -34,7 +34,7 @@ fn a_steady_rate_is_found() {
     for n in 0..1000 {
         meter.arrived(n * MS, None); // 1000 packets/s
     }
-    // A packet counts itself, so that what it finds is above the mean: 10 / (1 - exp(-0.01)).
+    // A packet counts itself, so it finds more than the mean: 10 / (1 - exp(-0.01)).
     assert_eq!(meter.arrival_pkts_per_s(999 * MS), Some(1005));
     assert_eq!(meter.arrival_pkts_per_s(1099 * MS), Some(370)); // 1005 / e
 }
@@ -48,7 +48,7 @@ fn flows_count_for_a_second() {
     meter.arrived(3, None);
     assert_eq!(meter.flow_count(3), 2);
     assert_eq!(meter.flow_count(FLOW_WINDOW_NS), 2);
-    assert_eq!(meter.flow_count(FLOW_WINDOW_NS + 1), 1); // the second one is gone, the first came again
+    assert_eq!(meter.flow_count(FLOW_WINDOW_NS + 1), 1); // the second one is forgotten, the first came again
     assert_eq!(meter.flow_count(FLOW_WINDOW_NS + 2), 0);
     meter.arrived(FLOW_WINDOW_NS + 2, Some(&flow(3)));
     assert_eq!(meter.flow_count(FLOW_WINDOW_NS + 2), 1);

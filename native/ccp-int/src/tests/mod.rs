@@ -1,5 +1,3 @@
-//! Tests over all modules.
-
 mod fuzz;
 mod json;
 mod losses;

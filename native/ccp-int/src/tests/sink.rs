@@ -308,7 +308,7 @@ fn malformed_packets_are_received_and_counted() {
 fn flows_are_forgotten_after_a_minute() {
     let mut path = Path::new(SourceSpec { every_pkts: 2, ..SourceSpec::default() }, SinkSpec::default());
     path.send(0, 0, None, &[]);
-    path.send(60 * S, 0, None, &[]); // without telemetry, and of nobody
+    path.send(60 * S, 0, None, &[]); // without telemetry, of an unknown flow
     assert_eq!(path.end().len(), 1);
 }
 
@@ -320,13 +320,13 @@ fn whoever_makes_flows_up_makes_no_more_than_there_is_room_for() {
         let made_up = FlowKey { dst: std::net::Ipv6Addr::from(u128::from(number)), ..flow(1) };
         path.sink.packet(0, WALL_NS, &made_up, 1500, Some((&headers, 0)));
         if number % 1000 == 0 {
-            path.sink.packet(0, WALL_NS, &flow(1), 1500, Some((&headers, 0))); // one that is there stays
+            path.sink.packet(0, WALL_NS, &flow(1), 1500, Some((&headers, 0))); // existing flows stay
         }
     }
     let summaries = path.end();
     assert_eq!(summaries.len(), MAX_FLOWS);
     let stayed = summaries.iter().filter(|one| one.received_pkts > 1).count();
-    assert_eq!(stayed, 1, "the one that was seen again and again");
+    assert_eq!(stayed, 1, "the flow that was seen repeatedly");
 }
 
 #[test]

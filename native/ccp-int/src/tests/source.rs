@@ -1,4 +1,4 @@
-//! What a source writes, read by the codec.
+//! A source's headers, read by the codec.
 
 use ccp_ioam::{EdgeToEdge, Node, Parsed, Snapshot, State, TcpState, fill_headers, read_headers};
 use proptest::prelude::*;

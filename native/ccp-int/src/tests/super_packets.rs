@@ -1,4 +1,4 @@
-//! Super-packets and their segments, and packets that somebody else counts.
+//! Super-packets and their segments, and packets counted elsewhere.
 
 use ccp_ioam::{EdgeToEdge, IoamOption, TcpState, build};
 
@@ -9,7 +9,7 @@ const MS: u64 = 1_000_000;
 const MSS_BYTES: u32 = 1000;
 const DESTINATION: u8 = 60;
 
-/// The header of a super-packet whose first segment has this number, and begins at this octet of TCP.
+/// The header of a super-packet whose first segment has this number and TCP sequence number.
 fn header(number: u64, first_sequence: u32) -> Vec<u8> {
     let tcp = TcpState {
         mss_bytes: Some(MSS_BYTES as u16),
@@ -21,7 +21,7 @@ fn header(number: u64, first_sequence: u32) -> Vec<u8> {
     build(&[IoamOption::TcpState(tcp), IoamOption::EdgeToEdge(edge)], 6).unwrap().destination
 }
 
-/// A sink, and what it says of the one flow in the end.
+/// A sink, and its final summary of the only flow.
 struct End(Sink);
 
 impl End {
@@ -29,7 +29,7 @@ impl End {
         End(Sink::new(SinkSpec::default()).unwrap())
     }
 
-    /// Segments of a super-packet come as one, the first of them so many behind its begin.
+    /// Segments of a super-packet arrive merged.
     fn came(&mut self, header: &[u8], tcp_sequence: u32, pkts: u32, plain_pkts: u64) {
         let came = Came {
             flow: &flow(1),
@@ -53,7 +53,7 @@ impl End {
 #[test]
 fn each_lost_segment_is_found_and_what_was_merged_again_counts_as_it_was() {
     let mut end = End::new();
-    // Forty segments, whose sequence numbers begin anew among them.
+    // Forty segments, whose sequence numbers wrap among them.
     let (first, start) = (header(0, u32::MAX - 2999), u32::MAX - 2999);
     end.came(&first, start, 1, 0);
     for (segment, pkts) in [(2u32, 1), (3, 30), (35, 5)] {
@@ -80,13 +80,13 @@ fn segments_that_come_late_or_twice_are_known() {
 #[test]
 fn packets_that_are_counted_elsewhere_are_not_lost() {
     let mut end = End::new();
-    end.came(&header(0, 0), 0, 1, 7); // which came before anybody counted here
+    end.came(&header(0, 0), 0, 1, 7); // which came before counting began
     end.came(&header(6, 6000), 6000, 1, 12);
     end.0.plain_so_far(2 * MS, &flow(1), 15);
     end.0.plain_so_far(2 * MS, &flow(1), 15);
     end.0.plain_so_far(2 * MS, &flow(2), 4); // of which no packet had telemetry
-    end.came(&header(10, 10_000), 10_000, 1, 2); // the count began anew
+    end.came(&header(10, 10_000), 10_000, 1, 2); // the count restarted
     let summary = end.summary();
-    // Ten numbers behind the first one, of which the sink was told of 5 + 3 + 2 others; 5 and 4 were expected.
+    // Ten numbers after the first, with 5 + 3 + 2 others reported to the sink; 5 and 4 were expected.
     assert_eq!((summary.received_pkts, summary.lost_pkts), (13, Some(0)));
 }

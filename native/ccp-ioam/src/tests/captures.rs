@@ -1,4 +1,4 @@
-//! Files: every link, every format, cut off anywhere.
+//! Capture files: every link type, every format, truncated anywhere.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ fn telemetry() -> Vec<u8> {
     insert(&tcp(), &options()).unwrap()
 }
 
-/// A file that is gone when the test is.
+/// A file that the test removes.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -45,7 +45,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is not there any more need not be removed.
+        // It may not exist.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -118,12 +118,12 @@ fn malformed_packets_do_not_stop_it() {
     assert_eq!((summary.with_options, summary.malformed), (2, 2));
     let json = serde_json::to_value(&records[0]).unwrap();
     assert_eq!(json["errors"][0]["slug"], "ioam.bad_value");
-    assert_eq!(json["errors"][0]["where"], "NodeLen, octet 50 of the packet");
+    assert_eq!(json["errors"][0]["where"], "NodeLen, byte 50 of the packet");
 }
 
 #[test]
 fn packets_longer_than_what_was_captured_are_read() {
-    // 290 octets, of which the file was to keep 260: all headers are among them.
+    // 290 bytes, of which the file keeps 260, including all headers.
     let header = PcapHeader { datalink: DataLink::RAW, snaplen: 260, ..PcapHeader::default() };
     let mut file = PcapWriter::with_header(Vec::new(), header).unwrap().into_writer();
     file.extend([1u32, 2, 260, 290].iter().flat_map(|word| word.to_be_bytes()));

@@ -1,4 +1,4 @@
-//! What is wrong is named, with the field and its offset.
+//! Errors name the field and its offset.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::{
     fill, insert, remove,
 };
 
-/// The first error in a packet with these octets in an options header.
+/// The first error in a packet with these bytes in an options header.
 fn error_in(protocol: u8, header: &str) -> Error {
     let packet = packet(protocol, &bytes(header));
     crate::options(&packet)
@@ -21,78 +21,74 @@ fn error_in(protocol: u8, header: &str) -> Error {
 #[test]
 fn malformed_options_are_named() {
     for (header, slug, place) in [
-        // Lengths that lead outside.
-        ("3b 01 0100 31 06 00 00 0000 0800", "ioam.truncated", "extension header, octet 40"),
-        ("3b 00 0100 31 20 00 00", "ioam.truncated", "option 0x31, octet 44"),
-        ("3b 00 01 03 00000031", "ioam.truncated", "option 0x31, octet 47"),
-        ("3b 00 0100 31 01 00 00", "ioam.truncated", "IOAM-Opt-Type, octet 47"),
-        ("3b 01 0100 31 06 00 00 0000 0800 0102 0000", "ioam.truncated", "IOAM trace header, octet 48"),
-        ("3b 01 0100 11 04 00 03 0000 0104 00000000", "ioam.truncated", "IOAM edge-to-edge option, octet 48"),
-        (
-            "3b 01 0100 11 06 00 03 0000 8000 0102 0000",
-            "ioam.truncated",
-            "IOAM edge-to-edge option, octet 48",
-        ),
-        ("3b 01 0100 1e 0a 6363 02 00 0000 00000000", "ioam.bad_length", "path echo, octet 46"),
+        // Lengths beyond the end.
+        ("3b 01 0100 31 06 00 00 0000 0800", "ioam.truncated", "extension header, byte 40"),
+        ("3b 00 0100 31 20 00 00", "ioam.truncated", "option 0x31, byte 44"),
+        ("3b 00 01 03 00000031", "ioam.truncated", "option 0x31, byte 47"),
+        ("3b 00 0100 31 01 00 00", "ioam.truncated", "IOAM-Opt-Type, byte 47"),
+        ("3b 01 0100 31 06 00 00 0000 0800 0102 0000", "ioam.truncated", "IOAM trace header, byte 48"),
+        ("3b 01 0100 11 04 00 03 0000 0104 00000000", "ioam.truncated", "IOAM edge-to-edge option, byte 48"),
+        ("3b 01 0100 11 06 00 03 0000 8000 0102 0000", "ioam.truncated", "IOAM edge-to-edge option, byte 48"),
+        ("3b 01 0100 1e 0a 6363 02 00 0000 00000000", "ioam.bad_length", "path echo, byte 46"),
         (
             "3b 06 0100 1e 32 6363 02 01 0304 \
              ffffffffffffffffffffffffffffffffffffffffffffffff 0000000000000000000000000000000000000000",
             "ioam.bad_value",
-            "path echo's hop, octet 51",
+            "path echo's hop, byte 51",
         ),
         // Places.
         (
             "3b 02 31 0a 00 00 0000 0000 000002 00 0108 0000000000000000",
             "ioam.bad_value",
-            "Option Type, octet 42",
+            "Option Type, byte 42",
         ),
         // Traces: type, NodeLen, RemainingLen, data, snapshot.
-        ("3b 01 0100 31 0a 00 00 0000 0000 000000 00", "ioam.bad_value", "IOAM-Trace-Type, octet 52"),
-        ("3b 01 0100 31 0a 00 00 0000 1000 800000 00", "ioam.bad_value", "NodeLen, octet 50"),
-        ("3b 01 0100 31 0a 00 00 0000 0801 800000 00", "ioam.bad_value", "RemainingLen, octet 51"),
+        ("3b 01 0100 31 0a 00 00 0000 0000 000000 00", "ioam.bad_value", "IOAM-Trace-Type, byte 52"),
+        ("3b 01 0100 31 0a 00 00 0000 1000 800000 00", "ioam.bad_value", "NodeLen, byte 50"),
+        ("3b 01 0100 31 0a 00 00 0000 0801 800000 00", "ioam.bad_value", "RemainingLen, byte 51"),
         (
             "3b 02 0100 31 0c 00 00 0000 0800 800000 00 0000 01020000 0000",
             "ioam.bad_length",
-            "Opt Data Len, octet 45",
+            "Opt Data Len, byte 45",
         ),
         (
             "3b 02 0100 31 0e 00 00 0000 1000 c00000 00 00000000 01020000",
             "ioam.truncated",
-            "node data, octet 56",
+            "node data, byte 56",
         ),
         (
             "3b 02 0100 31 0e 00 00 0000 0000 000002 00 01000000 01020000",
             "ioam.truncated",
-            "Opaque State Snapshot, octet 56",
+            "Opaque State Snapshot, byte 56",
         ),
         (
             "3b 02 0100 31 0e 00 00 0000 0800 800002 00 00000000 01020000",
             "ioam.truncated",
-            "Opaque State Snapshot Length, octet 60",
+            "Opaque State Snapshot Length, byte 60",
         ),
         (
             "3b 02 0100 31 0e 00 00 0000 0000 000002 00 00636301 01020000",
             "ioam.bad_length",
-            "Opaque State Snapshot Length, octet 56",
+            "Opaque State Snapshot Length, byte 56",
         ),
         (
             "3b 02 0100 31 0e 00 00 0000 0000 000002 00 00636302 01020000",
             "ioam.bad_length",
-            "Opaque State Snapshot Length, octet 56",
+            "Opaque State Snapshot Length, byte 56",
         ),
         // Edge to edge.
-        ("3b 01 0100 11 06 00 03 0000 c000 0102 0000", "ioam.bad_value", "IOAM-E2E-Type, octet 50"),
+        ("3b 01 0100 11 06 00 03 0000 c000 0102 0000", "ioam.bad_value", "IOAM-E2E-Type, byte 50"),
         (
             "3b 02 0100 11 0a 00 03 0000 0000 00000000 0106 000000000000",
             "ioam.bad_length",
-            "Opt Data Len, octet 45",
+            "Opt Data Len, byte 45",
         ),
         // The state of TCP.
-        ("3b 01 0100 1e 06 6363 0100 ffff 0102 0000", "ioam.bad_length", "TCP state, octet 46"),
-        ("3b 01 0100 1e 07 6363 0100 ffffff 01 01 00", "ioam.bad_length", "TCP state, octet 46"),
-        ("3b 01 0100 1e 0a 6363 0301 ffff 00000001", "ioam.bad_value", "TCP state version, octet 48"),
-        ("3b 01 0100 1e 0a 6363 0100 ffff 00000001", "ioam.bad_value", "TCP state flags, octet 49"),
-        ("3b 01 0100 1e 0a 6363 0101 ffff ffffffff", "ioam.bad_value", "TCP state flags, octet 49"),
+        ("3b 01 0100 1e 06 6363 0100 ffff 0102 0000", "ioam.bad_length", "TCP state, byte 46"),
+        ("3b 01 0100 1e 07 6363 0100 ffffff 01 01 00", "ioam.bad_length", "TCP state, byte 46"),
+        ("3b 01 0100 1e 0a 6363 0301 ffff 00000001", "ioam.bad_value", "TCP state version, byte 48"),
+        ("3b 01 0100 1e 0a 6363 0100 ffff 00000001", "ioam.bad_value", "TCP state flags, byte 49"),
+        ("3b 01 0100 1e 0a 6363 0101 ffff ffffffff", "ioam.bad_value", "TCP state flags, byte 49"),
     ] {
         let error = error_in(60, header);
         assert_eq!((error.slug, error.place), (slug, format!("{place} of the packet")), "{header}");
@@ -112,7 +108,7 @@ fn a_broken_option_hides_no_other() {
 #[test]
 fn hop_by_hop_headers_come_first_or_not_at_all() {
     let error = error_in(60, "00 00 0104 00000000 3b 00 0104 00000000");
-    assert_eq!((error.slug, &error.place[..]), ("ioam.bad_value", "Next Header, octet 40 of the packet"));
+    assert_eq!((error.slug, &error.place[..]), ("ioam.bad_value", "Next Header, byte 40 of the packet"));
     let decoded = crate::decode(&packet(60, &bytes("00 00 0104 00000000 3b 00 0104 00000000"))).unwrap();
     assert_eq!(decoded.flow.protocol, None);
 }
@@ -121,7 +117,7 @@ fn hop_by_hop_headers_come_first_or_not_at_all() {
 fn headers_alone_must_be_whole() {
     let refused = |header: &str| crate::header_options(crate::Kind::HopByHop, &bytes(header)).unwrap_err();
     assert_eq!(refused("3b").slug, "ioam.truncated");
-    assert_eq!(refused("3b 01 0104 00000000").why, "it says 16 octets, 8 are there");
+    assert_eq!(refused("3b 01 0104 00000000").why, "its length is 16 bytes, but there are 8");
     assert_eq!(refused("3b 00 0104 00000000 00").slug, "ioam.bad_length");
 }
 
@@ -263,7 +259,7 @@ fn options_that_no_document_allows_are_not_written() {
 #[test]
 fn a_node_that_cannot_be_written_changes_nothing() {
     let wrong = Node { queue_depth: Some(u32::MAX), ..node() };
-    // The second trace would take the node: it does not ask for the queue depth.
+    // The second trace would accept the node: it does not request the queue depth.
     for traces in
         [&[TraceType::QUEUE_DEPTH][..], &[TraceType::NODE, TraceType::NODE | TraceType::QUEUE_DEPTH]]
     {

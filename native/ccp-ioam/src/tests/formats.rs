@@ -1,4 +1,4 @@
-//! Octets as the documents have them, written by hand.
+//! Bytes as documented, written manually.
 
 use crate::ipv6::Kind;
 use crate::option::IoamOption;
@@ -180,7 +180,7 @@ fn a_packet_with_options_is_longer_and_goes_to_the_same_ports() {
 
 #[test]
 fn headers_that_are_there_take_options_in_and_keep_theirs() {
-    // Router alert in the first header, a home address (201) behind, which wants to begin at 8n + 6.
+    // Router alert in the first header, followed by a home address (201), which is aligned to 8n + 6.
     let alert = bytes("3c 00 05 02 0000 01 00");
     let home = bytes("06 02 01 02 0000 c9 10 fd000000000000000000000000000003");
     let segment = tcp()[40..].to_vec();
@@ -208,7 +208,7 @@ fn a_transit_node_fills_its_slot_and_nothing_else() {
     let room = trace(types, 14, vec![]);
     let source = insert(&tcp(), &[IoamOption::Trace(room.clone())]).unwrap();
     let mut on_the_way = source.clone();
-    assert_eq!(fill(&mut on_the_way, 1, &node()).unwrap(), Filled::default()); // of another namespace
+    assert_eq!(fill(&mut on_the_way, 1, &node()).unwrap(), Filled::default()); // another namespace
     assert_eq!(on_the_way, source);
     let filled = Filled { filled: 1, flow_dropped_at: Some(98), ..Filled::default() };
     assert_eq!(fill(&mut on_the_way, 0, &node()).unwrap(), filled);
@@ -221,7 +221,7 @@ fn a_transit_node_fills_its_slot_and_nothing_else() {
     assert_eq!(fill(&mut on_the_way, 0, &node()).unwrap(), Filled { overflowed: 1, ..Filled::default() });
     expected[50] |= 0x04;
     assert_eq!(on_the_way, expected);
-    // And one that would fit stays away from then on.
+    // A smaller one that would fit is not written from then on.
     let small = Node { node_id: Some(9), ..Node::default() };
     assert_eq!(fill(&mut on_the_way, 0, &small).unwrap(), Filled { overflowed: 1, ..Filled::default() });
     assert_eq!(on_the_way, expected);
@@ -233,7 +233,7 @@ fn a_transit_node_fills_its_slot_and_nothing_else() {
 
 #[test]
 fn fields_of_the_future_are_filled_as_missing_and_passed_over() {
-    // Bits 0, 12 and 21; a reserved bit that is to be ignored.
+    // Bits 0, 12 and 21; a reserved bit to be ignored.
     let header = bytes("06 03 0100  31 16 00 00  0000 1803 800805 00  000000000000000000000000  01020000");
     let mut from_the_future = packet(0, &[&header[..], &tcp()[40..]].concat());
     assert_eq!(fill(&mut from_the_future, 0, &node()).unwrap().filled, 1);

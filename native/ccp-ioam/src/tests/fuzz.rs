@@ -1,4 +1,4 @@
-//! A million broken packets: none leads outside, none is changed where it must not be.
+//! A million broken packets: no access outside the packet, no forbidden changes.
 
 use crate::option::IoamOption;
 use crate::samples::{ALL_FIELDS, node, options, tcp, trace};
@@ -6,7 +6,7 @@ use crate::{Node, TraceType, decode, fill, insert, options as read, remove};
 
 const INPUTS: u32 = 1_000_000;
 
-/// Numbers that look random (xorshift64*), the same in every run.
+/// Reproducible pseudorandom numbers (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -80,7 +80,7 @@ fn a_million_mutated_packets_do_no_harm() {
             Ok(outcome) => {
                 filled += u32::from(outcome.filled > 0);
                 assert_eq!(copy.len(), packet.len());
-                // What could be read before can be read now.
+                // Still readable after the change.
                 let errors = |packet: &[u8]| decode(packet).unwrap().errors.len();
                 assert_eq!(errors(&copy), errors(&packet));
             }
@@ -92,7 +92,7 @@ fn a_million_mutated_packets_do_no_harm() {
             assert!(decoded.options.is_empty() && decoded.errors.is_empty());
         }
     }
-    // Both sides were searched.
+    // Both branches were covered.
     for count in [fine, refused, filled, removed] {
         assert!(count > INPUTS / 50, "{fine} {refused} {filled} {removed}");
     }

@@ -1,5 +1,3 @@
-//! Tests over all modules.
-
 mod captures;
 mod errors;
 mod formats;

@@ -1,4 +1,4 @@
-//! What is written is read again.
+//! Written data is read back unchanged.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::{
     read_headers, remove, remove_headers, set_flow_dropped, set_transit_delay,
 };
 
-/// Options in the order in which they come out: traces first, since they lie in the first header.
+/// Options in the order of reading: traces first, since they are in the first header.
 fn in_order(options: &[IoamOption]) -> Vec<IoamOption> {
     let (mut traces, rest): (Vec<_>, Vec<_>) = options.iter().cloned().partition(IoamOption::is_hop_by_hop);
     traces.extend(rest);

@@ -1,4 +1,4 @@
-//! Octets to a program.
+//! Decodes bytecode.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,36 +9,26 @@ use crate::ir::{Event, Implicit, Instr, MAX_INSTRS, MAX_REGISTERS, Op, Parts, Pr
 use crate::prims::{N_PORTUS_PRIMS, NO_RTT_SAMPLE, RTT_SAMPLE_US, SRTT_US};
 use crate::read::{FNV, fnv};
 
-/// A program as it came.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytecode<'a> {
     pub n_events: u32,
     pub n_instrs: u32,
-    /// The events and then the instructions.
+    /// The events, followed by the instructions.
     pub octets: &'a [u8],
-    /// Name of the program, for messages.
     pub name: &'a str,
-    /// Who sent it, for messages.
+    /// Name of the sender, for messages.
     pub origin: &'a str,
 }
 
-/// Returns the program, or everything that is wrong with it. A line is the number of an instruction, declarations
-/// included, counted from 1; registers are called `r0`, `c0` and `l0`, because the octets have no names.
-///
-/// # Errors
-///
-/// `lang.bytecode` or `lang.limit`.
+/// Returns the program, or all its errors. Lines are numbers of instructions, including declarations, from 1; registers
+/// are called `r0`, `c0` and `l0`, because bytecode has no names. Errors: `lang.bytecode` or `lang.limit`.
 pub fn decode(code: &Bytecode) -> Result<Program, LangError> {
     let source = source(code);
     parts(code, false).map(|parts| parts.assembled(&source)).map_err(|p| LangError::from_problems(&source, p))
 }
 
-/// As [`decode`], for a datapath that folds ACKs without an RTT sample, too: there the smoothed RTT is read. CCP's
-/// kernel module folds no such ACK, so agents take each sample for a round-trip time.
-///
-/// # Errors
-///
-/// As [`decode`].
+/// Like [`decode`], for a datapath that also folds ACKs without an RTT sample: those read the smoothed RTT.
+/// CCP's kernel module does not fold such ACKs, so agents treat each sample as a round-trip time.
 pub fn decode_with_rtt(code: &Bytecode) -> Result<Program, LangError> {
     let source = source(code);
     parts(code, true).map(|parts| parts.assembled(&source)).map_err(|p| LangError::from_problems(&source, p))
@@ -88,23 +78,22 @@ fn split<'a>(code: &Bytecode<'a>) -> Result<(&'a [Record], &'a [Record]), Proble
     let wanted = u64::from(code.n_events) + u64::from(code.n_instrs);
     if records.len() as u64 != wanted || !rest.is_empty() {
         let came = format!(
-            "{} octets are no {} events and {} instructions",
+            "{} bytes are not {} events and {} instructions",
             code.octets.len(),
             code.n_events,
             code.n_instrs
         );
-        return Err(malformed(at(0), came, format!("each takes {RECORD_BYTES}")));
+        return Err(malformed(at(0), came, format!("each takes {RECORD_BYTES} bytes")));
     }
     Ok(records.split_at(code.n_events as usize))
 }
 
-/// The place of an instruction.
 fn at(index: usize) -> Pos {
     Pos { line: index as u32 + 1, column: 1 }
 }
 
 fn malformed(at: Pos, message: impl Into<String>, why: impl Into<String>) -> Problem {
-    Problem::new("lang.bytecode", at, message, why, "send what portus compiles")
+    Problem::new("lang.bytecode", at, message, why, "send bytecode compiled by portus")
 }
 
 fn too_many(at: Pos, message: impl Into<String>, why: impl Into<String>) -> Problem {
@@ -115,7 +104,7 @@ fn number_at(octets: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]])
 }
 
-/// Kind and number of the operand that begins at an octet.
+/// Kind and number of the operand at this offset.
 fn operand(octets: &Record, at: usize) -> (u8, u32) {
     (octets[at], number_at(octets, at + 1))
 }
@@ -142,7 +131,7 @@ impl Decoder {
                 return self.problems.push(malformed(
                     at,
                     message,
-                    "report and control registers are declared",
+                    "only report and control registers can be declared",
                 ));
             }
         };
@@ -151,30 +140,34 @@ impl Decoder {
             (kind::CONSTANT, init) => init,
             (other, _) => {
                 let message = format!("`{letter}{index}` begins with an operand of kind {other}");
-                return self.problems.push(malformed(at, message, "registers begin with constants"));
+                return self.problems.push(malformed(at, message, "initial values must be constants"));
             }
         };
         let name = format!("{letter}{index}");
         if operand(octets, 1) != register || registers.contains_key(&index) {
-            let why = "an instruction declares one register, and each once";
+            let why = "each register is declared once";
             return self.problems.push(malformed(at, format!("a second declaration of `{name}`"), why));
         }
         registers.insert(index, Register { name, is_bool: false, volatile, init: u64::from(init) });
     }
 
-    /// Sees that registers are numbered from 0 without gaps, as reports carry them, and that there is room.
+    /// Checks that registers are numbered from 0 without gaps, as in reports, and that there is room.
     fn number_registers(&mut self) {
         for (registers, letter) in [(&self.reports, 'r'), (&self.controls, 'c')] {
             if registers.len() > MAX_REGISTERS {
-                let message = format!("{} registers like `{letter}0`", registers.len());
+                let message = format!("too many registers like `{letter}0`: {}", registers.len());
                 self.problems.push(too_many(
                     at(0),
                     message,
-                    format!("a flow has {MAX_REGISTERS} of each kind"),
+                    format!("a flow has at most {MAX_REGISTERS} of each kind"),
                 ));
             } else if let Some(gap) = (0..).zip(registers.keys()).find(|(i, index)| i != *index) {
                 let message = format!("`{letter}{}` is declared and `{letter}{}` is not", gap.1, gap.0);
-                self.problems.push(malformed(at(0), message, "registers are numbered from 0"));
+                self.problems.push(malformed(
+                    at(0),
+                    message,
+                    "registers must be numbered from 0 without gaps",
+                ));
             }
         }
     }
@@ -185,11 +178,15 @@ impl Decoder {
                 DEF => "a declaration among instructions".to_string(),
                 other => format!("operator {other}"),
             };
-            self.problems.push(malformed(at, message, "declarations come first, and operators are 0 to 14"));
+            self.problems.push(malformed(
+                at,
+                message,
+                "declarations must come first, and operators are 0 to 14",
+            ));
             return None;
         };
         let res = self.target(at, op, operand(octets, 1));
-        // What a bind has to its left is its target again, and nobody reads it.
+        // The left operand of a bind is its target, and is not read.
         let left = if op == Op::Bind { res } else { self.source(at, operand(octets, 6)) };
         let right = self.source(at, operand(octets, 11));
         let instr = Instr { op, res: res?, left: left?, right: right?, line: at.line };
@@ -202,7 +199,6 @@ impl Decoder {
         Some(instr)
     }
 
-    /// Where an instruction writes.
     fn target(&mut self, at: Pos, op: Op, (of_kind, index): (u8, u32)) -> Option<Reg> {
         let reg = match of_kind {
             kind::IMPLICIT => implicit(index).map(Reg::Implicit),
@@ -211,7 +207,7 @@ impl Decoder {
         };
         let declared = matches!(reg, Some(Reg::Report(_) | Reg::Control(_)));
         if matches!(op, Op::Ewma | Op::If | Op::NotIf) && !declared {
-            let why = "it works on what its register holds, and that has to be declared";
+            let why = "it uses the value of its register, which must be declared";
             self.problems.push(malformed(
                 at,
                 format!("{op:?} writes to kind {of_kind}, number {index}"),
@@ -222,7 +218,6 @@ impl Decoder {
         self.known(at, reg, "a result", (of_kind, index))
     }
 
-    /// Where an instruction reads.
     fn source(&mut self, at: Pos, (of_kind, index): (u8, u32)) -> Option<Reg> {
         let reg = match of_kind {
             kind::CONSTANT => Some(Reg::Imm(u64::from(index))),
@@ -235,7 +230,6 @@ impl Decoder {
         self.known(at, reg, "an operand", (of_kind, index))
     }
 
-    /// A register that is read and written alike.
     fn register(&mut self, of_kind: u8, index: u32) -> Option<Reg> {
         match of_kind {
             kind::CONTROL | kind::VOLATILE_CONTROL => {
@@ -256,7 +250,7 @@ impl Decoder {
     fn known(&mut self, at: Pos, reg: Option<Reg>, what: &str, (of_kind, index): (u8, u32)) -> Option<Reg> {
         if reg.is_none() {
             let message = format!("{what} of kind {of_kind}, number {index}");
-            let why = "there is no such register, it is not declared, or it cannot stand there";
+            let why = "the register does not exist, is not declared, or is not allowed here";
             self.problems.push(malformed(at, message, why));
         }
         reg
@@ -268,7 +262,7 @@ impl Decoder {
         if !inside(flag_start, n_flag) || !inside(body_start, n_body) {
             let message =
                 format!("an event of instructions {flag_start} + {n_flag} and {body_start} + {n_body}");
-            self.problems.push(malformed(at(0), message, "they are outside of the program"));
+            self.problems.push(malformed(at(0), message, "they are outside the program"));
             return None;
         }
         let [flag_start, body_start] = [flag_start, body_start].map(|start| start - n_defs);
@@ -277,20 +271,16 @@ impl Decoder {
         Some(Event { flag_start, n_flag, body_start, n_body, line: at(n_defs + flag_start).line })
     }
 
-    /// Sees that what runs in one go reads no intermediate result before it is written, and that a condition, and
-    /// nothing else, ends with EventFlag.
+    /// Checks that a run reads no intermediate result before it is written, and that a condition, and nothing
+    /// else, ends with EventFlag.
     fn run(&mut self, instrs: &[Instr], is_flag: bool, begin: Pos) {
         let mut written = HashSet::new();
         for (i, instr) in instrs.iter().enumerate() {
             let here = Pos { line: instr.line, column: 1 };
             let read = if instr.op == Op::Bind { [instr.right; 2] } else { [instr.left, instr.right] };
             if read.iter().any(|reg| matches!(reg, Reg::Tmp(_)) && !written.contains(reg)) {
-                let why = "an expression computes it before";
-                self.problems.push(malformed(
-                    here,
-                    "an intermediate result that nothing was written to",
-                    why,
-                ));
+                let why = "an expression must compute it first";
+                self.problems.push(malformed(here, "an intermediate result that was never written", why));
             }
             written.insert(instr.res);
             let Reg::Implicit(implicit) = instr.res else { continue };
@@ -300,28 +290,28 @@ impl Decoder {
                 _ => true,
             };
             if !expected {
-                let why = "conditions end with EventFlag; bodies say (report) and (fallthrough)";
+                let why = "conditions end with EventFlag; bodies use (report) and (fallthrough)";
                 self.problems.push(malformed(here, format!("{implicit:?} is written here"), why));
             }
         }
         if is_flag && instrs.last().map(|last| last.res) != Some(Reg::Implicit(Implicit::EventFlag)) {
             self.problems.push(malformed(
                 begin,
-                "a condition without value",
-                "conditions end with EventFlag",
+                "a condition without a value",
+                "a condition must end with EventFlag",
             ));
         }
     }
 
-    /// Has all that reads the RTT sample read a local register, which is set before the first event.
+    /// Replaces reads of the RTT sample by a local register, which is set before the first event.
     fn fill_rtt(&mut self, instrs: &mut Vec<Instr>, events: &mut Vec<Event>) {
         let sample = Reg::Prim(RTT_SAMPLE_US);
         if !instrs.iter().any(|instr| [instr.left, instr.right].contains(&sample)) {
             return;
         }
         if self.n_locals == MAX_REGISTERS as u32 {
-            let why = format!("a flow has {MAX_REGISTERS}, and one is for the RTT");
-            return self.problems.push(too_many(at(0), "as many local registers as there are", why));
+            let why = format!("a flow has at most {MAX_REGISTERS}, and one is for the RTT");
+            return self.problems.push(too_many(at(0), "all local registers are in use", why));
         }
         let rtt = Reg::Local(self.n_locals as u8);
         self.n_locals += 1;
@@ -349,7 +339,7 @@ impl Decoder {
         let n_run: usize = events.iter().map(|event| event.n_flag + event.n_body).sum();
         if instrs.len().max(n_run) > MAX_INSTRS {
             let message = format!("{} instructions", instrs.len().max(n_run));
-            let why = format!("a fold runs on every ACK, and has at most {MAX_INSTRS}");
+            let why = format!("a fold runs on every ACK, and has at most {MAX_INSTRS} instructions");
             self.problems.push(too_many(at(0), message, why));
         }
         let report = instrs.iter().find(|instr| instr.res == Reg::Implicit(Implicit::ShouldReport));

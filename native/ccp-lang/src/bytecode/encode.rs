@@ -1,19 +1,15 @@
-//! A program to octets.
+//! Encodes bytecode.
 
 use super::{DEF, INFINITE_INIT, INFINITY, kind, number};
 use crate::error::{LangError, Pos, Problem};
 use crate::ir::{Implicit, Instr, Program, Reg, Register};
 use crate::prims::{N_PORTUS_PRIMS, PRIMITIVES};
 
-/// Largest constant that portus sends, but for `+infinity`.
+/// Largest constant that portus sends, except `+infinity`.
 const LARGEST_OF_PORTUS: u64 = (1 << 31) - 1;
 
-/// Returns how many events and instructions a program has, and their octets, as portus would send it.
-///
-/// # Errors
-///
-/// `lang.limit`, with all that portus' datapaths do not have: primitives of ccplane's own, and constants of more than
-/// 31 bits.
+/// Returns the numbers of events and instructions, and the bytes that portus would send. Errors: `lang.limit` lists
+/// everything that portus' datapaths lack: ccplane's own primitives, and constants of more than 31 bits.
 pub fn encode(program: &Program) -> Result<(u32, u32, Vec<u8>), LangError> {
     let wire = Wire {
         reports: &program.reports,
@@ -26,21 +22,19 @@ pub fn encode(program: &Program) -> Result<(u32, u32, Vec<u8>), LangError> {
     wire.octets().map_err(|problems| LangError::of_program(program, problems))
 }
 
-/// A program as it is to be sent.
 pub(crate) struct Wire<'a> {
     pub reports: &'a [Register],
     pub controls: &'a [Register],
-    /// Also control registers that keep their values are declared.
+    /// Control registers that keep their values are also declared.
     pub declares: bool,
-    /// Largest constant, but for `+infinity`.
+    /// Largest constant, except `+infinity`.
     pub largest: u64,
     pub first_line: u32,
-    /// Condition and body of each event.
     pub events: Vec<(&'a [Instr], &'a [Instr])>,
 }
 
 impl Wire<'_> {
-    /// Returns how many events and instructions there are, and their octets.
+    /// Returns the numbers of events and instructions, and their bytes.
     pub fn octets(&self) -> Result<(u32, u32, Vec<u8>), Vec<Problem>> {
         let mut encoder =
             Encoder { wire: self, octets: Vec::new(), line: self.first_line, problems: Vec::new() };
@@ -58,7 +52,7 @@ impl Wire<'_> {
         for (reg, Register { init, .. }) in declared {
             encoder.instr(DEF, [reg, reg, Reg::Imm(*init)]);
             if *init == u64::from(INFINITE_INIT) {
-                encoder.refuse(format!("the initial value {init}"), "portus' datapaths take it for infinity");
+                encoder.refuse(format!("the initial value {init}"), "portus' datapaths treat it as infinity");
             }
         }
         for instr in self.events.iter().flat_map(|(flag, body)| flag.iter().chain(*body)) {
@@ -72,7 +66,6 @@ impl Wire<'_> {
     }
 }
 
-/// Returns the kind of a control register.
 pub(crate) fn control_kind(register: &Register) -> u8 {
     if register.volatile { kind::VOLATILE_CONTROL } else { kind::CONTROL }
 }
@@ -108,7 +101,7 @@ impl Encoder<'_> {
                     let name = PRIMITIVES[usize::from(i)].name;
                     self.refuse(
                         format!("no field `{name}`"),
-                        "it is ccplane's own, and portus' datapaths lack it",
+                        "portus' datapaths do not have this primitive of ccplane",
                     );
                 }
                 (kind::PRIMITIVE, u32::from(i))

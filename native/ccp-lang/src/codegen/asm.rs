@@ -1,6 +1,6 @@
 //! eBPF instructions, and an assembler with labels.
 
-/// One instruction in the encoding that the kernel takes on little-endian machines.
+/// One instruction in the kernel's little-endian encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Insn(u64);
 
@@ -11,7 +11,7 @@ impl Insn {
         Insn(low | u64::from(imm as u32) << 32)
     }
 
-    /// Returns the eight bytes as the kernel's `struct bpf_insn` lies in memory.
+    /// Returns the eight bytes of the kernel's `struct bpf_insn`.
     pub fn to_u64(self) -> u64 {
         self.0
     }
@@ -21,22 +21,20 @@ impl Insn {
     }
 }
 
-/// A register of the eBPF machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct R(pub u8);
 
 pub(super) const R0: R = R(0);
 pub(super) const R10: R = R(10);
 
-/// Second operand of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Src {
     Reg(R),
-    /// Sign-extended to 64 bits by the machine.
+    /// Sign-extended to 64 bits.
     Imm(i32),
 }
 
-/// Returns a constant as the immediate that the machine extends to it.
+/// Returns a constant as an immediate that is extended to it, if possible.
 pub(super) fn imm32(n: u64) -> Option<i32> {
     i32::try_from(n as i64).ok()
 }
@@ -68,7 +66,7 @@ pub(super) enum Alu {
     Mov = 0xb0,
 }
 
-/// Conditions of a jump; unsigned unless they say otherwise.
+/// Conditions of a jump; unsigned unless stated otherwise.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(super) enum Jmp {
@@ -90,7 +88,7 @@ impl Jmp {
             Jmp::Le => Jmp::Gt,
             Jmp::Lt => Jmp::Ge,
             Jmp::Ge => Jmp::Lt,
-            Jmp::SignedGt => unreachable!("used for 32-bit numbers only, and as it is"),
+            Jmp::SignedGt => unreachable!("used for 32-bit numbers only, never inverted"),
         }
     }
 }
@@ -98,21 +96,19 @@ impl Jmp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label(usize);
 
-/// A jump spans more instructions than its 16-bit offset can say.
+/// A jump exceeds its 16-bit offset.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooFar {
-    /// Source line of the jump.
     pub line: u32,
 }
 
 #[derive(Default)]
 pub(super) struct Asm {
     insns: Vec<Insn>,
-    /// Source line of each instruction.
     lines: Vec<u32>,
     labels: Vec<Option<usize>>,
     jumps: Vec<(usize, Label)>,
-    /// Source line of what is emitted now.
+    /// Source line of the next instruction.
     pub line: u32,
 }
 
@@ -135,7 +131,7 @@ impl Asm {
         self.alu_of(CLASS_ALU64, op, dst, src);
     }
 
-    /// As [`Asm::alu`] on the lower halves; the upper half of the result is 0.
+    /// Like [`Asm::alu`] on the lower halves; the upper half of the result is 0.
     pub fn alu32(&mut self, op: Alu, dst: R, src: Src) {
         self.alu_of(CLASS_ALU32, op, dst, src);
     }
@@ -147,14 +143,12 @@ impl Asm {
         });
     }
 
-    /// Copies a register, unless it is there already.
     pub fn mov(&mut self, dst: R, src: R) {
         if dst != src {
             self.alu(Alu::Mov, dst, Src::Reg(src));
         }
     }
 
-    /// Sets a register to a constant.
     pub fn set(&mut self, dst: R, n: u64) {
         match imm32(n) {
             Some(imm) => self.alu(Alu::Mov, dst, Src::Imm(imm)),
@@ -189,7 +183,7 @@ impl Asm {
         self.jump_if_of(CLASS_JMP, jmp, left, right, to);
     }
 
-    /// As [`Asm::jump_if`] on the lower halves.
+    /// Like [`Asm::jump_if`] on the lower halves.
     pub fn jump32_if(&mut self, jmp: Jmp, left: R, right: Src, to: Label) {
         self.jump_if_of(CLASS_JMP32, jmp, left, right, to);
     }
@@ -202,7 +196,6 @@ impl Asm {
         });
     }
 
-    /// Returns the instructions and the source line of each.
     pub fn finish(mut self) -> Result<(Vec<Insn>, Vec<u32>), TooFar> {
         for (from, Label(label)) in self.jumps {
             let to = self.labels[label].expect("every label that is jumped to is placed");

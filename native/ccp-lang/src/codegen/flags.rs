@@ -1,27 +1,24 @@
-//! Which registers can hold nothing but 0 and 1.
+//! Determines which registers can hold only 0 and 1.
 //!
-//! `||` is a sum and stops the fold when it overflows. Of registers that are known to be flags it cannot, and
-//! then a condition becomes a few jumps. A register is a flag if it starts as one and all that the program
-//! writes to it is one; of the control registers, which the agent writes, too, only those that are declared
-//! as flags can be.
+//! `||` is a sum and aborts the fold on overflow. For known flags it cannot overflow, and a condition becomes a few
+//! jumps. A register is a flag if its initial value and all values written to it are flags; control registers, which
+//! the agent also writes, must be declared as flags.
 
 use std::collections::HashSet;
 
 use super::lower::{Dst, lower};
 use crate::ir::{Program, Reg};
 
-/// Registers that are 0 or 1 at any time.
+/// Registers that are always 0 or 1.
 pub(super) type Flags = HashSet<Reg>;
 
-/// Returns the flags among the registers of a program.
 pub(super) fn flags(program: &Program) -> Flags {
     let reports = program.reports.iter().enumerate().filter(|(_, r)| r.init <= 1);
     let controls = program.controls.iter().enumerate().filter(|(_, r)| r.is_bool);
     let mut flags: Flags = (0..program.n_local).map(|i| Reg::Local(i as u8)).collect();
     flags.extend(reports.map(|(i, _)| Reg::Report(i as u8)));
     flags.extend(controls.map(|(i, _)| Reg::Control(i as u8)));
-    // What is written may depend on other registers being flags: begin with all, until nothing speaks against
-    // one.
+    // A written value may depend on other registers being flags: start with all, and remove until stable.
     loop {
         let mut others = Vec::new();
         for event in &program.events {

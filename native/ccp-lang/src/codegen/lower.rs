@@ -1,9 +1,8 @@
-//! Straight runs of instructions to nodes that are worth emitting.
+//! Lowers straight runs of instructions to nodes.
 //!
-//! Every intermediate result gets a number of its own. Constants are folded, copies vanish, a result that is
-//! bound goes straight to its register, and checks that cannot fail are left out. What is left out here must
-//! be at least what the kernel's verifier can prove: a test whose outcome it knows makes it track the values
-//! behind the test exactly, and then it can no longer join the two ways out of earlier tests.
+//! Every intermediate result gets its own number. Constants are folded, copies vanish, bound results go directly to
+//! their register, and checks that cannot fail are omitted, if the kernel's verifier cannot prove them either: after a
+//! test whose outcome it knows, it tracks the values exactly, and cannot join the branches of earlier tests.
 
 use std::collections::HashMap;
 
@@ -15,7 +14,6 @@ use crate::prims::PRIMITIVES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Val {
     Imm(u64),
-    /// A register in the flow's memory.
     Mem(Reg),
     Tmp(usize),
 }
@@ -32,27 +30,23 @@ pub(super) struct Node {
     pub dst: Dst,
     pub left: Val,
     pub right: Val,
-    /// The operation may stop the fold.
+    /// The operation may abort the fold.
     pub check: bool,
-    /// What the result may be.
     pub range: Range,
     pub line: u32,
 }
 
-/// A run of nodes without jumps.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Block {
     pub nodes: Vec<Node>,
     pub n_tmps: usize,
-    /// What the run writes to EventFlag, which is not a node.
+    /// The value for EventFlag, which is not a node.
     pub flag: Option<Val>,
 }
 
-/// Least and greatest value, both possible.
 pub(super) type Range = (u64, u64);
 const ANY: Range = (0, u64::MAX);
 
-/// Returns the nodes for a run of instructions.
 pub(super) fn lower(instrs: &[Instr], flags: &Flags) -> Block {
     let mut lowering =
         Lowering { flags, nodes: Vec::new(), names: HashMap::new(), ranges: Vec::new(), flag: None };
@@ -67,7 +61,7 @@ pub(super) fn lower(instrs: &[Instr], flags: &Flags) -> Block {
 struct Lowering<'a> {
     flags: &'a Flags,
     nodes: Vec<Node>,
-    /// What the program's intermediate results stand for now.
+    /// Present values of the program's intermediate results.
     names: HashMap<u8, Val>,
     ranges: Vec<Range>,
     flag: Option<Val>,
@@ -105,8 +99,8 @@ impl Lowering<'_> {
         self.assign(instr.res, value, instr.line);
     }
 
-    /// Whether `left op right` asks if the larger or smaller of two, which was found just now, is one of these: returns
-    /// the comparison that holds if it is not. The larger one is found by a jump, and n of these are 2^n ways.
+    /// If `left op right` tests whether the extreme of two values, computed just before, is one of them, returns the
+    /// comparison that holds if it is not. Computing the extreme needs a jump, and n of these are 2^n paths.
     fn beyond(&self, op: Op, left: Val, right: Val) -> Option<(Op, Val, Val)> {
         let last = self.nodes.last().filter(|_| op == Op::Equiv)?;
         let comparison = match last.op {
@@ -122,14 +116,14 @@ impl Lowering<'_> {
         })
     }
 
-    /// Returns the value of `left op right`, for which there is a node now if one is needed.
+    /// Returns the value of `left op right`, adding a node if necessary.
     fn operation(&mut self, mut op: Op, mut left: Val, mut right: Val, line: u32) -> Val {
         let (l, r) = (self.range(left), self.range(right));
         if let Some(value) = simpler(op, left, right, l, r) {
             return value;
         }
         let check = can_fail(op, l, r);
-        // Constants to the right, where instructions take them. The check of a product is not symmetric.
+        // Constants go right, where instructions accept them. The check of a product is not symmetric.
         if matches!(left, Val::Imm(_)) {
             let turned = match op {
                 Op::Add | Op::Equiv | Op::Max | Op::Min => Some(op),
@@ -165,7 +159,7 @@ impl Lowering<'_> {
     fn range(&self, value: Val) -> Range {
         match value {
             Val::Imm(n) => (n, n),
-            // The datapath promises it of its own flags.
+            // Guaranteed by the datapath for its own flags.
             Val::Mem(Reg::Prim(i)) if PRIMITIVES[i as usize].is_bool => (0, 1),
             Val::Mem(reg) if self.flags.contains(&reg) => (0, 1),
             Val::Mem(_) => ANY,
@@ -206,12 +200,12 @@ impl Lowering<'_> {
 
     fn node_to_register(&mut self, op: Op, res: Reg, left: Val, right: Val, line: u32) {
         self.keep_old_value(res, line);
-        // Where `if` leaves the register alone, it stays what it is.
+        // An `if` may leave the register unchanged.
         let range = if op == Op::Ewma { ANY } else { self.range(right) };
         self.nodes.push(Node { op, dst: Dst::Mem(res), left, right, check: false, range, line });
     }
 
-    /// Copies what intermediate results stand for in `reg` before `reg` is written.
+    /// Saves intermediate results that are in `reg` before `reg` is written.
     fn keep_old_value(&mut self, reg: Reg, line: u32) {
         if !self.names.values().any(|v| *v == Val::Mem(reg)) {
             return;
@@ -224,7 +218,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Removes nodes whose result nobody reads and that cannot stop the fold.
+/// Removes nodes with unused results that cannot abort the fold.
 fn drop_unused(block: &mut Block) {
     let mut used = vec![false; block.n_tmps];
     let mark = |value: Val, used: &mut Vec<bool>| {
@@ -248,7 +242,7 @@ fn drop_unused(block: &mut Block) {
     block.nodes = kept;
 }
 
-/// Returns the value of `left op right` where no code is needed for it.
+/// Returns the value of `left op right` if it needs no code.
 fn simpler(op: Op, left: Val, right: Val, l: Range, r: Range) -> Option<Val> {
     if let (Val::Imm(l), Val::Imm(r)) = (left, right) {
         return apply(op, l, r).ok().map(Val::Imm);
@@ -283,12 +277,12 @@ fn can_fail(op: Op, l: Range, r: Range) -> bool {
     }
 }
 
-/// Returns the range of a result whose check, if it needs one, has passed.
+/// Range of a result after its check.
 fn result_range(op: Op, l: Range, r: Range) -> Range {
     match op {
         Op::Add => (l.0.saturating_add(r.0), l.1.saturating_add(r.1)),
         Op::Sub => (l.0.saturating_sub(r.1), l.1.saturating_sub(r.0)),
-        // A product may pass libccp's check and have wrapped all the same.
+        // A product may pass libccp's check although it wrapped.
         Op::Mul => l.1.checked_mul(r.1).map_or(ANY, |most| (l.0 * r.0, most)),
         Op::Div => (l.0 / r.1.max(1), l.1 / r.0.max(1)),
         Op::Equiv | Op::Gt | Op::Lt => (0, 1),

@@ -1,13 +1,12 @@
 //! Code for the kernel.
 //!
-//! The code is the middle of a function: it begins with R6 pointing to `struct ccp_flow` and R7 to `struct ccp_fold`, and
-//! ends by falling out of its last instruction with R0 = 0, or with the `enum ccp_fold_error` that stopped the fold. It
-//! keeps R6 and R7, uses the other registers and as much stack as `MAX_LIVE_TMPS` needs, and calls nothing. What it takes from instruction
-//! set v3 (32-bit jumps) every kernel since 5.1 has.
+//! The code is the body of a function: it begins with R6 pointing to `struct ccp_flow` and R7 to `struct ccp_fold`, and
+//! ends after its last instruction with R0 = 0, or with the `enum ccp_fold_error` that aborted the fold. It preserves
+//! R6 and R7, uses the other registers and the stack that `MAX_LIVE_TMPS` needs, and calls nothing. Its 32-bit jumps
+//! (instruction set v3) need Linux 5.1.
 //!
-//! It does what the interpreter does, but for EventFlag, which it leaves as 0 or 1; there, it may be any
-//! number that `||` makes of two flags. Nothing can see the difference: no program can name EventFlag, and a
-//! test is all it is for.
+//! It behaves like the interpreter, except that EventFlag is left as 0 or 1; there it may be any number that `||` makes
+//! of two flags. The difference is invisible: programs cannot name EventFlag, and it is only tested.
 
 mod asm;
 mod flags;
@@ -26,13 +25,11 @@ use lower::{Block, Val, lower};
 use ops::{Emitter, Planned};
 use plan::plan;
 
-/// The register that points to the flow.
 const FLOW: R = R(6);
 
-/// The register that points to what lives as long as an ACK.
 const FOLD: R = R(7);
 
-/// Where the parts of `struct ccp_flow` and of `struct ccp_fold` lie [bytes from its start]. All must end below 32 KiB.
+/// Offsets in `struct ccp_flow` and `struct ccp_fold` [bytes]. All must end below 32 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub control: i16,
@@ -40,20 +37,18 @@ pub struct Layout {
     pub report: i16,
     pub time_zero_us: i16,
     pub fold_error: i16,
-    /// Primitives from `prims::INT_AGE_US` on; those before are in `prim`.
+    /// Primitives from `prims::INT_AGE_US` on; earlier ones are in `prim`.
     pub inband: i16,
     /// In `struct ccp_fold`, as the next.
     pub prim: i16,
     pub imp: i16,
 }
 
-/// Returns the code of a program.
 pub fn codegen(program: &Program, layout: &Layout) -> Result<Vec<Insn>, LangError> {
     codegen_with_lines(program, layout).map(|(insns, _)| insns)
 }
 
-/// Returns the code of a program, and by instruction the line in the program's origin that it comes from, for
-/// putting a complaint of the verifier where it belongs.
+/// Returns the code of a program, and each instruction's line in the program's origin, for the verifier's messages.
 pub fn codegen_with_lines(program: &Program, layout: &Layout) -> Result<(Vec<Insn>, Vec<u32>), LangError> {
     let mut emitter = Emitter::new(layout);
     let finished = emitter.asm.label();
@@ -85,7 +80,6 @@ fn too_long(program: &Program, line: u32) -> LangError {
     LangError::from_problems(&source, vec![problem])
 }
 
-/// What is known of a register while code is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Value(u64),
@@ -98,7 +92,6 @@ impl Known {
     }
 }
 
-/// What is known between two events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     should_continue: Known,
@@ -106,7 +99,7 @@ struct State {
 }
 
 impl Emitter<'_> {
-    /// Writes one event. Returns what is known behind it, or None if no program gets there.
+    /// Writes one event. Returns what is known after it, or None if it is unreachable.
     fn event(
         &mut self,
         program: &Program,
@@ -148,7 +141,7 @@ impl Emitter<'_> {
         };
         let taken = State { should_continue: Known::Value(1), event_flag: Known::Value(1) };
         let skipped = State { event_flag: Known::Value(0), ..before };
-        // Where nothing follows, the jump would lead to the next instruction.
+        // If nothing follows, the jump would lead to the next instruction.
         if !goes_on && !always && program.events.last() != Some(event) {
             self.asm.jump(finished);
         }
@@ -171,7 +164,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the body of an event. Returns what is known of ShouldContinue behind it.
+    /// Writes the body of an event. Returns what is known about ShouldContinue after it.
     fn body(&mut self, mut block: Block, mut should_continue: Known) -> Known {
         let fallthrough = lower::Dst::Mem(Reg::Implicit(Implicit::ShouldContinue));
         if should_continue == Known::Value(1) {

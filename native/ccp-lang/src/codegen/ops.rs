@@ -1,7 +1,7 @@
 //! Code for one node.
 //!
-//! R0 holds results on their way to memory, R3 to R5 operands from memory. A check jumps to the code that
-//! ends the fold with the error; the way without errors goes straight on.
+//! R0 holds results on their way to memory, R3 to R5 operands from memory. A failed check jumps to the code that ends
+//! the fold with the error.
 
 use super::asm::{Alu, Asm, Jmp, Label, R, R0, R10, Src, imm32};
 use super::lower::{Block, Dst, Node, Val};
@@ -15,7 +15,7 @@ const R3: R = R(3);
 const R4: R = R(4);
 const R5: R = R(5);
 
-/// Code that is hardly ever reached: the second half of a product's check.
+/// Rarely executed code: the second half of a product's check.
 struct Cold {
     entry: Label,
     back: Label,
@@ -23,7 +23,6 @@ struct Cold {
     line: u32,
 }
 
-/// The code of a program as far as it is written.
 pub(super) struct Emitter<'a> {
     pub asm: Asm,
     pub layout: &'a Layout,
@@ -31,7 +30,6 @@ pub(super) struct Emitter<'a> {
     cold: Vec<Cold>,
 }
 
-/// A block and what was decided about it.
 #[derive(Clone, Copy)]
 pub(super) struct Planned<'a> {
     pub block: &'a Block,
@@ -39,7 +37,7 @@ pub(super) struct Planned<'a> {
 }
 
 impl Layout {
-    /// Returns the register that points to what a register of the program lies in, and its place there.
+    /// Returns the base register and offset of a program register.
     pub(super) fn place(&self, reg: Reg) -> (R, i16) {
         let (base, first, i) = match reg {
             Reg::Report(i) => (FLOW, self.report, i),
@@ -63,7 +61,7 @@ fn jmp_of(op: Op) -> Jmp {
         Op::Gt => Jmp::Gt,
         Op::Lt => Jmp::Lt,
         Op::Equiv => Jmp::Eq,
-        op => unreachable!("{op:?} is no comparison"),
+        op => unreachable!("{op:?} is not a comparison"),
     }
 }
 
@@ -74,13 +72,11 @@ impl<'a> Emitter<'a> {
         Emitter { asm: Asm::default(), layout, errors: errors.map(|e| (e, None)), cold: Vec::new() }
     }
 
-    /// Returns where the fold ends with `error`.
     fn error(&mut self, error: FoldError) -> Label {
         let place = &mut self.errors[error as usize - 1].1;
         *place.get_or_insert_with(|| self.asm.label())
     }
 
-    /// Writes all nodes of a block.
     pub fn block(&mut self, planned: Planned) {
         for (node, deferred) in planned.block.nodes.iter().zip(&planned.plan.deferred) {
             if !deferred {
@@ -89,7 +85,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Writes what stands behind the program: the ways out with an error.
+    /// Writes the code after the program: the exits for errors.
     pub fn tail(&mut self) {
         let end = self.asm.label();
         let cold = std::mem::take(&mut self.cold);
@@ -122,7 +118,7 @@ impl<'a> Emitter<'a> {
         self.asm.place(end);
     }
 
-    /// Returns a register with the value, which is `scratch` if the value is in no register yet.
+    /// Returns a register with the value: `scratch` if the value is not in a register.
     fn reg(&mut self, plan: &Plan, value: Val, scratch: R) -> R {
         match value {
             Val::Tmp(tmp) => match plan.locs[tmp].expect("computed before") {
@@ -135,7 +131,7 @@ impl<'a> Emitter<'a> {
         scratch
     }
 
-    /// As [`Emitter::reg`], but a constant that an instruction can carry stays one.
+    /// Like [`Emitter::reg`], but keeps a constant that fits an instruction.
     fn src(&mut self, plan: &Plan, value: Val, scratch: R) -> Src {
         match value {
             Val::Imm(n) if imm32(n).is_some() => Src::Imm(n as i32),
@@ -143,13 +139,11 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Puts the value into that very register.
     fn load_into(&mut self, plan: &Plan, dst: R, value: Val) {
         let reg = self.reg(plan, value, dst);
         self.asm.mov(dst, reg);
     }
 
-    /// Returns the register to compute a result in.
     fn dst_reg(plan: &Plan, dst: Dst) -> R {
         match dst {
             Dst::Tmp(tmp) => match plan.locs[tmp] {
@@ -160,7 +154,6 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Brings a result to where it belongs.
     fn finish(&mut self, plan: &Plan, dst: Dst, result: R) {
         match dst {
             Dst::Mem(reg) => self.store(reg, Src::Reg(result)),
@@ -223,7 +216,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Returns the result's register with one operand in it, and the other operand.
+    /// Returns the result's register, loaded with one operand, and the other operand.
     fn commuting(&mut self, plan: &Plan, node: &Node) -> (R, Src) {
         let dst = Self::dst_reg(plan, node.dst);
         let right = self.src(plan, node.right, R5);
@@ -235,12 +228,11 @@ impl<'a> Emitter<'a> {
         (dst, right)
     }
 
-    /// A sum, or a product that cannot overflow.
     fn sum(&mut self, plan: &Plan, node: &Node) {
         let (dst, other) = self.commuting(plan, node);
         self.asm.alu(if node.op == Op::Add { Alu::Add } else { Alu::Mul }, dst, other);
         if node.check {
-            // A sum that wrapped is below both its terms.
+            // A wrapped sum is below both terms.
             let error = self.error(FoldError::AddOverflow);
             self.asm.jump_if(Jmp::Lt, dst, other, error);
         }
@@ -267,7 +259,7 @@ impl<'a> Emitter<'a> {
             self.asm.jump_if(Jmp::Lt, left, right, error);
         } else if node.check {
             if right == Src::Imm(0) {
-                // The verifier refuses a division by the constant 0 even where it is never reached.
+                // The verifier rejects a division by the constant 0 even if it is unreachable.
                 self.asm.set(R5, 0);
                 right = Src::Reg(R5);
             }
@@ -280,7 +272,7 @@ impl<'a> Emitter<'a> {
         self.finish(plan, node.dst, into);
     }
 
-    /// libccp calls it an overflow when the product is below the left factor and the right one is not 0.
+    /// libccp's overflow test: the product is below the left factor and the right one is not 0.
     fn checked_product(&mut self, plan: &Plan, node: &Node) {
         let left = self.src(plan, node.left, R4);
         let right = self.src(plan, node.right, R5);
@@ -316,8 +308,8 @@ impl<'a> Emitter<'a> {
             self.asm.place(done);
             return self.finish(plan, node.dst, R0);
         };
-        // Without a jump: 0 and 1 from two sides of a jump, when tested later, would have the verifier walk
-        // both sides to that test, and two sides of n jumps are 2^n ways.
+        // Without a jump: if 0 and 1 from two branches were tested later, the verifier would follow both to
+        // that test, and n jumps are 2^n paths.
         let right = self.reg(plan, node.right, R5);
         match node.op {
             Op::Equiv => {
@@ -337,7 +329,7 @@ impl<'a> Emitter<'a> {
 
     /// R0 = 1 if a < b, else 0: the borrow of a - b, which is bit 63 of (!a & b) | ((!a | b) & (a - b)).
     fn borrow(&mut self, a: R, b: R) {
-        // A copy of a from memory is not needed any more when this is written; one of b is.
+        // A copy of a from memory is not needed any more here; one of b is.
         let either = if b == R4 { R5 } else { R4 };
         self.asm.mov(R0, a);
         self.asm.alu(Alu::Xor, R0, Src::Imm(-1));
@@ -401,7 +393,7 @@ impl<'a> Emitter<'a> {
         self.finish(plan, node.dst, R0);
     }
 
-    /// Jumps to `to` if the value is not 0 (`when` is true), or if it is 0; goes on otherwise.
+    /// Jumps to `to` if the value is not 0 (`when` is true), or if it is 0; otherwise continues.
     pub fn branch(&mut self, planned: Planned, value: Val, when: bool, to: Label) {
         let Planned { block, plan } = planned;
         let deferred = match value {
@@ -413,7 +405,7 @@ impl<'a> Emitter<'a> {
             return self.asm.jump_if(if when { Jmp::Ne } else { Jmp::Eq }, reg, Src::Imm(0), to);
         };
         match node.op {
-            // "Not both" jumps from either, and so does "one of both"; the others need a way around.
+            // "Not both" and "one of both" jump from either operand; the others need a bypass.
             Op::Mul if !when => {
                 self.branch(planned, node.left, false, to);
                 self.branch(planned, node.right, false, to);

@@ -1,31 +1,28 @@
-//! Which nodes become part of a jump, and where the other intermediate results live.
+//! Decides which nodes become part of a jump, and places the other intermediate results.
 
 use super::asm::R;
 use super::lower::{Block, Dst, Node, Val};
 use crate::ir::{MAX_LIVE_TMPS, Op};
 
-/// Registers for intermediate results. The first two cost a program nothing; the last two it must save.
+/// Registers for intermediate results. The first two are free; the last two must be saved.
 const POOL: [R; 4] = [R(1), R(2), R(8), R(9)];
 
-/// Where an intermediate result lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loc {
     Reg(R),
-    /// Number of an 8-byte slot.
+    /// Index of an 8-byte slot.
     Stack(usize),
 }
 
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// By node: it is not computed where it stands but tested where its result is needed.
+    /// By node: whether it is tested where its result is needed instead of computed.
     pub deferred: Vec<bool>,
     /// By intermediate result: the node that computes it.
     pub node_of: Vec<Option<usize>>,
-    /// By intermediate result.
     pub locs: Vec<Option<Loc>>,
 }
 
-/// Returns the plan for a block.
 pub(super) fn plan(block: &Block) -> Plan {
     let mut node_of = vec![None; block.n_tmps];
     for (i, node) in block.nodes.iter().enumerate() {
@@ -39,12 +36,12 @@ pub(super) fn plan(block: &Block) -> Plan {
     if let Some(locs) = locs(&deferred) {
         return Plan { deferred, node_of, locs };
     }
-    // Waiting for the test keeps operands alive longer than the program's own order does.
+    // Deferred tests keep operands alive for longer.
     let locs = locs(&none_deferred).expect("the checker lets no more intermediate results pass");
     Plan { deferred: none_deferred, node_of, locs }
 }
 
-/// Returns which flags need no value of their own because all that is done with them is one test.
+/// Returns the flags that are used only in one test and need no value.
 fn defer(block: &Block, node_of: &[Option<usize>]) -> Vec<bool> {
     let mut uses = vec![0; block.n_tmps];
     for node in &block.nodes {
@@ -84,7 +81,7 @@ fn defer(block: &Block, node_of: &[Option<usize>]) -> Vec<bool> {
             continue;
         }
         deferred[i] = true;
-        // A sum that cannot overflow is not 0 if one side is not; a product, if both are not.
+        // A sum without overflow is not 0 if one side is not; a product, if both are not.
         if matches!(node.op, Op::Add | Op::Mul) {
             tests.push((node.left, at));
             tests.push((node.right, at));
@@ -93,7 +90,7 @@ fn defer(block: &Block, node_of: &[Option<usize>]) -> Vec<bool> {
     deferred
 }
 
-/// Returns a place for every intermediate result, or None if there are too many at one time.
+/// Places every intermediate result; None if too many are live.
 fn place(block: &Block, node_of: &[Option<usize>], deferred: &[bool]) -> Option<Vec<Option<Loc>>> {
     let last_use = last_uses(block, node_of, deferred);
     let mut locs = vec![None; block.n_tmps];
@@ -105,7 +102,7 @@ fn place(block: &Block, node_of: &[Option<usize>], deferred: &[bool]) -> Option<
         if deferred[i] {
             continue;
         }
-        // The result may take the place of an operand that is needed for the last time.
+        // The result may replace an operand at its last use.
         live.retain(|&old| {
             if last_use[old] > i {
                 return true;
@@ -127,7 +124,6 @@ fn place(block: &Block, node_of: &[Option<usize>], deferred: &[bool]) -> Option<
     Some(locs)
 }
 
-/// Returns, by intermediate result, the last node that reads it.
 fn last_uses(block: &Block, node_of: &[Option<usize>], deferred: &[bool]) -> Vec<usize> {
     let mut last_use = vec![0; block.n_tmps];
     let mut read = |value: Val, at: usize| {

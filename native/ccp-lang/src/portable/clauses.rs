@@ -1,12 +1,12 @@
-//! Fewer conditions and commands for the same clauses.
+//! Joins clauses, for fewer conditions and commands.
 //!
-//! Once a clause that always holds has said `(fallthrough)`, no other has to. A clause that always holds is then part of
-//! the condition of the one behind it: conditions run whenever they are looked at.
+//! After an unconditional clause with `(fallthrough)`, no other clause needs one. An unconditional clause is then
+//! merged into the condition of the next clause: conditions run whenever they are evaluated.
 
 use super::{Clause, Work, writes};
 use crate::ir::{Implicit, Instr, Op, Reg};
 
-/// Joins clauses. Returns whether the last one is looked at in every fold that no error stops.
+/// Joins clauses. Returns whether the last one is evaluated in every fold without an error.
 pub fn join(work: &mut Work) -> bool {
     let n = work.clauses.len();
     let (mut goes_on, mut may_end) = (false, false);
@@ -32,7 +32,7 @@ pub fn join(work: &mut Work) -> bool {
     n == 1 || goes_on && !may_end
 }
 
-/// Puts the first clause into the condition of the second one, too, where that may say `(fallthrough)`.
+/// Merges the first clause into the condition of the second, if that may contain `(fallthrough)`.
 pub fn join_first(work: &mut Work) {
     let [first, second, ..] = &mut work.clauses[..] else { return };
     let says = first.body.iter().any(|instr| writes(instr, Implicit::ShouldContinue));

@@ -1,4 +1,4 @@
-//! Primitives of ccplane's own from those that CCP has, and what the agent wants to know with each report.
+//! Derives ccplane's own primitives from CCP's, and adds what the agent needs with each report.
 
 use super::{Clause, Target, Work, bind, writes};
 use crate::error::{Pos, Problem};
@@ -6,15 +6,15 @@ use crate::ir::{Implicit, Instr, Op, Program, Reg};
 use crate::prims::{N_PORTUS_PRIMS, PRIMITIVES};
 use crate::{Source, compile};
 
-/// How a primitive is made: from a register that lines of a program keep, or a constant.
+/// How a primitive is derived: from a register that program lines maintain, or as a constant.
 enum From {
-    /// Its register, the lines that keep it, and those whose registers they read.
+    /// Its register, the lines that maintain it, and those whose registers they read.
     Lines { register: &'static str, lines: &'static str, after: &'static [&'static str] },
-    /// Nothing happens there that would make it another value.
+    /// Always this value in such datapaths.
     Constant(u64),
 }
 
-/// In the order in which they are computed.
+/// In the order of their computation.
 static DERIVED: [(&str, From); 10] = [
     ("Flow.mss", From::Lines { register: "mss_bytes", lines: "", after: &[] }),
     (
@@ -41,7 +41,7 @@ static DERIVED: [(&str, From); 10] = [
             after: &[],
         },
     ),
-    // RFC 6298 section 2.3, as Linux does it, in eighths.
+    // RFC 6298 section 2.3, as in Linux, in eighths.
     (
         "Flow.srtt_us",
         From::Lines {
@@ -53,9 +53,9 @@ static DERIVED: [(&str, From); 10] = [
             after: &[],
         },
     ),
-    // RFC 6582: from a loss or timeout on until all that was sent before it is acknowledged: the window, and a fifth of it
-    // that was sent while the loss was being found. It has to end before `recover_bytes` of `ccp_algs.episodes` does,
-    // which takes a recovery that goes on behind it for another one.
+    // RFC 6582: from a loss or timeout until all data sent before is acknowledged: the window, plus a fifth
+    // of it that was sent during loss detection. It must end before `recover_bytes` of `ccp_algs.episodes`,
+    // which would consider a longer recovery a second one.
     (
         "Flow.ca_state",
         From::Lines {
@@ -83,10 +83,10 @@ static DERIVED: [(&str, From); 10] = [
     ("Flow.rate_allowed", From::Constant(0)),
 ];
 
-/// Values of a primitive that the lines above give it no others than.
+/// The only values that the lines above can give this primitive.
 static LEVELS: (&str, [u64; 3]) = ("Flow.ca_state", [0, 3, 4]);
 
-/// Registers of the lines above that last: name, and what they begin with. The others are local.
+/// Persistent registers of the lines above, with initial values. The others are local.
 static REGISTERS: [(&str, u64); 10] = [
     ("mss_bytes", 0),
     ("left_bytes", 0),
@@ -100,24 +100,24 @@ static REGISTERS: [(&str, u64); 10] = [
     ("recover_bytes", 0),
 ];
 
-/// Those that begin with what the agent knows of the flow when it gets a program.
+/// Registers whose initial values come from the agent's knowledge of the flow.
 static CARRIED: [&str; 6] =
     ["mss_bytes", "delivered_bytes", "lost_so_far", "min_rtt_us", "srtt8_us", "srtt_us"];
 
-/// The window as the program left it, where a datapath took whole segments of it only: growth by less than one at each
-/// ACK would never come to a segment, and a window that is to reach a threshold would not.
+/// The window that the program set, for datapaths that apply only whole segments of it: growth by less than
+/// one per ACK would never reach a segment, and a window would not reach its threshold.
 const WINDOW_LINES: &str = "(:= left_bytes Cwnd)
     (:= left_bytes (if (< (- highest_bytes Cwnd) mss_bytes) highest_bytes))
     (:= Cwnd left_bytes)";
 
-/// The window as it is, or as the program left it.
+/// The present window, or the one that the program set.
 const HIGHEST_LINE: &str = "(:= highest_bytes (max Cwnd Report.cwnd_bytes))";
 
 fn find(name: &str) -> Option<&'static From> {
     DERIVED.iter().find(|(known, _)| *known == name).map(|(_, from)| from)
 }
 
-/// Returns, as problems, the primitives that a datapath of CCP's lacks and that nothing is made of.
+/// Returns, as problems, the primitives that CCP's datapaths lack and that cannot be derived.
 pub fn missing(program: &Program) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
     for instr in &program.instrs {
@@ -130,8 +130,8 @@ pub fn missing(program: &Program) -> Vec<Problem> {
             let problem = Problem::new(
                 "lang.limit",
                 Pos { line: instr.line + 1 - program.first_line, column: 1 },
-                format!("no field `{name}`"),
-                "it is ccplane's own: datapaths that speak CCP's wire format do not measure it",
+                format!("there is no field `{name}`"),
+                "datapaths that speak CCP's wire format do not measure this primitive",
                 "write the program without it, or run it on the kernel datapath",
             );
             if !problems.iter().any(|known| known.message == problem.message) {
@@ -142,16 +142,13 @@ pub fn missing(program: &Program) -> Vec<Problem> {
     problems
 }
 
-/// What the agent has to know of what was added.
 pub struct Derived {
     pub carried: Vec<(&'static str, u8, u64)>,
     pub head: Vec<(&'static str, u8)>,
 }
 
-/// Adds what makes the primitives that a program reads, and what the agent wants to know.
-///
-/// Args:
-///     looks_at_last: The last condition is looked at in every fold.
+/// Adds the derivation of primitives that a program reads, and the agent's values. `looks_at_last`: the last
+/// condition is evaluated in every fold.
 pub fn splice(work: &mut Work, prims_used: u64, looks_at_last: bool, target: &Target) -> Derived {
     let uses = |name: &str| {
         let used = |(i, prim): (usize, &ccp_record::Fact)| prim.name == name && prims_used >> i & 1 == 1;
@@ -236,13 +233,13 @@ pub fn splice(work: &mut Work, prims_used: u64, looks_at_last: bool, target: &Ta
     Derived { carried, head }
 }
 
-/// Compares a primitive of few values with one of these, where it is compared with one in between.
+/// Replaces a comparison of a primitive with few values by one with such a value.
 fn level(run: &mut [Instr]) {
     let (name, levels) = LEVELS;
     let is_it = |reg| matches!(reg, Reg::Prim(i) if PRIMITIVES[usize::from(i)].name == name);
     let highest = |below: u64| levels.iter().filter(|level| **level < below).max().copied();
     for i in 0..run.len() {
-        // Above one value and below another may leave one.
+        // Above one value and below another may leave a single one.
         if let [above, below, both] = &run[i..run.len().min(i + 3)]
             && (above.op, below.op, both.op) == (Op::Gt, Op::Lt, Op::Mul)
             && is_it(above.left)
@@ -268,7 +265,7 @@ fn level(run: &mut [Instr]) {
     }
 }
 
-/// Has `report` hold what a register holds at the end of a fold.
+/// Maintains in `report` a register's value at the end of a fold.
 fn follow(work: &mut Work, added: &mut Added, register: Implicit, report: Reg, looks_at_last: bool) {
     let last = work.clauses.len() - 1;
     if !looks_at_last {
@@ -288,7 +285,7 @@ fn follow(work: &mut Work, added: &mut Added, register: Implicit, report: Reg, l
     }
 }
 
-/// Returns the Report register in which a program itself adds up a primitive, at every ACK from 0 on.
+/// Returns the Report register in which the program itself sums up a primitive, on every ACK from 0 on.
 fn own_total(work: &Work, prim: &str) -> Option<u8> {
     let prim = Reg::Prim(crate::prims::find(prim)?);
     let first = &work.clauses[0];
@@ -310,7 +307,7 @@ fn own_total(work: &Work, prim: &str) -> Option<u8> {
     )
 }
 
-/// Has the agent send multiples of the MSS: they stay the same as long as the flow.
+/// Lets the agent send multiples of the MSS, which are constant for a flow.
 fn carry_products(work: &mut Work, carried: &mut Vec<(&'static str, u8, u64)>) {
     let Some(&(name, mss, _)) = carried.iter().find(|(name, ..)| *name == "mss_bytes") else { return };
     let mut made: Vec<(u64, u8)> = Vec::new();
@@ -336,10 +333,10 @@ fn carry_products(work: &mut Work, carried: &mut Vec<(&'static str, u8, u64)>) {
     carried.extend(made.into_iter().map(|(factor, at)| (name, at, factor)));
 }
 
-/// Report registers of ours.
+/// Additional report registers.
 static HEAD: [&str; 6] = ["stamp", "acked_bytes", "lost_pkts", "timeouts", "rtt_us", "cwnd_bytes"];
 
-/// Those that many programs report themselves.
+/// Totals that many programs report themselves.
 static TOTALS: [(&str, &str); 2] =
     [("acked_bytes", "Ack.bytes_acked"), ("lost_pkts", "Ack.lost_pkts_sample")];
 
@@ -351,16 +348,15 @@ static HEAD_LINES: [&str; 5] = [
     "(:= Report.rtt_us (if sampled Flow.rtt_sample_us))",
 ];
 
-/// Lines of ours, compiled for their place in a program.
+/// Additional lines, compiled for their place in a program.
 struct Added {
     instrs: Vec<crate::Instr>,
     names: Vec<(String, Reg)>,
-    /// The first of its Report registers.
     first_report: u8,
 }
 
 impl Added {
-    /// Compiles lines, and gives their registers a place in the program; the same ones if they are read by name.
+    /// Compiles lines, and places their registers in the program; registers read by name are shared.
     fn new(lines: &str, registers: &[&str], reports: &[&str], work: &mut Work) -> Self {
         let used = |name: &&str| lines.contains(name) || registers.contains(name);
         let numbers = REGISTERS.iter().filter(|(name, _)| used(name));
@@ -371,7 +367,7 @@ impl Added {
         let reports: String = reports.iter().map(|name| format!("({}{name} 0)", volatile(*name))).collect();
         let text = format!("(def (Report {reports}) {declared}) (when true {lines})");
         let source = Source { text: &text, name: "", origin: "", first_line: 1 };
-        let compiled = compile(&source).expect("lines of ours compile");
+        let compiled = compile(&source).expect("the additional lines compile");
         let (reports, controls, locals) = (work.reports.len(), work.controls.len(), work.n_local);
         let moved = |reg: Reg| match reg {
             Reg::Report(i) => Reg::Report(i + reports as u8),
@@ -397,7 +393,7 @@ impl Added {
     }
 
     fn report(&self, reports: &[&str], name: &str) -> u8 {
-        let at = reports.iter().position(|known| *known == name).expect("it is one of ours");
+        let at = reports.iter().position(|known| *known == name).expect("it is an additional register");
         self.first_report + at as u8
     }
 

@@ -1,8 +1,8 @@
 //! Conditions with fewer instructions.
 //!
-//! Where a number only decides, any number that is not 0 will do. So `x > 0` is `x`; "both" is the smaller of two, "one
-//! of them" the larger; and "not x, but f" is `x < f` for a flag f of 0 or 1. A condition is computed as that of its
-//! forms which costs least: one that decides or a flag, of itself or of its opposite.
+//! If a number is only tested, any nonzero number will do. So `x > 0` is `x`; "both" is the smaller of two, "one of
+//! them" the larger; and "not x, but f" is `x < f` for a flag f of 0 or 1. Of a condition the cheapest form is
+//! computed: a deciding number or a flag, of itself or of its opposite.
 
 mod chosen;
 
@@ -11,8 +11,8 @@ use std::collections::{HashMap, HashSet};
 use crate::ir::{Implicit, Instr, Op, Reg};
 use crate::prims::PRIMITIVES;
 
-/// What a condition is to be computed as: not 0 where it holds, the same of its opposite, 1 where it holds, or of its
-/// opposite.
+/// Forms of a condition: not 0 where it holds, the same for its opposite, 1 where it holds, or where its
+/// opposite holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Form {
     Decides,
@@ -24,7 +24,7 @@ enum Form {
 use Form::{Decides, Flag, OppositeDecides, OppositeFlag};
 
 impl Form {
-    /// Each may be made of those before it.
+    /// Each may be computed from earlier ones.
     const ALL: [Form; 4] = [Flag, Decides, OppositeFlag, OppositeDecides];
 
     fn opposite(self) -> Self {
@@ -37,7 +37,6 @@ impl Form {
     }
 }
 
-/// A condition, or its opposite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Literal {
     node: usize,
@@ -52,7 +51,6 @@ impl Literal {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
-    /// The register holds 0 or 1.
     Flag(Reg),
     NonZero(Reg),
     Less(Reg, Reg),
@@ -64,19 +62,15 @@ struct Node {
     kind: Kind,
     /// The instruction before which it can be computed.
     at: usize,
-    /// The last instruction that wants it.
     last_use: usize,
-    /// Largest number that the original has for it.
+    /// Maximum of the original number.
     most: u64,
-    /// What each form costs, by itself.
     costs: [usize; 4],
 }
 
-/// How a form is computed.
 #[derive(Clone, Copy, Debug)]
 enum Recipe {
     Held(Reg),
-    /// It is another form of the same condition.
     As(Form),
     One(Op, Operand, Operand),
     /// `a` is not below `b`: it is the larger of both.
@@ -89,7 +83,7 @@ enum Operand {
     Form(usize, Form),
 }
 
-/// Returns a run with fewer instructions; no intermediate result may be written twice in it.
+/// Returns a run with fewer instructions; it must not write an intermediate result twice.
 pub fn decided(run: &[Instr], is_flag: &impl Fn(Reg) -> bool) -> Vec<Instr> {
     let mut net = Net { run, is_flag, nodes: Vec::new(), of_tmp: HashMap::new(), known: HashMap::new() };
     net.read();
@@ -104,15 +98,15 @@ struct Net<'a, F> {
     is_flag: &'a F,
     nodes: Vec<Node>,
     of_tmp: HashMap<Reg, Literal>,
-    /// Conditions of registers as these were at some time: how often they had been written to.
+    /// Conditions of registers at some time: by the number of writes to them.
     known: HashMap<(Kind, [usize; 2]), usize>,
 }
 
-/// What each instruction does with the conditions that were chosen.
+/// Effects of the chosen conditions on each instruction.
 #[derive(Default)]
 struct Wanted {
     recipes: HashMap<(usize, Form), Recipe>,
-    /// Whether an `if` turns into its opposite.
+    /// Whether an `if` becomes its opposite.
     turned: HashSet<usize>,
 }
 
@@ -141,7 +135,6 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
         Literal { node: self.node(kind, at, 1), negated: false }
     }
 
-    /// Finds all conditions.
     fn read(&mut self) {
         for (at, instr) in self.run.iter().enumerate() {
             if let Some(literal) = self.condition(at, instr) {
@@ -157,7 +150,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
         let (left, right) = (instr.left, instr.right);
         let compares = matches!(instr.op, Op::Lt | Op::Gt | Op::Equiv);
         if compares && [left, right].iter().any(|reg| self.of_tmp.contains_key(reg)) {
-            return None; // flags are its numbers
+            return None; // its numbers are flags
         }
         match instr.op {
             Op::Lt => Some(self.less(left, right, at)),
@@ -233,7 +226,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
             && self.of_tmp.contains_key(&instr.res)
     }
 
-    /// Takes intermediate results for numbers that somebody reads as such, where the number is not that of a flag.
+    /// Keeps intermediate results as numbers if they are used as such and are not flags.
     fn keep_what_escapes(&mut self) {
         loop {
             let mut escaped: Option<Reg> = None;
@@ -256,7 +249,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
                 }
             }
             let Some(tmp) = escaped else { return };
-            // Begin anew, with this one and what it is made of as plain numbers.
+            // Restart with this one and its operands as plain numbers.
             let mut numbers: HashSet<Reg> = HashSet::from([tmp]);
             for instr in self.run.iter().rev() {
                 if numbers.contains(&instr.res) {

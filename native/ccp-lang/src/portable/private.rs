@@ -1,4 +1,4 @@
-//! Registers of ours in a program under work: nobody else reads or writes them.
+//! Private registers in a program: not used by agent or program text.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ pub struct Lasting {
     pub register: Reg,
 }
 
-/// A register that one instruction writes to, and what runs up to there.
+/// A register written by one instruction, and the run before it.
 struct Written<'a> {
     register: Reg,
     before: &'a [Instr],
@@ -28,7 +28,6 @@ impl Work {
         }
     }
 
-    /// Returns registers of ours that one instruction writes to.
     fn written_once(&self) -> Vec<Written<'_>> {
         let mut written: HashMap<Reg, Option<Written>> = HashMap::new();
         for run in self.clauses.iter().flat_map(|clause| [&clause.flag, &clause.body]) {
@@ -42,7 +41,7 @@ impl Work {
         written.into_values().flatten().collect()
     }
 
-    /// Returns the registers of ours that hold 0 or 1.
+    /// Returns the private registers that hold 0 or 1.
     pub fn flags(&self) -> HashSet<Reg> {
         let written = self.written_once();
         let mut flags = HashSet::new();
@@ -56,7 +55,7 @@ impl Work {
         }
     }
 
-    /// Returns comparisons of what an ACK says that the first condition leaves in registers of ours.
+    /// Returns comparisons of ACK values that the first condition leaves in private registers.
     pub fn lasting(&self) -> Vec<Lasting> {
         let first = self.clauses[0].flag.as_ptr_range();
         let made = |one: &Written| {
@@ -68,15 +67,15 @@ impl Work {
         self.written_once().iter().filter_map(made).collect()
     }
 
-    /// Turns registers of ours into intermediate results where nobody reads them in another run, nor in another fold.
+    /// Turns private registers into intermediate results if no other run or fold reads them.
     pub fn forget(&mut self) {
         let mut kept: HashSet<Reg> = self.lasting().iter().map(|one| one.register).collect();
-        // In which runs each is used, and whether it is written first.
+        // The runs that use each register, and whether they write it first.
         let mut uses: HashMap<Reg, (bool, HashSet<usize>)> = HashMap::new();
         for (n, run) in self.clauses.iter().flat_map(|clause| [&clause.flag, &clause.body]).enumerate() {
             for instr in run {
                 if matches!(instr.op, Op::If | Op::NotIf | Op::Ewma) {
-                    kept.insert(instr.res); // it may stay what it was
+                    kept.insert(instr.res); // it may keep its value
                 }
                 let left = (instr.op != Op::Bind).then_some((instr.left, false));
                 let read = [left, Some((instr.right, false)), Some((instr.res, true))];
@@ -103,7 +102,7 @@ fn compares(op: Op) -> bool {
     matches!(op, Op::Lt | Op::Gt | Op::Equiv)
 }
 
-/// Returns the instruction that makes what another one writes.
+/// Returns the instruction that computes what another one writes.
 fn maker<'a>(instr: &'a Instr, before: &'a [Instr]) -> Option<&'a Instr> {
     if instr.op != Op::Bind {
         return Some(instr);

@@ -1,9 +1,8 @@
 //! Fewer instructions and intermediate results for the same work.
 //!
-//! A condition and a body run from their beginning to their end, unless an error stops them. What was computed is not
-//! computed again as long as nothing was written to what it was computed of; and what goes through an intermediate
-//! result into one register is written there at once. An instruction that can stop the fold stays where it is, unless
-//! the same one stands before it.
+//! A condition and a body run from start to end, unless an error aborts them. A result is not computed again while its
+//! operands are unchanged; a result that goes through an intermediate result into one register is written there
+//! directly. An instruction that can abort the fold stays in place, unless the same one precedes it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,10 +11,10 @@ use super::flags::decided;
 use super::private::Lasting;
 use crate::ir::{Implicit, Instr, Op, Reg};
 
-/// Longest run that is looked at: intermediate results have numbers of 8 bits.
+/// Maximum length of an optimised run: intermediate results have 8-bit numbers.
 const MOST: usize = 255;
 
-/// Shortens all clauses; with `decides`, also what only decides.
+/// Shortens all clauses; with `decides`, also conditions.
 pub fn squeeze(work: &mut Work, decides: bool) {
     let flags = work.flags();
     let lasting = work.lasting();
@@ -35,7 +34,7 @@ pub fn squeeze(work: &mut Work, decides: bool) {
     }
 }
 
-/// Returns a run without intermediate results that nobody reads, unless making them can stop the fold.
+/// Removes unused intermediate results, unless computing them can abort the fold.
 fn read(run: &[Instr]) -> Vec<Instr> {
     let mut wanted: HashSet<Reg> = HashSet::new();
     let mut out: Vec<Instr> = Vec::with_capacity(run.len());
@@ -50,7 +49,7 @@ fn read(run: &[Instr]) -> Vec<Instr> {
     out
 }
 
-/// Has a window that is prepared in a register of ours be written where it goes.
+/// Writes a window that is prepared in a private register directly.
 fn written_at_once(run: &mut Vec<Instr>, n_own: usize) {
     const CWND: Reg = Reg::Implicit(Implicit::Cwnd);
     let uses = |instr: &Instr, reg| [instr.res, instr.left, instr.right].contains(&reg);
@@ -77,16 +76,14 @@ fn written_at_once(run: &mut Vec<Instr>, n_own: usize) {
     }
 }
 
-/// An operator whose result depends on nothing but its operands.
 fn is_pure(op: Op) -> bool {
     !matches!(op, Op::Bind | Op::If | Op::NotIf | Op::Ewma)
 }
 
-/// Values by number: two registers with the same number hold the same.
+/// Value numbering: registers with the same number hold the same value.
 #[derive(Default)]
 struct Values {
     of: HashMap<Reg, usize>,
-    /// How a value was made.
     made: HashMap<usize, (Op, usize, usize)>,
     computed: HashMap<(Op, usize, usize), (usize, Reg)>,
     next: usize,
@@ -107,11 +104,11 @@ impl Values {
         number
     }
 
-    /// Takes note of results that an earlier run has left in registers of ours.
+    /// Records results that an earlier run has left in private registers.
     fn seed(&mut self, run: &[Instr], lasting: &[Lasting]) {
         for Lasting { made, register } in lasting {
             if run.iter().any(|instr| instr.res == *register) {
-                continue; // it is made here
+                continue; // it is computed here
             }
             let key = (made.op, self.number(made.left), self.number(made.right));
             let number = self.number(*register);
@@ -120,7 +117,7 @@ impl Values {
         }
     }
 
-    /// Returns the operand that is the larger, or the smaller, of both already.
+    /// Returns the operand that is already the extreme of both.
     fn extreme(&mut self, instr: &Instr) -> Option<Reg> {
         if !matches!(instr.op, Op::Max | Op::Min) {
             return None;
@@ -133,11 +130,11 @@ impl Values {
     }
 }
 
-/// Returns a run in which no intermediate result is written twice, nor computed twice.
+/// Returns a run in which no intermediate result is written or computed twice.
 fn shared(run: &[Instr], lasting: &[Lasting]) -> Vec<Instr> {
     let mut values = Values::default();
     values.seed(run, lasting);
-    // Where an intermediate result of the original is now.
+    // Present place of the original's intermediate results.
     let mut place: HashMap<Reg, Reg> = HashMap::new();
     let mut out: Vec<Instr> = Vec::with_capacity(run.len());
     let mut n_tmps = 0;
@@ -157,7 +154,7 @@ fn shared(run: &[Instr], lasting: &[Lasting]) -> Vec<Instr> {
                 _ => values.new_number(),
             };
             if instr.op == Op::Bind && values.of.get(&instr.res) == Some(&number) {
-                continue; // it holds that already
+                continue; // it already holds the value
             }
             values.of.insert(instr.res, number);
             out.push(instr);
@@ -166,7 +163,7 @@ fn shared(run: &[Instr], lasting: &[Lasting]) -> Vec<Instr> {
         if let Some(simple) = simplified(&instr).or_else(|| values.extreme(&instr)) {
             place.insert(instr.res, simple);
             if !stays(run, i, simple) {
-                // A register may be written to before this is read: keep what it holds.
+                // A register may be overwritten before this is read: save its value.
                 let kept = Reg::Tmp(n_tmps);
                 n_tmps += 1;
                 let number = values.number(simple);
@@ -196,7 +193,7 @@ fn shared(run: &[Instr], lasting: &[Lasting]) -> Vec<Instr> {
     out
 }
 
-/// Whether a register holds what it holds at an instruction until the last time that the instruction's result is read.
+/// Whether a register keeps its value from an instruction to the last use of the instruction's result.
 fn stays(run: &[Instr], i: usize, reg: Reg) -> bool {
     if matches!(reg, Reg::Tmp(_) | Reg::Imm(_) | Reg::Prim(_)) {
         return true;
@@ -208,7 +205,7 @@ fn stays(run: &[Instr], i: usize, reg: Reg) -> bool {
     behind[..last].iter().all(|instr| instr.res != reg)
 }
 
-/// Returns where the result of an instruction is to be had without it.
+/// Returns the place of an instruction's result if the instruction is not needed.
 fn simplified(instr: &Instr) -> Option<Reg> {
     let (zero, one) = (Reg::Imm(0), Reg::Imm(1));
     match (instr.op, instr.left, instr.right) {
@@ -222,7 +219,7 @@ fn simplified(instr: &Instr) -> Option<Reg> {
     }
 }
 
-/// Returns a run in which results are written at once where they are to go.
+/// Returns a run in which results are written directly to their destination.
 fn coalesced(mut run: Vec<Instr>) -> Vec<Instr> {
     let mut i = 0;
     while i < run.len() {
@@ -250,9 +247,9 @@ fn coalesced(mut run: Vec<Instr>) -> Vec<Instr> {
     run
 }
 
-/// Whether what instruction `made` computes may be written where instruction `copy` copies it to: nobody reads or writes
-/// that register in between, nor does anybody who reads the intermediate result do so after the register was written to
-/// again, and no error comes in between after which the register would hold something else.
+/// Whether instruction `made` may write directly to the destination of instruction `copy`: nothing uses that
+/// register in between, the intermediate result is not read after the register was overwritten, and no error
+/// in between could expose the difference.
 fn is_free(run: &[Instr], made: usize, copy: usize) -> bool {
     let (target, tmp) = (run[copy].res, run[copy].right);
     if target == Reg::Implicit(Implicit::EventFlag) && made + 1 != copy {
@@ -280,13 +277,13 @@ fn can_stop(op: Op) -> bool {
     matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div)
 }
 
-/// Numbers intermediate results anew, so that as few as can be are needed; what does not fit goes into control registers.
+/// Renumbers intermediate results to need as few as possible; the rest goes into control registers.
 pub fn number_tmps(work: &mut Work, most: usize) {
     let mut spilled: Vec<Reg> = Vec::new();
     let mut clauses = std::mem::take(&mut work.clauses);
     for run in clauses.iter_mut().flat_map(|clause| [&mut clause.flag, &mut clause.body]) {
         let last_read = last_reads(run);
-        // Which result each of the new ones holds.
+        // The result that each new one holds.
         let mut held: Vec<Option<Reg>> = Vec::new();
         let mut place: HashMap<Reg, Reg> = HashMap::new();
         for (instr, done) in run.iter_mut().zip(last_read) {
@@ -318,7 +315,7 @@ pub fn number_tmps(work: &mut Work, most: usize) {
     work.clauses = clauses;
 }
 
-/// Returns, for each instruction, the intermediate results that nobody reads behind it before they are written again.
+/// Returns, for each instruction, the intermediate results that are dead after it.
 fn last_reads(run: &[Instr]) -> Vec<Vec<Reg>> {
     let mut live: HashSet<Reg> = HashSet::new();
     let mut done: Vec<Vec<Reg>> = run

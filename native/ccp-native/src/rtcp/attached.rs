@@ -1,4 +1,4 @@
-//! R-TCP's congestion controls for ordinary sockets, and what they know of the clients.
+//! R-TCP's congestion controls for ordinary sockets, and the state of their clients.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ use super::{acks, options_of, verdicts};
 use crate::errors;
 use crate::features::{Extension, Left};
 
-/// How a limit was found to be gone.
+/// How a limit was found to be lifted.
 fn end(number: u32) -> Option<&'static str> {
     match number {
         RTCP_END_BYTES => Some("bytes"),
@@ -47,10 +47,9 @@ fn as_dict<'py>(py: Python<'py>, client: &Client, now_us: u64) -> PyResult<Bound
     Ok(told)
 }
 
-/// Whose a table is, for how many clients it has room, how many connections it had none for, and who is in it.
+/// A table: its owner, its capacity, connections without room, and its clients.
 type Told<'py> = (&'static str, u32, u64, Option<Vec<Bound<'py, PyDict>>>);
 
-/// The extension of the datapath.
 pub const EXTENSION: Extension =
     Extension { name: ccp_rtcp::core::EXTENSION, object: ccp_rtcp::EXTENSION_OBJECT, open: open_left };
 
@@ -68,7 +67,7 @@ impl Left for ClientsLeft {
     }
 }
 
-/// Loads the programs for ordinary sockets and takes them away again; returns what went wrong.
+/// Loads the programs for ordinary sockets and unloads them; returns the error, if any.
 #[pyfunction]
 pub fn rtcp_try_load(py: Python<'_>, options: &[u8]) -> PyResult<Option<Py<PyAny>>> {
     let options = options_of(options)?;
@@ -76,7 +75,7 @@ pub fn rtcp_try_load(py: Python<'_>, options: &[u8]) -> PyResult<Option<Py<PyAny
     Ok(tried.err().map(|e| errors::raise(py, &e).into_value(py).into_any()))
 }
 
-/// What is known of each client.
+/// The state of each client.
 #[pyfunction]
 pub fn rtcp_tables(
     py: Python<'_>,
@@ -98,7 +97,7 @@ pub fn rtcp_tables(
     tables.into_iter().map(told).collect()
 }
 
-/// What became of a table, and of how many clients.
+/// The outcome for the previous table, and its number of clients.
 fn of_before(kept: Kept) -> (&'static str, usize) {
     match kept {
         Kept::Nothing => ("nothing", 0),
@@ -118,7 +117,7 @@ fn summary_dict<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, 
     Ok(told)
 }
 
-/// The table of an agent's extension in numbers.
+/// Statistics of the table of an agent's extension.
 #[pyfunction]
 pub fn rtcp_agent_summary(
     py: Python<'_>,
@@ -129,13 +128,13 @@ pub fn rtcp_agent_summary(
     found.map_err(|e| errors::raise(py, &e))?.map(|one| summary_dict(py, &one)).transpose()
 }
 
-/// Forgets the table that is kept in a folder.
+/// Deletes the table pinned in a folder.
 #[pyfunction]
 pub fn rtcp_forget(py: Python<'_>, kept_in: PathBuf) -> PyResult<bool> {
     py.detach(|| kept::forget(&kept_in)).map_err(|e| errors::raise(py, &e))
 }
 
-/// The congestion controls, registered while it is open.
+/// The congestion controls, registered while the object is open.
 #[pyclass(frozen, module = "ccplane.base._native")]
 pub struct RtcpAttached(Mutex<Option<Attached>>);
 
@@ -143,7 +142,7 @@ impl RtcpAttached {
     fn with<T: Send>(&self, py: Python<'_>, what: impl FnOnce(&Attached) -> Result<T> + Send) -> PyResult<T> {
         let done = py.detach(|| match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(attached) => what(attached),
-            None => Err(Error::new("rtcp.closed", "these congestion controls are not attached any more")
+            None => Err(Error::new("rtcp.closed", "these congestion controls were detached")
                 .fix("use it before close()")),
         });
         done.map_err(|e| errors::raise(py, &e))
@@ -164,7 +163,7 @@ impl RtcpAttached {
     ) -> PyResult<Self> {
         let options = options_of(options)?;
         let rules: Vec<Rule> = serde_json::from_slice(rules_json)
-            .map_err(|e| PyValueError::new_err(format!("these are no rules: {e}")))?;
+            .map_err(|e| PyValueError::new_err(format!("cannot parse the rules: {e}")))?;
         let wanted = Wanted { options, max_clients, records, rules, keep_in };
         let attached = py.detach(|| Attached::new(&wanted)).map_err(|e| errors::raise(py, &e))?;
         Ok(RtcpAttached(Mutex::new(Some(attached))))
@@ -175,13 +174,13 @@ impl RtcpAttached {
         self.with(py, |attached| Ok(attached.names().to_vec()))
     }
 
-    /// What became of the table of those before, and of how many clients.
+    /// The outcome for the previous table, and its number of clients.
     #[getter]
     fn kept(&self, py: Python<'_>) -> PyResult<(&'static str, usize)> {
         self.with(py, |attached| Ok(of_before(attached.kept())))
     }
 
-    /// Why the table will not outlive it.
+    /// Why the table will not outlive the object.
     #[getter]
     fn not_kept(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let why = self.with(py, |attached| Ok(attached.not_kept().cloned()))?;
@@ -216,7 +215,6 @@ impl RtcpAttached {
     }
 }
 
-/// Adds all of it to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rtcp_agent_summary, module)?)?;
     module.add_function(wrap_pyfunction!(rtcp_forget, module)?)?;

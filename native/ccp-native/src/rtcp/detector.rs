@@ -15,7 +15,7 @@ fn progress((time_us, delivered_pkts, lost_pkts, min_rtt_us): Counters) -> Progr
     Progress { time_us, delivered_pkts, lost_pkts, min_rtt_us, ..Progress::default() }
 }
 
-/// What a detector knows.
+/// A detector's state.
 #[pyclass(frozen, module = "ccplane.base._native")]
 pub struct RtcpState(rtcp_detector);
 
@@ -46,7 +46,7 @@ impl RtcpState {
         self.0.rate_bytes_per_s
     }
 
-    /// When the latest transfer began.
+    /// Start of the last transfer.
     #[getter]
     fn started_at_us(&self) -> u64 {
         self.0.transfer.origin_us
@@ -62,7 +62,7 @@ impl RtcpState {
     }
 }
 
-/// A transfer, and what became of it.
+/// A transfer and its outcome.
 #[pyclass(frozen, get_all, module = "ccplane.base._native")]
 #[derive(Clone)]
 pub struct RtcpTransfer {
@@ -87,7 +87,7 @@ pub struct RtcpDetector {
 }
 
 impl RtcpDetector {
-    /// Keeps the times at which something happened.
+    /// Records the times of changes.
     fn note(&mut self, now_us: u64) {
         let state = self.detector.state();
         let (transfer, line) = (&state.transfer, &state.candidates.line);
@@ -133,7 +133,7 @@ impl RtcpDetector {
         self.note(now.0);
     }
 
-    /// Takes an ACK in.
+    /// Handles an ACK.
     fn ack(&mut self, now: Counters) {
         self.detector.ack(&progress(now));
         self.note(now.0);
@@ -164,7 +164,7 @@ impl RtcpDetector {
         self.transfers.clone()
     }
 
-    /// The latest one; None before the first.
+    /// The last transfer; None before the first.
     #[getter]
     fn transfer(&self) -> Option<RtcpTransfer> {
         self.transfers.last().cloned()
@@ -175,7 +175,7 @@ impl RtcpDetector {
     }
 }
 
-/// Detectors of clients, which all connections to a client share.
+/// Detectors of clients, shared by all connections to a client.
 #[pyclass(module = "ccplane.base._native")]
 pub struct RtcpClients {
     clients: Clients,
@@ -237,7 +237,7 @@ impl RtcpConnection {
 
 #[pymethods]
 impl RtcpConnection {
-    /// It has data to send again, after it had none.
+    /// Sending resumes after the connection had no data.
     fn start(&mut self, py: Python<'_>, now: Counters) -> PyResult<()> {
         let mut all = self.clients.clone_ref(py).into_bound(py).borrow_mut();
         let (socket, options) = (all.socket(self.ends, now, false), all.options);
@@ -245,7 +245,7 @@ impl RtcpConnection {
         Ok(())
     }
 
-    /// Takes an ACK in; `idle`: nothing is left to be acknowledged.
+    /// Handles an ACK; `idle`: all data is acknowledged.
     #[pyo3(signature = (now, *, idle = false))]
     fn ack(&mut self, py: Python<'_>, now: Counters, idle: bool) -> PyResult<()> {
         let mut all = self.clients.clone_ref(py).into_bound(py).borrow_mut();
@@ -254,7 +254,7 @@ impl RtcpConnection {
         Ok(())
     }
 
-    /// It ends.
+    /// Ends the connection.
     fn close(&mut self, py: Python<'_>, now: Counters) -> PyResult<()> {
         self.open()?;
         let Some(connection) = self.connection.take() else { return Ok(()) };
@@ -264,7 +264,7 @@ impl RtcpConnection {
         Ok(())
     }
 
-    /// What the detector of its client knows.
+    /// State of its client's detector.
     #[getter]
     fn detector(&mut self, py: Python<'_>) -> PyResult<Option<RtcpState>> {
         let all = self.clients.clone_ref(py).into_bound(py);
@@ -272,7 +272,7 @@ impl RtcpConnection {
         Ok(all.borrow().clients.detector(connection).map(RtcpState))
     }
 
-    /// The client's ends, as `struct rtcp_remote`.
+    /// The client, as `struct rtcp_remote`.
     #[getter]
     fn remote(&mut self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
         Ok(PyBytes::new(py, &self.open()?.remote().octets()).unbind())

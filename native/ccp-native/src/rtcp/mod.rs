@@ -1,4 +1,4 @@
-//! R-TCP: its detector as the kernel has it, on the host; its rows as arrays; its congestion controls.
+//! R-TCP: the kernel's detector on the host; its rows as arrays; its congestion controls.
 
 #[cfg(kernel)]
 pub mod attached;
@@ -52,27 +52,27 @@ fn ack_columns() -> Vec<Column> {
     ]
 }
 
-/// The bytes of so many `rtcp_row` as an array.
+/// `rtcp_row`s as an array.
 pub(crate) fn verdicts<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let dtype = DTYPE.get_or_try_init(py, || rows::dtype(py, &row_columns(), size_of::<rtcp_row>()))?;
     rows::as_array(py, bytes, dtype)
 }
 
-/// The bytes of so many `rtcp_ack` as an array.
+/// `rtcp_ack`s as an array.
 pub(crate) fn acks<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let dtype = DTYPE.get_or_try_init(py, || rows::dtype(py, &ack_columns(), size_of::<rtcp_ack>()))?;
     rows::as_array(py, bytes, dtype)
 }
 
-/// A row of a trace: whether a transfer starts, time [us], delivered, lost [packets], least RTT [us].
+/// A row of a trace: transfer start, time [us], delivered, lost [packets], minimum RTT [us].
 type Row = (bool, u64, u64, u64, u32);
 
 /// Detected and undetected at [us], bucket [bytes], rate [bytes/s], tokens [bytes], changes of {bucket, rate}.
 type Found = (Option<u64>, Option<u64>, u32, u32, u32, u32);
 
-/// What the detector has found after each row.
+/// The detector's state after each row.
 #[pyfunction]
 #[pyo3(signature = (options, mss_bytes, rows, *, in_kernel = false))]
 pub fn rtcp_replay(
@@ -114,11 +114,11 @@ pub fn rtcp_replay(
     Ok(found)
 }
 
-/// Takes made-up ACKs through a detector that is `waiting`, `triggered` or `limited`.
+/// Runs synthetic ACKs through a detector that is `waiting`, `triggered` or `limited`.
 #[pyfunction]
 pub fn rtcp_work(py: Python<'_>, options: &[u8], state: &str, acks: u32) -> PyResult<()> {
     let (Some(options), Some(state)) = (Options::from_bytes(options), State::of(state)) else {
-        return Err(PyValueError::new_err("these are no options, or no state, of the detector"));
+        return Err(PyValueError::new_err("invalid options or state of the detector"));
     };
     py.detach(|| {
         std::hint::black_box(work(options, state, acks));
@@ -126,7 +126,7 @@ pub fn rtcp_work(py: Python<'_>, options: &[u8], state: &str, acks: u32) -> PyRe
     Ok(())
 }
 
-/// The client that a port of an address belongs to, as `struct rtcp_remote`.
+/// The client of a port at an address, as `struct rtcp_remote`.
 #[pyfunction]
 pub fn rtcp_remote_of(py: Python<'_>, options: &[u8], address: [u8; 16], port: u16) -> PyResult<Py<PyBytes>> {
     let remote = Remote::of(address, port, &options_of(options)?);
@@ -134,7 +134,7 @@ pub fn rtcp_remote_of(py: Python<'_>, options: &[u8], address: [u8; 16], port: u
 }
 
 pub(crate) fn options_of(options: &[u8]) -> PyResult<Options> {
-    Options::from_bytes(options).ok_or_else(|| PyValueError::new_err("these are no options of the detector"))
+    Options::from_bytes(options).ok_or_else(|| PyValueError::new_err("invalid options of the detector"))
 }
 
 fn event((start, time_us, delivered_pkts, lost_pkts, min_rtt_us): Row) -> (Event, Progress) {
@@ -142,7 +142,6 @@ fn event((start, time_us, delivered_pkts, lost_pkts, min_rtt_us): Row) -> (Event
     (if start { Event::Start } else { Event::Ack }, now)
 }
 
-/// Adds all of it to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rtcp_replay, module)?)?;
     module.add_function(wrap_pyfunction!(rtcp_remote_of, module)?)?;

@@ -7,7 +7,7 @@ use super::{acks, options_of, verdicts};
 use crate::errors;
 use crate::sim::SimDatapath;
 
-/// Offers them to the flows of a simulated datapath.
+/// Makes them available to the flows of a simulated datapath.
 #[pyclass(frozen, module = "ccplane.base._native")]
 pub struct RtcpSimulated(Attached);
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The air behind the device: what is told of the other end that a packet goes to. */
+/* The wireless link: queueing in mac80211 towards the receiver of a packet. */
 #ifndef CCP_NODE_AIR_H
 #define CCP_NODE_AIR_H
 
 #include "maps.h"
 
-/* A packet that passed us is in mac80211's queue after so long. */
+/* A packet that passed here has reached mac80211's queue after this time. */
 #define IN_QUEUE_NS 1000000ULL
 
-/* What waits in mac80211's queues. */
+/* The state of mac80211's queues. */
 struct air {
-	u32 pkts; /* of full size, for the receiver; NODE_MISSING: not known */
-	u32 free_pkts; /* NODE_MISSING: not known */
-	bool settled; /* what came before is sent or dropped */
+	u32 pkts; /* full-size packets for the receiver; NODE_MISSING: unknown */
+	u32 free_pkts; /* NODE_MISSING: unknown */
+	bool settled; /* all earlier packets are sent or dropped */
 };
 
-/* What a map says of the packet's receiver, or of the only other end there is. */
+/* Looks up the packet's receiver in a map, or the only peer there is. */
 static __always_inline void *of_other_end(struct __sk_buff *skb, void *map)
 {
 	u8 address[6] = {};
@@ -41,8 +41,8 @@ static __always_inline void read_radio(struct __sk_buff *skb, struct node_radio 
 }
 
 /*
- * The reading is of a moment ago, and no older than the loader allows; unless nothing waited then, and nothing has come
- * since. Behind a queue discipline packets come later than we see them, so that there only a new reading counts.
+ * A reading counts if it is no older than the loader allows, or if the queue was empty and nothing has come since. Behind a
+ * queue discipline packets reach mac80211 later than they pass here, so that only a new reading counts.
  */
 static __always_inline struct air read_air(struct __sk_buff *skb, const struct node_now *told, u64 came_ns,
 					   u64 now_ns)
@@ -65,7 +65,7 @@ static __always_inline struct air read_air(struct __sk_buff *skb, const struct n
 	return air;
 }
 
-/* Packets wait in both queues, if the device has a queue discipline, too. */
+/* Packets in both queues, if the device also has a queue discipline. */
 static __always_inline u32 depth_with_air(const struct node_now *told, u32 pkts, const struct air *air)
 {
 	if (!told->queue_known)
@@ -73,7 +73,7 @@ static __always_inline u32 depth_with_air(const struct node_now *told, u32 pkts,
 	return pkts == NODE_MISSING || air->pkts == NODE_MISSING ? pkts : pkts + air->pkts;
 }
 
-/* The queue with less room counts: what is missing is the largest number. */
+/* The free room of the queue with less room; NODE_MISSING is the largest number. */
 static __always_inline u32 free_with_air(const struct node_now *told, u32 pkts, const struct air *air)
 {
 	if (!told->queue_known)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the node counts of each flow, gaps in its numbers, and what its own queue dropped. */
+/* The node's counts per flow: packets, gaps in their numbers, and drops by its own queue. */
 #ifndef CCP_NODE_COUNTS_H
 #define CCP_NODE_COUNTS_H
 
@@ -8,17 +8,17 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-/* Packets of a flow that the queue dropped are found by these, whatever number the kernel gives them. */
+/* Reasons that identify queue drops of a flow; the numbers are taken from the running kernel. */
 enum skb_drop_reason {
 	SKB_DROP_REASON_QDISC_DROP = 1,
-	SKB_DROP_REASON_QDISC_OVERLIMIT, /* since 6.14, as the next ones */
+	SKB_DROP_REASON_QDISC_OVERLIMIT, /* since 6.14, as are the next ones */
 	SKB_DROP_REASON_QDISC_CONGESTED,
 	SKB_DROP_REASON_FQ_BAND_LIMIT,
 	SKB_DROP_REASON_FQ_HORIZON_LIMIT,
 	SKB_DROP_REASON_FQ_FLOW_LIMIT,
 };
 
-/* Later kernels have a range of its own for queue disciplines. */
+/* Later kernels have a separate range for queue disciplines. */
 enum skb_drop_reason_subsys {
 	SKB_DROP_REASON_SUBSYS_QDISC = 1,
 };
@@ -42,14 +42,14 @@ static __always_inline bool is_queue_drop(u32 reason)
 	       IS_REASON(reason, SKB_DROP_REASON_FQ_FLOW_LIMIT);
 }
 
-/* Whether this kernel says of packets that had waited that their queue dropped them: since 6.14. */
+/* Whether this kernel reports queue drops of packets that had waited: since 6.14. */
 static __always_inline bool tells_late_drops(void)
 {
 	return bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_QDISC_CONGESTED) ||
 	       bpf_core_enum_value_exists(enum skb_drop_reason_subsys, SKB_DROP_REASON_SUBSYS_QDISC);
 }
 
-/* Whether what was dropped so far is all that will be of what came before: else it is not told. */
+/* Whether all drops of earlier packets are known by now; otherwise none are reported. */
 static __always_inline bool drops_are_known(const struct node_now *told, const struct queue *queue)
 {
 	if (told->drops == NODE_DROPS_LATE)
@@ -59,7 +59,7 @@ static __always_inline bool drops_are_known(const struct node_now *told, const s
 
 static __always_inline struct node_count *count_of(const struct node_flow *flow)
 {
-	/* Nobody writes it. On the stack of whoever calls this, Linux 6.1 has no room for it. */
+	/* Never written. Static because the caller's stack has no room for it on Linux 6.1. */
 	static struct node_count none;
 	struct node_count *count = bpf_map_lookup_elem(&counts, flow);
 
@@ -70,8 +70,8 @@ static __always_inline struct node_count *count_of(const struct node_flow *flow)
 }
 
 /*
- * Counts a packet, with its numbers, that comes to the queue; returns how many of its flow had not come then, and how
- * many the queue has dropped of those, as the wire has it.
+ * Counts a packet, with its numbers, that comes to the queue. Returns how many packets of its flow were missing by then, and
+ * how many of those the queue has dropped, in wire format.
  */
 static __always_inline u32 count_numbered(struct node_count *count, struct packet *packet,
 					  const struct numbers *numbers, bool drops_known)
@@ -89,7 +89,7 @@ static __always_inline u32 count_numbered(struct node_count *count, struct packe
 	return on_wire(count->missing) << 16 | (drops_known ? on_wire(count->dropped) : HALF_MISSING);
 }
 
-/* `count` is what is known of the packet's flow, or NULL. */
+/* `count` is the record of the packet's flow, or NULL. */
 static __noinline u32 count_flow(struct __sk_buff *skb, struct packet *packet, struct node_count *count,
 				 bool drops_known)
 {
@@ -101,7 +101,7 @@ static __noinline u32 count_flow(struct __sk_buff *skb, struct packet *packet, s
 	return count_numbered(count, packet, &numbers, drops_known);
 }
 
-/* Whose packet it is, of those that carry headers, and what TCP carries in it; false if nobody's. */
+/* Finds the flow and TCP payload of a packet that carries headers; false if it has no flow. */
 static __always_inline bool flow_of(struct sk_buff *skb, struct node_flow *flow, u32 *payload_bytes)
 {
 	unsigned char *at = skb->head + skb->network_header;
@@ -133,7 +133,7 @@ static __always_inline bool flow_of(struct sk_buff *skb, struct node_flow *flow,
 	return true;
 }
 
-/* The device's queue drops a packet: counts what it is on the wire. */
+/* Counts a packet that the device's queue drops, as packets on the wire. */
 static __always_inline int count_drop(struct sk_buff *skb)
 {
 	struct node_flow flow = {};
@@ -151,7 +151,7 @@ static __always_inline int count_drop(struct sk_buff *skb)
 	shared = (struct skb_shared_info *)(skb->head + skb->end);
 	BPF_CORE_READ_INTO(&segments, shared, gso_segs);
 	BPF_CORE_READ_INTO(&size, shared, gso_size);
-	/* Of what a source has made longer, the kernel has not counted the segments yet. */
+	/* The kernel has not counted the segments yet if a source has lengthened the packet. */
 	if (!segments && size)
 		segments = (payload_bytes + size - 1) / size;
 	__sync_fetch_and_add(&count->dropped, segments > 1 ? segments : 1);
@@ -161,11 +161,11 @@ static __always_inline int count_drop(struct sk_buff *skb)
 #define NODE_SHOWN 4
 
 /*
- * What on_drop was shown last on this processor: on_drop_again, which comes after it, looks whether it was this packet.
- * Several, as a softirq that interrupts one of both may drop packets of its own.
+ * Packets that on_drop saw last on this processor; on_drop_again, which runs next, looks for its packet here. Several,
+ * because a softirq that interrupts either program may drop packets itself.
  */
 struct node_shown {
-	u64 packets[NODE_SHOWN]; /* addresses of struct sk_buff; 0: on_drop_again was shown it, too */
+	u64 packets[NODE_SHOWN]; /* addresses of struct sk_buff; 0: on_drop_again has seen it */
 	u64 next;
 };
 
@@ -176,7 +176,6 @@ struct {
 	__type(value, struct node_shown);
 } shown SEC(".maps");
 
-/* The kernel drops a packet, for whatever reason. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(on_drop, struct sk_buff *skb, void *location, u32 reason)
 {
@@ -191,8 +190,8 @@ int BPF_PROG(on_drop, struct sk_buff *skb, void *location, u32 reason)
 }
 
 /*
- * The same once more. The kernel runs no tracing program for what happens while that program runs: a softirq that
- * interrupts on_drop drops packets that only on_drop_again is shown, and the other way round.
+ * The same again. The kernel skips a tracing program for events during a run of that program: a softirq that interrupts
+ * on_drop drops packets that only on_drop_again sees, and vice versa.
  */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(on_drop_again, struct sk_buff *skb, void *location, u32 reason)
@@ -213,7 +212,7 @@ int BPF_PROG(on_drop_again, struct sk_buff *skb, void *location, u32 reason)
 
 struct ieee80211_hw;
 
-/* mac80211 or its driver drops a packet that it was to send, and never gave to the air: CoDel, limits, full rings. */
+/* mac80211 or its driver drops an untransmitted packet: CoDel, limits, full rings. */
 SEC("fentry/ieee80211_free_txskb")
 int BPF_PROG(on_radio_drop, struct ieee80211_hw *hw, struct sk_buff *skb)
 {

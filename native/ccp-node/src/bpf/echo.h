@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Echoes of the path (docs/ioam.md): a sink keeps what packets found, and puts it into pure ACKs of their flow; a source
- * takes it out, and keeps it for the socket.
+ * Echoes of the path (docs/ioam.md): a sink keeps the path's telemetry and puts it into pure ACKs of the flow; a source
+ * removes it and stores it for the socket.
  */
 #ifndef CCP_NODE_ECHO_H
 #define CCP_NODE_ECHO_H
@@ -13,7 +13,7 @@
 #define ECHO_WORDS 11
 #define ECHO_ALL_KNOWN 1
 #define MICROSECONDS 1000000ULL
-/* An ACK that brings news of a packet that left so long before that of the last one was overtaken [us]. */
+/* An ACK counts as overtaken if its packet left this much earlier than that of the previous echo [us]. */
 #define OVERTAKEN_US MICROSECONDS
 
 #define TCP_LENGTH_AT 12
@@ -22,7 +22,6 @@
 #define TCP_RST 4
 #define TCP_ACK 16
 
-/* The header that carries an echo. */
 struct echo_header {
 	u8 next_header;
 	u8 length;
@@ -41,15 +40,15 @@ struct echo_header {
 
 _Static_assert(sizeof(struct echo_header) == 56, "docs/ioam.md");
 
-/* What a sink knows of a flow's path, and of what it lost there. */
+/* A sink's record of a flow's path and its losses. */
 struct node_path {
 	u32 busy;
-	u32 is_news; /* bool: no ACK has brought it yet */
+	u32 is_news; /* bool: no ACK has carried it yet */
 	struct path_known known;
 	struct echo_header header;
 };
 
-/* The sink: flows whose source wants echoes. */
+/* Sink: flows whose source wants echoes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -97,7 +96,7 @@ static __always_inline struct node_path *path_of(const struct node_flow *flow)
 
 _Static_assert(sizeof(struct node_path) <= NODE_TEMPLATE_BYTES, "a new one is made in the scratch");
 
-/* The sink: a packet of a flow whose source wants echoes. */
+/* Sink: handles a packet of a flow whose source wants echoes. */
 static __noinline int note_path(struct __sk_buff *skb, struct packet *packet, struct options *options)
 {
 	struct path path = {.hop_limit = packet ? packet->hop_limit : 0};
@@ -136,7 +135,7 @@ static __always_inline bool is_pure_ack(struct __sk_buff *skb, const struct pack
 	       (length_flags[1] & (TCP_FIN | TCP_SYN | TCP_RST | TCP_ACK)) == TCP_ACK;
 }
 
-/* The sink: puts news of the path into a pure ACK of the flow that took it. */
+/* Sink: puts new path telemetry into a pure ACK of the flow. */
 static __noinline int reflect(struct __sk_buff *skb, struct packet *packet)
 {
 	struct lengths lengths = {.next_header = IPPROTO_DSTOPTS};
@@ -170,7 +169,7 @@ static __noinline int reflect(struct __sk_buff *skb, struct packet *packet)
 	return 0;
 }
 
-/* Counters of a sink begin anew when it forgets the flow, and are 32 bits long: ours go on. */
+/* A sink's counters have 32 bits and restart when it forgets the flow; these totals continue. */
 static __always_inline void add_losses(struct path_echo *path, u32 cause, __be32 told)
 {
 	s32 more = bpf_ntohl(told) - path->told[cause];
@@ -201,7 +200,7 @@ static __always_inline void keep_echo(struct path_echo *path, const struct echo_
 	path->echoes++;
 }
 
-/* The source: an ACK came with an echo, whose option begins at `at`. */
+/* Source: handles an ACK with an echo, whose option begins at `at`. */
 static __noinline int hear(struct __sk_buff *skb, struct packet *packet, u32 at)
 {
 	struct bpf_sock_tuple tuple;

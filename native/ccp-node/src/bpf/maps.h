@@ -33,7 +33,7 @@ struct {
 	__type(value, struct node_link);
 } link SEC(".maps");
 
-/* The device, as the kernel knows it: the address of its struct net_device. */
+/* The device: address of its struct net_device. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -41,7 +41,7 @@ struct {
 	__type(value, u64);
 } device SEC(".maps");
 
-/* Flows of the last second, and when they were seen last [ns]; the loader takes them out. */
+/* Flows of the last second, with the time of their last packet [ns]; the loader removes old ones. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -50,7 +50,7 @@ struct {
 	__type(value, u64);
 } active SEC(".maps");
 
-/* Flow that came last, and when this was noted in `active` [ns]: a flow is looked up once in SEEN_NS. */
+/* The last flow, and when it was recorded in `active` [ns]: a flow is looked up at most once per SEEN_NS. */
 struct node_seen {
 	struct node_flow flow;
 	u64 noted_ns;
@@ -63,7 +63,7 @@ struct {
 	__type(value, struct node_seen);
 } last_seen SEC(".maps");
 
-/* What the source has sent of each flow, and what the transit node counts of those with numbers. */
+/* Per flow: packets sent by the source, and the transit node's counts of numbered packets. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -71,7 +71,7 @@ struct {
 	__type(value, struct node_count);
 } counts SEC(".maps");
 
-/* The sink: flows of which a packet had headers, and what came of them without. */
+/* Sink: flows with headers, and their packets without headers. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -79,7 +79,7 @@ struct {
 	__type(value, struct node_sunk);
 } sunk SEC(".maps");
 
-/* Other ends of wireless links by hardware address; all zeroes stand for any. */
+/* Peers of wireless links by hardware address; all zeroes match any. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 256);
@@ -87,7 +87,7 @@ struct {
 	__type(value, struct node_radio);
 } radios SEC(".maps");
 
-/* The same ends: what waits for them in mac80211's queues. */
+/* The same peers: their queues in mac80211. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 256);
@@ -107,7 +107,7 @@ struct {
 	__type(value, struct node_counters);
 } counters SEC(".maps");
 
-/* What is too large for the stack. */
+/* Variables that do not fit on the stack. */
 struct node_scratch {
 	union {
 		struct {

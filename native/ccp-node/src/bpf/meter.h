@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Arrival rate and number of flows: what ccp_int::Meter does, but BPF has no floating point. */
+/* Arrival rate and number of flows, as in ccp_int::Meter, without floating point. */
 #ifndef CCP_NODE_METER_H
 #define CCP_NODE_METER_H
 
@@ -10,10 +10,10 @@
 #define FRACTION_BITS 28
 #define ONE (1ULL << FRACTION_BITS)
 #define LN_2 186065279ULL /* times ONE */
-#define TIMES_FORGOTTEN 16 /* e^-16 is nothing */
-#define SEEN_NS 10000000ULL /* a hundredth of the time that a flow counts as active */
+#define TIMES_FORGOTTEN 16 /* e^-16 is negligible */
+#define SEEN_NS 10000000ULL /* a hundredth of the time for which a flow counts as active */
 
-/* e^-x, both in units of 1 / ONE: halved for each ln 2, and a series for what is left. */
+/* e^-x, both in units of 1 / ONE: halved for each ln 2, and a series for the rest. */
 static __always_inline u64 decay(u64 x)
 {
 	u64 halvings = x / LN_2, rest = x % LN_2, term = ONE, sum = ONE;
@@ -62,7 +62,7 @@ static __always_inline void note_flow(struct node_link *link, const struct node_
 	last->noted_ns = now_ns;
 }
 
-/* Packets come to the link; returns how many come per second, these included. */
+/* Counts arriving packets; returns the arrivals per second, including these. */
 static __always_inline u32 arrived(struct node_link *link, const struct node_flow *flow, u32 pkts, u64 now_ns)
 {
 	u64 weight;

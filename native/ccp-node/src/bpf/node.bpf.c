@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A node of in-band telemetry on a device of Linux: what leaves goes through on_egress before it goes to the device's
- * queue, what comes goes through on_ingress before anybody else sees it.
+ * A node of in-band telemetry on a Linux device. Outgoing packets pass on_egress before the device's queue, incoming ones
+ * on_ingress before any other program.
  */
 #include "kernel.h"
 #include "node.h"

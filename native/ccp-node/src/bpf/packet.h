@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Finding flow, headers and options in a packet. */
+/* Finds flow, headers and options in a packet. */
 #ifndef CCP_NODE_PACKET_H
 #define CCP_NODE_PACKET_H
 
@@ -16,8 +16,8 @@
 #define EXPERIMENT_ID 0x6363
 #define IOAM_TRACE 0
 #define IOAM_EDGE_TO_EDGE 3
-#define E2E_NUMBER_64 0x80 /* in the upper octet of the type */
-#define EDGE_BYTES 22 /* behind type and length, with a number of 64 bits and the time */
+#define E2E_NUMBER_64 0x80 /* in the upper byte of the type */
+#define EDGE_BYTES 22 /* after type and length, with a 64-bit number and the time */
 #define EDGE_TIMESTAMP_AT 16
 #define TCP_STATE 1
 #define TCP_STATE_TRACED 1
@@ -25,7 +25,7 @@
 #define TCP_STATE_SUPER 4
 #define TCP_STATE_SUPER_BYTES 12
 #define ECHO_KIND 2
-#define ECHO_BYTES 50 /* behind type and length */
+#define ECHO_BYTES 50 /* after type and length */
 #define MAX_OPTIONS 8
 
 #define IPV6_LENGTH_AT 4
@@ -44,31 +44,30 @@ struct ipv4_header {
 };
 
 struct packet {
-	struct node_flow flow; /* protocol 0: it has none */
-	u32 pkts; /* that it is on the wire */
-	u32 segment_bytes; /* payload of each but the last of these; 0: it is one */
+	struct node_flow flow; /* protocol 0: none */
+	u32 pkts; /* packets on the wire */
+	u32 segment_bytes; /* payload of each packet but the last; 0: a single packet */
 	u32 tcp_sequence;
-	u32 tcp_bytes; /* its header; 0: it is not TCP */
-	u32 payload_bytes; /* of IPv6, extension headers included; 0: it is not IPv6 */
+	u32 tcp_bytes; /* length of the TCP header; 0: not TCP */
+	u32 payload_bytes; /* of IPv6, including extension headers; 0: not IPv6 */
 	u32 hop_limit;
 	u32 hop_by_hop_bytes;
 	u32 destination_bytes;
-	u64 number; /* of one that this source numbers */
-	bool is_chosen; /* it gets headers here */
+	u64 number; /* the packet's number, if this source numbers it */
+	bool is_chosen; /* it gets headers at this node */
 	u8 first; /* next header of IPv6 */
 	bool is_multicast;
-	bool has_echo; /* this node has put one in */
+	bool has_echo; /* this node has inserted an echo */
 };
 
-/* Where extension headers begin. */
 static __always_inline u32 headers_at(void)
 {
 	return config.link_bytes + sizeof(struct ipv6_header);
 }
 
 /*
- * Reads a struct from the packet; true if it is not all there. What lies in one piece, as headers do in nearly
- * all packets, is read without a helper.
+ * Reads a struct from the packet; true if it is incomplete. Contiguous data, the usual case for headers, is read without a
+ * helper.
  */
 #define READ(skb, at, to)                                                          \
 	({                                                                         \
@@ -81,7 +80,7 @@ static __always_inline u32 headers_at(void)
 		missing_;                                                          \
 	})
 
-/* More than two headers take: verifiers want to hear it. */
+/* More than two headers need; a bound for the verifier. */
 #define MAX_HEADERS_AT 4608
 
 struct ports {
@@ -128,7 +127,7 @@ static __always_inline void read_ipv4(struct __sk_buff *skb, struct packet *pack
 	read_ports(skb, packet, config.link_bytes + (ip.words & 15) * 4, ip.protocol);
 }
 
-/* Steps over an extension header of this kind, if it is one; returns how long it is. */
+/* Skips an extension header of this kind, if it is one; returns its length. */
 static __always_inline u32 step_over(struct __sk_buff *skb, u32 at, u8 kind, u8 *next)
 {
 	struct {
@@ -167,7 +166,7 @@ static __always_inline void read_packet(struct __sk_buff *skb, struct packet *pa
 	__builtin_memset(packet, 0, sizeof(*packet));
 	packet->pkts = skb->gso_segs > 1 ? skb->gso_segs : 1;
 	packet->segment_bytes = skb->gso_size;
-	/* The kernel counts anew what a program has made longer or shorter, but only where it sends it. */
+	/* The kernel recounts segments of a packet that a program resized, but only when it sends the packet. */
 	if (!skb->gso_segs && skb->gso_size)
 		packet->pkts = (skb->len + skb->gso_size - 1) / skb->gso_size;
 	if (skb->protocol == bpf_htons(ETH_P_IPV6))
@@ -176,24 +175,24 @@ static __always_inline void read_packet(struct __sk_buff *skb, struct packet *pa
 		read_ipv4(skb, packet);
 }
 
-/* What lies in front of the hop limit of IPv6. */
+/* The fields before the hop limit of IPv6. */
 struct lengths {
 	__be16 payload_bytes;
 	u8 next_header;
 };
 
-/* What options a header has. */
+/* The options of a header. */
 struct options {
-	u32 trace_at; /* Namespace-ID of the first trace of our namespace; 0: there is none */
+	u32 trace_at; /* Namespace-ID of the first trace of our namespace; 0: none */
 	u32 trace_end;
-	u32 number_at; /* the number from end to end, 64 bits; 0: there is none */
-	u32 super_at; /* segment size of a super-packet, and six octets behind the first sequence number; 0: none */
-	u32 edge_at; /* edge-to-edge option with number and time, as our sources write it; 0: there is none */
-	u32 echo_at; /* echo of the path; 0: there is none */
+	u32 number_at; /* the end-to-end number, 64 bits; 0: none */
+	u32 super_at; /* segment size of a super-packet, six bytes before its first sequence number; 0: none */
+	u32 edge_at; /* edge-to-edge option with number and time, as ccplane's sources write it; 0: none */
+	u32 echo_at; /* echo of the path; 0: none */
 	bool wants_echo;
-	bool telemetry; /* there is other telemetry than an echo */
-	bool ours; /* there are options of ours */
-	bool others; /* and of others, or the header is malformed */
+	bool telemetry; /* contains telemetry other than an echo */
+	bool ours; /* contains ccplane's options */
+	bool others; /* contains third-party options, or is malformed */
 };
 
 static __always_inline void read_experiment(const u8 *option, u32 at, struct options *options)
@@ -208,7 +207,7 @@ static __always_inline void read_experiment(const u8 *option, u32 at, struct opt
 		options->wants_echo = true;
 }
 
-/* Not static: the verifier looks at it once, and not on all ways that lead here. */
+/* Not static, so that the verifier checks it once and not on every path to it. */
 __noinline int read_options(struct __sk_buff *skb, u32 at, u32 bytes, struct options *options)
 {
 	u32 end = at + bytes;
@@ -265,7 +264,7 @@ __noinline int read_options(struct __sk_buff *skb, u32 at, u32 bytes, struct opt
 	return 0;
 }
 
-/* As our sources begin their headers: a trace alone, then the state of TCP and the option from edge to edge. */
+/* The start of headers of ccplane's sources: a lone trace, then TCP's state and the edge-to-edge option. */
 struct usual_trace {
 	u8 next_header;
 	u8 length;
@@ -298,8 +297,8 @@ struct usual_ends {
 #define USUAL_EDGE_AT 16
 
 /*
- * Reads headers of our sources without a look at each option; 0 if they are others'. Not static and not inline, as the
- * stack of those who call it is small.
+ * Reads headers of ccplane's sources without parsing each option; 0 for other headers. Not static and not inline, because
+ * its callers have little stack.
  */
 __noinline int read_usual(struct __sk_buff *skb, const struct packet *packet, struct options *options)
 {
@@ -341,8 +340,8 @@ __noinline int read_usual(struct __sk_buff *skb, const struct packet *packet, st
 }
 
 /*
- * Reads them from Destination Options. A super-packet's header has the number of its first segment, and all segments
- * have the same header: which one a packet begins with is told by its own TCP sequence number.
+ * Reads numbers from Destination Options. A super-packet's header has the number of its first segment, and all segments have
+ * the same header: a segment's own TCP sequence number tells its place.
  */
 __noinline int read_numbers(struct __sk_buff *skb, const struct packet *packet, struct numbers *numbers)
 {
@@ -371,7 +370,7 @@ __noinline int read_numbers(struct __sk_buff *skb, const struct packet *packet, 
 		if (bpf_skb_load_bytes(skb, options.super_at, of_super, sizeof(of_super)))
 			return 0;
 		size = bpf_ntohs(of_super[0]);
-		/* A super-packet is shorter than 64 KB, so the lower half of the sequence number is enough. */
+		/* A super-packet is shorter than 64 KB, so the lower half of the sequence number suffices. */
 		offset = packet->tcp_sequence - bpf_ntohs(of_super[3]);
 		if (!size || !packet->tcp_bytes)
 			return 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a packet found on its way, out of its trace. */
+/* Reads the path of a packet from its trace. */
 #ifndef CCP_NODE_PATH_H
 #define CCP_NODE_PATH_H
 
 #include "counts.h"
 #include "slot.h"
 
-/* Schemas of our snapshots, without their last octet: the version. The second has the link's rate, and counters. */
+/* Schemas of ccplane's snapshots, without their last byte, the version. Version 2 has the link's rate and counters. */
 #define OUR_SCHEMAS 0x6363
 #define SECOND_VERSION 2
 
-/* Where fields lie within a node's data, and the words of the snapshot behind its head. */
+/* Offsets of fields in a node's data, and the words of the snapshot after its head. */
 struct places {
 	u32 queue;
 	u32 snapshot;
@@ -22,18 +22,18 @@ struct places {
 #define RATE_AT 20
 #define COUNTS_AT 24
 
-/* Words in host order, all ones where a node does not tell. */
+/* Words in host order, all ones if a node does not report. */
 struct path {
 	u32 nodes;
-	u32 all_known; /* bool: all nodes on the way told depth and room of their queues */
-	u32 hop; /* the bottleneck's position from the sender, from 1; 0: no node told */
+	u32 all_known; /* bool: all nodes reported length and free room of their queues */
+	u32 hop; /* the bottleneck's position, counted from 1 at the sender; 0: no node reported */
 	u32 node_id;
 	u32 queue_pkts;
 	u32 free_pkts;
 	u32 arrival_pkts_per_s;
 	u32 link_rate_bytes_per_s;
 	u32 flow_count;
-	u32 hop_limit; /* told: of the packet, when it came to the sink */
+	u32 hop_limit; /* of the packet at the sink */
 };
 
 static __always_inline u32 word_at(struct __sk_buff *skb, u32 at)
@@ -62,7 +62,7 @@ static __always_inline u32 rate_of(struct __sk_buff *skb, u32 snapshot_at, u32 h
 	return is_second(head) ? word_at(skb, snapshot_at + RATE_AT) : NODE_MISSING;
 }
 
-/* Reads a trace. Not static: the verifier looks at it once. */
+/* Reads a trace. Not static, so that the verifier checks it once. */
 __noinline int read_path(struct __sk_buff *skb, struct options *options, struct path *path,
 			 struct path_losses *losses)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The queue behind the device. */
+/* The device's queue. */
 #ifndef CCP_NODE_QUEUE_H
 #define CCP_NODE_QUEUE_H
 
@@ -9,11 +9,11 @@
 #define MAX_QUEUES 64
 
 struct queue {
-	u32 pkts; /* NODE_MISSING: not known */
+	u32 pkts; /* NODE_MISSING: unknown */
 	u32 bytes;
 };
 
-/* Adds what waits in a queue discipline; those without a lock count on each processor, which we cannot read. */
+/* Adds a queue discipline's backlog; lockless ones count per processor, which programs cannot read. */
 static __always_inline bool add_qdisc(struct queue *queue, struct Qdisc *qdisc)
 {
 	if (!qdisc || BPF_CORE_READ(qdisc, flags) & TCQ_F_CPUSTATS)
@@ -23,7 +23,7 @@ static __always_inline bool add_qdisc(struct queue *queue, struct Qdisc *qdisc)
 	return true;
 }
 
-/* Which of several queues the packet goes to is not decided yet: the link's queue is all of them. */
+/* The packet's queue among several is not chosen yet: the link's queue is all of them together. */
 static __noinline bool read_device(struct net_device *dev, struct queue *queue)
 {
 	struct netdev_queue *tx;
@@ -53,11 +53,11 @@ static __always_inline struct queue read_queue(const struct node_now *now)
 	if (!now->queue_known || !dev || !*dev)
 		return unknown;
 	if (now->limit_pkts == NODE_UNLIMITED)
-		return queue; /* nothing waits where there is no queue: no need to look */
+		return queue; /* no queue, so nothing waits */
 	return read_device((struct net_device *)*dev, &queue) ? queue : unknown;
 }
 
-/* How many full-size packets wait: a super-packet is what it is on the wire. */
+/* Waiting packets, as full-size packets: a super-packet counts as its packets on the wire. */
 static __always_inline u32 depth_pkts(const struct node_now *now, const struct queue *queue)
 {
 	if (queue->pkts == NODE_MISSING || !now->packet_bytes)
@@ -80,8 +80,8 @@ static __always_inline u32 free_pkts(const struct node_now *now, const struct qu
 }
 
 /*
- * Finds the device by a route that goes through it, once: struct net_device is where it is for as long as there is the
- * device, and when that goes, our programs on it go first.
+ * Finds the device by a route through it, once. The address of struct net_device is valid while the device exists, and when
+ * the device is removed, the programs on it are removed first.
  */
 SEC("iter/ipv6_route")
 int find_device(struct bpf_iter__ipv6_route *ctx)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /*
- * What a node counts and concludes, without maps and packets: the BPF programs include this file, and ccp-int
- * compiles it for the host.
+ * A node's counters and conclusions, without maps and packets. Included by the BPF programs, and compiled for the host by
+ * ccp-int.
  */
 #ifndef CCP_NODE_RULES_H
 #define CCP_NODE_RULES_H
@@ -17,31 +17,31 @@ typedef int __s32;
 #define __always_inline inline
 #endif
 
-/* Counters of the wire start again here; all bits set mean that one is missing. */
+/* Counters on the wire wrap here; all ones mean unknown. */
 #define FLOW_MODULUS 0xffffU
 #define HALF_MISSING 0xffffU
-/* After so many packets in a row with numbers that were there before, the source has restarted. */
+/* After this many consecutive packets with old numbers, the source has restarted. */
 #define OLD_PKTS 64
-/* Packets of a flow that processors count at once. */
+/* Retries for concurrent counting of a flow on several processors. */
 #define MAX_TRIES 4
 
 struct node_count {
-	__u64 sent_pkts; /* by the source, on the wire: the number of the next one */
-	__u64 sent_packets; /* a super-packet is one */
-	__u64 counts; /* bool: the transit node counts the flow, as packets with numbers came */
-	__u64 highest; /* number that came */
-	__u64 missing; /* packets that did not come */
+	__u64 sent_pkts; /* sent by the source, on the wire: the number of the next one */
+	__u64 sent_packets; /* a super-packet counts once */
+	__u64 counts; /* bool: the transit node counts the flow, because it has numbered packets */
+	__u64 highest; /* number seen */
+	__u64 missing; /* packets that did not arrive */
 	__u64 dropped; /* packets that the queue dropped */
-	__u64 old_pkts; /* in a row, whose numbers were not higher than all before */
+	__u64 old_pkts; /* consecutive packets with old numbers */
 };
 
-/* The numbers of a packet: one, or as many as it has segments. */
+/* The numbers of a packet: one, or one per segment. */
 struct numbers {
 	__u64 first;
-	__u32 pkts; /* 0: it has none */
+	__u32 pkts; /* 0: none */
 };
 
-/* Packets without a number that come late make it less than none for a while: not on the wire, which has no sign. */
+/* Late packets without a number make the count temporarily negative: the wire has no sign, so it is sent as 0. */
 static __always_inline __u32 on_wire(__u64 pkts)
 {
 	return (pkts + ((__u64)FLOW_MODULUS << 32)) % FLOW_MODULUS;
@@ -58,7 +58,7 @@ static __always_inline void count_old(struct node_count *count, const struct num
 	count->highest = last;
 }
 
-/* Packets with these numbers come to the queue. */
+/* Counts numbered packets that arrive at the queue. */
 static __always_inline void count_numbers(struct node_count *count, const struct numbers *numbers)
 {
 	__u64 last = numbers->first + numbers->pkts - 1, highest;
@@ -81,73 +81,73 @@ static __always_inline void count_numbers(struct node_count *count, const struct
 	count_old(count, numbers, last);
 }
 
-/* Packets without a number come. */
+/* Counts packets without a number. */
 static __always_inline void count_plain(struct node_count *count, __u32 pkts)
 {
 	if (count->counts)
 		__sync_fetch_and_add(&count->missing, -(__u64)pkts);
 }
 
-/* More than a trace of ours has room for. */
+/* Exceeds the capacity of ccplane's traces. */
 #define PATH_NODES 8
 
-/* What a node wrote into a packet; all ones where it told nothing. */
+/* A node's data in a packet; all ones for unknown values. */
 struct node_told {
 	__u32 id;
 	__u32 hop_limit;
-	__u32 counts; /* packets missing and dropped, as the wire has them */
+	__u32 counts; /* packets missing and dropped, in wire format */
 	__u32 queue_pkts;
 	__u32 free_pkts;
-	__u32 rate_bytes_per_s; /* of its link; 0: not known */
+	__u32 rate_bytes_per_s; /* of its link; 0: unknown */
 };
 
-/* The node where a packet waits longest. */
+/* The node where packets wait longest. */
 struct bottleneck {
 	__u64 wait;
-	__u32 at; /* of its data in the packet; 0: there is none */
-	__u32 from_end; /* of the path */
+	__u32 at; /* offset of its data in the packet; 0: none */
+	__u32 from_end; /* position from the end of the path */
 };
 
-/* Counters of a flow at a node, or at the sink, as the wire has them: HALF_MISSING where it does not count. */
+/* Counters of a flow at a node or at the sink, in wire format; HALF_MISSING if not counted. */
 struct counted {
 	__u32 id;
 	__u16 missing;
 	__u16 dropped;
 };
 
-/* What counters were when a node's queue and the link after it were looked at last. */
+/* Counters at the last evaluation of a node's queue and of the link after it. */
 struct looked_at {
-	struct counted node; /* for its queue alone */
-	struct counted near, far; /* the node and whoever is next, for the link between them */
+	struct counted node; /* for its queue only */
+	struct counted near, far; /* the node and its successor, for the link between them */
 };
 
-/* What was lost where, of one flow. */
+/* Losses of a flow, by place. */
 struct path_losses {
 	__s32 all;
 	__s32 congestion; /* dropped by the queues of nodes */
-	__s32 link; /* between neighbours that both count */
+	__s32 link; /* between two neighbours that count */
 	struct counted sink;
-	struct looked_at last[PATH_NODES]; /* from the end of the path */
+	struct looked_at last[PATH_NODES]; /* indexed from the end of the path */
 };
 
-/* What a sink keeps of a flow's path to tell its losses. */
+/* A sink's state for the losses of a flow's path. */
 struct path_known {
-	__u64 next; /* number after the highest that came */
-	__u32 old_pkts; /* in a row with numbers that were there before */
+	__u64 next; /* number after the highest seen */
+	__u32 old_pkts; /* consecutive packets with old numbers */
 	__u32 told[PATH_LOSSES];
 	struct path_losses losses;
 };
 
-/* A path that is being read, from its end. */
+/* State while reading a path, from its end. */
 struct path_reading {
 	struct bottleneck by_rate, by_depth;
-	struct counted next; /* node read before, or the sink */
-	__u32 hop_limit; /* that the packet had when it left the node, if it is the neighbour of `next` */
+	struct counted next; /* the node read before, or the sink */
+	__u32 hop_limit; /* hop limit at which the packet left the node, if it is the neighbour of `next` */
 	bool has_silent_queue;
 	bool has_silent_rate;
 };
 
-/* Of nodes where a packet waits equally long, it is the first of the path, which is read last. */
+/* Of nodes with equal waits the first of the path counts; it is read last. */
 static __always_inline void note_wait(struct bottleneck *longest, __u64 wait, __u32 at, __u32 from_end)
 {
 	if (longest->at && wait < longest->wait)
@@ -157,7 +157,7 @@ static __always_inline void note_wait(struct bottleneck *longest, __u64 wait, __
 	longest->from_end = from_end;
 }
 
-/* Where a counter is known now and was before, of the same node: how much more it is. */
+/* Computes the increase of a counter, if both values are known. */
 static __always_inline bool find_more(__u32 now, __u32 before, __s32 *difference)
 {
 	__s32 more = now - before;
@@ -173,8 +173,8 @@ static __always_inline bool find_more(__u32 now, __u32 before, __s32 *difference
 }
 
 /*
- * Adds what a node's queue dropped since that was last known, and what the link after it lost since all was known that
- * tells: a node does not always know what its queue dropped.
+ * Adds the drops of a node's queue since they were last known, and the losses of the link after it since all its counters
+ * were known: a node does not always know its queue's drops.
  */
 static __always_inline void add_losses_at(struct path_losses *losses, __u32 i, const struct counted *node,
 					  const struct counted *next)
@@ -198,14 +198,14 @@ static __always_inline void add_losses_at(struct path_losses *losses, __u32 i, c
 	last->far = *next;
 }
 
-/* Reads what the next node wrote, the i-th from the end of the path, whose data lie at `at`, which is not 0. */
+/* Reads the data of the i-th node from the end of the path, at offset `at`, which is not 0. */
 static __always_inline void read_node(struct path_reading *path, struct path_losses *losses, __u32 i,
 				      __u32 at, const struct node_told *told)
 {
 	struct counted node = {
 		.id = told->id, .missing = told->counts >> 16, .dropped = told->counts & 0xffff};
 
-	/* Between neighbours the hop limit falls by one, and on the last link by none. */
+	/* Between neighbours the hop limit decreases by one, except on the last link. */
 	if (told->hop_limit != path->hop_limit) {
 		path->next.missing = HALF_MISSING;
 		path->has_silent_queue = true;
@@ -226,15 +226,15 @@ static __always_inline void read_node(struct path_reading *path, struct path_los
 }
 
 /*
- * Where all nodes that tell their queue tell the rate of their link, too, the bottleneck is where the next packet waits
- * longest, else where the queue is deepest.
+ * If all nodes that report their queue also report their link's rate, the bottleneck is where the next packet waits longest;
+ * otherwise where the queue is longest.
  */
 static __always_inline struct bottleneck longest_wait(const struct path_reading *path)
 {
 	return path->has_silent_rate ? path->by_depth : path->by_rate;
 }
 
-/* Whether no packet after it has come yet: what an overtaken one found is old. */
+/* Whether no later packet has arrived: the data of an overtaken packet is outdated. */
 static __always_inline bool is_newest(struct path_known *known, const struct numbers *numbers)
 {
 	if (numbers->first < known->next && known->old_pkts < OLD_PKTS) {
@@ -246,7 +246,7 @@ static __always_inline bool is_newest(struct path_known *known, const struct num
 	return true;
 }
 
-/* The sink lacks so many packets of the flow, as the wire has it. */
+/* Records how many packets of the flow the sink misses, in wire format. */
 static __always_inline void note_sink(struct path_losses *losses, __u16 missing)
 {
 	struct counted sink = {.id = NODE_MISSING, .missing = missing, .dropped = HALF_MISSING};
@@ -257,7 +257,7 @@ static __always_inline void note_sink(struct path_losses *losses, __u16 missing)
 	losses->sink = sink;
 }
 
-/* What was counted as lost and comes late after all is taken off the next losses: what is told never becomes less. */
+/* Late arrivals of packets counted as lost are subtracted from later losses: reported totals never decrease. */
 static __always_inline void tell_more(struct path_known *known, __u32 cause, __s32 pkts)
 {
 	if ((__s32)(pkts - known->told[cause]) > 0)

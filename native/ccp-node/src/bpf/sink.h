@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Telling the reader of packets, and taking headers out. */
+/* Sends packets' headers to the reader, and removes headers. */
 #ifndef CCP_NODE_SINK_H
 #define CCP_NODE_SINK_H
 
 #include "echo.h"
 
-/* A reader that does not look by itself is woken so often at most [ns]. */
+/* Minimum time between wake-ups of a reader that does not poll [ns]. */
 #define WAKE_NS 2000000ULL
 
-/* Waking costs more than all else here: the sender's processor interrupts itself, and often another one. */
+/* Waking is the most expensive step here: it interrupts the sender's processor, and often another one. */
 static __always_inline u64 wake_flag(const struct node_now *told, u64 now_ns)
 {
 	static u64 woken_ns;
@@ -36,7 +36,7 @@ static __noinline int tell(struct __sk_buff *skb, struct packet *packet, u32 hea
 	mine->record.hop_limit = packet->hop_limit;
 	mine->record.headers_bytes = headers_bytes;
 	mine->record.first = packet->first;
-	/* Verifiers of Linux 6.1 do not see that what is not 0 is more. */
+	/* Verifiers of Linux 6.1 do not conclude that a value other than 0 is positive. */
 	if (headers_bytes >= 8 && bpf_skb_load_bytes(skb, headers_at(), mine->read, headers_bytes))
 		return 0;
 	if (bpf_ringbuf_output(&records, mine, sizeof(mine->record) + headers_bytes, wake_flag(told, now_ns)))
@@ -48,10 +48,9 @@ static __noinline int tell(struct __sk_buff *skb, struct packet *packet, u32 hea
 #define UDP_BYTES 8
 
 /*
- * Over a veth pair comes the very buffer that was sent. Where a source had to make room in it, the kernel does not know
- * how much memory it takes, and complains of that when TCP joins it with the next one (WARN_ON_ONCE in
- * skb_try_coalesce). It joins none with payload behind the headers, in memory of kmalloc: a cache line is enough, and
- * the rest stays where it is.
+ * A veth pair delivers the buffer that was sent. If a source had to enlarge it, the kernel does not know its true size, and
+ * warns when TCP merges it with the next one (WARN_ON_ONCE in skb_try_coalesce). It does not merge buffers with payload
+ * after the headers in kmalloc'ed memory: pulling a cache line there suffices, and the rest stays in place.
  */
 static __always_inline void keep_apart(struct __sk_buff *skb, const struct packet *packet)
 {
@@ -81,7 +80,7 @@ static __always_inline void take_out(struct __sk_buff *skb, struct packet *packe
 static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 {
 	u32 bytes = packet->hop_by_hop_bytes + packet->destination_bytes, at = headers_at();
-	static struct node_sunk none; /* nobody writes it */
+	static struct node_sunk none; /* never written */
 	struct options options = {};
 	struct node_sunk *known;
 	bool trusted;
@@ -101,7 +100,7 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 	if (options.echo_at && trusted && config.roles & NODE_READER)
 		hear(skb, packet, options.echo_at);
 	if (options.telemetry && !(config.roles & NODE_SINK))
-		return; /* another's to take out */
+		return; /* another node removes it */
 	if (options.telemetry && trusted) {
 		if (options.wants_echo && config.roles & NODE_REFLECTS)
 			note_path(skb, packet, &options);
@@ -115,11 +114,11 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 		take_out(skb, packet, bytes);
 	if (!options.telemetry && config.roles & NODE_REFLECTS)
 		count_flow(skb, packet, bpf_map_lookup_elem(&counts, &packet->flow),
-			   false); /* one of a flow that is counted has come, without a number */
+			   false); /* a packet without a number, of a counted flow */
 	if (!options.telemetry && known) {
 		__sync_fetch_and_add(&known->plain_pkts, packet->pkts);
 		known->plain_ns = bpf_ktime_get_ns();
-		COUNT(plain, packet->pkts); /* last: whoever sees it sees the others, too */
+		COUNT(plain, packet->pkts); /* last, so that readers of it also see the others */
 	}
 }
 

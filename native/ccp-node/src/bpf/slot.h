@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Writing this node's data into a trace (RFC 9197, section 4.4). */
+/* Writes this node's data into a trace (RFC 9197, section 4.4). */
 #ifndef CCP_NODE_SLOT_H
 #define CCP_NODE_SLOT_H
 
@@ -13,17 +13,17 @@
 #define FIELD(bit) (1U << (31 - (bit)))
 #define SNAPSHOT FIELD(22)
 #define WIDE (FIELD(8) | FIELD(9) | FIELD(10))
-#define UNKNOWN_FIELDS 0x000ffd00U /* bits 12 to 21 and 23: nobody knows what they mean */
+#define UNKNOWN_FIELDS 0x000ffd00U /* bits 12 to 21 and 23: undefined */
 #define SLOT_WORDS 24
 #define TRACE_BYTES 8 /* its header */
 
 struct trace_header {
 	__be16 namespace_id;
 	__be16 flags; /* NodeLen, flags, RemainingLen */
-	__be32 type; /* and a reserved octet */
+	__be32 type; /* and a reserved byte */
 };
 
-/* What the node says in this packet, in host order. */
+/* This node's data for the packet, in host order. */
 struct node_data {
 	u32 hop_limit;
 	u32 ingress_if;
@@ -34,7 +34,7 @@ struct node_data {
 	u32 arrival_pkts_per_s;
 	u32 flow_count;
 	u32 link_rate_bytes_per_s;
-	u32 flow_counts; /* packets missing and dropped, as the wire has them */
+	u32 flow_counts; /* packets missing and dropped, in wire format */
 	struct node_radio radio;
 };
 
@@ -59,7 +59,7 @@ static __always_inline u32 words_of(u32 type)
 
 #define PUT(word) slot[words++ & 63] = bpf_htonl(word)
 
-/* Writes the slot, and returns how many words it has. */
+/* Writes the slot; returns its length in words. */
 static __noinline u32 write_slot(__be32 *slot, u32 type, const struct node_data *data)
 {
 	u32 words = 0;
@@ -75,7 +75,7 @@ static __noinline u32 write_slot(__be32 *slot, u32 type, const struct node_data 
 	if (type & FIELD(3))
 		PUT(data->timestamp_us);
 	if (type & FIELD(4))
-		PUT(NODE_MISSING); /* the packet is not through yet */
+		PUT(NODE_MISSING); /* the packet has not left the node yet */
 	if (type & FIELD(5))
 		PUT(NODE_MISSING);
 	if (type & FIELD(6))
@@ -123,7 +123,7 @@ static __always_inline u32 slot_words(u32 type, const struct node_radio *radio)
 	return words_of(type) + (is_wireless(radio) ? NODE_WIRELESS_WORDS : NODE_WIRED_WORDS);
 }
 
-/* Writes the node's data into the trace of a template, which lies in the scratch; whether there was room. */
+/* Writes the node's data into the trace of a template in the scratch map; returns whether there was room. */
 static __always_inline bool put_first_slot(u8 *at, const struct node_data *data)
 {
 	struct trace_header *trace = (struct trace_header *)at;
@@ -131,14 +131,14 @@ static __always_inline bool put_first_slot(u8 *at, const struct node_data *data)
 	u32 words = slot_words(type, &data->radio);
 	bool has_room = words <= left;
 
-	/* An option has room for 61 words; verifiers do not know. */
+	/* An option has room for 61 words; the verifier cannot know. */
 	if (has_room)
 		write_slot((__be32 *)(at + TRACE_BYTES + ((left - words) & 63) * 4), type, data);
 	trace->flags = bpf_htons(has_room ? flags - words : flags | OVERFLOW);
 	return has_room;
 }
 
-/* Writes the node's data into the first trace of our namespace, if it asks for what we know. */
+/* Writes the node's data into the first trace of our namespace, if it requests only known fields. */
 static __noinline int fill(struct __sk_buff *skb, struct packet *packet, struct node_data *data)
 {
 	struct node_scratch *mine = ONLY(scratch);

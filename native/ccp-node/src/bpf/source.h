@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Putting headers into packets. */
+/* Inserts headers into packets. */
 #ifndef CCP_NODE_SOURCE_H
 #define CCP_NODE_SOURCE_H
 
@@ -18,14 +18,14 @@ static __always_inline bool has_prefix(const u8 *address, const volatile __be32 
 	return true;
 }
 
-/* Whether it is a packet of a flow, without other headers but an echo of ours, that may have ours. */
+/* Whether the packet belongs to a flow and has no headers other than ccplane's echo, so that it may get some. */
 static __always_inline bool is_served(const struct packet *packet)
 {
 	return packet->payload_bytes && (packet->flow.protocol == packet->first || packet->has_echo) &&
 	       !packet->is_multicast && has_prefix(packet->flow.daddr, config.prefix, config.prefix_mask);
 }
 
-/* What has to be on the wire for the longest packet that this one is there. */
+/* Length on the wire of the longest packet in this one. */
 static __always_inline u32 longest_bytes(const struct packet *packet)
 {
 	u32 payload_bytes = packet->payload_bytes;
@@ -35,7 +35,7 @@ static __always_inline u32 longest_bytes(const struct packet *packet)
 	return sizeof(struct ipv6_header) + payload_bytes;
 }
 
-/* Numbers a packet of the flow, of which `count` is what is known; whether it is to have headers of so many octets. */
+/* Numbers a packet of the flow with record `count`; returns whether to insert headers of this length. */
 static __always_inline bool number(struct packet *packet, struct node_count *count, u32 bytes)
 {
 	bool is_chosen = config.every_pkts == 1 ||
@@ -63,7 +63,7 @@ struct tcp_state {
 	__be16 first_sequence;
 };
 
-/* The window of the sender's TCP; on a router there is none. */
+/* The sending TCP's window; a router has none. */
 static __always_inline void put_window(struct __sk_buff *skb, struct tcp_state *state)
 {
 	struct bpf_sock *sk = (struct bpf_sock *)skb->sk;
@@ -89,7 +89,7 @@ static __always_inline void put_window(struct __sk_buff *skb, struct tcp_state *
 static __always_inline void put_tcp_state(struct __sk_buff *skb, const struct packet *packet,
 					  struct tcp_state *state)
 {
-	state->flags &= TCP_STATE_WANTS_ECHO; /* as the template has it */
+	state->flags &= TCP_STATE_WANTS_ECHO; /* as in the template */
 	if (config.tcp_state)
 		put_window(skb, state);
 	if (packet->pkts == 1)
@@ -99,7 +99,7 @@ static __always_inline void put_tcp_state(struct __sk_buff *skb, const struct pa
 	state->first_sequence = bpf_htons(packet->tcp_sequence & 0xffff);
 }
 
-/* Puts headers in, with what this node has to say if it is a transit node, too. */
+/* Inserts headers, with this node's data if it is also a transit node. */
 static __noinline int insert(struct __sk_buff *skb, struct packet *packet, const struct node_data *data,
 			     u64 wall_ns)
 {
@@ -125,10 +125,10 @@ static __noinline int insert(struct __sk_buff *skb, struct packet *packet, const
 	if (config.roles & NODE_TRANSIT)
 		is_filled = put_first_slot(mine->headers + config.trace_at, data);
 
-	/* The size of segments stays: TCP made them so small that headers fit. */
+	/* The segment size stays: TCP has left room for the headers. */
 	if (bpf_skb_adjust_room(skb, bytes, BPF_ADJ_ROOM_NET, BPF_F_ADJ_ROOM_FIXED_GSO))
 		return 0;
-	/* One write, from the length in front of the addresses to the end of the headers. */
+	/* One write, from the length before the addresses to the end of the headers. */
 	mine->ip.payload_bytes = bpf_htons(packet->payload_bytes + bytes);
 	mine->ip.next_header = IPPROTO_HOPOPTS;
 	mine->ip.hop_limit = packet->hop_limit;

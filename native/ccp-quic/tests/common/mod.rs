@@ -1,4 +1,4 @@
-//! An agent of our own, and files over QUIC on the loopback.
+//! A test agent, and files over QUIC on the loopback interface.
 #![allow(dead_code)] // each test file uses its part
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,7 +14,7 @@ use ccp_quic::wire::{Field, Message, messages};
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
 
-/// Reports each ms what it saw, and lets the agent have the window.
+/// Reports its state each ms, and leaves the window to the agent.
 pub const WATCH: &str = "
     (def (Report (volatile acked 0) (window 0) (step 0)) (step 1))
     (when true
@@ -43,7 +43,7 @@ pub fn change(flow: u32, program: u32, fields: &[Field]) -> Message {
     Message::ChangeProgram { flow, program, fields: fields.to_vec() }
 }
 
-/// An agent as portus makes them: a program for who is ready, and for who comes.
+/// An agent as made with portus: it sends a program to each datapath and flow.
 pub struct Agent {
     socket: Arc<UnixDatagram>,
     heard: Arc<Mutex<(Vec<Message>, Option<PathBuf>)>>,
@@ -51,7 +51,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Begins to serve; each flow gets `text` and the window `cwnd_bytes`.
+    /// Starts serving; each flow gets `text` and the window `cwnd_bytes`.
     pub fn serve(path: &Path, text: &str, cwnd_bytes: u64) -> Agent {
         let mut agent = Agent::deaf(path);
         let (socket, heard) = (Arc::clone(&agent.socket), Arc::clone(&agent.heard));
@@ -81,7 +81,7 @@ impl Agent {
         agent
     }
 
-    /// An agent that is there, and reads nothing.
+    /// An agent that reads nothing.
     pub fn deaf(path: &Path) -> Agent {
         _ = std::fs::remove_file(path);
         Agent { socket: Arc::new(UnixDatagram::bind(path).unwrap()), heard: Arc::default(), thread: None }
@@ -100,7 +100,6 @@ impl Agent {
         self.heard.lock().unwrap().0.clone()
     }
 
-    /// The reports of a program, without the flow's end.
     pub fn reports(&self, of: u32) -> Vec<Vec<u64>> {
         let report = |said| match said {
             Message::Measure { program, fields, .. } if program == of && !fields.is_empty() => Some(fields),
@@ -123,7 +122,7 @@ impl Agent {
 }
 
 impl Drop for Agent {
-    /// As the kernel does for one that is killed: its socket closes, and the name stays.
+    /// As for a killed process: the socket closes, and the name stays.
     fn drop(&mut self) {
         self.socket.shutdown(std::net::Shutdown::Both).unwrap();
         if let Some(thread) = self.thread.take() {
@@ -132,7 +131,7 @@ impl Drop for Agent {
     }
 }
 
-/// A directory of its own, removed at the end.
+/// A temporary directory.
 pub struct Directory(PathBuf);
 
 impl Directory {
@@ -159,7 +158,7 @@ impl Drop for Directory {
     }
 }
 
-/// Waits until there is something.
+/// Waits until `look` returns something.
 pub async fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -171,9 +170,9 @@ pub async fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A server that reads what comes, and one connection to it, whose packets `transport` is for.
+/// A server that reads everything, and one connection to it with this `transport`.
 pub async fn connected(mut transport: TransportConfig) -> Connection {
-    // A process that is stopped for a minute goes on.
+    // A process that was stopped for a minute continues.
     transport.max_idle_timeout(None);
     let mut idle = TransportConfig::default();
     idle.max_idle_timeout(None);
@@ -203,7 +202,6 @@ pub async fn connected(mut transport: TransportConfig) -> Connection {
     client.connect_with(config, address, "localhost").unwrap().await.unwrap()
 }
 
-/// Sends, as long as the connection lasts.
 pub fn send_on(connection: &Connection) {
     let connection = connection.clone();
     tokio::spawn(async move {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT
-/* The core as functions to link with. */
+/* The core as linkable functions. */
 #include "clients.h"
 
 void rtcp_host_init(struct rtcp_detector *d, __u32 mss_bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* The table of clients on the host: Rust has it, and one thread at a time uses it. */
+/* The table of clients on the host, owned by Rust and used by one thread at a time. */
 #ifndef RTCP_TABLE_H
 #define RTCP_TABLE_H
 
@@ -11,13 +11,12 @@ struct rtcp_table {
 	struct rtcp_client *(*find)(void *clients, const struct rtcp_key *key);
 	void (*insert)(void *clients, const struct rtcp_key *key);
 	void (*remove)(void *clients, const struct rtcp_key *key);
-	struct rtcp_row
-		row; /* what is known of the client, if there is something new to say of the connection */
+	struct rtcp_row row; /* the client's state, if the connection has news */
 	__u8 has_row;
-	__u8 is_news; /* bool: the client's verdict is another one than in the row before */
+	__u8 is_news; /* bool: the client's verdict differs from the previous row */
 };
 
-/* That of the call that is under way. */
+/* The table of the current call. */
 static _Thread_local struct rtcp_table *rtcp_table;
 
 static inline bool client_lock(struct rtcp_client *client)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* What clients.h reads of a TCP socket, under the kernel's names, for the host. Rust fills it in. */
+/* The members of a TCP socket that clients.h reads, under the kernel's names, for the host. Rust sets them. */
 #ifndef CCP_TCP_H
 #define CCP_TCP_H
 
@@ -21,7 +21,7 @@ typedef __u64 u64;
 #define __noinline
 #define USEC_PER_SEC 1000000ULL
 
-/* Where a connection goes, and from which namespace. */
+/* A connection's namespace and remote end. */
 struct sock {
 	__u32 netns;
 	__u16 dport;
@@ -46,7 +46,7 @@ struct tcp_sock {
 	__u32 packets_out;
 	__u32 data_segs_out;
 	__u32 mss_cache;
-	__u32 srtt_us; /* eight of them, as in the kernel */
+	__u32 srtt_us; /* times eight, as in the kernel */
 	struct minmax rtt_min;
 };
 

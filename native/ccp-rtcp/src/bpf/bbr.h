@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The kernel's BBR (version 1): its functions, and what we change of its state. */
+/* The kernel's BBR (version 1): its functions, and the parts of its state that these programs change. */
 #ifndef RTCP_BBR_H
 #define RTCP_BBR_H
 
@@ -44,7 +44,7 @@ enum {
 	BBR_PROBE_RTT = 3,
 };
 
-/* BBR looks for the bandwidth from the start, as far as its pacing rate lets it. */
+/* Makes BBR probe for bandwidth as at the start, as far as its pacing rate allows. */
 static __always_inline void bbr_start_up(struct sock *sk)
 {
 	struct bbr *bbr = bbr_of(sk);
@@ -58,7 +58,7 @@ static __always_inline void bbr_start_up(struct sock *sk)
 	bbr->full_bw = 0;
 }
 
-/* BBR has found what there is. */
+/* Ends BBR's search for bandwidth. */
 static __always_inline void bbr_drain(struct sock *sk)
 {
 	struct bbr *bbr = bbr_of(sk);
@@ -69,7 +69,7 @@ static __always_inline void bbr_drain(struct sock *sk)
 	BPF_CORE_WRITE_BITFIELD(bbr, full_bw_reached, 1);
 }
 
-/* BBR is in the phase of its cycle that sends a quarter more than comes through, and stays there. */
+/* Keeps BBR in the phase of its cycle that sends a quarter more than is delivered. */
 static __always_inline void bbr_probe(struct sock *sk)
 {
 	struct bbr *bbr = bbr_of(sk);
@@ -80,7 +80,7 @@ static __always_inline void bbr_probe(struct sock *sk)
 	bbr->cycle_mstamp = tcp_sk(sk)->delivered_mstamp;
 }
 
-/* BBR's own search for a policer begins anew: it never gets to a verdict if this happens at each ACK. */
+/* Restarts BBR's own detection of policers; at each ACK, this keeps it from a verdict. */
 static __always_inline void bbr_forget_policer(struct sock *sk)
 {
 	struct bbr *bbr = bbr_of(sk);

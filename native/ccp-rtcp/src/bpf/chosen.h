@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Which sockets are bounded, and by which programs: those that the first rule that matches is for, or all. */
+/* Selection of the sockets to bound, and of the programs: by the first matching rule, or all sockets. */
 #ifndef RTCP_CHOSEN_H
 #define RTCP_CHOSEN_H
 
@@ -7,7 +7,7 @@
 #include "matching.h"
 #include "rules.h"
 
-/* Written by the loader, before any socket can look. */
+/* Written by the loader before any socket reads it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, RTCP_MAX_RULES);
@@ -18,7 +18,7 @@ struct {
 #define TCP_CONGESTION 13
 #define NAME_BYTES 16
 
-/* Number of the programs that are registered now; kept with the table of clients. */
+/* Number of the programs that are registered now; pinned with the table of clients. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -34,7 +34,7 @@ static __always_inline bool is_current(u64 load)
 	return !current || *current == load;
 }
 
-/* Gives the socket another congestion control. Returns whether it has one: it is not ours to touch then. */
+/* Sets the socket's congestion control. Returns whether it changed; this program must not touch the socket then. */
 static __always_inline bool go(struct sock *sk, char *name)
 {
 	u64 before = (u64)tcp_sk(sk)->inet_conn.icsk_ca_ops;

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Extension of the datapath: keeps a flow within the token bucket that limits its client (R-TCP), if the agent asks for
- * that. Whoever steers the flow asks for more at will: window and pacing rate are bounded where they are applied.
+ * Datapath extension: keeps a flow within the token bucket that limits its client (R-TCP), if the agent asks for it. Window
+ * and pacing rate are bounded where they are applied, whatever controls the flow.
  */
 #include "extend.h"
 #include "clients.h"
 
-/* What is known of a flow's limit. */
+/* The state of a flow's limit. */
 struct ccp_limit {
-	struct rtcp_flow flow; /* in front: rtcp_tell() makes one of the other */
+	struct rtcp_flow flow; /* first, so that rtcp_tell() can convert the pointer */
 	struct rtcp_options options;
-	u64 flow_id; /* whose all this is */
+	u64 flow_id; /* flow that the state belongs to */
 	u32 caps; /* enum rtcp_caps */
-	u32 told; /* enum rtcp_verdict that the agent knows */
+	u32 told; /* enum rtcp_verdict last sent to the agent */
 };
 
-/* By slot. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, CCP_MAX_FLOWS);
@@ -25,7 +24,7 @@ struct {
 
 EXTENSION_MAIL(struct rtcp_letter);
 
-/* What the agent is told. */
+/* The message to the agent. */
 struct limit_told {
 	struct ccp_record record;
 	struct rtcp_row row;
@@ -49,14 +48,14 @@ static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client
 		return;
 	told = bpf_ringbuf_reserve(&records, sizeof(*told), 0);
 	if (!told)
-		return; /* told at the next ACK */
+		return; /* sent at the next ACK */
 	extension_tells(&told->record, sizeof(*told), limit->flow_id, now_us);
 	client_row(&told->row, flow, client, now_us);
 	bpf_ringbuf_submit(told, 0);
 	limit->told = verdict;
 }
 
-/* There is no room for the flow's client. */
+/* Reports that there is no room for the flow's client. */
 static __always_inline void tell_no_room(struct sock *sk, struct ccp_limit *limit)
 {
 	struct limit_told *told;
@@ -65,7 +64,7 @@ static __always_inline void tell_no_room(struct sock *sk, struct ccp_limit *limi
 		return;
 	told = bpf_ringbuf_reserve(&records, sizeof(*told), 0);
 	if (!told)
-		return; /* told at the next ACK */
+		return; /* sent at the next ACK */
 	extension_tells(&told->record, sizeof(*told), limit->flow_id, tcp_sk(sk)->tcp_mstamp);
 	__builtin_memset(&told->row, 0, sizeof(told->row));
 	told->row.t_us = tcp_sk(sk)->tcp_mstamp;
@@ -76,7 +75,7 @@ static __always_inline void tell_no_room(struct sock *sk, struct ccp_limit *limi
 	limit->told = RTCP_NO_ROOM;
 }
 
-/* Bounds window and pacing to what the client's limit lets this flow send now. */
+/* Bounds window and pacing rate by what the client's limit allows this flow now. */
 static __always_inline void limit_apply(struct sock *sk, struct ccp_sk *ca, struct ccp_flow *flow,
 					const struct ccp_limit *limit)
 {
@@ -101,7 +100,7 @@ static __always_inline void limit_apply(struct sock *sk, struct ccp_sk *ca, stru
 	}
 }
 
-/* The client is told of the flow no more. */
+/* Removes the flow from its client. */
 static __always_inline void limit_end(struct sock *sk, struct ccp_flow *flow, struct ccp_limit *limit)
 {
 	limit->caps = 0;
@@ -115,11 +114,11 @@ static __always_inline void limit_begin(struct sock *sk, struct ccp_flow *flow, 
 	limit->told = RTCP_OPEN;
 	flow_begin(sk, &limit->flow, &limit->options);
 	flow_join(sk, &limit->flow, &limit->options);
-	if (tcp_sk(sk)->packets_out) /* it sends already */
+	if (tcp_sk(sk)->packets_out) /* it is already sending */
 		flow_start(sk, &limit->flow, &limit->options);
 }
 
-/* Does what the agent wants: other caps, other options, or none any more. */
+/* Applies the agent's message: other caps, other options, or none. */
 static __noinline int take_limit_mail(struct sock *sk, struct ccp_flow *flow, struct ccp_limit *limit,
 				      struct extension_mail *mail)
 {
@@ -142,10 +141,10 @@ static __noinline int take_limit_mail(struct sock *sk, struct ccp_flow *flow, st
 	return 0;
 }
 
-/* A flow and what is known of its limit. */
+/* A flow and the state of its limit. */
 struct limited {
 	struct ccp_flow *flow;
-	struct ccp_limit *limit; /* NULL: no limit is looked for */
+	struct ccp_limit *limit; /* NULL: limits are not looked for */
 };
 
 static __always_inline struct limited limited_of(struct sock *sk)

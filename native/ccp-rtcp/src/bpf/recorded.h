@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the detector was told, for those who write it down. */
+/* The detector's input, for recording. */
 #ifndef RTCP_RECORDED_H
 #define RTCP_RECORDED_H
 

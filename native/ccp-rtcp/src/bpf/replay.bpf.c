@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The detector over recorded ACKs, one a run: what it finds in the kernel can be held against what it finds elsewhere. */
+/* Runs the detector on recorded ACKs, one per run, to compare its results in the kernel with those elsewhere. */
 #include "kernel.h"
 #include "rtcp.h"
 #include <bpf/bpf_helpers.h>

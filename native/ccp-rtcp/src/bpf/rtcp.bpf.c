@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel's own CUBIC and BBR (version 1), as congestion controls of their own that stay within the token bucket
- * that limits a client. Each hook calls the kernel's function, and bounds what comes out.
+ * The kernel's CUBIC and BBR (version 1) as separate congestion controls that stay within the token bucket that limits a
+ * client. Each hook calls the kernel's function and bounds its result.
  */
 #include "clients.h"
 #include "bbr.h"
@@ -13,12 +13,12 @@
 
 #define SOL_SOCKET 1
 #define SO_MAX_PACING_RATE 47
-#define NO_MAX_RATE 0xffffffffU /* what setsockopt takes for none */
+#define NO_MAX_RATE 0xffffffffU /* setsockopt's value for no limit */
 
-/* Written by the loader; the programs' only constant, so it is all of .rodata. */
+/* Written by the loader; the only constant of the programs, so it is all of .rodata. */
 const volatile struct rtcp_config config = {};
 
-/* Told through assembly, so that the compiler does not take the zeros above for what the loader writes. */
+/* Read through assembly, so that the compiler does not assume the zeros above. */
 static __always_inline const struct rtcp_options *the_options(void)
 {
 	const void *options = (const void *)&config.options;
@@ -27,14 +27,14 @@ static __always_inline const struct rtcp_options *the_options(void)
 	return options;
 }
 
-/* A socket with one of our congestion controls. */
+/* A socket with one of these congestion controls. */
 struct rtcp_sock {
 	struct rtcp_flow flow;
-	u64 own_max_rate; /* limit of pacing that the application chose */
-	u32 our_max_rate; /* the one that it has from us; 0: none */
+	u64 own_max_rate; /* the application's pacing limit */
+	u32 our_max_rate; /* the pacing limit set here; 0: none */
 	u8 was_unpaced;
-	u8 sought; /* enum rtcp_seeking: what the limiter wished at the last ACK, and got */
-	u8 leaves; /* bool: it is not ours, and goes at its next ACK */
+	u8 sought; /* enum rtcp_seeking: the limiter's request at the last ACK */
+	u8 leaves; /* bool: no rule selects it, it leaves at its next ACK */
 };
 
 struct {
@@ -62,7 +62,7 @@ static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client
 	}
 	client_row(row, flow, client, now_us);
 	client->told = row->verdict;
-	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP); /* nobody sleeps on it: the reader comes by */
+	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP); /* the reader polls */
 }
 
 static __always_inline struct rtcp_sock *rtcp_sk(struct sock *sk)
@@ -78,7 +78,7 @@ static __always_inline void begin(struct sock *sk)
 
 	if (!ours)
 		return;
-	/* The limit of pacing is not forgotten: the socket may have had one of ours before, and have kept it. */
+	/* The pacing limit is kept: the socket may have it from an earlier use of these programs. */
 	flow_begin(sk, &ours->flow, the_options());
 	ours->sought = 0;
 	ours->leaves = 0;
@@ -93,9 +93,9 @@ static __always_inline bool leaves(struct sock *sk)
 }
 
 /*
- * The connection begins, or has just chosen us. Listeners and defaults of namespaces keep programs that others have
- * replaced: from these it goes to the new ones. Whom the rules do not choose goes to the kernel's own. Who was given to us
- * by a program cannot go on at once (EBUSY), but at its next ACK.
+ * The connection begins, or has just selected these programs. Listeners and namespace defaults may keep replaced programs:
+ * their connections move to the new ones. Sockets that no rule selects move to the kernel's own congestion control. A socket
+ * switched by a program cannot move immediately (EBUSY), but moves at its next ACK.
  */
 static __always_inline bool goes(struct sock *sk, char *name, char *original)
 {
@@ -155,8 +155,8 @@ static __always_inline void pace_no_more(struct sock *sk, const struct rtcp_sock
 }
 
 /*
- * The kernel computes the pacing rate of CUBIC itself, after cong_avoid, up to the limit that an application may
- * choose. So that limit it is while the flow is capped; then the application gets its own one back.
+ * The kernel computes CUBIC's pacing rate itself, after cong_avoid, up to the limit that an application may set. That limit
+ * is used while the flow is capped; then the application's own limit is restored.
  */
 static __always_inline void pace(struct sock *sk, struct rtcp_sock *ours)
 {
@@ -165,7 +165,7 @@ static __always_inline void pace(struct sock *sk, struct rtcp_sock *ours)
 	if (!rate && !ours->our_max_rate)
 		return;
 	if (!rate) {
-		if (max_rate == ours->our_max_rate) /* else the application has chosen anew */
+		if (max_rate == ours->our_max_rate) /* else the application has changed it */
 			set_max_rate(sk, ours->own_max_rate);
 		pace_no_more(sk, ours);
 		ours->our_max_rate = 0;
@@ -181,7 +181,7 @@ static __always_inline void pace(struct sock *sk, struct rtcp_sock *ours)
 	ours->our_max_rate = rate;
 }
 
-/* The most packets that CUBIC may have in flight; a window of that rate is too small where nothing paces. */
+/* Maximum window of CUBIC in packets; without pacing, the window for the rate would be too small. */
 static __always_inline u32 most_pkts(struct sock *sk, const struct rtcp_sock *ours)
 {
 	bool paced = config.options.pace_cubic;
@@ -206,7 +206,7 @@ void BPF_PROG(cubic_release, struct sock *sk)
 
 	if (!ours)
 		return;
-	/* No program may call setsockopt here, so the limit of pacing stays: without pacing it does nothing. */
+	/* setsockopt is not allowed here, so the pacing limit stays; without pacing it has no effect. */
 	if (ours->our_max_rate)
 		pace_no_more(sk, ours);
 	flow_leave(sk, &ours->flow, the_options());
@@ -233,7 +233,7 @@ void BPF_PROG(cubic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	cwnd_within(sk, most_pkts(sk, rtcp_sk(sk)));
 }
 
-/* Every ACK comes by here; before 6.15 tp->delivered has not moved yet, and what this one delivers is seen at the next. */
+/* Called for every ACK. Before 6.15 tp->delivered is not updated yet, so this ACK's deliveries count at the next one. */
 SEC("struct_ops")
 void BPF_PROG(cubic_in_ack_event, struct sock *sk, u32 flags)
 {
@@ -250,7 +250,7 @@ void BPF_PROG(cubic_in_ack_event, struct sock *sk, u32 flags)
 	if (tcp_ca_state(tcp_sk(sk)) > TCP_CA_Disorder)
 		return;
 	if (ours->flow.seeks && !ours->sought)
-		tcp_sk(sk)->snd_ssthresh = TCP_INFINITE_SSTHRESH; /* slow start, as far as it is bounded */
+		tcp_sk(sk)->snd_ssthresh = TCP_INFINITE_SSTHRESH; /* slow start, within the bound */
 	ours->sought = ours->flow.seeks;
 	cwnd_within(sk, most_pkts(sk, ours));
 }
@@ -265,7 +265,7 @@ SEC("struct_ops")
 void BPF_PROG(cubic_set_state, struct sock *sk, u8 new_state)
 {
 	cubictcp_state(sk, new_state);
-	/* It will be the window. docs/kernels.md has how it can be less. */
+	/* It becomes the window. For how it can be less, see docs/kernels.md. */
 	if (tcp_sk(sk)->snd_ssthresh < 2)
 		tcp_sk(sk)->snd_ssthresh = 2;
 }
@@ -307,11 +307,11 @@ static __always_inline void bound_rate(struct sock *sk, const struct rtcp_sock *
 	most = pacing_cap(&ours->flow);
 	if (sk->sk_pacing_rate > most)
 		sk->sk_pacing_rate = most;
-	/* The rate is what bounds; but half a window may leave at once. */
+	/* The rate is the bound; but half a window may leave in a burst. */
 	cwnd_within(sk, flow_window(tcp_sk(sk), &ours->flow, config.options.floor_pkts, true));
 }
 
-/* BBR's own detector of policers would bound the rate to an estimate of its own (section 4.4). */
+/* BBR's own detection of policers would bound the rate by its own estimate (section 4.4). */
 static __always_inline struct rtcp_sock *before_bbr(struct sock *sk)
 {
 	struct rtcp_sock *ours = rtcp_sk(sk);
@@ -424,9 +424,9 @@ u32 BPF_PROG(rtcp_bbr_sndbuf_expand, struct sock *sk)
 	return bbr_sndbuf_expand(sk);
 }
 
-/* --- as the kernel knows them: of each, the loader takes the one that fits ------------------------------------- */
+/* --- registration: per congestion control, the loader takes the variant that fits the kernel -------------------- */
 
-/* Every member that any supported kernel has: libbpf drops those that are zero and unknown to the running kernel. */
+/* All members of all supported kernels: libbpf drops those that are zero and unknown to the running kernel. */
 struct tcp_congestion_ops___rtcp {
 	u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
@@ -452,9 +452,9 @@ struct tcp_congestion_ops___rtcp {
 	.flags = TCP_CONG_NON_RESTRICTED
 
 /*
- * Without BBR's min_tso_segs: now and then a kernel gets a number that no program returned (docs/kernels.md). As a number
- * of segments that is fatal: many leave at once, or one of no length, which is never acknowledged, and the connection
- * hangs. So there are two where BBR would send one, below 1.2 Mbit/s.
+ * Without BBR's min_tso_segs: some kernels occasionally get a number that no program returned (docs/kernels.md). As a number
+ * of segments that is fatal: large bursts, or a segment of length 0, which is never acknowledged, so that the connection
+ * hangs. So there are two segments where BBR would send one, below 1.2 Mbit/s.
  */
 #define BBR                                                                                       \
 	.ssthresh = (void *)rtcp_bbr_ssthresh, .set_state = (void *)rtcp_bbr_set_state,           \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* What the programs that bound sockets and their loader tell each other. Rust sees this file, too. */
+/* Shared by the programs that bound sockets and their loader. Rust reads this file through bindgen. */
 #ifndef RTCP_H
 #define RTCP_H
 
@@ -7,79 +7,79 @@
 #include "../core/member.h"
 #include "../core/remote.h"
 
-/* Written by the loader; the programs' only constant, so it is all of .rodata. */
+/* Written by the loader; the only constant of the programs, so it is all of .rodata. */
 struct rtcp_config {
 	struct rtcp_options options;
-	__u64 records; /* bool: each ACK makes a row */
+	__u64 records; /* bool: each ACK is recorded */
 	__u64 n_rules;
-	__u64 others; /* bool: sockets that no rule is for are bounded, too */
-	__u64 load; /* number of these programs among those that share a table */
+	__u64 others; /* bool: sockets that no rule matches are also bounded */
+	__u64 load; /* number of this load of the programs */
 };
 
-/* A client: the namespace that the connections are in, and their other ends. */
+/* A client: network namespace and remote ends of its connections. */
 struct rtcp_key {
 	__u64 netns_cookie; /* unlike an inode, never used again */
 	struct rtcp_remote remote;
 };
 
-/* What is known of a client, and of all connections to it together. */
+/* The state of a client and of all its connections together. */
 struct rtcp_client {
-	__u64 born_us; /* when it was seen first, at least 1; 0: not yet filled in */
-	__u64 over_us; /* it is forgotten then, unless somebody comes back; 0: no connection has ended yet */
-	__u64 delivered_pkts; /* in full segments, as the detector counts */
+	__u64 born_us; /* time first seen, at least 1; 0: not initialised */
+	__u64 over_us; /* time at which it is forgotten without a new connection; 0: none has ended yet */
+	__u64 delivered_pkts; /* in full segments, the detector's unit */
 	__u32 lost_pkts;
-	__u16 delivered_rest_bytes; /* that make no full segment yet */
+	__u16 delivered_rest_bytes; /* rest that makes no full segment yet */
 	__u16 lost_rest_bytes;
 	__u32 in_flight_bytes;
-	__u32 lock; /* 1 while somebody changes it; who finds it so leaves it alone */
+	__u32 lock; /* 1 while it is being changed; others skip it */
 	__u32 open_flows;
-	__u32 active_flows; /* of these, those with something to send */
-	__u32 sharing_flows; /* of these, those that would use up an equal share of the rate (equation 22) */
-	__u8 told; /* enum rtcp_verdict of the latest row */
-	__u8 apart; /* bool: its connections cannot share a bucket, and are clients of their own */
+	__u32 active_flows; /* of these, those with data to send */
+	__u32 sharing_flows; /* of these, those that would use an equal share of the rate (equation 22) */
+	__u8 told; /* enum rtcp_verdict of the last row */
+	__u8 apart; /* bool: its connections cannot share a bucket, and are separate clients */
 	__u8 pad[2];
-	__u32 netns; /* inode of the namespace, for people */
+	__u32 netns; /* inode of the namespace, for display */
 	struct rtcp_detector detector;
 	struct rtcp_limiter limiter;
 };
 
 /*
- * An element of the hash table takes a power of two. The kernel's own part: 48 bytes in front, and 8 of the allocator.
+ * Elements of the hash table take a power of two, with the kernel's own part: 48 bytes before, and 8 of the allocator.
  */
 _Static_assert(48 + sizeof(struct rtcp_key) + sizeof(struct rtcp_client) + 8 <= 512,
 	       "clients take elements of 1024 bytes");
 
-/* Whether it was limited, and no connection has come back until its time was up. */
+/* Whether it was limited, and its time passed without a new connection. */
 static inline int is_over(const struct rtcp_client *client, __u64 now_us)
 {
 	return !client->open_flows && client->over_us && now_us > client->over_us;
 }
 
 enum rtcp_verdict {
-	RTCP_OPEN = 0, /* no limit is known */
-	RTCP_LIMITED = 1, /* there is one, and tokens enough not to mind it */
+	RTCP_OPEN = 0, /* no known limit */
+	RTCP_LIMITED = 1, /* limited, with enough tokens */
 	RTCP_CAPPED = 2,
 	RTCP_PROBING = 3,
-	RTCP_RAISED = 4, /* the limit seems to have become higher */
+	RTCP_RAISED = 4, /* the limit seems to have risen */
 	RTCP_GONE = 5,
-	RTCP_NO_ROOM = 6, /* the table of clients is full: nothing is looked for */
-	RTCP_APART = 7, /* its connections are clients of their own from now on */
+	RTCP_NO_ROOM = 6, /* the table of clients is full: limits are not looked for */
+	RTCP_APART = 7, /* its connections are separate clients from now on */
 };
 
-/* What is bounded by the limit; 0: none is looked for. */
+/* What the limit bounds; 0: limits are not looked for. */
 enum rtcp_caps {
 	RTCP_CAP_CWND = 1,
 	RTCP_CAP_RATE = 2,
 };
 
-/* The agent's letter to the extension of the datapath (limit.bpf.c). */
+/* The agent's message to the datapath extension (limit.bpf.c). */
 struct rtcp_letter {
 	__u32 caps; /* enum rtcp_caps */
 	__u32 pad;
 	struct rtcp_options options;
 };
 
-/* A client's verdict has become another. */
+/* A change of a client's verdict. */
 struct rtcp_row {
 	__u64 t_us; /* CLOCK_MONOTONIC */
 	__u64 bucket_bytes;
@@ -92,7 +92,7 @@ struct rtcp_row {
 	__u32 pad;
 };
 
-/* What the detector was told by one connection. Ports in host order. */
+/* The detector's input from one connection. Ports are in host order. */
 struct rtcp_ack {
 	__u64 t_us;
 	__u64 acked_bytes;
@@ -106,7 +106,7 @@ struct rtcp_ack {
 	__u16 dport;
 	__u8 saddr[16];
 	__u8 daddr[16];
-	__u8 starts; /* bool: a transfer begins, no ACK */
+	__u8 starts; /* bool: the start of a transfer, not an ACK */
 	__u8 app_limited; /* bool */
 	__u8 pad[2];
 };
@@ -117,7 +117,7 @@ enum rtcp_recorded_event {
 	RTCP_RECORDED_ACK = 2,
 };
 
-/* What a detector is told once more. */
+/* Recorded input for a detector. */
 struct rtcp_recorded {
 	struct rtcp_options options;
 	struct rtcp_progress now;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* Rules, as the loader writes them. Rust sees this file, too. */
+/* Rules, written by the loader. Rust reads this file through bindgen. */
 #ifndef RTCP_RULES_H
 #define RTCP_RULES_H
 
@@ -9,7 +9,7 @@
 
 struct rtcp_rule {
 	struct socket_conditions conditions;
-	__u64 bounded; /* bool: else sockets are the kernel's own */
+	__u64 bounded; /* bool: otherwise sockets get the kernel's congestion control */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The table of clients, and what clients.h needs of a socket that tcp.h does not have. A timer of its own deletes clients
- * whose time is up. It runs as long as a program has the table open or pinned.
+ * The table of clients, and further reads from a socket for clients.h. A timer deletes clients whose time is up; it runs as
+ * long as a program has the table open or pinned.
  */
 #ifndef RTCP_TABLE_H
 #define RTCP_TABLE_H
@@ -10,14 +10,14 @@
 #include "rtcp.h"
 
 #define SWEEP_EVERY_NS (10 * 1000 * USEC_PER_SEC)
-#define SWEEP_AT_ONCE 500 /* clients: the processor does nothing else meanwhile */
-#define SWEEP_ON_NS (10 * USEC_PER_SEC) /* ... then others have it for 10 ms */
+#define SWEEP_AT_ONCE 500 /* clients per run, which occupies the processor */
+#define SWEEP_ON_NS (10 * USEC_PER_SEC) /* then a break of 10 ms */
 #define CLOCK_MONOTONIC 1
 #define EEXIST 17
 
 struct bpf_map;
 
-/* The kernel's own; known by its name. */
+/* The kernel's type, known by its name. */
 struct bpf_timer {
 	u64 opaque[2];
 };
@@ -26,12 +26,12 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries,
-	       65536); /* CCP_MAX_FLOWS: the loader sets it, that of extensions to the number of flows */
+	       65536); /* CCP_MAX_FLOWS; resized by the loader, for extensions to the number of flows */
 	__type(key, struct rtcp_key);
 	__type(value, struct rtcp_client);
 } rtcp_clients SEC(".maps");
 
-/* A client that is not filled in yet; too large for the stack. */
+/* An uninitialised client; too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -39,7 +39,7 @@ struct {
 	__type(value, struct rtcp_client);
 } rtcp_blank SEC(".maps");
 
-/* Connections that are not bounded, because there was no room for their client. */
+/* Number of connections that are not bounded because there was no room for their client. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -49,8 +49,8 @@ struct {
 
 struct rtcp_sweeper {
 	struct bpf_timer timer;
-	u32 runs; /* 1 once it was started */
-	u32 swept; /* clients, this time */
+	u32 runs; /* 1 once started */
+	u32 swept; /* clients swept in this run */
 };
 
 struct {
@@ -75,7 +75,7 @@ static __always_inline struct rtcp_client *client_find(const struct rtcp_key *ke
 	return bpf_map_lookup_elem(&rtcp_clients, key);
 }
 
-/* Adds one that is not filled in yet, if there is none. Returns whether there was room. */
+/* Adds an uninitialised client, if there is none. Returns whether there was room. */
 static __always_inline bool client_insert(const struct rtcp_key *key)
 {
 	u32 zero = 0;
@@ -113,7 +113,7 @@ static long sweep_client(struct bpf_map *map, const struct rtcp_key *key, struct
 
 	if (!is_over(client, *now_us) || !client_lock(client))
 		return 0;
-	/* It stays locked, so nobody who has just found it joins what is no longer in the table. */
+	/* It stays locked, so that no connection that has just found it joins a deleted client. */
 	if (!is_over(client, *now_us) || bpf_map_delete_elem(&rtcp_clients, key)) {
 		client_unlock(client);
 		return 0;
@@ -147,7 +147,7 @@ static __noinline int sweep_from_now_on(void)
 
 /* --- the socket ------------------------------------------------------------------------------------------------- */
 
-/* As later kernels have it. */
+/* As in later kernels. */
 struct ns_common___id {
 	u64 ns_id;
 } __attribute__((preserve_access_index));
@@ -157,7 +157,7 @@ struct net___cookie {
 	u64 net_cookie;
 } __attribute__((preserve_access_index));
 
-/* What the kernel numbers namespaces by, one after the other. */
+/* The kernel's consecutive number of the network namespace. */
 static __always_inline u64 netns_cookie_of(struct sock *sk)
 {
 	struct net___cookie *net = (void *)sk->__sk_common.skc_net.net;
@@ -169,7 +169,7 @@ static __always_inline u64 netns_cookie_of(struct sock *sk)
 	return bpf_core_field_exists(net->ns.ns_id) ? net->ns.ns_id : netns_of(sk);
 }
 
-/* Port of the other end. */
+/* Remote port. */
 static __always_inline u32 dport_of(struct sock *sk)
 {
 	return bpf_ntohs(sk->__sk_common.skc_dport);

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /*
- * What R-TCP's detector computes with: numbers that do not overflow, token buckets, and the candidates for the bucket that
+ * The arithmetic of R-TCP's detector: numbers that do not overflow, token buckets, and the candidates for the bucket that
  * limits a client.
  *
- * Integers stand in place of fractions. Rates are whole bytes/s, levels of buckets millionths of a byte. Most numbers have 32
- * bits, so that a client takes little memory: what could grow beyond that stops at a bound.
+ * Integers replace fractions. Rates are whole bytes/s, levels of buckets millionths of a byte. Most numbers have 32 bits, so
+ * that a client takes little memory; values that could grow further are bounded.
  *
- * The level of a token bucket is followed from ACK to ACK and kept between 0 and the size, as a real bucket's is; equation
- * 20 of the paper clamps only the result.
+ * The level of a token bucket is updated at each ACK and kept between 0 and the size, as in a real bucket; equation 20 of
+ * the paper clamps only the result.
  *
- * Candidates are a few bucket sizes, and the lowest rate for each. A bucket of size b that is refilled at rate r lets through
- * at most b + r t by time t (equation 3). For each size the lowest rate is kept that no ACK so far contradicts; history is
- * not. Of all candidates the one is best whose line lies closest above what was delivered.
+ * Candidates are a few bucket sizes, each with its lowest rate. A bucket of size b refilled at rate r lets through at most
+ * b + r t by time t (equation 3). For each size only the lowest rate is kept that no ACK so far contradicts, and no history.
+ * The best candidate is the one whose line lies closest above what was delivered.
  *
  * Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI 2026, section
  * 4.2 and appendices D, E and F. Deviations, with reasons:
  *
  * - Two candidates are compared by the height of their lines at half the time, b + r t / 2. That is Theorem 1 (t < 2 p)
- *   multiplied out: no division, and equal rates are no special case.
+ *   multiplied out: it needs no division, and equal rates are not a special case.
  * - The range is extended only up to what has been delivered: a larger bucket would be a guess.
- * - The best of all lines, whatever their bucket, goes through the corners of the concave hull of what was delivered, on
- *   either side of half the time: a steeper or flatter line is higher there. The line of each candidate touches a corner,
- *   and {B, R} is the line through two of these. A candidate's own rate is wrong by a part of a step over the time: by a
- *   quarter in the first seconds of a large bucket and a low rate.
+ * - The best of all lines, for any bucket, passes through the corners of the concave hull of the deliveries on either side
+ *   of half the time: a steeper or flatter line is higher there. Each candidate's line touches a corner, and {B, R} is the
+ *   line through two of these. A candidate's own rate is wrong by a fraction of a step over the time: by a quarter in the
+ *   first seconds of a large bucket and a low rate.
  */
 #ifndef RTCP_CANDIDATES_H
 #define RTCP_CANDIDATES_H
@@ -41,31 +41,30 @@ static inline __u64 rtcp_max(__u64 a, __u64 b)
 	return a > b ? a : b;
 }
 
-/* What a clock or a counter has moved, by its lower half. */
+/* The difference of two readings of a clock or counter, by their lower halves. */
 static inline __u32 rtcp_moved(__u32 now, __u32 then)
 {
 	return now - then;
 }
 
-/* What is above a level. */
 static inline __u64 rtcp_above(__u64 amount, __u64 level)
 {
 	return amount > level ? amount - level : 0;
 }
 
-/* A share of an amount, rounded down; their product is less than 2^64. */
+/* A share of an amount, rounded down; the product must be less than 2^64. */
 static inline __u64 rtcp_share(__u64 amount, __u32 ppm)
 {
 	return amount * ppm / RTCP_PPM;
 }
 
-/* What a rate brings in a time, up to RTCP_MOST [ubytes]: less than 2^63. */
+/* What a rate yields in a time, up to RTCP_MOST [ubytes]: less than 2^63. */
 static inline __u64 rtcp_brings(__u32 rate_bytes_per_s, __u64 t_us)
 {
 	return rate_bytes_per_s * rtcp_min(t_us, RTCP_MOST);
 }
 
-/* The bytes of so many packets, up to RTCP_MOST. */
+/* The bytes of `pkts` packets, up to RTCP_MOST. */
 static inline __u32 rtcp_bytes(const struct rtcp_detector *d, __u64 pkts)
 {
 	return rtcp_min(pkts * d->mss_bytes, RTCP_MOST);
@@ -73,14 +72,14 @@ static inline __u32 rtcp_bytes(const struct rtcp_detector *d, __u64 pkts)
 
 /* --- token buckets -------------------------------------------------------------------------------------------- */
 
-/* What is in a bucket after a time, if nothing is taken meanwhile [ubytes]. */
+/* The level of a bucket after a time in which nothing is taken [ubytes]. */
 static inline __u64 rtcp_level_after(__u64 level_ubytes, __u64 t_us, __u64 bucket_bytes,
 				     __u32 rate_bytes_per_s)
 {
 	return rtcp_min(level_ubytes + rtcp_brings(rate_bytes_per_s, t_us), bucket_bytes * RTCP_PPM);
 }
 
-/* Refills a bucket for a time, takes from it, and returns whether there was enough. */
+/* Refills a bucket for a time, takes from it, and returns whether it had enough. */
 static inline int rtcp_take(__u64 *level_ubytes, __u64 t_us, __u64 taken_bytes, __u64 bucket_bytes,
 			    __u32 rate_bytes_per_s)
 {
@@ -91,7 +90,7 @@ static inline int rtcp_take(__u64 *level_ubytes, __u64 t_us, __u64 taken_bytes, 
 	return taken_ubytes <= ubytes;
 }
 
-/* When the detector heard of the client last. */
+/* Time of the detector's last input. */
 static inline __u64 rtcp_last_us(const struct rtcp_detector *d)
 {
 	return d->transfer.origin_us + rtcp_moved(d->last.time_us, d->transfer.origin_us);
@@ -110,15 +109,15 @@ static inline __u32 rtcp_tokens_bytes(const struct rtcp_detector *d, __u64 now_u
 /* --- candidates (section 4.2) --------------------------------------------------------------------------------- */
 
 /*
- * How many candidates there are: read anew at each place. Verifiers before 6.4 keep what one comparison has said of a
- * number that they have seen, follow each number of candidates through all that comes after it, and give up.
+ * Number of candidates, read again at each use. Verifiers before 6.4 remember the result of a comparison, follow each number
+ * of candidates through all later code, and give up.
  */
 static inline __u32 rtcp_count(const struct rtcp_options *o)
 {
 	return *(const volatile __u32 *)&o->n_candidates;
 }
 
-/* Bucket of a candidate, by its place. */
+/* Bucket of a candidate, by its index. */
 static inline __u32 rtcp_bucket(const struct rtcp_candidates *c, __u32 n, __u32 j)
 {
 	return !j && c->from_zero ? 0 : c->largest_bytes - (n - 1 - j) * c->step_bytes;
@@ -133,7 +132,7 @@ static inline __u32 rtcp_lowest_rate(const struct rtcp_candidate *one, __u32 buc
 			     : 0;
 }
 
-/* Whether an ACK contradicts a candidate's rate: it divides only if its slope does. */
+/* Whether an ACK contradicts a candidate's rate; divides only if the slope does. */
 static inline int rtcp_contradicts(const struct rtcp_candidate *one, __u32 bucket_bytes,
 				   __u32 delivered_bytes, __u32 t_us)
 {
@@ -146,7 +145,7 @@ static inline int rtcp_contradicts(const struct rtcp_candidate *one, __u32 bucke
 	       rtcp_brings(rtcp_lowest_rate(one, bucket_bytes), t_us) < above_bytes * RTCP_PPM;
 }
 
-/* Makes the best candidate the line, and returns whether it is the largest. */
+/* Makes the best candidate the line; returns whether it is the largest candidate. */
 static inline int rtcp_select(struct rtcp_candidates *c, const struct rtcp_options *o, __u32 t_us)
 {
 	__u64 lowest_ubytes = ~0ULL;
@@ -160,7 +159,7 @@ static inline int rtcp_select(struct rtcp_candidates *c, const struct rtcp_optio
 		bucket_bytes = rtcp_bucket(c, rtcp_count(o), j);
 		rate_bytes_per_s = rtcp_lowest_rate(&c->all[j], bucket_bytes);
 		ubytes = bucket_bytes * RTCP_PPM + rtcp_brings(rate_bytes_per_s, t_us) / 2;
-		/* Theorem 2: no smaller one is better either. */
+		/* Theorem 2: no smaller candidate is better either. */
 		if (ubytes >= lowest_ubytes)
 			break;
 		lowest_ubytes = ubytes;
@@ -170,11 +169,10 @@ static inline int rtcp_select(struct rtcp_candidates *c, const struct rtcp_optio
 	return c->chosen == rtcp_count(o) - 1;
 }
 
-/* The line through the ACKs that the best candidate's line and its neighbour's touch, one before half the time, one
- * after it. */
+/* The line through the ACKs that the lines of the best candidate and its neighbour touch, on either side of half the time. */
 static inline void rtcp_draw_line(struct rtcp_candidates *c, const struct rtcp_options *o, __u32 t_us)
 {
-	/* Read back, so that the verifier does not look at every place by itself. */
+	/* Read back, so that the verifier does not examine each index separately. */
 	__u32 low = *(volatile __u8 *)&c->chosen;
 	const struct rtcp_candidate *before, *after;
 	__u64 rate_bytes_per_s, come_ubytes;
@@ -212,7 +210,7 @@ static inline void rtcp_candidates_init(struct rtcp_candidates *c, const struct 
 	rtcp_draw_line(c, o, t_us);
 }
 
-/* Adds a larger candidate: each takes the place of the one before it, and the smallest goes. */
+/* Adds a larger candidate: each moves down by one place, and the smallest is dropped. */
 static inline void rtcp_candidates_extend(struct rtcp_candidates *c, const struct rtcp_options *o,
 					  __u32 delivered_bytes, __u32 t_us)
 {
@@ -240,7 +238,7 @@ static inline void rtcp_candidates_update(struct rtcp_candidates *c, const struc
 		if (rtcp_contradicts(&c->all[j], rtcp_bucket(c, rtcp_count(o), j), delivered_bytes, t_us))
 			c->all[j] = (struct rtcp_candidate){t_us, delivered_bytes};
 	}
-	/* Both new lines go through this ACK, and there the smaller bucket wins: twice at most. */
+	/* Both new lines pass through this ACK, where the smaller bucket wins: at most two steps. */
 	for (int i = 0; i < 2; i++) {
 		if (!rtcp_select(c, o, t_us) || c->line.bucket_bytes >= delivered_bytes)
 			break;

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Clients: one detector and one limiter for all connections to a client, which share its limit. Each connection adds what
- * it delivers and loses, and learns what it may send. A transfer of the client begins when one of its connections starts
- * and none was active. What is known of a limited client outlives its connections for a while, so that the next one is
- * limited from its first packet on (SR-TCP).
+ * Clients: one detector and one limiter for all connections to a client, which share its limit. Each connection adds its
+ * deliveries and losses, and learns what it may send. A transfer of the client begins when one of its connections starts and
+ * none was active. The state of a limited client outlives its connections for a while, so that the next one is limited from
+ * its first packet on (SR-TCP).
  *
  * Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI 2026, sections
- * 4.4 ("Concurrent flows") and 6.1 ("Stateful Optimization"). Where the paper leaves a choice:
+ * 4.4 ("Concurrent flows") and 6.1 ("Stateful Optimization"). Choices that the paper leaves open:
  *
- * - ACKs count also while their connection is application-limited: what they acknowledge has used up tokens.
- * - The minimum RTT is that of the connection whose ACK it is.
- * - A limited client is forgotten ten minutes after its last connection (kept_us); immediately if it was not limited, or is
- *   no longer. One that was about to be judged is kept for ten seconds: its next connection continues where this one ended.
- * - A client whose connections cannot share a bucket (member.h) is several, behind one address. It stays in the table to say
- *   so: each of its connections joins a client of its own, with the port in the key.
- * - A limit that is gone is gone for the connections that were there. The next one that the client opens starts detection
- *   again: in the paper, which has a detector per flow, it would, too.
+ * - ACKs also count while their connection is application-limited: the acknowledged data has used tokens.
+ * - The minimum RTT is that of the connection whose ACK arrives.
+ * - A limited client is forgotten ten minutes after its last connection (kept_us), an unlimited one immediately. A client
+ *   awaiting a verdict is kept for ten seconds: its next connection continues where this one ended.
+ * - A client whose connections cannot share a bucket (member.h) is several clients behind one address. It stays in the table
+ *   with this information: each of its connections joins a client of its own, with the port in the key.
+ * - Once a limit is found to have been lifted, existing connections stay unlimited; the client's next connection starts
+ *   detection again, as it would in the paper, which has a detector per flow.
  *
- * A connection remembers when its client was born: one that was deleted and created again meanwhile is another one, which
- * it joins when it starts to send again. So nothing has to hold a client. Whoever finds it locked leaves it alone:
- * counters are cumulative, and the next ACK brings the difference.
+ * A connection remembers when its client was born. If the client was deleted and created again meanwhile, it is a different
+ * one, which the connection joins when it starts to send again, so no references are needed. A locked client is skipped:
+ * counters are cumulative, and the next ACK adds the difference.
  *
- * Compiled into BPF programs, where table.h has the table and tcp.h the socket, and for the host (native/ccp-rtcp-core),
+ * Compiled into BPF programs, with the table in table.h and the socket in tcp.h, and for the host (native/ccp-rtcp-core),
  * which has files of the same names.
  */
 #ifndef RTCP_CLIENTS_H
@@ -31,30 +31,30 @@
 #include "rtcp.h"
 #include "table.h"
 
-/* What a connection remembers of itself. */
+/* The state of a connection. */
 struct rtcp_flow {
 	struct rtcp_key key;
 	struct rtcp_member member;
 	u32 delivered_pkts;
 	u32 lost_pkts;
-	u64 sent_bytes; /* when the mean segment was last computed */
+	u64 sent_bytes; /* at the last computation of the mean segment */
 	u32 sent_segs;
-	u32 seg_bytes; /* mean of what was sent before: small writes make small ones */
+	u32 seg_bytes; /* mean of earlier segments: small writes make small segments */
 	u32 in_flight_bytes;
-	u64 born_us; /* of the client that this one is counted in; 0: of none */
-	u64 rate_bytes_per_s; /* it may send so much; 0: it is not capped */
+	u64 born_us; /* of the client in which this one is counted; 0: none */
+	u64 rate_bytes_per_s; /* maximum rate; 0: not capped */
 	u8 active;
 	u8 sharing;
-	u8 limited; /* its client is */
-	u8 suspected; /* it seems to be: an estimate waits for its verdict */
-	u8 seeks; /* enum rtcp_seeking: it is to find out whether more gets through now */
-	u8 no_room; /* when it wanted to join its client, the table was full */
+	u8 limited; /* its client is limited */
+	u8 suspected; /* it seems limited: an estimate awaits its verdict */
+	u8 seeks; /* enum rtcp_seeking: whether to probe for more */
+	u8 no_room; /* the table was full when it tried to join its client */
 };
 
 #define NO_WINDOW (~0U)
 #define SEGS_OF_A_MEAN 32
 
-/* Told by whoever includes this, if the verdict has become another. */
+/* Called when the verdict has changed; implemented by the including file. */
 static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us);
 
 static __always_inline struct rtcp_client *client_of(const struct rtcp_flow *flow)
@@ -86,7 +86,7 @@ static __always_inline u32 client_verdict(const struct rtcp_client *client)
 	}
 }
 
-/* What is known of a client, for those who watch. */
+/* The state of a client, for observers. */
 static __always_inline void client_row(struct rtcp_row *row, const struct rtcp_flow *flow,
 				       const struct rtcp_client *client, u64 now_us)
 {
@@ -101,7 +101,7 @@ static __always_inline void client_row(struct rtcp_row *row, const struct rtcp_f
 	row->pad = 0;
 }
 
-/* The connection is a new one. */
+/* Initialises a new connection. */
 static __always_inline void flow_begin(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
 {
 	__builtin_memset(flow, 0, sizeof(*flow));
@@ -110,7 +110,7 @@ static __always_inline void flow_begin(struct sock *sk, struct rtcp_flow *flow, 
 	rtcp_remote_of(&flow->key.remote, o, dport_of(sk));
 }
 
-/* A client of its own, as the others of its client have another bucket. */
+/* Makes the connection a separate client, because others of its client have another bucket. */
 static __always_inline void flow_single(struct sock *sk, struct rtcp_flow *flow)
 {
 	put_daddr(flow->key.remote.address, sk);
@@ -123,7 +123,7 @@ static __always_inline void client_begin(struct rtcp_client *client, u32 mss_byt
 	__builtin_memset(&client->limiter, 0, sizeof(client->limiter));
 }
 
-/* The connection counts as one of its client's from now on, if there is room. */
+/* Counts the connection as one of its client's, if there is room. */
 static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
 {
 	struct rtcp_client *client;
@@ -164,7 +164,7 @@ static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const s
 		client->netns = netns_of(sk);
 		client_begin(client, tp->mss_cache);
 	} else if (client->detector.undetected) {
-		/* The limit is gone for those that were there; the next connection starts detection again. */
+		/* The limit was lifted for existing connections; the next connection starts detection again. */
 		client_begin(client, client->detector.mss_bytes);
 	}
 	flow->born_us = client->born_us;
@@ -183,7 +183,7 @@ static __always_inline void flow_rest(struct rtcp_flow *flow, struct rtcp_client
 	flow->sharing = 0;
 }
 
-/* The connection ends, or is no longer ours. */
+/* The connection ends, or leaves these programs. */
 static __noinline int flow_leave(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
 {
 	struct rtcp_client *client = client_of(flow);
@@ -201,7 +201,7 @@ static __noinline int flow_leave(struct sock *sk, struct rtcp_flow *flow, const 
 	return 0;
 }
 
-/* Bytes of a packet, as a mean: packets of small writes are not full. */
+/* Mean bytes per packet: packets of small writes are not full. */
 static __always_inline u32 flow_seg_bytes(struct tcp_sock *tp, struct rtcp_flow *flow)
 {
 	u32 segs = tp->data_segs_out - flow->sent_segs, mss = tp->mss_cache;
@@ -216,7 +216,7 @@ static __always_inline u32 flow_seg_bytes(struct tcp_sock *tp, struct rtcp_flow 
 	return flow->seg_bytes;
 }
 
-/* Of packets with so many bytes each, how many are full segments; what is left over counts with the next ones. */
+/* Full segments in packets of this size; the rest counts with the next packets. */
 static __always_inline u32 full_segs(u16 *rest_bytes, u32 pkts, u32 seg_bytes, u32 mss_bytes)
 {
 	u64 bytes;
@@ -228,7 +228,7 @@ static __always_inline u32 full_segs(u16 *rest_bytes, u32 pkts, u32 seg_bytes, u
 	return bytes / mss_bytes;
 }
 
-/* Adds what the connection has delivered and lost to the client's sums. The client is locked. */
+/* Adds the connection's deliveries and losses to the client's sums. The client is locked. */
 static __always_inline void flow_add(struct tcp_sock *tp, struct rtcp_flow *flow, struct rtcp_client *client,
 				     struct rtcp_progress *sum)
 {
@@ -246,7 +246,7 @@ static __always_inline void flow_add(struct tcp_sock *tp, struct rtcp_flow *flow
 	flow->delivered_pkts = tp->delivered;
 	flow->lost_pkts = tp->lost;
 	flow->in_flight_bytes = in_flight_bytes;
-	/* Each socket has its own clock, of the moment when its ACK came in: they are some microseconds apart. */
+	/* Each socket's clock is the time of its last ACK, so they differ by some microseconds. */
 	sum->time_us = rtcp_max(now_us, rtcp_last_us(&client->detector));
 	sum->delivered_pkts = client->delivered_pkts;
 	sum->lost_pkts = client->lost_pkts;
@@ -255,7 +255,7 @@ static __always_inline void flow_add(struct tcp_sock *tp, struct rtcp_flow *flow
 	sum->srtt_us = tp->srtt_us >> 3;
 }
 
-/* Equation 22, with the number that it gave at the ACK before. Returns it. */
+/* Equation 22, with its result at the previous ACK. Returns the share. */
 static __always_inline u32 flow_share(struct tcp_sock *tp, struct rtcp_flow *flow, struct rtcp_client *client,
 				      u64 rate_bytes_per_s)
 {
@@ -287,14 +287,14 @@ static __noinline int client_start(struct rtcp_client *client, const struct rtcp
 	return 0;
 }
 
-/* Whether the connection and its client's others cannot share a bucket. */
+/* Whether the connection and the client's others cannot share a bucket. */
 static __noinline int flow_doubts(struct rtcp_flow *flow, const struct rtcp_client *client,
 				  const struct rtcp_progress *sum)
 {
 	return rtcp_member_ack(&flow->member, client->detector.mss_bytes, sum);
 }
 
-/* What the connection may send now. The client is locked. */
+/* Updates what the connection may send. The client is locked. */
 static __always_inline void flow_learn(struct tcp_sock *tp, struct rtcp_flow *flow,
 				       struct rtcp_client *client, const struct rtcp_options *o,
 				       const struct rtcp_progress *sum)
@@ -313,7 +313,7 @@ static __always_inline void flow_learn(struct tcp_sock *tp, struct rtcp_flow *fl
 	rtcp_tell(flow, client, sum->time_us);
 }
 
-/* A new client is told what its connection has been through since its transfer began. */
+/* Reports the connection's transfer so far to a new client. */
 static __always_inline void client_catch_up(struct rtcp_client *client, const struct rtcp_member *m,
 					    const struct rtcp_options *o, struct rtcp_progress *sum)
 {
@@ -330,7 +330,7 @@ static __always_inline void client_catch_up(struct rtcp_client *client, const st
 	client_ack(client, o, sum);
 }
 
-/* The connection's client has fallen apart: it goes on with one of its own. */
+/* The connection's client has fallen apart: the connection continues with a client of its own. */
 static __noinline int flow_part(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
 {
 	struct rtcp_progress sum = {};
@@ -353,7 +353,7 @@ static __noinline int flow_part(struct sock *sk, struct rtcp_flow *flow, const s
 	return 0;
 }
 
-/* Its client, which has not fallen apart. */
+/* The connection's client, if it has not fallen apart. */
 static __always_inline struct rtcp_client *whole_client_of(struct sock *sk, struct rtcp_flow *flow,
 							   const struct rtcp_options *o)
 {
@@ -365,7 +365,7 @@ static __always_inline struct rtcp_client *whole_client_of(struct sock *sk, stru
 	return client_of(flow);
 }
 
-/* The connection has something to send again, after it had nothing. Returns whether that begins a transfer of its own. */
+/* Sending resumes after the connection had nothing to send. Returns whether that begins a transfer of its own. */
 static __noinline int flow_start(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
 {
 	struct rtcp_client *client = whole_client_of(sk, flow, o);
@@ -388,7 +388,7 @@ static __noinline int flow_start(struct sock *sk, struct rtcp_flow *flow, const 
 	return 1;
 }
 
-/* An ACK has come in. Returns whether the detector was told. */
+/* Handles an ACK. Returns whether the detector received it. */
 static __noinline int flow_ack(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
 {
 	struct rtcp_client *client = whole_client_of(sk, flow, o);
@@ -409,8 +409,8 @@ static __noinline int flow_ack(struct sock *sk, struct rtcp_flow *flow, const st
 }
 
 /*
- * The window that the rate fills [packets]; NO_WINDOW if it is not bounded. Pacing alone bounds whom it can while a
- * verdict is on its way: that needs a loss, and a small window has none.
+ * The window that the rate fills [packets]; NO_WINDOW if not bounded. While a verdict is pending, paced flows are bounded by
+ * pacing only: a verdict needs a loss, and a small window has none.
  */
 static __always_inline u32 flow_window(struct tcp_sock *tp, const struct rtcp_flow *flow, u32 floor_pkts,
 				       bool paced)
@@ -421,8 +421,7 @@ static __always_inline u32 flow_window(struct tcp_sock *tp, const struct rtcp_fl
 	if (!flow->rate_bytes_per_s || (paced && !flow->limited))
 		return NO_WINDOW;
 	if (mss)
-		pkts = (pkts + mss - 1) /
-		       mss; /* a probe asks for a fifth more, which may be less than a packet */
+		pkts = (pkts + mss - 1) / mss; /* a probe adds a fifth, which may be less than a packet */
 	return pkts > floor_pkts ? pkts : floor_pkts;
 }
 

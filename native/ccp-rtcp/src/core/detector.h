@@ -1,70 +1,68 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /*
- * R-TCP's detector: is a client limited by a token bucket, and by which?
+ * R-TCP's detector: is a client limited by a token bucket, and by which one?
  *
- *	rtcp_detector_init(d, mss_bytes);
- *	rtcp_detector_start(d, o, &now);	a transfer begins: data is sent, after nothing was in flight
- *	rtcp_detector_ack(d, o, &now);		an ACK
- *	if (d->limited)
- *		... d->bucket_bytes, d->rate_bytes_per_s, rtcp_tokens_bytes(d, now.time_us)
+ * rtcp_detector_init(d, mss_bytes);
+ * rtcp_detector_start(d, o, &now);	a transfer begins: data is sent after nothing was in flight
+ * rtcp_detector_ack(d, o, &now);		an ACK
+ * if (d->limited)
+ *	... d->bucket_bytes, d->rate_bytes_per_s, rtcp_tokens_bytes(d, now.time_us)
  *
- * Each transfer is judged for itself, because tokens gather while a flow idles; one whose losses have started the
- * estimation, together with those that follow before the bucket can be full again. What is found holds for the client: the
- * largest bucket of all limited transfers, the rate of the latest. It ends permanently when data gets through too fast.
+ * Each transfer is evaluated separately, because tokens accumulate while a flow is idle. A transfer whose losses have
+ * started the estimation is evaluated together with those that follow before the bucket can be full again. The result holds
+ * for the client: the largest bucket of all limited transfers, the rate of the latest. It ends permanently when data gets
+ * through too fast.
  *
  * In a transfer:
  *
- *	WAITING --- first loss --> COUNTING --- more than beta lost within alpha min-RTTs --> ESTIMATING
- *	   ^--------------------------'  no more than that
+ * WAITING --- first loss --> COUNTING --- more than beta lost within alpha min-RTTs --> ESTIMATING
+ *    ^--------------------------'  otherwise
  *
  * Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI 2026, sections 4
- * and 5.3. Where the paper leaves a choice:
+ * and 5.3. Choices that the paper leaves open:
  *
- * - "ACK h, the highest before detection is triggered" (equation 6) is the last one before the losses became heavy: the last
- *   of the window, or before it, up to which no more than beta were lost. The ACK that triggers would be later by alpha
- *   min-RTTs.
+ * - "ACK h, the highest before detection is triggered" (equation 6) is the last ACK before heavy loss: the last one, in the
+ *   window or before it, up to which at most beta were lost. The triggering ACK would be later by alpha min-RTTs.
  * - Losses and deliveries are counted from zero in each window (footnote 1), from the ACK before its first loss.
  * - A window with heavy loss from the first data of the transfer on cannot trigger: it has no h.
- * - Only an estimate that its own transfer has confirmed counts for the client. Those of a later transfer's first moments are
- *   far too high, and would end every limit at the next burst.
- * - A transmission with nothing in flight begins a transfer, unless packets were marked lost since the last ACK: then it is
- *   a retransmission at the tail of the same one.
- * - A transfer of more than 2 GB or 35 minutes is cut in two.
+ * - Only an estimate that its own transfer has confirmed counts for the client. Early estimates of later transfers are far
+ *   too high, and would end every limit at the next burst.
+ * - A transmission with nothing in flight begins a transfer, unless packets were marked lost since the last ACK: then it is a
+ *   retransmission at the tail of the current one.
+ * - A transfer of more than 2 GB or 35 minutes is split.
  *
  * Deviations of a transfer's rules, with reasons:
  *
- * - A(t) is what was delivered, selective acknowledgements included, not the cumulative ACK. It is what has passed the
- *   bucket. The cumulative ACK stands still for seconds while a retransmission is dropped at the limit again and again:
+ * - A(t) is what was delivered, including selective acknowledgements, not the cumulative ACK, because it is what has passed
+ *   the bucket. The cumulative ACK does not move for seconds while a retransmission is dropped repeatedly at the limit;
  *   meanwhile the estimate is a rate near 0, or none.
- * - The rate may change within the convergence window, and the bucket with it: both are of the line between two candidates,
- *   which moves a little with every ACK. In the paper the best candidate has to stay the same one. As time goes by larger
- *   ones become the best, although the limit stays. It may change by a tolerance, and by two packets over the window: where
- *   an RTT holds less than one, ACKs a packet early or late are more than that.
- * - At the end of the window deliveries must be at the line, no further below it than the candidate sizes are from each
- *   other, and must have grown at its rate since the window began, within a tenth. "A(t) should converge to C(t)", but an
- *   estimate also stays the same while a flow falls behind it, for other reasons. Until they are, the window lasts: a flow
- *   that waits for a timeout of 20 min-RTTs is below the line meanwhile, and at it again when it has used up what the bucket
- *   gained. At least eight packets are delivered in it; 96, where transfers follow each other: their estimate has more
- *   chances to be right for a while.
- * - The window lasts until something is lost in it: a flow that loses nothing may not have reached the limit, and its
- *   estimate is too low then.
+ * - The rate and the bucket may change within the convergence window: both are of the line between two candidates, which
+ *   moves a little with every ACK. In the paper the best candidate must stay the same. Over time larger ones become the best,
+ *   although the limit is unchanged. The rate may change by a tolerance, plus two packets over the window: if an RTT holds
+ *   less than one packet, ACKs a packet early or late exceed the tolerance.
+ * - At the end of the window deliveries must be at the line, no further below it than the distance of candidate sizes, and
+ *   must have grown at its rate since the window began, within a tenth. "A(t) should converge to C(t)", but an estimate also
+ *   stays the same while a flow falls behind it for other reasons. Until then the window is extended: a flow that waits for a
+ *   timeout of 20 min-RTTs is below the line meanwhile, and reaches it again when it has used the bucket's gain. At least
+ *   eight packets are delivered in it; 96 in series of transfers, whose estimate has more chances to be right for a while.
+ * - The window lasts until a loss in it: a flow without losses may not have reached the limit, and its estimate is too low.
  *
- * Deviations of what holds for the client:
+ * Deviations of the rules for the client:
  *
- * - A transfer that begins while an estimate waits for its verdict does not reset it (section 4.4 does), unless the bucket
- *   would be full again by that estimate, at twice its rate. Until then what went through, idle times included, is at most
- *   B + R t. So several short transfers are judged together, of which none lasts long enough.
- * - B is also what went through since a series of transfers began, each less than a second after the other, minus what came
- *   in meanwhile. The transfer that is judged found the bucket nearly empty: its own estimate is what those before had left
- *   in it, and would have each later one capped from its start.
- * - The rate falls only when packets are lost while nearly that rate is sent, 0.9 of it over 10 min-RTTs. A flow that sends
- *   less than it may, or that is kept a little below the limit, shows nothing of a lower one. Its estimate would fall, the
- *   bound with it, and the estimate again. A loss lowers it by the tolerance at most.
- * - The end of a limit is found in two ways. The paper's: the estimated rate is no abrupt reduction any more. It is a mean
- *   since the transfer began, so it needs the longer, the longer the limit has been. Ours adds: more was delivered since
+ * - A transfer that begins while an estimate awaits its verdict does not reset it (section 4.4 does), unless the bucket would
+ *   be full again by that estimate, at twice its rate. Until then deliveries, including idle periods, are at most B + R t. So
+ *   several short transfers are evaluated together, none of which lasts long enough alone.
+ * - B also includes what went through since a series of transfers began, each less than a second after the previous one,
+ *   minus the refill meanwhile. The evaluated transfer found the bucket nearly empty: its own estimate is what earlier ones
+ *   had left in it, and would cap each later one from its start.
+ * - The rate falls only if packets are lost while nearly that rate is sent, 0.9 of it over 10 min-RTTs. A flow that sends
+ *   less, or is kept a little below the limit, gives no evidence of a lower one: its estimate would fall, then the bound, then
+ *   the estimate again. A loss lowers it by the tolerance at most.
+ * - The end of a limit is found in two ways. The paper's: the estimated rate is not an abrupt reduction any more. As a mean
+ *   since the transfer began, it reacts the more slowly the longer the limit has existed. Added here: more was delivered since
  *   than another bucket could have let through, one of the estimated size, refilled at theta R_h, the highest rate that would
- *   still be an abrupt reduction, or at twice the estimated rate. In a transfer not found limited itself it is five times
- *   the size: the estimate is what was in the bucket when another one began, which may have been little.
+ *   still be an abrupt reduction, or at twice the estimated rate. In a transfer not itself found limited it is five times the
+ *   size: the estimate is the bucket's level when another transfer began, which may have been low.
  */
 #ifndef RTCP_DETECTOR_H
 #define RTCP_DETECTOR_H
@@ -83,7 +81,7 @@ static inline int rtcp_longer(__u32 since_us, const struct rtcp_progress *now, _
 	return rtcp_moved(now->time_us, since_us) * RTCP_PPM > (__u64)min_rtts_ppm * now->min_rtt_us;
 }
 
-/* Since the transfer began. */
+/* Time since the transfer began. */
 static inline __u32 rtcp_transfer_us(const struct rtcp_detector *d, __u64 now_us)
 {
 	return rtcp_moved(now_us, d->transfer.origin_us);
@@ -94,7 +92,7 @@ static inline __u32 rtcp_transfer_bytes(const struct rtcp_detector *d, __u32 now
 	return rtcp_bytes(d, rtcp_moved(now_pkts, d->transfer.origin_pkts));
 }
 
-/* The line above what was delivered [ubytes]: what is left in the bucket (equation 18). */
+/* Distance of the line above the deliveries [ubytes]: the bucket's remaining level (equation 18). */
 static inline __u64 rtcp_gap_ubytes(const struct rtcp_detector *d, const struct rtcp_progress *now)
 {
 	const struct rtcp_limit *line = &d->candidates.line;
@@ -148,7 +146,7 @@ static inline void rtcp_count_losses(struct rtcp_detector *d, const struct rtcp_
 	}
 }
 
-/* Whether a rate is still the same. */
+/* Whether a rate is unchanged within the tolerance. */
 static inline int rtcp_same(const struct rtcp_options *o, __u64 rate_bytes_per_s, __u64 before_bytes_per_s)
 {
 	__u64 tolerance_bytes_per_s = rtcp_share(before_bytes_per_s, o->tolerance_ratio_ppm);
@@ -157,7 +155,7 @@ static inline int rtcp_same(const struct rtcp_options *o, __u64 rate_bytes_per_s
 	       rate_bytes_per_s + tolerance_bytes_per_s >= before_bytes_per_s;
 }
 
-/* Whether the line's rate is still that of the window: each end of it may be a packet early or late. */
+/* Whether the line's rate is still that of the window: each end of the window may be a packet early or late. */
 static inline int rtcp_steady(const struct rtcp_detector *d, const struct rtcp_options *o, __u64 now_us)
 {
 	const struct rtcp_transfer *t = &d->transfer;
@@ -191,7 +189,7 @@ static inline int rtcp_keeps_up(const struct rtcp_detector *d, const struct rtcp
 	       delivered_ubytes <= tenth_ubytes * 11 + rtcp_near_ubytes(d);
 }
 
-/* Whether a convergence window has seen enough. */
+/* Whether a convergence window has enough data. */
 static inline int rtcp_is_over(const struct rtcp_detector *d, const struct rtcp_options *o,
 			       const struct rtcp_progress *now)
 {
@@ -202,7 +200,7 @@ static inline int rtcp_is_over(const struct rtcp_detector *d, const struct rtcp_
 	       rtcp_moved(now->delivered_pkts, t->window.delivered_pkts) >= least_pkts;
 }
 
-/* Begins one, where deliveries are at the line. */
+/* Begins a convergence window, if deliveries are at the line. */
 static inline void rtcp_watch(struct rtcp_detector *d, const struct rtcp_progress *now)
 {
 	struct rtcp_transfer *t = &d->transfer;
@@ -264,7 +262,7 @@ static inline void rtcp_end(struct rtcp_detector *d, enum rtcp_end how)
 	d->changes++;
 }
 
-/* What has happened since the detector heard of the client last. */
+/* Changes since the detector's last input. */
 struct rtcp_news {
 	__u64 past_us;
 	__u32 delivered_bytes;
@@ -285,7 +283,7 @@ static inline __u32 rtcp_offered_rate(const struct rtcp_detector *d)
 	return d->rate_bytes_per_s / 10 * 9;
 }
 
-/* Of the bucket whose overdraft shows that the limit is gone. */
+/* Refill rate of the bucket whose overdraft shows that the limit was lifted. */
 static inline __u32 rtcp_excess_rate(const struct rtcp_detector *d, const struct rtcp_options *o)
 {
 	__u64 rate_bytes_per_s =
@@ -300,7 +298,7 @@ static inline __u64 rtcp_excess_bytes(const struct rtcp_detector *d, const struc
 			  d->transfer.detected ? o->excess_buckets_ppm : o->excess_buckets_anew_ppm);
 }
 
-/* Whether losses come while nearly R is sent: the limit may be lower. */
+/* Whether losses occur while nearly R is sent: the limit may be lower. */
 static inline int rtcp_pressed(struct rtcp_detector *d, const struct rtcp_progress *now,
 			       const struct rtcp_news *news)
 {
@@ -311,7 +309,7 @@ static inline int rtcp_pressed(struct rtcp_detector *d, const struct rtcp_progre
 	       d->loses;
 }
 
-/* Follows the tokens, and looks whether the limit can still be there. */
+/* Updates the tokens, and checks whether the limit can still exist. */
 static inline void rtcp_follow(struct rtcp_detector *d, const struct rtcp_options *o,
 			       const struct rtcp_news *news)
 {
@@ -322,7 +320,7 @@ static inline void rtcp_follow(struct rtcp_detector *d, const struct rtcp_option
 		rtcp_end(d, RTCP_END_BYTES);
 }
 
-/* The buckets of a limited client fill, as yet without a bound: the next ACK has it. */
+/* Refills the buckets of a limited client, without a bound yet: the next ACK applies it. */
 static inline void rtcp_refill(struct rtcp_detector *d, const struct rtcp_options *o, __u64 past_us)
 {
 	if (!d->limited)
@@ -336,8 +334,8 @@ static inline void rtcp_refill(struct rtcp_detector *d, const struct rtcp_option
 }
 
 /*
- * The bucket, as far as is known: the line's, and what was in it when a series of transfers began, of which this one found
- * it nearly empty: what went through since, but for what came in meanwhile.
+ * The bucket, as far as known: the line's, plus its use since the series of transfers began, of which this one found it
+ * nearly empty: what went through since then, minus the refill meanwhile.
  */
 static inline __u32 rtcp_known_bucket_bytes(const struct rtcp_detector *d)
 {
@@ -348,14 +346,14 @@ static inline __u32 rtcp_known_bucket_bytes(const struct rtcp_detector *d)
 	return rtcp_max(line->bucket_bytes, rtcp_above(through_bytes, come_ubytes / RTCP_PPM));
 }
 
-/* Lets the estimate of a transfer that is limited hold for the client; a lower rate, only if the client is pressed. */
+/* Applies the estimate of a limited transfer to the client; a lower rate only if the client is pressed. */
 static inline void rtcp_adopt(struct rtcp_detector *d, const struct rtcp_options *o,
 			      const struct rtcp_progress *now, int pressed)
 {
 	const struct rtcp_limit *line = &d->candidates.line;
 
 	if (!d->detected || pressed || line->rate_bytes_per_s >= d->rate_bytes_per_s) {
-		/* One loss is little evidence: it lowers the rate by the tolerance at most. */
+		/* One loss is weak evidence: it lowers the rate by the tolerance at most. */
 		__u64 least_bytes_per_s = rtcp_share(d->rate_bytes_per_s, RTCP_PPM - o->tolerance_ratio_ppm);
 
 		d->bucket_bytes = rtcp_max(d->earlier_bucket_bytes, rtcp_known_bucket_bytes(d));
@@ -378,7 +376,7 @@ static inline void rtcp_adopt(struct rtcp_detector *d, const struct rtcp_options
 	}
 }
 
-/* Whether the estimation has begun, and has found nothing yet. */
+/* Whether the estimation has begun without a result yet. */
 static inline int rtcp_is_undecided(const struct rtcp_detector *d)
 {
 	return d->transfer.triggered && !d->detected;
@@ -390,7 +388,7 @@ static inline void rtcp_detector_init(struct rtcp_detector *d, __u32 mss_bytes)
 	d->mss_bytes = rtcp_min(mss_bytes, 65535);
 }
 
-/* Whether a transfer would be longer, or of more bytes, than can be counted. */
+/* Whether a transfer would exceed the range of time or byte counts. */
 static inline int rtcp_is_too_long(const struct rtcp_detector *d, const struct rtcp_progress *now)
 {
 	__u32 pkts = rtcp_moved(now->delivered_pkts, d->transfer.origin_pkts);
@@ -399,7 +397,7 @@ static inline int rtcp_is_too_long(const struct rtcp_detector *d, const struct r
 	       (__u64)pkts * d->mss_bytes > RTCP_MOST;
 }
 
-/* Whether this transfer has tokens that those before did not have: it comes late, or they have been counted for too long. */
+/* Whether the transfer may use tokens that earlier ones did not have: it is late, or the series has lasted too long. */
 static inline int rtcp_begins_a_series(const struct rtcp_detector *d, const struct rtcp_progress *now,
 				       const struct rtcp_news *news)
 {
@@ -411,8 +409,8 @@ static inline int rtcp_begins_a_series(const struct rtcp_detector *d, const stru
 }
 
 /*
- * Whether the transfer before goes on: what the estimate has seen counts on, and what the bucket has gained meanwhile.
- * A full bucket gains no more; whether it is one is asked of twice the rate, as the estimate may still be too low.
+ * Whether the previous transfer continues: its estimate is kept, with the bucket's gain meanwhile. A full bucket gains no
+ * more; that is decided at twice the rate, because the estimate may still be too low.
  */
 static inline int rtcp_goes_on(const struct rtcp_detector *d, const struct rtcp_progress *now, __u64 idle_us,
 			       __u32 known_bytes)
@@ -463,13 +461,13 @@ static inline void rtcp_detector_start(struct rtcp_detector *d, const struct rtc
 	if (d->started && rtcp_goes_on(d, now, news.past_us, known_bytes)) {
 		d->last = rtcp_mark_of(now);
 		t->carried = 1;
-		t->tested = 0; /* there may be more in the bucket by now than the estimate says */
+		t->tested = 0; /* the bucket may now hold more than estimated */
 		return;
 	}
 	rtcp_begin_transfer(d, o, now);
 }
 
-/* Takes an ACK in. One that comes before any transfer begins one. */
+/* Handles an ACK. An ACK before any transfer begins one. */
 static inline void rtcp_detector_ack(struct rtcp_detector *d, const struct rtcp_options *o,
 				     const struct rtcp_progress *now)
 {

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /*
- * R-TCP's limiter: how much all flows of a limited client together may send. To be asked after the detector.
+ * R-TCP's limiter: how much all flows of a limited client together may send. Call it after the detector.
  *
- *	CAPPED -- eta rounds, 200 packets --> PROBING -- {B, R} changed, or more than its tokens arrived --> RAISED
- *	   ^                                     |                                                             |
- *	   '------- losses, or nothing came of it ---------------------------------------------------- steps 1 to 3
- *	   ^                                                                                                   |
- *	   '------- {B, R} the same for 3 rounds --------------------------------------- LIFTED <------ all passed
+ * CAPPED -- eta rounds, 200 packets --> PROBING -- {B, R} changed, or more than its tokens arrived --> RAISED
+ *    ^                                     |                                                             |
+ *    '------- losses, or no effect ------------------------------------------------------------- steps 1 to 3
+ *    ^                                                                                                   |
+ *    '------- {B, R} the same for 3 rounds --------------------------------------- LIFTED <------ all passed
  *
  * Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI 2026,
- * sections 5.1 to 5.3. Where the paper leaves a choice: a round is an sRTT of time, the level of tokens is what the
- * detector follows, and of tokens that count as there those in flight are taken off.
+ * sections 5.1 to 5.3. Choices that the paper leaves open: a round is an sRTT of time; the level of tokens is the detector's;
+ * tokens in flight are subtracted from it.
  *
  * Deviations, with reasons:
  *
- * - The cap is lifted in steps, 1 + gamma, 1 + 2 gamma, 1 + 4 gamma ... of R. The paper lifts it at once when {B, R} changes
- *   while probing. R is a mean over the whole transfer: three rounds of 1.2 R hardly move it after some seconds, so a limit
- *   that is gone would be held for long. What arrives above R, and beyond the tokens there were, shows it sooner. A few
- *   packets prove little; each step asks for more.
- * - A probe goes on while nothing is lost and its tokens may be the reason, until it has sent twice as much above R. It
- *   ends at once when packets are lost and no more than R arrives: then the bucket is empty.
- * - Between two probes 200 packets are delivered: a probe costs one or two, which would be more than a hundredth where an
+ * - The cap is lifted in steps, 1 + gamma, 1 + 2 gamma, 1 + 4 gamma ... of R. The paper lifts it in one step when {B, R}
+ *   changes while probing. R is a mean over the whole transfer, which three rounds of 1.2 R hardly change after some seconds,
+ *   so that a lifted limit would be kept for long. Arrivals above R, and beyond the available tokens, show it sooner. A few
+ *   packets are weak evidence; each step requires more.
+ * - A probe continues while nothing is lost and tokens may be the reason, until it has sent twice as much above R. It ends
+ *   immediately when packets are lost and no more than R arrives: then the bucket is empty.
+ * - 200 packets are delivered between two probes: a probe costs one or two packets, which would exceed a hundredth if an
  *   sRTT holds few.
- * - While a verdict is on its way, twice the estimated rate is the cap: what is sent at the rate of before meanwhile would
- *   be lost. Less would lose nothing, and a verdict needs losses. But only an estimate that has stayed the same while
- *   packets were lost caps. Before that it is a mean over a time in which the flow waited for a timeout: a cap by it loses
- *   nothing either, and keeps it where it is. Nor does it cap what the bucket has gained during such a time.
- * - Losses while capped, when those of the last probe are past, are not the limit's. As many are forgiven to a probe, and
- *   it takes one step more on trust: where packets get lost at random tokens are not known well. It comes sooner, too.
- * - There a control such as BBRv3 may stay far below what the path has, and below all rates by which the detector finds a limit
- *   gone. So it is gone as well if, without a cap, a whole bucket above R has arrived, and no more was lost than at random.
+ * - While a verdict is pending, the cap is twice the estimated rate: sending at the earlier rate would only cause losses. A
+ *   lower cap would lose nothing, but a verdict needs losses. Only an estimate that was stable while packets were lost caps.
+ *   Before that it is a mean over a time in which the flow waited for a timeout: a cap at it also loses nothing, and keeps
+ *   it there. It does not cap the bucket's gain during such a time either.
+ * - Losses while capped, after those of the last probe, are not caused by the limit. A probe is forgiven as many, and takes
+ *   one step more without proof: with random losses the level of tokens is inaccurate. It also comes sooner.
+ * - With random losses a control such as BBRv3 may stay far below the path's rate, and below all rates by which the detector
+ *   finds a limit lifted. So the limit also counts as lifted if, without a cap, a whole bucket above R has arrived, and the
+ *   loss did not exceed the random loss.
  */
 #ifndef RTCP_LIMITER_H
 #define RTCP_LIMITER_H
@@ -37,31 +38,31 @@
 #include "detector.h"
 
 enum {
-	RTCP_RAISES = 3, /* steps after probing, each of twice the gain */
-	RTCP_RAISE_ROUNDS = 2, /* what the first sends, the second sees delivered */
-	RTCP_RAISE_LOST_PKTS = 3, /* fewer say nothing */
+	RTCP_RAISES = 3, /* steps after probing, each with twice the gain */
+	RTCP_RAISE_ROUNDS = 2, /* the second sees the first one's data delivered */
+	RTCP_RAISE_LOST_PKTS = 3, /* fewer are not significant */
 	RTCP_PROBE_EVERY_PKTS = 200,
-	RTCP_PROOF_PKTS = 4, /* ACKs are some packets early or late */
-	RTCP_SETTLING_ROUNDS = 4, /* what a probe has lost is found lost later */
+	RTCP_PROOF_PKTS = 4, /* ACKs may be some packets early or late */
+	RTCP_SETTLING_ROUNDS = 4, /* a probe's losses are detected later */
 	RTCP_SETTLING_PKTS = RTCP_PROBE_EVERY_PKTS / 2,
-	RTCP_LEARNING_PKTS = RTCP_SETTLING_PKTS / 2, /* after that; fewer say little */
-	RTCP_LEAST_LOSS_PPM = 5000, /* fewer are not worth sparing a probe any */
+	RTCP_LEARNING_PKTS = RTCP_SETTLING_PKTS / 2, /* after that; fewer are not significant */
+	RTCP_LEAST_LOSS_PPM = 5000, /* smaller loss rates are not forgiven to probes */
 };
 
 enum rtcp_seeking {
 	RTCP_SEEKS_NOTHING = 0,
 	RTCP_SEEKS_A_LITTLE, /* a probe by gamma */
-	RTCP_SEEKS_MUCH, /* the limit seems to be gone */
+	RTCP_SEEKS_MUCH, /* the limit seems to be lifted */
 };
 
-/* How deliveries keep up with what a probe sends. */
+/* How deliveries follow a probe's sending rate. */
 enum rtcp_pace {
-	RTCP_PACE_SLOWER, /* they do not: the limit is there */
-	RTCP_PACE_OPEN, /* the tokens that were there may be the reason */
-	RTCP_PACE_FASTER, /* more than the limit and its tokens let through */
+	RTCP_PACE_SLOWER, /* they do not: the limit exists */
+	RTCP_PACE_OPEN, /* available tokens may be the reason */
+	RTCP_PACE_FASTER, /* more than the limit and its tokens allow */
 };
 
-/* What the limit lets through in a time, up to RTCP_MOST [bytes]. */
+/* What the limit allows in a time, up to RTCP_MOST [bytes]. */
 static inline __u64 rtcp_limit_bytes(const struct rtcp_detector *d, __u64 t_us)
 {
 	return rtcp_min(rtcp_brings(d->rate_bytes_per_s, t_us) / RTCP_PPM, RTCP_MOST);
@@ -73,13 +74,13 @@ static inline int rtcp_has_tokens(const struct rtcp_detector *d, const struct rt
 	return rtcp_tokens_bytes(d, now->time_us) > now->in_flight_bytes + rtcp_limit_bytes(d, now->srtt_us);
 }
 
-/* Whether more than R is sent to see what comes of it. */
+/* Whether more than R is sent in order to test the limit. */
 static inline int rtcp_is_probing(const struct rtcp_limiter *l)
 {
 	return l->stage == RTCP_STAGE_PROBING || l->stage == RTCP_STAGE_RAISED;
 }
 
-/* How much above R may be sent [ppm of R]. Tokens are spent as in a probe, as long as there seem to be some. */
+/* Permitted excess above R [ppm of R]. Tokens are spent as in a probe, as long as there seem to be some. */
 static inline __u32 rtcp_limiter_gain_ppm(const struct rtcp_limiter *l, const struct rtcp_detector *d,
 					  const struct rtcp_options *o, const struct rtcp_progress *now)
 {
@@ -89,8 +90,8 @@ static inline __u32 rtcp_limiter_gain_ppm(const struct rtcp_limiter *l, const st
 }
 
 /*
- * Whether they make a cap unnecessary. Heavy loss in a transfer says that they are not there; but those of an idle time
- * since then are: the estimate goes on with the next one.
+ * Whether tokens make a cap unnecessary. Heavy loss in a transfer shows that there are none, except those of an idle period
+ * since then: the estimate continues with the next transfer.
  */
 static inline int rtcp_has_credit(const struct rtcp_detector *d, const struct rtcp_progress *now)
 {
@@ -107,7 +108,7 @@ static inline void rtcp_limiter_enter(struct rtcp_limiter *l, const struct rtcp_
 	l->begin = l->judged = rtcp_mark_of(now);
 }
 
-/* Losses that were not the limit's: a mean over the last times that the cap was kept to. */
+/* Updates the mean loss that the limit did not cause, over the last capped periods. */
 static inline void rtcp_learn_loss(struct rtcp_limiter *l, const struct rtcp_progress *now)
 {
 	__u64 delivered_pkts = rtcp_moved(now->delivered_pkts, l->judged.delivered_pkts);
@@ -136,7 +137,7 @@ static inline void rtcp_limiter_probe(struct rtcp_limiter *l, const struct rtcp_
 	rtcp_limiter_enter(l, d, RTCP_STAGE_PROBING, now);
 }
 
-/* Whether more than the limit lets through has arrived since some time, by a share of it. */
+/* Whether arrivals since a mark exceed the limit by a share. */
 static inline int rtcp_exceeds(const struct rtcp_detector *d, const struct rtcp_mark *since,
 			       const struct rtcp_progress *now, __u32 share_ppm)
 {
@@ -146,7 +147,7 @@ static inline int rtcp_exceeds(const struct rtcp_detector *d, const struct rtcp_
 	       limit_bytes + rtcp_share(limit_bytes, share_ppm);
 }
 
-/* Losses of a probe that are not the limit's: in proportion to those without one. */
+/* A probe's losses that the limit did not cause: in proportion to the loss without a probe. */
 static inline __u64 rtcp_spared_pkts(const struct rtcp_limiter *l, const struct rtcp_progress *now)
 {
 	__u64 delivered_pkts = rtcp_moved(now->delivered_pkts, l->probe.delivered_pkts);
@@ -155,8 +156,8 @@ static inline __u64 rtcp_spared_pkts(const struct rtcp_limiter *l, const struct 
 }
 
 /*
- * Packets are lost, and no more than the limit lets through arrives since the last round: the bucket is empty. What
- * arrives in the first round of a step was sent before it.
+ * Whether packets are lost while arrivals since the last round do not exceed the limit: the bucket is empty. Arrivals of the
+ * first round of a step were sent before it.
  */
 static inline int rtcp_probe_loses(const struct rtcp_limiter *l, const struct rtcp_detector *d,
 				   const struct rtcp_options *o, const struct rtcp_progress *now)
@@ -168,7 +169,7 @@ static inline int rtcp_probe_loses(const struct rtcp_limiter *l, const struct rt
 	       !rtcp_exceeds(d, &l->judged, now, o->probe_gain_ratio_ppm / 2);
 }
 
-/* Many packets are lost in a step. */
+/* Whether many packets are lost in a step. */
 static inline int rtcp_raise_is_lossy(const struct rtcp_limiter *l, const struct rtcp_options *o,
 				      const struct rtcp_progress *now)
 {
@@ -179,13 +180,13 @@ static inline int rtcp_raise_is_lossy(const struct rtcp_limiter *l, const struct
 	       lost_pkts * RTCP_PPM > o->loss_ratio_ppm * (lost_pkts + delivered_pkts);
 }
 
-/* So much above R has to arrive to show that it is not tokens. */
+/* Arrivals above R that tokens cannot explain. */
 static inline __u64 rtcp_to_prove(const struct rtcp_limiter *l, const struct rtcp_detector *d)
 {
 	return l->tokens_bytes + rtcp_max(l->due_bytes / 4, RTCP_PROOF_PKTS * d->mss_bytes);
 }
 
-/* What arrived since the probe began says about the limit. If all that was sent arrived, it would be `due` above R. */
+/* What arrivals since the probe began show about the limit. If all sent data arrived, they would be `due` above R. */
 static inline enum rtcp_pace rtcp_pace(const struct rtcp_limiter *l, const struct rtcp_detector *d,
 				       const struct rtcp_progress *now)
 {
@@ -207,7 +208,7 @@ static inline void rtcp_limiter_raise(struct rtcp_limiter *l, const struct rtcp_
 	rtcp_limiter_enter(l, d, RTCP_STAGE_RAISED, now);
 }
 
-/* A round of a probe, or a step, is over. */
+/* Ends a round of a probe, or a step. */
 static inline void rtcp_limiter_step(struct rtcp_limiter *l, struct rtcp_detector *d,
 				     const struct rtcp_options *o, const struct rtcp_progress *now)
 {
@@ -242,17 +243,17 @@ static inline int rtcp_limiter_round(struct rtcp_limiter *l, const struct rtcp_d
 
 	if (past_us < round_us)
 		return 0;
-	/* ACKs come some time after a round is over: that is part of the next. */
+	/* ACKs arrive some time after the end of a round: that time is part of the next round. */
 	l->round_start_us = past_us < 2 * round_us ? l->round_start_us + round_us : now->time_us;
 	l->rounds++;
-	/* What this round has sent is delivered in the next. */
+	/* The data sent in this round is delivered in the next. */
 	l->due_bytes =
 		rtcp_min(l->due_bytes + rtcp_share(rtcp_limit_bytes(d, round_us), l->gain_ppm), RTCP_MOST);
 	l->gain_ppm = rtcp_limiter_gain_ppm(l, d, o, now);
 	return 1;
 }
 
-/* Whether what comes may still be of the last probe. */
+/* Whether arrivals may still be from the last probe. */
 static inline int rtcp_settles(const struct rtcp_limiter *l, const struct rtcp_progress *now)
 {
 	return l->rounds <= RTCP_SETTLING_ROUNDS ||
@@ -263,7 +264,7 @@ static inline int rtcp_probe_is_due(const struct rtcp_limiter *l, const struct r
 				    const struct rtcp_progress *now)
 {
 	__u64 delivered_pkts = rtcp_moved(now->delivered_pkts, l->begin.delivered_pkts);
-	/* What a probe costs is little beside other losses; but whether there still are any has to be learned. */
+	/* A probe's cost is small compared with other losses, but whether these continue has to be measured. */
 	__u32 enough_pkts =
 		rtcp_is_lossy(l) ? RTCP_SETTLING_PKTS + RTCP_LEARNING_PKTS : RTCP_PROBE_EVERY_PKTS;
 
@@ -271,8 +272,8 @@ static inline int rtcp_probe_is_due(const struct rtcp_limiter *l, const struct r
 }
 
 /*
- * Whether more has arrived without a cap, where packets get lost at random, than the limit and a full bucket let through.
- * A limit that is only higher would have lost much more.
+ * Whether, with random losses and without a cap, more has arrived than the limit and a full bucket allow. A limit that is
+ * only higher would have caused much more loss.
  */
 static inline int rtcp_outgrows(const struct rtcp_limiter *l, const struct rtcp_detector *d,
 				const struct rtcp_progress *now)
@@ -286,7 +287,7 @@ static inline int rtcp_outgrows(const struct rtcp_limiter *l, const struct rtcp_
 	       rtcp_bytes(d, delivered_pkts) > limit_bytes + d->bucket_bytes;
 }
 
-/* Takes an ACK in, after the detector. */
+/* Handles an ACK, after the detector. */
 static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector *d,
 				    const struct rtcp_options *o, const struct rtcp_progress *now)
 {
@@ -299,7 +300,7 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 	l->triggered = d->transfer.triggered;
 	if (l->stage == RTCP_STAGE_OPEN)
 		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
-	/* No heavy loss is found again in a transfer that goes on: each loss says that there are fewer than it seemed. */
+	/* In a continued transfer heavy loss is not detected again: each loss shows that there are fewer tokens. */
 	if (d->transfer.carried && d->loses && !rtcp_is_probing(l))
 		d->tokens_ubytes /= 2;
 	if (rtcp_has_credit(d, now)) {
@@ -311,15 +312,15 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 	if (l->stage == RTCP_STAGE_LIFTED && l->changes != d->changes)
 		rtcp_limiter_enter(l, d, RTCP_STAGE_LIFTED, now);
 	if (l->stage == RTCP_STAGE_CAPPED && d->loses && rtcp_has_tokens(d, now))
-		d->tokens_ubytes /= 2; /* there are fewer than it seemed */
+		d->tokens_ubytes /= 2; /* there are fewer than estimated */
 	if (rtcp_is_probing(l) &&
 	    (rtcp_probe_loses(l, d, o, now) || (l->raises && rtcp_raise_is_lossy(l, o, now)))) {
 		d->tokens_ubytes = l->spared_pkts ? d->tokens_ubytes / 2 : 0;
 		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
 	}
 	/*
-	 * A flow that sends less of its own accord, as BBR does for PROBE_RTT, finds nothing out: it probes anew. The packet
-	 * that this ACK is of counts as well: where an RTT holds no more than one, nothing is in flight then.
+	 * A flow that sends less by its own choice, as BBR does in PROBE_RTT, tests nothing: the probe starts again. The packet
+	 * of this ACK also counts: if an RTT holds no more than one, nothing is in flight then.
 	 */
 	if (rtcp_is_probing(l) &&
 	    2 * (now->in_flight_bytes + d->mss_bytes) < rtcp_limit_bytes(d, now->min_rtt_us))
@@ -358,16 +359,16 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 }
 
 /*
- * Whether a verdict is on its way: heavy loss, and an estimate far below the rate before that has stood a test. Before that
- * it may be far too low, a mean over a time in which the flow waited for a timeout. Not where transfers follow each other:
- * they are over before they have lost much, and an estimate of several would wait for its verdict's losses for long.
+ * Whether a verdict is pending: heavy loss, and a tested estimate far below the earlier rate. An untested one may be far too
+ * low, a mean over a time in which the flow waited for a timeout. Not in series of transfers: they end before they have lost
+ * much, and an estimate over several would wait for its verdict's losses for long.
  */
 static inline int rtcp_is_suspected(const struct rtcp_detector *d)
 {
 	return !d->limited && !d->undetected && d->transfer.tested && !d->transfer.carried;
 }
 
-/* What they may send then; 0: the bucket has gained tokens by the estimate, as while a flow waited for a timeout. */
+/* The permitted rate then; 0: by the estimate the bucket has gained tokens, as while a flow waited for a timeout. */
 static inline __u64 rtcp_suspected_rate(const struct rtcp_detector *d, const struct rtcp_progress *now)
 {
 	__u64 rate_bytes_per_s = d->candidates.line.rate_bytes_per_s;
@@ -378,7 +379,7 @@ static inline __u64 rtcp_suspected_rate(const struct rtcp_detector *d, const str
 		       : 2 * rate_bytes_per_s;
 }
 
-/* What all flows of the client together may send [bytes/s]; 0: they are not capped. */
+/* What all flows of the client together may send [bytes/s]; 0: not capped. */
 static inline __u64 rtcp_limiter_rate(const struct rtcp_limiter *l, const struct rtcp_detector *d,
 				      const struct rtcp_options *o, const struct rtcp_progress *now)
 {
@@ -391,7 +392,7 @@ static inline __u64 rtcp_limiter_rate(const struct rtcp_limiter *l, const struct
 	return rate_bytes_per_s + rtcp_share(rate_bytes_per_s, rtcp_limiter_gain_ppm(l, d, o, now));
 }
 
-/* Whether the congestion control should look for more than it has. */
+/* Whether the congestion control should probe for more. */
 static inline enum rtcp_seeking rtcp_limiter_seeks(const struct rtcp_limiter *l)
 {
 	switch (l->stage) {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /*
- * Whether a connection shares the bucket of its client's others, or is another subscriber's.
+ * Decides whether a connection shares the bucket of its client's others, or belongs to another subscriber.
  *
- * Subscribers behind one address, with ports at random, cannot be told apart by their ends. But an empty bucket drops the
- * packets of any sender: where one connection loses much and the others, which should have lost as great a share, nearly
- * nothing, they do not share one.
+ * Subscribers behind one address with random ports cannot be distinguished by their ends. But an empty bucket drops the
+ * packets of any sender: if one connection loses much, and the others, which should have lost as great a share, lose nearly
+ * nothing, they do not share a bucket.
  *
- * A round lasts 2 min-RTTs, one that says nothing up to 8. The connection is one side, all others of its client the other. If
- * one lost at least 3 packets and a twentieth, the other should have lost that share, as far as it sent; fewer than 4
- * packets do not count, nor do more than 16. What it should have lost adds to the doubt, and what it lost takes 4 times off;
- * 48 packets are enough. That is a cumulative sum test (Page, "Continuous Inspection Schemes", Biometrika 1954) of losses as
- * often as the others' against an eighth of that, for Poisson counts, with a bound as losses come in clumps.
+ * A round lasts 2 min-RTTs, or up to 8 while it is not significant. The connection is one side, all others of its client are
+ * the other. If one lost at least 3 packets and a twentieth, the other should have lost that share of what it sent; fewer
+ * than 4 packets do not count, nor do more than 16. What it should have lost adds to the doubt, and what it lost subtracts 4
+ * times; 48 packets suffice. That is a cumulative sum test (Page, "Continuous Inspection Schemes", Biometrika 1954) of losses
+ * as frequent as the others' against an eighth of that, for Poisson counts, with a bound because losses come in clusters.
  *
- * A round that took longer than 14 min-RTTs speaks only against doubt: a loss that shows in a timeout happened long ago.
+ * A round that took longer than 14 min-RTTs can only reduce doubt: a loss that shows in a timeout happened long before.
  */
 #ifndef RTCP_MEMBER_H
 #define RTCP_MEMBER_H
@@ -21,29 +21,29 @@
 
 enum {
 	RTCP_ROUND_MIN_RTTS = 2,
-	RTCP_LONG_ROUNDS = 4, /* one that says nothing goes on for so long */
-	RTCP_STALE_ROUNDS = 7, /* losses and deliveries so far apart say nothing of each other */
-	RTCP_LOSSY_PKTS = 3, /* fewer lost in a round are no empty bucket */
-	RTCP_LOSSY_PART = 20, /* nor is less than a twentieth */
-	RTCP_DUE_PKTS = 4, /* who should have lost fewer may have been lucky */
-	RTCP_MOST_DUE_PKTS = 16, /* one round is not the proof */
-	RTCP_LOST_WEIGHT = 4, /* that of a packet that was lost, beside one that should have been */
+	RTCP_LONG_ROUNDS = 4, /* maximum length of a round that is not significant */
+	RTCP_STALE_ROUNDS = 7, /* losses and deliveries further apart are unrelated */
+	RTCP_LOSSY_PKTS = 3, /* fewer losses in a round do not show an empty bucket */
+	RTCP_LOSSY_PART = 20, /* nor does less than a twentieth */
+	RTCP_DUE_PKTS = 4, /* a smaller expected loss may be absent by chance */
+	RTCP_MOST_DUE_PKTS = 16, /* one round alone must not decide */
+	RTCP_LOST_WEIGHT = 4, /* of a lost packet, relative to an expected loss */
 	RTCP_APART_PKTS = 48,
 };
 
-/* What had been delivered and lost when a round began. */
+/* Deliveries and losses at the start of a round. */
 struct rtcp_round {
 	__u64 time_us;
 	__u64 delivered_pkts;
 	__u64 lost_pkts;
 };
 
-/* What a connection remembers of itself and of its client. */
+/* A connection's state, with that of its client. */
 struct rtcp_member {
 	__u64 start_us; /* of its transfer */
 	__u64 delivered_bytes; /* since then */
 	__u64 lost_bytes;
-	__u64 calm_us; /* at the last ACK before it lost anything */
+	__u64 calm_us; /* at the last ACK before its first loss */
 	__u64 calm_bytes;
 	struct rtcp_round own;
 	struct rtcp_round client;
@@ -51,13 +51,12 @@ struct rtcp_member {
 	__u32 pad;
 };
 
-/* What a connection, or all others, sent in a round. */
 struct rtcp_sent {
 	__u64 pkts;
 	__u64 lost_pkts;
 };
 
-/* It begins a transfer. */
+/* Begins a transfer. */
 static inline void rtcp_member_start(struct rtcp_member *m, __u64 now_us)
 {
 	m->start_us = m->calm_us = now_us;
@@ -65,7 +64,7 @@ static inline void rtcp_member_start(struct rtcp_member *m, __u64 now_us)
 	m->own.time_us = 0;
 }
 
-/* More was delivered and lost of it. */
+/* Adds deliveries and losses. */
 static inline void rtcp_member_add(struct rtcp_member *m, __u64 now_us, __u64 delivered_bytes,
 				   __u64 lost_bytes)
 {
@@ -77,7 +76,7 @@ static inline void rtcp_member_add(struct rtcp_member *m, __u64 now_us, __u64 de
 	m->calm_bytes = m->delivered_bytes;
 }
 
-/* What a round says against one bucket, where one side lost much and the other should have [packets]. */
+/* Evidence of a round against a shared bucket, where one side lost much and the other should have [packets]. */
 static inline __s64 rtcp_doubt(const struct rtcp_sent *lossy, const struct rtcp_sent *other, int stale)
 {
 	__u64 most = 1ULL << 31, due_pkts, weight;
@@ -93,13 +92,13 @@ static inline __s64 rtcp_doubt(const struct rtcp_sent *lossy, const struct rtcp_
 	return (__s64)due_pkts - (__s64)weight;
 }
 
-/* Whether a detector can be told of the transfer: a longer one it would have cut in two. */
+/* Whether the transfer fits the detector's range; longer ones are split. */
 static inline int rtcp_member_is_short(const struct rtcp_member *m, __u64 now_us)
 {
 	return rtcp_above(now_us, m->start_us) <= RTCP_MOST && m->delivered_bytes <= RTCP_MOST;
 }
 
-/* Takes an ACK in, when it is added to the sums of its client. Returns whether they cannot share a bucket. */
+/* Handles an ACK that is added to the client's sums. Returns whether the two cannot share a bucket. */
 static inline int rtcp_member_ack(struct rtcp_member *m, __u32 mss_bytes, const struct rtcp_progress *client)
 {
 	struct rtcp_round own = {client->time_us, 0, 0};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /*
- * Which remote ends are one client, and share its limit: those to addresses with a prefix, and to ports of a block.
+ * Defines which remote ends are one client and share its limit: those with addresses of a prefix and ports of a block.
  *
  * Operators limit subscribers, not addresses. In IPv6 a subscriber has a prefix, at least a /64 (RFC 6177), and its hosts
- * change addresses in it (RFC 8981). In IPv4 it may have a block of an address' ports, if carrier-grade NAT maps so (RFC
- * 7422, RFC 7753). Ports below 1024 are one block: NAT leaves the system ports out, and counts from there.
+ * change addresses in it (RFC 8981). In IPv4 it may have a block of an address's ports, if carrier-grade NAT maps so (RFC
+ * 7422, RFC 7753). Ports below 1024 are one block: NAT skips the system ports, and counts from there.
  *
- * Not told apart: sets of ports that are no block (MAP-E, RFC 7597), and subscribers who get ports at random.
+ * Not distinguished: sets of ports that are not a block (MAP-E, RFC 7597), and subscribers with random ports.
  */
 #ifndef RTCP_REMOTE_H
 #define RTCP_REMOTE_H
@@ -14,27 +14,27 @@
 #include "types.h"
 
 enum {
-	RTCP_MAPPED_BITS = 96, /* of an IPv6 address that stand before an IPv4 one */
+	RTCP_MAPPED_BITS = 96, /* length of the IPv4-mapped prefix */
 	RTCP_FIRST_USER_PORT = 1024,
 	RTCP_LAST_PORT = 65535,
 };
 
-/* Ends of connections that are one client's. */
+/* Ends of connections that belong to one client. */
 struct rtcp_remote {
-	__u8 address[16]; /* zero beyond the prefix; IPv4 mapped */
+	__u8 address[16]; /* zero beyond the prefix; IPv4-mapped for IPv4 */
 	__u16 first_port; /* host order */
 	__u16 last_port;
 	__u8 prefix_bits;
 	__u8 pad[3];
 };
 
-/* One port of one address. */
+/* Whether it is one port of one address. */
 static inline int rtcp_is_single(const struct rtcp_remote *remote)
 {
 	return remote->prefix_bits == 128 && remote->first_port == remote->last_port;
 }
 
-/* The client that is nothing but a port at `remote->address`, all of it. */
+/* Makes it a client with a single port at `remote->address`, which must be complete. */
 static inline void rtcp_remote_single(struct rtcp_remote *remote, __u32 port)
 {
 	remote->first_port = remote->last_port = port;
@@ -51,7 +51,7 @@ static inline int rtcp_is_mapped(const __u8 *address)
 	return address[10] == 0xff && address[11] == 0xff;
 }
 
-/* The client of a port at `remote->address`, all of it. Ports below 1024 are one block: no NAT gives them away. */
+/* The client of a port at `remote->address`, which must be complete. Ports below 1024 are one block, which NAT skips. */
 static inline void rtcp_remote_of(struct rtcp_remote *remote, const struct rtcp_options *o, __u32 port)
 {
 	__u32 bits = o->ipv6_prefix_bits, block = o->ports_per_client, first = 0, last = RTCP_LAST_PORT;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /*
- * R-TCP's detector and limiter: what they remember of a client, and their parameters. Integers only. Compiled into
- * BPF programs, and for the host; Rust sees this file, too.
+ * State of R-TCP's detector and limiter for a client, and their parameters. Integers only. Compiled into BPF programs and for
+ * the host; Rust reads this file through bindgen.
  *
- * Units are in the names; _ubytes are millionths of a byte, so that a rate [bytes/s] times a time [us] needs no
- * division, and _ppm are millionths.
+ * Units are in the names; _ubytes are millionths of a byte, so that a rate [bytes/s] times a time [us] needs no division, and
+ * _ppm are millionths.
  *
- * A client is to fit into 512 bytes, with all that the kernel's hash table puts around it: so numbers have 32 bits. Of clocks
- * and counters that are the lower ones, and what two of them differ by is meant. A transfer of more bytes or microseconds
- * than RTCP_MOST is cut in two.
+ * A client must fit into 512 bytes, including the overhead of the kernel's hash table, so numbers have 32 bits. For clocks and
+ * counters these are the lower halves, of which only differences are used. A transfer of more bytes or microseconds than
+ * RTCP_MOST is split.
  */
 #ifndef RTCP_TYPES_H
 #define RTCP_TYPES_H
@@ -23,13 +23,12 @@ typedef long long __s64;
 
 enum rtcp_limits {
 	RTCP_MAX_CANDIDATES = 17,
-	RTCP_LEAST_US = 1000, /* ACKs that come sooner after the start of a transfer make no rate */
-	RTCP_STEADY_PKTS = 8, /* fewer delivered in a convergence window make no verdict */
-	RTCP_CARRIED_PKTS = 96, /* nor so many, if the estimate is that of several transfers */
-	RTCP_NEAR_PKTS = 2, /* ACKs are so many early or late */
-	RTCP_UNDECIDED_US = 10000000, /* for so long who waits for a verdict is kept without a connection */
-	RTCP_SERIES_US =
-		1000000, /* transfers that follow so soon have had the tokens of one bucket together */
+	RTCP_LEAST_US = 1000, /* earlier ACKs of a transfer give no rate */
+	RTCP_STEADY_PKTS = 8, /* minimum deliveries in a convergence window for a verdict */
+	RTCP_CARRIED_PKTS = 96, /* the same if the estimate is that of several transfers */
+	RTCP_NEAR_PKTS = 2, /* ACKs may be this many packets early or late */
+	RTCP_UNDECIDED_US = 10000000, /* a client awaiting a verdict is kept this long without a connection */
+	RTCP_SERIES_US = 1000000, /* transfers within this time share the tokens of one bucket */
 };
 
 #define RTCP_PPM 1000000ULL
@@ -50,18 +49,18 @@ struct rtcp_options {
 	__u32 probe_every_rounds; /* eta */
 	__u32 probe_rounds;
 	__u32 probe_gain_ratio_ppm; /* gamma */
-	__u32 margin_ratio_ppm; /* share of the rate limit that a pacing rate is bounded by */
-	__u32 floor_pkts; /* no window is capped below */
+	__u32 margin_ratio_ppm; /* bound of a pacing rate, as a share of the rate limit */
+	__u32 floor_pkts; /* minimum of a capped window */
 	__u32 pace_cubic; /* 0, 1 */
 	__u32 observe; /* 0, 1: never cap */
-	__u32 ipv4_prefix_bits; /* addresses with a prefix so long in common are one client's */
+	__u32 ipv4_prefix_bits; /* addresses with a common prefix of this length are one client */
 	__u32 ipv6_prefix_bits;
-	__u32 ports_per_client; /* of each address, in blocks from port 1024 on; 0: all */
-	__u32 falls_apart; /* 0, 1: connections that cannot share a bucket are clients of their own */
-	__u64 kept_us; /* how long a limited client is remembered without a connection */
+	__u32 ports_per_client; /* per address, in blocks from port 1024 on; 0: all */
+	__u32 falls_apart; /* 0, 1: connections that cannot share a bucket are separate clients */
+	__u64 kept_us; /* a limited client is remembered this long without a connection */
 };
 
-/* What the flows of a client have got to: sums, which do not fall, and the RTTs of the flow whose ACK it is. */
+/* Sums over the flows of a client, which never decrease, and the RTTs of the flow whose ACK arrives. */
 struct rtcp_progress {
 	__u64 time_us;
 	__u64 delivered_pkts;
@@ -84,8 +83,8 @@ struct rtcp_limit {
 };
 
 /*
- * The ACK that asks for the lowest rate of a bucket that no ACK contradicts. The rate follows from it: it is looked at
- * less often than there would be room for it.
+ * The ACK that requires the lowest rate of a bucket that no ACK contradicts. The rate is computed from it: storing it would
+ * take more room, and it is rarely needed.
  */
 struct rtcp_candidate {
 	__u32 touch_us;
@@ -94,86 +93,87 @@ struct rtcp_candidate {
 
 struct rtcp_candidates {
 	struct rtcp_limit line; /* between the best and its neighbour */
-	__u32 largest_bytes; /* bucket of the last candidate; those before it are smaller by a step each */
+	__u32 largest_bytes; /* bucket of the last candidate; earlier ones decrease by one step each */
 	__u32 step_bytes;
-	struct rtcp_candidate all[RTCP_MAX_CANDIDATES]; /* in rising order of size; n_candidates are in use */
-	__u8 chosen; /* place of the best */
-	__u8 from_zero; /* bool: but the bucket of the first is 0 */
+	struct rtcp_candidate
+		all[RTCP_MAX_CANDIDATES]; /* in ascending order of size; n_candidates are in use */
+	__u8 chosen; /* index of the best */
+	__u8 from_zero; /* bool: the bucket of the first is 0 instead */
 };
 
 struct rtcp_transfer {
 	__u64 origin_us;
-	__u32 origin_pkts; /* delivered then */
+	__u32 origin_pkts; /* deliveries at that time */
 	__u32 counting_since_us;
-	/* Until the trigger: losses count from here on. After it: the rate is the same since then. */
+	/* Until the trigger: start of counting losses. After it: start of the stable rate. */
 	struct rtcp_mark window;
 	__u32 before_us; /* the last ACK before the losses became heavy */
-	__u32 before_pkts; /* delivered then */
+	__u32 before_pkts; /* deliveries at that time */
 	__u32 before_bytes_per_s; /* R_h */
-	__u32 steady_bytes_per_s; /* that rate, but for the tolerance and for a packet at either end */
+	__u32 steady_bytes_per_s; /* the stable rate, within the tolerance and a packet at either end */
 	__u8 counting;
-	__u8 triggered; /* more than beta were lost: there are candidates */
+	__u8 triggered; /* more than beta were lost, so there are candidates */
 	__u8 steady_known;
-	__u8 tested; /* packets were lost while the rate stayed the same */
+	__u8 tested; /* packets were lost while the rate was stable */
 	__u8 detected;
-	__u8 carried; /* it is several, one after the other */
+	__u8 carried; /* a series of transfers */
 };
 
-/* How a limit was found to be gone, or never to have been. */
+/* How a limit was found to be lifted, or never to have existed. */
 enum rtcp_end {
-	RTCP_END_BYTES = 1, /* more was delivered than it lets through */
-	RTCP_END_RATE, /* R is no abrupt reduction any more */
+	RTCP_END_BYTES = 1, /* more was delivered than it allows */
+	RTCP_END_RATE, /* R is not an abrupt reduction any more */
 };
 
 struct rtcp_detector {
 	__u16 mss_bytes;
 	__u8 limited;
-	__u8 detected; /* limited at some time */
-	__u8 undetected; /* enum rtcp_end: found to be gone, which is final, and how; 0: it was not */
+	__u8 detected; /* found limited at some time */
+	__u8 undetected; /* enum rtcp_end: how the limit was found lifted, which is final; 0: it was not */
 	__u8 started;
-	__u8 loses; /* packets were lost since the ACK before */
-	struct rtcp_mark last; /* ACK or start of a transfer; the levels of buckets are of then */
-	__u32 changes; /* how often R has become another, by more than the tolerance, or a limit has ended */
+	__u8 loses; /* packets were lost since the previous ACK */
+	struct rtcp_mark last; /* last ACK or start of a transfer, the time of the buckets' levels */
+	__u32 changes; /* number of changes of R beyond the tolerance, and of ended limits */
 	struct rtcp_transfer transfer; /* the latest */
-	__u32 bucket_bytes; /* B; 0 before a limit is found, the last one after it is gone */
+	__u32 bucket_bytes; /* B; 0 before a limit is found; the last value after it was lifted */
 	__u32 rate_bytes_per_s; /* R */
 	__u32 told_bytes_per_s; /* R at the last change */
 	__u32 earlier_bucket_bytes;
-	__u32 highest_bytes_per_s; /* theta R_h, the most of all limited transfers */
-	__u32 series_us; /* when the first of a series of transfers began */
-	__u32 series_pkts; /* delivered then */
-	struct rtcp_candidates candidates; /* of the transfer */
+	__u32 highest_bytes_per_s; /* theta R_h, maximum over all limited transfers */
+	__u32 series_us; /* start of the first transfer of a series */
+	__u32 series_pkts; /* deliveries at that time */
+	struct rtcp_candidates candidates; /* of the current transfer */
 	__u64 tokens_ubytes;
-	__u64 offered_ubytes; /* of a small bucket that what is sent is taken from, lost or not */
-	__u64 witness_ubytes; /* of another bucket, whose overdraft shows that the limit is gone */
+	__u64 offered_ubytes; /* level of a small bucket from which all sent data is taken, lost or not */
+	__u64 witness_ubytes; /* level of another bucket, whose overdraft shows that the limit was lifted */
 };
 
 /* How much a limited client may send (limiter.h). */
 enum rtcp_stage {
-	RTCP_STAGE_OPEN = 0, /* it is not limited */
-	RTCP_STAGE_CREDIT, /* there are tokens enough not to cap it */
+	RTCP_STAGE_OPEN = 0, /* not limited */
+	RTCP_STAGE_CREDIT, /* enough tokens, not capped */
 	RTCP_STAGE_CAPPED,
 	RTCP_STAGE_PROBING,
-	RTCP_STAGE_RAISED, /* the probe got more through: another, of a higher rate */
-	RTCP_STAGE_LIFTED, /* all probes did: no cap, until the estimate stays the same */
+	RTCP_STAGE_RAISED, /* the probe delivered more: another one, at a higher rate */
+	RTCP_STAGE_LIFTED, /* all probes did: no cap until the estimate is stable */
 };
 
 struct rtcp_limiter {
 	__u8 stage; /* enum rtcp_stage */
-	__u8 raises; /* steps after the probe */
-	__u8 triggered; /* bool: the transfer was, at the last ACK */
+	__u8 raises; /* number of steps after the probe */
+	__u8 triggered; /* bool: the transfer was triggered at the last ACK */
 	__u8 pad;
-	__u32 rounds; /* of the stage, that are over */
-	__u32 changes; /* of the detector, when the stage began */
-	__u32 gain_ppm; /* of the round before */
+	__u32 rounds; /* completed rounds of the stage */
+	__u32 changes; /* the detector's changes when the stage began */
+	__u32 gain_ppm; /* of the previous round */
 	__u32 round_start_us;
-	struct rtcp_mark begin; /* of the stage */
-	struct rtcp_mark judged; /* since then: the last round of a probe was over, or its losses were past */
-	struct rtcp_mark probe; /* when probing began */
-	__u32 tokens_bytes; /* then */
-	__u32 due_bytes; /* since then: sent above R, as far as its ACKs can be here */
-	__u32 spared_pkts; /* losses of the probe that are not the limit's: as many were there without one */
-	__u32 loss_ppm; /* of packets, without a probe */
+	struct rtcp_mark begin; /* start of the stage */
+	struct rtcp_mark judged; /* end of the last round of a probe, or of its losses */
+	struct rtcp_mark probe; /* start of probing */
+	__u32 tokens_bytes; /* at that time */
+	__u32 due_bytes; /* sent above R since then, if its ACKs can have arrived */
+	__u32 spared_pkts; /* a probe's losses not caused by the limit, as frequent without a probe */
+	__u32 loss_ppm; /* loss rate of packets without a probe */
 };
 
 #endif

@@ -19,7 +19,7 @@ use super::window::{Window, update_pacing_rate};
 
 const STATS_INTERVAL_US: u64 = intf::CCP_STATS_INTERVAL_US as u64;
 
-/// A flow that an agent may steer. Boxed, it is as large as its registers.
+/// A flow an agent can control. Boxed: it contains the registers.
 pub struct AgentFlow {
     shared: Shared,
     flow_id: u64,
@@ -27,11 +27,11 @@ pub struct AgentFlow {
     needs_ecn: bool,
     law: Law,
     letter: Option<Box<Letter>>,
-    /// Its handle, 0 for none.
+    /// Handle; 0 for none.
     program: u32,
-    /// Of the letter that gave it.
+    /// Stamp of the update that set the program.
     stamp: u16,
-    /// None also if it was taken away before the flow began it.
+    /// None also if it was uninstalled before the flow started it.
     installed: Option<Arc<Installed>>,
     machine: Machine,
     prims: Prims,
@@ -39,9 +39,9 @@ pub struct AgentFlow {
     /// Boxed: few networks have echoes.
     path: Option<Box<Path>>,
     window: Window,
-    /// What extensions do for it, by their index.
+    /// State of extensions, by index.
     extended: Vec<(usize, Box<dyn Extended>)>,
-    /// What an extension lets it send; 0: none bounds it.
+    /// The rate an extension allows; 0: unlimited.
     rate_allowed_bytes_per_s: u64,
     report_flags: u32,
     acks: u64,
@@ -50,7 +50,7 @@ pub struct AgentFlow {
 }
 
 impl AgentFlow {
-    /// A flow of an id that no other has: generation << 32 | slot. `needs_ecn`: of its congestion control's name.
+    /// A flow with a unique id: generation << 32 | slot. `needs_ecn`: property of its congestion-control name.
     pub fn new(shared: &Shared, flow_id: u64, info: ccp_flow_info, needs_ecn: bool) -> Self {
         Self {
             shared: shared.clone(),
@@ -76,7 +76,6 @@ impl AgentFlow {
         }
     }
 
-    /// Addresses and settings.
     pub fn info(&self) -> &ccp_flow_info {
         &self.info
     }
@@ -85,7 +84,7 @@ impl AgentFlow {
         self.flow_id
     }
 
-    /// Puts an update into the mailbox: it is applied at the next ACK or timeout, or when sending begins anew.
+    /// Puts an update into the mailbox, to apply at the next ACK or timeout, or when sending restarts.
     pub fn update(&mut self, update: &Update<'_>) {
         let letter = self.letter.get_or_insert_default();
         letter.add(update);
@@ -96,12 +95,12 @@ impl AgentFlow {
         }
     }
 
-    /// An ACK that comes now brought an echo of the path.
+    /// The ACK to be processed next carries an echo of the path.
     pub fn hear(&mut self, echo: &PathEcho) {
         self.path.get_or_insert_default().hear(echo);
     }
 
-    /// Ends the flow, with its exit report.
+    /// Ends the flow, with its final report.
     pub fn close(&mut self, sock: &Sock) {
         self.with_extended(|extended, flow, _| extended.release(flow, sock));
         self.extended.clear();
@@ -113,7 +112,7 @@ impl AgentFlow {
         self.shared.count_end();
     }
 
-    /// What the agent sees of the flow in shared memory: what is not in its registers.
+    /// The flow's record in shared memory, without registers.
     pub fn snapshot(&self) -> ccp_flow {
         ccp_flow {
             flow_id: self.flow_id,
@@ -164,7 +163,7 @@ impl AgentFlow {
         }
     }
 
-    /// Registers are what the program declares.
+    /// Registers get the initial values of the program.
     fn start_program(&mut self, handle: u32, now_us: u64) {
         self.program = handle;
         self.installed = self.shared.installed(handle);
@@ -174,7 +173,6 @@ impl AgentFlow {
         }
     }
 
-    /// Calls something of each extension that has the flow.
     fn with_extended(&mut self, mut call: impl FnMut(&mut dyn Extended, &Subject<'_>, &mut Window)) {
         let Self { shared, flow_id, info, extended, window, .. } = self;
         for (index, one) in extended {
@@ -184,7 +182,7 @@ impl AgentFlow {
         }
     }
 
-    /// A message to an extension, which begins with the flow, continues, or leaves it.
+    /// Passes a message to an extension, which attaches, continues or detaches.
     fn take_message(&mut self, sock: &mut Sock, index: usize, octets: &[u8]) {
         let flow = Subject { shared: &self.shared, index, flow_id: self.flow_id, info: &self.info };
         let Some(place) = self.extended.iter().position(|(known, _)| *known == index) else {
@@ -199,7 +197,7 @@ impl AgentFlow {
         }
     }
 
-    /// Nothing is bounded, until an extension does it again.
+    /// Removes all bounds, until an extension sets them again.
     fn forget_bounds(&mut self) {
         self.window.forget_caps();
         self.rate_allowed_bytes_per_s = 0;
@@ -235,8 +233,8 @@ impl AgentFlow {
         self.window.stop_pacing(sock);
     }
 
-    /// Who steers the flow now? The law where there is no program or no agent; else the algorithm, which finds its
-    /// registers fresh after the law had the flow.
+    /// Whether the algorithm controls the flow: otherwise (no program, or no agent) the fallback does. The
+    /// algorithm gets initialized registers after the fallback had control.
     fn has_agent(&mut self, sock: &mut Sock) -> bool {
         let is_silent = self.shared.is_silent();
         if self.law.steers && !is_silent {
@@ -267,10 +265,9 @@ impl AgentFlow {
         true
     }
 
-    /// Measures an ACK or a timeout, and runs the program on it.
     fn fold(&mut self, sock: &mut Sock, sample: Option<&RateSample>, ece: bool, state: CaState) {
         let Some(installed) = self.installed.take().filter(|i| !i.is_gone()) else {
-            // Taken away under this flow: the law has it from the next ACK on.
+            // Uninstalled while in use: the fallback takes over at the next ACK.
             self.program = 0;
             self.counts.law_cause = intf::CCP_LAW_UNINSTALLED;
             return;
@@ -297,7 +294,7 @@ impl AgentFlow {
         self.installed = Some(installed);
     }
 
-    /// As libccp: registers stay as they are, nothing is applied, nothing reported.
+    /// As libccp: registers stay unchanged, and nothing is applied or reported.
     fn complain(&mut self, error: FoldError) {
         self.counts.last_fold_error = error as u32;
         self.counts.fold_errors += 1;
@@ -310,7 +307,6 @@ impl AgentFlow {
         let rate = self.machine.imp[Implicit::Rate as usize];
         let above = cwnd_bytes.wrapping_sub(self.window.floor_bytes);
         if !reports && above < u64::from(sock.mss_bytes) {
-            // The same number of segments.
             self.window.cwnd_bytes = cwnd_bytes;
         } else if cwnd_bytes > 0 {
             self.window.apply(sock, cwnd_bytes, self.shared.max_cwnd_bytes());
@@ -323,7 +319,7 @@ impl AgentFlow {
         }
     }
 
-    /// Report registers go to the agent, the volatile ones back to where they began.
+    /// Sends the report registers to the agent, and resets the volatile ones.
     fn send_report(&mut self, installed: &Installed, now_us: u64) {
         let mut head = self.record(intf::CCP_RECORD_REPORT, now_us);
         let fields = self.machine.take_report(&installed.program);
@@ -351,7 +347,7 @@ impl Congestion for AgentFlow {
         self.shared.tell(bytes_of(&ccp_create { record, info: self.info }));
     }
 
-    /// The algorithm sets the window itself; this only tells the sender that slow start is over.
+    /// The algorithm sets the window itself; this only ends slow start.
     fn ssthresh(&mut self, sock: &mut Sock) -> u32 {
         if self.law.steers { self.law.ssthresh(sock) } else { (sock.snd_cwnd >> 1).max(MIN_CWND_PKTS) }
     }
@@ -366,7 +362,7 @@ impl Congestion for AgentFlow {
             self.refresh_stats(sock);
         }
         if !self.has_agent(sock) {
-            self.counted.delivered = sock.delivered; // set_state() tells local congestion by it
+            self.counted.delivered = sock.delivered; // set_state() detects local congestion by it
             self.law.on_ack(sock, sample);
             update_pacing_rate(sock);
             return;
@@ -379,8 +375,8 @@ impl Congestion for AgentFlow {
     }
 
     fn set_state(&mut self, sock: &mut Sock, new: CaState) {
-        // A queue of this host refused a segment: the sender enters CWR while it transmits. When an ACK with ECE is the
-        // reason, that ACK has just raised `delivered`, and no fold has seen it yet.
+        // A queue of this host rejected a segment: the sender enters CWR while it transmits. If an ACK with
+        // ECE is the reason, `delivered` has just been increased, and no fold has seen it yet.
         if new == CaState::Cwr && sock.delivered == self.counted.delivered {
             self.counted.local_congestion += 1;
             self.counts.local_congestion += 1;
@@ -398,7 +394,7 @@ impl Congestion for AgentFlow {
 
     fn tx_start(&mut self, sock: &mut Sock) {
         let is_steered = self.has_agent(sock);
-        // Where the algorithm paces, the window leaves in no burst: it stays.
+        // If the algorithm paces, the window is not sent as a burst: it stays.
         if !is_steered || self.window.rate_bytes_per_s == 0 {
             sock.restart_after_idle();
         }

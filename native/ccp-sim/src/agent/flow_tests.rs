@@ -1,4 +1,4 @@
-//! What the flow does at each event, as `ccp.bpf.c` does it.
+//! The flow at each event, as in `ccp.bpf.c`.
 
 use ccp_record::Record;
 use proptest::prelude::*;
@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use super::super::test_flow::{Bench, FLOW_ID, MAX_CWND_BYTES, MSS_BYTES, program};
 use super::*;
 
-/// Reports every ACK what it acknowledged.
+/// Reports the bytes acknowledged by each ACK.
 const EACH: &str = "(def (Report (volatile acked 0) (rounds 0)))
     (when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (:= Report.rounds (+ Report.rounds 1)) (report))";
-/// Adds a segment to the window at each ACK, and reports every third.
+/// Adds a segment to the window at each ACK, and reports every third time.
 const THIRD: &str = "(def (n 0) (Report (volatile acked 0)))
     (when true (:= Report.acked (+ Report.acked Ack.packets_acked)) (:= Cwnd (+ Cwnd 1448)) (:= n (+ n 1)) (fallthrough))
     (when (== n 3) (:= n 0) (report))";
@@ -56,7 +56,7 @@ fn a_program_begins_at_the_next_ack_and_reports() {
     assert!(bench.flow.law.steers);
     bench.ack(2);
     bench.ack(3);
-    // What the first ACK acknowledged was sent before the agent came.
+    // The first ACK acknowledges segments sent before the agent arrived.
     assert_eq!(bench.reports(), [(vec![0, 1], 0), (vec![3 * MSS_BYTES, 2], 0)]);
     assert_eq!(bench.flow.snapshot().program, 1);
     assert_eq!(bench.flow.snapshot().law, 0);
@@ -223,7 +223,7 @@ fn a_program_of_a_letter_folds_the_timeout_that_finds_it() {
 
 #[test]
 fn an_ack_that_leaves_the_law_counts_for_nobody() {
-    // As follow_agent(): counting starts anew when the agent takes over, so the first fold sees no bytes.
+    // As follow_agent(): counters restart when the agent takes over, so the first fold sees no bytes.
     let mut bench = Bench::new();
     bench.ack(5);
     let handle = bench.shared.install(program(EACH)).unwrap();
@@ -283,7 +283,7 @@ fn program_zero_gives_the_flow_to_the_law() {
 fn a_threshold_says_only_that_slow_start_is_over() {
     let mut bench = Bench::with(EACH);
     bench.sock.snd_cwnd = 1000;
-    // CUBIC's seven tenths, then half.
+    // 0.7 by CUBIC, then 0.5.
     assert_eq!(bench.flow.ssthresh(&mut bench.sock), 700);
     bench.ack(1);
     bench.sock.snd_cwnd = 1000;
@@ -300,7 +300,7 @@ fn a_queue_of_this_host_that_refuses_is_told_once() {
     bench.flow.set_state(&mut bench.sock, CaState::Cwr);
     bench.ack(1);
     bench.ack(1);
-    // An ACK with ECE has raised `delivered` before the state changes.
+    // An ACK with ECE increased `delivered` before the state changes.
     bench.sock.delivered += 1;
     bench.flow.set_state(&mut bench.sock, CaState::Cwr);
     bench.ack(0);
@@ -375,7 +375,7 @@ proptest! {
     }
 }
 
-/// As `restart_after_idle` of `idle.h` of `ccp-bpf`, which `tests/kernel/test_idle.py` compares with the kernel's CUBIC.
+/// As `restart_after_idle` of `idle.h` of `ccp-bpf`; `tests/kernel/test_idle.py` compares it with the kernel's CUBIC.
 #[test]
 fn after_an_idle_time_the_window_starts_again_unless_the_algorithm_paces() {
     for (rate, idle_us, window) in

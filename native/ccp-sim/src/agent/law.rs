@@ -1,14 +1,13 @@
-//! The fallback law: CUBIC, for flows without a program or without an agent, with proportional rate reduction
-//! (RFC 6937), which a sender leaves to a congestion control that sets its window itself. `law.h` of `ccp-bpf`.
+//! The fallback: CUBIC, for flows without a program or an agent, with proportional rate reduction (RFC 6937),
+//! which a sender leaves to congestion controls that set the window. Corresponds to `law.h` of `ccp-bpf`.
 
 use ccp_tcp::{CaState, Congestion, Cubic, MIN_CWND_PKTS, RateSample, Sock, reduced_cwnd};
 
-/// Least rise of the RTT that shows a queue (HyStart's).
+/// Minimum rise of the RTT that indicates a queue (HyStart's).
 const MIN_SLACK_US: u32 = 4000;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Law {
-    /// It has the flow.
     pub steers: bool,
     /// The sender undid this reduction.
     pub undone: bool,
@@ -24,7 +23,7 @@ fn reduces(state: CaState) -> bool {
 }
 
 impl Law {
-    /// Takes the flow with whatever window the algorithm left. Slow start may go on only where the path shows neither
+    /// Takes over the flow with the algorithm's window. Slow start continues only if the path shows neither
     /// losses nor a queue.
     pub fn enter(&mut self, sock: &mut Sock) {
         *self = Self { steers: true, prior_state: sock.ca_state, una: sock.snd_una, ..Self::default() };
@@ -35,7 +34,7 @@ impl Law {
         }
     }
 
-    /// A reduction begins, perhaps on the ACK that ended the one before.
+    /// A reduction begins, possibly on the ACK that ended the previous one.
     pub fn ssthresh(&mut self, sock: &mut Sock) -> u32 {
         self.prr_delivered = 0;
         self.undone = false;
@@ -74,7 +73,7 @@ impl Law {
 mod tests {
     use super::*;
 
-    /// In recovery from a loss at 20 segments, with 14 as the threshold.
+    /// Recovery from a loss at 20 segments, with threshold 14.
     fn reducing() -> (Law, Sock) {
         let mut sock = Sock::new(1448, 20);
         sock.mstamp_us = 1_000_000;
@@ -99,7 +98,7 @@ mod tests {
     #[test]
     fn in_recovery_the_window_falls_in_proportion() {
         let (mut law, mut sock) = reducing();
-        // 16 in flight: the first retransmission leaves; ceil(14 * 1 / 20) - 0 = 1.
+        // 16 in flight: the first retransmission is sent; ceil(14 * 1 / 20) - 0 = 1.
         ack(&mut law, &mut sock, 1);
         assert_eq!(sock.snd_cwnd, 17);
         sock.prr_out = 1;
@@ -114,7 +113,7 @@ mod tests {
     fn below_the_threshold_as_much_is_sent_as_is_delivered() {
         let (mut law, mut sock) = reducing();
         sock.lost_out = 8;
-        // 9 in flight: one for the delivered one; a second one where the ACK advances and nothing is lost.
+        // 9 in flight: one for the delivered one; a second if the ACK advances without a loss.
         ack(&mut law, &mut sock, 1);
         assert_eq!(sock.snd_cwnd, 10);
         sock.prr_out = 1;
@@ -130,7 +129,7 @@ mod tests {
     fn a_reduction_right_behind_another_counts_anew() {
         let (mut law, mut sock) = reducing();
         ack(&mut law, &mut sock, 10);
-        // The same ACK ends recovery and begins another: the sender counts what it sends anew.
+        // The same ACK ends one recovery and begins another: the sender restarts its count.
         sock.snd_ssthresh = law.ssthresh(&mut sock);
         sock.prr_out = 1;
         sock.lost_out = 12;
@@ -153,7 +152,7 @@ mod tests {
 
     #[test]
     fn it_leaves_slow_start_where_the_path_shows_losses_or_a_queue() {
-        // The slack is an eighth of the least RTT, 4 ms at least.
+        // The slack is an eighth of the minimum RTT, at least 4 ms.
         for (lost, srtt_us, threshold) in
             [(0, 44_999, ccp_tcp::INFINITE_SSTHRESH), (0, 45_001, 20), (1, 40_000, 20)]
         {

@@ -1,17 +1,17 @@
-//! The agent's letter to a flow: what it is to apply at its next ACK.
+//! The agent's update of a flow, applied at its next ACK.
 
 use ccp_record::{Update, intf};
 
 const REGISTERS: usize = intf::CCP_MAX_CONTROL as usize;
 
-/// A letter that was not fetched yet is added to, not replaced.
+/// Updates are merged until they are fetched.
 #[derive(Debug)]
 pub(super) struct Letter {
     pub program: Option<u32>,
     pub stamp: u16,
     pub cwnd_bytes: Option<u64>,
     pub rate_bytes_per_s: Option<u64>,
-    /// The latest message to each extension, by its index.
+    /// The latest message to each extension, by index.
     pub messages: Vec<(usize, Vec<u8>)>,
     /// Bit i: `control[i]` is new.
     mask: u64,
@@ -33,10 +33,9 @@ impl Default for Letter {
 }
 
 impl Letter {
-    /// Adds an update.
     pub fn add(&mut self, update: &Update<'_>) {
         if update.program.is_some() {
-            self.mask = 0; // registers for the program before are void, as in libccp
+            self.mask = 0; // controls of the previous program are discarded, as in libccp
             (self.program, self.stamp) = (update.program, update.stamp);
         }
         self.cwnd_bytes = update.cwnd_bytes.or(self.cwnd_bytes);
@@ -49,13 +48,12 @@ impl Letter {
         }
     }
 
-    /// Adds a message to an extension; it takes the place of an earlier one.
+    /// Adds a message to an extension, replacing an earlier one.
     pub fn add_message(&mut self, index: usize, octets: &[u8]) {
         self.messages.retain(|(earlier, _)| *earlier != index);
         self.messages.push((index, octets.to_vec()));
     }
 
-    /// Control registers by index.
     pub fn controls(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         (0..REGISTERS).filter(|i| self.mask >> i & 1 == 1).map(|i| (i, self.control[i]))
     }

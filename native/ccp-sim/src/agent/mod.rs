@@ -1,8 +1,8 @@
-//! Connections that an agent steers: what the BPF programs of `ccp-bpf` do for a flow, in virtual time.
+//! Connections controlled by an agent: the BPF programs of `ccp-bpf`, in virtual time.
 //!
-//! [`AgentFlow`] is the congestion control `ccp`: at each ACK it measures the primitives, runs the flow's fold program in
-//! the reference interpreter, applies window and rate, and puts reports where the agent finds them ([`Shared`]). Without
-//! a program, or without an agent, CUBIC steers.
+//! [`AgentFlow`] is the congestion control `ccp`: at each ACK it measures the primitives, runs the flow's
+//! fold program in the reference interpreter, applies window and rate, and leaves reports for the agent
+//! ([`Shared`]). Without a program or an agent, CUBIC is the fallback.
 
 mod extend;
 mod flow;

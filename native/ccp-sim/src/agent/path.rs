@@ -1,23 +1,22 @@
-//! What ACKs told of a flow's path: `load_path()` of `ccp-bpf`'s `fold.bpf.c`, and what `ccp-node` keeps for it.
+//! Path information from ACKs: `load_path()` of `ccp-bpf`'s `fold.bpf.c`, and what `ccp-node` stores for it.
 
 use ::ccp_record::intf::*;
 use ccp_ioam::PathEcho;
 use ccp_lang::prims::Prims;
 
-/// The last echo of a path.
 #[derive(Debug, Default)]
 pub(super) struct Path {
     echo: PathEcho,
-    /// When the packet left that it is of; 0: none came.
+    /// When the echoed packet was sent; 0: no echo yet.
     left_us: u64,
-    /// No fold has seen it.
+    /// Not yet seen by a fold.
     is_fresh: bool,
-    /// Packets lost by congestion, on links, and nobody knows where: never fewer than before.
+    /// Packets lost by congestion, on links, and at unknown places: never decreasing.
     losses: [u64; 3],
 }
 
 impl Path {
-    /// An ACK brought one. One that was overtaken by a newer one says nothing.
+    /// An ACK carries an echo. Overtaken ones are ignored.
     pub fn hear(&mut self, echo: &PathEcho) {
         let left_us = u64::from(echo.sent_s) * 1_000_000 + u64::from(echo.sent_us);
         if left_us < self.left_us {
@@ -30,7 +29,6 @@ impl Path {
         (self.echo, self.left_us, self.is_fresh) = (*echo, left_us, true);
     }
 
-    /// Sets `Int.*`.
     pub fn load(&mut self, prims: &mut Prims, now_us: u64, mss_bytes: u32) {
         if self.left_us == 0 {
             return;

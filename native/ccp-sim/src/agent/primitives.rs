@@ -1,9 +1,9 @@
-//! What a fold program sees of an ACK: `load_primitives()` of `ccp-bpf`'s `fold.bpf.c`.
+//! Primitives of an ACK: `load_primitives()` of `ccp-bpf`'s `fold.bpf.c`.
 
 use ::ccp_record::intf::*;
 use ccp_tcp::{CaState, INFINITE_SSTHRESH, RateSample, Sock};
 
-/// What is measured only for programs that read it, as it is kept from fold to fold.
+/// Measured only for programs that use them, as state is kept between folds.
 const RATES: u64 = 1 << CCP_FLOW_RATE_INCOMING | 1 << CCP_FLOW_RATE_OUTGOING;
 const ECN: u64 = 1 << CCP_ACK_ECN_BYTES | 1 << CCP_ACK_ECN_PACKETS;
 
@@ -12,17 +12,14 @@ const NO_RTT_SAMPLE: u64 = 0xffff_ffff;
 
 pub(super) use ccp_lang::prims::Prims;
 
-/// What is to be measured.
 pub(super) struct Event<'a> {
     /// None: a timeout.
     pub sample: Option<&'a RateSample>,
     /// The ACK has the ECE flag.
     pub ece: bool,
-    /// State of loss recovery.
     pub state: CaState,
-    /// Primitives that the program reads.
     pub used: u64,
-    /// What an extension lets the flow send; 0: none bounds it.
+    /// The rate an extension allows the flow; 0: unlimited.
     pub rate_allowed_bytes_per_s: u64,
 }
 
@@ -34,7 +31,7 @@ pub(super) struct Counted {
     lost: u32,
     pub delivered: u32,
     delivered_ce: u32,
-    /// Times that a queue of this host refused a packet since then.
+    /// Packets rejected since then by a queue of this host.
     pub local_congestion: u32,
 }
 
@@ -43,7 +40,7 @@ fn set(prims: &mut Prims, index: u32, value: u64) {
 }
 
 impl Counted {
-    /// Counting starts here: for a new flow, and again when an agent takes over from the law.
+    /// Counters restart here: for a new flow, and when an agent takes over from the fallback.
     pub fn start(sock: &Sock) -> Self {
         Self {
             bytes_acked: sock.bytes_acked,
@@ -55,8 +52,8 @@ impl Counted {
         }
     }
 
-    /// Measures it. Losses are those of `sock.lost`, so that those marked between two ACKs are in; without a valid sample
-    /// a rate stays as it was.
+    /// Losses are those of `sock.lost`, so that those marked between two ACKs are included; without a valid
+    /// sample a rate keeps its value.
     pub fn load(&mut self, prims: &mut Prims, sock: &Sock, event: &Event<'_>) {
         let sample = event.sample;
         let mss = u64::from(sock.mss_bytes);

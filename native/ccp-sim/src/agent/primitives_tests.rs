@@ -118,7 +118,7 @@ fn a_second_fold_sees_nothing_of_the_first() {
 
 #[test]
 fn holes_that_close_are_acknowledged_in_order() {
-    // 5 had come out of order; an ACK for 8 brings 3 new ones.
+    // 5 came out of order; an ACK for 8 covers 3 new ones.
     let mut sock = after();
     sock.sacked_out = 0;
     sock.delivered = before().delivered + 3;

@@ -1,4 +1,4 @@
-//! What all flows of a world and their agent have in common: installed programs, records, counters.
+//! Shared by all flows of a world and their agent: installed programs, records, counters.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,10 @@ use ccp_record::{Letter, Records, intf};
 use super::extend::Extension;
 use crate::features;
 
-/// The handle 0 means "no program".
+/// Handle 0 means "no program".
 const TABLE_SIZE: usize = intf::CCP_MAX_PROGRAMS as usize;
 
-/// A handle on it; each flow has one.
+/// A handle; each flow has one.
 #[derive(Clone)]
 pub struct Shared(Arc<Inner>);
 
@@ -30,20 +30,18 @@ struct Inner {
     law_entries: [AtomicU64; intf::CCP_LAW_CAUSES as usize],
 }
 
-/// Installed programs by handle.
 struct Table {
     programs: Vec<Option<Arc<Installed>>>,
     next: usize,
 }
 
-/// A program that flows may run.
 pub(super) struct Installed {
     pub program: Program,
     is_gone: AtomicBool,
 }
 
 impl Installed {
-    /// It was taken away: flows that run it go to the fallback law.
+    /// Uninstalled: flows that run it go to the fallback.
     pub fn is_gone(&self) -> bool {
         self.is_gone.load(Relaxed)
     }
@@ -54,7 +52,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// Nothing is installed, and the agent is there.
+    /// An empty table; the agent is alive.
     pub fn new(max_cwnd_bytes: u64) -> Self {
         Self(Arc::new(Inner {
             max_cwnd_bytes,
@@ -70,37 +68,34 @@ impl Shared {
         }))
     }
 
-    /// Makes a program available to flows. Returns its handle.
-    /// Errors: `program.table_full`.
+    /// Installs a program; returns its handle. Errors: `program.table_full`.
     pub fn install(&self, program: Program) -> Result<u32, Error> {
         let table = &mut *lock(&self.0.table);
-        // The longest unused first: reports of an old program must not be taken for another one's.
+        // The longest unused first, so that late reports are not attributed to another program.
         let free = (0..TABLE_SIZE - 1)
             .map(|step| 1 + (table.next - 1 + step) % (TABLE_SIZE - 1))
             .find(|handle| table.programs[*handle].is_none());
         let Some(handle) = free else {
             return Err(Error::new("program.table_full", "no more fold programs can be installed")
-                .why(format!("{} are installed", TABLE_SIZE - 1))
-                .fix("uninstall programs that no algorithm uses"));
+                .why(format!("{} programs are installed", TABLE_SIZE - 1))
+                .fix("uninstall unused programs"));
         };
         table.programs[handle] = Some(Arc::new(Installed { program, is_gone: AtomicBool::new(false) }));
         table.next = 1 + handle % (TABLE_SIZE - 1);
         Ok(handle as u32)
     }
 
-    /// Takes a program away. A flow that still runs it goes to the fallback law.
-    /// Errors: `program.unknown`.
+    /// Uninstalls a program; flows that run it go to the fallback. Errors: `program.unknown`.
     pub fn uninstall(&self, handle: u32) -> Result<(), Error> {
         let gone = lock(&self.0.table).programs.get_mut(handle as usize).and_then(Option::take);
         let installed = gone.ok_or_else(|| {
             Error::new("program.unknown", format!("no program has the handle {handle}"))
-                .fix("use a handle that install() returned")
+                .fix("use a handle returned by install()")
         })?;
         installed.is_gone.store(true, Relaxed);
         Ok(())
     }
 
-    /// Whether a program has this handle.
     pub fn is_installed(&self, handle: u32) -> bool {
         self.installed(handle).is_some()
     }
@@ -109,12 +104,12 @@ impl Shared {
         lock(&self.0.table).programs.get(handle as usize)?.clone()
     }
 
-    /// Hands all flows to the fallback law, with their next ACK.
+    /// Hands all flows to the fallback at their next ACK.
     pub fn silence(&self) {
         self.0.is_silent.store(true, Relaxed);
     }
 
-    /// The agent is there again.
+    /// The agent is alive again.
     pub fn heartbeat(&self) {
         self.0.is_silent.store(false, Relaxed);
     }
@@ -127,23 +122,22 @@ impl Shared {
         self.0.max_cwnd_bytes
     }
 
-    /// Names of the extensions, by index.
     pub fn extension_names(&self) -> Vec<&'static str> {
         self.0.extensions.iter().map(|one| one.name()).collect()
     }
 
-    /// The error where an extension is asked for that only the kernel has.
+    /// The error for an extension that only the kernel has.
     pub fn no_extension(&self, name: &str) -> Error {
         Error::new("load.extension", format!("the simulator has no extension `{name}`"))
-            .fix(format!("there is {}", self.extension_names().join(", ")))
+            .fix(format!("available: {}", self.extension_names().join(", ")))
     }
 
     pub(super) fn extension(&self, index: usize) -> Option<&dyn Extension> {
         self.0.extensions.get(index).map(Box::as_ref)
     }
 
-    /// Index of the extension that a message is to.
-    /// Errors: `load.extension`, if there is none and the message is not empty; `update.extension`: it cannot read the message.
+    /// Index of the extension that a message is for. Errors: `load.extension`, if there is none and the
+    /// message is not empty; `update.extension`: the message is invalid.
     pub fn extension_of(&self, message: &Letter<'_>) -> Result<Option<usize>, Error> {
         let Some(index) = self.0.extensions.iter().position(|one| one.name() == message.extension) else {
             return if message.octets.is_empty() {
@@ -168,12 +162,10 @@ impl Shared {
         self.tell_fields(&head, words);
     }
 
-    /// Whether records wait for the agent.
     pub fn has_records(&self) -> bool {
         self.0.n_records.load(Relaxed) > 0
     }
 
-    /// What flows have told since the last time, in order.
     pub fn take_records(&self) -> Records {
         self.0.n_records.store(0, Relaxed);
         std::mem::take(&mut lock(&self.0.records))
@@ -189,7 +181,7 @@ impl Shared {
         self.0.n_records.fetch_add(1, Relaxed);
     }
 
-    /// What was counted so far. Records are never refused, and there is a slot for every flow.
+    /// Counters. Records are never dropped, and each flow has a slot.
     pub fn counters(&self) -> intf::ccp_globals {
         let of = |counter: &AtomicU64| counter.load(Relaxed);
         intf::ccp_globals {

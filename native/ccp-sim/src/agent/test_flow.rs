@@ -1,4 +1,4 @@
-//! A flow of an agent's for tests.
+//! An agent-controlled flow for tests.
 
 use ccp_lang::{Program, Source, compile};
 use ccp_record::intf::ccp_flow_info;
@@ -35,7 +35,6 @@ impl Bench {
         Self { shared, flow, sock }
     }
 
-    /// One that runs a program.
     pub fn with(text: &str) -> Self {
         let mut bench = Self::new();
         let handle = bench.shared.install(program(text)).unwrap();
@@ -47,7 +46,7 @@ impl Bench {
         self.flow.update(update);
     }
 
-    /// An ACK of so many segments in order, 1 ms after the one before.
+    /// An ACK of so many segments in order, 1 ms after the previous one.
     pub fn ack(&mut self, pkts: u32) {
         self.ack_with(pkts, RateSample { rtt_us: 41_000, ..RateSample::default() });
     }
@@ -62,7 +61,6 @@ impl Bench {
         self.flow.cong_control(&mut self.sock, &sample, false);
     }
 
-    /// A retransmission timeout, as the sender tells it.
     pub fn timeout(&mut self) {
         self.sock.snd_ssthresh = self.flow.ssthresh(&mut self.sock);
         self.sock.prior_cwnd = self.sock.snd_cwnd;
@@ -75,7 +73,7 @@ impl Bench {
         self.shared.take_records()
     }
 
-    /// Registers of the reports that wait, and their flags.
+    /// Registers and flags of the waiting reports.
     pub fn reports(&self) -> Vec<(Vec<u64>, u16)> {
         let records = self.records();
         (0..records.len())

@@ -1,4 +1,4 @@
-//! The algorithm's window and rate, and the socket's: `sock.h` of `ccp-bpf`.
+//! Window and rate of the algorithm, and of the socket: `sock.h` of `ccp-bpf`.
 
 use ccp_record::intf;
 use ccp_tcp::{Congestion, Cubic, Sock, pacing_rate_bytes_per_s};
@@ -6,31 +6,27 @@ use ccp_tcp::{Congestion, Cubic, Sock, pacing_rate_bytes_per_s};
 pub const NO_CWND_CAP: u64 = u64::MAX;
 const MIN_CWND_PKTS: u64 = intf::CCP_MIN_CWND_PKTS as u64;
 
-/// What the algorithm asked for, and what bounds it.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// The algorithm's window, with the bytes that whole segments cannot hold.
+    /// The algorithm's window, including the remainder of whole segments.
     pub cwnd_bytes: u64,
     /// `snd_cwnd` in bytes.
     pub floor_bytes: u64,
     /// 0: not paced by the algorithm.
     pub rate_bytes_per_s: u64,
-    /// Cap of the window.
     pub most_bytes: u64,
     /// Cap of the rate; 0 for none.
     pub pace_most_bytes_per_s: u64,
     /// `snd_cwnd` as last set here.
     applied_pkts: u32,
-    /// Pacing was turned on here.
     is_paced_by_us: bool,
 }
 
-/// The window of a socket in bytes.
 fn bytes_of(sock: &Sock) -> u64 {
     u64::from(sock.snd_cwnd) * u64::from(sock.mss_bytes)
 }
 
-/// The rate that bounds bursts, as the kernel has it for congestion controls that set none.
+/// The rate that limits bursts, as the kernel computes it for congestion controls that set none.
 pub(super) fn update_pacing_rate(sock: &mut Sock) {
     sock.pacing_rate_bytes_per_s = pacing_rate_bytes_per_s(sock, Cubic::default().pacing_ratios_percent());
 }
@@ -48,7 +44,7 @@ impl Window {
         }
     }
 
-    /// Bytes become segments: at least 2, at most the socket's clamp, the cap and `max_bytes`.
+    /// Converts bytes to segments: at least 2, at most the socket's clamp, the cap and `max_bytes`.
     pub fn apply(&mut self, sock: &mut Sock, cwnd_bytes: u64, max_bytes: u64) {
         let mss = u64::from(sock.mss_bytes);
         let clamp_pkts = u64::from(sock.snd_cwnd_clamp);
@@ -62,7 +58,7 @@ impl Window {
         self.floor_bytes = bytes_of(sock);
     }
 
-    /// The algorithm's window is that of before, unless somebody else has set the socket's (a timeout, an undo).
+    /// The algorithm's window is kept, unless the socket's was changed otherwise (a timeout, an undo).
     pub fn refresh(&mut self, sock: &Sock) {
         let floor_bytes = bytes_of(sock);
         if sock.snd_cwnd != self.applied_pkts || floor_bytes != self.floor_bytes {
@@ -72,14 +68,13 @@ impl Window {
         }
     }
 
-    /// Sets the algorithm's rate.
     pub fn set_rate(&mut self, sock: &mut Sock, rate_bytes_per_s: u64) {
         // CCP programs write +infinity for "not paced".
         self.rate_bytes_per_s = if rate_bytes_per_s == u64::MAX { 0 } else { rate_bytes_per_s };
         self.apply_rate(sock);
     }
 
-    /// Paces at the algorithm's rate, or at the cap; else as the kernel would.
+    /// Paces at the algorithm's rate or the cap, otherwise as the kernel.
     pub fn apply_rate(&mut self, sock: &mut Sock) {
         let (rate, most) = (self.rate_bytes_per_s, self.pace_most_bytes_per_s);
         let rate = if most > 0 && (rate == 0 || rate > most) { most } else { rate };
@@ -98,7 +93,6 @@ impl Window {
         update_pacing_rate(sock);
     }
 
-    /// No caps, until there is a limit again.
     pub fn forget_caps(&mut self) {
         self.most_bytes = NO_CWND_CAP;
         self.pace_most_bytes_per_s = 0;

@@ -1,34 +1,33 @@
-//! Bulk transfers, as iperf3 makes them.
+//! Bulk transfers like iperf3's.
 
 use ccp_tcp::Sender;
 
 use super::TICK_NS;
 use crate::control::Control;
 
-/// What iperf3 writes at once (`DEFAULT_TCP_BLKSIZE`).
+/// Size of iperf3's writes (`DEFAULT_TCP_BLKSIZE`).
 const BLOCK_BYTES: u64 = 128 << 10;
-/// What it writes first into each connection (`COOKIE_SIZE`), before the test begins. It is not counted.
+/// Written first into each connection (`COOKIE_SIZE`), before the test. Not counted.
 pub(crate) const COOKIE_BYTES: u64 = 37;
-/// From the last connection to the first byte of the test one round trip passes, since the server says when to begin,
-/// and what both ends need to think: measured with iperf3 3.12.
+/// Between the last connection and the first byte of the test pass one round trip, as the server starts the
+/// test, and processing at both ends: measured with iperf3 3.12.
 const THINKING_NS: u64 = 800_000;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     is_open: bool,
     written_bytes: u64,
-    /// When the test begins, or its rate lets it write again.
+    /// Start of the test, or the next write allowed by the rate.
     due_ns: Option<u64>,
 }
 
-/// A transfer over some connections.
 #[derive(Debug)]
 pub(crate) struct Bulk {
-    /// What nobody has written yet; without end, if `None`.
+    /// Not yet written; `None`: unlimited.
     left_bytes: Option<u64>,
     rate_bytes_per_s: Option<f64>,
     streams: Vec<Stream>,
-    /// When the test begins: after all connections are open.
+    /// Start of the test, after all connections are open.
     begin_ns: Option<u64>,
 }
 
@@ -51,12 +50,11 @@ impl Bulk {
         self.left_bytes.is_none()
     }
 
-    /// All that it writes, it writes at once.
+    /// It writes everything at once.
     pub fn is_unlimited(&self) -> bool {
         self.is_endless() && self.rate_bytes_per_s.is_none()
     }
 
-    /// Whether all of a transfer with an end is written.
     pub fn is_written(&self) -> bool {
         self.left_bytes == Some(0)
     }
@@ -65,7 +63,7 @@ impl Bulk {
         self.streams.iter().filter_map(|stream| stream.due_ns).min()
     }
 
-    /// The stream whose rate lets it write now.
+    /// The stream whose rate allows a write now.
     pub fn take_due(&mut self, now_ns: u64) -> Option<usize> {
         let nth = self.streams.iter().position(|stream| stream.due_ns.is_some_and(|at| at <= now_ns))?;
         self.streams[nth].due_ns = None;

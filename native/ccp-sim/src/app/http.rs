@@ -1,55 +1,46 @@
-//! Downloads by clients that ask for one object after the other, as curl from nginx.
+//! Downloads by clients that request one object after the other, like curl from nginx.
 
 use serde::Serialize;
 
 use super::ns;
 
-/// A request of curl: method, path, host, agent, what is accepted.
+/// A request of curl: method, path, host, agent, accepted types.
 pub(crate) const REQUEST_BYTES: u64 = 85;
-/// The header of nginx' answer.
+/// The header of nginx' response.
 const HEADER_BYTES: u64 = 240;
 
-/// One object that was downloaded completely.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectResult {
     /// Number of the client, from 0.
     pub connection: usize,
     /// Number of the download of that client, from 0.
     pub number: usize,
-    /// Size of the object.
     pub size_bytes: u64,
-    /// When the client began with it.
+    /// When the client started it.
     pub start_us: u64,
-    /// When the first byte of the answer came.
+    /// When the first byte of the response arrived.
     pub first_byte_us: u64,
-    /// When the last one came.
     pub end_us: u64,
-    /// Whether it had to connect first.
     pub new_connection: bool,
 }
 
-/// What a client does when it has an object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Next {
-    /// It waits for the rest of it.
     Rest,
-    /// It asks for the next one, on the same connection.
     Ask,
-    /// It opens a new connection.
     Connect,
     /// Nothing for a while.
     Wait,
-    /// Nothing any more.
+    /// Finished.
     Nothing,
 }
 
 #[derive(Debug, Default)]
 struct Client {
-    /// Number of the download.
     number: usize,
     start_ns: u64,
     first_byte_ns: Option<u64>,
-    /// What arrives on its connection until the object is there.
+    /// Bytes received on its connection when the object is complete.
     until_bytes: u64,
     new_connection: bool,
     /// The end of a gap.
@@ -57,7 +48,6 @@ struct Client {
     is_over: bool,
 }
 
-/// Clients at work.
 #[derive(Debug)]
 pub(crate) struct Http {
     /// Of each download [bytes].
@@ -84,12 +74,12 @@ impl Http {
         self.clients.iter().all(|client| client.is_over)
     }
 
-    /// The bytes of the answer to what the client asks for now.
+    /// Size of the response to the client's request.
     pub fn answer_bytes(&self, client: usize) -> u64 {
         HEADER_BYTES + self.sizes[self.clients[client].number]
     }
 
-    /// The client begins with a download; `received_bytes` have come on its connection.
+    /// The client starts a download; `received_bytes` arrived on its connection so far.
     pub fn begin(&mut self, now_ns: u64, client: usize, received_bytes: u64, new_connection: bool) {
         let answer_bytes = self.answer_bytes(client);
         let client = &mut self.clients[client];
@@ -99,7 +89,7 @@ impl Http {
         client.new_connection = new_connection;
     }
 
-    /// So many bytes have come on the client's connection altogether.
+    /// Total bytes received on the client's connection.
     pub fn received(&mut self, now_ns: u64, client: usize, received_bytes: u64) -> Next {
         let nth = client;
         let client = &mut self.clients[nth];
@@ -118,7 +108,7 @@ impl Http {
         });
         let gap_ns = self.gaps_ns.get(client.number % self.gaps_ns.len().max(1)).copied().unwrap_or(0);
         client.number += 1;
-        // What comes behind the object belongs to none.
+        // Later bytes belong to no object.
         client.until_bytes = u64::MAX;
         if client.number == self.sizes.len() {
             client.is_over = true;

@@ -1,4 +1,4 @@
-//! What applications do: each is told what happened to its connections, and writes to them.
+//! Applications: each is told of the events of its connections, and writes to them.
 
 mod bulk;
 mod http;
@@ -14,10 +14,9 @@ pub use http::ObjectResult;
 pub(crate) use http::{Http, Next, REQUEST_BYTES};
 pub(crate) use on_off::OnOff;
 
-/// How often a source with a limited rate looks what it may write.
+/// Interval at which a rate-limited source writes.
 const TICK_NS: u64 = 1_000_000;
 
-/// An application at work.
 #[derive(Debug)]
 pub(crate) enum App {
     Bulk(Bulk),
@@ -40,7 +39,6 @@ impl App {
         }
     }
 
-    /// Ports that it takes.
     pub fn ports(&self) -> usize {
         match self {
             App::Bulk(bulk) => bulk.streams(),
@@ -49,7 +47,6 @@ impl App {
         }
     }
 
-    /// Connections that it opens at its start.
     pub fn first_connections(&self) -> usize {
         match self {
             App::Http(http) => http.clients(),
@@ -57,12 +54,12 @@ impl App {
         }
     }
 
-    /// Whether it opens one more when those are established that it has: streams of iperf3 connect one after the other.
+    /// Whether it opens another connection when the present ones are established: streams of iperf3 connect one by one.
     pub fn opens_more(&self, connections: usize) -> bool {
         matches!(self, App::Bulk(bulk) if connections < bulk.streams())
     }
 
-    /// What each connection carries that is not the application's data.
+    /// Bytes of each connection that are not application data.
     pub fn overhead_bytes(&self) -> u64 {
         match self {
             App::Bulk(_) => bulk::COOKIE_BYTES,
@@ -70,12 +67,12 @@ impl App {
         }
     }
 
-    /// The receiver of the data asks for it, and opens the connection.
+    /// The receiver of the data requests it, and opens the connection.
     pub fn receiver_opens(&self) -> bool {
         matches!(self, App::Http(_))
     }
 
-    /// It writes more whenever a connection has sent something.
+    /// It writes again whenever a connection has sent something.
     pub fn refills(&self) -> bool {
         match self {
             App::Bulk(bulk) => !bulk.is_unlimited(),
@@ -84,7 +81,6 @@ impl App {
         }
     }
 
-    /// Writes what there is to write into a connection.
     pub fn fill(&mut self, now_ns: u64, nth: usize, sender: &mut Sender<Control>) {
         match self {
             App::Bulk(bulk) => bulk.fill(now_ns, nth, sender),
@@ -93,7 +89,6 @@ impl App {
         }
     }
 
-    /// When it wants to do something by itself.
     pub fn due_ns(&self) -> Option<u64> {
         match self {
             App::Bulk(bulk) => bulk.due_ns(),

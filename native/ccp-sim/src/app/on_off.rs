@@ -1,4 +1,4 @@
-//! Pulses on one connection, as `experiments/traffic/pulses.py` sends them.
+//! Pulses on one connection, as sent by `experiments/traffic/pulses.py`.
 
 use std::collections::VecDeque;
 
@@ -7,31 +7,27 @@ use ccp_tcp::Sender;
 use super::{TICK_NS, ns};
 use crate::control::Control;
 
-/// What is written at once.
+/// Size of a write.
 const CHUNK_BYTES: u64 = 1 << 16;
-/// Most that waits in the socket unsent (TCP_NOTSENT_LOWAT); a source that has to wait is woken below half of it
+/// Maximum unsent bytes in the socket (TCP_NOTSENT_LOWAT); a blocked source is woken below half of it
 /// (`tcp_stream_memory_free`).
 const NOTSENT_BYTES: u64 = 1 << 17;
 
 #[derive(Clone, Copy, Debug)]
 struct Pulse {
     start_ns: u64,
-    /// When it ends.
     off_ns: u64,
     /// When the next one begins.
     end_ns: u64,
     written_bytes: u64,
 }
 
-/// A source that is on and off.
 #[derive(Debug)]
 pub(crate) struct OnOff {
-    /// How long it is on, and off.
     phases_us: VecDeque<(u64, u64)>,
     rate_bytes_per_s: Option<f64>,
     pulse: Option<Pulse>,
     due_ns: Option<u64>,
-    /// It waits until there is room.
     is_blocked: bool,
     is_over: bool,
 }
@@ -52,7 +48,7 @@ impl OnOff {
         self.due_ns
     }
 
-    /// All pulses, and the pause behind the last one, are over.
+    /// All pulses, and the last pause, are over.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
@@ -77,7 +73,7 @@ impl OnOff {
         self.pulse = Some(Pulse { written_bytes, ..pulse });
     }
 
-    /// How much it writes now; looks again at the next tick, if its rate holds it back.
+    /// Bytes to write now; tries again at the next tick if limited by its rate.
     fn writes(&mut self, now_ns: u64, pulse: Pulse, room_bytes: u64) -> u64 {
         let Some(rate) = self.rate_bytes_per_s else { return room_bytes };
         let may_bytes = (now_ns - pulse.start_ns) as f64 * rate / 1e9 - pulse.written_bytes as f64;
@@ -89,7 +85,7 @@ impl OnOff {
         if may_bytes < least_bytes { 0 } else { may_bytes as u64 }
     }
 
-    /// The pulse of this time; the first one begins now. `None` behind the last one.
+    /// The pulse at this time; the first call starts the first. `None` after the last.
     fn pulse_at(&mut self, now_ns: u64) -> Option<Pulse> {
         let mut start_ns = match self.pulse {
             Some(pulse) if now_ns < pulse.end_ns => return Some(pulse),

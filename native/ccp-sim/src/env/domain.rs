@@ -1,4 +1,4 @@
-//! The paths that a learner meets: drawn anew for each episode, from ranges.
+//! The paths of a learner: drawn at random for each episode, from ranges.
 
 use ccp_emu::Stream;
 use ccp_emu::spec::{Queue, TokenBucket};
@@ -7,113 +7,99 @@ use serde::Deserialize;
 use crate::Result;
 use crate::env::bad;
 
-/// IP packet of a full segment on every path.
+/// IP packet of a full segment.
 pub const MTU_BYTES: u32 = 1500;
-/// No buffer holds less, however small the path is: Ethernet drivers do not.
+/// Minimum size of a buffer, as of Ethernet drivers.
 const BUFFER_MIN_BYTES: f64 = 8.0 * MTU_BYTES as f64;
-/// Cross traffic that pauses: means of its phases, in shares of an episode.
+/// Cross traffic with pauses: mean phases, as shares of an episode.
 const PHASE_SHARE: [f64; 2] = [0.05, 0.25];
-/// For how long CoDel accepts a longer queue than its target: RFC 8289.
+/// For how long CoDel accepts more than its target: RFC 8289.
 const CODEL_INTERVAL_US: u64 = 100_000;
-/// Where RED's thresholds are: the upper one at so many times the lower one.
+/// RED's upper threshold, as a multiple of the lower one.
 const RED_MAX_BY_MIN: u64 = 3;
 
-/// From the least to the most, both possible.
+/// Minimum and maximum.
 pub type Range = [f64; 2];
 
-/// What paths there are. Ranges are logarithmic: a factor of 2 is as probable everywhere.
+/// Distribution of paths. Ranges are logarithmic: a factor of 2 is equally probable everywhere.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Domain {
-    /// Rate of the bottleneck.
     pub rate_bytes_per_s: Range,
-    /// Propagation, both ways.
+    /// Propagation RTT.
     pub rtt_us: Range,
-    /// Buffer in front of the bottleneck, in products of rate and RTT.
+    /// Buffer of the bottleneck, in bandwidth-delay products.
     pub buffer_bdp: Range,
-    /// Loss at random, where there is some.
+    /// Random loss, on paths with loss.
     pub loss_ratio: Range,
-    /// On which share of the paths there is some.
+    /// Share of paths with random loss.
     pub lossy_share: f64,
-    /// Most connections beside the learner's.
+    /// Maximum number of connections besides the learner's.
     pub cross_flows_max: u64,
-    /// On which share of the paths there are some.
+    /// Share of paths with such connections.
     pub crossed_share: f64,
-    /// On which share of the paths the rate follows a trace.
+    /// Share of paths whose rate follows a trace.
     pub traced_share: f64,
-    /// The traces: times at which 1,500 bytes can be sent, ascending; they repeat.
+    /// The traces: times at which 1,500 bytes can be sent, ascending; repeated.
     pub traces_ms: Vec<Vec<u64>>,
-    /// On which share of the paths CUBIC does nothing between actions.
+    /// Share of paths where CUBIC does nothing between actions.
     pub steered_share: f64,
     /// Monitoring time period.
     pub mtp_us: Range,
-    /// Length of an episode.
     pub episode_us: u64,
-    /// On which share of the paths the queue is managed.
+    /// Share of paths with a managed queue.
     pub aqm_share: f64,
-    /// Queueing delay that is accepted there.
+    /// Its target queueing delay.
     pub aqm_target_us: Range,
-    /// On which share of the paths there is a policer.
+    /// Share of paths with a policer.
     pub policed_share: f64,
-    /// Its rate, in parts of the bottleneck's.
+    /// Its rate, relative to the bottleneck's.
     pub policed_ratio: Range,
-    /// Its bucket, in time at its rate.
+    /// Its bucket, as time at its rate.
     pub policer_us: Range,
 }
 
-/// What the bottleneck sends at.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Capacity {
-    /// Always the same.
+    /// Constant.
     Rate(f64),
     /// Times at which 1,500 bytes can be sent, repeating.
     Trace(Vec<u64>),
 }
 
-/// A connection beside the learner's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cross {
-    /// When it begins, since the start.
+    /// Start, since the start of the episode.
     pub start_us: u64,
-    /// How long it sends and pauses, in turn; empty: it always sends.
+    /// Alternating times of sending and pausing; empty: it always sends.
     pub phases_us: Vec<(u64, u64)>,
 }
 
-/// One path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Path {
-    /// Rate or trace.
     pub capacity: Capacity,
-    /// Mean rate.
     pub rate_bytes_per_s: f64,
-    /// Propagation, both ways.
     pub rtt_us: u64,
-    /// What waits in front of the bottleneck at most.
     pub buffer_bytes: u64,
-    /// Loss at random.
     pub loss_ratio: f64,
-    /// The discipline of its queue.
     pub queue: Queue,
-    /// A rate limiter in front of it that drops.
     pub policer: Option<TokenBucket>,
-    /// Connections beside the learner's.
     pub cross: Vec<Cross>,
-    /// Nothing moves the window between actions.
+    /// Nothing changes the window between actions.
     pub steered: bool,
-    /// Monitoring time period.
     pub mtp_us: u64,
-    /// All random numbers of the episode follow from it.
+    /// Seed of all random numbers of the episode.
     pub seed: u64,
 }
 
 impl Path {
-    /// Mean rate, with the policer.
+    /// Mean rate, including the policer.
     #[must_use]
     pub fn limit_bytes_per_s(&self) -> f64 {
         self.policer.map_or(self.rate_bytes_per_s, |policer| policer.rate_bytes_per_s)
     }
 
-    /// What the path lets through on average from one time to another, since the start; IP packets.
+    /// Mean capacity between two times since the start, in bytes of IP packets.
     #[must_use]
     pub fn mean_bytes_per_s(&self, from_us: u64, to_us: u64) -> f64 {
         let most_bytes_per_s = self.policer.map_or(f64::INFINITY, |policer| policer.rate_bytes_per_s);
@@ -133,11 +119,7 @@ impl Path {
 }
 
 impl Domain {
-    /// Whether its values can be.
-    ///
-    /// # Errors
-    ///
-    /// `learning.bad_domain` if they cannot.
+    /// Validates the values. Errors: `learning.bad_domain`.
     pub fn check(&self) -> Result<()> {
         let ranges = [
             ("rate_bytes_per_s", self.rate_bytes_per_s),
@@ -151,7 +133,7 @@ impl Domain {
         ];
         for (name, [low, high]) in ranges {
             if !(low > 0.0 && low <= high && high.is_finite()) {
-                return Err(bad("a range goes from above 0 to something as large or larger").at(name));
+                return Err(bad("a range is [low, high] with 0 < low <= high").at(name));
             }
         }
         let shares = [
@@ -163,28 +145,28 @@ impl Domain {
             ("policed_share", self.policed_share),
         ];
         if let Some((name, share)) = shares.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
-            return Err(bad(format!("{share} is no share of 1")).at(name));
+            return Err(bad(format!("{share} is not between 0 and 1")).at(name));
         }
         if self.loss_ratio[1] > 0.5 {
-            return Err(bad("a path that loses more than every second packet is none").at("loss_ratio"));
+            return Err(bad("a path loses at most every second packet").at("loss_ratio"));
         }
         if self.traced_share > 0.0 && self.traces_ms.is_empty() {
-            return Err(bad("some paths are to follow traces, and there is none").at("traces_ms"));
+            return Err(bad("some paths follow traces, but there are no traces").at("traces_ms"));
         }
         if self.traces_ms.iter().any(|t| !t.is_sorted() || t.last().is_none_or(|end| *end == 0)) {
-            return Err(bad("a trace has ascending times, the last above 0").at("traces_ms"));
+            return Err(bad("the times of a trace ascend, and the last is above 0").at("traces_ms"));
         }
         if self.policed_ratio[1] > 1.0 {
-            return Err(bad("a policer above the rate of the bottleneck is none").at("policed_ratio"));
+            return Err(bad("the rate of a policer is at most that of the bottleneck").at("policed_ratio"));
         }
         if (self.episode_us as f64) < self.mtp_us[1] {
-            return Err(bad("an episode is shorter than one interval").at("episode_us"));
+            return Err(bad("an episode has at least one interval").at("episode_us"));
         }
         Ok(())
     }
 
-    /// The next path. The same stream gives the same paths; each property has a stream of its own, so that another range
-    /// of one leaves the draws of all others as they were.
+    /// Draws the next path. The same stream gives the same paths; each property has its own stream, so that
+    /// changing the range of one leaves the others as they were.
     pub fn draw(&self, stream: &mut Stream) -> Path {
         let seed = stream.up_to(u64::MAX);
         let of = |property| Stream::new(seed, "path", property);
@@ -214,7 +196,7 @@ impl Domain {
             return (Capacity::Rate(rate_bytes_per_s), rate_bytes_per_s);
         }
         let times_ms = &self.traces_ms[stream.up_to(self.traces_ms.len() as u64 - 1) as usize];
-        // It begins anywhere, so that few traces are many.
+        // A random beginning makes many of few traces.
         let first = stream.up_to(times_ms.len() as u64 - 1) as usize;
         let (before, after) = times_ms.split_at(first);
         let (offset_ms, end_ms) = (before.last().copied().unwrap_or(0), times_ms[times_ms.len() - 1]);
@@ -271,12 +253,12 @@ impl Domain {
     }
 }
 
-/// A time until something happens that is as probable in one moment as in any other; at least 1 ms.
+/// An exponentially distributed time, at least 1 ms.
 fn exponential_us(mean_us: f64, stream: &mut Stream) -> u64 {
     (-mean_us * (1.0 - stream.unit()).ln()).max(1e3) as u64
 }
 
-/// A number of the range, logarithmically uniform.
+/// Logarithmically uniform in the range.
 fn within([low, high]: Range, stream: &mut Stream) -> f64 {
     low * (high / low).powf(stream.unit())
 }

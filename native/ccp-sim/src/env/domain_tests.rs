@@ -125,7 +125,7 @@ fn what_a_property_is_drawn_from_leaves_the_others_alone() {
 
 #[test]
 fn traces_that_cannot_be_are_refused() {
-    // Other values that cannot be come from Python: `tests/unit/learning/test_learning_worlds.py`.
+    // Other invalid values come from Python: `tests/unit/learning/test_learning_worlds.py`.
     for traces_ms in [vec![], vec![vec![3, 1]], vec![vec![0]]] {
         let domain = Domain { traces_ms, ..domain() };
         assert_eq!(domain.check().unwrap_err().slug, "learning.bad_domain");

@@ -1,4 +1,4 @@
-//! A connection whose window a learner moves, once an interval.
+//! A connection whose window is changed by a learner once per interval.
 
 use ccp_tcp::CaState::{Cwr, Loss as Timeout, Recovery};
 use ccp_tcp::{Sender, Sock};
@@ -6,29 +6,23 @@ use ccp_tcp::{Sender, Sock};
 use crate::World;
 use crate::control::Control;
 
-/// A window is not smaller [segments]: Linux sets none that is.
+/// Minimum window [segments] of Linux.
 pub const CWND_MIN_PKTS: u32 = 2;
-/// Silence is listened to in such parts of an interval.
+/// Parts of an interval in which silence is noticed.
 const LISTEN_SHARE: u64 = 8;
 
-/// What Hyvar's fold program reports at the end of an interval (`ccp_algs/hyvar/fold.py`); totals count from the
-/// beginning of the first interval.
+/// Registers reported by Hyvar's fold program at the end of an interval (`ccp_algs/hyvar/fold.py`); totals
+/// start at the first interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct Totals {
     /// Delivered, in order or not.
     pub delivered_pkts: f64,
-    /// Taken for lost.
     pub lost_pkts: f64,
-    /// Sum of the RTT samples.
     pub rtt_sum_us: f64,
-    /// How many there were.
     pub rtt_samples: f64,
-    /// Minimum RTT of the connection.
     pub rtt_min_us: f64,
-    /// Smoothed RTT.
     pub srtt_us: f64,
-    /// Window.
     pub cwnd_bytes: f64,
     /// Payload of a full segment.
     pub mss_bytes: f64,
@@ -63,20 +57,19 @@ impl Totals {
     }
 }
 
-/// The connection, and what is known of its interval.
 pub struct Driver {
     plan: usize,
     mtp_ns: u64,
-    /// At the beginning of the first interval, and of the one that is under way.
+    /// At the beginning of the first and of the present interval.
     first: Totals,
     latest: Totals,
-    /// Window behind the last action [segments], which is no whole number.
+    /// Window after the last action [segments], with its fraction.
     window_pkts: f64,
     due_ns: u64,
 }
 
 impl Driver {
-    /// Drives a connection that delivers; its first interval begins now.
+    /// Takes a delivering connection; its first interval begins now.
     pub fn new(world: &mut World, plan: usize, mtp_us: u64, most_pkts: u32) -> Self {
         let mtp_ns = 1000 * mtp_us;
         let due_ns = world.now_ns() + mtp_ns;
@@ -86,14 +79,14 @@ impl Driver {
         Driver { plan, mtp_ns, first, latest: first, window_pkts: 0.0, due_ns }
     }
 
-    /// When the interval is over, or to be looked at again.
+    /// When the interval ends, or should be checked again.
     #[must_use]
     pub fn due_ns(&self) -> u64 {
         self.due_ns
     }
 
-    /// Ends the interval, if anything was heard in it, or a timeout happened; else it is longer. `at_once`: however that
-    /// is.
+    /// Ends the interval if anything was received in it, or a timeout occurred; otherwise it is extended.
+    /// `at_once`: unconditionally.
     pub fn end(&mut self, world: &mut World, at_once: bool) -> Option<Totals> {
         let now_ns = world.now_ns();
         let now = Totals::of(&sender_of(world, self.plan).sock);
@@ -108,17 +101,16 @@ impl Driver {
         Some(now.since(&self.first))
     }
 
-    /// Multiplies the window by 2 to the power of the action. As in Hyvar's fold program, CUBIC repairs losses
-    /// undisturbed, and a window that is not used up does not grow.
+    /// Multiplies the window by 2 to the power of the action. As in Hyvar's fold program, CUBIC's loss
+    /// recovery is left alone, and an unused window does not grow.
     pub fn act(&mut self, world: &mut World, action: f64) {
-        // CUBIC alone is what it is compared with: it must not notice.
+        // CUBIC alone is the baseline: it must stay unaffected.
         if action == 0.0 {
             return;
         }
         let sender = sender_of(world, self.plan);
         let sock = &mut sender.sock;
-        // What an action adds may be less than a segment; the next one adds to it, as long as nothing else moved the
-        // window meanwhile.
+        // Fractions of a segment accumulate, unless something else changed the window meanwhile.
         let is_own = self.window_pkts.floor() == f64::from(sock.snd_cwnd);
         let before_pkts = if is_own { self.window_pkts } else { f64::from(sock.snd_cwnd) };
         let (lowers, in_slow_start) = (action < 0.0, sock.in_slow_start());
@@ -131,7 +123,7 @@ impl Driver {
         self.window_pkts = (before_pkts * action.exp2()).clamp(limits.0, limits.1);
         sock.snd_cwnd = self.window_pkts as u32;
         if lowers || !in_slow_start {
-            // A smaller window ends slow start, and never begins one.
+            // A smaller window ends slow start, and never begins it.
             sock.snd_ssthresh = sock.snd_cwnd;
         }
         if let Control::Cubic(cubic) = &mut sender.congestion {
@@ -141,12 +133,12 @@ impl Driver {
     }
 }
 
-/// Whether anything of a connection has arrived.
+/// Whether any data of a connection has arrived.
 pub fn delivers(world: &World, plan: usize) -> bool {
     world.sender(plan, 0).is_some_and(|sender| sender.sock.delivered > 0)
 }
 
-/// A sender that delivers, which never ends its transfer.
+/// The sender of a connection that delivers, and never ends.
 fn sender_of(world: &mut World, plan: usize) -> &mut Sender<Control> {
-    world.sender_mut(plan, 0).expect("a connection that delivered is there")
+    world.sender_mut(plan, 0).expect("a delivering connection exists")
 }

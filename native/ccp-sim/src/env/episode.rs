@@ -1,4 +1,4 @@
-//! One episode: a world with one path, and the connection that learns.
+//! One episode: a world with one path and the learner's connection.
 
 use ccp_emu::spec::{Buffer, Direction, Link, Loss, Node, Spec};
 use serde::Deserialize;
@@ -13,18 +13,18 @@ use crate::{Options, World};
 /// Headers of a segment: IPv4 20, TCP 20, timestamps 12.
 const HEADERS_BYTES: u32 = 52;
 const MSS_BYTES: f64 = (MTU_BYTES - HEADERS_BYTES) as f64;
-/// The path's rate is averaged over so long: a cell sends in bursts, and what it sent is heard of a round trip later.
+/// Averaging time of the path's rate: a cell sends in bursts, which are acknowledged a round trip later.
 const LATELY_US: u64 = 500_000;
-/// In an outage a path is held against so much of its mean rate: there is nothing to be gained, but a queue to be had.
+/// Minimum share of the mean rate in an outage, in which nothing can be gained, but a queue can build up.
 const OUTAGE_SHARE: f64 = 0.1;
-/// Whether a connection delivers is asked so many times in a round trip.
+/// Checks per round trip whether a connection delivers.
 const ASKED_PER_RTT: u64 = 8;
-/// Nobody waits longer for a connection.
+/// Maximum wait for a connection.
 const SILENCE_NS: u64 = 300_000_000_000;
-/// No window is larger than so many times what path and buffer hold: a socket's send buffer has an end, too.
+/// Maximum window relative to path and buffer: a send buffer is limited, too.
 const CWND_MAX_RATIO: f64 = 4.0;
 
-/// What moves the window between actions.
+/// Congestion control between actions.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "snake_case")]
 pub enum Heuristic {
@@ -32,45 +32,39 @@ pub enum Heuristic {
     Cubic,
     /// As RFC 5681.
     Reno,
-    /// Its first version.
+    /// BBR, version 1.
     Bbr,
 }
 
-/// What a step tells. The layout is that of an array's entry.
+/// Result of a step. The layout is that of an array's entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct Step {
-    /// Length of the interval.
     pub interval_us: f64,
     /// Its end, since the start.
     pub now_us: f64,
-    /// What was counted until then.
+    /// Counters until then.
     pub totals: Totals,
-    /// Payload that the path could carry lately.
+    /// Payload the path could carry recently.
     pub path_bytes_per_s: f64,
     /// RTT without a queue.
     pub path_rtt_us: f64,
-    /// What waits in front of the bottleneck at most.
     pub path_buffer_bytes: f64,
-    /// Loss at random.
     pub path_loss_ratio: f64,
     /// Monitoring time period.
     pub mtp_us: f64,
     /// The world.
     pub flow_id: u32,
-    /// Other connections.
     pub path_cross_flows: u32,
     /// The rate follows a trace.
     pub path_traced: u32,
-    /// Nothing moves the window between actions.
+    /// Nothing changes the window between actions.
     pub steered: u32,
-    /// An action led to the interval; 0: an episode begins with it.
+    /// The interval follows an action; 0: it begins an episode.
     pub acted: u32,
-    /// The episode ended.
     pub over: u32,
 }
 
-/// An episode that is under way.
 pub struct Episode {
     world: World,
     path: Path,
@@ -81,11 +75,8 @@ pub struct Episode {
 }
 
 impl Episode {
-    /// Begins an episode; it runs until the first action is due, one interval behind the first data that arrived.
-    ///
-    /// # Errors
-    ///
-    /// `learning.bad_domain` if nothing arrives on the path.
+    /// Begins an episode; it runs until the first action is due, one interval after the first arrived data.
+    /// Errors: `learning.bad_domain` if nothing arrives.
     pub fn new(path: Path, heuristic: Heuristic, episode_us: u64) -> Result<(Self, Step)> {
         let options = Options::default();
         let start_ns = 1000 * options.start_us;
@@ -120,13 +111,12 @@ impl Episode {
         Ok((episode, step))
     }
 
-    /// Whether it is over.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.world.now_ns() >= self.end_ns
     }
 
-    /// Multiplies the window by 2 to the power of the action and lets an interval pass.
+    /// Multiplies the window by 2 to the power of the action, and runs an interval.
     pub fn step(&mut self, action: f32) -> Step {
         self.learner.act(&mut self.world, f64::from(action.clamp(-1.0, 1.0)));
         self.interval(true)
@@ -142,7 +132,7 @@ impl Episode {
         }
     }
 
-    /// Payload that the path allowed in the interval and shortly before: what it then sent is acknowledged now.
+    /// Payload allowed by the path in the interval and shortly before, which is acknowledged now.
     fn path_bytes_per_s(&self, interval_us: f64) -> f64 {
         let now_us = (self.world.now_ns() - self.start_ns) / 1000;
         let from_us = now_us.saturating_sub((interval_us as u64).max(LATELY_US));
@@ -174,7 +164,7 @@ impl Episode {
     }
 }
 
-/// No window is larger [segments].
+/// Maximum window [segments].
 fn most_pkts(path: &Path) -> u32 {
     let room_bytes = path.rate_bytes_per_s * path.rtt_us as f64 / 1e6 + path.buffer_bytes as f64;
     (CWND_MAX_RATIO * room_bytes / MSS_BYTES) as u32 + CWND_MIN_PKTS

@@ -1,5 +1,5 @@
-//! Worlds for learning: episodes on paths drawn at random, in each a connection whose window a learner multiplies once an
-//! interval. `experiments/learning` is the other side.
+//! Worlds for learning: episodes on random paths; a learner multiplies the window of a connection once per
+//! interval. The other side is `experiments/learning`.
 
 mod domain;
 mod driver;

@@ -1,4 +1,4 @@
-//! Many episodes at once, stepped together.
+//! Many episodes, stepped together.
 
 use ccp_emu::Stream;
 use serde::Deserialize;
@@ -8,58 +8,49 @@ use crate::env::bad;
 use crate::env::domain::Domain;
 use crate::env::episode::{Episode, Heuristic, Step};
 
-/// What episodes there are.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Paths.
     pub domain: Domain,
-    /// What moves the window between actions, but on the paths that are steered.
+    /// Congestion control between actions, except on steered paths.
     pub heuristic: Heuristic,
 }
 
-/// One place in which episodes follow each other.
+/// A sequence of episodes.
 struct Place {
     episodes: Stream,
     episode: Option<Episode>,
 }
 
-/// Worlds that have nothing to do with each other.
+/// Independent worlds.
 pub struct Vector {
     settings: Settings,
     places: Vec<Place>,
 }
 
 impl Vector {
-    /// So many worlds; `reset` begins their episodes.
-    ///
-    /// # Errors
-    ///
-    /// `learning.bad_domain` if the settings cannot be read, or cannot be.
+    /// Creates so many worlds; `reset` begins their episodes. Errors: `learning.bad_domain` if the settings
+    /// are invalid.
     pub fn new(settings_json: &[u8], n: usize) -> Result<Self> {
         let settings: Settings = serde_json::from_slice(settings_json)
-            .map_err(|e| bad("the description of the paths cannot be read").why(e))?;
+            .map_err(|e| bad("cannot parse the description of the paths").why(e))?;
         settings.domain.check()?;
         let place = |index| Place { episodes: episodes(index as u64), episode: None };
         Ok(Vector { settings, places: (0..n).map(place).collect() })
     }
 
-    /// How many worlds there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Begins a new episode in one world; with a seed, all its episodes follow from that from now on.
-    ///
-    /// # Errors
-    ///
+    /// Begins a new episode in one world; a seed determines all its episodes from now on. Errors:
     /// `learning.bad_domain` if there is no such world, or nothing arrives on a path.
     pub fn reset(&mut self, index: usize, seed: Option<u64>) -> Result<Step> {
         let n = self.len();
@@ -70,12 +61,9 @@ impl Vector {
         place.begin(&self.settings).map(|step| of(index, step))
     }
 
-    /// Acts in every world and lets an interval pass; where the episode was over, or none was begun, a new one begins
-    /// instead. Where the action is no number, time stands still.
-    ///
-    /// # Errors
-    ///
-    /// `learning.bad_domain` if there are more or fewer actions than worlds, or nothing arrives on a path.
+    /// Acts in every world, and runs an interval; if the episode was over or not begun, a new one begins
+    /// instead. Worlds whose action is NaN stand still. Errors: `learning.bad_domain` if the numbers of
+    /// actions and worlds differ, or nothing arrives on a path.
     pub fn step(&mut self, actions: &[f32]) -> Result<Vec<Step>> {
         if actions.len() != self.len() {
             return Err(bad(format!("{} actions for {} worlds", actions.len(), self.len())));

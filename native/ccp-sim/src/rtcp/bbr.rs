@@ -7,7 +7,7 @@ use super::Attached;
 use super::connection::Connection;
 use crate::features::{Ends, Offered};
 
-/// The congestion control `rtcp_bbr`. As in the kernel, it leaves the least burst to the sender.
+/// The congestion control `rtcp_bbr`. As in the kernel, minimum bursts are left to the sender.
 pub struct RtcpBbr {
     bbr: Bbr,
     connection: Connection,
@@ -18,7 +18,7 @@ impl RtcpBbr {
         Self { bbr: Bbr::default(), connection: Connection::new(attached, ends) }
     }
 
-    /// BBR's own detector of policers would bound the rate to an estimate of its own (section 4.4).
+    /// BBR's own detector of policers would limit the rate to its estimate (section 4.4).
     fn before(&mut self, sock: &Sock) {
         self.connection.on_ack(sock);
         let member = &self.connection.member;
@@ -35,7 +35,7 @@ impl RtcpBbr {
         self.connection.sought = seeks;
     }
 
-    /// The rate is what bounds; but half a window may leave at once.
+    /// The rate is the limit; but half a window may be sent at once.
     fn bound(&self, sock: &mut Sock) {
         let (member, options) = (&self.connection.member, self.connection.options());
         if member.rate_bytes_per_s() == 0 {

@@ -1,4 +1,4 @@
-//! A connection with one of R-TCP's congestion controls: what both of them do.
+//! A connection with one of R-TCP's congestion controls: common parts.
 
 use ccp_rtcp_core::types::{minmax, minmax__bindgen_ty_1, rtcp_seeking, sock as Remote};
 use ccp_rtcp_core::{Ack, Connection as Member, Learned, Options, Socket};
@@ -7,13 +7,13 @@ use ccp_tcp::Sock;
 use super::{Attached, Known};
 use crate::features::Ends;
 
-/// What R-TCP reads of a socket of a connection.
+/// The socket data that R-TCP uses.
 pub(super) fn socket(ends: &Ends, sock: &Sock) -> Socket {
     Socket {
         sk: Remote { netns: ends.netns, dport: ends.dport, daddr: ends.daddr },
         tcp_mstamp: sock.mstamp_us,
         bytes_sent: sock.bytes_sent,
-        // What is not acknowledged yet, as far as the kernel's 32 bits can say.
+        // Unacknowledged bytes, limited to the kernel's 32 bits.
         write_seq: (sock.write_seq - sock.snd_una).min(u32::MAX.into()),
         snd_una: 0,
         delivered: sock.delivered,
@@ -31,7 +31,7 @@ pub(super) struct Connection {
     attached: Attached,
     ends: Ends,
     pub member: Member,
-    /// What the limiter wished at the last ACK, and got: an `enum rtcp_seeking`.
+    /// Requested by the limiter at the last ACK, and granted: an `enum rtcp_seeking`.
     pub sought: rtcp_seeking,
 }
 
@@ -60,7 +60,7 @@ impl Connection {
         self.record(&mut known, sock, learned, false);
     }
 
-    /// Sending begins anew; a transfer of its own does, if it is the application that had nothing.
+    /// Sending restarts; if the application was idle, a new transfer begins.
     pub fn on_tx_start(&mut self, sock: &Sock) {
         if sock.app_limited == 0 {
             return;
@@ -71,7 +71,7 @@ impl Connection {
         self.record(&mut known, sock, learned, true);
     }
 
-    /// The window that R-TCP lets the connection have, in segments.
+    /// The window that R-TCP allows the connection, in segments.
     pub fn window_pkts(&self, sock: &Sock, floor_pkts: u32, is_paced: bool) -> Option<u32> {
         self.member.window_pkts(socket(&self.ends, sock), floor_pkts, is_paced)
     }

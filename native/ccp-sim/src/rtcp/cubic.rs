@@ -11,7 +11,7 @@ use crate::features::{Ends, Offered};
 pub struct RtcpCubic {
     cubic: Cubic,
     connection: Connection,
-    /// Pacing was turned on here.
+    /// Pacing was enabled here.
     is_paced_by_us: bool,
 }
 
@@ -21,7 +21,7 @@ impl RtcpCubic {
         Self { cubic: Cubic::default(), connection, is_paced_by_us: false }
     }
 
-    /// The most segments in flight; a window of that rate is too small where nothing paces.
+    /// Maximum segments in flight; the window of that rate is too small without pacing.
     fn most_pkts(&self, sock: &Sock) -> u32 {
         let options = self.connection.options();
         let is_paced = options.pace_cubic != 0;
@@ -33,7 +33,7 @@ impl RtcpCubic {
         sock.snd_cwnd = sock.snd_cwnd.min(self.most_pkts(sock));
     }
 
-    /// As `SO_MAX_PACING_RATE` does it: the sender computes CUBIC's pacing rate itself, up to that.
+    /// As `SO_MAX_PACING_RATE`: the sender computes CUBIC's pacing rate itself, up to that.
     fn pace(&mut self, sock: &mut Sock) {
         let options = self.connection.options();
         let most = self.connection.member.pacing_cap_bytes_per_s(options);
@@ -82,7 +82,7 @@ impl Congestion for RtcpCubic {
         }
         let seeks = self.connection.member.seeks();
         if seeks != RTCP_SEEKS_NOTHING && self.connection.sought == RTCP_SEEKS_NOTHING {
-            sock.snd_ssthresh = INFINITE_SSTHRESH; // slow start, as far as it is bounded
+            sock.snd_ssthresh = INFINITE_SSTHRESH; // slow start, within the bound
         }
         self.connection.sought = seeks;
         self.bound_cwnd(sock);

@@ -1,6 +1,5 @@
-//! Keeps a flow within the token bucket that limits its client (R-TCP), if the agent asks for that: `limit.bpf.c` of
-//! `ccp-rtcp`.
-//! Whoever steers the flow asks for more at will; window and pacing rate are bounded where they are applied.
+//! Keeps a flow within the token bucket that limits its client (R-TCP), at the agent's request: `limit.bpf.c`
+//! of `ccp-rtcp`. Window and pacing rate are limited when they are applied, whatever the algorithm requests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +16,7 @@ use crate::features::Ends;
 #[derive(Default)]
 pub struct RateLimits(Arc<Mutex<Clients>>);
 
-/// What a message asks for; none if the C code has no room for its options.
+/// Parses a message; none if the C code cannot use its options.
 fn wanted(octets: &[u8]) -> Option<Letter> {
     Letter::from_bytes(octets).filter(|letter| letter.options.usable())
 }
@@ -31,10 +30,10 @@ impl Extension for RateLimits {
         if Letter::from_bytes(octets).is_some() {
             return Ok(());
         }
-        let what = format!("{} octets are no letter to the extension `{EXTENSION}`", octets.len());
+        let what = format!("the extension `{EXTENSION}` accepts no message of {} bytes", octets.len());
         Err(Error::new("update.extension", what)
-            .why(format!("it takes {}", size_of::<Letter>()))
-            .fix("give it what its documentation says, or nothing to have it leave the flow"))
+            .why(format!("it accepts {}", size_of::<Letter>()))
+            .fix("send a message as documented by the extension, or nothing to detach the flow"))
     }
 
     fn begin(&self, flow: &Subject<'_>, octets: &[u8], sock: &Sock) -> Option<Box<dyn Extended>> {
@@ -45,13 +44,12 @@ impl Extension for RateLimits {
         let connection = lock(&clients).begin(socket(&ends, sock), &options);
         let mut limit = Limit { kinds: caps, options, clients, connection, ends, known: RTCP_OPEN };
         if sock.packets_out > 0 {
-            limit.start(flow, sock); // it sends already
+            limit.start(flow, sock); // it is already sending
         }
         Some(Box::new(limit))
     }
 }
 
-/// What is known of a flow's limit.
 struct Limit {
     /// `enum rtcp_caps`.
     kinds: u32,
@@ -59,7 +57,7 @@ struct Limit {
     clients: Arc<Mutex<Clients>>,
     connection: Connection,
     ends: Ends,
-    /// The verdict that the agent knows.
+    /// The verdict last sent to the agent.
     known: u32,
 }
 
@@ -111,7 +109,7 @@ impl Limit {
         flow.send(row.t_us, &row.words());
     }
 
-    /// Bounds window and pacing to what the client's limit lets this flow send now.
+    /// Limits window and pacing to what this flow may send now.
     fn apply(&self, sock: &mut Sock, window: &mut Window) {
         let is_paced = self.kinds & RTCP_CAP_RATE != 0;
         let floor_pkts = if is_paced { self.options.floor_pkts } else { MIN_CWND_PKTS };

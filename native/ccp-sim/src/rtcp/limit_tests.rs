@@ -1,4 +1,4 @@
-//! Caps of flows whose client a token bucket limits, and what the agent hears of it.
+//! Caps of flows whose client is limited by a token bucket, and their messages to the agent.
 
 use ccp_record::{Record, Update, copy_out};
 use ccp_rtcp_core::types::{RTCP_CAPPED, RTCP_LIMITED, RTCP_PROBING, RTCP_RAISED};
@@ -11,15 +11,15 @@ use ccp_rtcp_core::Row;
 
 use super::*;
 
-/// A letter to the extension for rate limits: `enum rtcp_caps`.
+/// A message to the extension for rate limits: `enum rtcp_caps`.
 pub(crate) fn test_letter(caps: u32, options: Options) -> Vec<u8> {
     let letter = Letter { caps, pad: 0, options };
-    // SAFETY: integers without gaps between them, as many octets as the structure has.
+    // SAFETY: integers without gaps, with the size of the structure.
     let octets = unsafe { std::mem::transmute::<Letter, [u8; size_of::<Letter>()]>(letter) };
     octets.to_vec()
 }
 
-/// Looks for a limit, or no longer.
+/// Enables or disables the detection.
 fn ask(bench: &mut Bench, caps: u32) {
     let octets = test_letter(caps, Options::usual());
     let letters = [ccp_record::Letter { extension: EXTENSION, octets: &octets }];
@@ -36,7 +36,7 @@ fn told(record: Option<Record<'_>>) -> Option<(u64, Row)> {
 const BIG: &str =
     "(def (Report (limit 0))) (when true (:= Cwnd 1000000) (:= Report.limit Flow.rate_allowed))";
 
-/// Calm at first; then the bucket is empty, and one of two segments gets lost, 100 delivered a second: 144.8 kB/s.
+/// Calm at first; then the bucket is empty, and one of two segments is lost, 100 delivered a second: 144.8 kB/s.
 struct Limited {
     bench: Bench,
     verdicts: Vec<u32>,
@@ -80,7 +80,7 @@ fn window_and_rate_of_a_limited_client_are_capped_and_the_agent_hears_of_it() {
     assert!(limited.verdicts.windows(2).all(|two| two[0] != two[1]), "only changes: {:?}", limited.verdicts);
     let known = [RTCP_CAPPED, RTCP_PROBING, RTCP_RAISED];
     assert!(limited.verdicts.iter().all(|verdict| known.contains(verdict)), "{:?}", limited.verdicts);
-    // 144.8 kB/s in 10 ms are a segment: the window is the floor. Probing asks for a fifth more.
+    // 144.8 kB/s in 10 ms are a segment: the window is the floor. Probing allows a fifth more.
     let (sock, flow) = (&limited.bench.sock, limited.bench.flow.snapshot());
     assert_eq!((sock.snd_cwnd, flow.cwnd_bytes), (3, 3 * MSS_BYTES));
     let rate = sock.pacing_rate_bytes_per_s as f64;
@@ -178,7 +178,7 @@ fn a_letter_to_nobody_or_of_another_size_is_refused() {
         shared.extension_of(&ccp_record::Letter { extension, octets }).map(drop).map_err(|e| e.slug)
     };
     assert_eq!(check("other", &[1]), Err("load.extension"));
-    assert_eq!(check("other", &[]), Ok(())); // nobody is to leave the flow
+    assert_eq!(check("other", &[]), Ok(())); // nothing to detach
     assert_eq!(check(EXTENSION, &[1]), Err("update.extension"));
     assert_eq!(check(EXTENSION, &test_letter(0, Options::usual())), Ok(()));
 }

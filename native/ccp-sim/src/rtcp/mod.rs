@@ -1,5 +1,5 @@
-//! R-TCP's congestion controls for ordinary sockets, as `rtcp.bpf.c` of `ccp-rtcp` registers them with the kernel: CUBIC and
-//! BBR as they are, bounded by what R-TCP finds of their clients.
+//! R-TCP's congestion controls for ordinary sockets, as registered with the kernel by `rtcp.bpf.c` of
+//! `ccp-rtcp`: CUBIC and BBR, limited by R-TCP's findings about their clients.
 
 mod bbr;
 mod connection;
@@ -18,21 +18,19 @@ pub use limit::RateLimits;
 use crate::World;
 use crate::features::{Ends, Offer, Offered};
 
-/// What connections can choose while R-TCP is attached.
+/// Congestion controls on offer while R-TCP is attached.
 pub const NAMES: [&str; 2] = ["rtcp_cubic", "rtcp_bbr"];
 
-/// R-TCP, attached: a handle on it; each of its connections has one.
+/// A handle on attached R-TCP; each of its connections has one.
 #[derive(Clone)]
 pub struct Attached(Arc<Inner>);
 
 struct Inner {
     options: Options,
-    /// Each ACK makes a row.
     records: bool,
     known: Mutex<Known>,
 }
 
-/// What all connections have in common.
 #[derive(Default)]
 struct Known {
     clients: Clients,
@@ -41,21 +39,17 @@ struct Known {
 }
 
 impl Attached {
-    /// Offers `rtcp_cubic` and `rtcp_bbr` to the flows of a world: CUBIC and BBR, bounded by R-TCP. `records`: each of their
-    /// ACKs makes a row.
-    ///
-    /// # Errors
-    ///
-    /// `rtcp.bad_options`: the detector has no room for so many candidates. `rtcp.name_taken`: they are on offer already.
+    /// Offers `rtcp_cubic` and `rtcp_bbr` to the flows of a world. `records`: each of their ACKs produces a
+    /// row. Errors: `rtcp.bad_options`: too many candidates; `rtcp.name_taken`: already attached.
     pub fn attach(world: &mut World, options: Options, records: bool) -> Result<Self, Error> {
         if world.offers(NAMES[0]) {
-            return Err(Error::new("rtcp.name_taken", "R-TCP is attached already")
-                .why("a world has its congestion controls once")
+            return Err(Error::new("rtcp.name_taken", "R-TCP is already attached")
+                .why("it can be attached to a world only once")
                 .fix("attach it once, with the options of all flows"));
         }
         if !options.usable() {
-            return Err(Error::new("rtcp.bad_options", "these are no options of the detector")
-                .fix("give it what `ccp_algs.rtcp.Options.to_bytes` returns"));
+            return Err(Error::new("rtcp.bad_options", "invalid options of the detector")
+                .fix("pass the result of `ccp_algs.rtcp.Options.to_bytes`"));
         }
         let attached = Self(Arc::new(Inner { options, records, known: Mutex::default() }));
         world.offer(Box::new(attached.clone()));
@@ -74,13 +68,11 @@ impl Attached {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Verdicts on clients since the last call.
     #[must_use]
     pub fn take_rows(&self) -> Vec<Row> {
         std::mem::take(&mut self.known().rows)
     }
 
-    /// ACKs since the last call.
     #[must_use]
     pub fn take_acks(&self) -> Vec<Ack> {
         std::mem::take(&mut self.known().acks)

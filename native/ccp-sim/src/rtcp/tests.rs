@@ -14,11 +14,11 @@ use super::{Attached, NAMES};
 use crate::{App, Options as WorldOptions, Plan, World};
 
 const S: u64 = 1_000_000_000;
-/// 2 Mbit/s of IP packets: so much of payload.
+/// Payload of 2 Mbit/s of IP packets.
 const LIMIT_BYTES_PER_S: f64 = 250e3 * 1448.0 / 1500.0;
 const BUCKET_BYTES: f64 = 400e3 * 1448.0 / 1500.0;
 
-/// Two hosts, 18 ms from one to the other and back, and the way there.
+/// Two hosts with an RTT of 18 ms, and a forward path.
 fn world_with(there: &str) -> World {
     let json = format!(
         r#"{{"seed": 1, "mtu_bytes": 1500, "sample_interval_us": 100000, "routes": [[-1, 0], [1, -1]],
@@ -30,7 +30,7 @@ fn world_with(there: &str) -> World {
     World::new(Spec::from_json(json.as_bytes()).unwrap(), &WorldOptions::default()).unwrap()
 }
 
-/// 40 Mbit/s, and a bucket of 400 kB that 2 Mbit/s fill.
+/// 40 Mbit/s, and a bucket of 400 kB filled at 2 Mbit/s.
 fn world() -> World {
     world_with(
         r#"{"rate_bytes_per_s": 5e6, "delay_us": 18000, "buffer": {"packets": 1000},
@@ -43,7 +43,6 @@ fn add(world: &mut World, congestion: &str) {
     world.add(Plan::new("a", "b", congestion, app)).unwrap();
 }
 
-/// A world and R-TCP in it.
 struct Bounded {
     world: World,
     attached: Attached,
@@ -78,7 +77,7 @@ fn is_near(found: u64, true_value: f64, ratio: f64) -> bool {
     (found as f64 / true_value - 1.0).abs() < ratio
 }
 
-/// What a flow has retransmitted after 20 s, and the verdicts.
+/// Retransmissions of a flow after 20 s, and the verdicts.
 fn after_20_s(congestion: &str, options: Options) -> (f64, Vec<Row>) {
     let mut world = attached(options, false);
     add(&mut world, congestion);
@@ -91,7 +90,7 @@ fn a_limited_flow_finds_its_bucket_and_retransmits_less() {
     for (plain, bounded) in ["cubic", "bbr"].into_iter().zip(NAMES) {
         let (before, none) = after_20_s(plain, Options::usual());
         let (after, rows) = after_20_s(bounded, Options::usual());
-        assert!(none.is_empty(), "{plain} is none of R-TCP's");
+        assert!(none.is_empty(), "{plain} is not R-TCP's");
         let last = rows.last().unwrap_or_else(|| panic!("{bounded} finds a limit"));
         assert!(is_near(last.rate_bytes_per_s, LIMIT_BYTES_PER_S, 0.02), "{bounded} {last:?}");
         assert!(is_near(last.bucket_bytes, BUCKET_BYTES, 0.15), "{bounded} {last:?}");
@@ -190,7 +189,7 @@ fn without_r_tcp_there_are_no_such_names_and_it_is_attached_once() {
     assert_eq!(slug(Attached::attach(&mut world, Options::usual(), false).map(drop)), Err("rtcp.name_taken"));
 }
 
-/// A large window, whatever happens.
+/// A large window, unconditionally.
 const GREEDY: &str =
     "(def (Report (limit 0))) (when true (:= Cwnd 300000) (:= Report.limit Flow.rate_allowed))";
 

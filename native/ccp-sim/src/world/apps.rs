@@ -1,4 +1,4 @@
-//! What applications hear, and what they do.
+//! Events and actions of applications.
 
 use ccp_record::intf::ccp_flow_info;
 use ccp_tcp::Config;
@@ -15,13 +15,12 @@ use crate::packet::{Payload, Way};
 /// AF_INET and AF_INET6.
 const FAMILIES: [u8; 2] = [2, 10];
 
-/// The number of an address family.
 pub(super) fn family(v6: bool) -> u8 {
     FAMILIES[usize::from(v6)]
 }
 
 impl World {
-    /// A flow starts, is stopped, or its application wants to do something.
+    /// A flow starts, is stopped, or its application acts.
     pub(super) fn on_flow_timer(&mut self, index: usize) {
         let now_ns = self.now_ns;
         let flow = &mut self.flows[index];
@@ -66,7 +65,7 @@ impl World {
         }
     }
 
-    /// Lets the application write into one of the connections that it opened at its start.
+    /// Lets the application write into one of its first connections.
     fn write(&mut self, flow: usize, nth: usize) {
         if let Some(connection) = self.flows[flow].connections.get(nth).copied() {
             self.fill(connection);
@@ -76,7 +75,7 @@ impl World {
         }
     }
 
-    /// Lets the application write what the connection takes.
+    /// Lets the application write as much as the connection accepts.
     pub(super) fn fill(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let (flow, nth) = (connection.flow, connection.nth);
@@ -91,7 +90,6 @@ impl World {
         self.set_flow_timer(flow);
     }
 
-    /// Opens a connection of a flow, for one of its streams or clients.
     fn open(&mut self, index: usize, nth: usize) {
         let flow = &self.flows[index];
         let (sender, receiver) = (flow.sender, flow.receiver);
@@ -112,13 +110,13 @@ impl World {
                     sock_cookie: connection as u64 + 1,
                     ..ccp_flow_info::default()
                 };
-                // Slots are connections, which are never used twice: so is the generation.
+                // Slots are connections, which are never reused: so is the generation.
                 let flow_id = (connection as u64 + 1) << 32 | connection as u64;
                 let agent = AgentFlow::new(&self.shared, flow_id, info, needs_ecn);
                 (Some(Control::Agent(Box::new(agent))), needs_ecn)
             }
-            // The name was there when the flow was added; it may have been taken away since: then CUBIC steers, as
-            // the kernel's default does.
+            // The name existed when the flow was added, and may have been unregistered since: then CUBIC is
+            // used, like the kernel's default.
             None => {
                 let name = &flow.plan.congestion;
                 let control = self.offered(name, &key, sender).or_else(|| Control::plain(name));
@@ -148,7 +146,7 @@ impl World {
         self.set_timer(connection);
     }
 
-    /// An end of a connection is established that sends that way.
+    /// The end of a connection that sends in that direction is established.
     pub(super) fn on_established(&mut self, index: usize, way: Way) {
         match way {
             Way::Data => self.fill(index),
@@ -162,7 +160,6 @@ impl World {
         }
     }
 
-    /// A client asks for its next object.
     fn ask(&mut self, index: usize) {
         let now_ns = self.now_ns;
         let sender = self.connections[index].request.as_mut().and_then(|half| half.sender.as_mut());
@@ -171,7 +168,7 @@ impl World {
         }
     }
 
-    /// Bytes have come in order, or not.
+    /// Bytes have arrived, in order or not.
     pub(super) fn on_received(&mut self, index: usize, way: Way) {
         let flow = self.connections[index].flow;
         if let App::Http(_) = &self.flows[flow].app {
@@ -182,7 +179,6 @@ impl World {
         }
     }
 
-    /// The server answers requests that have come whole.
     fn answer(&mut self, index: usize) {
         let now_ns = self.now_ns;
         let connection = &mut self.connections[index];
@@ -200,7 +196,7 @@ impl World {
         self.pump(index, Way::Data);
     }
 
-    /// The client looks whether its object is there.
+    /// The client checks whether its object is complete.
     fn on_object(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let received_bytes = connection.in_order_bytes();
@@ -242,7 +238,7 @@ impl World {
         }
     }
 
-    /// A connection is over: all that was to be sent has been acknowledged, or nobody answered.
+    /// A connection ends: everything is acknowledged, or nobody answered.
     pub(super) fn on_connection_end(&mut self, index: usize) {
         let flow = self.connections[index].flow;
         let is_bulk = matches!(&self.flows[flow].app, App::Bulk(_));
@@ -256,7 +252,7 @@ impl World {
         self.set_flow_timer(flow);
     }
 
-    /// Ends a flow now; what is under way belongs to nobody.
+    /// Ends a flow; packets in flight belong to nobody.
     fn end_flow(&mut self, index: usize, complete: bool) {
         let flow = &mut self.flows[index];
         if flow.state == State::Over {

@@ -1,4 +1,4 @@
-//! What arrives at receivers, counted as `ccplane.base._native.TcpArrivals` counts it.
+//! Arrivals at receivers, counted as by `ccplane.base._native.TcpArrivals`.
 
 use ccp_int::FlowKey;
 use ccp_record::flow::tcp_arrivals;
@@ -9,10 +9,10 @@ use super::World;
 use super::connection::{Arrivals, Connection};
 use super::hosts::Hosts;
 
-/// The least delay is that of the last one or two of these.
+/// The minimum delay is that of the last one or two of these intervals.
 const MINIMUM_NS: u64 = 15_000_000_000;
 
-/// Nothing has come yet on a connection; `s` is the receiver.
+/// An empty count; `s` is the receiver.
 pub(super) fn of(connection: usize, key: &FlowKey) -> Box<Arrivals> {
     let now = tcp_arrivals {
         cookie: connection as u64 + 1,
@@ -28,7 +28,7 @@ pub(super) fn of(connection: usize, key: &FlowKey) -> Box<Arrivals> {
 }
 
 impl Connection {
-    /// A segment has come to the receiver of data.
+    /// A segment arrived at the receiver of data.
     pub fn count_arrival(&mut self, now_ns: u64, data: &Data, is_ce: bool) {
         let Some(arrivals) = &mut self.arrivals else { return };
         let now = &mut arrivals.now;
@@ -51,34 +51,32 @@ impl Connection {
     }
 }
 
-/// What arrived on one connection since the last call, and what its receiver knows altogether.
+/// Arrivals of one connection since the last call, and totals of its receiver.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Arrived {
-    /// As the kernel's program counts it.
+    /// As counted by the kernel's program.
     pub counts: tcp_arrivals,
-    /// Bytes that came in order.
     pub bytes_received: u64,
     /// Segments with data.
     pub data_in: u64,
-    /// Of them, those beyond a gap.
+    /// Of them, those after a gap.
     pub out_of_order: u64,
-    /// Of them, those that had come before.
+    /// Of them, duplicates.
     pub duplicates: u64,
-    /// The receiver's host, as its network namespace.
+    /// The receiver's host, instead of its network namespace.
     pub netns: u32,
-    /// Fills the last eight bytes.
     pub pad: u32,
 }
 
 const _: () =
     assert!(size_of::<Arrived>() == size_of::<tcp_arrivals>() + 4 * size_of::<u64>() + 2 * size_of::<u32>());
 
-// SAFETY: integers only, and they fill it, as was looked at.
+// SAFETY: integers only, without gaps, as asserted.
 unsafe impl Plain for Arrived {}
 
 impl World {
-    /// Connections on which something has come since the last call.
+    /// Connections with arrivals since the last call.
     pub fn take_arrivals(&mut self) -> Vec<Arrived> {
         let mut arrived = Vec::new();
         for connection in &mut self.connections {

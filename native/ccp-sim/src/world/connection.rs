@@ -1,4 +1,4 @@
-//! One TCP connection: both its ends, and its handshake.
+//! One TCP connection: both ends, and the handshake.
 
 use ccp_int::{FlowKey, Protocol};
 use ccp_record::flow::tcp_arrivals;
@@ -7,14 +7,13 @@ use ccp_tcp::{Config, Receiver, Sender};
 use crate::control::Control;
 use crate::packet::Way;
 
-/// When a SYN that nobody answered is sent again for the first time (RFC 6298, section 2.1).
+/// First retransmission of a SYN (RFC 6298, section 2.1).
 const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
-/// So often it is sent again (net.ipv4.tcp_syn_retries).
+/// Number of retransmissions of a SYN (net.ipv4.tcp_syn_retries).
 const SYN_RETRIES: u32 = 6;
 
-/// A direction of data: from who sends it to who gets it.
 pub(super) struct Half {
-    /// None until its end of the connection is established, and when the connection is over.
+    /// None until its end of the connection is established, and after the connection.
     pub sender: Option<Sender<Control>>,
     pub receiver: Receiver,
 }
@@ -30,75 +29,68 @@ impl Half {
     }
 }
 
-/// How far the connection is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Phase {
-    /// A SYN is out.
     Opening {
-        /// When it was sent first.
         sent_ns: u64,
-        /// When it is sent again.
         again_ns: u64,
-        /// How often it has been sent again.
         again: u32,
     },
-    /// Whoever opened it has heard of the other.
+    /// The opener has received an answer.
     Open,
-    /// It is over; what still comes is for nobody.
+    /// Closed; later packets are ignored.
     Closed,
 }
 
-/// What the other end knows.
+/// State of the other end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Accepting {
-    /// Of nothing.
+    /// Nothing received.
     No,
-    /// It answered a SYN at this time; it cannot tell how long the way is if it answered more than one.
+    /// It answered a SYN at this time; after more than one, the RTT is unknown.
     Answered { at_ns: u64, again: bool },
-    /// It has heard of the one who opens.
+    /// It has received the opener's answer.
     Accepted,
 }
 
 pub(super) struct Connection {
     pub flow: usize,
-    /// Which of its flow's clients or streams.
+    /// Index of the flow's client or stream.
     pub nth: usize,
-    /// Of data, as packets of data have it.
+    /// Of data, as in packets of data.
     pub key: FlowKey,
     pub v6: bool,
-    /// Hosts of who sends the data, and of who gets it.
+    /// Hosts of the sender and the receiver of data.
     pub sender: usize,
     pub receiver: usize,
-    /// Who gets the data opens the connection.
+    /// The receiver of data opens the connection.
     pub receiver_opens: bool,
     pub config: Config,
-    /// What its sender will steer with.
     pub control: Option<Control>,
     pub phase: Phase,
     pub accepting: Accepting,
     pub data: Half,
-    /// Only where something is asked for.
+    /// Only if something is requested.
     pub request: Option<Half>,
-    /// Requests that the sender of data has answered.
+    /// Requests answered by the sender of data.
     pub answered: u64,
-    /// Bytes of data that have arrived in order, and of which the application knows.
+    /// Bytes of data that arrived in order, known to the application.
     pub seen_bytes: u64,
-    /// When its sender's socket gave its last row.
+    /// Time of the last row of its sender's socket.
     pub row_ns: Option<u64>,
-    /// What its sender has sent again, when it is over.
+    /// Retransmissions of its sender, once it is closed.
     pub retrans_pkts: u32,
-    /// What the receiver of data counts, where somebody wants to know.
+    /// Counters of the receiver of data, if enabled.
     pub arrivals: Option<Box<Arrivals>>,
 }
 
-/// What came in, now and when it was last asked for.
+/// Received bytes, now and at the last query.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     pub now: tcp_arrivals,
     pub before: tcp_arrivals,
 }
 
-/// Who a connection is for and how it is to be.
 pub(super) struct Made {
     pub flow: usize,
     pub nth: usize,
@@ -136,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// The direction in which something travels, if the connection has it.
+    /// The direction, if the connection has it.
     pub fn half_mut(&mut self, way: Way) -> Option<&mut Half> {
         match way {
             Way::Data => Some(&mut self.data),
@@ -144,12 +136,11 @@ impl Connection {
         }
     }
 
-    /// The host that opens the connection, and the one that accepts it.
+    /// The hosts that open and accept the connection.
     pub fn opener(&self) -> (usize, usize) {
         if self.receiver_opens { (self.receiver, self.sender) } else { (self.sender, self.receiver) }
     }
 
-    /// From which host to which one something travels that way.
     pub fn ends(&self, way: Way) -> (usize, usize) {
         match way {
             Way::Data => (self.sender, self.receiver),
@@ -157,7 +148,7 @@ impl Connection {
         }
     }
 
-    /// The flow of packets of the one end, or of the other.
+    /// The flow of packets sent by this end.
     pub fn key_from(&self, node: usize) -> FlowKey {
         if node == self.sender {
             return self.key;
@@ -166,7 +157,6 @@ impl Connection {
         FlowKey { src: dst, dst: src, src_port: dst_port, dst_port: src_port, protocol: Protocol::Tcp }
     }
 
-    /// When something is to be done.
     pub fn due_ns(&self) -> Option<u64> {
         match self.phase {
             Phase::Opening { again_ns, .. } => Some(again_ns),
@@ -178,7 +168,7 @@ impl Connection {
         }
     }
 
-    /// Whether the SYN is to be sent again now; the time doubles. False, and closed, if it was sent too often.
+    /// Whether the SYN is to be sent again now; the interval doubles. False, and closed, after too many.
     pub fn opens_again(&mut self, now_ns: u64) -> bool {
         let Phase::Opening { sent_ns, again_ns, again } = self.phase else { return false };
         if now_ns < again_ns {
@@ -193,21 +183,21 @@ impl Connection {
         true
     }
 
-    /// The SYN has been answered: how long that took, if that can be told; `None` if it is open already.
+    /// The SYN was answered: the RTT, if known; `None` if already open.
     pub fn opened(&mut self, now_ns: u64) -> Option<Option<u32>> {
         let Phase::Opening { sent_ns, again, .. } = self.phase else { return None };
         self.phase = Phase::Open;
         Some((again == 0).then(|| rtt_us(sent_ns, now_ns)))
     }
 
-    /// Something came from who opens: how long that took behind the answer, if it can be told; `None` if that is known.
+    /// The opener's first packet: the RTT, if known; `None` if already accepted.
     pub fn accepted(&mut self, now_ns: u64) -> Option<Option<u32>> {
         let Accepting::Answered { at_ns, again } = self.accepting else { return None };
         self.accepting = Accepting::Accepted;
         Some((!again).then(|| rtt_us(at_ns, now_ns)))
     }
 
-    /// A SYN has come, and is answered.
+    /// A SYN arrived, and is answered.
     pub fn answers(&mut self, now_ns: u64) {
         self.accepting = match self.accepting {
             Accepting::No => Accepting::Answered { at_ns: now_ns, again: false },
@@ -216,11 +206,11 @@ impl Connection {
         };
     }
 
-    /// Makes the sender of a direction whose end of the connection is established.
+    /// Creates the sender of a direction whose end is established.
     pub fn establish(&mut self, now_ns: u64, way: Way, rtt_us: Option<u32>) {
         let control = match way {
             Way::Data => self.control.take(),
-            // What asks is short: any congestion control does.
+            // Requests are short: any congestion control will do.
             Way::Request => Control::plain("cubic"),
         };
         let config = self.config.clone();

@@ -1,4 +1,4 @@
-//! A flow: what it is to do, and what became of it.
+//! A flow: its plan and its outcome.
 
 use serde::Serialize;
 
@@ -6,12 +6,11 @@ use super::Endings;
 use crate::app::{App, ObjectResult};
 use crate::plan::Plan;
 
-/// How far a flow is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum State {
     Waiting,
     Running,
-    /// It came to its end, or was stopped.
+    /// Completed or stopped.
     Over,
 }
 
@@ -26,33 +25,32 @@ pub(super) struct Flow {
     /// Ports of its first connection.
     pub sport: u16,
     pub dport: u16,
-    /// Its connections, in the order in which they were opened.
+    /// Its connections, in order of opening.
     pub connections: Vec<usize>,
     pub started_ns: u64,
     pub ended_ns: Option<u64>,
     pub complete: bool,
 }
 
-/// What the applications of a flow saw.
+/// Outcome of a flow for its applications.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     pub name: String,
-    /// Application bytes that arrived in order; of downloads, those of whole objects.
+    /// Application bytes received in order; of downloads, those of complete objects.
     pub received_bytes: u64,
-    /// When it started; `None`: it has not.
+    /// Start; `None`: not started.
     pub start_us: Option<u64>,
-    /// When it ended; `None`: it has not.
+    /// End; `None`: not ended.
     pub end_us: Option<u64>,
-    /// Whether it came to its own end; flows that have none but to be stopped do so then.
+    /// Whether it completed; flows without an end of their own complete when stopped.
     pub complete: bool,
-    /// Segments sent again.
     pub retrans_pkts: u64,
-    /// Downloads, in the order of their ends.
+    /// Downloads, in order of completion.
     pub objects: Vec<ObjectResult>,
 }
 
 impl Flow {
-    /// When it starts or is stopped, or its application wants to do something.
+    /// When it starts, is stopped, or its application acts.
     pub fn due_ns(&self) -> Option<u64> {
         match self.state {
             State::Waiting => Some(self.started_ns),
@@ -61,12 +59,11 @@ impl Flow {
         }
     }
 
-    /// When it is stopped.
     pub fn stop_ns(&self) -> Option<u64> {
         self.plan.stop_us.map(|us| us.saturating_mul(1000))
     }
 
-    /// Whether being stopped is its own end.
+    /// Whether being stopped counts as completion.
     pub fn ends_by_time(&self) -> bool {
         match &self.app {
             App::Bulk(bulk) => bulk.is_endless(),

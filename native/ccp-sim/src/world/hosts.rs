@@ -1,4 +1,4 @@
-//! Who is where.
+//! Hosts, addresses and ports.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::packet::header_bytes;
 use crate::plan::{Family, Plan};
 
-/// The first port that nobody asked for (net.ipv4.ip_local_port_range).
+/// The first automatic port (net.ipv4.ip_local_port_range).
 const FIRST_PORT: u16 = 32_768;
 
 #[derive(Debug)]
@@ -52,7 +52,6 @@ impl Hosts {
         }
     }
 
-    /// How many link directions there are.
     pub fn links(&self) -> usize {
         self.links
     }
@@ -62,13 +61,12 @@ impl Hosts {
         self.mtu_bytes.saturating_sub(header_bytes(v6)).max(1)
     }
 
-    /// What stands for its network namespace.
+    /// Stands for its network namespace.
     pub fn netns(node: usize) -> u32 {
         node as u32 + 1
     }
 
-    /// The host of this name, if it has such an address.
-    /// Errors: `sim.no_host`.
+    /// The host of this name, if it has such an address. Errors: `sim.no_host`.
     pub fn find(&self, name: &str, place: &str, v6: bool) -> Result<usize> {
         let found = self.hosts.iter().position(|host| host.name == name);
         let has_address = |node: &usize| self.address(*node, v6).is_some();
@@ -77,9 +75,9 @@ impl Hosts {
                 .filter(has_address)
                 .map(|node| self.hosts[node].name.as_str())
                 .collect();
-            Error::new("sim.no_host", format!("there is no host `{name}` with an address of that family"))
+            Error::new("sim.no_host", format!("no host `{name}` with an address of that family"))
                 .at(place)
-                .why(format!("hosts with one are {}", names.join(", ")))
+                .why(format!("hosts with one: {}", names.join(", ")))
         })
     }
 
@@ -87,7 +85,7 @@ impl Hosts {
         &self.hosts[node].name
     }
 
-    /// An address of a host that has one of that family.
+    /// An address of that family of a host that has one.
     pub fn address_of(&self, node: usize, v6: bool) -> Ipv6Addr {
         self.address(node, v6).unwrap_or(Ipv6Addr::UNSPECIFIED)
     }
@@ -97,13 +95,14 @@ impl Hosts {
         if v6 { host.ipv6 } else { host.ipv4 }
     }
 
-    /// The flow of a plan, which has been checked, with hosts and ports.
+    /// The flow of a checked plan, with hosts and ports.
     pub fn flow(&mut self, plan: Plan, now_ns: u64) -> Result<Flow> {
         let v6 = plan.family == Family::Ipv6;
         let sender = self.find(&plan.sender, "sender", v6)?;
         let receiver = self.find(&plan.receiver, "receiver", v6)?;
         if sender == receiver {
-            return Err(Error::new("sim.bad_plan", "a flow goes from one host to another").at("receiver"));
+            return Err(Error::new("sim.bad_plan", "sender and receiver of a flow are different hosts")
+                .at("receiver"));
         }
         let app = App::new(&plan.app);
         let ports = app.ports() as u16;
@@ -133,7 +132,7 @@ impl Hosts {
         first
     }
 
-    /// Packets of data of a flow's next connection.
+    /// Key of data packets of a flow's next connection.
     pub fn next_key(&self, flow: &Flow) -> FlowKey {
         let number = flow.connections.len() as u16;
         let further = |opens: bool| if opens { number } else { 0 };

@@ -1,4 +1,4 @@
-//! The discrete-event world: hosts, their connections and applications, and the network between them.
+//! The discrete-event world: hosts, connections, applications, and the network between them.
 
 mod apps;
 mod arrivals;
@@ -36,18 +36,16 @@ pub use arrivals::Arrived;
 pub use flow::Outcome;
 pub use probes::Echo;
 
-/// What a world is to do besides carrying packets.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// When it begins.
     pub start_us: u64,
-    /// Largest IP packet that hosts send; as the network's, if `None`.
+    /// Maximum IP packet of hosts; `None`: as the network's.
     pub host_mtu_bytes: Option<u32>,
-    /// Agents set no larger window.
+    /// Maximum window set by agents.
     pub max_cwnd_bytes: u64,
-    /// Sockets and links are sampled, at the network's interval.
+    /// Samples sockets and links, at the network's interval.
     pub samples: bool,
-    /// Receivers count what arrives.
+    /// Receivers count arrivals.
     pub arrivals: bool,
 }
 
@@ -63,39 +61,36 @@ impl Default for Options {
     }
 }
 
-/// Why time stands still.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stop {
-    /// It is the time that was asked for.
+    /// The requested time is reached.
     Time,
-    /// A flow has told its agent something.
+    /// A flow sent a record to the agent.
     Agent,
-    /// A sink of telemetry has said something.
+    /// A sink of telemetry produced a summary.
     Telemetry,
 }
 
-/// What ended connections leave behind.
+/// Totals of closed connections.
 #[derive(Clone, Copy, Debug, Default)]
 struct Endings {
     received_bytes: u64,
     retrans_pkts: u64,
 }
 
-/// What became of packets that reached a host.
+/// Counters of packets at hosts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct HostCounters {
-    /// Packets that hosts sent.
     pub sent_pkts: u64,
-    /// Packets that hosts took.
+    /// Packets accepted by hosts.
     pub taken_pkts: u64,
-    /// Packets with a flipped bit: their checksum is wrong.
+    /// Corrupted packets: wrong checksum.
     pub corrupted_pkts: u64,
-    /// Packets of connections that are over.
+    /// Packets of closed connections.
     pub stray_pkts: u64,
 }
 
-/// A world. It has no clock and no input or output but the files of samples; the same description and calls give the
-/// same result.
+/// A world. It has no clock and no I/O except files of samples; the same description and calls give the same result.
 pub struct World {
     now_ns: u64,
     network: Network<SimPacket>,
@@ -116,15 +111,14 @@ pub struct World {
     counters: HostCounters,
 }
 
-/// Rows of sockets, of each one in such an interval at most.
+/// Rows of sockets, at most one per socket and interval.
 struct Sampled {
     interval_ns: u64,
     rows: Vec<tcp_row>,
 }
 
 impl World {
-    /// A world in which nothing has happened yet.
-    /// Errors: `emulator.cannot_write`, or what is wrong with the headers that sources of telemetry are to make.
+    /// A world at its start. Errors: `emulator.cannot_write`, or those of telemetry headers.
     pub fn new(spec: Spec, options: &Options) -> Result<Self> {
         let now_ns = options.start_us.saturating_mul(1000);
         let hosts = Hosts::new(&spec, options.host_mtu_bytes);
@@ -163,8 +157,8 @@ impl World {
         self.now_ns
     }
 
-    /// Adds a flow; returns its index.
-    /// Errors: `sim.bad_plan`, `sim.no_host`, or `sim.no_congestion_control`; nothing has changed then.
+    /// Adds a flow; returns its index. Errors, which change nothing: `sim.bad_plan`, `sim.no_host`, or
+    /// `sim.no_congestion_control`.
     pub fn add(&mut self, plan: Plan) -> Result<usize> {
         plan.check()?;
         if !self.offers(&plan.congestion) {
@@ -177,7 +171,7 @@ impl World {
         Ok(index)
     }
 
-    /// Lets time pass until that time; less if a record or summary comes and none waits already.
+    /// Runs until that time; stops earlier at a record or summary, unless one is already waiting.
     pub fn run_until(&mut self, at_ns: u64) -> Stop {
         let (told, said) = (self.shared.has_records(), self.has_summaries());
         loop {
@@ -200,7 +194,7 @@ impl World {
         self.inband.as_ref().is_some_and(Inband::has_said)
     }
 
-    /// Before when nothing happens at a host.
+    /// No host acts before this time.
     fn due_ns(&mut self) -> u64 {
         let packet_ns = self.network.next_delivery_ns().unwrap_or(u64::MAX);
         let timer_ns = self.connection_timers.next_ns().min(self.flow_timers.next_ns());
@@ -233,12 +227,12 @@ impl World {
         }
     }
 
-    /// Packets that came to the ends of transmissions and links, and to links, since the start: each a packet event.
+    /// Packets that arrived at ends of transmissions, at ends of links, and at links, since the start: each
+    /// is a packet event.
     pub fn packet_events(&self) -> u64 {
         (0..self.hosts.links()).map(|link| self.network.sample(link).packet_events()).sum()
     }
 
-    /// What became of packets at hosts.
     pub fn counters(&self) -> HostCounters {
         self.counters
     }
@@ -247,77 +241,69 @@ impl World {
         &self.network
     }
 
-    /// What is in a link direction, by its index in the description.
-    ///
-    /// # Panics
-    ///
-    /// If there is no link with this index.
+    /// Contents of a link direction, by its index in the description. Panics if there is no such link.
     pub fn link(&self, index: usize) -> Sample {
         self.network.sample(index)
     }
 
-    /// Changes a link direction under the packets in it.
-    /// Errors: `emulator.no_link` or `emulator.bad_spec`; nothing has changed then.
+    /// Changes a link direction while packets are in it. Errors, which change nothing: `emulator.no_link` or
+    /// `emulator.bad_spec`.
     pub fn set_link(&mut self, name: &str, direction: Direction) -> Result<()> {
         self.network.set_link(self.now_ns, name, direction, &mut self.deliveries)?;
         self.deliver();
         Ok(())
     }
 
-    /// Changes routes; packets that are in a link stay there.
-    /// Errors: `emulator.bad_spec`; nothing has changed then.
+    /// Changes routes; packets in links stay there. Errors, which change nothing: `emulator.bad_spec`.
     pub fn set_routes(&mut self, routes: Vec<Vec<i64>>) -> Result<()> {
         self.network.set_routes(routes)
     }
 
-    /// The sender of a flow's connection, by the order in which they were opened; `None` while it is not established,
-    /// and when it is over.
+    /// The sender of a flow's connection, by order of opening; `None` unless it is established.
     pub fn sender(&self, plan: usize, nth: usize) -> Option<&Sender<Control>> {
         let connection = *self.flows.get(plan)?.connections.get(nth)?;
         self.connections[connection].data.sender.as_ref()
     }
 
-    /// The same, to change it; `kick` then sends what may leave.
+    /// The mutable sender; call `kick` after a change.
     pub fn sender_mut(&mut self, plan: usize, nth: usize) -> Option<&mut Sender<Control>> {
         let connection = *self.flows.get(plan)?.connections.get(nth)?;
         self.connections[connection].data.sender.as_mut()
     }
 
-    /// Sends what may leave after the window or rate was changed from outside.
+    /// Sends what a window or rate changed from outside allows.
     pub fn kick(&mut self, plan: usize, nth: usize) {
         if let Some(connection) = self.flows.get(plan).and_then(|flow| flow.connections.get(nth)).copied() {
             self.pump(connection, Way::Data);
         }
     }
 
-    /// What agents and flows of this world share.
+    /// State shared by agent and flows.
     pub fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// Offers a congestion-control name to flows. A name that is offered already stays as it is.
-    /// Errors: `register.bad_name` or `register.full`.
+    /// Offers a congestion-control name to flows; an existing name is unchanged. Errors: `register.bad_name`
+    /// or `register.full`.
     pub fn register(&mut self, cc_name: &str, needs_ecn: bool) -> Result<()> {
         self.names.register(cc_name, needs_ecn)
     }
 
-    /// Offers a name no longer; flows that have it keep it.
-    /// Errors: `register.unknown`.
+    /// Withdraws a name; flows that use it keep it. Errors: `register.unknown`.
     pub fn unregister(&mut self, cc_name: &str) -> Result<()> {
         self.names.unregister(cc_name)
     }
 
-    /// Names on offer.
     pub fn registered(&self) -> impl Iterator<Item = &str> {
         self.names.registered()
     }
 
-    /// All names that ever were, by their index (`ccp_flow_info.cc_id`).
+    /// All names ever registered, by index (`ccp_flow_info.cc_id`).
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.all()
     }
 
-    /// The flows that an agent may steer.
+    /// The flows that an agent can control.
     pub fn agent_flows(&self) -> impl Iterator<Item = &AgentFlow> {
         self.connections
             .iter()
@@ -330,14 +316,14 @@ impl World {
         connection.data.sender.as_ref()?.congestion.agent().filter(|flow| flow.flow_id() == flow_id)
     }
 
-    /// The same, to write to it.
+    /// A mutable agent flow.
     pub fn agent_flow_mut(&mut self, flow_id: u64) -> Option<&mut AgentFlow> {
         let connection = self.connections.get_mut(flow_id as u32 as usize)?;
         let flow = connection.data.sender.as_mut()?.congestion.agent_mut();
         flow.filter(|flow| flow.flow_id() == flow_id)
     }
 
-    /// What became of flows, in the order in which they were added.
+    /// Outcomes of flows, in the order in which they were added.
     pub fn outcomes(&self) -> impl Iterator<Item = Outcome> {
         self.flows.iter().map(|flow| flow.outcome(&self.endings(flow)))
     }
@@ -355,13 +341,11 @@ impl World {
         endings
     }
 
-    /// Whether all flows have come to their ends.
     pub fn is_finished(&self) -> bool {
         self.flows.iter().all(|flow| flow.state == flow::State::Over)
     }
 
-    /// Writes last samples and files.
-    /// Errors: `emulator.cannot_write`.
+    /// Writes the last samples, and closes files. Errors: `emulator.cannot_write`.
     pub fn close(&mut self) -> Result<()> {
         if let Some(samples) = self.samples.take() {
             samples.close(self.now_ns, &mut self.network)?;

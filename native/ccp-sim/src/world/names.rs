@@ -1,4 +1,4 @@
-//! Congestion controls by name: those of the kernel, and those that an agent has registered.
+//! Congestion controls by name: the kernel's, and those registered by an agent.
 
 use ccp_emu::Error;
 use ccp_record::intf;
@@ -18,11 +18,11 @@ struct Name {
     is_registered: bool,
 }
 
-/// Names of agents' congestion controls; `ccp` is one from the start.
+/// Names of agents' congestion controls; `ccp` is always one.
 #[derive(Debug)]
 pub(super) struct Names(Vec<Name>);
 
-/// Whether it is the name of one that is never an agent's.
+/// Whether the name is reserved.
 fn is_kernels(cc_name: &str) -> bool {
     Control::plain(cc_name).is_some() || NAMES.iter().any(|names| names.contains(&cc_name))
 }
@@ -41,12 +41,12 @@ impl Names {
         }
         if cc_name.is_empty() || cc_name.len() > MAX_NAME_BYTES || is_kernels(cc_name) {
             return Err(Error::new("register.bad_name", format!("`{cc_name}` cannot be registered"))
-                .why(format!("a name has 1 to {MAX_NAME_BYTES} bytes, and is none of the kernel's"))
+                .why(format!("a name has 1 to {MAX_NAME_BYTES} bytes, and is not one of the kernel's"))
                 .fix("choose another name"));
         }
         if self.0.len() == MAX_NAMES {
             return Err(Error::new("register.full", "no more congestion-control names can be registered")
-                .why(format!("{MAX_NAMES} are in the table")));
+                .why(format!("{MAX_NAMES} names are registered")));
         }
         self.0.push(Name { cc_name: cc_name.to_owned(), needs_ecn, is_registered: true });
         Ok(())
@@ -68,21 +68,20 @@ impl Names {
         self.0.iter().map(|name| name.cc_name.as_str())
     }
 
-    /// The index of a name that an agent has registered, and whether it wants ECN.
+    /// The index of a registered name, and whether it wants ECN.
     pub fn find(&self, cc_name: &str) -> Option<(u32, bool)> {
         let index = self.0.iter().position(|name| name.cc_name == cc_name && name.is_registered)?;
         Some((index as u32, self.0[index].needs_ecn))
     }
 
-    /// Whether there is such a congestion control.
     pub fn check(&self, cc_name: &str) -> Result<()> {
         if self.find(cc_name).is_some() || Control::plain(cc_name).is_some() {
             return Ok(());
         }
         let names: Vec<_> = self.registered().collect();
-        Err(Error::new("sim.no_congestion_control", format!("there is no congestion control `{cc_name}`"))
+        Err(Error::new("sim.no_congestion_control", format!("no congestion control `{cc_name}`"))
             .at("congestion")
-            .why(format!("registered are {}", names.join(", ")))
-            .fix("take reno, cubic or bbr, or register the name first"))
+            .why(format!("registered: {}", names.join(", ")))
+            .fix("use reno, cubic or bbr, or register the name first"))
     }
 }

@@ -1,4 +1,4 @@
-//! Congestion controls that features offer to the connections of a world.
+//! Congestion controls offered by features.
 
 use ccp_int::FlowKey;
 
@@ -8,17 +8,16 @@ use crate::control::Control;
 use crate::features::{Ends, Offer};
 
 impl World {
-    /// Offers the congestion controls of a feature to flows.
+    /// Offers a feature's congestion controls to flows.
     pub fn offer(&mut self, offer: Box<dyn Offer>) {
         self.offers.push(offer);
     }
 
-    /// Whether a feature offers a congestion control of this name.
     pub fn offers(&self, congestion: &str) -> bool {
         self.offers.iter().any(|offer| offer.control(congestion, Ends::default()).is_some())
     }
 
-    /// The one for a connection from this host; none if there is none of this name.
+    /// The congestion control for a connection from this host; none for other names.
     pub(super) fn offered(&self, congestion: &str, key: &FlowKey, sender: usize) -> Option<Control> {
         let ends = Ends {
             netns: Hosts::netns(sender),

@@ -1,4 +1,4 @@
-//! Probes of the way: echo requests, as `ping` sends them, and how long their answers take.
+//! Path probes: echo requests, as sent by `ping`, and their RTTs.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,6 @@ use crate::Result;
 use crate::packet::{Payload, SimPacket};
 use crate::plan::Family;
 
-/// Probes that a host sends, one after the other.
 #[derive(Debug)]
 struct Probe {
     host: usize,
@@ -17,18 +16,16 @@ struct Probe {
     every_ns: u64,
 }
 
-/// An answer that came.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Echo {
-    /// Name of the host that asked.
+    /// Name of the probing host.
     pub host: String,
-    /// Address of the one that answered.
+    /// Address of the replying host.
     pub peer: IpAddr,
     pub at_us: u64,
     pub rtt_us: u64,
 }
 
-/// All probes of a world.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
     probes: Vec<Probe>,
@@ -37,15 +34,14 @@ pub(super) struct Probes {
 }
 
 impl Probes {
-    /// Before when none leaves.
+    /// No probe is sent before this time.
     pub fn next_ns(&self) -> u64 {
         self.timers.next_ns()
     }
 }
 
 impl World {
-    /// From now on a host asks another one for an echo, so often.
-    /// Errors: `sim.no_host`.
+    /// Probes a peer from a host at this interval from now on. Errors: `sim.no_host`.
     pub fn probe(&mut self, host: &str, peer: &str, every_us: u64, family: Family) -> Result<()> {
         let v6 = family == Family::Ipv6;
         let host = self.hosts.find(host, "host", v6)?;
@@ -56,7 +52,6 @@ impl World {
         Ok(())
     }
 
-    /// Sends probes that are due.
     pub(super) fn send_probes(&mut self) {
         while let Some(number) = self.probes.timers.take(self.now_ns) {
             let Probe { host, peer, v6, every_ns } = self.probes.probes[number];
@@ -67,7 +62,7 @@ impl World {
         }
     }
 
-    /// A probe has come: it is answered at once.
+    /// A probe arrived; it is answered immediately.
     pub(super) fn answer_probe(&mut self, number: u32, sent_ns: u64) {
         let Probe { host, peer, v6, .. } = self.probes.probes[number as usize];
         self.counters.sent_pkts += 1;
@@ -85,7 +80,7 @@ impl World {
         });
     }
 
-    /// Answers to probes since the last call.
+    /// Replies since the last call.
     pub fn take_echoes(&mut self) -> Vec<Echo> {
         std::mem::take(&mut self.probes.echoes)
     }

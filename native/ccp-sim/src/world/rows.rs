@@ -1,4 +1,4 @@
-//! Samples of sockets, as `ccplane.base._native.TcpTrace` has them.
+//! Samples of sockets, as of `ccplane.base._native.TcpTrace`.
 
 use ccp_record::row::tcp_row;
 use ccp_tcp::{INFINITE_SSTHRESH, Sender};
@@ -14,8 +14,7 @@ const ESTABLISHED: u8 = 1;
 const CLOSE: u8 = 7;
 
 impl World {
-    /// A segment has come to a sender's socket and is not yet looked at: that makes a row, if its last one is so long
-    /// ago.
+    /// A segment arrived at a sender's socket, before processing: produces a row, unless the last one is too recent.
     pub(super) fn sample_socket(&mut self, index: usize) {
         let Some(sampled) = &mut self.sampled else { return };
         let connection = &mut self.connections[index];
@@ -29,7 +28,7 @@ impl World {
         }
     }
 
-    /// The last row of a socket that had one.
+    /// The last row of a sampled socket.
     pub(super) fn last_row(&mut self, index: usize) {
         let connection = &self.connections[index];
         let name = &self.flows[connection.flow].plan.congestion;
@@ -39,7 +38,6 @@ impl World {
         }
     }
 
-    /// Rows since the last call.
     pub fn take_rows(&mut self) -> Vec<tcp_row> {
         self.sampled.as_mut().map(|sampled| std::mem::take(&mut sampled.rows)).unwrap_or_default()
     }
@@ -73,7 +71,7 @@ fn row(
         lost_pkts: u64::from(sock.lost),
         retrans_pkts: u64::from(sock.total_retrans),
         bytes_acked: sock.bytes_acked,
-        // What the socket itself received: requests.
+        // Received by the socket itself: requests.
         bytes_received: connection.request.as_ref().map_or(0, |half| half.receiver.totals.in_order_bytes),
         bytes_sent: sock.bytes_sent,
         bytes_retrans: sock.bytes_retrans,

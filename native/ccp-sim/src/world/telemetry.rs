@@ -1,4 +1,4 @@
-//! In-band telemetry of the network: what sources know of senders, what sinks say.
+//! In-band telemetry of the network: sender state for sources, and summaries of sinks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,11 +13,11 @@ use super::connection::Connection;
 use crate::Result;
 use crate::packet::{self, SimPacket};
 
-/// What senders have in mind, by the flow of their packets.
+/// State of senders, by the flow of their packets.
 type Minds = Arc<Mutex<HashMap<FlowKey, TcpState>>>;
 
 pub(super) struct Inband {
-    /// None where sources do not write it down.
+    /// None if sources do not record it.
     minds: Option<Minds>,
     records: IntRecords,
     summaries: Vec<Summary>,
@@ -35,13 +35,13 @@ impl Inband {
         Ok(Some(Inband { minds, records: IntRecords::new(int)?, summaries: Vec::new() }))
     }
 
-    /// What telemetry needs of a packet that a host sends now.
+    /// Telemetry data of a packet sent now by a host.
     pub fn of_packet(&mut self, connection: &Connection, from: usize) -> Box<packet::Inband> {
         let flow = connection.key_from(from);
         let sender = connection.data.sender.as_ref().filter(|_| from == connection.sender);
         if let (Some(minds), Some(sender)) = (&self.minds, sender) {
             let cwnd_bytes = sender.sock.snd_cwnd.saturating_mul(sender.sock.mss_bytes);
-            // All bits set mean that a number is missing.
+            // All bits set: value missing.
             let state = TcpState {
                 cwnd_bytes: Some(cwnd_bytes).filter(|bytes| *bytes != u32::MAX),
                 mss_bytes: u16::try_from(sender.sock.mss_bytes).ok().filter(|bytes| *bytes != u16::MAX),
@@ -52,7 +52,7 @@ impl Inband {
         Box::new(packet::Inband { flow, extension: None })
     }
 
-    /// Takes what sinks have to say by now.
+    /// Fetches the summaries of sinks.
     pub fn take(&mut self, now_ns: u64, network: &mut Network<SimPacket>) {
         let Some(telemetry) = network.telemetry_mut() else { return };
         if telemetry.due_ns().is_some_and(|due_ns| due_ns <= now_ns) {
@@ -61,7 +61,6 @@ impl Inband {
         }
     }
 
-    /// Whether there is something to read.
     pub fn has_said(&self) -> bool {
         !self.summaries.is_empty()
     }
@@ -75,7 +74,6 @@ impl Inband {
 }
 
 impl World {
-    /// What sinks of telemetry have said since the last call.
     pub fn take_summaries(&mut self) -> Vec<Summary> {
         self.inband.as_mut().map(|inband| std::mem::take(&mut inband.summaries)).unwrap_or_default()
     }

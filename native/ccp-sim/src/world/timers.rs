@@ -1,27 +1,23 @@
-//! When what is due: for each owner one time at most, the earliest first.
+//! Timers: at most one per owner, the earliest first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 const NEVER: u64 = u64::MAX;
 
-/// Times by owner, which is an index.
-///
-/// A time that is put off, as that of a retransmission with each ACK, stays where it is in the heap, and is found to be
-/// wrong when it comes: so nearly all changes touch one number.
+/// Timers by owner, an index. A postponed timer, such as a retransmission's at each ACK, stays in the heap,
+/// and is found outdated when it expires: so nearly all changes touch one number.
 #[derive(Debug, Default)]
 pub struct Timers {
     heap: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    /// Of equal times the one that was entered first comes first.
+    /// Of equal times the first entered comes first.
     entered: u64,
     /// The earliest entry of each owner in the heap.
     armed_ns: Vec<u64>,
-    /// What was asked for.
     wanted_ns: Vec<u64>,
 }
 
 impl Timers {
-    /// Enters the time of an owner instead of the one before.
     pub fn set(&mut self, owner: usize, at_ns: Option<u64>) {
         if owner >= self.wanted_ns.len() {
             self.wanted_ns.resize(owner + 1, NEVER);
@@ -40,17 +36,17 @@ impl Timers {
         self.heap.push(Reverse((at_ns, self.entered, owner)));
     }
 
-    /// Before when nothing is due.
+    /// No timer expires before this time.
     pub fn next_ns(&self) -> u64 {
         self.heap.peek().map_or(NEVER, |Reverse((at_ns, ..))| *at_ns)
     }
 
-    /// Takes the earliest off, if it is due.
+    /// Removes the earliest timer, if due.
     pub fn take(&mut self, now_ns: u64) -> Option<usize> {
         while let Some(Reverse((at_ns, _, owner))) = self.heap.peek().copied().filter(|e| e.0.0 <= now_ns) {
             self.heap.pop();
             if self.armed_ns[owner] != at_ns {
-                continue; // another one was entered before it
+                continue; // an earlier one was entered
             }
             self.armed_ns[owner] = NEVER;
             let wanted_ns = self.wanted_ns[owner];

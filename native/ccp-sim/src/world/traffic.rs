@@ -9,13 +9,13 @@ use super::connection::{Accepting, Connection, Phase};
 use crate::packet::{Payload, SimPacket, Way};
 
 impl World {
-    /// Hands packets that reached their hosts to their connections.
+    /// Hands arrived packets to their connections.
     pub(super) fn deliver(&mut self) {
         let mut deliveries = std::mem::take(&mut self.deliveries);
         for delivery in deliveries.drain(..) {
             self.take(delivery.packet);
         }
-        // Nothing was added meanwhile: only time brings packets.
+        // Nothing was added meanwhile: packets move only with time.
         self.deliveries = deliveries;
     }
 
@@ -50,7 +50,7 @@ impl World {
         self.send(index, acceptor, false, Payload::SynAck);
     }
 
-    /// The one who opens has heard of the other.
+    /// The opener received an answer.
     fn on_opened(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let (opener, _) = connection.opener();
@@ -68,7 +68,7 @@ impl World {
         }
     }
 
-    /// The one who accepts has heard of the other.
+    /// The accepting end received the opener's answer.
     fn on_accepted(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let Some(rtt_us) = connection.accepted(self.now_ns) else { return };
@@ -118,7 +118,7 @@ impl World {
         self.pump(index, way);
     }
 
-    /// Sends what may leave now, and looks when something is to be done.
+    /// Sends what is allowed now, and sets the timer.
     pub(super) fn pump(&mut self, index: usize, way: Way) {
         let now_ns = self.now_ns;
         loop {
@@ -177,7 +177,6 @@ impl World {
         self.set_timer(index);
     }
 
-    /// Sends a packet of a connection from a host.
     pub(super) fn send(&mut self, index: usize, from: usize, ect: bool, payload: Payload) {
         let connection = &self.connections[index];
         let to = connection.other(from);
@@ -187,7 +186,7 @@ impl World {
         self.network.arrive(self.now_ns, from, to, packet);
     }
 
-    /// Ends a connection, at both ends at once.
+    /// Closes both ends of a connection.
     pub(super) fn close_connection(&mut self, index: usize) {
         if self.connections[index].phase == Phase::Closed {
             return;
@@ -210,12 +209,11 @@ impl World {
 }
 
 impl Connection {
-    /// The host at the other end.
     fn other(&self, node: usize) -> usize {
         if node == self.sender { self.receiver } else { self.sender }
     }
 
-    /// Bytes of data that arrived in order; the FIN is none.
+    /// Bytes of data that arrived in order, without the FIN.
     pub fn in_order_bytes(&self) -> u64 {
         self.data.receiver.totals.in_order_bytes
     }

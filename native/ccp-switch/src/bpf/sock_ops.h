@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the kernel's headers for programs on sockets' events say, as far as we need it. */
+/* The required parts of the kernel's headers for programs on socket events. */
 #ifndef CCP_SOCK_OPS_H
 #define CCP_SOCK_OPS_H
 
@@ -7,7 +7,7 @@
 
 struct bpf_sock;
 
-/* First members of the kernel's context; these are never moved. */
+/* First members of the kernel's context; their offsets are fixed. */
 struct bpf_sock_ops {
 	__u32 op;
 	union {

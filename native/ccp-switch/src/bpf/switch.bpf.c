@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Gives TCP sockets the congestion control and the pacing limit that a table of rules says. `on_socket` goes over the
- * sockets that are there, once each time somebody reads the iterator; `on_event` sees those that come, active and
- * passive ones. What a socket's application had chosen is kept with it, so that it can get it back.
+ * Sets the congestion control and the pacing limit of TCP sockets by a table of rules. `on_socket` visits existing sockets,
+ * once per read of the iterator; `on_event` handles new ones, active and passive. The application's own choice is stored
+ * with the socket, so that it can be restored.
  *
- * `on_rtt` outlives the loader: it is pinned, with the maps that it needs. Sockets belong to whoever switched them, as
- * long as that one renews its lease; when it has run out, they get back what they had with their next round trip.
+ * `on_rtt` outlives the loader: it is pinned, with the maps that it needs. Sockets belong to the process that switched them
+ * while it renews its lease. When the lease has expired, they get back their first choice at their next round trip.
  *
- * A socket's ECN is decided when it connects. So congestion controls are set when the connection stands, not before;
- * those that need ECN would otherwise find none, and fall back to something else for good.
+ * A socket's ECN is decided when it connects. So congestion controls are set once the connection is established: before,
+ * those that need ECN would find none, and fall back permanently.
  */
 #include "kernel.h"
 #include "addresses.h"
@@ -35,8 +35,8 @@ struct {
 } table SEC(".maps");
 
 enum asking {
-	ASKING = 1, /* our SYN asks for ECN and is about to leave */
-	ASKING_AMONG_OTHERS = 2, /* and another program wants to see headers, too */
+	ASKING = 1, /* the outgoing SYN asks for ECN */
+	ASKING_AMONG_OTHERS = 2, /* and another program also wants to see headers */
 };
 
 struct {
@@ -48,7 +48,7 @@ struct {
 struct search {
 	struct connection its;
 	__u32 found; /* SWITCH_MAX_RULES: none */
-	__u32 next; /* to look at */
+	__u32 next; /* next rule to check */
 };
 
 static __always_inline struct switch_table *the_table(void)
@@ -58,7 +58,7 @@ static __always_inline struct switch_table *the_table(void)
 	return bpf_map_lookup_elem(&table, &zero);
 }
 
-/* Rules behind the one that was found are not looked at: the first that matches decides. */
+/* Rules after a match are not checked: the first match decides. */
 static long look_at(u32 turn, void *context)
 {
 	struct switch_table *rules = the_table();
@@ -67,7 +67,7 @@ static long look_at(u32 turn, void *context)
 
 	if (!rules || index >= rules->count || index >= search->found)
 		return 1;
-	index &= SWITCH_MAX_RULES - 1; /* says to the verifier what the check before has made true */
+	index &= SWITCH_MAX_RULES - 1; /* repeats the check above for the verifier */
 	if (matches(&search->its, &rules->rules[index].conditions)) {
 		search->found = index;
 		return 1;
@@ -96,7 +96,7 @@ static __always_inline struct switch_rule *find(struct search *search)
 	if (search->found >= SWITCH_MAX_RULES)
 		return NULL;
 	rule = &rules->rules[search->found];
-	/* Computed here: clang may spill the number before it is checked, and 6.1 does not know the copy's bounds. */
+	/* Computed here: clang may spill the number before its check, and Linux 6.1 does not know the copy's bounds. */
 	barrier_var(rule);
 	return rule;
 }
@@ -150,10 +150,10 @@ static __always_inline void tell(struct search *search, struct tcp_sock *tp, u32
 	row->pad = 0;
 	copy(row->before, before);
 	put_name(row->after, tp);
-	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP); /* nobody sleeps on it: the reader comes by */
+	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP); /* the reader polls */
 }
 
-/* Limits the socket's pacing as the rule says. `handle` is what setsockopt takes: the socket, or an event of it. */
+/* Limits the socket's pacing by the rule. `handle` is setsockopt's argument: the socket, or an event of it. */
 static __always_inline void pace(void *handle, struct tcp_sock *tp, struct touched *touched, u32 rate)
 {
 	u64 limit = tp->inet_conn.icsk_inet.sk.sk_max_pacing_rate;
@@ -165,7 +165,7 @@ static __always_inline void pace(void *handle, struct tcp_sock *tp, struct touch
 		if (!touched->our_rate)
 			return;
 		rate = 0;
-		if (limit != touched->our_rate) { /* the application's own choice since */
+		if (limit != touched->our_rate) { /* the application has changed it since */
 			touched->our_rate = 0;
 			return;
 		}
@@ -185,7 +185,7 @@ static __always_inline void complain(struct search *search, struct tcp_sock *tp,
 	touched->complained = 1;
 }
 
-/* Does what the rule says, if it can be done. */
+/* Applies the rule, if possible. */
 static __always_inline void follow(void *handle, struct tcp_sock *tp, struct touched *touched,
 				   struct search *search, struct switch_rule *rule)
 {
@@ -215,7 +215,7 @@ static __always_inline void follow(void *handle, struct tcp_sock *tp, struct tou
 	pace(handle, tp, touched, rule->rate_bytes_per_s);
 }
 
-/* Gives back what the application had chosen, unless it has made another choice since. */
+/* Restores the application's choice, unless it has made another choice since. */
 static __always_inline void restore(struct tcp_sock *tp, struct touched *touched)
 {
 	char before[SWITCH_NAME_BYTES] __attribute__((aligned(8)));
@@ -235,7 +235,7 @@ static __always_inline void restore(struct tcp_sock *tp, struct touched *touched
 	touched->ours[0] = 0;
 }
 
-/* Has `on_rtt` called for the socket: once for each round trip that is measured. */
+/* Enables `on_rtt` for the socket: called once per measured round trip. */
 static __always_inline void watch(struct tcp_sock *tp)
 {
 	int flags = tp->bpf_sock_ops_cb_flags;
@@ -264,7 +264,7 @@ static __always_inline bool may_send(u8 state)
 SEC("iter/tcp")
 int on_socket(struct bpf_iter__tcp *context)
 {
-	struct sock_common *common = context->sk_common; /* NULL at the end */
+	struct sock_common *common = context->sk_common; /* NULL after the last socket */
 	struct switch_table *rules = the_table();
 	struct search search = {};
 	struct switch_rule *rule;
@@ -273,7 +273,7 @@ int on_socket(struct bpf_iter__tcp *context)
 
 	if (!common || !rules)
 		return 0;
-	tp = bpf_skc_to_tcp_sock(common); /* NULL: a connection that is not whole yet, or no more */
+	tp = bpf_skc_to_tcp_sock(common); /* NULL: not a full socket yet, or not any more */
 	if (!tp || !may_send(tp->inet_conn.icsk_inet.sk.__sk_common.skc_state))
 		return 0;
 	touched = bpf_sk_storage_get(&sockets, tp, 0, 0);
@@ -286,7 +286,7 @@ int on_socket(struct bpf_iter__tcp *context)
 		return 0;
 	describe(&search, tp);
 	rule = find(&search);
-	if (!rule) { /* its path may have been forgotten, or its owner is dead */
+	if (!rule) { /* its path may have been forgotten, or its owner ended */
 		if (touched && touched->owner != SWITCH_NOBODY) {
 			restore(tp, touched);
 			touched->owner = SWITCH_NOBODY;
@@ -303,10 +303,10 @@ int on_socket(struct bpf_iter__tcp *context)
 }
 
 /*
- * The kernel lets a SYN that a program has asking for ECN leave as ECT, as DCTCP's; Linux, as a receiver, then refuses
- * ECN unless its own congestion control needs it. RFC 3168 wants a SYN without ECT (section 6.1.1). There is no option
- * for it, but a new congestion control that needs no ECN takes ECT away: so the socket gets another one, and its own
- * back, once the SYN is made and before it leaves: when the kernel asks how long its options are.
+ * A SYN that a program makes ask for ECN leaves as ECT, like DCTCP's, and a Linux receiver then refuses ECN unless its own
+ * congestion control needs it. RFC 3168 requires a SYN without ECT (section 6.1.1). No option does that, but setting a
+ * congestion control that needs no ECN clears ECT. So the socket gets another congestion control, and its own one back,
+ * between the creation and the transmission of the SYN: when the kernel asks for the length of its options.
  */
 static __always_inline void ask(struct bpf_sock_ops *event, struct tcp_sock *tp)
 {
@@ -314,7 +314,7 @@ static __always_inline void ask(struct bpf_sock_ops *event, struct tcp_sock *tp)
 	u32 flags = event->bpf_sock_ops_cb_flags;
 
 	if (BPF_CORE_READ(tp, inet_conn.icsk_ca_ops, flags) & TCP_CONG_NEEDS_ECN)
-		return; /* asks by itself */
+		return; /* it asks by itself */
 	touched = bpf_sk_storage_get(&sockets, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!touched)
 		return;
@@ -347,7 +347,7 @@ static __always_inline void take_ect_away(struct bpf_sock_ops *event, struct tcp
 		bpf_setsockopt(event, IPPROTO_TCP, TCP_CONGESTION, own, sizeof(own));
 }
 
-/* A connection begins: of ours a SYN will leave. Of others' one came, and there is no whole socket yet. */
+/* A connection begins: a local one will send a SYN; for a remote one a SYN arrived, and there is no full socket yet. */
 static __always_inline void on_begin(struct bpf_sock_ops *event, struct tcp_sock *tp)
 {
 	struct search search = {};
@@ -394,7 +394,7 @@ static __always_inline void on_established(struct bpf_sock_ops *event, struct tc
 	touched = bpf_sk_storage_get(&sockets, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!touched)
 		return;
-	stop_asking(event, touched); /* its SYN may have had no room for options, and nobody asked */
+	stop_asking(event, touched); /* its SYN may have had no room for options, so the kernel did not ask */
 	if (is_anothers(touched))
 		return;
 	own(touched);
@@ -405,7 +405,7 @@ static __always_inline void on_established(struct bpf_sock_ops *event, struct tc
 SEC("sockops")
 int on_event(struct bpf_sock_ops *event)
 {
-	struct bpf_sock *sk = event->sk; /* NULL: not a whole one yet */
+	struct bpf_sock *sk = event->sk; /* NULL: not a full socket yet */
 	struct tcp_sock *tp = NULL;
 	u32 op = event->op;
 
@@ -426,8 +426,8 @@ int on_event(struct bpf_sock_ops *event)
 }
 
 /*
- * Gives a socket back what its application had chosen, once nobody looks after it any more. No rows: who read them is
- * dead. A congestion control that is gone meanwhile cannot be given back: Reno is always there.
+ * Restores the application's choice once a socket's owner has ended. There are no rows, as their reader ended with it. If the
+ * chosen congestion control has been removed meanwhile, the socket gets Reno, which always exists.
  */
 SEC("sockops")
 int on_rtt(struct bpf_sock_ops *event)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What is remembered of sockets, and who looks after them. The maps are pinned, and outlive their loader. */
+/* The state of switched sockets, and their owners. The maps are pinned, and outlive their loader. */
 #ifndef CCP_SWITCH_TOUCHED_H
 #define CCP_SWITCH_TOUCHED_H
 
-/* What is remembered of a socket. */
 struct touched {
 	char first[SWITCH_NAME_BYTES]; /* congestion control that its application chose */
-	char ours[SWITCH_NAME_BYTES]; /* the last one it got from us; empty: none */
-	u64 first_rate; /* limit of pacing before ours */
+	char ours[SWITCH_NAME_BYTES]; /* the last one set here; empty: none */
+	u64 first_rate; /* the pacing limit before */
 	u64 owner; /* key in `leases`, or SWITCH_NOBODY */
 	u32 our_rate;
-	u16 complained; /* a refusal was told */
+	u16 complained; /* a failure was reported */
 	u16 asking; /* enum asking */
 };
 
@@ -21,7 +20,7 @@ struct {
 	__type(value, struct touched);
 } sockets SEC(".maps");
 
-/* Until when the sockets of an owner stay as they are [ns of CLOCK_MONOTONIC]. */
+/* Time until which an owner's sockets stay switched [ns of CLOCK_MONOTONIC]. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, SWITCH_MAX_OWNERS);
@@ -36,7 +35,7 @@ static __always_inline bool has_lease(u64 owner)
 	return until_ns && bpf_ktime_get_ns() < *until_ns;
 }
 
-/* Whether somebody else looks after the socket. */
+/* Whether another owner has the socket. */
 static __always_inline bool is_anothers(const struct touched *touched)
 {
 	return touched->owner != config.owner && touched->owner != SWITCH_NOBODY && has_lease(touched->owner);

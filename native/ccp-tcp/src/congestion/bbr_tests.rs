@@ -5,15 +5,15 @@ use proptest::prelude::*;
 use super::super::test_sock::busy;
 use super::*;
 
-/// A path of one segment a ms and of 40 ms, with a queue, seen ACK by ACK of two segments.
+/// A path of one segment per ms and 40 ms, with a queue, with ACKs of two segments.
 struct Path {
     bbr: Bbr,
     sock: Sock,
     /// Without the queue.
     rtt_us: u32,
-    /// Part of a segment that pacing has let through.
+    /// Part of a segment allowed by pacing.
     credit_bytes: u64,
-    /// `delivered` and time of each ACK: what segments that were sent then carry.
+    /// `delivered` and time of each ACK: carried by segments sent then.
     sent: std::collections::VecDeque<(u64, u32)>,
     modes: Vec<Mode>,
 }
@@ -108,10 +108,10 @@ fn it_fills_the_pipe_drains_it_and_cycles() {
     let mut path = Path::new();
     path.run(3_000_000);
     assert_eq!(path.modes, [Mode::Startup, Mode::Drain, Mode::ProbeBw]);
-    // A segment a ms.
+    // A segment per ms.
     let bw = u64::from(path.bbr.max_bw());
     assert!(bw.abs_diff(BW_UNIT / 1000) <= BW_UNIT / 20_000, "{bw}");
-    // 2 * 40 segments; 2 that an ACK brings at once; bursts of 2 segments three times; 2 more while probing.
+    // 2 * 40 segments; 2 acknowledged at once; three bursts of 2 segments; 2 more while probing.
     assert!([88, 90].contains(&path.sock.snd_cwnd), "{}", path.sock.snd_cwnd);
 }
 
@@ -138,7 +138,7 @@ fn after_ten_seconds_without_a_lower_rtt_it_drains_to_four_segments() {
     let mut path = Path::new();
     path.run(3_000_000);
     path.rtt_us = 41_000;
-    // It began at 1 s with the RTT of the handshake, and only a lower one is another.
+    // It began at 1 s with the RTT of the handshake; only a lower one restarts the time.
     while path.bbr.mode != Mode::ProbeRtt {
         path.ack(0);
         assert!(path.sock.mstamp_us < 11_100_000);
@@ -186,7 +186,7 @@ fn a_policers_rate_is_paced_at() {
     let bw = u64::from(path.bbr.bw());
     assert!(bw.abs_diff(BW_UNIT / 1000) <= BW_UNIT / 20_000, "{bw}");
     assert_eq!(path.bbr.pacing_gain, UNIT);
-    // 48 rounds of about 40 ms later it looks again.
+    // After 48 rounds of about 40 ms it probes again.
     let end_us = path.sock.mstamp_us + 60 * 42_000;
     path.run(end_us);
     assert!(!path.bbr.long_term.in_use);
@@ -209,7 +209,7 @@ fn what_comes_back_at_once_widens_the_window() {
     let bw = (BW_UNIT / 1000) as u32;
     aggregation.restart(sock.mstamp_us);
     let sample = RateSample { delivered: 20, interval_us: 40_000, acked_sacked: 20, ..RateSample::default() };
-    // 20 segments 10 ms after the epoch began: as it began with fewer than the rate explains, it begins anew with them.
+    // 20 segments 10 ms after the epoch began: it began with fewer than expected, so it restarts with them.
     sock.mstamp_us += 10_000;
     sock.delivered_mstamp_us = sock.mstamp_us;
     aggregation.update(&sock, &sample, bw, false);
@@ -219,7 +219,7 @@ fn what_comes_back_at_once_widens_the_window() {
     sock.delivered_mstamp_us = sock.mstamp_us;
     aggregation.update(&sock, &sample, bw, false);
     assert_eq!(aggregation.extra_cwnd(bw), 36, "a bandwidth is rounded down");
-    // Never more than 100 ms of the bandwidth.
+    // At most 100 ms of the bandwidth.
     assert_eq!(aggregation.extra_cwnd(bw / 10), 9);
 }
 

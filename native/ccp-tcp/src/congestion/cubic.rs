@@ -1,6 +1,6 @@
-//! CUBIC with HyStart: RFC 9438 and RFC 9406's predecessor, with the integers and the constants of Linux' `tcp_cubic.c`.
+//! CUBIC with HyStart: RFC 9438 and RFC 9406's predecessor, with integers and constants of Linux' `tcp_cubic.c`.
 //!
-//! Times of the curve are jiffies, of 1/HZ s: it is looked at once in a jiffy.
+//! Times of the curve are jiffies of 1/HZ s: it is evaluated once per jiffy.
 
 use super::growth::{Credit, slow_start};
 use super::jiffies::{HZ, jiffies, jiffies_at};
@@ -9,27 +9,27 @@ use crate::{CaState, Sock};
 
 /// The curve's unit of time is 2^-10 s.
 const UNIT_BITS: u32 = 10;
-/// Window behind a reduction, in 1024ths (RFC 9438, section 4.6: 0.7).
+/// Reduction of the window, in 1024ths (RFC 9438, section 4.6: 0.7).
 const BETA: u64 = 717;
 const BETA_SCALE: u64 = 1024;
 /// C in 1024ths of a segment/s^3: 0.4 (RFC 9438, section 5.1).
 const C: u64 = 410;
-/// 8 (1 + beta) / (3 (1 - beta)): window over this / 8 acknowledged segments make Reno's window one larger.
+/// 8 (1 + beta) / (3 (1 - beta)): window over this / 8 acknowledged segments increase Reno's window by one.
 const RENO_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
-/// Acknowledged segments a segment of growth while there was no loss yet, at most: 5 % a round trip.
+/// Acknowledged segments per segment of growth before the first loss, at most: 5 % per round trip.
 const MAX_PER_BEFORE_LOSS: u32 = 20;
-/// At least: half a window a round trip.
+/// Minimum: half a window per round trip.
 const MIN_PER: u32 = 2;
 
-/// HyStart needs so large a window.
+/// Minimum window for HyStart.
 const HYSTART_LOW_WINDOW_PKTS: u32 = 16;
 /// ACKs closer than this belong to one train.
 const HYSTART_ACK_DELTA_US: u64 = 2000;
-/// RTT samples a round before they count.
+/// Minimum number of RTT samples per round.
 const HYSTART_SAMPLES: u8 = 8;
-/// Least and greatest rise of the RTT that says that there is a queue.
+/// Minimum and maximum rise of the RTT that indicates a queue.
 const HYSTART_DELAY_US: (u32, u32) = (4000, 16000);
-/// Largest burst of one segmentation offload; its serialisation may delay ACKs.
+/// Maximum burst of segmentation offload; its serialization may delay ACKs.
 const GSO_MAX_BYTES: u64 = 65_215;
 
 #[derive(Clone, Debug, Default)]
@@ -42,24 +42,24 @@ pub struct Cubic {
 /// `struct bictcp` up to `tcp_cwnd`.
 #[derive(Clone, Debug, Default)]
 struct Curve {
-    /// So many acknowledged segments make the window one larger.
+    /// Acknowledged segments per segment of growth.
     per: u32,
     last_max_cwnd: u32,
     /// The window when `per` was computed.
     last_cwnd: u32,
-    /// Jiffies then.
+    /// Jiffies at that time.
     last_time: u64,
-    /// The curve is flat at this window.
+    /// The curve's plateau.
     origin_pkts: u32,
     /// K [2^-10 s].
     k: u64,
-    /// Least RTT [us], 0 = none yet.
+    /// Minimum RTT [us], 0 = none yet.
     delay_min_us: u32,
-    /// Jiffies when the epoch began; none: it begins at the next ACK.
+    /// Jiffies at the start of the epoch; none: it begins at the next ACK.
     epoch_start: Option<u64>,
-    /// Acknowledged and not yet turned into Reno's growth.
+    /// Acknowledged segments not yet used for Reno's growth.
     ack_cnt: u32,
-    /// The window that Reno would have: W_est.
+    /// Reno's window: W_est.
     reno_cwnd: u32,
 }
 
@@ -72,7 +72,6 @@ struct HyStart {
     end_seq: u64,
     /// The last ACK of the train.
     last_ack_us: u64,
-    /// Least RTT of the round.
     curr_rtt_us: u32,
 }
 
@@ -100,7 +99,7 @@ impl HyStart {
         let now_us = sock.mstamp_us;
         if now_us - self.last_ack_us <= HYSTART_ACK_DELTA_US {
             self.last_ack_us = now_us;
-            // Pacing may have spread segments over half an RTT already.
+            // Pacing may already have spread segments over half an RTT.
             let most_us = (u64::from(delay_min_us) + burst_us(sock)) >> u32::from(!sock.is_paced);
             if now_us - self.round_start_us > most_us {
                 self.leave_slow_start(sock);
@@ -118,16 +117,16 @@ impl HyStart {
     }
 }
 
-/// What bursts may add to a train of ACKs, at most 1 ms (`hystart_ack_delay`).
+/// Duration that bursts may add to a train of ACKs, at most 1 ms (`hystart_ack_delay`).
 fn burst_us(sock: &Sock) -> u64 {
     (GSO_MAX_BYTES * 4 * 1_000_000).checked_div(sock.pacing_rate_bytes_per_s).map_or(0, |us| us.min(1000))
 }
 
-/// K for a window so far below W_max: the cube root of the deficit over C, in 2^-10 s.
+/// K for a window below W_max: the cube root of the deficit over C, in 2^-10 s.
 fn cube_root(deficit_pkts: u32) -> u64 {
     const PER_SEGMENT: u64 = (1 << (10 + 3 * UNIT_BITS)) / C;
     let cubed = PER_SEGMENT * u64::from(deficit_pkts);
-    // The kernel's table and one step of Newton's are within 0.2 % of this. Floats differ from machine to machine.
+    // The kernel's table and one Newton step are within 0.2 % of this. Floats differ between machines.
     let mut root = (cubed as f64).cbrt() as u64;
     while root.pow(3) > cubed {
         root -= 1;
@@ -155,10 +154,10 @@ impl Curve {
         self.per = self.per.max(MIN_PER);
     }
 
-    /// How many acknowledged segments a segment of growth takes by the curve (RFC 9438, sections 4.2 to 4.5).
+    /// Acknowledged segments per segment of growth on the curve (RFC 9438, sections 4.2 to 4.5).
     fn per_segment(&mut self, now: u64, cwnd: u32, acked: u32) -> u32 {
         let epoch_start = self.epoch_start.unwrap_or_else(|| self.begin_epoch(now, cwnd, acked));
-        // Where the curve will be in a round trip; jiffies are rounded up.
+        // The curve one round trip ahead; jiffies are rounded up.
         let rtt = (u64::from(self.delay_min_us) * HZ).div_ceil(1_000_000);
         let t = ((now - epoch_start + rtt) << UNIT_BITS) / HZ;
         let off = t.abs_diff(self.k);
@@ -182,11 +181,11 @@ impl Curve {
         now
     }
 
-    /// Not slower than Reno (RFC 9438, section 4.3).
+    /// At least as fast as Reno (RFC 9438, section 4.3).
     fn befriend(&mut self, cwnd: u32) {
         let per_reno = ((u64::from(cwnd) * RENO_SCALE) >> 3) as u32;
         if per_reno > 0 && self.ack_cnt > per_reno {
-            // As often as it fits, and something is left behind.
+            // As often as possible, with a remainder.
             let times = (self.ack_cnt - 1) / per_reno;
             self.ack_cnt -= times * per_reno;
             self.reno_cwnd += times;
@@ -198,8 +197,8 @@ impl Curve {
 }
 
 impl Cubic {
-    /// Somebody outside has set the window: the curve starts there, with an epoch that begins at the next ACK. Once the
-    /// window was `lowered`, or a loss has shown what the path bears, 5 % a round trip are over.
+    /// The window was set from outside: the curve restarts there, with an epoch from the next ACK on. After a
+    /// `lowered` window, or a loss, the growth of 5 % per round trip ends.
     pub fn restart(&mut self, cwnd: u32, lowered: bool) {
         let is_known = lowered || self.curve.last_max_cwnd > 0;
         self.curve = Curve {
@@ -240,7 +239,7 @@ impl Congestion for Cubic {
     }
 
     fn pkts_acked(&mut self, sock: &mut Sock, _acked: u32, rtt_us: i64) {
-        // What comes right behind a recovery was delayed by it.
+        // Samples right after a recovery were delayed by it.
         let is_early = self.curve.epoch_start.is_some_and(|start| jiffies(sock) - start < HZ);
         if rtt_us < 0 || is_early {
             return;
@@ -254,7 +253,7 @@ impl Congestion for Cubic {
         }
     }
 
-    /// A timeout forgets all that was learned.
+    /// A timeout resets everything.
     fn set_state(&mut self, sock: &mut Sock, new: CaState) {
         self.credit.on_state(sock.ca_state, new);
         if new == CaState::Loss {
@@ -264,7 +263,7 @@ impl Congestion for Cubic {
         }
     }
 
-    /// Time in which the application sent nothing does not count.
+    /// Idle time of the application is excluded.
     fn tx_start(&mut self, sock: &mut Sock) {
         let now = jiffies(sock);
         let idle = now.saturating_sub(jiffies_at(sock.last_sent_us));

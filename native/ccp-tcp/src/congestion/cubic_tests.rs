@@ -6,7 +6,7 @@ use super::super::test_sock::{acked, busy};
 use super::*;
 use crate::INFINITE_SSTHRESH;
 
-/// In congestion avoidance behind a loss at a window, at a least RTT of 100 ms.
+/// Congestion avoidance after a loss at a window, with a minimum RTT of 100 ms.
 fn behind_loss(cwnd: u32) -> (Cubic, Sock) {
     let (mut cubic, mut sock) = (Cubic::default(), busy(cwnd));
     cubic.init(&mut sock);
@@ -51,7 +51,7 @@ fn k_is_the_cube_root_of_the_deficit_over_c() {
 #[test]
 fn the_curve_is_back_at_the_maximum_after_k() {
     let (mut cubic, mut sock) = behind_loss(1000);
-    // 2.4 s at an RTT of 100 ms are enough for 40 segments: W(2.4) = 1000 - 0.4 (9.08 - 2.4)^3 = 880.8
+    // 2.4 s at an RTT of 100 ms suffice for 40 segments: W(2.4) = 1000 - 0.4 (9.08 - 2.4)^3 = 880.8
     let window_at = |cubic: &mut Cubic, sock: &mut Sock, end_us: u64| {
         while sock.mstamp_us < end_us {
             let pkts = sock.snd_cwnd / 10;
@@ -60,7 +60,7 @@ fn the_curve_is_back_at_the_maximum_after_k() {
         f64::from(sock.snd_cwnd)
     };
     let start_us = sock.mstamp_us;
-    // The curve is aimed at a round trip ahead.
+    // The curve's target is one round trip ahead.
     let curve = |t_s: f64| 1000.0 + 0.40039 * (t_s - 9.083).powi(3);
     for t_s in [2.4, 5.0, 9.0, 12.0] {
         let window = window_at(&mut cubic, &mut sock, start_us + (t_s * 1e6) as u64);
@@ -70,8 +70,8 @@ fn the_curve_is_back_at_the_maximum_after_k() {
 
 #[test]
 fn a_small_window_grows_as_reno_would() {
-    // RFC 9438, section 4.3: alpha = 3 (1 - 0.7) / (1 + 0.7) = 0.53 segments a round trip. At 10 segments and 10 ms the
-    // curve takes 1 s to come 1.2 segments up: 0.53 * 100 = 53.
+    // RFC 9438, section 4.3: alpha = 3 (1 - 0.7) / (1 + 0.7) = 0.53 segments per round trip. At 10 segments
+    // and 10 ms the curve needs 1 s for 1.2 segments: 0.53 * 100 = 53.
     let (mut cubic, mut sock) = behind_loss(14);
     assert_eq!(sock.snd_cwnd, 9);
     for _ in 0..100 {
@@ -128,7 +128,7 @@ fn hystart_finds_a_queue_by_the_delay() {
 
 #[test]
 fn hystart_finds_a_full_pipe_by_a_train_of_acks() {
-    // ACKs 1 ms apart, for half of the least RTT of 40 ms and the time of bursts (1 ms at most).
+    // ACKs 1 ms apart, for half of the minimum RTT of 40 ms plus the time of bursts (1 ms at most).
     let (mut cubic, mut sock) = (Cubic::default(), busy(100));
     cubic.init(&mut sock);
     sock.pacing_rate_bytes_per_s = 1_000_000;

@@ -2,15 +2,13 @@
 
 use crate::Sock;
 
-/// Ticks a second, as distributions have it.
+/// Ticks per second, as in distributions.
 pub(super) const HZ: u64 = 250;
 
-/// Ticks at a time [us].
 pub(super) fn jiffies_at(time_us: u64) -> u64 {
     time_us * HZ / 1_000_000
 }
 
-/// Ticks now.
 pub(super) fn jiffies(sock: &Sock) -> u64 {
     jiffies_at(sock.mstamp_us)
 }

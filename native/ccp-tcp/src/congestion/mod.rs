@@ -1,4 +1,4 @@
-//! Congestion controls, and their interface: that of `struct tcp_congestion_ops`.
+//! Congestion controls and their interface: that of `struct tcp_congestion_ops`.
 
 mod bbr;
 mod cubic;
@@ -20,53 +20,50 @@ pub use steered::Steered;
 
 use crate::{CaState, Sock};
 
-/// No window is smaller behind a reduction.
 pub const MIN_CWND_PKTS: u32 = 2;
 
-/// What an ACK told of the rate of delivery: `struct rate_sample`.
+/// Rate sample of an ACK: `struct rate_sample`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateSample {
-    /// `Sock::delivered` when the newest segment that this ACK acknowledges was sent.
+    /// `Sock::delivered` when the newest segment acknowledged by this ACK was sent.
     pub prior_delivered: u32,
     /// Delivered since then; -1: no valid sample.
     pub delivered: i64,
-    /// Of them, with an ECN mark.
     pub delivered_ce: i64,
-    /// Over how long [us]; -1: no valid sample.
+    /// Interval [us]; -1: no valid sample.
     pub interval_us: i64,
-    /// How long sending took [us].
+    /// Sending interval [us].
     pub snd_interval_us: u32,
-    /// How long receiving took [us].
+    /// Receiving interval [us].
     pub rcv_interval_us: u32,
     /// RTT of the newest segment [us]; -1: none (Karn).
     pub rtt_us: i64,
-    /// Newly taken for lost.
+    /// Newly marked lost.
     pub losses: u32,
     /// Newly acknowledged, in order or not.
     pub acked_sacked: u32,
-    /// In flight before this ACK.
     pub prior_in_flight: u32,
     /// The application limited the rate.
     pub is_app_limited: bool,
-    /// The ACK answers a lone small segment: the receiver may have delayed it.
+    /// The ACK answers a single small segment: the receiver may have delayed it.
     pub is_ack_delayed: bool,
     /// `snd_una` advanced.
     pub is_ack_advancing: bool,
 }
 
-/// A congestion control of one connection.
+/// The congestion control of one connection.
 pub trait Congestion {
-    /// The connection has been established, or this congestion control has been chosen.
+    /// The connection is established, or this congestion control was selected.
     fn init(&mut self, _sock: &mut Sock) {}
 
-    /// Threshold behind a reduction that begins now, >= 2.
+    /// Threshold after a reduction that begins now, >= 2.
     fn ssthresh(&mut self, sock: &mut Sock) -> u32;
 
-    /// Grows the window: `acked` segments have been acknowledged, and the window limited sending or not.
+    /// Grows the window: `acked` segments were acknowledged, whether or not the window limited sending.
     fn cong_avoid(&mut self, _sock: &mut Sock, _acked: u32) {}
 
-    /// Whether `cong_control` sets window and pacing rate. If not, the sender does it: by proportional rate reduction
-    /// (RFC 6937) in recovery, by `cong_avoid` else.
+    /// Whether `cong_control` sets window and pacing rate. Otherwise the sender does: by proportional rate
+    /// reduction (RFC 6937) in recovery, by `cong_avoid` outside.
     fn has_cong_control(&self) -> bool {
         false
     }
@@ -77,21 +74,22 @@ pub trait Congestion {
     /// An ACK acknowledged segments (`pkts_acked`); `rtt_us` is -1 without a sample.
     fn pkts_acked(&mut self, _sock: &mut Sock, _acked: u32, _rtt_us: i64) {}
 
-    /// An ACK has come in: deliveries are counted, and losses that it shows are not (`in_ack_event` since Linux 6.15).
+    /// An ACK arrived: deliveries are counted, but not the losses it indicates (`in_ack_event` since Linux
+    /// 6.15).
     fn in_ack_event(&mut self, _sock: &mut Sock) {}
 
-    /// `sock.ca_state` becomes another; it still is the one before.
+    /// `sock.ca_state` changes; it still has the old value.
     fn set_state(&mut self, _sock: &mut Sock, _new: CaState) {}
 
-    /// Sending begins anew, with nothing in flight (`CA_EVENT_TX_START`).
+    /// Sending restarts, with nothing in flight (`CA_EVENT_TX_START`).
     fn tx_start(&mut self, _sock: &mut Sock) {}
 
-    /// Window when a reduction turns out to have been for nothing.
+    /// Window after an unnecessary reduction.
     fn undo_cwnd(&mut self, sock: &mut Sock) -> u32 {
         sock.snd_cwnd.max(sock.prior_cwnd)
     }
 
-    /// It wants ECN, and a receiver that echoes each mark (DCTCP, RFC 8257).
+    /// It requires ECN, and a receiver that echoes each mark (DCTCP, RFC 8257).
     fn needs_ecn(&self) -> bool {
         false
     }
@@ -102,12 +100,11 @@ pub trait Congestion {
         (200, 120)
     }
 
-    /// How many windows the send buffer has room for (`sndbuf_expand`).
+    /// Send buffer in windows (`sndbuf_expand`).
     fn buffered_windows(&self) -> u32 {
         2
     }
 
-    /// Least number of segments that leave as one burst.
     fn min_tso_segs(&self, _sock: &Sock) -> u32 {
         2
     }

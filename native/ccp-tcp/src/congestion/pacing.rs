@@ -1,16 +1,15 @@
-//! The pacing rate where no congestion control sets one.
+//! The pacing rate if no congestion control sets one.
 
 use crate::Sock;
 
-/// A gain over cwnd/srtt [bytes/s]: it paces, or bounds bursts where nothing is paced (`tcp_update_pacing_rate`).
-///
-/// `ratios_percent`: in slow start, well below the threshold; and else.
+/// A gain over cwnd/srtt [bytes/s]: the pacing rate, or without pacing the limit of bursts
+/// (`tcp_update_pacing_rate`). `ratios_percent`: in slow start, well below the threshold; and outside.
 pub fn pacing_rate_bytes_per_s(sock: &Sock, ratios_percent: (u32, u32)) -> u64 {
     let (slow_start, avoidance) = ratios_percent;
     let ratio = if sock.snd_cwnd < sock.snd_ssthresh / 2 { slow_start } else { avoidance };
     let window = u64::from(sock.mss_bytes) * u64::from(sock.snd_cwnd.max(sock.packets_out));
     let rate = window * 10_000 * u64::from(ratio);
-    // Without an RTT the kernel, whose srtt is in eighths, takes one of 1/8 us.
+    // Without an RTT the kernel, whose srtt is in eighths, uses 1/8 us.
     let rate = rate.checked_div(u64::from(sock.srtt_us)).unwrap_or(rate * 8);
     rate.min(sock.max_pacing_rate_bytes_per_s)
 }
@@ -22,7 +21,7 @@ mod tests {
 
     #[test]
     fn it_is_the_window_in_an_rtt_with_a_gain() {
-        // 20 * 1448 bytes in 40 ms: 724 kB/s, twice in slow start, and 1.2 times else.
+        // 20 * 1448 bytes in 40 ms: 724 kB/s, twice in slow start, and 1.2 times outside.
         let mut sock = busy(20);
         sock.srtt_us = 40_000;
         assert_eq!(pacing_rate_bytes_per_s(&sock, (200, 120)), 1_448_000);

@@ -1,11 +1,10 @@
-//! The window while it is reduced: proportional rate reduction.
+//! The window during a reduction: proportional rate reduction.
 
 use crate::Sock;
 
-/// The window behind an ACK that delivered `acked` segments, `prr_delivered` in this reduction (`tcp_cwnd_reduction`).
-///
-/// RFC 6937, section 3, with the bounds of RFC 9937 as Linux applies them. `progress`: the ACK advances, and nothing new
-/// is taken for lost.
+/// The window after an ACK that delivered `acked` segments, `prr_delivered` in this reduction
+/// (`tcp_cwnd_reduction`): RFC 6937, section 3, with the bounds of RFC 9937 as in Linux. `progress`: the ACK
+/// advances, and nothing new is marked lost.
 pub fn reduced_cwnd(sock: &Sock, prr_delivered: u32, acked: u32, progress: bool) -> u32 {
     let (in_flight, ssthresh) = (i64::from(sock.packets_in_flight()), i64::from(sock.snd_ssthresh));
     let (delivered, sent) = (i64::from(prr_delivered), i64::from(sock.prr_out));
@@ -14,7 +13,7 @@ pub fn reduced_cwnd(sock: &Sock, prr_delivered: u32, acked: u32, progress: bool)
     } else {
         ((delivered - sent).max(i64::from(acked)) + i64::from(progress)).min(ssthresh - in_flight)
     };
-    // The first retransmission always leaves.
+    // The first retransmission is always sent.
     (in_flight + send.max(i64::from(sock.prr_out == 0))) as u32
 }
 
@@ -23,7 +22,7 @@ mod tests {
     use super::super::test_sock::busy;
     use super::*;
 
-    /// From 20 to 14 segments, with so many in flight and so many sent.
+    /// From 20 to 14 segments.
     fn sock(in_flight: u32, prr_out: u32) -> Sock {
         let mut sock = busy(20);
         (sock.prior_cwnd, sock.snd_ssthresh, sock.packets_out, sock.prr_out) = (20, 14, in_flight, prr_out);
@@ -32,7 +31,7 @@ mod tests {
 
     #[test]
     fn above_the_threshold_it_falls_in_proportion() {
-        // RFC 6937, section 3: ceil(10 * 14 / 20) - 5 = 2; the first retransmission leaves in any case.
+        // RFC 6937, section 3: ceil(10 * 14 / 20) - 5 = 2; the first retransmission is always sent.
         assert_eq!(reduced_cwnd(&sock(18, 5), 10, 1, true), 20);
         assert_eq!(reduced_cwnd(&sock(18, 7), 10, 1, true), 18);
         assert_eq!(reduced_cwnd(&sock(18, 9), 10, 1, true), 18);

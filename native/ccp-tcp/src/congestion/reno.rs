@@ -1,10 +1,10 @@
-//! Reno: RFC 5681, as Linux' `tcp_cong.c` has it.
+//! Reno: RFC 5681, as in Linux' `tcp_cong.c`.
 
 use super::growth::{Credit, slow_start};
 use super::{Congestion, MIN_CWND_PKTS};
 use crate::{CaState, Sock};
 
-/// Half the window at a loss, one segment more a round trip else.
+/// Halves the window at a loss, otherwise adds one segment per round trip.
 #[derive(Clone, Debug, Default)]
 pub struct Reno {
     credit: Credit,

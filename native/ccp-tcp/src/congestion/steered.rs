@@ -1,10 +1,10 @@
-//! A connection whose window and pacing rate only somebody outside sets.
+//! A connection whose window and pacing rate are set only from outside.
 
 use super::{Congestion, MIN_CWND_PKTS, RateSample};
 use crate::{CaState, Sock};
 
-/// Window and pacing rate are what was written into the `Sock`. Losses leave them; a retransmission timeout sends anew
-/// from one segment, as always, until somebody sets a window.
+/// Window and pacing rate are those written into the `Sock`. Losses do not change them; a retransmission
+/// timeout resets the window to one segment, until one is set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Steered;
 
@@ -19,7 +19,7 @@ impl Congestion for Steered {
 
     fn cong_control(&mut self, _sock: &mut Sock, _sample: &RateSample, _ece: bool) {}
 
-    /// Only a timeout took anything away that could be given back.
+    /// Only a timeout reduced anything.
     fn undo_cwnd(&mut self, sock: &mut Sock) -> u32 {
         if sock.ca_state == CaState::Loss { sock.snd_cwnd.max(sock.prior_cwnd) } else { sock.snd_cwnd }
     }

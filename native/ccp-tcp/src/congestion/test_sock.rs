@@ -4,7 +4,7 @@ use crate::{Congestion, RateSample, Sock};
 
 pub(super) const MSS_BYTES: u32 = 1448;
 
-/// One that has used up its window, 1 s after the start.
+/// A connection with a full window, 1 s after the start.
 pub(super) fn busy(cwnd: u32) -> Sock {
     let mut sock = Sock::new(MSS_BYTES, cwnd);
     sock.mstamp_us = 1_000_000;

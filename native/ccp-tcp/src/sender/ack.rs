@@ -1,11 +1,11 @@
-//! What an ACK changes: `tcp_ack`.
+//! Processing of an ACK: `tcp_ack`.
 
 use super::{Resend, Sender};
 use crate::rate::{self, RateScratch};
 use crate::scoreboard::{EVER_RETRANS, LOST, RETRANS, SACKED, Slot};
 use crate::{Ack, CaState, Congestion};
 
-/// What has been found out about one ACK: the flags of tcp_input.c.
+/// Findings about one ACK: the flags of tcp_input.c.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) una_advanced: bool,
@@ -14,21 +14,20 @@ pub(super) struct Found {
     pub(super) resent_acked: bool,
     pub(super) window_updated: bool,
     pub(super) ece: bool,
-    /// Data were acknowledged that were sent once only, before recovery began.
+    /// Acknowledges data sent once only, before recovery began.
     pub(super) orig_acked: bool,
     pub(super) is_dsack: bool,
-    /// The DSACK is about the tail loss probe.
+    /// The DSACK is about the tail-loss probe.
     pub(super) is_dsack_of_probe: bool,
-    /// What was sent again is lost again.
     pub(super) lost_resent: bool,
     pub(super) set_timer: bool,
     pub(super) maybe_delayed: bool,
-    /// Of segments that were sent once: when the first and the last that were SACKed now had been sent [us].
+    /// Transmission times of the first and last segment newly SACKed and sent once [us].
     pub(super) first_sacked_us: Option<u64>,
     pub(super) last_sacked_us: u64,
-    /// The lowest byte that was delivered late.
+    /// The lowest byte delivered late.
     pub(super) reordered_seq: u64,
-    /// Acknowledged now for the first time, in order or not.
+    /// Newly acknowledged, in order or not.
     pub(super) delivered: u32,
     pub(super) rtt_us: i64,
     pub(super) rate: RateScratch,
@@ -39,7 +38,7 @@ impl Found {
         !(self.data_acked || self.window_updated)
     }
 
-    /// One that neither advances anything nor tells of a duplicate.
+    /// It advances nothing and reports no duplicate.
     pub(super) fn is_plain_duplicate(&self) -> bool {
         self.is_duplicate() && !self.una_advanced && !self.is_dsack && !self.data_sacked
     }
@@ -50,7 +49,7 @@ impl Found {
 }
 
 impl<C: Congestion> Sender<C> {
-    /// An ACK arrived; `next_segment` has what it lets go.
+    /// An ACK arrived; `next_segment` returns what it allows to send.
     pub fn on_ack(&mut self, now_ns: u64, ack: &Ack) {
         self.refresh(now_ns);
         if ack.ack > self.sock.snd_nxt {
@@ -111,7 +110,7 @@ impl<C: Congestion> Sender<C> {
         self.fill();
     }
 
-    /// One that came late, and that can tell of duplicates only.
+    /// A late ACK, which can only report duplicates.
     fn on_old_ack(&mut self, ack: &Ack, found: &mut Found) {
         if ack.sacks.is_empty() {
             return;
@@ -136,7 +135,7 @@ impl<C: Congestion> Sender<C> {
         self.sock.snd_una = ack.ack;
     }
 
-    /// Segments leave the retransmission queue (`tcp_clean_rtx_queue`).
+    /// Removes acknowledged segments from the retransmission queue (`tcp_clean_rtx_queue`).
     fn clean(&mut self, prior_una: u64, prior_highest: u64, found: &mut Found) {
         let sacked_before = self.sock.sacked_out;
         let mut first_acked_us = None;
@@ -179,14 +178,14 @@ impl<C: Congestion> Sender<C> {
                 self.note_reordering(lowest_late);
             }
         } else if let Some(head) = self.board.head() {
-            // The timeout moves only if the sample is of data that were sent behind the first segment.
+            // The timeout moves only if the sample is of data sent after the first segment.
             found.set_timer =
                 updated && sack_rtt_us >= 0 && sack_rtt_us > (self.sock.mstamp_us - head.sent_us) as i64;
         }
         self.congestion.pkts_acked(&mut self.sock, acked, found.rtt_us);
     }
 
-    /// What counts of a segment that is acknowledged in order.
+    /// Accounts for a segment acknowledged in order.
     fn forget(&mut self, slot: &mut Slot, found: &mut Found) {
         if slot.has(RETRANS) {
             self.sock.retrans_out -= 1;
@@ -206,7 +205,7 @@ impl<C: Congestion> Sender<C> {
         self.rate.delivered(slot, &mut found.rate);
     }
 
-    /// It was sent again, and the ACK answers the original (`tcp_skb_spurious_retrans`).
+    /// It was retransmitted, and the ACK answers the original (`tcp_skb_spurious_retrans`).
     fn is_superfluous(&self, slot: &Slot) -> bool {
         slot.has(EVER_RETRANS) && stamp_ms(self.ack_echo_ns) < slot.sent_us / 1000
     }
@@ -223,7 +222,7 @@ impl<C: Congestion> Sender<C> {
     fn update_rtt(&mut self, acked_rtt_us: i64, sack_rtt_us: i64, found: &mut Found) -> bool {
         let mut rtt_us = if acked_rtt_us < 0 { sack_rtt_us } else { acked_rtt_us };
         if rtt_us < 0 && found.data_acked {
-            // Only the timestamp tells which transmission was answered; its clock ticks in milliseconds.
+            // Only the timestamp shows which transmission was answered; its clock ticks in milliseconds.
             let ticks = stamp_ms(self.now_ns).saturating_sub(stamp_ms(self.ack_echo_ns));
             rtt_us = ticks.max(1) as i64 * 1000;
             found.rtt_us = rtt_us;
@@ -235,7 +234,7 @@ impl<C: Congestion> Sender<C> {
         true
     }
 
-    /// Whether the window grows in spite of the state (`tcp_may_raise_cwnd`).
+    /// Whether the window grows in this state (`tcp_may_raise_cwnd`).
     fn may_raise_cwnd(&self, found: &Found) -> bool {
         found.data_acked || (self.reordering > super::REORDERING && found.data_sacked)
     }
@@ -256,7 +255,7 @@ impl<C: Congestion> Sender<C> {
     }
 }
 
-/// A time on the clock of timestamps, which ticks in milliseconds.
+/// A time on the millisecond clock of timestamps.
 pub(super) fn stamp_ms(ns: u64) -> u64 {
     ns / 1_000_000
 }

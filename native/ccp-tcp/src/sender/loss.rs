@@ -1,4 +1,4 @@
-//! The states of loss recovery (`tcp_fastretrans_alert`), and the window in them.
+//! The states of loss recovery (`tcp_fastretrans_alert`), and their windows.
 
 use super::ack::Found;
 use super::{Resend, Sender};
@@ -6,7 +6,7 @@ use crate::scoreboard::EVER_RETRANS;
 use crate::{CaState, Congestion, reduced_cwnd};
 
 impl<C: Congestion> Sender<C> {
-    /// An ACK that is not plain, or a state that is not: enters, goes on with and leaves recovery.
+    /// Handles unusual ACKs and states: enters, continues and leaves recovery.
     pub(super) fn alert(&mut self, prior_una: u64, found: &mut Found) {
         if found.ece {
             self.sock.prior_ssthresh = 0;
@@ -51,7 +51,7 @@ impl<C: Congestion> Sender<C> {
         self.resend = Resend::Lost;
     }
 
-    /// A state ends when all that was sent before it began is acknowledged.
+    /// A state ends when all data sent before it began is acknowledged.
     fn leave_states(&mut self) {
         if self.sock.ca_state == CaState::Open {
             self.retrans_stamp_us = None;
@@ -61,14 +61,14 @@ impl<C: Congestion> Sender<C> {
             return;
         }
         match self.sock.ca_state {
-            // Something beyond has to be acknowledged, so that the receiver has seen the CWR flag.
+            // Later data must be acknowledged, so that the receiver has seen the CWR flag.
             CaState::Cwr if self.sock.snd_una != self.high_seq => {
                 self.end_reduction();
                 self.set_state(CaState::Open);
             }
             CaState::Recovery => {
                 self.try_undo_recovery();
-                // The state is Open by now; the window still has to become the threshold.
+                // The state is already Open; the window becomes the threshold.
                 self.end_reduction();
             }
             _ => {}
@@ -109,7 +109,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// Open if nothing is out of order and nothing was sent again, else Disorder (`tcp_try_keep_open`).
+    /// Open if nothing is out of order and nothing was retransmitted, otherwise Disorder (`tcp_try_keep_open`).
     pub(super) fn keep_open(&mut self) {
         let state = if self.sock.sacked_out + self.sock.lost_out > 0 || self.has_resent() {
             CaState::Disorder
@@ -122,12 +122,12 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// Something of what is outstanding was sent again (`tcp_any_retrans_done`).
+    /// Whether outstanding data was retransmitted (`tcp_any_retrans_done`).
     pub(super) fn has_resent(&self) -> bool {
         self.sock.retrans_out > 0 || self.board.head().is_some_and(|slot| slot.has(EVER_RETRANS))
     }
 
-    /// The network asks for less (`tcp_enter_cwr`).
+    /// The network requests a reduction (`tcp_enter_cwr`).
     fn enter_cwr(&mut self) {
         self.sock.prior_ssthresh = 0;
         if self.sock.ca_state < CaState::Cwr {
@@ -186,7 +186,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// Behind a timeout: was it needless (F-RTO, RFC 5682), is it over? (`tcp_process_loss`)
+    /// After a timeout: was it spurious (F-RTO, RFC 5682), is it over? (`tcp_process_loss`)
     fn process_loss(&mut self, found: &Found) {
         let recovered = self.sock.snd_una >= self.high_seq;
         if found.una_advanced && self.try_undo_loss(false) {
@@ -216,7 +216,7 @@ impl<C: Congestion> Sender<C> {
         self.resend = Resend::Lost;
     }
 
-    /// What an ACK says of a tail loss probe (`tcp_process_tlp_ack`).
+    /// Evaluates a tail-loss probe (`tcp_process_tlp_ack`).
     pub(super) fn judge_probe(&mut self, ack: u64, found: &Found) {
         let Some(end) = self.tlp_high_seq else { return };
         if ack < end {
@@ -225,7 +225,7 @@ impl<C: Congestion> Sender<C> {
         if !self.tlp_retrans || found.is_dsack_of_probe {
             self.tlp_high_seq = None;
         } else if ack > end {
-            // The probe repaired a loss: the window is reduced as if it had been found.
+            // The probe repaired a loss: the window is reduced as for a detected one.
             self.start_reduction();
             self.set_state(CaState::Cwr);
             self.end_reduction();

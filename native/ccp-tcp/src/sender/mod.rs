@@ -1,5 +1,4 @@
-//! The sender of a connection: what tcp_input.c, tcp_output.c, tcp_recovery.c and tcp_timer.c do for one that is
-//! established.
+//! The sender of an established connection: tcp_input.c, tcp_output.c, tcp_recovery.c and tcp_timer.c.
 
 mod ack;
 mod loss;
@@ -22,33 +21,32 @@ use timers::Timers;
 
 /// Window of the minimum RTT (net.ipv4.tcp_min_rtt_wlen) [us].
 const MIN_RTT_WINDOW_US: u64 = 300_000_000;
-/// Segments that may arrive out of order before that is taken for a loss (net.ipv4.tcp_reordering).
+/// Reordering tolerated before a loss is assumed (net.ipv4.tcp_reordering).
 const REORDERING: u32 = 3;
 
-/// What may leave after an ACK besides new data.
+/// What may be sent after an ACK besides new data.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Resend {
     Nothing,
     Lost,
-    /// New data first: they show whether a timeout was spurious (F-RTO).
+    /// New data first: it shows whether a timeout was spurious (F-RTO).
     NewFirst,
 }
 
-/// What the application has written.
 #[derive(Clone, Debug, Default)]
 struct Source {
-    /// What does not fit into the send buffer.
+    /// Data beyond the send buffer.
     waiting_bytes: u64,
     is_endless: bool,
     is_finished: bool,
-    /// Behind the last byte, where the FIN is.
+    /// End of the data, position of the FIN.
     fin_seq: Option<u64>,
 }
 
 /// A sender with its congestion control.
 #[derive(Debug)]
 pub struct Sender<C> {
-    /// What congestion controls see and set.
+    /// The variables of congestion controls.
     pub sock: Sock,
     pub congestion: C,
     buffer: SendBuffer,
@@ -64,57 +62,55 @@ pub struct Sender<C> {
     now_ns: u64,
     /// `Ack::sent_ns` of the newest ACK.
     echo_ns: u64,
-    /// `Ack::echo_ns` of the ACK that came last.
+    /// `Ack::echo_ns` of the last ACK.
     ack_echo_ns: u64,
-    /// What the receiver takes behind `snd_una`.
+    /// Receive window after `snd_una`.
     window_bytes: u64,
-    /// A segment that a timer has sent.
+    /// A segment sent by a timer.
     queued: Option<Data>,
     resend: Resend,
-    /// Whether new data may leave: not behind a timeout, before an ACK comes.
+    /// Whether new data may be sent: not between a timeout and the next ACK.
     may_push: bool,
-    /// What is left of a burst of new data [bytes], and whether the FIN is in it.
+    /// Rest of a burst of new data [bytes], and whether it includes the FIN.
     burst_bytes: u64,
-    /// The burst is of several segments: the last one has PSH.
+    /// A burst of several segments: the last one has PSH.
     burst_pushes: bool,
-    /// New segments since the last time that `next_segment` had nothing.
+    /// New segments since `next_segment` last returned nothing.
     sent_new: u32,
     is_deferred_by_cwnd: bool,
-    /// End of the window over which `max_packets_out` is taken.
+    /// End of the window for `max_packets_out`.
     cwnd_usage_seq: u64,
-    /// Most segments outstanding since the window was limited last.
+    /// Maximum segments outstanding since the window was last the limit.
     cwnd_used: u32,
-    /// When the window was used up, or changed, last [us].
+    /// When the window was last used up, or changed [us].
     cwnd_stamp_us: u64,
-    /// End of the recovery that is under way.
     high_seq: u64,
-    /// Delivered in this reduction.
     prr_delivered: u32,
     reordering: u32,
-    /// Start of what a recovery can be undone for.
+    /// Start of the data for which a recovery can be undone.
     undo_marker: Option<u64>,
-    /// Retransmissions that no DSACK has shown to be superfluous; -1: there was none.
+    /// Retransmissions not yet shown superfluous by a DSACK; -1: there was none.
     undo_retrans: i64,
-    /// When the first retransmission of this recovery left [us].
+    /// First retransmission of this recovery [us].
     retrans_stamp_us: Option<u64>,
-    /// Timeouts one behind the other.
+    /// Consecutive timeouts.
     retransmits: u32,
-    /// F-RTO (RFC 5682) is under way.
+    /// F-RTO (RFC 5682) is active.
     frto: bool,
-    /// Segments that DSACKs were about.
+    /// Segments reported by DSACKs.
     dsack_dups: u32,
-    /// The next new segment says that the window has been reduced (CWR).
+    /// The next new segment announces the reduction (CWR).
     queue_cwr: bool,
-    /// End of the data behind which a tail loss probe was sent.
+    /// End of the data when a tail-loss probe was sent.
     tlp_high_seq: Option<u64>,
     /// The probe was a retransmission.
     tlp_retrans: bool,
-    /// Small segments end before it (Minshall).
+    /// End of the last small segment (Minshall).
     small_end_seq: u64,
 }
 
 impl<C: Congestion> Sender<C> {
-    /// A connection that has just been established. Linux takes the handshake's RTT as first sample.
+    /// A new connection. Linux uses the RTT of the handshake as the first sample.
     pub fn new(config: &Config, congestion: C, now_ns: u64, handshake_rtt_us: Option<u32>) -> Self {
         let mut sock = Sock::new(config.mss_bytes, config.init_cwnd);
         sock.ecn_ok = config.ecn;
@@ -171,21 +167,21 @@ impl<C: Congestion> Sender<C> {
         sender
     }
 
-    /// The application has so many bytes more to send. What is beyond the send buffer waits.
+    /// The application writes so many bytes; those beyond the send buffer wait.
     pub fn write(&mut self, now_ns: u64, bytes: u64) {
         self.begin_write(now_ns);
         self.source.waiting_bytes = self.source.waiting_bytes.saturating_add(bytes);
         self.fill();
     }
 
-    /// The application always has more to send, until `finish`.
+    /// The application always has more data, until `finish`.
     pub fn write_endless(&mut self, now_ns: u64) {
         self.begin_write(now_ns);
         self.source.is_endless = true;
         self.fill();
     }
 
-    /// Nothing more comes: a FIN follows the last byte. Of an endless source what is in the send buffer still goes.
+    /// No more data: a FIN follows. Of an endless source the content of the send buffer is still sent.
     pub fn finish(&mut self, now_ns: u64) {
         self.refresh(now_ns);
         self.source.is_endless = false;
@@ -193,18 +189,17 @@ impl<C: Congestion> Sender<C> {
         self.fill();
     }
 
-    /// Whether everything, with the FIN, is acknowledged.
     pub fn is_done(&self) -> bool {
         self.source.fin_seq.is_some() && self.sock.snd_una == self.sock.write_seq
     }
 
-    /// Written, and never sent. Of an endless source: what is in the send buffer.
+    /// Written, but never sent. Of an endless source: in the send buffer.
     pub fn unsent_bytes(&self) -> u64 {
         let sent = self.sock.snd_nxt.min(self.data_end());
         self.data_end() - sent + self.source.waiting_bytes
     }
 
-    /// Written, and not acknowledged. Of an endless source: what is in the send buffer.
+    /// Written, but not acknowledged. Of an endless source: in the send buffer.
     pub fn unacked_bytes(&self) -> u64 {
         let acked = self.sock.snd_una.min(self.data_end());
         self.data_end() - acked + self.source.waiting_bytes
@@ -225,7 +220,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// Moves what waits into the send buffer, if the application is awake.
+    /// Moves waiting data into the send buffer, if the application is awake.
     fn fill(&mut self) {
         if self.source.fin_seq.is_some() {
             return;
@@ -255,7 +250,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// Where the window is not filled, the buffer may be the reason (`tcp_new_space`).
+    /// Expands the buffer if it may be the limit instead of the window (`tcp_new_space`).
     fn expand_buffer(&mut self) {
         let sock = &self.sock;
         let unsent_bytes = if sock.is_paced { 0 } else { sock.write_seq - sock.snd_nxt.min(sock.write_seq) };
@@ -266,7 +261,6 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// Behind the last byte of data in the send buffer.
     fn data_end(&self) -> u64 {
         self.source.fin_seq.unwrap_or(self.sock.write_seq)
     }
@@ -281,7 +275,7 @@ impl<C: Congestion> Sender<C> {
         self.sock.ca_state = state;
     }
 
-    /// The rate has a gap that is the application's (`tcp_rate_check_app_limited`).
+    /// Records that the application limits the rate (`tcp_rate_check_app_limited`).
     fn note_app_limited(&mut self) {
         let sock = &mut self.sock;
         let in_flight = sock.packets_in_flight();
@@ -293,13 +287,13 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// What TCP would pace at (`tcp_update_pacing_rate`).
+    /// TCP's own pacing rate (`tcp_update_pacing_rate`).
     fn update_pacing_rate(&mut self) {
         let ratios = self.congestion.pacing_ratios_percent();
         self.sock.pacing_rate_bytes_per_s = pacing_rate_bytes_per_s(&self.sock, ratios);
     }
 
-    /// Samples of the RTT: `rtt_us` for the smoothed one, `newest_us` for the minimum.
+    /// RTT samples: `rtt_us` for the smoothed one, `newest_us` for the minimum.
     fn take_rtt(&mut self, rtt_us: u32, newest_us: u32, maybe_delayed: bool) {
         if !maybe_delayed || newest_us <= self.min_rtt.get() {
             self.sock.min_rtt_us = self.min_rtt.update(self.sock.mstamp_us, newest_us.max(1));
@@ -314,7 +308,6 @@ impl<C: Congestion> Sender<C> {
 
 #[cfg(test)]
 impl<C: Congestion> Sender<C> {
-    /// The counters say what the scoreboard says.
     pub(crate) fn check(&self) {
         use crate::scoreboard::{LOST, RETRANS, SACKED};
         let slots = || (self.board.first()..self.board.end()).map(|number| self.board.slot(number));

@@ -1,22 +1,22 @@
-//! Loss detection by time of sending: RACK (RFC 8985) as tcp_recovery.c has it.
+//! Loss detection by transmission time: RACK (RFC 8985) as in tcp_recovery.c.
 
 use super::timers::{Pending, TIMEOUT_MIN_US};
 use super::{REORDERING, Sender};
 use crate::scoreboard::{LOST, NIL, RETRANS};
 use crate::{CaState, Congestion};
 
-/// Recoveries for which a widened window lasts without a DSACK.
+/// Recoveries for which a widened window is kept without a DSACK.
 const PERSIST_RECOVERIES: u32 = 16;
 
-/// What is known of the newest delivered segment.
+/// State of the newest delivered segment.
 #[derive(Clone, Debug)]
 pub(super) struct Rack {
-    /// When it was sent [us], and where it ended.
+    /// Its transmission time [us], and its end.
     sent_us: u64,
     end_seq: u64,
-    /// There is news since the last look for losses.
+    /// Advanced since the last loss detection.
     pub(super) is_advanced: bool,
-    /// Quarters of the minimum RTT that a segment may be late.
+    /// Tolerated lateness of a segment, in quarters of the minimum RTT.
     reo_wnd_steps: u32,
     pub(super) reo_wnd_persist: u32,
     pub(super) dsack_seen: bool,
@@ -41,7 +41,7 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// A DSACK undid a reduction: widened windows last for a while.
+    /// A DSACK undid a reduction: widened windows are kept for a while.
     pub(super) fn persist(&mut self) {
         self.reo_wnd_persist = PERSIST_RECOVERIES.min(self.reo_wnd_persist + 1);
     }
@@ -51,7 +51,7 @@ impl<C: Congestion> Sender<C> {
     /// A segment is delivered (`tcp_rack_advance`).
     pub(super) fn rack_advance(&mut self, sent_us: u64, end_seq: u64, was_resent: bool) {
         let rtt_us = (self.sock.mstamp_us - sent_us) as u32;
-        // A retransmission acknowledged sooner than the path allows: the original arrived.
+        // A retransmission acknowledged faster than the path allows: the original arrived.
         if was_resent && rtt_us < self.sock.min_rtt_us {
             return;
         }
@@ -64,7 +64,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// How late a segment may be [us] (`tcp_rack_reo_wnd`).
+    /// Tolerated lateness of a segment [us] (`tcp_rack_reo_wnd`).
     fn reordering_window_us(&self) -> u32 {
         if !self.rack.reordering_seen
             && (self.sock.ca_state >= CaState::Recovery || self.sock.sacked_out >= self.reordering)
@@ -75,12 +75,12 @@ impl<C: Congestion> Sender<C> {
         quarters.min(u64::from(self.sock.srtt_us)) as u32
     }
 
-    /// How long until a segment counts as lost [us] (`tcp_rack_skb_timeout`).
+    /// Time until a segment counts as lost [us] (`tcp_rack_skb_timeout`).
     pub(super) fn rack_remaining_us(&self, sent_us: u64, window_us: u32) -> i64 {
         i64::from(self.sock.rtt_us) + i64::from(window_us) - (self.sock.mstamp_us - sent_us) as i64
     }
 
-    /// Marks what is lost; returns how long until the next segment may be [us], 0: none waits.
+    /// Marks lost segments; returns the time until the next one may be lost [us], 0: none waits.
     pub(super) fn rack_detect_loss(&mut self) -> u64 {
         let window_us = self.reordering_window_us();
         let mut longest_us = 0;
@@ -105,7 +105,7 @@ impl<C: Congestion> Sender<C> {
         longest_us
     }
 
-    /// Looks for losses after an ACK; returns whether the timer for late segments runs now.
+    /// Detects losses after an ACK; returns whether the reordering timer now runs.
     pub(super) fn rack_mark_lost(&mut self) -> bool {
         if !self.rack.is_advanced {
             return false;
@@ -118,7 +118,7 @@ impl<C: Congestion> Sender<C> {
         wait_us > 0
     }
 
-    /// The timer for late segments expired (`tcp_rack_reo_timeout`).
+    /// The reordering timer expired (`tcp_rack_reo_timeout`).
     pub(super) fn on_reordering_timer(&mut self) {
         let in_flight = self.sock.packets_in_flight();
         let lost_before = self.sock.lost;
@@ -156,7 +156,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// Data that were sent before others came behind them (`tcp_check_sack_reordering`).
+    /// Data was delivered after data sent later (`tcp_check_sack_reordering`).
     pub(super) fn note_reordering(&mut self, low_seq: u64) {
         let highest = self.highest_sacked();
         if low_seq >= highest {
@@ -170,7 +170,7 @@ impl<C: Congestion> Sender<C> {
         self.rack.reordering_seen = true;
     }
 
-    /// A timeout in spite of many ACKs out of order: the degree was overestimated.
+    /// A timeout despite many out-of-order ACKs: the degree of reordering was overestimated.
     pub(super) fn forget_reordering(&mut self) {
         self.reordering = self.reordering.min(REORDERING);
     }

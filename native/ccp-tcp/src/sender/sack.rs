@@ -1,4 +1,4 @@
-//! What SACK options tell: `tcp_sacktag_write_queue`.
+//! Processing of SACK options: `tcp_sacktag_write_queue`.
 
 use super::Sender;
 use super::ack::Found;
@@ -6,12 +6,12 @@ use crate::scoreboard::{EVER_RETRANS, LOST, RETRANS, SACKED};
 use crate::{Ack, CaState, Congestion, SackRange};
 
 impl<C: Congestion> Sender<C> {
-    /// Behind the last byte that was reported out of order; `snd_una` if none is.
+    /// End of the data reported out of order; `snd_una` if none.
     pub(super) fn highest_sacked(&self) -> u64 {
         if self.sock.sacked_out == 0 { self.sock.snd_una } else { self.board.highest_sacked }
     }
 
-    /// Marks what the ranges of an ACK are about.
+    /// Marks the segments of an ACK's ranges.
     pub(super) fn take_sacks(&mut self, ack: &Ack, prior_una: u64, found: &mut Found) {
         let mut sacks = ack.sacks;
         let mut ranges: &mut [SackRange] = &mut sacks;
@@ -19,7 +19,8 @@ impl<C: Congestion> Sender<C> {
             self.take_dsack(duplicate, prior_una, found);
             ranges = &mut ranges[1..];
         }
-        // In order, as Linux walks its queue: the newest range comes first, and is no sign that others are late.
+        // In order, as Linux traverses its queue: the newest range comes first, and does not indicate that
+        // others are late.
         ranges.sort_unstable_by_key(|range| range.start);
         for &range in ranges.iter() {
             if range.end <= range.start || range.end > self.sock.snd_nxt || range.start < self.sock.snd_una {
@@ -37,7 +38,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// Segments that lie in a range whole are SACKed.
+    /// Marks segments completely inside a range as SACKed.
     fn sack(&mut self, range: SackRange, found: &mut Found) {
         let mut number = self.board.find(range.start);
         while number < self.board.end() {
@@ -87,13 +88,13 @@ impl<C: Congestion> Sender<C> {
         self.board.highest_sacked = self.board.highest_sacked.max(end_seq);
     }
 
-    /// The receiver got something twice (`tcp_check_dsack`).
+    /// The receiver got duplicates (`tcp_check_dsack`).
     fn take_dsack(&mut self, range: SackRange, prior_una: u64, found: &mut Found) {
         let bytes = range.end.saturating_sub(range.start);
         let segments = bytes.div_ceil(u64::from(self.sock.mss_bytes)).max(1) as u32;
         found.is_dsack = true;
         self.dsack_dups += segments;
-        // More than was ever sent again: the network makes the duplicates.
+        // More than was ever retransmitted: the network duplicates.
         if self.dsack_dups > self.sock.total_retrans {
             return;
         }
@@ -116,7 +117,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// A segment that is not acknowledged in order arrived twice.
+    /// A segment not yet acknowledged in order arrived twice.
     fn dsack_slot(&mut self, number: u64, marker: u64, found: &mut Found) {
         let slot = self.board.slot_mut(number);
         if !slot.has(EVER_RETRANS) {
@@ -135,7 +136,7 @@ impl<C: Congestion> Sender<C> {
     }
 }
 
-/// The first range, if it is a DSACK (RFC 2883, section 4): acknowledged already, or inside the second one.
+/// The first range, if a DSACK (RFC 2883, section 4): already acknowledged, or inside the second one.
 fn duplicate_of(ack: &Ack) -> Option<SackRange> {
     let first = *ack.sacks.first()?;
     let is_inside =

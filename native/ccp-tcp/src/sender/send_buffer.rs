@@ -1,22 +1,22 @@
-//! How much of the application's data a socket takes: `sk_sndbuf`, `sk_wmem_queued` and `SOCK_NOSPACE` of Linux.
+//! Size of a socket's send buffer: `sk_sndbuf`, `sk_wmem_queued` and `SOCK_NOSPACE` of Linux.
 
-/// Timestamps, and what is in front of the data of a segment: `MAX_TCP_HEADER` and `struct skb_shared_info`.
+/// Timestamps and header space of a segment: `MAX_TCP_HEADER` and `struct skb_shared_info`.
 const HEADERS_BYTES: u64 = 12 + 256 + 320;
 /// `struct sk_buff`.
 const SK_BUFF_BYTES: u64 = 256;
 /// `TCP_INIT_CWND`.
 const INIT_CWND: u32 = 10;
-/// Memory that data takes, by its size: measured, as a `sk_buff` holds between one burst and 44 segments.
+/// Memory per data: measured, as a `sk_buff` holds between one burst and 44 segments.
 const MEMORY_RATIO: (u64, u64) = (26, 25);
 
 #[derive(Clone, Debug)]
 pub(super) struct SendBuffer {
-    /// It grows no larger: the largest value of net.ipv4.tcp_wmem.
+    /// Maximum size: that of net.ipv4.tcp_wmem.
     most_bytes: u64,
-    /// What it grew to, of memory.
+    /// Present size, in memory.
     size_bytes: u64,
     segment_bytes: u64,
-    /// The application waits until there is room.
+    /// The application waits for room.
     pub(super) is_blocked: bool,
 }
 
@@ -26,19 +26,18 @@ impl SendBuffer {
         Self { most_bytes, size_bytes: 0, segment_bytes, is_blocked: false }
     }
 
-    /// Makes room for so many windows, if there is less (`tcp_sndbuf_expand`).
+    /// Expands to so many windows, if smaller (`tcp_sndbuf_expand`).
     pub(super) fn expand(&mut self, windows: u32, cwnd: u32, reordering: u32) {
         let segments = INIT_CWND.max(cwnd).max(reordering.saturating_add(1));
         let wanted_bytes = u64::from(windows) * u64::from(segments) * self.segment_bytes;
         self.size_bytes = self.size_bytes.max(wanted_bytes.min(self.most_bytes));
     }
 
-    /// Room for data, beside what is in it.
     pub(super) fn room_bytes(&self, used_bytes: u64) -> u64 {
         (self.size_bytes * MEMORY_RATIO.1 / MEMORY_RATIO.0).saturating_sub(used_bytes)
     }
 
-    /// An application that waits is woken when a third is free (`sk_stream_is_writeable`).
+    /// A waiting application is woken when a third is free (`sk_stream_is_writeable`).
     pub(super) fn wakes(&self, used_bytes: u64) -> bool {
         3 * used_bytes * MEMORY_RATIO.0 / MEMORY_RATIO.1 <= 2 * self.size_bytes
     }

@@ -1,16 +1,16 @@
-//! Timers: retransmission timeout, tail loss probe, late segments, pacing.
+//! Timers: retransmission timeout, tail-loss probe, reordering, pacing.
 
 use super::{Resend, Sender};
 use crate::scoreboard::{LOST, RETRANS, SACKED};
 use crate::tick::expiry_ns;
 use crate::{CaState, Congestion};
 
-/// What is added to timeouts that wait for an ACK (`TCP_TIMEOUT_MIN_US`) [us].
+/// Added to timeouts that wait for an ACK (`TCP_TIMEOUT_MIN_US`) [us].
 pub(super) const TIMEOUT_MIN_US: u64 = 2000;
-/// Before a probe without an RTT (`TCP_TIMEOUT_INIT`) [us].
+/// Delay of a probe without an RTT (`TCP_TIMEOUT_INIT`) [us].
 const PROBE_WITHOUT_RTT_US: u64 = 1_000_000;
 
-/// What the one timer of a connection waits for (`icsk_pending`).
+/// Purpose of a connection's timer (`icsk_pending`).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Pending {
     #[default]
@@ -24,12 +24,12 @@ pub(super) enum Pending {
 pub(super) struct Timers {
     pub(super) pending: Pending,
     at_ns: u64,
-    /// Data wait for `Sock::wstamp_ns`.
+    /// Data waits for `Sock::wstamp_ns`.
     pub(super) is_paced_out: bool,
 }
 
 impl<C: Congestion> Sender<C> {
-    /// When `on_timer` has something to do.
+    /// When `on_timer` is due.
     pub fn due_ns(&self) -> Option<u64> {
         let timer = (self.timers.pending != Pending::Nothing).then_some(self.timers.at_ns);
         let pacing = self.timers.is_paced_out.then_some(self.sock.wstamp_ns);
@@ -39,7 +39,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// Time has passed: timers that are due expire. `next_segment` has what they send.
+    /// Runs due timers. `next_segment` returns what they send.
     pub fn on_timer(&mut self, now_ns: u64) {
         self.refresh(now_ns);
         if self.timers.pending != Pending::Nothing && self.timers.at_ns <= self.now_ns {
@@ -67,13 +67,13 @@ impl<C: Congestion> Sender<C> {
         self.timers.at_ns = expiry_ns(self.tick_ns, self.now_ns, wait_us * 1000);
     }
 
-    /// How far away the timeout of the first segment is [us], not below 1.
+    /// Time until the timeout of the first segment [us], at least 1.
     fn rto_left_us(&self) -> u64 {
         let sent_us = self.board.head().map_or(self.sock.mstamp_us, |slot| slot.sent_us);
         (sent_us + self.rtt.rto_us()).saturating_sub(self.sock.mstamp_us).max(1)
     }
 
-    /// The retransmission timer runs from now, or from the first segment if another one ran (`tcp_rearm_rto`).
+    /// Restarts the retransmission timer from now, or from the first segment if another timer ran (`tcp_rearm_rto`).
     pub(super) fn rearm_rto(&mut self) {
         if self.sock.packets_out == 0 {
             self.timers.pending = Pending::Nothing;
@@ -86,14 +86,14 @@ impl<C: Congestion> Sender<C> {
         self.arm(Pending::Retransmit, wait_us);
     }
 
-    /// The retransmission timer runs from now, unless the one for late segments does.
+    /// Restarts the retransmission timer from now, unless the reordering timer runs.
     pub(super) fn restart_rto(&mut self) {
         if self.timers.pending != Pending::Reordering {
             self.arm(Pending::Retransmit, self.rtt.rto_us());
         }
     }
 
-    /// After an ACK: a probe if there may be one, else the timeout (`tcp_set_xmit_timer`).
+    /// After an ACK: schedules a probe if allowed, otherwise the timeout (`tcp_set_xmit_timer`).
     pub(super) fn set_transmit_timer(&mut self) {
         if !self.schedule_loss_probe(true) {
             self.rearm_rto();
@@ -116,7 +116,7 @@ impl<C: Congestion> Sender<C> {
         true
     }
 
-    /// A probe: new data if there are any, else the last segment again (`tcp_send_loss_probe`).
+    /// Sends a probe: new data if any, otherwise the last segment (`tcp_send_loss_probe`).
     fn on_loss_probe_timer(&mut self) {
         if self.tlp_high_seq.is_none() && self.sock.packets_out > 0 {
             self.tlp_retrans = false;
@@ -146,13 +146,13 @@ impl<C: Congestion> Sender<C> {
         self.arm(Pending::Retransmit, self.rtt.rto_us());
     }
 
-    /// All that a timeout shows to be lost, and the window of it (`tcp_enter_loss`).
+    /// Marks lost segments after a timeout, and resets the window (`tcp_enter_loss`).
     fn enter_loss(&mut self) {
         let is_new = self.sock.ca_state < CaState::Recovery;
         let first = self.board.first();
         for number in first..self.board.end() {
             let slot = self.board.slot(number);
-            // What was sent only just now may still arrive.
+            // Recently sent segments may still arrive.
             if !slot.has(SACKED) && (number == first || self.rack_remaining_us(slot.sent_us, 0) <= 0) {
                 self.mark_lost(number);
             }
@@ -178,7 +178,7 @@ impl<C: Congestion> Sender<C> {
         self.frto = is_new || self.retransmits > 0;
     }
 
-    /// A segment is taken for lost, or what was sent again is (`tcp_mark_skb_lost`).
+    /// Marks a segment, or its retransmission, lost (`tcp_mark_skb_lost`).
     pub(super) fn mark_lost(&mut self, number: u64) {
         self.board.resend_from = self.board.resend_from.min(number);
         let slot = self.board.slot_mut(number);

@@ -1,23 +1,23 @@
-//! What leaves, and when: `tcp_write_xmit` and `tcp_xmit_retransmit_queue`.
+//! Transmission: `tcp_write_xmit` and `tcp_xmit_retransmit_queue`.
 
 use super::{Resend, Sender};
 use crate::scoreboard::{EVER_RETRANS, FIN, RETRANS, Slot};
 use crate::{CaState, Congestion, Data};
 
-/// Bytes of the largest burst (`sk_gso_max_size`).
+/// Maximum burst (`sk_gso_max_size`).
 const MAX_BURST_BYTES: u64 = 65_536;
-/// A burst is what leaves in 2^-10 s at the pacing rate (`sk_pacing_shift`).
+/// A burst is 2^-10 s at the pacing rate (`sk_pacing_shift`).
 const BURST_SHIFT: u32 = 10;
 /// net.ipv4.tcp_tso_rtt_log: near receivers get larger bursts.
 const BURST_RTT_SHIFT: u32 = 9;
-/// A third of the window leaves at once (net.ipv4.tcp_tso_win_divisor).
+/// A third of the window is sent at once (net.ipv4.tcp_tso_win_divisor).
 const WINDOW_DIVISOR: u64 = 3;
-/// Segments at the start of a connection that are not paced.
+/// Initial segments of a connection, sent without pacing.
 const UNPACED_SEGMENTS: u64 = 10;
 const MILLISECOND_NS: u64 = 1_000_000;
 
 impl<C: Congestion> Sender<C> {
-    /// What may leave now; to be called until there is nothing more.
+    /// The next segment that may be sent now; to be called until `None`.
     pub fn next_segment(&mut self, now_ns: u64) -> Option<Data> {
         self.refresh(now_ns);
         if self.queued.is_some() {
@@ -51,12 +51,11 @@ impl<C: Congestion> Sender<C> {
         None
     }
 
-    /// Behind the last byte that the receiver takes.
     pub(super) fn window_end(&self) -> u64 {
         self.sock.snd_una + self.window_bytes
     }
 
-    /// Whether pacing lets something leave; if not, the timer waits for it.
+    /// Whether pacing allows sending; if not, the timer waits for it.
     fn pacing_allows(&mut self) -> bool {
         let is_early = self.sock.is_paced && self.sock.wstamp_ns > self.now_ns;
         self.timers.is_paced_out = is_early;
@@ -87,7 +86,7 @@ impl<C: Congestion> Sender<C> {
         self.start_burst().then(|| self.send_new())
     }
 
-    /// Decides how much of the new data leaves at once; false: nothing.
+    /// Decides how much new data is sent at once; false: nothing.
     fn start_burst(&mut self) -> bool {
         let unsent_bytes = self.sock.write_seq - self.sock.snd_nxt;
         if unsent_bytes == 0 || !self.pacing_allows() {
@@ -120,7 +119,7 @@ impl<C: Congestion> Sender<C> {
         true
     }
 
-    /// Full segments, and a part of one behind them only if it need not wait (`tcp_mss_split_point`).
+    /// Full segments, and a partial one only if it need not wait (`tcp_mss_split_point`).
     fn burst_of(&self, quota_bytes: u64, unsent_bytes: u64, room_bytes: u64) -> u64 {
         let needed_bytes = unsent_bytes.min(room_bytes);
         if quota_bytes <= needed_bytes {
@@ -134,7 +133,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// A small segment waits while another small one is on its way, unless it is the last.
+    /// A small segment waits while another small one is in flight, unless it is the last.
     fn is_held_by_nagle(&self, bytes: u64) -> bool {
         self.nagle
             && bytes < u64::from(self.sock.mss_bytes)
@@ -154,7 +153,7 @@ impl<C: Congestion> Sender<C> {
         (pkts as u32).max(self.congestion.min_tso_segs(&self.sock))
     }
 
-    /// Whether a larger burst is worth waiting for, because an ACK comes soon (`tcp_tso_should_defer`).
+    /// Whether to wait for a larger burst, because an ACK comes soon (`tcp_tso_should_defer`).
     fn should_defer(&mut self, unsent_bytes: u64, room_bytes: u64, most_pkts: u64) -> bool {
         let sock = &self.sock;
         if sock.ca_state >= CaState::Recovery || self.now_ns > sock.wstamp_ns + MILLISECOND_NS {
@@ -167,7 +166,7 @@ impl<C: Congestion> Sender<C> {
         if limit_bytes >= (most_pkts * mss_bytes).min(third_bytes) {
             return false;
         }
-        // The queue is made of buffers of this size; one with another behind it will not grow any more.
+        // The queue consists of buffers of this size; only the last one still grows.
         let buffer_bytes = unsent_bytes.min(MAX_BURST_BYTES / mss_bytes * mss_bytes);
         if unsent_bytes > buffer_bytes && limit_bytes >= buffer_bytes {
             return false;
@@ -189,7 +188,6 @@ impl<C: Congestion> Sender<C> {
         self.source.fin_seq.is_none()
     }
 
-    /// The next segment of the burst.
     fn send_new(&mut self) -> Data {
         let seq = self.sock.snd_nxt;
         let data_bytes = self.data_end().saturating_sub(seq);
@@ -197,7 +195,7 @@ impl<C: Congestion> Sender<C> {
         let len_bytes = burst_bytes.min(data_bytes) as u32;
         let end = seq + u64::from(len_bytes);
         let fin = self.source.fin_seq == Some(end);
-        // A FIN needs no room of its own in the last segment.
+        // A FIN needs no room in the last segment.
         self.burst_bytes = if fin { 0 } else { self.burst_bytes - u64::from(len_bytes) };
         let mut slot = Slot::new(seq, len_bytes, fin);
         self.before_sending(u64::from(len_bytes));
@@ -238,7 +236,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// Sends a slot again, whatever the window (`tcp_retransmit_skb`).
+    /// Retransmits a slot, regardless of the window (`tcp_retransmit_skb`).
     pub(super) fn resend_slot(&mut self, number: u64) -> Data {
         let data = self.send_again(number);
         let slot = self.board.slot_mut(number);
@@ -266,7 +264,6 @@ impl<C: Congestion> Sender<C> {
         Data { is_retransmission: true, ect, ..self.data_of(seq, len_bytes, fin) }
     }
 
-    /// What each transmission counts for.
     fn before_sending(&mut self, bytes: u64) {
         if self.sock.packets_in_flight() == 0 {
             self.sock.rto_us = self.rtt.rto_us();
@@ -277,7 +274,7 @@ impl<C: Congestion> Sender<C> {
         self.sock.data_segs_out += 1;
     }
 
-    /// When the next burst may leave (`tcp_update_skb_after_send`).
+    /// Computes when the next burst may be sent (`tcp_update_skb_after_send`).
     fn pace(&mut self, bytes: u64) {
         let sock = &mut self.sock;
         let late_ns = self.now_ns.saturating_sub(sock.wstamp_ns);
@@ -289,7 +286,7 @@ impl<C: Congestion> Sender<C> {
             return;
         }
         let needed_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64;
-        // What was late is made good, up to a half.
+        // Lateness is compensated, up to a half.
         sock.wstamp_ns += needed_ns - late_ns.min(needed_ns / 2);
     }
 
@@ -310,12 +307,12 @@ impl<C: Congestion> Sender<C> {
         Some(data)
     }
 
-    /// The retransmission of a probe is not one of recovery: it does not count as outstanding.
+    /// The retransmission of a probe is not part of recovery: it is not counted as outstanding.
     pub(super) fn probe_with_last_segment(&mut self) -> Data {
         self.send_again(self.board.end() - 1)
     }
 
-    /// Nothing more leaves now: was it the window (`tcp_write_xmit`'s end)?
+    /// Nothing more is sent now: was the window the limit (end of `tcp_write_xmit`)?
     fn end_round(&mut self) {
         let is_limited = std::mem::take(&mut self.is_deferred_by_cwnd)
             || self.sock.packets_in_flight() >= self.sock.snd_cwnd;
@@ -328,7 +325,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// Whether the window is used (`tcp_cwnd_validate`).
+    /// Checks whether the window is used (`tcp_cwnd_validate`).
     fn validate_cwnd(&mut self, is_limited: bool) {
         let sock = &mut self.sock;
         if sock.snd_una >= self.cwnd_usage_seq
@@ -351,7 +348,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// A window that was not used for a timeout comes down (`tcp_cwnd_application_limited`, RFC 2861).
+    /// Reduces a window that was unused for a timeout (`tcp_cwnd_application_limited`, RFC 2861).
     fn shrink_unused_cwnd(&mut self) {
         if self.sock.ca_state == CaState::Open && !self.buffer.is_blocked {
             let used = self.cwnd_used.max(self.sock.init_cwnd);

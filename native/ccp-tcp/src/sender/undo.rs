@@ -1,4 +1,4 @@
-//! Reductions that turn out to have been for nothing: by DSACK (RFC 3708) and timestamps (Eifel, RFC 3522).
+//! Undoes unnecessary reductions: by DSACK (RFC 3708) and timestamps (Eifel, RFC 3522).
 
 use super::Sender;
 use super::ack::stamp_ms;
@@ -18,7 +18,7 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// The ACK answers something that was sent before the first retransmission.
+    /// Whether the ACK answers something sent before the first retransmission.
     fn is_original_acked(&self) -> bool {
         self.retrans_stamp_us.is_none_or(|stamp_us| stamp_ms(self.ack_echo_ns) < stamp_us / 1000)
     }
@@ -47,7 +47,7 @@ impl<C: Congestion> Sender<C> {
         self.rack.is_advanced = true;
     }
 
-    /// Recovery is over; perhaps it was for nothing.
+    /// Recovery is over; it may have been unnecessary.
     pub(super) fn try_undo_recovery(&mut self) {
         if self.may_undo() {
             self.undo(false);
@@ -57,7 +57,7 @@ impl<C: Congestion> Sender<C> {
         self.set_state(CaState::Open);
     }
 
-    /// All retransmissions arrived twice.
+    /// Undoes if all retransmissions were duplicates.
     pub(super) fn try_undo_dsack(&mut self) -> bool {
         if self.undo_marker.is_none() || self.undo_retrans != 0 {
             return false;
@@ -67,7 +67,7 @@ impl<C: Congestion> Sender<C> {
         true
     }
 
-    /// A timeout was for nothing; `frto`: by F-RTO.
+    /// Undoes a spurious timeout; `frto`: detected by F-RTO.
     pub(super) fn try_undo_loss(&mut self, frto: bool) -> bool {
         if !frto && !self.may_undo() {
             return false;
@@ -78,7 +78,7 @@ impl<C: Congestion> Sender<C> {
         true
     }
 
-    /// A hole was filled by what was delayed, not by a retransmission.
+    /// A gap was filled by delayed data, not by a retransmission.
     pub(super) fn try_undo_partial(&mut self, prior_una: u64) -> bool {
         if self.undo_marker.is_none() || !self.is_original_acked() {
             return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A socket's addresses as rows have them: IPv6, IPv4 ones mapped. */
+/* A socket's addresses in the format of rows: IPv6, IPv4-mapped for IPv4. */
 #ifndef CCP_ADDRESSES_H
 #define CCP_ADDRESSES_H
 

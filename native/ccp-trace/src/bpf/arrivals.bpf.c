@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Counts the segments that arrive on each open TCP connection of a namespace: how many, how many with CE, how many
- * were sent again, and how much longer each took than the fastest. The kernel holds the socket's lock meanwhile: one
- * segment at a time.
+ * Counts the segments that arrive on each open TCP connection of a namespace: their number, those with CE, those
+ * retransmitted, and the delay of each above the minimum. The kernel holds the socket's lock, so there is one segment at a
+ * time.
  *
- * One-way delay is arrival by our clock minus departure by the sender's, as its timestamp option says (RFC 7323). The
- * clocks have nothing in common but their pace, so only differences mean something: the delay above the least one of
- * the last seconds. The minimum is that of a window, because clocks drift apart and paths change.
+ * One-way delay is the arrival on the local clock minus the departure on the sender's clock, by its timestamp option (RFC
+ * 7323). The clocks share only their pace, so only differences are meaningful: the delay above the minimum of the last
+ * seconds. The minimum is windowed, because clocks drift apart and paths change.
  */
 #include "kernel.h"
 #include "addresses.h"
@@ -26,12 +26,12 @@
 #define NOP_NOP_TSOPT 0x0101080a
 #define CE 3
 
-/* One tick is 1 us or 1 ms, far enough apart to be told from each other after so long, and checked after so long. */
+/* A tick is 1 us or 1 ms: distinguishable after this time, and checked after this time. */
 #define TICK_KNOWN_US 20000
 #define TICK_CHECKED_US 200000
 #define TICK_BETWEEN_US 16
 
-/* A segment that seems faster than all others by so much has no honest timestamp, unless others follow it. */
+/* A segment that seems this much faster than all others has a false timestamp, unless others follow it. */
 #define STRANGE_US 1000000
 #define STRANGE_IN_A_ROW 4
 
@@ -94,7 +94,7 @@ static __always_inline u8 ecn_of(struct sk_buff *skb)
 	return 0;
 }
 
-/* Segments that the card or the stack merged into this one. */
+/* Number of segments that the card or the stack merged into this one. */
 static __always_inline u32 segs_of(struct sk_buff *skb, u32 header_bytes)
 {
 	struct skb_shared_info *shared = (void *)(skb->head + skb->end);
@@ -107,11 +107,11 @@ static __always_inline u32 segs_of(struct sk_buff *skb, u32 header_bytes)
 	bpf_core_read(&size, sizeof(size), &shared->gso_size);
 	if (size)
 		segs = (bytes - header_bytes + size - 1) / size;
-	bpf_core_read(&merged, sizeof(merged), &shared->gso_segs); /* virtual cards do not tell */
+	bpf_core_read(&merged, sizeof(merged), &shared->gso_segs); /* virtual cards do not report it */
 	return merged > segs ? merged : segs;
 }
 
-/* Looks for the timestamp among options in another order than everybody's. */
+/* Finds the timestamp if the options are in an unusual order. */
 static __noinline bool find_timestamp(struct sk_buff *skb, u32 header_bytes, u32 *tsval)
 {
 	u8 options[64] = {};
@@ -119,7 +119,7 @@ static __noinline bool find_timestamp(struct sk_buff *skb, u32 header_bytes, u32
 
 	if (!tsval || header_bytes <= TCP_HEADER_BYTES || end > TCP_OPTIONS_BYTES)
 		return false;
-	barrier_var(end); /* older verifiers have forgotten what was compared */
+	barrier_var(end); /* older verifiers have forgotten the comparison */
 	end &= sizeof(options) - 1;
 	if (bpf_probe_read_kernel(options, end, skb->data + TCP_HEADER_BYTES))
 		return false;
@@ -144,7 +144,7 @@ static __noinline bool find_timestamp(struct sk_buff *skb, u32 header_bytes, u32
 	return false;
 }
 
-/* The largest bin whose delays are not longer than this one. */
+/* The largest bin whose delays do not exceed this one. */
 static __always_inline u32 bin_of(u64 us)
 {
 	u32 value = us >> ARRIVALS_BITS ? (1u << ARRIVALS_BITS) - 1 : us;
@@ -175,7 +175,7 @@ static __always_inline void set_clocks(struct tcp_arrivals *flow, u32 tsval, u64
 	flow->least_us[1] = NEVER;
 }
 
-/* Whether the clocks say now what a tick is worth. A burst says little: its timestamps are all the same. */
+/* Determines the unit of a tick, if the clocks allow it. A burst does not: its timestamps are all the same. */
 static __always_inline bool tick_known(struct tcp_arrivals *flow)
 {
 	bool fast = flow->ticks * TICK_BETWEEN_US > flow->elapsed_us;
@@ -207,7 +207,7 @@ static __always_inline void take_delay(struct tcp_arrivals *flow, u32 tsval, u64
 	flow->elapsed_us = elapsed_us;
 	if (!tick_known(flow)) {
 		if (flow->tick_us)
-			set_clocks(flow, tsval, now_ns); /* it was wrong: begin again */
+			set_clocks(flow, tsval, now_ns); /* it was wrong: start again */
 		return;
 	}
 	delay_us = (s64)elapsed_us - ticks * flow->tick_us;
@@ -236,8 +236,8 @@ static __always_inline void take_delay(struct tcp_arrivals *flow, u32 tsval, u64
 }
 
 /*
- * Whether a segment below the highest one was sent again, and not only late: then it was sent after one that comes
- * behind it in the sequence. Of those the nearest is the oldest, and so the best to compare with.
+ * Whether a segment below the highest one was retransmitted, and not only late: then it was sent after one that follows it in
+ * sequence. The nearest of those is the oldest, so it is the one to compare with.
  */
 static __always_inline bool sent_again(struct tcp_arrivals *flow, u32 seq, u32 tsval)
 {
@@ -273,13 +273,13 @@ static __always_inline void take_payload(struct tcp_arrivals *flow, u32 seq, u32
 }
 
 /*
- * A segment came in on an open connection. If a program is just using the socket, the segment had to wait for it, and
- * nobody noted when it had come: its delay is left out.
+ * A segment arrives on an open connection. If a program is using the socket, the segment had to wait for it, and its arrival
+ * time was not recorded: its delay is skipped.
  */
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_arrival, struct sock *sk, struct sk_buff *skb)
 {
-	__be32 tcp[8] = {}; /* header and the usual options */
+	__be32 tcp[8] = {}; /* header and usual options */
 	struct tcp_arrivals *flow;
 	u32 header_bytes, segs, tsval = 0;
 	bool stamped;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* What a rule asks of a socket, for all programs that have rules. Rust sees this file, too. */
+/* A rule's conditions for a socket, for all programs with rules. Rust reads this file through bindgen. */
 #ifndef CCP_CONDITIONS_H
 #define CCP_CONDITIONS_H
 
@@ -15,11 +15,11 @@ typedef unsigned long long __u64;
 
 /* All must hold. */
 struct socket_conditions {
-	__u64 src[2]; /* IPv6, as in packets; IPv4 mapped (::ffff:a.b.c.d) */
+	__u64 src[2]; /* IPv6 in network order, IPv4-mapped for IPv4 (::ffff:a.b.c.d) */
 	__u64 src_mask[2];
 	__u64 dst[2];
 	__u64 dst_mask[2];
-	__u64 cgroup; /* id of it or of one above it; ANY_CGROUP: any */
+	__u64 cgroup; /* id of the cgroup or of an ancestor; ANY_CGROUP: any */
 	__u16 sport_low;
 	__u16 sport_high;
 	__u16 dport_low;

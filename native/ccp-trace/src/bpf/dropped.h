@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* How much the program had no room for. The loader reads it: `dropped` of load.rs. Behind a crate's kernel.h. */
+/* Number of rows for which there was no room. The loader reads it: `dropped` of load.rs. Include after kernel.h. */
 #ifndef CCP_DROPPED_H
 #define CCP_DROPPED_H
 

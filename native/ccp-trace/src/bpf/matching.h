@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Whether a socket is one that a rule is for. */
+/* Whether a rule matches a socket. */
 #ifndef CCP_MATCHING_H
 #define CCP_MATCHING_H
 
@@ -10,16 +10,16 @@
 
 #define MAX_CGROUP_DEPTH 32
 
-/* What rules may ask of a connection. */
+/* The properties of a connection that rules may check. */
 struct connection {
 	__u64 saddr[2];
 	__u64 daddr[2];
-	__u64 cgroup; /* address of its struct; 0: not known yet, and counts as any */
+	__u64 cgroup; /* address of its struct; 0: unknown yet, matches any */
 	__u16 sport;
 	__u16 dport;
 };
 
-/* Whether a cgroup is the one of this id, or below it. */
+/* Whether a cgroup has this id, or is below the one that has. */
 static __always_inline bool is_within(u64 address, u64 id)
 {
 	struct cgroup *cgroup = (struct cgroup *)address, *ancestor;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Looking at the sockets of some network namespaces only. */
+/* Restricts programs to the sockets of some network namespaces. */
 #ifndef CCP_NETNS_H
 #define CCP_NETNS_H
 
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 
-/* Inodes of the network namespaces that are looked at, if not all are. */
+/* Inodes of the observed network namespaces, if not all are observed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set by the loader */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* What the tracing program and its loader tell each other. Rust sees this file through bindgen. */
+/* Shared by the tracing program and its loader. Rust reads this file through bindgen. */
 #ifndef CCP_ROW_H
 #define CCP_ROW_H
 
@@ -10,7 +10,7 @@ typedef unsigned int __u32;
 typedef unsigned long long __u64;
 #endif
 
-/* Written by the loader; the program's only constant, so it is all of .rodata. */
+/* Written by the loader; the only constant of the program, so it is all of .rodata. */
 struct trace_config {
 	__u64 interval_us; /* 0: a row for every segment */
 	__u64 only_some_netns; /* bool: only those in netns_wanted */
@@ -20,8 +20,8 @@ struct trace_config {
 #pragma clang diagnostic error "-Wpadded"
 
 /*
- * The state of one socket at one moment. Addresses are IPv6; IPv4 ones are mapped (::ffff:a.b.c.d). Ports in host
- * order. Round-trip times are 0 and ssthresh and pacing rate all ones while the kernel has none.
+ * The state of a socket at one moment. Addresses are IPv6, IPv4-mapped for IPv4 (::ffff:a.b.c.d). Ports are in host order.
+ * Unknown round-trip times are 0, unknown ssthresh and pacing rate all ones.
  */
 struct tcp_row {
 	__u64 t_us; /* CLOCK_MONOTONIC */
@@ -34,7 +34,7 @@ struct tcp_row {
 	__u64 retrans_pkts;
 	__u64 bytes_acked;
 	__u64 bytes_received;
-	__u64 bytes_sent; /* retransmissions included */
+	__u64 bytes_sent; /* including retransmissions */
 	__u64 bytes_retrans;
 	__u64 bytes_in_flight; /* segments in flight times mss_bytes */
 	__u32 netns; /* inode */

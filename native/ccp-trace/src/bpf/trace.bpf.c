@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A row for each TCP socket and interval: the kernel decides on arrival of a segment whether the interval is over,
- * so that what is not wanted never leaves it. The socket's last row comes when it closes.
+ * Emits a row per TCP socket and interval: on arrival of a segment the program checks whether the interval is over, so that
+ * unwanted rows never leave the kernel. A socket's last row is emitted when it closes.
  */
 #include "kernel.h"
 #include "addresses.h"
@@ -87,12 +87,12 @@ static __always_inline void emit(struct sock *sk, u64 now_us, __u16 sport, u8 st
 	}
 	fill(row, tp, now_us, sport, state);
 	row->cookie = bpf_get_socket_cookie(sk);
-	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP); /* nobody sleeps on it: the reader comes by */
+	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP); /* the reader polls */
 }
 
 /*
- * A segment came in on an open connection; its ACK is not processed yet. There is no such tracepoint for closing
- * connections: what is still in flight at close() shows in the last row only.
+ * A segment arrives on an open connection; its ACK is not processed yet. There is no such tracepoint for closing connections:
+ * data in flight at close() shows only in the last row.
  */
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *skb)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Remembers the congestion window with which each connection sent its newest packet. Packets are seen when they go to
- * a device's queue: whoever handles one later finds the window here, by its addresses and ports.
+ * Stores the congestion window with which each connection sent its newest packet. Packets are seen at the device's queue:
+ * programs that handle a packet later look the window up by its addresses and ports.
  */
 #include "kernel.h"
 #include "addresses.h"
@@ -22,8 +22,8 @@ struct {
 } windows SEC(".maps");
 
 /*
- * Packets of every protocol come here, and those of sockets that are hardly there: in state TIME_WAIT and NEW_SYN_RECV
- * they are smaller than a struct sock, and one that listens answers for connections that have no window yet.
+ * Packets of every protocol arrive here, also of incomplete sockets: in state TIME_WAIT and NEW_SYN_RECV they are smaller
+ * than a struct sock, and a listener answers for connections that have no window yet.
  */
 static __always_inline bool has_window(struct sock *sk)
 {
@@ -49,7 +49,8 @@ int BPF_PROG(on_departure, struct sk_buff *skb)
 		return 0;
 	if (config.only_some_netns && !is_in_wanted_netns(sk))
 		return 0;
-	tp = (struct tcp_sock *)sk; /* the verifier does not know: its fields are read as foreign memory */
+	tp = (struct tcp_sock *)
+		sk; /* the verifier does not know the type: read its fields as foreign memory */
 	put_addresses(key.saddr, key.daddr, sk);
 	key.sport = sk->__sk_common.skc_num;
 	key.dport = bpf_ntohs(sk->__sk_common.skc_dport);

@@ -34,7 +34,7 @@ RAISES = FIRST.replace("self.n += 1", "self.n += 1 // (report.acked - 77_777)")
 
 
 class Tried:
-    """An agent with an algorithm, a clock of the test's, and flows that fare as the test says."""
+    """An agent with an algorithm, the test's clock, and flows with given performance."""
 
     def __init__(self, live: Edited) -> None:
         self.live = live
@@ -188,7 +188,7 @@ def test_it_ends_by_hand(tried: Tried) -> None:
             do("mine")
         assert caught.value.slug == "canary.none"
     tried.start()
-    assert tried.canaries.take_back("mine")["why"] == "asked for"
+    assert tried.canaries.take_back("mine")["why"] == "requested"
     tried.start()
     tried.canaries.widen("mine")
     assert tried.ended()["outcome"] == "widened"
@@ -217,9 +217,6 @@ def test_flows_that_do_not_match_take_no_part(tried: Tried) -> None:
     assert row["share"] == "50 % of new flows that match dport=80"
     assert tried.hosts() == {"mine"}
     assert tried.canaries.rows()[0]["other_flows"] == 0
-
-
-# Rollback
 
 
 def test_the_version_before_comes_back_and_flows_start_afresh(tried: Tried) -> None:
@@ -265,4 +262,4 @@ def test_how_a_trial_ended_is_written_down(tried: Tried, tmp_path: Path) -> None
     audit.tried(tried.live.events[-1])
     line = json.loads((tmp_path / "audit").read_text())
     assert (line["who"], line["what"]) == ({"trial": True}, "canary:taken_back")
-    assert line["about"] == {"algorithm": "mine", "why": "asked for"}
+    assert line["about"] == {"algorithm": "mine", "why": "requested"}

@@ -34,9 +34,9 @@ FIGURES = {
             " goodput 1.08 (5.18) Mbit/s, RTT 23.5 (24.5) ms",
         ),
         (
-            {"outcome": "taken back", "why": "goodput 1.08 Mbit/s, others 5.19 (p = 1e-05)"},
+            {"outcome": "taken back", "why": "goodput 1.08 Mbit/s, control group 5.19 Mbit/s (p = 1e-05)"},
             "mine: taken back after 4.0 s (5 flows, 161 others):"
-            " goodput 1.08 Mbit/s, others 5.19 (p = 1e-05)",
+            " goodput 1.08 Mbit/s, control group 5.19 Mbit/s (p = 1e-05)",
         ),
     ],
 )

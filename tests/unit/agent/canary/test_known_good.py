@@ -20,14 +20,12 @@ def kept(tmp_path: Path) -> KnownGood:
 
 
 def started(tmp_path: Path, file: Path) -> str:
-    """Return the text of the version that an agent starts with."""
     (running,) = plan(Description([str(file)]), finds=kept(tmp_path).find).running
     assert running.name == "mine"
     return Past.of(running.algorithm, version_of(running.algorithm)).texts[str(file)]
 
 
 def rolled_back(tmp_path: Path) -> Path:
-    """An agent got a second version and went back."""
     file = tmp_path / "mine.py"
     with edited(file, FIRST, 1) as live:
         live.loader.judged = kept(tmp_path).judged

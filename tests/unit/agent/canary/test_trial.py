@@ -13,10 +13,7 @@ SECOND_US = 1_000_000
 
 
 class Server:
-    """Flows that come and go on a server whose load swings, as heavy-tailed as real ones.
-
-    Each lives for some seconds, with a rate of its own; how loaded the server is changes all of them.
-    """
+    """Short, heavy-tailed flows on a server with varying load, which affects all of them."""
 
     def __init__(
         self, seed: int, *, goodput: float = 1.0, rtt: float = 1.0, loss: float = 0.0, share: float = 0.05
@@ -43,7 +40,7 @@ class Server:
         )
 
     def second(self, n_new: int = 20) -> str:
-        """Let a second pass; returns what speaks against the new version."""
+        """Advance by a second; return why the new version is worse."""
         self.load = float(np.clip(self.load * self.rng.lognormal(0, 0.3), 0.2, 5))
         for _ in range(n_new):
             self.n += 1
@@ -69,7 +66,7 @@ class Server:
 
 
 def test_a_version_against_itself_is_hardly_ever_taken_back() -> None:
-    """What must show: of a hundred trials of the same version, one false alarm at most."""
+    """Of a hundred trials of an identical version, at most one may be a false alarm."""
     assert sum(bool(Server(seed).judged()[1]) for seed in range(100)) <= 1
 
 
@@ -77,7 +74,7 @@ def test_a_version_against_itself_is_hardly_ever_taken_back() -> None:
     ("harm", "said"),
     [
         ({"goodput": 1e-3}, "goodput"),
-        ({"goodput": 1e3}, "it takes from others"),
+        ({"goodput": 1e3}, "too aggressive"),
         ({"rtt": 8.0}, "RTT"),
         ({"loss": 0.3}, "loss"),
     ],

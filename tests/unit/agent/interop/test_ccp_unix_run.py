@@ -1,4 +1,4 @@
-"""`ccp run --datapath ccp:unix`: the command, without root, and others that look at what it runs."""
+"""`ccp run --datapath ccp:unix` without root, and commands that observe it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from tests.kernel.driving import wait_until
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[Path]:
-    """An agent that runs, by its socket."""
     path = tmp_path / "portus"
     command = ccp("run", "reno", "--datapath", "ccp:unix", "--bind", str(path))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

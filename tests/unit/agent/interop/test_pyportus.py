@@ -37,7 +37,7 @@ PROGRAM = """\
 
 
 class HalvingFlow:
-    """Written as a pyportus script would be."""
+    """An algorithm as in a pyportus script."""
 
     def __init__(self, datapath: Any, datapath_info: Any) -> None:
         self.datapath = datapath
@@ -77,9 +77,6 @@ def datapath(monkeypatch: pytest.MonkeyPatch) -> FakeDatapath:
 
 def run(alg: Any, tmp_path: Path, ipc: str = "netlink", *more: Any) -> int:
     return portus.start(ipc, alg, *more, options=ServeOptions(duration_s=0.01, run_dir=tmp_path))
-
-
-# A script
 
 
 def test_script_steers_flows(datapath: FakeDatapath, tmp_path: Path) -> None:
@@ -128,9 +125,6 @@ def test_exception_in_a_script_costs_the_flow_only(datapath: FakeDatapath, tmp_p
 def test_every_ipc_of_portus_is_taken(datapath: FakeDatapath, tmp_path: Path, ipc: str) -> None:
     assert run(Halving(), tmp_path, ipc) == 0
     assert run(Halving(), tmp_path, ipc, "hello", True) == 0  # identifier and debug
-
-
-# What start refuses
 
 
 class WithoutFlows(portus.AlgBase):
@@ -214,9 +208,6 @@ def test_try_compile_tells_what_is_wrong() -> None:
     assert "bytes_ackd" in portus.try_compile(PROGRAM.replace("bytes_acked", "bytes_ackd"))
 
 
-# The datapath object
-
-
 class RecordedFlow:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -298,9 +289,6 @@ def test_unknown_names_are_refused_by_the_flow(datapath: FakeDatapath, tmp_path:
     datapath.feed(FakeCreated(FakeInfo(1)))
     run(Curious(), tmp_path)
     assert [type(error) for error in caught] == [ProgramError, RegisterError, RegisterError, ParamError]
-
-
-# Reports and information
 
 
 def test_report_registers_are_attributes_and_win_over_what_the_report_has_itself() -> None:

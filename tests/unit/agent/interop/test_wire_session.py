@@ -1,4 +1,4 @@
-"""What an agent made with portus is told and does: its socket in our hands, and a datapath that records."""
+"""The session with a portus agent, simulated by a socket of the test, and a recording datapath."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CAP, CWND = (Field(0, 0, 9), Field(2, wire.CWND, 20_000))
 
 
 class Served:
-    """A session on a plane, and the agent's socket."""
+    """A session in an agent loop, and the portus agent's socket."""
 
     def __init__(self, path: Path, datapath: FakeDatapath) -> None:
         self.path, self.datapath = path, datapath
@@ -55,7 +55,6 @@ class Served:
         self.session.attach(self.plane)
 
     def turn(self, *events: object) -> None:
-        """Let events happen."""
         self.datapath.feed(*events)
         self.plane.turn(0)
 
@@ -68,20 +67,18 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 class Agent:
-    """An agent's socket."""
-
     def __init__(self, made: socket.socket) -> None:
         self._socket, self._peer = made, ""
         made.settimeout(30)
 
     def told(self) -> Message:
-        """What it is told next."""
+        """The next message received."""
         datagram, self._peer = self._socket.recvfrom(1024)
         (message,) = wire.messages(datagram)
         return message
 
     def says(self, served: Served, *messages: Message) -> None:
-        """Have messages done: the last one is about something that nobody has, and does nothing."""
+        """Execute messages, followed by one for an unknown flow, which has no effect."""
         done: list[None] = []
         for message in (*messages, Update(99, [])):
             self._socket.sendto(message.octets(), self._peer)

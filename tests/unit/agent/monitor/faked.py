@@ -1,4 +1,4 @@
-"""A source of made-up flows for the screen: the same at every run, nothing waits, nothing fails unasked."""
+"""A deterministic source of made-up flows for the screen."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EVENTS = (
 
 
 def flow_row(flow_id: int, **changes: object) -> FlowRow:
-    """Return a row with round numbers, `changes` made."""
+    """Return a row with round numbers and `changes`."""
     values: dict[str, object] = {
         "flow_id": flow_id,
         "src": f"10.1.0.1:{40_000 + flow_id}",
@@ -68,7 +68,7 @@ def flow_row(flow_id: int, **changes: object) -> FlowRow:
 
 
 def made_up(turn: int) -> list[FlowRow]:
-    """Return a look's rows: a saw-tooth, one that is paced, one of the law, one that waits, one far away."""
+    """Return a snapshot: flows with a saw-tooth, paced, in fallback, idle, and with a long RTT."""
     tooth = 100_000 + 8_000 * (turn % 13)
     wave = 2_500_000 * (1 + 0.5 * math.sin(turn / 4))
     return [
@@ -113,17 +113,17 @@ def made_up(turn: int) -> list[FlowRow]:
 
 @dataclass
 class FakeSource:
-    """Records what is asked of it.
+    """Records requests.
 
     Attributes:
-        flows: Rows of the next looks; empty for made-up ones that change with every look.
-        looks: How many looks were taken.
-        failure: What asking the agent raises; None if it answers.
-        lost: What a look raises; None if it works.
-        refusal: What changes raise; None if they are made.
-        asked: The changes that were asked for.
-        closed: It was closed.
-        told: Events that the next question brings.
+        flows: Rows of the next polls; empty for made-up ones that change with every poll.
+        looks: Number of polls.
+        failure: What requests to the agent raise; None if it answers.
+        lost: What a poll raises; None if it works.
+        refusal: What changes raise; None if they succeed.
+        asked: The requested changes.
+        closed: Whether it was closed.
+        told: Events of the next request.
         gone: Flows that the agent does not know.
     """
 
@@ -190,7 +190,6 @@ class FakeSource:
 
 
 def fake_source() -> FakeSource:
-    """Return a fake; that it implements the protocol is checked by mypy here."""
     made = FakeSource()
     _: Source = made
     return made

@@ -1,8 +1,7 @@
 """Screens as text, compared with the golden files in `data/`.
 
-The text is read from the SVG that textual exports: that is what people see, without colours, which change
-with textual's themes, and without the names that it gives to styles. `CCP_BLESS=1 pytest ...` writes the
-golden files anew; look at the difference before you keep it.
+The text is extracted from the SVG that textual exports, without colours and style names, which change with
+textual's themes. `CCP_BLESS=1 pytest ...` rewrites the golden files; review the difference.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _CHARACTER = 12.2  # width of a character in the exported SVG
 
 
 def text_of(app: App[None]) -> str:
-    """Return what the screen shows, a line each, without blanks at the ends."""
+    """Return the lines of the screen, without trailing blanks."""
     lines: dict[int, str] = {}
     for x, line, text in _TEXT.findall(app.export_screenshot()):
         column = round(float(x) / _CHARACTER)
@@ -40,7 +39,6 @@ def text_of(app: App[None]) -> str:
 
 
 def assert_golden(app: App[None], name: str) -> None:
-    """Compare the screen with a golden file."""
     shown, file = text_of(app), GOLDEN / f"{name}.txt"
     if os.environ.get("CCP_BLESS"):
         file.parent.mkdir(exist_ok=True)
@@ -59,14 +57,14 @@ def on_screen(
     looks: int = 3,
     interval_s: float | None = None,
 ) -> None:
-    """Run the application on a screen of memory, and do something with it.
+    """Run the application on a virtual screen.
 
     Args:
-        source: Where it has its data from.
-        steps: What to do.
+        source: The data source.
+        steps: Steps of the test.
         size: Columns and lines.
-        looks: How many looks are taken before.
-        interval_s: Time between looks that it takes by itself [s].
+        looks: Number of polls before.
+        interval_s: Polling interval [s].
     """
 
     async def run() -> None:
@@ -81,7 +79,7 @@ def on_screen(
 
 
 async def press(app: Monitor, pilot: Pilot[None], *keys: str) -> None:
-    """Press keys, and wait until what they started is done and shown."""
+    """Press keys, and wait until their effects are shown."""
     for key in keys:
         await pilot.press(key)
         await app.workers.wait_for_complete()

@@ -18,9 +18,6 @@ def names(width: int, rows: list[FlowRow]) -> list[str]:
     return [placed.column.name for placed in layout(width, rows)]
 
 
-# --- order ---
-
-
 def test_fastest_flow_comes_first_unless_asked_otherwise() -> None:
     rows = [flow_row(1, throughput_bytes_per_s=5.0), flow_row(2, throughput_bytes_per_s=7.0)]
     assert ids(Chosen(), rows) == [2, 1]
@@ -65,9 +62,6 @@ def test_next_column_goes_round() -> None:
     assert chosen.next(1).filter == "x"
 
 
-# --- filter ---
-
-
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -84,9 +78,6 @@ def test_next_column_goes_round() -> None:
 def test_filter_wants_every_word(words: str, expected: list[int]) -> None:
     rows = [flow_row(1), flow_row(2, dst="10.0.0.9:443", cc_name="ccp.reno", steered_by="reno/default")]
     assert sorted(ids(Chosen(filter=words), rows)) == expected
-
-
-# --- layout ---
 
 
 def test_wide_terminal_has_all_columns() -> None:

@@ -71,7 +71,7 @@ class FakeView:
 
 @dataclass
 class FakeAgent:
-    """Answers like `ccplane.agent.client.Client`; `failure` is raised instead."""
+    """A fake `ccplane.agent.client.Client`; raises `failure`, if set."""
 
     failure: CcpError | None = None
     happened: list[dict[str, Any]] = field(default_factory=list)
@@ -109,7 +109,7 @@ class FakeAgent:
 
 @dataclass
 class Around:
-    """A source with everything round it; `connected` are the agents that it had."""
+    """A source with its surroundings; `connected` are the agents that it connected to."""
 
     view: FakeView = field(default_factory=FakeView)
     running: RunInfo | None = RUNNING

@@ -16,7 +16,6 @@ runner = CliRunner()
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the command believe that it has a terminal."""
 
     class Screen:
         def isatty(self) -> bool:

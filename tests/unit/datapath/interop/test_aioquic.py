@@ -1,4 +1,4 @@
-"""aioquic's connections under an agent: both ends in virtual time, an agent's socket that the test has."""
+"""aioquic's connections under an agent, in virtual time; the test provides the agent's socket."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def rate(bytes_per_s: int) -> Field:
 
 
 class Upload:
-    """A client that sends, its server, and a bottleneck that drops what it is told to, in virtual time.
+    """A sending client, its server, and a bottleneck that drops selected packets, in virtual time.
 
     Attributes:
-        windows: What the client's window was, whenever it sent [bytes].
+        windows: The client's window at each transmission [bytes].
     """
 
     def __init__(self, dropped: Callable[[int], bool] = lambda n: False, both: Ends = ENDS) -> None:
@@ -112,15 +112,12 @@ class Upload:
 
 
 class Agent:
-    """An agent's socket, which reads what is there when it is asked."""
-
     def __init__(self, made: socket.socket) -> None:
         self._socket = made
         self._socket.setblocking(False)
         self._peer = ""
 
     def told(self) -> list[Message]:
-        """What it was told since it was asked last."""
         messages: list[Message] = []
         while True:
             try:
@@ -130,13 +127,12 @@ class Agent:
             messages.extend(wire.messages(datagram))
 
     def told_until(self, upload: Upload, kind: type[Message]) -> list[Message]:
-        """What it is told until a message of a kind comes: it is looked for in real time."""
+        """Messages up to the first of a kind, waiting in real time."""
         told: list[Message] = []
         run_until(upload, lambda: (told.extend(self.told()), any(isinstance(one, kind) for one in told))[1])
         return told
 
     def reports(self, upload: Upload, seconds: float) -> list[Measure]:
-        """What it is told meanwhile."""
         end_s, told = upload.now_s + seconds, self.told()
         while upload.now_s < end_s:
             upload.run(0.01)
@@ -165,7 +161,7 @@ def installed() -> Install:
 
 
 def run_until(upload: Upload, done: Callable[[], object]) -> None:
-    """Datagrams of the agent come in by a thread: give it time."""
+    """Give the thread time to receive datagrams of the agent."""
     end_s = time.monotonic() + 30
     while not done():
         assert time.monotonic() < end_s
@@ -174,7 +170,6 @@ def run_until(upload: Upload, done: Callable[[], object]) -> None:
 
 
 def steered(session: Session, agent: Agent, upload: Upload, *values: Field) -> CcpCongestionControl:
-    """Let the agent's program have the connection."""
     told = agent.told_until(upload, Create)
     flow = next(one.flow for one in told if isinstance(one, Create))
     agent.says(installed(), ChangeProgram(flow, 1, values))

@@ -1,4 +1,4 @@
-"""Which algorithms datapaths of others have: `tests.carrying` says it, and they refuse all else."""
+"""Third-party datapaths accept the algorithms in `tests.carrying`, and refuse all others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_agents_end_is_served_and_quic_is_the_traffic_of_scenarios() -> None
     assert {CCP_UNIX, QUIC} <= set(names(scenarios=False))
     refused = refusal(QUIC, scenarios=True)
     assert refused is not None
-    assert f"the traffic `{kind_of(QUIC).traffic}`" in refused[1]
+    assert f"to `{kind_of(QUIC).traffic}`" in refused[1]
     assert Quic.__struct_config__.tag == kind_of(QUIC).traffic
 
 

@@ -1,4 +1,4 @@
-"""The agent's end of CCP's Unix sockets, against a socket that says what a datapath would say."""
+"""The agent's end of CCP's Unix sockets, against a fake datapath."""
 
 from __future__ import annotations
 
@@ -44,8 +44,6 @@ POLL_MS: Final = 2000
 
 
 class Peer:
-    """A datapath."""
-
     def __init__(self, agent: Path, own: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(own))
@@ -100,7 +98,7 @@ def compiled(text: str = TEXT, name: str = "default") -> Any:
 
 
 def flow_of(datapath: CcpUnixDatapath, peer: Peer, number: int = 3, algorithm: str = "") -> Any:
-    """A flow that came, when all that was sent has been heard."""
+    """A new flow, after all messages have been received."""
     peer.create(number, algorithm)
     (created,) = datapath.poll(POLL_MS).events()
     peer.all_heard()
@@ -108,7 +106,7 @@ def flow_of(datapath: CcpUnixDatapath, peer: Peer, number: int = 3, algorithm: s
 
 
 def measure(datapath: CcpUnixDatapath, number: int, handle: int, own: list[int], **head: int) -> Measure:
-    """A report, with what the agent's own registers say."""
+    """A report, including the registers of the agent."""
     installed = datapath._table.get(handle)
     assert installed is not None
     values = own + [0] * (installed.sent.n_reports - len(own))
@@ -177,7 +175,7 @@ def test_a_report_has_registers_window_and_stamp(datapath: CcpUnixDatapath, peer
     assert (report.acked, report.as_dict()) == (1448, {"acked": 1448})  # type: ignore[attr-defined]
     assert (report.program_handle, report.program) == (handle | 9 << STAMP_SHIFT, "default")
     assert (report.cwnd_bytes, report.timeout, report.now_us) == (20_000, True, 100_000_000)
-    with pytest.raises(AttributeError, match="reports no `nothing`; it reports acked"):
+    with pytest.raises(AttributeError, match="does not report `nothing`; it reports acked"):
         report.nothing  # type: ignore[attr-defined] # noqa: B018
     ((of, rows),) = batch.arrays()
     assert (of, rows["acked"].tolist(), rows["cwnd_bytes"].tolist(), rows["flags"].tolist()) == (
@@ -209,7 +207,7 @@ def test_a_flow_closes_when_a_report_is_empty_and_when_its_datapath_ends(
 def test_the_lower_half_of_a_flows_number_is_a_slot_of_which_few_are_needed(
     datapath: CcpUnixDatapath, peer: Peer
 ) -> None:
-    """Vectorised algorithms have arrays by it."""
+    """Vectorised algorithms index arrays with it."""
     ids = [flow_of(datapath, peer, number).flow_id for number in (3, 4, 5)]
     for number in (3, 4):
         peer.send(Measure(number, 0, []))
@@ -321,18 +319,18 @@ def test_a_full_table_is_told_of_and_a_place_that_is_free_is_used_again(
     texts = [TEXT.replace("5", str(n)) for n in range(LIBCCP.programs)]
     handles = [datapath.install(compiled(text)) for text in texts[:-1]]
     assert len(peer.all_heard()) == len(handles) == 8
-    with pytest.raises(ProgramError, match="room for 8 programs") as caught:
+    with pytest.raises(ProgramError, match="can have 8 programs") as caught:
         datapath.install(compiled(texts[-1]))
     assert caught.value.slug == "program.no_room"
     datapath.uninstall(handles[2])
     datapath.install(compiled(texts[-1]))
-    # All again, each to its place; the first one tells libccp to forget the others.
+    # All again in the same order; the first one clears the table of libccp.
     assert [one.program for one in peer.all_heard()] == [1, 2, 3, 10, 5, 6, 7, 8, 9]  # type: ignore[union-attr]
 
 
 def test_extensions_and_their_letters_are_refused(datapath: CcpUnixDatapath, peer: Peer) -> None:
     info = flow_of(datapath, peer)
-    with pytest.raises(LoadError, match="no extension `rtcp`"):
+    with pytest.raises(LoadError, match="the extension `rtcp` is not available"):
         datapath.extend("rtcp")
     with pytest.raises(CcpError) as caught:
         datapath.update(info.flow_id, letters={"rtcp": b"x"})
@@ -368,7 +366,7 @@ def test_octets_that_are_no_message_and_reports_of_nobody_change_nothing(
 def test_a_socket_that_another_agent_has_is_left_to_it(datapath: CcpUnixDatapath) -> None:
     with pytest.raises(UsageError) as caught:
         CcpUnixDatapath(datapath.path)
-    assert (caught.value.slug, caught.value.why) == ("wire.no_socket", "an agent has it")
+    assert (caught.value.slug, caught.value.why) == ("wire.no_socket", "another agent uses it")
     datapath.close()
     CcpUnixDatapath(datapath.path).close()
 
@@ -469,7 +467,7 @@ def test_what_cannot_be_read_of_an_agent_before_is_said_and_forgotten(
     (tmp_path / "agent.flows").write_text("nonsense /tmp/peer\n")
     with CcpUnixDatapath(tmp_path / "agent") as datapath:
         assert datapath.counters()["datapaths"] == 0
-    assert "cannot be read" in caplog.text
+    assert "cannot read" in caplog.text
     assert (tmp_path / "agent.flows").read_text() == ""
 
 

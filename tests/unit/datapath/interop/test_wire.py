@@ -1,4 +1,4 @@
-"""Programs and messages of portus, whose bytes `ccp-lang/tests/messages.rs` takes from portus."""
+"""Programs and messages of portus; `ccp-lang/tests/messages.rs` compares them with portus' bytes."""
 
 from __future__ import annotations
 

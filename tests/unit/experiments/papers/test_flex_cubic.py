@@ -40,9 +40,6 @@ def cell(run: PlannedRun) -> tuple[Any, ...]:
     return link.delay_us, link.loss.ratio, link.buffer.bdp, flow.algorithm, flow.params.get("beta")
 
 
-# --- what is planned ---------------------------------------------------------------------------------------
-
-
 def test_the_full_grid_is_the_papers_and_kernel_cubic_is_run_once_for_all_betas() -> None:
     cells = Counter(cell(run) for run in runs_of("grid", FULL))
     networks = list(product(OWDS_US, LOSSES, BUFFERS_BDP))
@@ -125,9 +122,6 @@ def test_flows_overlap_for_half_of_the_run() -> None:
         assert second.stop_s is None
 
 
-# --- what is made of it ------------------------------------------------------------------------------------
-
-
 def test_a_run_is_one_row_of_both_flows_together() -> None:
     scenario = dumbbell("x", 2, owd_us=10_000, loss_ratio=0.01, buffer_bdp=0.5)
     result = result_of(scenario, {"h1-h2": 4e6, "h3-h4": 2e6}, dropped_queue_pkts=7)
@@ -135,9 +129,7 @@ def test_a_run_is_one_row_of_both_flows_together() -> None:
     assert (row["owd_us"], row["loss_ratio"], row["buffer.bdp"]) == (10_000, 0.01, 0.5)
     assert (row["algorithm"], row["beta"]) == (KERNEL, 0.7)
     assert row["goodput_bytes_per_s"] == pytest.approx(6e6)
-    assert row["throughput_bytes_per_s"] == pytest.approx(
-        6e6 * 2 / 2.5
-    )  # the application took half a second more
+    assert row["throughput_bytes_per_s"] == pytest.approx(6e6 * 2 / 2.5)  # the application took 0.5 s more
     assert row["retrans_pct"] == pytest.approx(10)
     assert row["jain_index"] == pytest.approx(0.9)
     assert row["dropped_queue_pkts"] == 7
@@ -165,22 +157,21 @@ def test_two_flows_against_each_other_have_shares() -> None:
 
 
 def grid_table(goodputs: dict[tuple[str, float], list[float]]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {
-                "owd_us": 25_000,
-                "buffer.bdp": 1.0,
-                "beta": 0.7,
-                "queue_fraction": 0.0,
-                "algorithm": algorithm,
-                "loss_ratio": loss,
-                "goodput_bytes_per_s": value,
-                "seed": seed,
-            }
-            for (algorithm, loss), values in goodputs.items()
-            for seed, value in enumerate(values)
-        ]
-    )
+    rows = [
+        (*cell, value, seed, value, 1.0)
+        for cell, values in goodputs.items()
+        for seed, value in enumerate(values)
+    ]
+    columns = [
+        "algorithm",
+        "loss_ratio",
+        "goodput_bytes_per_s",
+        "seed",
+        "throughput_bytes_per_s",
+        "retrans_pct",
+    ]
+    network = {"owd_us": 25_000, "buffer.bdp": 1.0, "beta": 0.7, "queue_fraction": 0.0}
+    return pd.DataFrame(rows, columns=columns).assign(**network)
 
 
 def test_what_must_show_is_the_quotient_of_runs_with_the_same_seed() -> None:
@@ -193,10 +184,8 @@ def test_what_must_show_is_the_quotient_of_runs_with_the_same_seed() -> None:
         }
     )
     gain, harm = (judged(table, name) for name in ("several, 25000, 1, 0.005", "same, 25000, 1, 0"))
-    assert gain.found.value == pytest.approx(3.5)
-    assert gain.verdict == "holds"
-    assert harm.found.value == pytest.approx(0.96)
-    assert harm.verdict == "fails"
+    assert (gain.found.value, gain.verdict) == (pytest.approx(3.5), "holds")
+    assert (harm.found.value, harm.verdict) == (pytest.approx(0.96), "fails")
     other = table.assign(**{"buffer.bdp": 0.25})
     assert judged(other, "several, 25000, 1, 0.005").verdict is None
     assert judged(pd.concat([table, other]), "several, 25000, 1, 0.005").found == gain.found
@@ -204,9 +193,7 @@ def test_what_must_show_is_the_quotient_of_runs_with_the_same_seed() -> None:
 
 def judged(table: pd.DataFrame, name: str) -> Check:
     (comparison,) = (one for one in PAPER.parts["grid"].comparisons if one.name == name)
-    return comparison.check(
-        table.assign(throughput_bytes_per_s=table["goodput_bytes_per_s"], retrans_pct=1.0)
-    )
+    return comparison.check(table)
 
 
 def test_each_of_the_papers_figures_has_kernel_cubic_and_one_beta() -> None:
@@ -217,7 +204,6 @@ def test_each_of_the_papers_figures_has_kernel_cubic_and_one_beta() -> None:
             grid_table({(OURS, 0.0): [7e6], (OURS, 0.01): [6e6]}).assign(beta=0.3),
         ]
     )
-    table = table.assign(throughput_bytes_per_s=table["goodput_bytes_per_s"], retrans_pct=1.0)
     figures = flex_cubic.figures_4_to_6(table, 0.3)
     (axes,) = figures["goodput"].axes
     drawn = sorted(tuple(line.get_ydata()) for line in axes.lines if len(line.get_xdata()) == 2)
@@ -232,12 +218,7 @@ def test_the_grid_has_a_table_and_three_figures_for_each_beta_and_two_for_queues
         + [grid_table({(OURS, 0.0): [2e6]}).assign(queue_fraction=0.5)]
         + [grid_table({(OURS, 0.0): [8e6]}).assign(beta=beta) for beta in (0.3, 0.9)]
     )
-    table = table.assign(
-        throughput_bytes_per_s=table["goodput_bytes_per_s"],
-        retrans_pct=1.0,
-        retrans_pkts=10.0,
-        variation_ratio=0.1,
-    )
+    table = table.assign(retrans_pkts=10.0, variation_ratio=0.1)
     found = PAPER.parts["grid"].findings(Runs([], table, 4))
     assert {"queue-goodput", "queue-retransmitted"} <= set(found.figures)
     assert {name.rpartition("-beta-")[0] for name in found.figures if "beta" in name} == {

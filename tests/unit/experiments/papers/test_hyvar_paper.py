@@ -80,9 +80,8 @@ def test_each_round_has_cellular_traces_of_its_own() -> None:
 def test_rates_that_change_from_one_tenth_of_a_second_to_the_next_fluctuate() -> None:
     def of(rates: list[float]) -> float:
         sent = [0.0, *accumulate(rate / 10 for rate in rates)]
-        return hyvar_runs._fluctuation_ratio(
-            pd.DataFrame({"t_s": [n / 10 for n in range(len(sent))], "bytes_sent": sent})
-        )
+        times_s = [n / 10 for n in range(len(sent))]
+        return hyvar_runs._fluctuation_ratio(pd.DataFrame({"t_s": times_s, "bytes_sent": sent}))
 
     assert of([5e6] * 10) == pytest.approx(0, abs=1e-9)
     assert of([4e6, 6e6] * 5) == pytest.approx(0.4)
@@ -112,7 +111,7 @@ def test_claims_of_the_slides_are_held_against_the_best_fixed_mtp() -> None:
     # At 10 ms the fixed one is fast, and late: that of 100 ms is the best.
     late = table({"delay_us": 35_000.0}, {"delay_us": 99_000.0})
     assert held(late)[:2] == [(1.0, "holds"), (1.061, "holds")]
-    assert "100 ms, throughput by delay" in checks(late)[1].claim
+    assert "100 ms by throughput / delay" in checks(late)[1].claim
 
 
 def test_idle_agent_is_taken_off_both() -> None:
@@ -122,9 +121,6 @@ def test_idle_agent_is_taken_off_both() -> None:
 def test_nothing_is_claimed_of_cpu_time_where_there_is_none() -> None:
     assert [verdict for _, verdict in held(table({"agent_cpu_pct": NAN}, {}))][2:] == [None, None]
     assert checks(table({}, {}).query("algorithm == 'hyvar'")) == []
-
-
-# --- in the simulator --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("part", PAPER.parts)
@@ -176,13 +172,9 @@ def test_trains_give_a_late_flow_its_part_beside_cubic_in_the_simulator() -> Non
     assert without < 0.6
 
 
-# --- the command -------------------------------------------------------------------------------------------
-
-
 def test_part_that_measures_this_machine_is_refused_elsewhere(tmp_path: Path) -> None:
-    measures = dataclasses.replace(
-        PAPER.parts["mtp"], measurement=Measurement(lambda _size: [], lambda _size: 1.0)
-    )
+    nothing = Measurement(lambda _size: [], lambda _size: 1.0)
+    measures = dataclasses.replace(PAPER.parts["mtp"], measurement=nothing)
     with pytest.raises(UsageError) as caught:
         run_part(measures, Size(datapath="sim"), tmp_path)
     assert caught.value.slug == "paper.only_here"

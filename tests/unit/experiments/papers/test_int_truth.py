@@ -11,11 +11,7 @@ from experiments.papers.int_adaptive.truth import gaps, matrix
 from experiments.papers.variants import steered
 from experiments.results import Result
 from experiments.runs.grid import changed
-from tests.unit.experiments.papers.int_fakes import (
-    capture,
-    records,
-    result_of,
-)
+from tests.unit.experiments.papers.int_fakes import capture, records, result_of
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def test_it_goes_on_where_it_was_interrupted(kernel: Kernel) -> None:
     n_planned = int(said.stderr.partition(": ")[2].partition(" runs")[0])
     assert f"{n_planned} runs, {n_planned - 3} to do" in said.stderr
     assert kernel.done == n_planned
-    assert "undecided (too few runs, try 6): Jain index against kernel CUBIC" in said.stdout
+    assert "undecided (too few runs, try 6): Jain index with a flow of kernel CUBIC" in said.stdout
     assert "figures/fairness-jain.png" in said.stdout
     call(*few)
     assert kernel.done == n_planned
@@ -109,7 +109,7 @@ def test_its_parts_are_told_with_what_they_show(paper: str) -> None:
 def test_parts_that_cannot_be_simulated_are_told_and_left_out() -> None:
     simulated = ("int-adaptive", "--quick", "--datapath", "sim", "--dry-run")
     said = call(*simulated)
-    assert "not simulated: `wired>` cannot be captured (simulated packets have no bytes)" in said.stderr
+    assert "not simulated: `wired>` cannot be captured (simulated packets have no contents)" in said.stderr
     assert "\nfig4 (" in said.stderr
     named = CliRunner().invoke(app, [*simulated, "--part", "cause"]).exception
     assert getattr(named, "slug", "") == "scenario.bad_field"

@@ -41,9 +41,6 @@ def events_of(*rows: tuple[float, str, str]) -> pd.DataFrame:
     return made.assign(event="regime:switched", after=made["regime"].map(PROGRAMS), backward=False)
 
 
-# --- timing ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mode", ["paper", "fast"])
 def test_changes_come_at_phases_all_over_the_window(mode: str) -> None:
     cycles = 3
@@ -125,9 +122,6 @@ def test_the_rules_bound_the_time() -> None:
     assert timing.bounds_s("fast") == (pytest.approx(0.4), pytest.approx(0.7))
 
 
-# --- two peers ---------------------------------------------------------------------------------------------
-
-
 def served(variant: str = peers.OURS) -> Result:
     """The near flow had DCTCP from 3 s to 10 s, the far one never."""
     (run,) = (one for one in planned(peers._grids(QUICK)[0]) if one.axes["variant"] == variant)
@@ -171,9 +165,6 @@ def test_peers_are_served_by_flow_by_socket_or_by_host() -> None:
     assert {of.flows[2].algorithm for of in runs.values()} == {KERNEL}
 
 
-# --- false switches ----------------------------------------------------------------------------------------
-
-
 def observed(disturbance: str, tails_ms: list[float]) -> Result:
     """A receiver saw the empty path for ten seconds, and then these tails, one every 100 ms."""
     (run,) = (one for one in planned(misled._grids(QUICK)[0]) if one.axes["disturbance"] == disturbance)
@@ -212,9 +203,6 @@ def test_what_disturbs_is_in_the_scenario() -> None:
     assert [name for name, of in runs.items() if of.events] == [misled.ROUTE, "jitter"]
     blocks = [name for name, of in runs.items() if isinstance(of.flows[0].traffic, Iperf3)]
     assert blocks == ["bursts of its own"]
-
-
-# --- what they come to -------------------------------------------------------------------------------------
 
 
 PARTS: dict[str, tuple[Part, list[Any]]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -38,25 +39,12 @@ from experiments.traffic.spec import Http
 from tests.unit.experiments.papers import fakes
 
 FULL, QUICK = Size(repeats=1), Size(quick=True, repeats=1)
-OWN_PARTS = (
-    "download",
-    "download-32mb",
-    "errors",
-    "stateful",
-    "multi",
-    "concurrent",
-    "bdp",
-    "lift",
-    "tuning",
-    "fairness",
-)
+OWN_PARTS = ["download", "download-32mb", "errors", "stateful", "multi", "concurrent"]
+OWN_PARTS += ["bdp", "lift", "tuning", "fairness"]
 
 
 def runs_of(part: str, size: Size) -> list[PlannedRun]:
     return [one for grid in PAPER.parts[part].grids(size) for one in planned(grid)]
-
-
-# --- the operators -----------------------------------------------------------------------------------------
 
 
 def test_operators_are_table_1() -> None:
@@ -100,9 +88,6 @@ def test_pairs_share_nothing() -> None:
     assert limits[0][1] == pytest.approx(258_750 * 1448 / 1500, rel=0.01)
 
 
-# --- what is planned ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("part", OWN_PARTS)
 @pytest.mark.parametrize("size", [FULL, QUICK], ids=["full", "quick"])
 def test_flows_of_all_parts_have_the_time_that_their_limiter_takes(part: str, size: Size) -> None:
@@ -129,10 +114,8 @@ def test_what_is_compared_has_the_same_limiter_and_is_run_at_once(part: str) -> 
 
 
 def test_all_sizes_of_figure_6_are_downloaded() -> None:
-    sizes = {flow.traffic.objects[0] for run in runs_of("download", FULL) for flow in run.scenario.flows}
-    sizes |= {
-        flow.traffic.objects[0] for run in runs_of("download-32mb", FULL) for flow in run.scenario.flows
-    }
+    runs = runs_of("download", FULL) + runs_of("download-32mb", FULL)
+    sizes = {flow.traffic.objects[0] for run in runs for flow in run.scenario.flows}
     assert sizes == {MB // 2, MB, 2 * MB, 4 * MB, 8 * MB, 16 * MB, 32 * MB}
     assert LARGEST == 32 * MB
 
@@ -161,20 +144,11 @@ def test_all_of_tables_6_and_7_is_run() -> None:
     assert found == {(eta, gamma) for eta in ETAS for gamma in GAMMAS}
 
 
-# --- what is made of runs ----------------------------------------------------------------------------------
-
-
 def result_of(scenario: Scenario, limits: pd.DataFrame | None = None, connections: int = 1) -> Result:
-    """A run that was none: goodput is 1 Mbit/s, a tenth of the bytes is sent again."""
+    """A made-up result: goodput is 1 Mbit/s, a tenth of the bytes is retransmitted."""
     without = fakes.result_of(scenario, {flow.name: 125_000.0 for flow in scenario.flows})
     objects = [
-        {
-            "flow": flow.name,
-            "connection": 0,
-            "number": number,
-            "size_bytes": size,
-            "completion_s": size / 125_000,
-        }
+        (flow.name, 0, number, size, size / 125_000)
         for flow in scenario.flows
         if isinstance(flow.traffic, Http)
         for number, size in enumerate(flow.traffic.objects)
@@ -183,7 +157,9 @@ def result_of(scenario: Scenario, limits: pd.DataFrame | None = None, connection
     names = ["flows", "flow_samples", "events", "rate_limits"]
     frames = {name: without.table(name) for name in names}
     frames["connection_samples"] = pd.concat([samples.assign(connection=i) for i in range(connections)])
-    frames["objects"] = pd.DataFrame(objects)
+    frames["objects"] = pd.DataFrame(
+        objects, columns=["flow", "connection", "number", "size_bytes", "completion_s"]
+    )
     if limits is not None:
         frames["rate_limits"] = limits
     return Result(None, without.metadata, frames.__getitem__, scenario.to_yaml())
@@ -191,20 +167,23 @@ def result_of(scenario: Scenario, limits: pd.DataFrame | None = None, connection
 
 def limits_of(scenario: Scenario, *states: tuple[float, str]) -> pd.DataFrame:
     """Verdicts of every client at some times since its flow's start."""
-    return pd.DataFrame(
-        [
-            {
-                "t_s": flow.start_s + at_s,
-                "sender": flow.sender,
-                "receiver": flow.receiver,
-                "state": state,
-                "bucket_bytes": 0.9 * limit_of(scenario, flow)[0],  # type: ignore[index]
-                "rate_bytes_per_s": 1.1 * limit_of(scenario, flow)[1],  # type: ignore[index]
-            }
-            for flow in scenario.flows
-            for at_s, state in states
-        ]
-    )
+    found = []
+    for flow in scenario.flows:
+        bucket_bytes, rate_bytes_per_s = limit_of(scenario, flow)  # type: ignore[misc]
+        limit = flow.sender, flow.receiver, 0.9 * bucket_bytes, 1.1 * rate_bytes_per_s
+        found += [(flow.start_s + at_s, *limit, state) for at_s, state in states]
+    columns = ["t_s", "sender", "receiver", "bucket_bytes", "rate_bytes_per_s", "state"]
+    return pd.DataFrame(found, columns=columns)
+
+
+def without_limits(scenario: Scenario, made: Result, ends_s: list[float]) -> Result:
+    """The result with events that take each flow's limit away at one of these times."""
+    links = [f'{{"link": "path{number}>"}}' for number in range(1, 1 + len(ends_s))]
+    events = pd.DataFrame({"t_s": ends_s, "kind": "set_link", "detail": links})
+    tables = {name: made.table(name) for name in ("flow_samples", "rate_limits", "flows")} | {
+        "events": events
+    }
+    return Result(None, made.metadata, tables.__getitem__, scenario.to_yaml())
 
 
 def test_a_row_has_what_became_of_a_flow() -> None:
@@ -223,22 +202,12 @@ def test_a_row_has_what_became_of_a_flow() -> None:
 
 def rows(fewer: float, goodput: float = 1.0) -> pd.DataFrame:
     """Downloads of each operator with ten percent retransmitted, and fewer of it under R-TCP."""
-    return pd.DataFrame(
-        [
-            {
-                IN_RUN: number,
-                "operator": operator,
-                "number": number,
-                "algorithm": algorithm,
-                "size_bytes": LARGEST,
-                "retrans_pct": 10.0 * (1 - fewer * (algorithm not in LIMITED_BY)),
-                "goodput_bytes_per_s": 1e5 * (goodput if algorithm not in LIMITED_BY else 1),
-            }
-            for operator in LIMITED
-            for number in range(6)
-            for algorithm in VARIANTS
-        ]
-    )
+    cells = itertools.product(LIMITED, range(6), VARIANTS)
+    table = pd.DataFrame(cells, columns=["operator", "number", "algorithm"]).assign(size_bytes=LARGEST)
+    under = ~table["algorithm"].isin(list(LIMITED_BY))
+    table["retrans_pct"] = np.where(under, 10.0 * (1 - fewer), 10.0)
+    table["goodput_bytes_per_s"] = np.where(under, 1e5 * goodput, 1e5)
+    return table.assign(**{IN_RUN: table["number"]})
 
 
 @pytest.mark.parametrize(
@@ -288,11 +257,7 @@ def test_the_end_of_a_limit_counts_from_when_it_ended() -> None:
     scenario = lifted("lifted", ("rtcp/bbr",), [1])
     ends_s = [event.at_s for event in scenario.events]
     limits = limits_of(scenario, (1.0, "capped"), (19.0, "probing"), (ends_s[0] + 1.5, "gone"))
-    without = result_of(scenario, limits)
-    links = [f'{{"link": "path{number}>"}}' for number in (1, 2)]
-    events = pd.DataFrame({"t_s": ends_s, "kind": "set_link", "detail": links})
-    tables = {name: without.table(name) for name in ("flow_samples", "rate_limits")} | {"events": events}
-    found = lifts(Result(None, without.metadata, tables.__getitem__, scenario.to_yaml()))
+    found = lifts(without_limits(scenario, result_of(scenario, limits), ends_s))
     assert found["loss_ratio"].tolist() == [0.0, 0.02]
     assert found["limited_ratio"].tolist() == [1.0, 1.0]
     assert found["gone_s"].tolist() == pytest.approx([1.5, 1.5])
@@ -328,21 +293,9 @@ def test_every_part_makes_tables_and_figures_of_its_runs(part: str) -> None:
     results = []
     for one in runs_of(part, size):
         limits = limits_of(one.scenario, (1.0, "capped"), (20.5, "gone"))
-        connections = 2 if part == "stateful" else 1
-        made = result_of(one.scenario, limits, connections)
+        made = result_of(one.scenario, limits, connections=2 if part == "stateful" else 1)
         if part == "lift":
-            links = [f'{{"link": "path{n}>"}}' for n in range(1, 1 + len(one.scenario.flows))]
-            events = pd.DataFrame(
-                {
-                    "t_s": [flow.start_s + 20 for flow in one.scenario.flows],
-                    "kind": "set_link",
-                    "detail": links,
-                }
-            )
-            tables = {name: made.table(name) for name in ("flow_samples", "rate_limits", "flows")}
-            made = Result(
-                None, made.metadata, (tables | {"events": events}).__getitem__, one.scenario.to_yaml()
-            )
+            made = without_limits(one.scenario, made, [flow.start_s + 20 for flow in one.scenario.flows])
         made.axes, made.repeat = one.axes, one.repeat
         results.append(made)
     found = findings(PAPER.parts[part], Runs(results, table_of(results, conditions), len(results)))

@@ -1,7 +1,4 @@
-"""What can be said of probes without bcc: values, the errors of hosts, what bcc's complaints mean.
-
-The rest runs with bcc, in tests/kernel/test_probe.py.
-"""
+"""Probes without bcc; tests/kernel/test_probe.py has the tests with bcc."""
 
 from __future__ import annotations
 
@@ -68,12 +65,8 @@ def test_the_clock_of_an_event_is_found_by_its_name() -> None:
     assert clock_of(["sport", "srtt_us"]) is None
 
 
-# --- the host ---
-
-
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Path]]:
-    """Put a module bcc with this text where the distribution would; the host has all else, but no other."""
     for name in _of_bcc():
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "path", [one for one in sys.path if not Path(one, "bcc").exists()])
@@ -158,9 +151,6 @@ def test_headers_kprobes_and_root_are_asked_for(
     assert host.load(tracepoint).BPF == 1
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert (refusal(tracepoint).slug, refusal(tracepoint).fix) == ("probe.not_permitted", "use sudo")
-
-
-# --- what bcc means ---
 
 
 def test_what_the_compiler_says_is_told_by_line() -> None:

@@ -1,5 +1,3 @@
-"""Tables of probes, with ctypes as bcc gives them; bcc itself reads them in tests/kernel/test_probe.py."""
-
 from __future__ import annotations
 
 import ctypes
@@ -12,8 +10,6 @@ U32, U64 = ctypes.c_uint, ctypes.c_ulonglong
 
 
 class Held:
-    """What bcc gives for a table: entries, and ways to draw it."""
-
     def __init__(self, *entries: tuple[Any, Any]) -> None:
         self.entries = entries
 

@@ -1,8 +1,8 @@
-"""What a node makes of nl80211's answers about mac80211's queues, and how often it asks.
+"""mac80211's queues, from recorded answers of nl80211.
 
 The answers are those of a simulated radio of Linux 6.12.95 (Debian's), recorded in the virtual machine of
-`python -m scripts.vm.wifi`: a station that had left the channel, with seven packets waiting, and one whose
-queues had a limit of 20 packets.
+`python -m scripts.vm.wifi`: a station that had left the channel, with seven queued packets, and a station
+whose queues had a limit of 20 packets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ def answer(name: str) -> Iterator[memoryview]:
 
 
 def by_pyroute2(name: str) -> dict[str, int]:
-    """Return what pyroute2 makes of the answer about one station."""
     marshal = MarshalNl80211()
     marshal.msg_map = {FAMILY: nl80211cmd}
     (message,) = list(marshal.parse(bytes.fromhex(ANSWERS[name])))
@@ -89,8 +88,6 @@ def test_each_station_has_its_own_and_all_share_the_room() -> None:
 
 
 class Clock:
-    """A clock that stands still unless it is told to go on."""
-
     def __init__(self) -> None:
         self.now_ns = 1_000_000_000
 
@@ -99,8 +96,6 @@ class Clock:
 
 
 class Station:
-    """Instead of nl80211, which exists only where there are radios: what a station tells, and how slowly."""
-
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.backlog = Backlog(OTHER_END, 0, 0)
@@ -126,7 +121,7 @@ def test_queues_are_read_often_while_packets_come_or_wait_and_not_otherwise(
     station = Station(clock)
     queues = AirQueues(station, MTU_BYTES)  # type: ignore[arg-type]
     came_ns = clock.now_ns
-    assert queues.read(0) is not None  # the first reading is for whoever comes
+    assert queues.read(0) is not None  # the first call always reads
     assert queues.read(came_ns) is None
     assert queues.wait_s(came_ns) == READ_S
     clock.now_ns += int(READ_S * 1e9)
@@ -134,7 +129,7 @@ def test_queues_are_read_often_while_packets_come_or_wait_and_not_otherwise(
     clock.now_ns = came_ns + FRESH_NS + 1
     assert queues.read(came_ns) is None
     assert queues.wait_s(came_ns) == LOOK_S
-    # Reading takes a tenth of the time at most; what waits is looked at until it is gone.
+    # Reading takes at most a tenth of the time, and continues until the queue is empty.
     came_ns, station.takes_ns = clock.now_ns, 2_000_000
     station.backlog = Backlog(OTHER_END, PACKET_BYTES, 1)
     assert queues.read(came_ns) is not None

@@ -1,5 +1,3 @@
-"""What nodes on interfaces tell their programs, and what the command refuses."""
-
 from __future__ import annotations
 
 import sys
@@ -43,7 +41,7 @@ def with_attributes(nla: Any, **attributes: Any) -> Any:
 
 
 class Losing(dict[str, Any]):
-    """Options of netem: once there is one of pyroute2's own, `experiments.netlab` cannot extend its class."""
+    """Options of netem, as dictionaries: pyroute2's class cannot be extended after its first instance."""
 
     def get_attr(self, name: str) -> Any:
         return self.get(name)
@@ -83,7 +81,7 @@ def test_the_limit_is_that_of_the_only_discipline_below_the_root() -> None:
     [
         ([qdisc("pfifo_fast")], "early"),
         ([qdisc("mq"), qdisc("fq_codel", 0x10001, 0x20000)], "late"),
-        ([qdisc("cake")], "unknown"),  # nobody has looked yet
+        ([qdisc("cake")], "unknown"),  # not known
         ([qdisc("netem", options=Losing(limit=9, loss=0))], "early"),
         ([qdisc("netem", options=Losing(limit=9, loss=1))], "unknown"),
         ([qdisc("netem", options=Losing(limit=9, loss=0, TCA_NETEM_LOSS="bursts"))], "unknown"),
@@ -119,8 +117,6 @@ def test_the_air_to_each_station_is_known_and_the_only_one_stands_for_all() -> N
 
 def test_nl80211_knows_which_interface_has_a_radio(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Air:
-        """The fourth interface has a radio."""
-
         def get_interface_by_ifindex(self, index: int) -> tuple[()]:
             if index != 4:
                 raise NetlinkError(19, "no such device")

@@ -1,5 +1,3 @@
-"""Tables of nodes, from YAML."""
-
 from __future__ import annotations
 
 from pathlib import Path

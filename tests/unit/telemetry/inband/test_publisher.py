@@ -1,5 +1,3 @@
-"""Lines of sinks become messages; whatever else comes is counted."""
-
 from __future__ import annotations
 
 import io
@@ -16,12 +14,10 @@ from telemetry.inband.publisher import Counters, Publisher
 from telemetry.schema import FlowId, IntSummary
 
 LINES = Path(__file__).parents[4] / "native/ccp-int/src/tests/summaries.jsonl"
-"""What the sink writes: `native/ccp-int/src/tests/json.rs` compares."""
+"""Output of a sink; `native/ccp-int/src/tests/json.rs` compares it."""
 
 
 class FakeBus:
-    """Takes what is published."""
-
     def __init__(self) -> None:
         self.published: list[IntSummary] = []
         self.counters = SimpleNamespace(connection=SimpleNamespace(samples_dropped=0))

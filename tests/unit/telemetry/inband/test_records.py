@@ -1,5 +1,3 @@
-"""Records of packets: CSV to Parquet."""
-
 from __future__ import annotations
 
 import re

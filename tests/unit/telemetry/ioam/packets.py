@@ -1,5 +1,3 @@
-"""IPv6 packets and captures, written by hand."""
-
 from __future__ import annotations
 
 import struct
@@ -48,18 +46,15 @@ OPTIONS: tuple[Option, ...] = (TRACE, EDGE, TCP_STATE)
 
 
 def packet(payload: bytes, next_header: int) -> bytes:
-    """An IPv6 packet from SRC to DST."""
     addresses = (bytes([0xFD, *[0] * 14, last]) for last in (1, 2))
     return struct.pack("!IHBB", 0x6000_0000, len(payload), next_header, 64) + b"".join(addresses) + payload
 
 
 def udp(payload: bytes = bytes(8)) -> bytes:
-    """A UDP datagram from port 4000 to port 4001."""
     return packet(struct.pack("!HHHH", 4000, 4001, 8 + len(payload), 0x1234) + payload, 17)
 
 
 def write_pcap(path: Path, packets: Sequence[bytes], *, cut_bytes: int = 0) -> Path:
-    """A capture of raw IP, a packet a second from the start of 1970; the last octets may be missing."""
     records = [struct.pack("!IIII", n, 5, len(one), len(one)) + one for n, one in enumerate(packets, 1)]
     header = struct.pack("!IHHiIII", 0xA1B2_C3D4, 2, 4, 0, 0, 65535, RAW_IP)
     content = header + b"".join(records)

@@ -1,5 +1,3 @@
-"""The Python face: what goes in comes out, what is missing is None, what is wrong is said."""
-
 from __future__ import annotations
 
 import sys
@@ -135,7 +133,7 @@ def test_a_file_is_read_to_its_end(tmp_path: Path) -> None:
         (3, 3_000_005_000, 2, 1),
     ]
     assert records[1].errors[0].slug == "ioam.bad_value"
-    assert records[1].errors[0].where == "NodeLen, octet 50 of the packet"
+    assert records[1].errors[0].where == "NodeLen, byte 50 of the packet"
     summary = reader.summary()
     assert (summary.packets, summary.ipv6, summary.with_options, summary.malformed) == (3, 3, 2, 1)
     assert summary.broken is None

@@ -1,5 +1,3 @@
-"""`ccp telemetry decode`: what people and programs read."""
-
 from __future__ import annotations
 
 import json
@@ -42,13 +40,13 @@ def test_people_read_a_line_an_option_and_a_node(tmp_path: Path) -> None:
         "  destination at 164: edge to edge, namespace 0: sequence 9, timestamp 1700000000 s",
         "  destination at 180: sender's TCP: cwnd 14480 bytes, mss 1448 bytes",
         "packet 3  1970-01-01T00:00:03.000005000Z  udp [fd00::1]:4000 > [fd00::2]:4001",
-        "  malformed: ioam.bad_value: a value is wrong at NodeLen, octet 50 of the packet (it is 2, and "
+        "  malformed: ioam.bad_value: invalid value at NodeLen, byte 50 of the packet (it is 2, and "
         "fields of trace type 0xb00002 have 3 words)",
         "packet 4  1970-01-01T00:00:04.000005000Z  udp [fd00::1]:4000 > [fd00::2]:4001",
         "  hop-by-hop at 44: trace, namespace 0, type 0x020002, overflow, room for 1 words",
         "    node 1: queue depth 1514, schema 0x5: 0badcafe",
     ]
-    assert result.stderr == "4 packets, 4 IPv6, 2 with telemetry, 1 malformed\n"
+    assert result.stderr == "4 packets, 4 are IPv6, 2 with telemetry, 1 malformed\n"
 
 
 def test_programs_read_an_object_a_packet(tmp_path: Path) -> None:
@@ -76,7 +74,7 @@ def test_programs_read_an_object_a_packet(tmp_path: Path) -> None:
         "first_sequence": None,
     }
     assert bad["options"] == []
-    assert bad["errors"][0]["where"] == "NodeLen, octet 50 of the packet"
+    assert bad["errors"][0]["where"] == "NodeLen, byte 50 of the packet"
 
 
 def test_echoes_are_read_by_people_too(tmp_path: Path) -> None:
@@ -109,14 +107,14 @@ def test_a_file_that_was_cut_off_fails_behind_what_could_be_read(tmp_path: Path)
     result = decode(path)
     assert result.exit_code == 1
     assert "packet 1 " in result.stdout
-    assert "ioam.broken_file: the capture cannot be read to its end" in result.stderr
+    assert "ioam.broken_file: cannot read the capture to its end" in result.stderr
     assert f"{path}, after packet 1" in result.stderr
 
 
 def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
     result = decode(tmp_path / "none.pcap")
     assert result.exit_code == 1
-    assert result.stderr.startswith("ioam.cannot_read: a capture cannot be read\n")
+    assert result.stderr.startswith("ioam.cannot_read: cannot read a capture\n")
     assert "Traceback" not in result.output
 
 

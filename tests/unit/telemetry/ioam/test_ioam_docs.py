@@ -1,5 +1,3 @@
-"""docs/ioam.md says what the code does."""
-
 from __future__ import annotations
 
 import re
@@ -34,7 +32,7 @@ def test_every_field_of_a_trace_has_its_bit_and_size() -> None:
     assert names == list(Node.__struct_fields__)
 
 
-@pytest.mark.parametrize("row", rows(DOCUMENT, "octets"), ids=lambda row: row[1].strip("`"))
+@pytest.mark.parametrize("row", rows(DOCUMENT, "bytes"), ids=lambda row: row[1].strip("`"))
 def test_every_field_of_the_state_has_its_octets(row: list[str]) -> None:
     name = row[1].strip("`")
     first, _, last = row[0].partition("-")
@@ -44,26 +42,26 @@ def test_every_field_of_the_state_has_its_octets(row: list[str]) -> None:
         trace = Trace(trace_type=TraceField.SNAPSHOT, nodes=(Node(snapshot=state),))
         return build([trace])[0][20:56]
 
-    wireless = {"mcs": 0} if name != "mcs" else {"rssi_dbm": 0}  # so that both have 36 octets
+    wireless = {"mcs": 0} if name != "mcs" else {"rssi_dbm": 0}  # so that both have 36 bytes
     without, with_it = data(State(**wireless)), data(State(**wireless, **{name: EXAMPLES.get(name, 5)}))
     changed = {n for n in range(36) if without[n] != with_it[n]}
     assert changed == set(octets)
 
 
 def test_all_fields_of_the_state_are_told() -> None:
-    assert [row[1].strip("`") for row in rows(DOCUMENT, "octets")] == list(State.__struct_fields__)
+    assert [row[1].strip("`") for row in rows(DOCUMENT, "bytes")] == list(State.__struct_fields__)
 
 
 def test_the_state_of_tcp_lies_where_it_is_told() -> None:
     header = build([TcpState(cwnd_bytes=0x01020304, mss_bytes=0x0506, first_sequence=0x0708)])[1]
     data = header[4:]  # extension header, type and length
     assert data[:12] == bytes.fromhex("6363 01 05 0506 01020304 0708")
-    told = {row[1].strip("`"): row[0] for row in rows(DOCUMENT, "octets behind type and length") if row[1]}
+    told = {row[1].strip("`"): row[0] for row in rows(DOCUMENT, "bytes after type and length") if row[1]}
     assert told == {"mss_bytes": "4-5", "cwnd_bytes": "6-9", "first_sequence": "10-11"}
 
 
 def test_an_echo_lies_where_it_is_told() -> None:
-    told = {row[1].strip("`"): row[0] for row in rows(DOCUMENT, "octets of the echo") if row[1]}
+    told = {row[1].strip("`"): row[0] for row in rows(DOCUMENT, "bytes of the echo") if row[1]}
     assert set(told) == set(PathEcho.__struct_fields__)
     for name, octets in told.items():
         first, _, last = octets.partition("-")

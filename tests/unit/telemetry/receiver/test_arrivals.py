@@ -1,5 +1,3 @@
-"""Segments as they arrive: percentiles of delays, clocks, windows of peers and of single flows; all pure."""
-
 from __future__ import annotations
 
 import sys
@@ -33,9 +31,6 @@ def arrived(
     return Arrived(cookie, ends(cookie, peer), segs, ce, delays or {}, resent)
 
 
-# --- delays ------------------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.integers(0, 10**7), min_size=1, max_size=300))
 def test_the_variation_is_nearest_rank(delays_us: list[int]) -> None:
     counts: dict[int, int] = {}
@@ -48,10 +43,10 @@ def test_the_variation_is_nearest_rank(delays_us: list[int]) -> None:
 def test_only_clocks_that_tick_as_we_think_are_understood() -> None:
     assert understood(2 * SECOND, 2000, 1000)
     assert understood(2 * SECOND, 2 * SECOND, 1)
-    assert not understood(2 * SECOND, 200, 1000)  # 10 ms a tick, as old systems have it
+    assert not understood(2 * SECOND, 200, 1000)  # 10 ms per tick, as on old systems
     assert not understood(2 * SECOND, 2000, 1)
     assert not understood(2 * SECOND, 2000, 0)  # not known yet
-    assert understood(SECOND // 5, 20, 1000)  # the first window came out of a queue that grew
+    assert understood(SECOND // 5, 20, 1000)  # the first window passed a growing queue
 
 
 def test_a_bins_middle_is_at_most_a_sixteenth_off() -> None:
@@ -83,9 +78,6 @@ def test_without_the_native_module_the_reason_is_said(monkeypatch: pytest.Monkey
     with pytest.raises(ReceiverError) as caught:
         KernelProbe()
     assert caught.value.slug == "receiver.no_kernel_probe"
-
-
-# --- windows -----------------------------------------------------------------------------------------------
 
 
 def test_a_window_of_several_intervals_slides() -> None:
@@ -177,9 +169,6 @@ def test_a_connection_that_came_and_went_between_two_readings_counts() -> None:
     assert (one.flows, one.ce_marks) == (1, 2)
     windows.add_sockets(2 * SECOND, [])
     assert closed(windows, 2 * SECOND) == {}
-
-
-# --- flows -------------------------------------------------------------------------------------------------
 
 
 def of_flows(windows: FlowWindows, now_us: int) -> dict[int, ReceiverSignal]:

@@ -1,5 +1,3 @@
-"""The receiver agent's loop, options, errors and what it prints, on loopback."""
-
 from __future__ import annotations
 
 import contextlib
@@ -32,9 +30,6 @@ LOOPBACK = "127.0.0.1"
 
 def cli(*args: str) -> Any:
     return CliRunner().invoke(commands.app, list(args))
-
-
-# --- options and errors ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -127,9 +122,6 @@ def test_every_error_has_a_test_that_names_it() -> None:
     assert [slug for slug in errors.SLUGS if f'"{slug}"' not in tests] == []
 
 
-# --- probes on loopback ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("address", [LOOPBACK, "::1"])
 def test_udp_probes_are_answered_and_timed(address: str) -> None:
     responder = Responder(0)
@@ -160,9 +152,6 @@ def test_probes_go_out_at_equal_distances_and_missed_turns_are_not_made_up_for()
     sink.close()
 
 
-# --- the loop ----------------------------------------------------------------------------------------------
-
-
 def test_signals_come_at_the_end_of_every_interval_until_told_to_stop() -> None:
     found: list[ReceiverSignal] = []
 
@@ -187,9 +176,6 @@ def test_signals_come_at_the_end_of_every_interval_until_told_to_stop() -> None:
     assert all((one.window_ms or 0) >= 50 for one in found)
     assert (found[0].flows or 0) >= 2
     assert found[0].goodput_bytes_per_s
-
-
-# --- documents and output --------------------------------------------------------------------------------
 
 
 def test_a_json_line_has_all_fields_and_null_for_what_is_missing() -> None:

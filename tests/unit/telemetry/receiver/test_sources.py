@@ -1,5 +1,3 @@
-"""What the kernel gives and what travels: files of counters, TCP_INFO, echo probes, peers' reports."""
-
 from __future__ import annotations
 
 import shutil
@@ -22,8 +20,6 @@ from telemetry.schema import FlowId, ReceiverSignal, RegimeDecision, Sample
 RECORDED = Path(__file__).parent / "data/6.18"
 TOKEN = bytes(range(8))
 OURS, PEER = "10.0.0.2", "10.0.0.1"
-
-# --- counters of the host ----------------------------------------------------------------------------------
 
 
 def test_marks_and_duplicates_are_read_from_the_counters_that_exist() -> None:
@@ -51,9 +47,6 @@ def test_files_that_cannot_be_read_are_an_error_that_says_so(tmp_path: Path) -> 
 def test_any_text_is_parsed_or_passed_over(text: str) -> None:
     assert all(isinstance(value, int) for value in parse_netstat(text).values())
     assert all(isinstance(value, int) for value in parse_snmp6(text).values())
-
-
-# --- TCP_INFO ----------------------------------------------------------------------------------------------
 
 
 def test_fields_lie_where_the_kernels_header_has_them() -> None:
@@ -84,9 +77,6 @@ def test_this_kernels_own_tcp_info_is_read() -> None:
     assert values["data_out"] == values["retrans"] == values["out_of_order"] == 0
 
 
-# --- echo --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("version", [4, 6])
 def test_an_icmp_reply_gives_the_probe_back(version: int) -> None:
     payload = echo.probe(TOKEN, 70_000)
@@ -95,7 +85,9 @@ def test_an_icmp_reply_gives_the_probe_back(version: int) -> None:
     assert struct.unpack_from("!HH", request, 4) == (7, 70_000 % 65536)
     if version == 4:
         assert echo.checksum(request) == 0
-    assert echo.icmp_payload(version, request, has_ip_header=False) == b""  # our own request on loopback
+    assert (
+        echo.icmp_payload(version, request, has_ip_header=False) == b""
+    )  # this host's own request on loopback
     reply = bytes([echo.ICMP_ECHO_REPLY[version]]) + request[1:]
     assert echo.number_of(echo.icmp_payload(version, reply, has_ip_header=False), TOKEN) == 70_000
     with_options = b"\x46" + bytes(23) + reply
@@ -117,7 +109,7 @@ def test_a_responder_answers_requests_only_and_with_as_many_bytes() -> None:
     assert reply is not None
     assert len(reply) == len(request)
     assert echo.number_of(reply, TOKEN) == 5
-    assert echo.answer(reply) is None  # two responders would go on for ever
+    assert echo.answer(reply) is None  # two responders would answer each other forever
     assert echo.answer(request + b"x") is None
     assert echo.number_of(reply, TOKEN[::-1]) is None
 
@@ -133,7 +125,7 @@ def test_an_answer_counts_once_in_time_and_from_whom_was_asked() -> None:
     assert waiting.answered(PEER, 3, 2000 + echo.TIMEOUT_US + 1) is None
     waiting.sent(PEER, 4, 0)
     waiting.sent(PEER, 5, echo.TIMEOUT_US + 1)
-    assert waiting.answered(PEER, 4, 1) is None  # forgotten, so that a dead peer costs no memory
+    assert waiting.answered(PEER, 4, 1) is None  # forgotten, so that dead peers use no memory
     assert waiting.answered(PEER, 5, echo.TIMEOUT_US + 2) == 1
 
 
@@ -143,9 +135,6 @@ def test_answers_are_timed_by_the_kernels_stamp() -> None:
     assert received_us([], 5_000_000, 101_000_000_000) == 5_000_000
     for wall_ns in (0, 500_000_000_000):  # the wall clock was set meanwhile
         assert received_us([stamp], 5_000_000, wall_ns) == 5_000_000
-
-
-# --- peers' reports ----------------------------------------------------------------------------------------
 
 
 def report(
@@ -172,10 +161,10 @@ def test_what_a_peer_sent_again_is_what_it_reports_as_lost_on_the_way_to_us() ->
     reports = PeerReports()
     reports.take(report(3, 1000, 10), [OURS])
     reports.take(report(4, 2000, 20), [OURS])
-    reports.take(report(9, 2000, 20, peer="10.9.9.9"), [OURS])  # about somebody else
+    reports.take(report(9, 2000, 20, peer="10.9.9.9"), [OURS])  # about another host
     reports.take(report(None, 3000, 25), [OURS])
     ours = FlowId(src=PEER, src_port=1, dst=OURS, dst_port=2)
-    reports.take(report(4, 3000, 25, flow=ours), [OURS])  # its peer's signal has them, too
+    reports.take(report(4, 3000, 25, flow=ours), [OURS])  # already in its peer's signal
     other = Sample(kind="", body=RegimeDecision(regime="SHARED"), sender="far", topic="", received_us=1)
     reports.take(other, [OURS])
     assert reports.close(PEER, 0, 10) == 3

@@ -1,5 +1,3 @@
-"""Windows of counters, RTTs and peers: pure, with a clock of the tests' own."""
-
 from __future__ import annotations
 
 import statistics
@@ -19,16 +17,11 @@ PEER, OTHER, OURS = "10.0.0.1", "2001:db8::1", "10.0.0.2"
 
 
 def ends(cookie: int, peer: str = PEER) -> Ends:
-    """Those of a connection to port 80 of this host."""
     return Ends(OURS, 80, peer, 10_000 + cookie)
 
 
 def reading(cookie: int, peer: str = PEER, **values: int | None) -> SocketReading:
-    """A socket whose other counters are 0."""
     return SocketReading(cookie, ends(cookie, peer), {**dict.fromkeys(FIELDS, 0), **values})
-
-
-# --- series ------------------------------------------------------------------------------------------------
 
 
 def test_a_window_of_several_intervals_slides() -> None:
@@ -45,9 +38,6 @@ def test_what_is_missing_or_was_set_back_is_none_and_not_zero() -> None:
     assert difference(3, 3) == 0
     assert total([1, 2]) == 3
     assert total([1, None]) is None
-
-
-# --- RTT ---------------------------------------------------------------------------------------------------
 
 
 def test_percentiles_are_nearest_rank() -> None:
@@ -89,9 +79,6 @@ def test_rtts_belong_to_the_window_in_which_they_came() -> None:
     assert (first.samples, first.max_us) == (2, 200)
     assert (second.samples, second.max_us) == (1, 300)
     assert window.close(40, 60) is None
-
-
-# --- peers -------------------------------------------------------------------------------------------------
 
 
 def closed(windows: Windows, now_us: int) -> dict[str, ReceiverSignal]:
@@ -162,7 +149,7 @@ def test_a_kernel_without_the_counter_has_no_marks_by_socket_and_the_hosts_are_t
     windows.add_sockets(2 * SECOND, [reading(1, ce=None, data_in=10), reading(2, OTHER, ce=None, data_in=1)])
     windows.add_host({"ce": 60, "duplicates": 9})
     found = closed(windows, 2 * SECOND)
-    assert [one.ce_marks for one in found.values()] == [None, None]  # whose they are nobody knows
+    assert [one.ce_marks for one in found.values()] == [None, None]  # it is unknown which peer they belong to
 
 
 def test_the_sockets_counter_wins_over_the_hosts() -> None:

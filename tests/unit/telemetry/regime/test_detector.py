@@ -1,5 +1,3 @@
-"""The regime detector: the paper's figure 5, and what must hold whatever comes."""
-
 from __future__ import annotations
 
 import itertools
@@ -53,7 +51,6 @@ def observed(options: DetectorOptions, series: list[Observation]) -> list[Verdic
 
 
 def scored(scores: str, options: DetectorOptions | None = None) -> list[Verdict]:
-    """Let a detector see intervals that look congested (`1`) or not (`0`)."""
     series = [
         Observation(t_s=INTERVAL_S * i, rtt_tail_ms=1.0, retransmits=2 * int(c)) for i, c in enumerate(scores)
     ]
@@ -144,7 +141,7 @@ def test_a_clock_that_goes_back_does_not_end_the_cooldown() -> None:
     assert not switches_at(90.0, 0)
     assert switches_at(100.0, 9)
     assert not any(switches_at(t_s, 0) for t_s in (50.0, 55.0, 40.0, 44.0))
-    assert switches_at(46.0, 0)  # 5 + 4 + 2 s have passed
+    assert switches_at(46.0, 0)  # after 5 + 4 + 2 s
 
 
 @given(all_options, st.lists(observations, max_size=80))

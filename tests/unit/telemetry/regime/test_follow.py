@@ -83,7 +83,9 @@ def test_without_the_broker_decisions_count_for_the_grace() -> None:
     follower.set_connected(False, US)
     follower.set_connected(False, int(1.5 * US))
     assert follower.regimes(2 * US - 1)[PATH].lost == ""
-    assert follower.regimes(2 * US)[PATH] == Standing(regime=SHARED, lost=AWAY, reason="the broker is away")
+    assert follower.regimes(2 * US)[PATH] == Standing(
+        regime=SHARED, lost=AWAY, reason="the broker is disconnected"
+    )
     follower.set_connected(True, 3 * US)
     assert follower.regimes(3 * US)[PATH].regime == SINGLE_OWNER
 
@@ -120,7 +122,7 @@ STEPS = st.lists(
 def test_no_path_is_single_owner_without_a_decision_that_counts(
     steps: list[tuple[int, str, int]], stale_ms: int
 ) -> None:
-    """Whatever comes: SINGLE_OWNER needs a decision that says so and expired no longer ago than the grace."""
+    """SINGLE_OWNER requires such a decision that expired no longer ago than the grace period."""
     follower, now_us = Follower(stale_ms), 0
     last: tuple[str, int] | None = None
     for passed_ms, what, ttl_ms in steps:

@@ -1,5 +1,3 @@
-"""Where the detector was not the paper's: its baseline, noise of short intervals, what nobody measured."""
-
 from __future__ import annotations
 
 import pytest
@@ -18,9 +16,6 @@ def signal(window_ms: int = 5000, **measured: int | None) -> ReceiverSignal:
 
 def regimes(detector: Detector, signals: list[ReceiverSignal]) -> list[str]:
     return [detector.observe(observation_of(one, 5.0 * at)).regime for at, one in enumerate(signals)]
-
-
-# --- the baseline is the minimum RTT (section 4.3) ---------------------------------------------------------
 
 
 def test_the_baseline_is_the_least_rtt_and_not_the_least_tail() -> None:
@@ -52,9 +47,6 @@ def test_with_the_tail_as_baseline_a_host_that_delays_everything_is_no_queue() -
     assert regimes(Detector(DetectorOptions(baseline_of="tail")), noisy)[-1] == SINGLE_OWNER
 
 
-# --- noise belongs to a length of time ---------------------------------------------------------------------
-
-
 def test_noise_of_an_interval_is_by_its_length() -> None:
     paper, fast = MODES["paper"], MODES["fast"]
     assert (paper.options.noise_ce_marks, paper.options.noise_retransmits) == (1, 1)
@@ -67,9 +59,6 @@ def test_one_loss_in_a_tenth_of_a_second_is_as_much_as_fifty_in_five() -> None:
     detector = Detector(MODES["fast"].options)
     seen = [signal(100, rtt_min_us=1_000, rtt_p99_us=1_100, resent_pkts=1)] * 12
     assert regimes(detector, seen)[-1] == SHARED
-
-
-# --- what was not measured ---------------------------------------------------------------------------------
 
 
 def test_a_peer_that_is_not_probed_is_unknown_however_few_marks_it_has() -> None:

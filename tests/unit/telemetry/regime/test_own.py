@@ -1,5 +1,3 @@
-"""Whose queue is it? What the detector makes of a path that its sender fills, and of others there."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,13 +12,12 @@ from telemetry.schema import ReceiverSignal
 
 EMPTY_MS, QUEUE_MS = 1.0, 6.0
 CAPACITY = 8000.0
-"""Of the path [packets/s]."""
+"""Capacity of the path [packets/s]."""
 
 
 def decided(
     rates: Sequence[float], queue_ms: float = QUEUE_MS, mode: str = "own", **seen: float
 ) -> list[str]:
-    """Let a detector see a queue at these rates, behind ten intervals of the empty path."""
     detector = Detector(MODES[mode].options)
     for tenth in range(10):
         detector.observe(
@@ -42,7 +39,7 @@ def decided(
 
 
 def test_a_path_filled_by_oneself_is_not_shared() -> None:
-    """E9: nobody else is there, and the queue is full."""
+    """E9: a single sender fills the queue."""
     seen = {"retransmits": 3.0}
     assert decided([CAPACITY] * 60, mode="fast", **seen)[-1] == SHARED
     assert decided([CAPACITY] * 60, **seen)[-1] == SINGLE_OWNER
@@ -81,7 +78,7 @@ def test_a_queue_at_a_rate_that_had_none_is_not_ours() -> None:
 
 def test_a_tenth_of_a_long_rtt_is_no_empty_queue() -> None:
     load = OwnLoad(delta_ms=5.0)
-    for _ in range(20):  # it grows again behind a loss: three of 40 ms are queue, and the link is busy
+    for _ in range(20):  # the window grows again after a loss: 3 of 40 ms are queueing, and the link is busy
         load.fills(0.97 * CAPACITY, None, 43.0, 40.0, 0.1)
     assert [load.fills(CAPACITY, None, 52.0, 40.0, 0.1) for _ in range(10)][-1]
 
@@ -94,7 +91,7 @@ def test_marks_where_we_fill_the_path_are_ours_and_others_are_not() -> None:
 
 
 UNEVEN = (0.62, 0.45, 0.7, 0.55)
-"""Of all packets, as a network card that hands several over as one lets them be counted."""
+"""Share of packets that are counted if a network card merges several into one."""
 
 
 def test_packets_that_come_several_as_one_do_not_hide_that_the_path_is_full() -> None:

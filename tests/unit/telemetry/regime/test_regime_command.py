@@ -1,5 +1,3 @@
-"""`ccp regime replay`: what people and programs read."""
-
 from __future__ import annotations
 
 import json
@@ -64,7 +62,9 @@ def test_every_parameter_can_be_set(lossy: Path, tmp_path: Path) -> None:
     assert set(regimes(*known, "noise_retransmits=3")) == {"SINGLE_OWNER"}
     lost = trace(tmp_path / "lost.csv", [f"{5 * i},1.0,0,1" for i in range(9)])
     assert set(regimes(*known, of=lost)) == {"SINGLE_OWNER"}
-    assert "SHARED" in regimes(*known, "--mode", "fast", of=lost)  # one is much for a tenth of a second
+    assert "SHARED" in regimes(
+        *known, "--mode", "fast", of=lost
+    )  # a single event in 100 ms exceeds the noise
     slow = trace(tmp_path / "slow.csv", [f"{5 * i},9,2," for i in range(9)])
     assert "SHARED" in regimes("baseline_ms=1", "noise_ce_marks=2", of=slow)
     assert "SHARED" not in regimes("baseline_ms=1", "noise_ce_marks=2", "delta_ms=8", of=slow)
@@ -86,12 +86,12 @@ def test_every_parameter_can_be_set(lossy: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("t_s,rtt_tail_ms\n0,1\n", ["regime.bad_trace", "no column ce_marks, retransmits", "line 1"]),
+        ("t_s,rtt_tail_ms\n0,1\n", ["regime.bad_trace", "missing column ce_marks, retransmits", "line 1"]),
         ("", ["regime.bad_trace", "the header has nothing"]),
-        (HEADER + "0,1,0,0\n5,x,0,0\n", ["regime.bad_trace", "rtt_tail_ms cannot be `x`", "line 3"]),
+        (HEADER + "0,1,0,0\n5,x,0,0\n", ["regime.bad_trace", "invalid rtt_tail_ms: `x`", "line 3"]),
         (HEADER + "0,1,-2,0\n", ["regime.bad_trace", "below 0", "line 2"]),
         (HEADER + "0,inf,2,0\n", ["regime.bad_trace", "not finite"]),
-        (HEADER + ",1,2,0\n", ["regime.bad_trace", "t_s cannot be ``"]),
+        (HEADER + ",1,2,0\n", ["regime.bad_trace", "invalid t_s: ``"]),
     ],
 )
 def test_a_wrong_series_is_named_with_its_line(tmp_path: Path, text: str, says: list[str]) -> None:

@@ -1,5 +1,3 @@
-"""`ccp regime publish`: decisions that no receiver would take are not sent."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""From a receiver's signals to decisions about its peers, and the parameters for it."""
-
 from __future__ import annotations
 
 import re
@@ -27,9 +25,6 @@ counts = st.none() | st.integers(0, 5)
 
 def signal(peer: str = PEER, **measured: int | None) -> ReceiverSignal:
     return ReceiverSignal(peer=peer, address=OURS, window_ms=1000, **measured)
-
-
-# --- signals to observations -------------------------------------------------------------------------------
 
 
 def test_the_tail_is_the_99th_percentile_and_marks_are_marks() -> None:
@@ -61,10 +56,7 @@ def test_retransmissions_are_the_best_that_is_known() -> None:
         found.append(observation_of(signal(loss_pkts=7, **known), 0.0).retransmits)
         known.pop(next(iter(known)))
     found.append(observation_of(signal(loss_pkts=7), 0.0).retransmits)
-    assert found == [0, 2, 30, None]  # what this host sent again itself says nothing of the way here
-
-
-# --- the watch ---------------------------------------------------------------------------------------------
+    assert found == [0, 2, 30, None]  # this host's own retransmissions say nothing about the path to it
 
 
 def test_a_peer_is_observed_once_a_window_and_not_once_a_signal() -> None:
@@ -123,7 +115,7 @@ def test_of_what_nobody_measured_nothing_is_decided() -> None:
         assert watch.take([signal(goodput_bytes_per_s=5)], second * SECOND, WALL_US) == []
         assert watch.decisions == {}
     (one,) = watch.take([signal(ce_marks=9)], 9 * SECOND, WALL_US)
-    assert (one.decision.regime, one.verdict.switched) == (SHARED, False)  # what was missing was no 0
+    assert (one.decision.regime, one.verdict.switched) == (SHARED, False)  # missing is not 0
 
 
 def test_each_peer_has_its_own_detector_and_flows_have_none() -> None:
@@ -161,9 +153,6 @@ def test_the_watch_says_what_a_detector_says_of_every_last_signal_of_a_window(
             assert found == []
         else:
             assert [one.verdict for one in found] == [detector.observe(observation_of(measured, second))]
-
-
-# --- parameters --------------------------------------------------------------------------------------------
 
 
 def test_the_modes_are_those_of_the_paper_and_a_faster_one() -> None:

@@ -1,11 +1,11 @@
-//! Controlled delay.
+//! CoDel, controlled delay.
 //!
-//! Source: RFC 8289, section 5. Deviation: with ECN a packet that can be marked is marked where the RFC drops
-//! it, and sent; the RFC names that possibility without code for it.
+//! Source: RFC 8289, section 5. Deviation: a packet with ECN is marked where the RFC drops it, and sent; the RFC
+//! mentions that possibility without pseudocode.
 
 use super::Action;
 
-/// After so many intervals without dropping the frequency of the last time says nothing any more.
+/// After this many intervals without drops the previous drop frequency is outdated.
 const MEMORY_INTERVALS: i128 = 16;
 
 #[derive(Clone, Debug)]
@@ -14,10 +14,10 @@ pub struct CoDel {
     interval_ns: u64,
     mtu_bytes: u64,
     ecn: bool,
-    /// When the delay will have been above the target for an interval.
+    /// Time at which the delay will have been above the target for an interval.
     above_until_ns: Option<u64>,
     dropping: bool,
-    /// This packet is looked at after one that was dropped in the same departure.
+    /// Set if the packet follows one that was dropped in the same departure.
     after_drop: Option<AfterDrop>,
     next_drop_ns: u64,
     count: u32,
@@ -26,9 +26,8 @@ pub struct CoDel {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum AfterDrop {
-    /// The drop with which the dropping state began.
+    /// The drop that began the dropping state.
     First,
-    /// One of it.
     Later,
 }
 
@@ -48,19 +47,19 @@ impl CoDel {
         }
     }
 
-    /// The queue ran empty when a packet was wanted.
+    /// The queue is empty.
     pub fn empty(&mut self) {
         self.above_until_ns = None;
         self.after_drop = None;
         self.dropping = false;
     }
 
-    /// What to do with the packet whose turn it is; `left_bytes` wait behind it. After `Drop` the next packet
-    /// is shown at the same time.
+    /// Decides about the next packet; `left_bytes` wait after it. After `Drop` the following packet is passed
+    /// in at the same time.
     pub fn departure(&mut self, now_ns: u64, sojourn_ns: u64, left_bytes: u64, markable: bool) -> Action {
         let stands = self.delay_stands(now_ns, sojourn_ns, left_bytes);
         match self.after_drop.take() {
-            // The packet behind the first drop is sent whatever its delay.
+            // The packet after the first drop is sent whatever its delay.
             Some(AfterDrop::First) => return Action::Pass,
             Some(AfterDrop::Later) if stands => self.schedule(self.next_drop_ns),
             _ => (),
@@ -103,7 +102,7 @@ impl CoDel {
         }
     }
 
-    /// Enters the dropping state: as often as the last time, if that is not long ago.
+    /// Enters the dropping state, with the previous frequency if it is recent.
     fn start(&mut self, now_ns: u64) {
         self.dropping = true;
         let delta = self.count.saturating_sub(self.last_count);
@@ -114,7 +113,7 @@ impl CoDel {
         self.schedule(now_ns);
     }
 
-    /// The control law: drops come closer with the square root of their number.
+    /// The control law: the interval between drops shrinks with the square root of their number.
     fn schedule(&mut self, from_ns: u64) {
         let step_ns = self.interval_ns as f64 / f64::from(self.count.max(1)).sqrt();
         self.next_drop_ns = from_ns.saturating_add(step_ns as u64);
@@ -127,7 +126,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Times, in ms, at which it drops or marks while a packet that waited so long leaves every ms from 10 ms.
+    /// Times, in ms, at which it drops or marks while a packet that waited `sojourn_ms` leaves every ms from 10 ms.
     fn signals(codel: &mut CoDel, sojourn_ms: u64, markable: bool, until_ms: u64) -> Vec<u64> {
         let mut times = Vec::new();
         for now_ms in 10..until_ms {
@@ -148,8 +147,8 @@ mod tests {
 
     #[test]
     fn it_signals_at_the_times_of_its_control_law() {
-        // Above the target from 10 ms: the first at 110 ms. Then 100 ms / sqrt(count) later each, at 210;
-        // 210 + 70.7 = 280.7; + 57.7 = 338.4; + 50 = 388.4; + 44.7 = 433.2: with the first packet that leaves then.
+        // Above the target from 10 ms: the first at 110 ms. Then at intervals of 100 ms / sqrt(count), at 210; 210 +
+        // 70.7 = 280.7; + 57.7 = 338.4; + 50 = 388.4; + 44.7 = 433.2: with the first packet that leaves then.
         let expected = [110, 210, 281, 339, 389, 434];
         assert_eq!(signals(&mut codel(true), 10, false, 470), expected);
         assert_eq!(signals(&mut codel(true), 10, true, 470), expected);
@@ -190,7 +189,7 @@ mod tests {
         codel.departure(471 * MS, 10 * MS, 9000, false);
         assert_eq!(codel.departure(571 * MS, 10 * MS, 9000, false), Action::Drop);
         assert_eq!((codel.count, codel.last_count), (5, 5));
-        // Long after, it starts with one.
+        // Much later, it starts with one.
         codel.empty();
         codel.departure(9_000 * MS, 10 * MS, 9000, false);
         assert_eq!(codel.departure(9_100 * MS, 10 * MS, 9000, false), Action::Drop);

@@ -1,4 +1,4 @@
-//! The queue in front of a transmitter: one FIFO, a buffer, and a discipline that drops or marks.
+//! The queue before a transmitter: one FIFO, a buffer, and a discipline that drops or marks.
 
 mod codel;
 mod red;
@@ -13,11 +13,11 @@ use crate::packet::{Ecn, Packet};
 use crate::rng::Stream;
 use crate::spec::{Buffer, Queue as Spec};
 
-/// What a discipline wants done with a packet.
+/// A discipline's decision about a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Action {
     Pass,
-    /// Mark it; drop it where it cannot be marked.
+    /// Mark it, or drop it if it cannot be marked.
     Signal,
     Drop,
 }
@@ -35,7 +35,6 @@ enum Discipline {
     CoDel(CoDel),
 }
 
-/// Packets that wait.
 #[derive(Clone, Debug)]
 pub struct Queue<P> {
     waiting: VecDeque<Waiting<P>>,
@@ -53,7 +52,7 @@ impl<P: Packet> Queue<P> {
         Queue { waiting: VecDeque::new(), bytes: 0, buffer, spec, discipline, random, sojourn_max_ns: 0 }
     }
 
-    /// Changes buffer and discipline; packets that wait stay. An unchanged discipline keeps its state.
+    /// Changes buffer and discipline; waiting packets stay. An unchanged discipline keeps its state.
     pub fn set(&mut self, spec: Spec, buffer: Option<Buffer>, mtu_bytes: u32) {
         self.buffer = buffer;
         if self.spec != spec {
@@ -74,7 +73,7 @@ impl<P: Packet> Queue<P> {
         self.waiting.is_empty()
     }
 
-    /// For how many packets of this size there is room; `None` without a limit.
+    /// Room for packets of this size; `None` without a limit.
     pub fn free_pkts(&self, mtu_bytes: u32) -> Option<u64> {
         self.buffer.map(|buffer| match buffer {
             Buffer::Packets(most) => most.saturating_sub(self.waiting.len() as u64),
@@ -82,24 +81,24 @@ impl<P: Packet> Queue<P> {
         })
     }
 
-    /// Size of the packet whose turn is next.
     pub fn head_bytes(&self) -> Option<u32> {
         self.waiting.front().map(|w| w.packet.len_bytes())
     }
 
-    /// The longest wait of packets that left since this was last asked.
+    /// Maximum queueing delay of packets that left since the last call.
     pub fn take_sojourn_max_ns(&mut self) -> u64 {
         std::mem::take(&mut self.sojourn_max_ns)
     }
 
-    /// The transmitter has nothing to do from now on.
+    /// The transmitter becomes idle.
     pub fn idle(&mut self, now_ns: u64) {
         if let Discipline::Red(red) = &mut self.discipline {
             red.idle(now_ns);
         }
     }
 
-    /// Takes a packet in, or drops it; whether it did. `at_once`: the transmitter waits for it, so that it needs no buffer.
+    /// Queues or drops a packet; returns whether it was queued. `at_once`: the transmitter is free, so it
+    /// needs no buffer.
     pub fn push(
         &mut self,
         now_ns: u64,
@@ -149,7 +148,7 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// The packet to send now; `dropped` gets those that CoDel drops on the way.
+    /// The next packet to send; `dropped` gets packets that CoDel drops.
     pub fn pop(&mut self, now_ns: u64, counters: &mut Counters, mut dropped: impl FnMut(P)) -> Option<P> {
         while let Some(Waiting { came_ns, mut packet }) = self.waiting.pop_front() {
             self.bytes -= u64::from(packet.len_bytes());

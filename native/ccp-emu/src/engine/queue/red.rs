@@ -1,13 +1,13 @@
-//! Random early detection.
+//! RED, random early detection.
 //!
 //! Source: S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM ToN
 //! 1(4), 1993, figure 2; gentle form: S. Floyd, "Recommendation on using the gentle variant of RED", 2000.
-//! Every packet has the same probability whatever its size, as RFC 7141 recommends.
+//! The probability does not depend on the packet size, as RFC 7141 recommends.
 
 use super::Action;
 use crate::rng::Stream;
 
-/// Size of the small packet whose time counts while the queue is idle: "a typical transmission time".
+/// Packet size for ageing the average while the queue is idle: "a typical transmission time".
 const TYPICAL_BYTES: f64 = 500.0;
 
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct Red {
     weight: f64,
     ecn: bool,
     average_bytes: f64,
-    /// Packets since the last signal; none while the average is below `min_bytes`.
+    /// Packets since the last signal; None while the average is below `min_bytes`.
     count: Option<u64>,
     idle_since_ns: Option<u64>,
 }
@@ -33,17 +33,17 @@ impl Red {
         self.ecn
     }
 
-    /// The transmitter has nothing to send from now on.
+    /// The transmitter becomes idle.
     pub fn idle(&mut self, now_ns: u64) {
         self.idle_since_ns = Some(now_ns);
     }
 
-    /// A packet was dropped because the buffer was full.
+    /// A packet was dropped because the buffer is full.
     pub fn overflow(&mut self) {
         self.count = Some(0);
     }
 
-    /// What to do with a packet that finds so much in the queue.
+    /// Decides about a packet that finds `queue_bytes` in the queue.
     pub fn arrival(
         &mut self,
         now_ns: u64,
@@ -52,7 +52,7 @@ impl Red {
         random: &mut Stream,
     ) -> Action {
         if let Some(since_ns) = self.idle_since_ns.take() {
-            // As if so many small packets had found the queue empty.
+            // As if this many small packets had found the queue empty.
             let idle_s = now_ns.saturating_sub(since_ns) as f64 / 1e9;
             self.average_bytes *= (1.0 - self.weight).powf(idle_s * rate_bytes_per_s / TYPICAL_BYTES);
         }
@@ -77,7 +77,7 @@ impl Red {
         Action::Pass
     }
 
-    /// Probability at the averaged queue: 0 up to `min_bytes`, `max_ratio` at `max_bytes`, 1 at twice that.
+    /// Probability at the average queue: 0 up to `min_bytes`, `max_ratio` at `max_bytes`, 1 at twice that.
     fn ratio(&self) -> f64 {
         let average_bytes = self.average_bytes;
         if average_bytes < self.min_bytes {
@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn signals_are_spread_evenly() {
-        // With p_b = 0.05 the distance between signals is uniform from 1 to 19 (figure 2 counts the packet itself): mean 10.
+        // With p_b = 0.05 the distance between signals is uniform from 1 to 19 (figure 2 counts the packet itself):
+        // mean 10.
         let mut red = red(0.0);
         red.idle_since_ns = None;
         red.average_bytes = 20_000.0;

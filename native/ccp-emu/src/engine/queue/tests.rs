@@ -1,4 +1,4 @@
-//! Disciplines over the queue, with numbers computed by hand.
+//! Disciplines with a queue, with manually computed numbers.
 
 use super::*;
 use crate::engine::test_packet::TestPacket;
@@ -43,7 +43,7 @@ fn a_buffer_in_bytes_takes_what_fits_and_the_transmitters_packet_needs_none() {
         queue.push(0, plain(id, len_bytes), false, RATE, &mut counters);
     }
     assert_eq!((queue.len(), counters.dropped_queue_pkts), (2, 1));
-    // A smaller buffer keeps what waits, and takes nothing more.
+    // A smaller buffer keeps waiting packets, and accepts no more.
     queue.set(Spec::default(), Some(Buffer::Bytes(500)), 1500);
     queue.push(0, plain(4, 40), false, RATE, &mut counters);
     assert_eq!((queue.bytes(), counters.dropped_queue_pkts), (1000, 2));
@@ -72,7 +72,7 @@ fn ce_threshold_marks_by_bytes_when_coming() {
     queue.push(0, plain(4, 100), false, RATE, &mut counters);
     let marks: Vec<_> =
         std::iter::from_fn(|| queue.pop(0, &mut counters, drop)).map(|p| p.ecn == Ecn::Ce).collect();
-    // 0, 100 and 200 bytes are not above 200; 300 are.
+    // 0, 100 and 200 bytes do not exceed 200; 300 do.
     assert_eq!(marks, [false, false, false, true, false]);
 }
 

@@ -1,4 +1,4 @@
-//! Which forms of its conditions a run computes, and how.
+//! Selects the forms of conditions that a run computes, and how.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use super::{Form, Kind, Literal, Net, Node, Operand, Recipe, Wanted};
 use crate::ir::{Implicit, Instr, Op, Reg};
 
 impl<F: Fn(Reg) -> bool> Net<'_, F> {
-    /// Which form of which node a form of a condition is.
+    /// The node and form that a form of a condition stands for.
     fn form(&self, literal: Literal, form: Form) -> (usize, Form) {
         let form = if literal.negated { form.opposite() } else { form };
         let cheaper = |than| self.cost((literal.node, form)) < self.cost((literal.node, than));
@@ -25,7 +25,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
         self.nodes[node].costs[form as usize]
     }
 
-    /// Computes what each form costs, of conditions in the order in which they are made.
+    /// Computes the costs of all forms, in the order of the conditions.
     pub(super) fn price(&mut self) {
         for i in 0..self.run.len() {
             for reg in self.deciding(i) {
@@ -54,7 +54,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
         }
     }
 
-    /// Operands of an instruction that decide or are read as flags.
+    /// Operands of an instruction that decide or are used as flags.
     fn deciding(&self, i: usize) -> [Reg; 2] {
         let instr = &self.run[i];
         if instr.op == Op::Bind { [instr.right; 2] } else { [instr.left, instr.right] }
@@ -73,12 +73,11 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
         }
     }
 
-    /// Whether a register holds until the last use what it holds when the condition is made.
+    /// Whether a register keeps its value from the condition to its last use.
     fn holds(&self, node: &Node, reg: Reg) -> bool {
         self.writes_before(reg, node.at) == self.writes_before(reg, node.last_use.max(node.at))
     }
 
-    /// Returns the ways to compute a form.
     fn options(&self, i: usize, form: Form) -> Vec<Recipe> {
         let node = &self.nodes[i];
         let zero = Operand::Reg(Reg::Imm(0));
@@ -138,7 +137,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
         options
     }
 
-    /// Chooses the forms that are computed, from the last instruction to the first.
+    /// Selects the computed forms, from the last instruction to the first.
     pub(super) fn choose(&self) -> Wanted {
         let mut wanted = Wanted::default();
         let mut forms: HashSet<(usize, Form)> = HashSet::new();
@@ -205,7 +204,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
         wanted
     }
 
-    /// Returns the run; None if it has more intermediate results than there are numbers.
+    /// Returns the run; None if it has too many intermediate results.
     pub(super) fn written(&self, wanted: &Wanted) -> Option<Vec<Instr>> {
         let mut out: Vec<Instr> = Vec::new();
         let mut tmps = 0..=u8::MAX;

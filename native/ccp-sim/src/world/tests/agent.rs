@@ -1,4 +1,4 @@
-//! Flows that an agent steers.
+//! Flows controlled by an agent.
 
 use ccp_lang::Source;
 use ccp_record::{Record, Update};
@@ -43,7 +43,7 @@ fn time_stands_still_when_a_flow_has_told_something() {
     let handle = world.shared().install(program()).unwrap();
     let update = Update { cwnd_bytes: Some(20 * 1448), program: Some(handle), ..Update::default() };
     world.agent_flow_mut(flow_id).unwrap().update(&update);
-    // Nobody else has this id.
+    // An id is unique.
     assert!(world.agent_flow_mut(flow_id + (1 << 32)).is_none());
     assert_eq!(world.run_until(START + 10 * S), Stop::Agent);
     let records = world.shared().take_records();
@@ -56,7 +56,7 @@ fn time_stands_still_when_a_flow_has_told_something() {
     let records = world.shared().take_records();
     let Some(Record::Report { raw, .. }) = records.get(0) else { panic!("{records:?}") };
     assert_eq!(raw[raw.len() - 8..], 7u64.to_ne_bytes());
-    // Records that wait already hold nothing up.
+    // Records already waiting do not stop time.
     assert_eq!(world.run_until(START + S), Stop::Agent);
     assert_eq!(world.run_until(START + 2 * S), Stop::Time);
     let rate = f64::from(20 * 1448) / 0.020;

@@ -1,4 +1,4 @@
-//! What applications do, to the microsecond where it can be told.
+//! Applications, to the microsecond where it can be computed.
 
 use super::*;
 
@@ -12,12 +12,12 @@ fn a_bulk_transfer_with_an_end_arrives_whole_on_all_its_connections() {
         let outcome = outcome(&world);
         assert_eq!((outcome.received_bytes, outcome.complete), (1_000_001, true));
         assert!(world.is_finished());
-        // 1 MB at 1.25 MB/s, and losses and handshake.
+        // 1 MB at 1.25 MB/s, plus losses and handshake.
         assert!((1_800_000..2_600_000).contains(&outcome.end_us.unwrap()), "{outcome:?}");
         let rows = world.take_rows();
         let last: Vec<_> = rows.iter().filter(|row| row.state == 7).map(|row| row.sport).collect();
         assert_eq!(last.len(), parallel as usize);
-        // Data is acknowledged to the last byte, and so is the FIN.
+        // Data and FIN are completely acknowledged.
         assert!(rows.iter().filter(|row| row.state == 7).all(|row| row.bytes_in_flight == 0));
     }
 }
@@ -34,7 +34,7 @@ fn streams_connect_one_after_the_other_and_begin_together() {
     }
     let all = |bytes| [Some(bytes); 3];
     assert_eq!(sent[..3], [[None; 3], [Some(37), None, None], [Some(37), Some(37), None]]);
-    // One more round trip, and what both ends need to think.
+    // One more round trip, plus processing at both ends.
     assert_eq!(sent[3..5], [all(37), all(37)]);
     assert!(sent[5].iter().all(|bytes| bytes.is_some_and(|bytes| bytes >= 37 + 9 * 1448)), "{sent:?}");
     world.run_until(START + 80_800 * US + 9_999 * US);
@@ -48,7 +48,7 @@ fn a_limited_rate_is_kept_in_blocks_as_iperf3_writes_them() {
     world.add(plan("cubic", app)).unwrap();
     world.run_until(START + 20 * S);
     let blocks = outcome(&world).received_bytes as f64 / f64::from(128 << 10);
-    // Each stream: 20 s at 500 kB/s, whole blocks, of which the first comes at once.
+    // Each stream: 20 s at 500 kB/s in whole blocks, of which the first is sent at once.
     assert!((blocks - 2.0 * (20.0 * 500_000.0 / f64::from(128 << 10)).ceil()).abs() <= 2.0, "{blocks}");
 }
 
@@ -83,7 +83,7 @@ fn a_download_is_asked_for_by_its_receiver() {
     // Two round trips of 20 ms with connecting, one without.
     let at = |ms: u64| 1_000_000 + ms * 1000;
     assert_eq!(times, [(at(0), at(40), true), (at(40), at(60), false), (at(360), at(380), false)]);
-    // 2240 bytes are two segments, of which Nagle holds none back: the first is full.
+    // 2240 bytes are two segments; Nagle delays none: the first is full.
     assert!(got.objects.iter().all(|o| o.end_us == o.first_byte_us));
     assert_eq!(got.end_us, Some(at(380)));
 }
@@ -110,7 +110,7 @@ fn a_lost_request_is_asked_again() {
     let mut world = world_of(spec(delayed(10_000), Direction { loss, ..delayed(10_000) }));
     world.add(plan("cubic", http(&[1000], &[], 1, true))).unwrap();
     world.run_until(START + 5 * S);
-    // SYN, ACK, and then the request: it goes again as a probe of the tail, or after a timeout.
+    // SYN, ACK, and then the request: it is repeated as a tail-loss probe, or after a timeout.
     let got = outcome(&world);
     assert!(got.complete && got.objects[0].first_byte_us > 1_080_000, "{got:?}");
 }
@@ -126,7 +126,7 @@ fn a_source_is_silent_while_it_is_off() {
         world.run_until(START + ms * MS);
         received.push(outcome(&world).received_bytes);
     }
-    // It is connected after 20.048 ms, of which its SYN of 60 bytes takes the last: 200 ms and 300 ms at 1 MB/s, as far as whole milliseconds have been written.
+    // It is connected after 20.048 ms, including a SYN of 60 bytes: 200 ms and 300 ms at 1 MB/s, in whole milliseconds.
     assert!((190_000..=200_000).contains(&received[0]), "{received:?}");
     assert_eq!(received[0], received[1]);
     assert!((290_000..=300_000).contains(&(received[2] - received[1])), "{received:?}");

@@ -1,4 +1,4 @@
-//! What cannot be is refused, and nothing has changed then.
+//! Invalid requests are rejected, and change nothing.
 
 use super::*;
 
@@ -69,7 +69,7 @@ fn names_come_and_go() {
     world.unregister("ccp.one").unwrap();
     assert_eq!(world.unregister("ccp.one").unwrap_err().slug, "register.unknown");
     assert_eq!(world.add(plan("ccp.one", bulk(None))).unwrap_err().slug, "sim.no_congestion_control");
-    // It keeps its number.
+    // It keeps its index.
     world.register("ccp.one", true).unwrap();
     assert_eq!(world.names().collect::<Vec<_>>(), ["ccp", "ccp.one"]);
     for bad in ["", "sixteen.bytes.is", "cubic"] {

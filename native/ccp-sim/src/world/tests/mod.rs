@@ -1,4 +1,4 @@
-//! Whole worlds: two hosts, and what is between them.
+//! Whole worlds: two hosts and the links between them.
 
 mod agent;
 mod apps;
@@ -14,10 +14,8 @@ use crate::plan::{App, Family, Plan};
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
 const S: u64 = 1000 * MS;
-/// When worlds begin.
 const START: u64 = S;
 
-/// Two hosts; `there` from `a` to `b`, and `back`.
 fn spec(there: Direction, back: Direction) -> Spec {
     let json = br#"{"seed": 1, "mtu_bytes": 1500, "sample_interval_us": 100000, "routes": [[-1, 0], [1, -1]],
         "nodes": [{"name": "a", "addresses": ["10.0.0.1", "fd00::1"]},
@@ -34,13 +32,12 @@ fn delayed(delay_us: u64) -> Direction {
     Direction { delay_us, ..Direction::default() }
 }
 
-/// 10 Mbit/s, 20 ms there and back, and a buffer of 40 packets.
+/// 10 Mbit/s, RTT 20 ms, and a buffer of 40 packets.
 fn bottleneck() -> Direction {
     let buffer = Some(Buffer::Packets(40));
     Direction { rate_bytes_per_s: Some(1.25e6), buffer, ..delayed(10_000) }
 }
 
-/// From `a` to `b`.
 fn plan(congestion: &str, app: App) -> Plan {
     Plan { name: "flow".to_owned(), ..Plan::new("a", "b", congestion, app) }
 }

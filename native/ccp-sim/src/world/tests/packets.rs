@@ -1,4 +1,4 @@
-//! Packets: where they are, and that all is the same each time.
+//! Packets: conservation, and reproducibility.
 
 use ccp_emu::spec::Loss;
 use ccp_record::bytes_of;
@@ -39,7 +39,7 @@ fn the_handshake_is_packets_and_a_lost_syn_goes_again_after_a_second() {
         assert!(world.sender(0, 0).is_none());
         world.run_until(START + opened_ns);
         let sock = &world.sender(0, 0).unwrap().sock;
-        // The time of a SYN that was sent twice cannot be told.
+        // The RTT of a retransmitted SYN is unknown.
         assert_eq!(sock.srtt_us, if opened_ns < S { 20_000 } else { 0 });
         assert_eq!(sock.packets_out, 1);
     }
@@ -84,7 +84,7 @@ fn a_changed_link_and_changed_routes_hold_at_once() {
     world.set_routes(vec![vec![-1, -1], vec![1, -1]]).unwrap();
     let before = outcome(&world).received_bytes;
     world.run_until(START + 16 * S);
-    // What was on its way: the buffer and the link.
+    // In flight: buffer and link.
     assert!(outcome(&world).received_bytes - before < 400_000);
     assert!(world.network().unroutable_pkts() > 0);
 }
@@ -99,12 +99,12 @@ fn marks_reach_the_sender_of_a_connection_with_ecn_only() {
         let sock = &world.sender(0, 0).unwrap().sock;
         assert_eq!((sock.ecn_ok, sock.delivered_ce > 0), (ecn, ecn));
         assert_eq!(world.link(0).counters.marked_pkts > 0, ecn);
-        // A window that marks hold back loses nothing.
+        // A window reduced by marks loses nothing.
         assert_eq!(outcome(&world).retrans_pkts == 0, ecn);
     }
 }
 
-/// Everything that a world says.
+/// All output of a world.
 fn said(world: &mut World) -> (Vec<u8>, Vec<Outcome>, HostCounters, u64) {
     let rows = world.take_rows().iter().flat_map(|row| bytes_of(row).to_vec()).collect();
     (rows, world.outcomes().collect(), world.counters(), world.packet_events())

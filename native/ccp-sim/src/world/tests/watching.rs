@@ -1,4 +1,4 @@
-//! What is recorded: rows of sockets and links, arrivals, telemetry.
+//! Recordings: rows of sockets and links, arrivals, telemetry.
 
 use ccp_emu::spec::Loss;
 use serde_json::json;
@@ -14,7 +14,7 @@ fn rows_come_with_segments_but_not_more_often_than_was_asked_for() {
     world.run_until(START + 5 * S);
     let rows = world.take_rows();
     let times: Vec<_> = rows.iter().map(|row| row.t_us / 1000 - 1000).collect();
-    // It is connected after 20 ms, writes 1 ms later, and hears of it after 20 ms; the second pulse begins at 770 ms.
+    // It is connected after 20 ms, writes 1 ms later, and gets the ACK after 20 ms; the second pulse begins at 770 ms.
     let [first, .., last] = times[..] else { panic!("{times:?}") };
     assert_eq!((first, last), (41, 1020));
     assert!(times[..times.len() - 1].windows(2).all(|pair| pair[1] - pair[0] >= 100), "{times:?}");
@@ -27,7 +27,7 @@ fn rows_come_with_segments_but_not_more_often_than_was_asked_for() {
         (&last.saddr[10..], &last.daddr[10..]),
         (&[255, 255, 10, 0, 0, 1][..], &[255, 255, 10, 0, 0, 2][..])
     );
-    // What arrived last nobody has acknowledged when the flow ends.
+    // The last arrivals are not yet acknowledged when the flow ends.
     assert!((200_000..=outcome(&world).received_bytes).contains(&last.bytes_acked));
     assert_eq!(last.congestion.map(|byte| byte as u8)[..6], *b"cubic\0");
     assert_eq!(last.ssthresh_bytes, u64::MAX);
@@ -68,7 +68,7 @@ fn receivers_count_what_arrives_and_how_late() {
     assert_eq!((counts.segs, arrived.data_in, arrived.duplicates), (71, 71, 0));
     assert!(arrived.out_of_order > 0);
     assert_eq!(counts.bins.iter().sum::<u32>(), 71);
-    // The first of ten that leave together waits for nobody.
+    // The first of ten packets sent together waits for none.
     assert!(counts.bins[0] > 0 && counts.bins[1..].iter().sum::<u32>() > 0);
     assert_eq!(&counts.saddr[10..], [255, 255, 10, 0, 0, 2]);
     assert!(world.take_arrivals().is_empty());
@@ -81,7 +81,7 @@ fn probes_meet_what_is_on_their_way() {
     world.probe("b", "a", 1_000_000, Family::Ipv6).unwrap();
     world.run_until(START + 900 * MS);
     let echoes = world.take_echoes();
-    // 84 bytes at 1.25 MB/s, behind nobody; 104 bytes behind them.
+    // 84 bytes at 1.25 MB/s, behind none; 104 bytes behind them.
     let a = ["10.0.0.1", "fd00::1"].map(|address| address.parse().unwrap());
     let found: Vec<_> = echoes.iter().map(|echo| (echo.peer, echo.at_us, echo.rtt_us)).collect();
     assert_eq!(found, [(a[0], 1_020_067, 20_067), (a[1], 1_020_150, 20_150), (a[0], 1_520_067, 20_067)]);

@@ -1,27 +1,27 @@
-//! How many more segments ACKs bring at once than the bandwidth explains: `bbr_update_ack_aggregation()`.
+//! Segments acknowledged at once beyond the bandwidth: `bbr_update_ack_aggregation()`.
 
 use super::{BW_UNIT, is_valid};
 use crate::{RateSample, Sock};
 
-/// The greatest excess of so many rounds counts, at most twice as many.
+/// The maximum excess of the last 5 to 10 rounds is used.
 const WINDOW_ROUNDS: u32 = 5;
-/// An epoch does not grow beyond.
+/// Maximum size of an epoch.
 const MAX_EPOCH_PKTS: u32 = 0xf_ffff;
-/// No excess is worth more than the bandwidth of this time.
+/// Maximum excess, as time at the bandwidth.
 const MOST_US: u64 = 100_000;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Aggregation {
     epoch_start_us: u64,
     epoch_acked: u32,
-    /// Greatest excess of this window and of the one before.
+    /// Maximum excess of this window and the previous one.
     extra_acked: [u32; 2],
     newest: usize,
     rounds: u32,
 }
 
 impl Aggregation {
-    /// An epoch begins: sending has begun anew.
+    /// A new epoch: sending restarted.
     pub fn restart(&mut self, now_us: u64) {
         self.epoch_start_us = now_us;
         self.epoch_acked = 0;
@@ -51,7 +51,7 @@ impl Aggregation {
         self.extra_acked[self.newest] = self.extra_acked[self.newest].max(extra as u32);
     }
 
-    /// Segments that the window is to have beyond its target.
+    /// Segments to add to the window's target.
     pub fn extra_cwnd(&self, bw: u32) -> u32 {
         let most = u64::from(bw) * MOST_US / BW_UNIT;
         u64::from(self.extra_acked[0].max(self.extra_acked[1])).min(most) as u32

@@ -1,10 +1,10 @@
-//! What somebody outside may change of BBR's state: `bbr.h` of `ccp-rtcp`.
+//! Changes of BBR's state from outside: `bbr.h` of `ccp-rtcp`.
 
 use super::{Bbr, Mode};
 use crate::Sock;
 
 impl Bbr {
-    /// Looks for the bandwidth from the start, once it was found.
+    /// Returns to STARTUP, if the bandwidth was found before.
     pub fn start_up(&mut self) {
         if self.mode == Mode::ProbeRtt || !self.full_bw_reached {
             return;
@@ -15,7 +15,7 @@ impl Bbr {
         self.full_bw = 0;
     }
 
-    /// What it has found is what there is.
+    /// Ends STARTUP: the bandwidth found is final.
     pub fn drain(&mut self) {
         if self.mode == Mode::Startup {
             self.mode = Mode::Drain;
@@ -23,7 +23,7 @@ impl Bbr {
         }
     }
 
-    /// Is in the phase of its cycle that sends a quarter more than comes through; told so at each ACK, it stays there.
+    /// Enters the phase of the cycle that sends a quarter more than is delivered; called at each ACK, it stays there.
     pub fn probe(&mut self, sock: &Sock) {
         if self.mode == Mode::ProbeBw {
             self.cycle_index = 0;
@@ -31,7 +31,7 @@ impl Bbr {
         }
     }
 
-    /// Its own search for a policer begins anew: it never gets to a verdict if this happens at each ACK.
+    /// Resets BBR's own detection of a policer; called at each ACK, it never gets a verdict.
     pub fn forget_policer(&mut self) {
         self.long_term.forget();
     }

@@ -1,26 +1,26 @@
 //! Finds the rate of a token-bucket policer: `bbr_lt_bw_sampling()`.
 //!
-//! Two intervals in a row, each of many losses and of about the same rate, are taken for a policer's; its rate is paced at
-//! for 48 rounds then.
+//! Two consecutive intervals with many losses and about the same rate indicate a policer; pacing then uses
+//! its rate for 48 rounds.
 
 use super::{BW_UNIT, UNIT, pace_bytes_per_s};
 use crate::{RateSample, Sock};
 
-/// Rounds of an interval: at least so many, at most four times as many.
+/// Rounds of an interval: at least 4, at most 16.
 const MIN_ROUNDS: u32 = 4;
-/// An interval has lost so much: 50/256 of what was delivered.
+/// Minimum loss of an interval: 50/256 of the deliveries.
 const LOSS_UNITS: u64 = 50;
-/// Rates are about the same within 1/8, or within 4 kbit/s.
+/// Rates within 1/8, or within 4 kbit/s, are about the same.
 const SAME_SHARE: u64 = 8;
 const SAME_BYTES_PER_S: u64 = 4000 / 8;
-/// So many rounds it is believed.
+/// For how many rounds it is used.
 const MAX_ROUNDS_IN_USE: u32 = 48;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct LongTerm {
-    /// Segments a us, times 2^24.
+    /// Segments per us, times 2^24.
     pub bw: u32,
-    /// It is paced at.
+    /// It is used for pacing.
     pub in_use: bool,
     is_sampling: bool,
     rounds: u32,
@@ -29,13 +29,12 @@ pub(super) struct LongTerm {
     last_lost: u32,
 }
 
-/// What follows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Outcome {
     Nothing,
     /// A policer was found: pace at its rate.
     Policed,
-    /// The rate was believed for long enough: look again.
+    /// The rate was used for long enough: probe again.
     Expired,
 }
 
@@ -52,7 +51,7 @@ impl LongTerm {
         self.begin_interval(sock);
     }
 
-    /// Nothing was found, and nothing is looked at; where the interval began, stays.
+    /// Resets the sampling, except the start of the interval.
     pub fn forget(&mut self) {
         *self = Self {
             last_us: self.last_us,
@@ -78,7 +77,7 @@ impl LongTerm {
             return Outcome::Nothing;
         }
         if !self.is_sampling {
-            // The first loss shows that tokens are used up.
+            // The first loss indicates that the bucket is empty.
             if sample.losses == 0 {
                 return Outcome::Nothing;
             }

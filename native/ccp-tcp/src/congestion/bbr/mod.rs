@@ -1,6 +1,6 @@
-//! BBR, version 1, as Linux' `tcp_bbr.c` has it (draft-cardwell-iccrg-bbr-congestion-control-00).
+//! BBR, version 1, as in Linux' `tcp_bbr.c` (draft-cardwell-iccrg-bbr-congestion-control-00).
 //!
-//! Deviation: the first phase of gain cycling is chosen by the clock, not at random, so that a run can be repeated.
+//! Deviation: the first phase of gain cycling depends on the clock instead of a random number, for reproducibility.
 
 mod aggregation;
 mod from_outside;
@@ -14,29 +14,29 @@ use crate::{CaState, INFINITE_SSTHRESH, RateSample, Sock};
 use aggregation::Aggregation;
 use long_term::{LongTerm, Outcome};
 
-/// Bandwidths are segments a us, times this.
+/// Bandwidths are segments per us, times this.
 const BW_UNIT: u64 = 1 << 24;
 /// Gains are in units of 1/256.
 const UNIT: u64 = 1 << 8;
 /// 2/ln 2: fills the pipe in as many rounds as slow start.
 const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
-/// Empties in a round what that has queued.
+/// Drains in a round what STARTUP queued.
 const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
 const CWND_GAIN: u64 = 2 * UNIT;
-/// Pacing gains of PROBE_BW, a round each.
+/// Pacing gains of PROBE_BW, one round each.
 const CYCLE: [u64; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
-/// The greatest bandwidth of so many rounds counts.
+/// The maximum bandwidth of this many rounds is used.
 const BW_ROUNDS: u64 = CYCLE.len() as u64 + 2;
-/// Least RTTs are believed for so long.
+/// Lifetime of a minimum RTT.
 const MIN_RTT_JIFFIES: u64 = 10 * HZ;
-/// PROBE_RTT lasts so long, and a round.
+/// PROBE_RTT lasts this long, and a round.
 const PROBE_RTT_JIFFIES: u64 = HZ / 5;
-/// The pipe is full when so many rounds in a row brought less than a quarter more.
+/// The pipe is full after this many consecutive rounds with less than a quarter more.
 const FULL_BW_ROUNDS: u32 = 3;
 const FULL_BW_GAIN: u64 = UNIT * 5 / 4;
-/// It paces 1 % slower than the bandwidth.
+/// Pacing is 1 % below the bandwidth.
 const MARGIN_PERCENT: u64 = 1;
-/// Below that rate a single segment may leave [bytes/s].
+/// Below this rate bursts may be single segments [bytes/s].
 const MIN_TSO_BYTES_PER_S: u64 = 1_200_000 / 8;
 /// Multiplier of splitmix64's sequence.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -55,10 +55,10 @@ pub struct Bbr {
     mode: Mode,
     min_rtt_us: u32,
     min_rtt_stamp: u64,
-    /// Jiffies; none: not all of the window has been drained yet.
+    /// Jiffies; none: the window is not yet drained.
     probe_rtt_done: Option<u64>,
     probe_rtt_round_done: bool,
-    /// Complements of bandwidths by round, whose least one is the greatest bandwidth.
+    /// Complements of bandwidths by round: their minimum is the maximum bandwidth.
     complements: WindowedMin,
     rounds: u64,
     next_round_delivered: u32,
@@ -109,14 +109,13 @@ impl Default for Bbr {
     }
 }
 
-/// The rate in bytes of a bandwidth and a gain, less the margin (`bbr_rate_bytes_per_sec`).
+/// The rate in bytes of a bandwidth and a gain, minus the margin (`bbr_rate_bytes_per_sec`).
 fn pace_bytes_per_s(sock: &Sock, bw: u32, gain: u64) -> u64 {
     let bytes = u128::from(bw) * u128::from(sock.mss_bytes);
     let scaled = (bytes * u128::from(gain)) / u128::from(UNIT);
     (scaled * u128::from(1_000_000 / 100 * (100 - MARGIN_PERCENT)) / u128::from(BW_UNIT)) as u64
 }
 
-/// Whether a sample tells a rate.
 fn is_valid(sample: &RateSample) -> bool {
     sample.delivered >= 0 && sample.interval_us > 0
 }
@@ -130,7 +129,7 @@ impl Bbr {
         if self.long_term.in_use { self.long_term.bw } else { self.max_bw() }
     }
 
-    /// Before there is a bandwidth: the window in an RTT, or in 1 ms.
+    /// Without a bandwidth: a window per RTT, or per 1 ms.
     fn pace_by_rtt(&mut self, sock: &mut Sock) {
         self.has_seen_rtt |= sock.srtt_us > 0;
         let rtt_us = if sock.srtt_us > 0 { sock.srtt_us } else { 1000 };
@@ -151,7 +150,7 @@ impl Bbr {
 
     fn enter_probe_bw(&mut self, sock: &Sock) {
         self.mode = Mode::ProbeBw;
-        // Any phase but the one that drains.
+        // Any phase except the draining one.
         let chance = (sock.mstamp_us ^ u64::from(sock.delivered)).wrapping_mul(GOLDEN) >> 32;
         self.cycle_index = CYCLE.len() - 1 - ((chance * 7) >> 32) as usize;
         self.advance_cycle(sock);
@@ -184,7 +183,7 @@ impl Bbr {
         if !is_valid(sample) {
             return;
         }
-        // Numbers of segments wrap.
+        // Segment numbers wrap.
         if sample.prior_delivered.wrapping_sub(self.next_round_delivered) as i32 >= 0 {
             self.next_round_delivered = sock.delivered;
             self.rounds += 1;
@@ -277,7 +276,7 @@ impl Bbr {
     }
 
     fn probe_rtt(&mut self, sock: &mut Sock, now: u64) {
-        // Rates are low on purpose.
+        // Rates are low intentionally.
         sock.app_limited = sock.delivered.wrapping_add(sock.packets_in_flight()).max(1);
         if self.probe_rtt_done.is_some() {
             self.probe_rtt_round_done |= self.round_start;

@@ -1,16 +1,15 @@
-//! BBR's window: a gain times the bandwidth-delay product, and what hosts need beyond.
+//! BBR's window: a gain times the bandwidth-delay product, plus what hosts need.
 
 use super::{BW_UNIT, Bbr, Mode, UNIT};
 use crate::congestion::Congestion;
 use crate::{CaState, RateSample, Sock};
 
-/// Enough for a delayed ACK to come on every second segment.
+/// Enough for delayed ACKs of every second segment.
 pub(super) const MIN_PKTS: u32 = 4;
-/// Linux' initial window.
 const INIT_PKTS: u32 = 10;
-/// The largest burst of segmentation offload.
+/// Maximum burst of segmentation offload.
 const GSO_MAX_BYTES: u64 = 65_215;
-/// Bursts hold about 1 ms (`sk_pacing_shift`).
+/// Bursts are about 1 ms (`sk_pacing_shift`).
 const PACING_SHIFT: u32 = 10;
 const MAX_BURST_PKTS: u32 = 0x7f;
 
@@ -29,7 +28,7 @@ impl Bbr {
         scaled.div_ceil(u128::from(BW_UNIT)) as u32
     }
 
-    /// Full bursts fit, ACKs on every second segment come, and probing has an effect on small windows.
+    /// Allows for full bursts and delayed ACKs, and makes probing effective in small windows.
     fn with_budget(&self, sock: &Sock, cwnd: u32) -> u32 {
         let even = (cwnd + 3 * self.burst_pkts(sock)).next_multiple_of(2);
         if self.mode == Mode::ProbeBw && self.cycle_index == 0 { even + 2 } else { even }
@@ -39,7 +38,7 @@ impl Bbr {
         self.with_budget(sock, self.bdp(bw, gain))
     }
 
-    /// Segments in the network when the next one leaves.
+    /// Segments in the network when the next one is sent.
     pub(super) fn in_net_at_departure(&self, sock: &Sock, in_flight: u32) -> u32 {
         let wait_us = sock.wstamp_ns.saturating_sub(sock.mstamp_us * 1000) / 1000;
         let delivered = u64::from(self.bw()) * wait_us / BW_UNIT;
@@ -47,14 +46,14 @@ impl Bbr {
         u64::from(in_flight + burst).saturating_sub(delivered) as u32
     }
 
-    /// Remembers a window that was good, to come back to.
+    /// Saves a good window, to restore later.
     pub(super) fn save_cwnd(&mut self, sock: &Sock) {
         let is_cut = self.prev_state >= CaState::Recovery || self.mode == Mode::ProbeRtt;
         self.prior_cwnd = if is_cut { self.prior_cwnd.max(sock.snd_cwnd) } else { sock.snd_cwnd };
     }
 
-    /// The window of this ACK as loss recovery has it; and whether that is all: no more than is delivered may be sent in
-    /// the first round.
+    /// The window of this ACK during loss recovery; and whether it is final: in the first round no more is
+    /// sent than delivered.
     fn recover(&mut self, sock: &Sock, sample: &RateSample) -> (u32, bool) {
         let (prev, state) = (self.prev_state, sock.ca_state);
         let mut cwnd = sock.snd_cwnd;
@@ -88,7 +87,7 @@ impl Bbr {
         }
     }
 
-    /// Towards the target; below it only when the pipe has been full.
+    /// Approaches the target; goes below it only once the pipe was full.
     fn grow(&self, sock: &Sock, sample: &RateSample, cwnd: u32) -> u32 {
         let extra = if self.full_bw_reached { self.aggregation.extra_cwnd(self.bw()) } else { 0 };
         let target = self.with_budget(sock, self.bdp(self.bw(), self.cwnd_gain) + extra);

@@ -1,0 +1,40 @@
+"""Options that several commands that run experiments share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ccplane.base import options
+
+Datapath = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ebpf|sim",
+        help="ebpf: real sockets (needs root); sim: the simulator.",
+        show_default="as the scenario says",
+    ),
+]
+
+On = Annotated[
+    str | None,
+    typer.Option(
+        metavar="dask://HOST:PORT",
+        help="Distribute the runs over the workers of this Dask scheduler.",
+        rich_help_panel=options.ADVANCED,
+    ),
+]
+
+Jobs = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Simultaneous runs. Runs with ccplane's algorithms on real sockets take turns.",
+        rich_help_panel=options.ADVANCED,
+    ),
+]
+
+NoRun = Annotated[
+    bool, typer.Option("--no-run", help="Report the runs in --out; run nothing (needs no root).")
+]
