@@ -1,23 +1,33 @@
-"""Write the reference page, man page and shell completion of `ccp` from its commands (`make commands`)."""
+"""Write the reference of `ccp` from the code: commands, man page, completion, requests, events, errors.
+
+`make commands` runs it.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+import msgspec
 import typer.main
 from typer._completion_shared import get_completion_script
 
-from ccplane.agent import cli, front
+from ccplane.agent import cli, events, front, messages
 from ccplane.agent.cli import MORE
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs/cli.md"
+ERRORS: Final = ROOT / "docs/errors.md"
+LIVE: Final = ROOT / "docs/live.md"
+"""Has blocks between marks; the other pages are written as a whole."""
 SHARE: Final = ROOT / "wheel/data/share"
 """Goes into a wheel as it is, and below the prefix of what installs it."""
 MAN: Final = SHARE / "man/man1/ccp.1"
@@ -217,11 +227,76 @@ def _roff(text: str) -> str:
     return "\n".join("\\&" + line if line[:1] in (".", "'") else line for line in textwrap.wrap(escaped, 110))
 
 
+# --- requests, events, errors -------------------------------------------------------------------------------
+
+BLOCK: Final = re.compile(r"(<!-- commands: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
+
+SLUGS: Final = {
+    "Every package": "ccplane.base.errors",
+    "The agent and `ccp`": "ccplane.agent.errors",
+    "Regimes": "ccplane.agent.features.regime.errors telemetry.regime.errors",
+    "The telemetry bus": "broker.errors",
+    "Telemetry": "telemetry.receiver.errors telemetry.inband.errors telemetry.inband.node_errors "
+    "telemetry.ioam.errors",
+    "BCC probes": "telemetry.bpfcc.errors",
+    "Experiments": "experiments.errors experiments.learning.errors experiments.bench.errors "
+    "experiments.mininet_wifi.errors",
+    "The network lab": "experiments.netlab.errors",
+}
+"""Heading -> modules with a table of slugs."""
+
+
+def _rows(rows: Mapping[str, str]) -> str:
+    return "".join(f"| `{name}` | {_cell(_markdown(meaning))} |\n" for name, meaning in rows.items())
+
+
+def errors() -> str:
+    """Return the page of error slugs."""
+    parts = [
+        "# Errors\n",
+        "<!-- Written by `make commands` from the tables of errors. -->\n",
+        "An error starts with its slug, which programs can rely on: `ccplane.CcpError.slug`, `slug` in "
+        "JSON. The lines below it"
+        " say where it happened, why, and how to fix it. The slugs `lang.*`, `verifier.*` and most of "
+        "`load.*` come from the"
+        " compiled part.\n",
+    ]
+    for heading, modules in SLUGS.items():
+        known = {slug: text for name in modules.split() for slug, text in import_module(name).SLUGS.items()}
+        parts.append(
+            f"## {heading}\n\n| slug | meaning |\n| --- | --- |\n{_rows(dict(sorted(known.items())))}"
+        )
+    return "\n".join(parts)
+
+
+def requests() -> str:
+    """Return the table of requests; brackets mark optional fields."""
+    rows = ""
+    for kind in get_args(messages.Ask):
+        fields = (
+            f"`{one.name}`" if one.required else f"[`{one.name}`]" for one in msgspec.structs.fields(kind)
+        )
+        about = (kind.__doc__ or "").splitlines()[0]
+        rows += f"| `{kind.__struct_config__.tag}` | {', '.join(fields)} | {_cell(about)} |\n"
+    return f"| request | fields | meaning |\n| --- | --- | --- |\n{rows}"
+
+
+def live(text: str) -> str:
+    """Return docs/live.md with its tables of events and requests."""
+    tables = {
+        "events": f"| event | meaning |\n| --- | --- |\n{_rows(events.KINDS)}",
+        "requests": requests(),
+    }
+    return BLOCK.sub(lambda found: f"{found[1]}\n{tables[found[2]]}\n{found[3]}", text)
+
+
 def written() -> dict[Path, str]:
     """Return the text of each file."""
     found = commands()
     return {
         PAGE: page(found),
+        ERRORS: errors(),
+        LIVE: live(LIVE.read_text()),
         MAN: man(found),
         **{
             path: get_completion_script(prog_name="ccp", complete_var="_CCP_COMPLETE", shell=shell).strip()

@@ -39,7 +39,7 @@ SLUGS: Final[dict[str, str]] = {
     "rule.unknown_algorithm": "a rule names an algorithm that is not running",
     "wire.ipc": "this IPC mechanism of portus is not supported here",
     "command.broken": "a plug-in command could not be loaded",
-    "command.unknown": "`ccp` or one of its groups has no such command",
+    "command.unknown": "there is no such command",
     "command.not_in_wheel": "the command is for developers of ccplane, and exists only in the repository",
     "reload.not_readable": "the file of an algorithm cannot be read",
     "reload.no_file": "the source of an algorithm is not in a file, so it cannot be read again",

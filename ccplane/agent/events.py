@@ -6,11 +6,30 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ccplane.base.flows import FlowInfo
 
 log = logging.getLogger("ccplane.agent")
+
+KINDS: Final[dict[str, str]] = {
+    "flow:created": "a flow chose an algorithm",
+    "flow:closed": "a flow closed",
+    "flow:failed": "an algorithm raised; with callback, error and line",
+    "flows:law": "the number of flows that used the fallback while the agent was silent",
+    "flows:reaped": "flow slots were scarce; the number of silent flows that lost theirs",
+    "param:set": "a parameter was set",
+    "algorithm:loaded": "an algorithm was added",
+    "algorithm:reloaded": "a new version runs; SHA-256 of both sources, `took_us` on the agent's thread",
+    "algorithm:refused": "a new version was refused; SHA-256 of both sources",
+    "algorithm:switched": "flows moved to another algorithm",
+    "program:replaced": "a fold program was replaced without its algorithm",
+    "canary:started": "a trial of a new version began",
+    "canary:widened": "a trial ended, and all flows have the new version",
+    "canary:taken_back": "a trial ended, and all flows have the old version; with the reason",
+    "telemetry:lost": "the last sample of a kind and sender expired for a flow",
+}
+"""Kinds of events of the agent -> their meanings."""
 
 Detail = dict[str, Any]
 """Details of an event: text, numbers, None, and lists and dicts of these."""
@@ -21,10 +40,7 @@ class Event:
     """An event.
 
     Attributes:
-        kind: One of `flow:created`, `flow:closed`, `flow:failed`, `flows:law`, `flows:reaped`, `param:set`,
-            `algorithm:reloaded`, `algorithm:refused`, `algorithm:loaded`, `algorithm:switched`,
-            `program:replaced`, `telemetry:lost`, `canary:started`, `canary:widened`,
-            `canary:taken_back`; or a kind that an algorithm emitted for its flow.
+        kind: One of `KINDS`, or a kind that an algorithm emitted for its flow.
         algorithm: Name of the algorithm; empty if the event concerns none.
         flow: The flow, if the event concerns one.
         detail: Details.

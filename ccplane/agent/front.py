@@ -183,7 +183,16 @@ def loaded(entry: Entry) -> Any:
     except Exception as error:  # whatever a plug-in does wrong must not break `ccp`
         command = _broken(entry, error)
     command.name = entry.path.rpartition(".")[2]
+    _unwrap(command)
     return command
+
+
+def _unwrap(command: Any) -> None:
+    """Let the terminal's width break the lines of paragraphs, and not the source's."""
+    if command.help and "\b" not in command.help:
+        command.help = "\n\n".join(" ".join(part.split()) for part in command.help.split("\n\n"))
+    for below in getattr(command, "commands", {}).values():
+        _unwrap(below)
 
 
 def _broken(entry: Entry, error: Exception) -> Any:

@@ -180,7 +180,7 @@ def test_the_search_for_commands_finds_them() -> None:
 
 def test_the_reference_page_and_the_man_page_are_those_of_the_commands() -> None:
     texts = reference.written()
-    for path in (reference.PAGE, reference.MAN):
+    for path in (reference.PAGE, reference.MAN, reference.ERRORS, reference.LIVE):
         assert path.read_text() == texts[path], "`make commands`"
     assert all(path.read_text().strip() for path in reference.COMPLETION.values())
     assert PYPROJECT["tool"]["maturin"]["data"] == "wheel"

@@ -49,7 +49,7 @@ def run(
     context: typer.Context,
     algorithm: Annotated[
         list[str],
-        typer.Argument(metavar="ALGORITHM...", help="Name, FILE.py, FILE.py:Class or module:Class."),
+        typer.Argument(metavar="ALGORITHM", help="Name, FILE.py, FILE.py:Class or module:Class."),
     ],
     given: Given,
     datapath: Annotated[

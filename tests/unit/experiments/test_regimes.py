@@ -169,7 +169,7 @@ def test_one_that_ends_too_early_is_told_with_its_words(tmp_path: Path) -> None:
     with pytest.raises(RunError) as caught:
         program.wait_ready()
     assert caught.value.slug == "run.regimes"
-    assert "status 2" in caught.value.why
+    assert "status 1" in caught.value.why
     assert "no-such-command" in caught.value.why
 
 
