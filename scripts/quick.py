@@ -51,8 +51,8 @@ def changed(since: str) -> list[Path]:
     unknown = ["git", "ls-files", "--others", "--exclude-standard"]
     found: set[str] = set()
     for command in (differ, unknown):
-        told = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-        found.update(told.stdout.splitlines())
+        reported = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        found.update(reported.stdout.splitlines())
     return sorted(map(Path, found))
 
 

@@ -14,7 +14,7 @@ CAUSES: Final = {
     "no_program": "its algorithm gave it no program",
     "failed": "its algorithm raised",
 }
-"""What is shown for `FlowStats.law_cause`."""
+"""What is shown for `FlowStats.fallback_cause`."""
 
 
 def stay(stats: FlowStats, now_us: int) -> str | None:
@@ -27,13 +27,13 @@ def stay(stats: FlowStats, now_us: int) -> str | None:
     Returns:
         A few words, such as `agent silent for 3.2 s`; None if the law has not taken the flow from any agent.
     """
-    cause = CAUSES[stats.law_cause]
-    if stats.law:
-        return f"{cause} for {_seconds(now_us - stats.law_entered_us)}"
-    if not stats.law_entries:
+    cause = CAUSES[stats.fallback_cause]
+    if stats.fallback:
+        return f"{cause} for {_seconds(now_us - stats.fallback_entered_us)}"
+    if not stats.fallback_entries:
         return None
-    lasted_us = stats.law_left_us - stats.law_entered_us
-    return f"{cause} for {_seconds(lasted_us)}, {_seconds(now_us - stats.law_left_us)} ago"
+    lasted_us = stats.fallback_left_us - stats.fallback_entered_us
+    return f"{cause} for {_seconds(lasted_us)}, {_seconds(now_us - stats.fallback_left_us)} ago"
 
 
 def slotless(counters: Mapping[str, int]) -> str | None:
