@@ -64,6 +64,8 @@ def tests_of(paths: Iterable[Path]) -> list[Path]:
     for path in python:
         if path.parts[0] in (*PACKAGES, "tests"):
             found |= users(module_of(path), all_tests)
+    if any(path.suffix in (".md", ".py", ".rs", ".c", ".h") for path in paths):
+        found.add(UNIT / "test_words.py")
     if any(path.suffix in (".md", ".ipynb") for path in paths):
         found.add(UNIT / "test_docs.py")
     if any(path.parts[0] in ("scripts", "Makefile", "pyproject.toml") for path in paths):
