@@ -226,9 +226,7 @@ def test_ctrl_c_ends_it_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("loaded", [True, False])
-def test_radios_of_somebody_else_or_none_are_reported_apart(
-    monkeypatch: pytest.MonkeyPatch, loaded: bool
-) -> None:
+def test_radios_of_another_or_none_are_reported_apart(monkeypatch: pytest.MonkeyPatch, loaded: bool) -> None:
     monkeypatch.setattr(radios, "MODULE", "kernel" if loaded else "no_such_module")
     monkeypatch.setattr(radios, "which", lambda program, where: "/bin/false")
     with pytest.raises(WifiError) as caught, radios.simulated_radios(1):
