@@ -319,7 +319,7 @@ class EmbeddedBroker:
                 "bus.bad_acl",
                 f"Mosquitto cannot read the access list: {why}",
                 where=str(self._acl),
-                fix="write it as a Mosquitto acl_file; broker/mosquitto/acl is one",
+                fix="write it as a Mosquitto acl_file; broker/mosquitto/acl is an example",
             )
         if "password" in lower:
             return BusError(

@@ -26,8 +26,8 @@ class ReceiverAgent(Plain, frozen=True):
         peers: Hosts to watch; if empty, those that send flows to its host.
         mode: The paper's constants, those for faster networks, or the latter with detection of own queues;
             see docs/regime.md.
-        detector: Parameters of the detector that differ from the mode's (`--param` of `ccp telemetry
-            receive`).
+        detector: Parameters of the detector that differ from the mode's, as for `ccp telemetry receive
+            --param`.
         window_ms: Time that an observation covers [ms]; None for the mode's.
         interval_ms: Time between two signals [ms]; None for the mode's.
         probe_ms: Time between two RTT probes of a peer [ms]; None for the mode's.

@@ -46,11 +46,7 @@ def _wait(condition: Callable[[], bool], what: str) -> None:
 
 
 def _receive(options: BusOptions, kind: str, count: int, rate: float) -> tuple[list[float], float]:
-    """Receive messages of a publisher.
-
-    Returns:
-        Latency of each received message [us], and time from the first to the last arrival [s].
-    """
+    """Return the latency of each received message [us], and the time between the first and the last [s]."""
     came = threading.Event()
     inbox = Inbox(options, sender="bench-agent", wake=came.set, kinds=[KINDS[kind]], max_waiting=count)
     inbox.start()

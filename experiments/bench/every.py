@@ -45,11 +45,7 @@ BENCHMARKS: Final = {
 
 
 def run(console: Console, keep: Path | None = None) -> list[str]:
-    """Print estimated times, then run all benchmarks, each in its own process.
-
-    Returns:
-        Names of failed benchmarks.
-    """
+    """Print estimated times, run all benchmarks in separate processes, and return those that failed."""
     console.print(*(f"{name}: {benchmark.told_minutes}" for name, benchmark in BENCHMARKS.items()), sep="\n")
     least, most = (sum(benchmark.minutes[end] for benchmark in BENCHMARKS.values()) for end in (0, 1))
     console.print(f"all: {least:.0f} to {most:.0f} minutes; longer if rounds are disturbed and repeated")

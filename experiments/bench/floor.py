@@ -36,12 +36,7 @@ def on_processor(processor: int) -> Iterator[None]:
 
 
 def wake_ups(waiter: int, waker: int) -> NDArray[np.float64]:
-    """Return the delays from waking this thread until it runs, `WAKE_UPS` times [us].
-
-    Args:
-        waiter: Processor of this thread.
-        waker: Processor of the process that wakes it.
-    """
+    """Return delays from waking this thread, on processor `waiter`, by a process on `waker` [us]."""
     late_us = []
     command = [sys.executable, "-P", "-m", __name__, str(waker)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process, on_processor(waiter):

@@ -20,10 +20,7 @@ _GONE_S: Final = 5.0
 
 
 class KernelMemory:
-    """A control group that accounts kernel memory.
-
-    BPF maps count for the group of the process that created them.
-    """
+    """A control group that accounts kernel memory, such as BPF maps that its processes create."""
 
     def __init__(self, group: Path) -> None:
         """Use an existing group."""

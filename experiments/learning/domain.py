@@ -24,8 +24,7 @@ Heuristic = Literal["cubic", "reno", "bbr"]
 
 TRACE_SECONDS: Final = 20.0
 CELLULAR_MAX_BYTES_PER_S: Final = 48 * MBIT
-"""Maximum mean rate of a trace, unless all paths of the domain are faster; cellular links are
-slower."""
+"""Maximum mean rate of a trace, as cellular links are slow; ignored if all paths of the domain are faster."""
 
 
 class Domain(Plain, frozen=True, omit_defaults=False):

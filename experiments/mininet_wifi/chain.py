@@ -21,7 +21,7 @@ from experiments.netlab import Host, Interface, Lab, Shaper, links
 from experiments.netlab.brokers import add_broker_host
 
 NETEM_PKTS: Final = 1000
-"""Packet limit of netem; its default would drop packets of a long, fast path."""
+"""Minimum packet limit of netem, its default; a longer path needs more, or netem would drop packets."""
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ def _cause(summaries: Sequence[IntSummary]) -> Finding:
 
 def _heard(seen: Seen) -> Finding:
     return Finding(
-        "the algorithm receives them",
+        "the algorithm receives the summaries",
         seen.n_delivered >= LEAST_SUMMARIES,
         f"{seen.n_delivered} of {len(seen.summaries)} summaries",
     )

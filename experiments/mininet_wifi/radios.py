@@ -158,7 +158,9 @@ def _is_joined(host: Host, device: str, name: str) -> bool:
 
 def no_radios(why: str, fix: str = NO_MODULE) -> WifiError:
     """Return the error for radios that are missing or in use."""
-    return WifiError("wifi.no_radios", "no simulated radios", f"kernel module {MODULE}", why, fix)
+    return WifiError(
+        "wifi.no_radios", "simulated radios are not available", f"kernel module {MODULE}", why, fix
+    )
 
 
 def _wait(done: Callable[[], bool], timeout_s: float) -> bool:

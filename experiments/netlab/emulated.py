@@ -189,7 +189,7 @@ def emulated(
         )
     samples = None if samples_path is None else Path(samples_path).absolute()
     if samples is not None and not samples.parent.is_dir():
-        raise bad_value(f"no folder {samples.parent}", "samples_path", "create it first")
+        raise bad_value(f"folder {samples.parent} does not exist", "samples_path", "create it first")
     if (records_path is not None) != (graph.telemetry is not None and graph.telemetry.records):
         raise bad_value(
             "records need a file, and telemetry with `records`", "records_path", "give both or neither"

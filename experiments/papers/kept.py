@@ -147,8 +147,8 @@ class Kept:
         for table in self.tables:
             several = f"; {INTERVALS}" if table.repeated else ""
             if len(table.rows) > MOST_ROWS:
-                shows = f"`ccp paper show {self.paper} --part {self.part}` shows them"
-                lines += ["", f"{table.title}{several}: {len(table.rows)} rows; {shows}."]
+                shows = f"`ccp paper show {self.paper} --part {self.part}`"
+                lines += ["", f"{table.title}{several}: {shows} prints the {len(table.rows)} rows."]
             else:
                 lines += ["", f"{table.title}{several}:", "", *table.markdown()]
         return "\n".join(lines)

@@ -22,7 +22,7 @@ Delays = Mapping[int, int]
 
 _PERCENT: Final = 99
 _SLOPE: Final = 3.0
-"""Maximum apparent ratio of the speeds of two clocks; beyond, the timestamps are not what they seem."""
+"""Maximum apparent ratio of the speeds of two clocks; beyond, the assumed tick is wrong."""
 _SLOPE_KNOWN_US: Final = 500_000
 """Minimum time for that comparison [us]; in less time, a growing queue looks like a slow clock."""
 

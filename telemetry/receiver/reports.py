@@ -1,8 +1,8 @@
 """Reports of peers about themselves: segments that they retransmitted. Pure: no clock, no I/O.
 
-A receiver only sees gaps, not losses; the sender knows its losses. Where the sender also runs
-`ccp telemetry receive`, its signals about this host contain `loss_pkts`, which become `retrans_pkts` of this
-host's signal about the sender.
+A receiver only sees gaps, not losses; the sender knows its losses. Where the sender also runs `ccp telemetry
+receive`, its signals about this host contain `loss_pkts`, which become `retrans_pkts` of this host's signal
+about the sender.
 """
 
 from __future__ import annotations

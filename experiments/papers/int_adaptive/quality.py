@@ -129,11 +129,7 @@ def _overhead_row(result: Result) -> dict[str, Any]:
 
 
 def paired(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with telemetry, with `goodput_quotient` and `cpu_quotient` to the same round without.
-
-    Args:
-        table: A row for each run: `load`, `telemetry`, `seed` (one per round), and the values.
-    """
+    """Return the rows with telemetry, with `goodput_quotient` and `cpu_quotient` to the same seed without."""
     key = ["load", "seed"]
     off = table[table["telemetry"] == OFF].set_index(key)
     on = table[table["telemetry"] != OFF].set_index(key)

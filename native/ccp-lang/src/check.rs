@@ -363,7 +363,7 @@ impl Checker {
                 format!("the report has {fields}")
             };
             let declare = format!("declare it: `(def (Report ({field} 0)) ...)`");
-            ("lang.unknown_field", format!("there is no report register `{name}`"), why, declare)
+            ("lang.unknown_field", format!("no report register `{name}`"), why, declare)
         } else if let Some(prefix) = OF_THE_DATAPATH.into_iter().find(|p| name.starts_with(p)) {
             let why = match near.and_then(prims::find) {
                 Some(i) if !PRIMITIVES[i as usize].unit.is_empty() => {
@@ -373,11 +373,11 @@ impl Checker {
                 _ => "this datapath does not provide this primitive".to_string(),
             };
             let all = format!("known are {}", listed(prefix));
-            ("lang.unknown_field", format!("there is no field `{name}`"), why, all)
+            ("lang.unknown_field", format!("no field `{name}`"), why, all)
         } else {
             let why = "it is neither declared nor bound before this read".to_string();
             let declare = format!("declare it: `(def ({name} 0) ...)`");
-            ("lang.unknown_name", format!("there is no register `{name}`"), why, declare)
+            ("lang.unknown_name", format!("no register `{name}`"), why, declare)
         };
         let fix = near.map_or(otherwise, |near| format!("did you mean `{near}`?"));
         self.problem(slug, at, message, why, fix);

@@ -173,7 +173,7 @@ fn an_error_reads_as_four_lines() {
     let text = IN_BODY.replace("BODY", "(:= seen Flow.rtt_sample_ms)");
     assert_eq!(
         refusal(&text).to_string(),
-        "lang.unknown_field: there is no field `Flow.rtt_sample_ms`\n  \
+        "lang.unknown_field: no field `Flow.rtt_sample_ms`\n  \
            at   alg.py:102:12, program \"default\", line 3\n  \
            why  this datapath provides Flow.rtt_sample_us [us]\n  \
            fix  did you mean `Flow.rtt_sample_us`?"

@@ -75,7 +75,7 @@ def test_to_stop_when_the_interval_is_narrow_leaves_it_honest(shape: str, precis
         ([seen(stolen=0.3), seen(stolen=0.3)], ()),
         ([seen(stolen=0.02), seen(stolen=0.02 + TAKEN_APART + 0.01)], ("steal",)),
         ([seen(foreign=0.02), seen(foreign=0.02 + TAKEN_APART + 0.01)], ("processes",)),
-        # What others took is as gone, whoever they are.
+        # Stolen and foreign time are added.
         ([seen(stolen=0.05, foreign=0.05), seen(stolen=0.1)], ()),
         ([seen(stolen=TAKEN_MOST + 0.01)], ("steal",)),
         ([seen(stolen=0.1, foreign=TAKEN_MOST)], ("processes",)),
@@ -109,20 +109,17 @@ def test_a_process_is_read_whatever_its_name() -> None:
     assert stat(2, 0, 0, cpu=1, flags=0x208040).kernel
 
 
-def test_ours_are_descendants_and_what_they_left_behind_in_their_sessions() -> None:
-    there = by_pid(
-        stat(1, 0, 1, 0), stat(5, 1, 5, 0), stat(10, 5, 5, 0), stat(11, 10, 11, 0), stat(12, 1, 11, 0)
-    )
-    assert family(there, 10) == {10, 11, 12}
+def test_own_processes_are_descendants_and_those_left_in_their_sessions() -> None:
+    rows = [(1, 0, 1), (5, 1, 5), (10, 5, 5), (11, 10, 11), (12, 1, 11)]
+    assert family(by_pid(*(stat(*row, 0) for row in rows)), 10) == {10, 11, 12}
 
 
-def test_foreign_time_is_that_of_programs_which_are_not_ours() -> None:
-    before = by_pid(
-        stat(1, 0, 1, 10), stat(2, 0, 0, 50, flags=0x200000), stat(5, 1, 5, 100), stat(10, 5, 5, 7)
-    )
+def test_foreign_time_is_that_of_other_programs() -> None:
+    kernel = stat(2, 0, 0, 50, flags=0x200000)
+    before = by_pid(stat(1, 0, 1, 10), kernel, stat(5, 1, 5, 100), stat(10, 5, 5, 7))
     after = by_pid(
-        stat(1, 0, 1, 20, ended=500),  # what init inherits may be anybody's
-        stat(2, 0, 0, 900, flags=0x200000),  # a thread of the kernel: our packets
+        stat(1, 0, 1, 20, ended=500),  # processes that init inherits are of unknown origin
+        stat(2, 0, 0, 900, flags=0x200000),  # a thread of the kernel works for own packets
         stat(5, 1, 5, 130),
         stat(6, 5, 5, 40),
         stat(10, 5, 5, 700),
@@ -143,11 +140,10 @@ def test_what_a_foreign_family_had_before_does_not_count_when_it_ends() -> None:
     assert foreign_s(by_pid(shell, make, compiler), after, set()) == pytest.approx(0.5)
 
 
-def test_a_busy_child_is_ours_and_no_foreigner() -> None:
+def test_a_busy_child_is_no_foreign_process() -> None:
     with Watch() as watch:
-        subprocess.run(
-            [sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"], check=True
-        )
+        busy = "import time\nwhile time.process_time() < 0.3: pass"
+        subprocess.run([sys.executable, "-c", busy], check=True)
     assert watch.seen.cpu.busy_s > 0.25
     assert watch.seen.foreign_s < watch.seen.cpu.busy_s
     assert watch.seen.elapsed_s >= 0.3
@@ -161,14 +157,8 @@ def measured(
     judge: Callable[[Sequence[Seen]], Sequence[str]] = lambda _: (),
     ways: Sequence[str] = ("way",),
 ) -> Rounds[float]:
-    return measure_rounds(
-        ways,
-        lambda *_: next(values),
-        plan,
-        title="test",
-        headlines=lambda samples: samples.values(),
-        judge=judge,
-    )
+    headlines = dict.values
+    return measure_rounds(ways, lambda *_: next(values), plan, title="t", headlines=headlines, judge=judge)
 
 
 def test_equal_values_are_precise_after_the_least_number_of_rounds() -> None:
@@ -196,14 +186,8 @@ def test_below_six_rounds_nothing_is_precise() -> None:
 def test_each_round_has_all_ways_in_an_order_that_the_seed_gives() -> None:
     def orders(seed: int) -> list[tuple[str, int]]:
         taken: list[tuple[str, int]] = []
-        measure_rounds(
-            ("a", "b", "c"),
-            lambda way, number: taken.append((way, number)),
-            Plan(5, 5, seed=seed),
-            title="test",
-            headlines=lambda _: [],
-            judge=lambda _: (),
-        )
+        plan, never = Plan(5, 5, seed=seed), lambda _: ()
+        measure_rounds("abc", lambda *one: taken.append(one), plan, title="t", headlines=never, judge=never)
         return taken
 
     first = orders(1)
@@ -217,9 +201,8 @@ def test_each_round_has_all_ways_in_an_order_that_the_seed_gives() -> None:
 
 def test_a_disturbed_round_is_thrown_away_whole_and_repeated() -> None:
     verdicts = itertools.chain([(), ("steal", "clock"), ("steal",)], itertools.repeat(()))
-    found = measured(
-        map(float, itertools.count()), Plan(5, 5), judge=lambda _: next(verdicts), ways=("a", "b")
-    )
+    values = map(float, itertools.count())
+    found = measured(values, Plan(5, 5), judge=lambda _: next(verdicts), ways="ab")
     assert sorted([*found.samples["a"], *found.samples["b"]]) == [0.0, 1.0, *map(float, range(6, 14))]
     assert (found.tally.counted, found.tally.disturbed) == (5, 2)
     assert found.tally.causes == {"clock": 1, "steal": 2, "processes": 0, "unfit": 0}

@@ -1,4 +1,4 @@
-"""What `ccp bench latency` makes of the times on an update's way."""
+"""How `ccp bench latency` splits the time of an update."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_parts_of_a_way_add_up() -> None:
     assert sum(found[part].sum() for part in PARTS) == found["written"].sum()
 
 
-def test_a_report_that_came_while_the_agent_was_awake_woke_nobody() -> None:
+def test_a_report_that_comes_while_the_agent_is_awake_has_no_time_to_wake() -> None:
     found = split([(100, 103, 90, 142, 150, 155, *NONE)])
     assert found["wake"].tolist() == [0]
     assert found["take"].tolist() == [39]

@@ -69,10 +69,8 @@ def test_what_was_changed_by_hand_is_found(tmp_path: Path) -> None:
 def test_every_benchmark_is_among_all_and_in_the_document() -> None:
     commands = {one.name for one in app.registered_commands} - {"all", "validation"}
     assert commands == {*BENCHMARKS}
-    told = re.findall(
-        r"^\| `(\w+)` \|", (DOCS / "benchmarks.md").read_text().partition(BEGIN)[0], re.MULTILINE
-    )
-    assert set(told) == commands
+    text = (DOCS / "benchmarks.md").read_text().partition(BEGIN)[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == commands
 
 
 def test_all_are_run_even_if_one_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -93,7 +91,7 @@ def test_all_are_run_even_if_one_fails(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert said.index("all:") < said.index("sim took")
 
 
-def test_errors_are_those_of_the_house(whatever_others_do: None) -> None:
+def test_bad_options_and_unknown_names_are_errors(whatever_others_do: None) -> None:
     ran = CliRunner().invoke(app, ["sim", "--rounds", "9", "--max-rounds", "5"])
     assert isinstance(ran.exception, BenchError)
     assert ran.exception.slug == "bench.bad_options"

@@ -1,19 +1,13 @@
 from __future__ import annotations
 
-import pickle
 import re
 from pathlib import Path
 
-import pytest
-
-from ccplane.base.errors import CcpError
-from experiments import errors
 from experiments.errors import SLUGS
 
 ROOT = Path(__file__).parents[3]
 SLUG = re.compile(r'"((?:scenario|run|result|sweep)\.[a-z_]+)"')
 SOURCES = [*(ROOT / "experiments").glob("*.py"), *(ROOT / "experiments/runs").glob("*.py")]
-CLASSES = [errors.ScenarioError, errors.RunError, errors.ResultError, errors.SweepError]
 
 
 def slugs_in(files: list[Path]) -> set[str]:
@@ -30,10 +24,3 @@ def test_every_error_has_a_test() -> None:
     text = "".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
     tested = {slug for slug in SLUGS if f'"{slug}"' in text or f'"{slug.partition(".")[2]}"' in text}
     assert tested == set(SLUGS)
-
-
-@pytest.mark.parametrize("cls", CLASSES)
-def test_they_reach_other_processes_whole(cls: type[CcpError]) -> None:
-    again = pickle.loads(pickle.dumps(cls("a.b", "what", "where", "why", "fix")))
-    assert type(again) is cls
-    assert again.as_dict() == cls("a.b", "what", "where", "why", "fix").as_dict()

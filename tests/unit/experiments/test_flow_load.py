@@ -84,9 +84,8 @@ def test_the_limit_of_open_files_is_raised_where_it_is_too_low() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
-        allow_files(300)
-        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 400
-        allow_files(10)
-        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 400
+        for count in (300, 10):
+            allow_files(count)
+            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 400
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

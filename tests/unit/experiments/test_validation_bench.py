@@ -1,4 +1,4 @@
-"""The benchmark of the simulator measures what there is."""
+"""The benchmark of the simulator."""
 
 from __future__ import annotations
 

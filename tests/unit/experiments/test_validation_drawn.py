@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -113,18 +114,9 @@ def test_a_part_of_a_trace_begins_at_its_own_zero() -> None:
 
 
 def row(case: str = "s1-001", datapath: str = "ebpf", number: int = 1, **changes: float) -> dict[str, Any]:
-    usual = {
-        "goodput_bytes_per_s": 1e6,
-        "rtt_p50_us": 50e3,
-        "rtt_p95_us": 60e3,
-        "retrans_pkts": 10.0,
-        "jain_index": 1.0,
-        "late_us": 500.0,
-        "late_p99_us": 100.0,
-        "untaken_pkts": 0.0,
-        "taken_ratio": 0.05,
-        "idle_ratio": 0.5,
-    }
+    usual = {"goodput_bytes_per_s": 1e6, "rtt_p50_us": 50e3, "rtt_p95_us": 60e3, "retrans_pkts": 10.0}
+    usual |= {"jain_index": 1.0, "late_us": 500.0, "late_p99_us": 100.0, "untaken_pkts": 0.0}
+    usual |= {"taken_ratio": 0.05, "idle_ratio": 0.5}
     return {"case": case, "datapath": datapath, "round": number, **usual, **changes}
 
 
@@ -192,9 +184,8 @@ def test_a_spread_has_the_distribution_and_an_exact_interval_of_the_share() -> N
 @pytest.fixture
 def heldout(tmp_path: Path) -> Heldout:
     drawn = draw_scenarios(3, 1, tmp_path)
-    rows = [
-        row(one.name, datapath, number) for one in drawn for datapath in ("ebpf", "sim") for number in (1, 2)
-    ]
+    cells = itertools.product([one.name for one in drawn], ("ebpf", "sim"), (1, 2))
+    rows = [row(*cell) for cell in cells]
     rows[1]["goodput_bytes_per_s"] = 0.98e6  # the first case's second round in the kernel
     rows[2]["goodput_bytes_per_s"] = rows[3]["goodput_bytes_per_s"] = 0.891e6  # in the simulator
     for one in rows[8:10]:

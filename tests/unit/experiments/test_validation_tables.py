@@ -17,15 +17,9 @@ def test_the_document_has_the_tables_of_the_kept_results() -> None:
 
 
 def test_a_part_is_a_row_with_deviations_that_have_a_sign_and_a_spread() -> None:
-    rows = pd.DataFrame(
-        {
-            "quantity": ["goodput"],
-            "deviation_pct": [1.25],
-            "deviation_size_pct": [2.0],
-            "deviation_size_p90_pct": [3.5],
-        }
-    )
-    table = Table("", ["quantity"], ("deviation_pct", "deviation_size_pct", "deviation_size_p90_pct"), rows)
+    columns = ("deviation_pct", "deviation_size_pct", "deviation_size_p90_pct")
+    rows = pd.DataFrame([("goodput", 1.25, 2.0, 3.5)], columns=["quantity", *columns])
+    table = Table("", ["quantity"], columns, rows)
     about = {"date": "2026-11-26T04:00:00+00:00", "git": {"commit": "0123456789abcdef", "dirty": False}}
     kept = Kept("hyvar", "paths-tenth", 20, 20, {"others had the processors": 2}, (table,), (), about)
     assert tenth_table([kept]).splitlines()[-1] == (

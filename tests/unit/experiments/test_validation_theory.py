@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from typing import Final
 
 import pandas as pd
@@ -54,14 +55,8 @@ def _requests(load_ratio: float, rate_bytes_per_s: float, seconds: float) -> Sce
         for number in range(clients)
     )
     bottleneck = Direction(rate_bytes_per_s, buffer=Buffer(packets=1000))
-    return Scenario(
-        name="requests",
-        topology=Dumbbell(1, bottleneck, backward=Direction()),
-        flows=flows,
-        duration_s=seconds,
-        sample_interval_us=5_000,
-        datapath="sim",
-    )
+    topology = Dumbbell(1, bottleneck, backward=Direction())
+    return _simulated("requests", topology, flows, seconds, sample_interval_us=5_000)
 
 
 @pytest.mark.parametrize("load_ratio", [0.5, 0.75])
@@ -89,9 +84,7 @@ def test_one_reno_flow_fills_a_drop_tail_buffer_as_a_sawtooth(buffer_bdp: float,
     rate_bytes_per_s, rtt_us = 2.5e6, 40_000
     direction = Direction(rate_bytes_per_s, delay_us=rtt_us // 2, buffer=Buffer(bdp=buffer_bdp))
     flow = Flow("f1", "s1", "r1", "kernel/reno")
-    scenario = Scenario(
-        name="sawtooth", topology=Dumbbell(1, direction), flows=(flow,), duration_s=60, datapath="sim"
-    )
+    scenario = _simulated("sawtooth", Dumbbell(1, direction), [flow], 60)
     link = _link(run(scenario), "bottleneck>", from_s=15, to_s=59)
     bdp_bytes = rate_bytes_per_s * rtt_us / 1e6
     share = link["queue_bytes"].mean() / (buffer_bdp * bdp_bytes)
@@ -116,15 +109,8 @@ def crowded() -> Result:
     names = ("kernel/cubic", "kernel/reno", "kernel/bbr", "cubic")
     flows = [Flow(f"f{n}", f"s{n}", f"r{n}", name) for n, name in enumerate(names, 1)]
     flows[1] = Flow("f2", "s2", "r2", "kernel/reno", traffic=Iperf3(parallel=4))
-    return run(
-        Scenario(
-            name="crowded",
-            topology=Dumbbell(4, bottleneck, backward=backward),
-            flows=tuple(flows),
-            duration_s=10,
-            datapath="sim",
-        )
-    )
+    topology = Dumbbell(4, bottleneck, backward=backward)
+    return run(_simulated("crowded", topology, flows, 10))
 
 
 def test_what_arrives_at_a_link_leaves_it_is_dropped_or_is_in_it(crowded: Result) -> None:
@@ -160,20 +146,17 @@ def test_the_same_seed_gives_the_same_packets_and_another_one_others() -> None:
     def samples(seed: int) -> pd.DataFrame:
         direction = Direction(1.25e6, delay_us=5_000, loss=Bernoulli(0.02))
         flow = Flow("f1", "s1", "r1", "cubic")
-        return run(
-            Scenario(
-                name="seeds",
-                topology=Dumbbell(1, direction),
-                flows=(flow,),
-                duration_s=3,
-                seed=seed,
-                datapath="sim",
-            )
-        ).connection_samples
+        scenario = _simulated("seeds", Dumbbell(1, direction), [flow], 3, seed=seed)
+        return run(scenario).connection_samples
 
     first = samples(1)
     pd.testing.assert_frame_equal(first, samples(1))
     assert not first.equals(samples(2))
+
+
+def _simulated(name: str, shape: Dumbbell, flows: Iterable[Flow], seconds: float, **more: int) -> Scenario:
+    own = {"topology": shape, "flows": tuple(flows), "duration_s": seconds, "datapath": "sim"}
+    return Scenario(name=name, **own, **more)  # type: ignore[arg-type]
 
 
 def _link(result: Result, name: str, from_s: float = 0.0, to_s: float = 1e9) -> pd.DataFrame:

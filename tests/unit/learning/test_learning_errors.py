@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import pickle
 import re
 from pathlib import Path
 
-from experiments.learning.errors import SLUGS, LearningError
+from experiments.learning.errors import SLUGS
 
 ROOT = Path(__file__).parents[3]
 SLUG = re.compile(r'"(learning\.[a-z_]+)"')
@@ -19,8 +18,3 @@ def test_every_error_has_a_test() -> None:
     folders = (Path(__file__).parent, ROOT / "tests/train")
     tests = [file for folder in folders for file in folder.glob("test_*.py") if file != Path(__file__)]
     assert {slug for file in tests for slug in SLUG.findall(file.read_text())} == set(SLUGS)
-
-
-def test_they_reach_other_processes_whole() -> None:
-    error = LearningError("a.b", "what", "where", "why", "fix")
-    assert pickle.loads(pickle.dumps(error)).as_dict() == error.as_dict()

@@ -47,8 +47,8 @@ def test_outages_are_as_many_and_as_long_as_asked_for() -> None:
     link = Cellular(mean_bytes_per_s=1.5e6, variation_ratio=0.3, outage_every_s=20, outage_s=2)
     times_ms = draw(link, 2 * HOUR_S, 1)
     figures = describe(times_ms)
-    # Lengths are exponential: exp(-0.5 / 2) of them last for the 0.5 s from which on they count, and all lose
-    # a share of 2 / 22 of the time, of which the shorter ones hold 2.6 %.
+    # Lengths are exponential: a share of exp(-0.5 / 2) lasts the 0.5 s that count as an outage. Outages take
+    # 2 / 22 of the time, 2.6 % of which are in shorter ones.
     assert figures.outages == pytest.approx(2 * HOUR_S / 22 * np.exp(-0.25), rel=0.1)
     assert figures.outage_ratio == pytest.approx(2 / 22 * 0.974, rel=0.15)
     gaps_ms = np.diff(times_ms)

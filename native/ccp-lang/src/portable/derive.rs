@@ -130,7 +130,7 @@ pub fn missing(program: &Program) -> Vec<Problem> {
             let problem = Problem::new(
                 "lang.limit",
                 Pos { line: instr.line + 1 - program.first_line, column: 1 },
-                format!("there is no field `{name}`"),
+                format!("no field `{name}`"),
                 "datapaths that speak CCP's wire format do not measure this primitive",
                 "write the program without it, or run it on the kernel datapath",
             );

@@ -355,7 +355,7 @@ def test_fractions_are_millionths() -> None:
 
 @pytest.mark.parametrize("options", [b"", bytes(88), Options().to_bytes() + b"\0"])
 def test_what_are_no_options_is_refused(options: bytes) -> None:
-    with pytest.raises(ValueError, match="no options"):
+    with pytest.raises(ValueError, match="invalid options of the detector"):
         rtcp_replay(options, MSS, [])
 
 

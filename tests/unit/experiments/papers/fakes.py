@@ -1,4 +1,4 @@
-"""Runs of papers without a kernel."""
+"""Made-up results of papers' runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.unit.experiments.recorded import NETNS, START_US, flow_record, rows, 
 
 
 def fill(into: Recording, scenario: Scenario, goodputs: Mapping[str, float], **dropped: int) -> None:
-    """Do as if flows had been run with these goodputs [bytes/s]; a tenth of what they send is sent again.
+    """Record flows with these goodputs [bytes/s]; they retransmit a tenth of their bytes.
 
-    As with iperf3, a transfer that does not last whole seconds is interrupted: its receiver tells nothing.
+    As with iperf3, a transfer that does not last whole seconds has no result of the receiver.
     """
     given = []
     for number, flow in enumerate(scenario.flows, 1):
@@ -45,7 +45,7 @@ def fill(into: Recording, scenario: Scenario, goodputs: Mapping[str, float], **d
 
 
 def result_of(scenario: Scenario, goodputs: Mapping[str, float], **dropped: int) -> Result:
-    """Return the result of a run that was none."""
+    """Return a made-up result."""
 
     def record(scenario: Scenario, into: Recording, _directory: Path, _progress: Any) -> None:
         fill(into, scenario, goodputs, **dropped)

@@ -1,4 +1,4 @@
-"""Runs of the chain without a kernel: one flow or several, with telemetry that says what was true."""
+"""Made-up results of the chain: one flow or several, with telemetry that is right."""
 
 from __future__ import annotations
 
@@ -25,13 +25,7 @@ PORT = 4000
 
 
 def result_of(scenario: Scenario, directory: Path | None = None, **changed: pd.DataFrame) -> Result:
-    """Return the result of a run that was none.
-
-    Args:
-        scenario: Of the chain.
-        directory: Where its files would be.
-        **changed: Tables that are others.
-    """
+    """Return a made-up result, with tables replaced by `changed`."""
     times_s = np.arange(STEP_S, scenario.duration_s, STEP_S).round(6)
     given = {
         "flows": _flows(scenario),
@@ -47,11 +41,7 @@ def result_of(scenario: Scenario, directory: Path | None = None, **changed: pd.D
 
 
 def records(received: dict[int, tuple[int, int]]) -> pd.DataFrame:
-    """Return records of packets of the first flow.
-
-    Args:
-        received: Number of each -> what the sink said was lost in front of it on links, and in queues.
-    """
+    """Return records of the first flow: packet number -> losses before it on links, and in queues."""
     columns = {
         "t_s": [STEP_S * number for number in received],
         "flow": "flow1",
@@ -65,7 +55,7 @@ def records(received: dict[int, tuple[int, int]]) -> pd.DataFrame:
 
 
 def capture(directory: Path, numbers: Iterable[int]) -> None:
-    """Write what was captured behind the bottleneck: packets with these numbers."""
+    """Write a capture after the bottleneck: packets with these numbers."""
     edges = (EdgeToEdge(e2e_type=E2eField.SEQUENCE_64, sequence=number) for number in numbers)
     write_pcap(directory / f"{BOTTLENECK}.pcapng", [insert(udp(), [edge]) for edge in edges])
 

@@ -1,4 +1,4 @@
-"""What papers claim: all of it has a row, and a row says what was measured, or why nothing was."""
+"""Claims of papers: each has a row with what was measured, or why nothing was."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_table_counts_verdicts_and_runs_that_are_all_alike() -> None:
     assert "| 2.000 | computed | holds |  |" in text
 
 
-def test_runs_of_a_machine_that_was_not_there_are_left_out_by_a_rule_that_sees_no_figures() -> None:
+def test_runs_that_the_machine_disturbed_are_left_out_whatever_they_measured() -> None:
     def why(**facts: Any) -> str | None:
         return left_out.why(Result(None, facts, {}.__getitem__, ""))
 

@@ -1,4 +1,4 @@
-"""Flex-Cubic's experiments: what is planned, and what is made of runs."""
+"""Flex-Cubic's experiments: plans and results."""
 
 from __future__ import annotations
 

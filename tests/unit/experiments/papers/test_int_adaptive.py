@@ -1,4 +1,4 @@
-"""The experiments of adaptive transport by telemetry: what is planned, and what is made of runs."""
+"""The experiments of adaptive transport by telemetry: plans and results."""
 
 from __future__ import annotations
 

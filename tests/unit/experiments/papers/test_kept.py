@@ -1,4 +1,4 @@
-"""What a part came to is kept whole, and the pages of papers show what is kept."""
+"""Results of parts are kept completely, and the pages of papers show them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_document_says_how_to_see_a_long_table(tmp_path: Path) -> None:
     long = Table.of(rows, "many", ["seed"], ["goodput_bytes_per_s"])
     many = replace(kept(), part="paths-sim", tables=(long,))
     text = many.markdown()
-    assert f"many: {MOST_ROWS + 1} rows; `ccp paper show hyvar --part paths-sim`" in text
+    assert f"many: `ccp paper show hyvar --part paths-sim` prints the {MOST_ROWS + 1} rows." in text
     assert "\n| " not in text
     many.keep(tmp_path)
     kept().keep(tmp_path)

@@ -24,7 +24,7 @@ SHORT = ("flex-cubic", "--quick", "--seconds", "1", "--repeats", "1", "--out", "
 
 
 class Kernel:
-    """Stands in for one: counts runs, and stops where it is told to."""
+    """Replaces the kernel: counts runs, and fails at one of them."""
 
     def __init__(self) -> None:
         self.done = 0

@@ -1,4 +1,4 @@
-"""Published figures of others: what is planned, and what is made of runs."""
+"""Published results of others: plans and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R-Hybrid's experiments: what is planned, and what is made of runs."""
+"""R-Hybrid's experiments: plans and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R-Hybrid beyond the paper: how long a switch takes, two peers, false switches; of runs that were none."""
+"""R-Hybrid beyond the paper: how long a switch takes, two peers, false switches; with made-up runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROGRAMS = {"SINGLE_OWNER": "dctcp", "SHARED": "cubic"}
 
 
 def result_of(scenario: Scenario, **tables: pd.DataFrame) -> Result:
-    """A run that was none, with these tables."""
+    """A made-up result with these tables."""
     facts = {"seed": 1, "emulator": {"lateness_us": {"p99": 100.0}}}
     return Result(None, facts, tables.__getitem__, scenario.to_yaml())
 

@@ -1,4 +1,4 @@
-"""R-TCP's experiments: what is planned, and what is made of runs."""
+"""R-TCP's experiments: plans and results."""
 
 from __future__ import annotations
 

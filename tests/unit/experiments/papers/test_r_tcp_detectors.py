@@ -1,4 +1,4 @@
-"""R-TCP's detector and the baselines over recorded ACKs: what is run, and what comes of it."""
+"""R-TCP's detector and the baselines on recorded ACKs: plans and results."""
 
 from __future__ import annotations
 

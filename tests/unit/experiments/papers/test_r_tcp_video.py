@@ -1,4 +1,4 @@
-"""R-TCP with video: what is run, and what it comes to."""
+"""R-TCP with video: plans and results."""
 
 from __future__ import annotations
 
