@@ -1,4 +1,4 @@
-"""Why and when the fallback law has a flow or a socket, or had it last, as shown to people."""
+"""Texts about flows and sockets in the fallback: the reason, and the time of entry or of the last stay."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ CAUSES: Final = {
     "no_program": "its algorithm gave it no program",
     "failed": "its algorithm raised",
 }
-"""What is shown for `FlowStats.law_cause`."""
+"""Text for each `FlowStats.law_cause`."""
 
 
 def stay(stats: FlowStats, now_us: int) -> str | None:
-    """Describe the law's hold on a flow, or the last one that an agent lost it to.
+    """Describe a flow's stay in the fallback, or its last one.
 
     Args:
         stats: The flow's totals.
         now_us: CLOCK_MONOTONIC [us].
 
     Returns:
-        A few words, such as `agent silent for 3.2 s`; None if the law has not taken the flow from any agent.
+        A phrase such as `agent silent for 3.2 s`; None if the flow never moved from an agent to the fallback.
     """
     cause = CAUSES[stats.law_cause]
     if stats.law:
@@ -37,14 +37,14 @@ def stay(stats: FlowStats, now_us: int) -> str | None:
 
 
 def slotless(counters: Mapping[str, int]) -> str | None:
-    """Describe the sockets that the law has because they have no slot, and slots that were taken away.
+    """Describe the sockets in the fallback that have no flow slot, and slots taken from silent flows.
 
     Args:
-        counters: The datapath's.
+        counters: Counters of the datapath.
 
     Returns:
-        A few words, such as `4 sockets found no slot (--max-flows); without one now: 1 for the limit`;
-        None if all found one.
+        A phrase such as `4 sockets found no slot (--max-flows); without one now: 1 for the limit`; None if
+        all sockets found a slot.
     """
     limit, quota = counters.get("flows_over_limit", 0), counters.get("flows_over_quota", 0)
     said = []
