@@ -155,7 +155,7 @@ def test_the_command_prints_both_in_order_until_ctrl_c(
     finally:
         process.kill()
     said = err.read_text()
-    assert said.startswith("ccp: attached; events beside the agent's reports; Ctrl-C ends")
+    assert said.startswith("ccp: attached events; Ctrl-C stops")
     assert "Traceback" not in said
     assert "tcp_rcv_established" not in probed()
     rows = [json.loads(one) for one in out.read_text().splitlines()]
