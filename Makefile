@@ -35,7 +35,7 @@ PYTEST := $(BIN)/python -B -m pytest -p no:cacheprovider -p tests.outcomes --dur
 # The summary lists skipped tests.
 TOLD := -r sfE
 # Two commands in parallel; the output of the first is printed when both have ended.
-BESIDE := scripts/beside.sh
+BESIDE := scripts/parallel.sh
 # Not $(MAKE) in recipes, which `make -n` would run.
 ITSELF := $(MAKE) --no-print-directory
 # Compute-bound tests share all processors.

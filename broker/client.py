@@ -89,7 +89,7 @@ class Incoming:
 
 
 @dataclass(slots=True)
-class Counters:
+class BusCounters:
     """Totals of the connection since its start.
 
     Attributes:
@@ -126,7 +126,7 @@ def _properties(message: Outgoing) -> Properties:
     return properties
 
 
-class Client:
+class BusClient:
     """A connection to a broker that restores itself.
 
     Attributes:
@@ -158,7 +158,7 @@ class Client:
             BusError: `bus.tls_files`.
         """
         self.options = options
-        self.counters = Counters()
+        self.counters = BusCounters()
         self._on_message = on_message
         self._birth = birth
         self._clock = clock

@@ -77,8 +77,8 @@ def additive(loss: Episodes, stale_us: Register) -> Additive:
     increment, period_permille = control(), control(4000)
     until_us, permille, room_bytes, round_us = control(), control(), control(), control()
     added_bytes, spent_bytes, since_us = state(), state(), state()
-    tells = Int.all_known & (Int.free_bytes < INFINITY)
-    heard = let((increment > 0) & (Int.age_us < stale_us) & tells, "heard_room")
+    emits = Int.all_known & (Int.free_bytes < INFINITY)
+    received = let((increment > 0) & (Int.age_us < stale_us) & emits, "received_room")
     free_bytes, flows = min_(Int.free_bytes, NO_LIMIT_BYTES), max_(Int.flow_count, 1)
     # The rate is a lagging mean (docs/inband.md), but at least what this flow sends in a round arrives there.
     round_bytes = max_(Int.arrival_bytes_per_s * Flow.srtt_us // 1_000_000, Cwnd)
@@ -99,11 +99,11 @@ def additive(loss: Episodes, stale_us: Register) -> Additive:
         add=on(
             loss.may_grow & (Cwnd < loss.ssthresh_bytes),
             added_bytes.set(Ack.bytes_acked),
-            heard,
-            permille.set(min_(increment * 1000 * free_bytes // arrived_bytes, MAX_PERMILLE), when=heard),
-            room_bytes.set(free_bytes // flows, when=heard),
-            round_us.set(Flow.srtt_us, when=heard),
-            until_us.set(Ack.now + 1, when=heard),
+            received,
+            permille.set(min_(increment * 1000 * free_bytes // arrived_bytes, MAX_PERMILLE), when=received),
+            room_bytes.set(free_bytes // flows, when=received),
+            round_us.set(Flow.srtt_us, when=received),
+            until_us.set(Ack.now + 1, when=received),
             is_additive,
             new_round,
             since_us.set(Ack.now, when=new_round),

@@ -50,7 +50,7 @@ class Report(ReportHead, Protocol):
         ...
 
 
-class Sample(Protocol):
+class TelemetrySample(Protocol):
     """A telemetry sample, as algorithms receive it (`telemetry.schema.Sample`)."""
 
     @property
@@ -92,7 +92,7 @@ class Sample(Protocol):
         ...
 
 
-class Flow(Protocol):
+class FlowHandle(Protocol):
     """The flow that an algorithm controls."""
 
     @property
@@ -131,16 +131,16 @@ class Flow(Protocol):
         """
         ...
 
-    def extend(self, extension: str, octets: bytes | None) -> None:
+    def extend(self, extension: str, raw: bytes | None) -> None:
         """Send a message to an extension of the datapath. The first one attaches the flow to it.
 
         Args:
             extension: Name of one of the algorithm's `extensions`.
-            octets: The message, in the extension's own format. None detaches the flow from the extension.
+            raw: The message, in the extension's own format. None detaches the flow from the extension.
         """
         ...
 
-    def tell(self, kind: str, /, **detail: Any) -> None:
+    def emit(self, kind: str, /, **detail: Any) -> None:
         """Emit an event about the flow to everyone who follows the agent's events.
 
         Args:
@@ -168,7 +168,7 @@ class Common(metaclass=ParamMeta):
     The algorithm does not start if one cannot be loaded."""
     callbacks: ClassVar[tuple[str, ...]] = ()
     """Names of additional `on_...` methods that the class itself calls, so that `ccp check` accepts them."""
-    told_examples: ClassVar[Mapping[str, Sequence[bytes]]] = MappingProxyType({})
+    message_examples: ClassVar[Mapping[str, Sequence[bytes]]] = MappingProxyType({})
     """Messages that each extension may send, by extension name, for `ccp check`."""
     depends_on: ClassVar[tuple[Path, ...]] = ()
     """Files besides its sources that its decisions depend on. Different contents count as another version."""
@@ -191,7 +191,7 @@ class Common(metaclass=ParamMeta):
 class Algorithm(Common):
     """An algorithm with one instance per flow. Override the methods that you need."""
 
-    flow: Flow
+    flow: FlowHandle
     """The flow; set before `on_create`."""
 
     def on_create(self, info: FlowInfo) -> None:
@@ -217,7 +217,7 @@ class Algorithm(Common):
         """
 
     def on_telemetry(self, sample: Any) -> None:
-        """Handle a telemetry sample for this flow. Annotate it with `Sample`."""
+        """Handle a telemetry sample for this flow. Annotate it with `TelemetrySample`."""
 
     def on_telemetry_lost(self, kind: str, sender: str) -> None:
         """Continue without telemetry of this kind: the last sample of this sender has expired.
@@ -227,12 +227,12 @@ class Algorithm(Common):
             sender: Name of their sender.
         """
 
-    def on_extension(self, extension: str, octets: bytes) -> None:
+    def on_extension(self, extension: str, raw: bytes) -> None:
         """Handle a message from an extension of the datapath about this flow; see `Flow.extend`.
 
         Args:
             extension: Name of the extension.
-            octets: The message in the extension's format; its length is a multiple of eight.
+            raw: The message in the extension's format; its length is a multiple of eight.
         """
 
     def on_close(self, stats: FlowStats) -> None:
@@ -265,7 +265,7 @@ Decided = Updates | Sequence[Updates] | None
 class VectorAlgorithm(Common):
     """An algorithm with one instance for all flows. It receives reports as arrays. Override what you need."""
 
-    flows: Mapping[int, Flow]
+    flows: Mapping[int, FlowHandle]
     """Its flows by id, for decisions about one flow: another program, an event, an extension. Set before the
     first `on_create`; a flow is removed after its `on_close`."""
 
@@ -295,7 +295,7 @@ class VectorAlgorithm(Common):
         """
         return None
 
-    def on_telemetry(self, samples: Sequence[tuple[int, Sample]]) -> Decided:
+    def on_telemetry(self, samples: Sequence[tuple[int, TelemetrySample]]) -> Decided:
         """Handle telemetry: pairs of a flow's id and a sample for that flow, in order of arrival.
 
         Returns:
@@ -306,7 +306,7 @@ class VectorAlgorithm(Common):
     def on_telemetry_lost(self, flow_ids: Sequence[int], kind: str, sender: str) -> None:
         """Continue without telemetry of this kind: this sender's last sample for these flows has expired."""
 
-    def on_extension(self, flow_id: int, extension: str, octets: bytes) -> None:
+    def on_extension(self, flow_id: int, extension: str, raw: bytes) -> None:
         """Handle a message from an extension of the datapath about a flow; see `Algorithm.on_extension`."""
 
     def on_close(self, flow_id: int) -> None:

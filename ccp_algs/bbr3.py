@@ -301,8 +301,8 @@ class Bbr3(Algorithm):
         self.was_too_high = True
         self.is_probe_sample = False
         if not report.is_limited:
-            least_bytes = int(self.beta * self._target_bytes(report))
-            self._set_long(max(self._tx_in_flight_bytes(report), least_bytes))
+            min_bytes = int(self.beta * self._target_bytes(report))
+            self._set_long(max(self._tx_in_flight_bytes(report), min_bytes))
         if self.state != UP:
             return False
         undo.state = UP

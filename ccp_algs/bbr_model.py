@@ -365,7 +365,7 @@ class Bbr3Fold(FoldProgram):
     in_flight_bytes = field(volatile=False)
     long_bytes = field(volatile=False)
     mss_bytes = field(volatile=False)
-    tell = on(
+    emit = on(
         is_news,
         gone_pkts.set(gone),
         sent_pkts.set(sent),

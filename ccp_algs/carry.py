@@ -16,7 +16,7 @@ from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
-from ccp_algs import beside
+from ccp_algs import siblings
 from ccp_algs.params import Param, params_of
 
 NOT_CARRIED: Final = frozenset({"flow"})
@@ -83,7 +83,7 @@ class _Copier:
 
     def __init__(self, old: object, new: object) -> None:
         self.modules = {type(old).__module__: type(new).__module__}
-        self.packages = [beside.package_of(type(one)) for one in (old, new)]
+        self.packages = [siblings.package_of(type(one)) for one in (old, new)]
         self.named: list[Any] = []
         # References back to the old instance and its flow become references to the new ones.
         self.instead = {id(old): new}

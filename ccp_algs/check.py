@@ -80,7 +80,7 @@ class FakeInfo(FlowInfo):
 _LAST_TOTALS: Final = FlowStats(
     flow_id=1 << 32,
     cwnd_bytes=10 * _MSS_BYTES,
-    law=False,
+    fallback=False,
     program=1,
     now_us=1_900_000,
     bytes_acked=100 * _MSS_BYTES,
@@ -172,11 +172,11 @@ class RecordingFlow:
         self._program = name
         self.calls.append((name, self._checked(cwnd_bytes, rate_bytes_per_s, registers)))
 
-    def extend(self, extension: str, octets: bytes | None) -> None:
+    def extend(self, extension: str, raw: bytes | None) -> None:
         """Record a message to an extension, one entry per byte."""
-        self.calls.append((extension, {str(place): octet for place, octet in enumerate(octets or b"")}))
+        self.calls.append((extension, {str(place): byte for place, byte in enumerate(raw or b"")}))
 
-    def tell(self, kind: str, /, **detail: Any) -> None:
+    def emit(self, kind: str, /, **detail: Any) -> None:
         """Record an event."""
         check_event(kind)
         self.events.append((kind, detail))
@@ -333,11 +333,11 @@ def _reports(fields: list[str]) -> Iterator[tuple[dict[str, Any], dict[str, int]
     yield report(1_840_000, 1)
 
 
-def _told(cls: AnyAlgorithm) -> Iterator[tuple[str, bytes]]:
+def _reported(cls: AnyAlgorithm) -> Iterator[tuple[str, bytes]]:
     """Yield the messages that extensions may send, as the algorithm declares them."""
-    for extension, examples in cls.told_examples.items():
-        for octets in examples:
-            yield extension, octets
+    for extension, examples in cls.message_examples.items():
+        for raw in examples:
+            yield extension, raw
 
 
 class _Trial:
@@ -366,8 +366,8 @@ class _Trial:
             head = {"flow_id": self.info.flow_id, "cwnd_bytes": min(self.flow.cwnd_bytes, 1 << 30)} | head
             self.algorithm.on_report(FakeReport(head, fields, type(self.algorithm).__name__))
         self.algorithm.on_params(frozenset(params_of(type(self.algorithm))))
-        for extension, octets in _told(type(self.algorithm)):
-            self.algorithm.on_extension(extension, octets)
+        for extension, raw in _reported(type(self.algorithm)):
+            self.algorithm.on_extension(extension, raw)
 
     def close(self) -> None:
         """Close the flow."""
@@ -406,8 +406,8 @@ class _VectorTrial:
             reports["flags"] = int(head["timeout"]) + 2 * int(head["fold_error"])
             self._record(self.algorithm.on_reports(reports, self._program), known)
         self._record(self.algorithm.on_params(frozenset(params_of(type(self.algorithm)))), known)
-        for extension, octets in _told(type(self.algorithm)):
-            self.algorithm.on_extension(self.infos[0].flow_id, extension, octets)
+        for extension, raw in _reported(type(self.algorithm)):
+            self.algorithm.on_extension(self.infos[0].flow_id, extension, raw)
 
     def _record(self, decided: Decided, flow_ids: set[int]) -> None:
         if decided is not None:
@@ -464,8 +464,10 @@ def _recorded(updates: Updates, flow_ids: set[int], registers: list[str]) -> lis
             raise ContractError(
                 "contract.unknown_flow", f"Updates contains the flow {flow_id}, which does not exist"
             )
-        most = {name: MAX_AMOUNT if name in amounts else MAX_REGISTER for name in columns}
-        values = {name: _integer(name, column[row].item(), 0, most[name]) for name, column in columns.items()}
+        maximum = {name: MAX_AMOUNT if name in amounts else MAX_REGISTER for name in columns}
+        values = {
+            name: _integer(name, column[row].item(), 0, maximum[name]) for name, column in columns.items()
+        }
         calls.append((str(flow_id), values))
     return calls
 

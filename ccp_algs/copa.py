@@ -65,9 +65,9 @@ EMPTY_PART = 10
 """A queueing delay of less than this fraction of the RTT's range counts as nearly empty."""
 STEADY_RTTS = 3
 """Round trips in the same direction before velocity doubles."""
-_MOST_US = 1 << 24
-_MOST_VELOCITY = 1 << 16
-_MOST_INVERSE = UNIT << 16
+_MAX_US = 1 << 24
+_MAX_VELOCITY = 1 << 16
+_MAX_INVERSE = UNIT << 16
 _SECOND_US = 1_000_000
 
 DOWN, UP = 1, 2
@@ -81,7 +81,7 @@ class CopaFold(FoldProgram):
     report_us = control(report_interval_us(REPORT_MS))
 
     # RTTs over time windows, in halves (sections 2.1 and 2.2).
-    sample_us = let(max_(min_(Flow.rtt_sample_us, _MOST_US), 1), "sample_us")
+    sample_us = let(max_(min_(Flow.rtt_sample_us, _MAX_US), 1), "sample_us")
     srtt_us = let(max_(Flow.srtt_us, 1), "srtt_us")
     standing_began_us = state()
     standing_now_us, standing_before_us = state(INFINITY), state(INFINITY)
@@ -141,15 +141,15 @@ class CopaFold(FoldProgram):
     take_standing = standing_now_us.set(min_(standing_now_us, sample_us))
     take_min = min_now_us.set(min_(min_now_us, sample_us))
     take_max = max_now_us.set(max_(max_now_us, sample_us))
-    least_us = let(min_(min_now_us, min_before_us), "least_us")
-    known = let(least_us < INFINITY, "known")
+    min_us = let(min_(min_now_us, min_before_us), "min_us")
+    known = let(min_us < INFINITY, "known")
     stand = standing_us.set(min_(standing_now_us, standing_before_us), when=known)
-    queue = queueing_us.set(standing_us - least_us, when=known)
+    queue = queueing_us.set(standing_us - min_us, when=known)
 
     # Are there competing flows? (section 2.2)
-    most_us = let(max_(max_now_us, max_before_us), "most_us")
+    max_us = let(max_(max_now_us, max_before_us), "max_us")
     packet_us = let(standing_us * Flow.mss // Cwnd, "packet_us")
-    nearly_us = let(max_((most_us - least_us) // EMPTY_PART, packet_us), "nearly_us")
+    nearly_us = let(max_((max_us - min_us) // EMPTY_PART, packet_us), "nearly_us")
     see_empty = last_empty_us.set(Ack.now, when=known & (queueing_us <= nearly_us))
     compete = competitive.set(1, when=(may_compete > 0) & (Ack.now > last_empty_us + EMPTY_RTTS * srtt_us))
     be_alone = on(
@@ -173,11 +173,11 @@ class CopaFold(FoldProgram):
         steady_rtts.set(steady_rtts + 1, when=stays),
         steady_rtts.set(0, when=~stays),
         velocity.set(1, when=~stays),
-        velocity.set(min_(2 * velocity, _MOST_VELOCITY), when=stays & (steady_rtts >= STEADY_RTTS)),
+        velocity.set(min_(2 * velocity, _MAX_VELOCITY), when=stays & (steady_rtts >= STEADY_RTTS)),
         velocity.set(max_(min_(velocity, Cwnd * UNIT // (inverse * Flow.mss)), 1)),
         direction.set(DOWN),
         direction.set(UP, when=went_up),
-        inverse.set(min_(inverse + UNIT, _MOST_INVERSE), when=(competitive > 0) & (Ack.now >= cut_until_us)),
+        inverse.set(min_(inverse + UNIT, _MAX_INVERSE), when=(competitive > 0) & (Ack.now >= cut_until_us)),
         round_cwnd_bytes.set(Cwnd),
         round_end_bytes.set(Flow.delivered_bytes + Flow.bytes_in_flight),
     )

@@ -39,7 +39,7 @@ class Echoes(Part):
         spares: 1: losses may be spared.
         answered_pkts: Congestion losses that a reduction answered [packets].
         judged_pkts: Losses on links that were classified [packets].
-        heard: 1: an echo classifies the present loss.
+        received: 1: an echo classifies the present loss.
         congested: 1: according to the echo it is congestion.
         echo_age_us: Reported: age of the echo that classified the last loss [us].
     """
@@ -49,19 +49,19 @@ class Echoes(Part):
     spares: Register
     answered_pkts: Register
     judged_pkts: Register
-    heard: Register
+    received: Register
     congested: Register
     echo_age_us: Register
 
     def weigh(self, at_us: Num) -> list[Statement]:
-        """Return what computes `heard`, from an echo that was recent at `at_us` [us], and `congested`."""
+        """Return what computes `received`, from an echo that was recent at `at_us` [us], and `congested`."""
         recent = Int.age_us < self.stale_us + (Ack.now - at_us)
         queue_bytes = Int.queue_bytes
         room_bytes = min_(Int.free_bytes, NO_LIMIT_BYTES)
         had_room = queue_bytes * 1000 < self.full_permille * (queue_bytes + room_bytes)
         return [
-            self.heard.set(0),
-            self.heard.set(1, when=(self.spares > 0) & recent),
+            self.received.set(0),
+            self.received.set(1, when=(self.spares > 0) & recent),
             self.congested.set(1),
             self.congested.set(0, when=Int.losses_link > self.judged_pkts),
             self.congested.set(1, when=Flow.was_timeout),
@@ -74,7 +74,7 @@ class Echoes(Part):
         answered = verdict.cut | verdict.timeout | verdict.repairing
         return [
             self.answered_pkts.set(_congestion_pkts(), when=answered),
-            self.echo_age_us.set(Int.age_us, when=self.heard > 0),
+            self.echo_age_us.set(Int.age_us, when=self.received > 0),
             self.judged_pkts.set(min_(Int.losses_link, self.judged_pkts + Ack.lost_pkts_sample)),
         ]
 
@@ -91,7 +91,7 @@ def echoes() -> Echoes:
         spares=control(),
         answered_pkts=state(),
         judged_pkts=state(),
-        heard=state(),
+        received=state(),
         congested=state(),
         echo_age_us=field(volatile=False),
     )

@@ -239,7 +239,7 @@ class _Rules:
     Attributes:
         shows: Condition for ACKs that need handling.
         judge: Statements that compute `kind`.
-        tells: `kind` is an event to report.
+        emits: `kind` is an event to report.
         spared: A loss was spared.
         go_on: Statements that compute the new `episode`.
         is_over: A reduction is over: the window returns to the threshold.
@@ -248,7 +248,7 @@ class _Rules:
 
     shows: Flag
     judge: Sequence[Any]
-    tells: Flag
+    emits: Flag
     spared: Flag
     go_on: Sequence[Statement]
     is_over: Flag
@@ -261,7 +261,7 @@ def loss_episodes(
     ecn_is_loss: bool = True,
     also: Callable[[Verdict], Sequence[Statement]] = lambda _verdict: (),
     evidence: Evidence | None = None,
-    least_bytes: Num | None = None,
+    min_bytes: Num | None = None,
 ) -> Episodes:
     """Build the part.
 
@@ -271,7 +271,7 @@ def loss_episodes(
         ecn_is_loss: Reduce also on ECN echoes, as on loss (RFC 3168). False leaves ECN to the algorithm.
         also: Further statements of the algorithm for ACKs that show a loss or echo.
         evidence: Conditions under which a loss is congestion; None: every loss is.
-        least_bytes: Lower bound of reductions, which never raise the window; None: no bound.
+        min_bytes: Lower bound of reductions, which never raise the window; None: no bound.
 
     Returns:
         The part, for one line of a FoldProgram.
@@ -289,8 +289,8 @@ def loss_episodes(
 
     floor_bytes = 2 * Flow.mss
     left_by_cut: Num = prior_bytes * permille // 1000
-    if least_bytes is not None:
-        left_by_cut = max_(left_by_cut, min_(least_bytes, prior_bytes))
+    if min_bytes is not None:
+        left_by_cut = max_(left_by_cut, min_(min_bytes, prior_bytes))
     starting = let(episode == STARTING, "starting")
     undo = let((episode > OPEN) & (Cwnd > left_bytes), "undo")
     collapsed = Flow.was_timeout & (Cwnd < left_bytes)
@@ -324,7 +324,7 @@ def loss_episodes(
         cut,
         () if evidence is None else timeout,
         reduced,
-        event.set(kind, when=rules.tells),
+        event.set(kind, when=rules.emits),
         # The window before: when a timeout is reported, the kernel has already collapsed Cwnd.
         window_bytes.set(Cwnd),
         window_bytes.set(left_bytes, when=timeout),
@@ -379,21 +379,23 @@ def _every_loss(terms: _Terms, ecn_is_loss: bool) -> _Rules:
     """
     kind, episode, fresh = terms.kind, terms.episode, terms.fresh
     worst_quiet_state = DISORDER if ecn_is_loss else CWR
-    told = _IN_REDUCTION if ecn_is_loss else Flow.ca_state == RECOVERY
+    reported = _IN_REDUCTION if ecn_is_loss else Flow.ca_state == RECOVERY
     return _Rules(
         shows=(_TROUBLE_PKTS + episode > 0) | (Flow.ca_state > worst_quiet_state),
         judge=(
             fresh,
             kind.set(NOTHING),
-            kind.set(CUT, when=fresh & (told | ((Flow.ca_state <= worst_quiet_state) & (_TROUBLE_PKTS > 0)))),
+            kind.set(
+                CUT, when=fresh & (reported | ((Flow.ca_state <= worst_quiet_state) & (_TROUBLE_PKTS > 0)))
+            ),
             terms.timeout,
             kind.set(TIMEOUT, when=terms.timeout),
         ),
-        tells=kind > NOTHING,
+        emits=kind > NOTHING,
         spared=never,
         go_on=(
             episode.set(OPEN, when=terms.open_now),
-            episode.set(REDUCING, when=terms.cut | told),
+            episode.set(REDUCING, when=terms.cut | reported),
             episode.set(AFTER_TIMEOUT, when=Flow.ca_state == LOSS),
         ),
         is_over=terms.was_reducing & terms.open_now,
@@ -404,12 +406,12 @@ def _every_loss(terms: _Terms, ecn_is_loss: bool) -> _Rules:
 def _judged(terms: _Terms, ecn_is_loss: bool, evidence: Evidence) -> _Rules:
     """Return the rules of algorithms that require evidence."""
     kind, episode, fresh = terms.kind, terms.episode, terms.fresh
-    told, marks = Flow.ca_state == RECOVERY, number(0)
+    reported, marks = Flow.ca_state == RECOVERY, number(0)
     explicit: Flag = Flow.local_congestion > 0
     if ecn_is_loss:
         echo = (Flow.ca_state == CWR) | ((Flow.ca_state == RECOVERY) & (Ack.ecn_bytes > 0))
         explicit |= echo if evidence.marks is None else echo & evidence.marks
-        told, marks = _IN_REDUCTION, Ack.ecn_bytes
+        reported, marks = _IN_REDUCTION, Ack.ecn_bytes
     shows = (_TROUBLE_PKTS + marks + episode > 0) | Flow.was_timeout | (Flow.ca_state == CWR)
     if evidence.late is not never:
         explicit |= evidence.late
@@ -432,12 +434,12 @@ def _judged(terms: _Terms, ecn_is_loss: bool, evidence: Evidence) -> _Rules:
             kind.set(SPARED, when=collapse),
             kind.set(TIMEOUT, when=collapse & evidence.congestion),
         ),
-        tells=(kind > NOTHING) & (kind < SPARED),
+        emits=(kind > NOTHING) & (kind < SPARED),
         spared=kind == SPARED,
         go_on=(
             # The kernel may keep repairing spared losses: a reduction is over when its own data is repaired.
             episode.set(OPEN, when=terms.open_now | fresh),
-            episode.set(REDUCING, when=terms.cut | (told & covered)),
+            episode.set(REDUCING, when=terms.cut | (reported & covered)),
             episode.set(AFTER_TIMEOUT, when=(Flow.ca_state == LOSS) & (covered | terms.timeout)),
         ),
         is_over=terms.was_reducing & (episode == OPEN),

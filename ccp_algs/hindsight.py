@@ -45,7 +45,7 @@ class Reduction:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Heard:
+class _Received:
     start_us: int
     end_us: int
     verdict: int
@@ -56,7 +56,7 @@ class Hindsight:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._heard: deque[_Heard] = deque(maxlen=KEPT)
+        self._received: deque[_Received] = deque(maxlen=KEPT)
         self._last = Reduction()
         self._before = Reduction()
         self._doubtful = False
@@ -74,24 +74,24 @@ class Hindsight:
         """Record that the last reduction was undone, by any mechanism."""
         self._last, self._doubtful = self._before, False
 
-    def heard(self, start_us: int, end_us: int, verdict: int) -> None:
+    def received(self, start_us: int, end_us: int, verdict: int) -> None:
         """Record a summary's interval [us] and its verdict on losses."""
-        self._heard.append(_Heard(start_us, end_us, verdict))
+        self._received.append(_Received(start_us, end_us, verdict))
 
     def is_due(self, srtt_us: int) -> bool:
         """Return whether the last summary shows congestion that no reduction has answered."""
-        last = self._heard[-1]
+        last = self._received[-1]
         return last.verdict == OVERFLOW and (
             self._last.number == 0 or last.start_us - srtt_us > self._last.at_us
         )
 
     def excused(self) -> int:
         """Return the number of the last reduction if it proves wrong, else 0; each number once."""
-        if not self._doubtful or self._heard[-1].end_us < self._last.at_us:
+        if not self._doubtful or self._received[-1].end_us < self._last.at_us:
             return 0
         at_us, srtt_us = self._last.at_us, self._last.srtt_us
         of_then = {
-            one.verdict for one in self._heard if at_us - 2 * srtt_us < one.end_us and one.start_us < at_us
+            one.verdict for one in self._received if at_us - 2 * srtt_us < one.end_us and one.start_us < at_us
         }
-        self._doubtful = self._heard[-1].start_us < at_us and not of_then & {WIRELESS, OVERFLOW}
+        self._doubtful = self._received[-1].start_us < at_us and not of_then & {WIRELESS, OVERFLOW}
         return self._last.number if WIRELESS in of_then and OVERFLOW not in of_then else 0

@@ -110,7 +110,7 @@ class HpccFold(FoldProgram):
         also=_also,
         evidence=Evidence(
             weigh=_echoes.weigh(Ack.now),
-            congestion=(_echoes.congested > 0) | (_echoes.heard == 0),
+            congestion=(_echoes.congested > 0) | (_echoes.received == 0),
         ),
     )
 
@@ -120,8 +120,8 @@ class HpccFold(FoldProgram):
     last_left_us = state()
     note = was_steered.set(steered)
     cease = steered.set(0)
-    told = let((Int.age_us < _echoes.stale_us) & Int.all_known & (Int.link_bytes_per_s > 0))
-    steer = steered.set(1, when=told)
+    reported = let((Int.age_us < _echoes.stale_us) & Int.all_known & (Int.link_bytes_per_s > 0))
+    steer = steered.set(1, when=reported)
     leave = on(
         was_steered > steered,
         loss.ssthresh_bytes.set(min_(loss.ssthresh_bytes, Cwnd)),
@@ -235,7 +235,7 @@ class Hpcc(CubicControl):
         """Answer as CUBIC does; emit an event when control passes between HPCC and CUBIC."""
         if report.steered != self._steered:
             self._steered = report.steered
-            self.flow.tell("hpcc:steers" if report.steered else "hpcc:rests")
+            self.flow.emit("hpcc:steers" if report.steered else "hpcc:rests")
         super().on_report(report)
 
     def registers(self, mss_bytes: int) -> dict[str, int]:

@@ -158,10 +158,10 @@ class Inflation(Part):
             congestion=reason > SPARED_LOSS,
         )
 
-    def report(self, tells: Flag) -> Block:
+    def report(self, emits: Flag) -> Block:
         """Return the block that completes a report; it goes before `when`, and takes the same condition."""
         return on(
-            tells,
+            emits,
             self._baseline(),
             self.rtt_rise_us.set(self.rtt_us - self.min_rtt_us),
             self.rtt_rise_permille.set(1000 * self.rtt_rise_us // self.min_rtt_us),

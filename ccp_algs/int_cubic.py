@@ -33,7 +33,7 @@ from ipaddress import ip_address
 from typing import Any, Final, Protocol
 
 from ccp_algs.additive import additive
-from ccp_algs.api import FlowInfo, Sample
+from ccp_algs.api import FlowInfo, TelemetrySample
 from ccp_algs.cubic_control import CubicControl
 from ccp_algs.cubic_core import BETA, CubicReport, cubic_growth, cubic_state
 from ccp_algs.echoes import echoes
@@ -88,9 +88,9 @@ class IntCubicFold(FoldProgram):
     additive = additive(loss, _echoes.stale_us)
     start = hystart(loss, additive.added_bytes)
     report_us = control(report_interval_us(REPORT_MS))
-    tells = reports(loss, report_us) | (_wireless.mild_prior_bytes > 0)
-    metrics = on(tells, srtt_us.set(Flow.srtt_us))
-    when = tells
+    emits = reports(loss, report_us) | (_wireless.mild_prior_bytes > 0)
+    metrics = on(emits, srtt_us.set(Flow.srtt_us))
+    when = emits
 
 
 class IntReport(CubicReport, Protocol):
@@ -177,9 +177,9 @@ class IntCubic(CubicControl):
             self.flow.set(k_us=self._mild_k_us(report))
         super().on_report(report)
 
-    def on_telemetry(self, sample: Sample) -> None:
+    def on_telemetry(self, sample: TelemetrySample) -> None:
         """Set what losses mean from now on and how much room there is; correct earlier reactions."""
-        if sample.kind != INT_SUMMARY or not self._is_ours(sample.body.flow):
+        if sample.kind != INT_SUMMARY or not self._is_own(sample.body.flow):
             return
         summary = sample.body
         end_us = sample.received_us - sample.age_at_receipt_us
@@ -187,7 +187,7 @@ class IntCubic(CubicControl):
         until_us = max(0, end_us + round(1000 * self.stale_ms))
         verdict = verdict_of(summary, self.full_ratio)
         interval_us = summary.interval_us or INTERVAL_US
-        self._hindsight.heard(end_us - interval_us, end_us, verdict)
+        self._hindsight.received(end_us - interval_us, end_us, verdict)
         registers = self._growth(summary, interval_us, until_us)
         if self.wireless_loss != "cubic":
             self._spare_until_us = until_us if verdict in SPARES else 0
@@ -221,7 +221,7 @@ class IntCubic(CubicControl):
             registers["additive_until_us"] = 0
         return registers
 
-    def _is_ours(self, flow: Any) -> bool:
+    def _is_own(self, flow: Any) -> bool:
         """Return whether a summary is about this flow's data; ACKs with telemetry have summaries as well."""
         info = self.flow.info
         if (flow.src_port, flow.dst_port) != (info.src_port, info.dst_port):

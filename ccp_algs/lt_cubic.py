@@ -62,14 +62,14 @@ class LtCubicFold(FoldProgram):
     tolerance = _tolerance
     tally = _tally
     loss = loss_episodes(
-        round(1000 * BETA), also=_also, evidence=_tolerance.evidence(), least_bytes=_tolerance.least_bytes
+        round(1000 * BETA), also=_also, evidence=_tolerance.evidence(), min_bytes=_tolerance.min_bytes
     )
     growth = cubic_growth(cubic, loss, loss.may_grow & _tolerance.may_grow, eager=tolerance.is_tolerant)
     start = hystart(loss)
     lenience = lenience(_tolerance, loss, start)
     report_us = control(report_interval_us(REPORT_MS))
     reduced_to_bytes = field(volatile=False)
-    tell_reduced = on(loss.event > 0, reduced_to_bytes.set(loss.ssthresh_bytes))
+    report_reduced = on(loss.event > 0, reduced_to_bytes.set(loss.ssthresh_bytes))
     when = reports(loss, report_us)
 
 

@@ -59,7 +59,7 @@ from __future__ import annotations
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
-from ccp_algs.api import Algorithm, FlowInfo, Sample
+from ccp_algs.api import Algorithm, FlowInfo, TelemetrySample
 from ccp_algs.bbr3 import Bbr3
 from ccp_algs.bbr_model import Bbr3Fold
 from ccp_algs.cubic import Cubic, CubicFold
@@ -326,9 +326,9 @@ class RHybrid(Algorithm):
         self._configure()
         self._settle("parameter changed")
 
-    def on_telemetry(self, sample: Sample) -> None:
+    def on_telemetry(self, sample: TelemetrySample) -> None:
         """Follow a decision."""
-        if sample.kind != REGIME_DECISION or not self._is_ours(sample.body):
+        if sample.kind != REGIME_DECISION or not self._is_own(sample.body):
             return
         self._seen_us = max(self._seen_us, sample.received_us)
         self._sender = sample.sender
@@ -343,7 +343,7 @@ class RHybrid(Algorithm):
             if self.stale_ms == 0:
                 self._fail_safe_if_due(self._seen_us)
 
-    def _is_ours(self, decision: Any) -> bool:
+    def _is_own(self, decision: Any) -> bool:
         """Return whether a decision is about data sent from here; the host at the other end also decides."""
         return decision.peer is None or _plain(decision.peer) == _plain(self.flow.info.src_addr)
 
@@ -352,7 +352,7 @@ class RHybrid(Algorithm):
             return
         what = f"{self._sender} is silent or gone" if self._sender else "no decision received"
         why = f"{what}, for {self.stale_ms:g} ms"
-        self.flow.tell("regime:fail_safe", why=why)
+        self.flow.emit("regime:fail_safe", why=why)
         self._regime, self._probed = SHARED, ""
         self._settle(why)
 
@@ -368,7 +368,7 @@ class RHybrid(Algorithm):
         if share is not None:
             self._probed, self._probed_us = SINGLE_OWNER if share > ALONE else SHARED, report.now_us
             why = f"probe: share of the queue {share:.2f}"
-            self.flow.tell("regime:probed", regime=self._probed, share=round(share, 3), reason=why)
+            self.flow.emit("regime:probed", regime=self._probed, share=round(share, 3), reason=why)
             self._settle(why)
         elif self._probed and report.now_us > self._probed_us + PROBES_KEPT * every_us:
             self._probed = ""
@@ -387,7 +387,7 @@ class RHybrid(Algorithm):
             if not self._refused:
                 self._refused = True
                 why = "the connection did not negotiate ECN at setup"
-                self.flow.tell("regime:refused", wanted="dctcp", why=why)
+                self.flow.emit("regime:refused", wanted="dctcp", why=why)
         if self.shared == "cubic" and self.shared_ecn in ("queue", "ignore"):
             return "cubic_marks"
         return self.shared
@@ -398,7 +398,7 @@ class RHybrid(Algorithm):
         if wanted == before:
             return
         self._begin(wanted, INFINITY if self.handover == "reset" else self._threshold_bytes)
-        self.flow.tell("regime:switched", before=before, after=wanted, regime=self._holding, reason=reason)
+        self.flow.emit("regime:switched", before=before, after=wanted, regime=self._holding, reason=reason)
 
     def _begin(self, program: str, start_ssthresh_bytes: int = 0) -> None:
         self._running = program

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeVar
 
-from ccp_algs import beside
+from ccp_algs import siblings
 from ccp_algs.api import Algorithm, AnyAlgorithm, VectorAlgorithm
 from ccp_algs.errors import RegistryError
 from ccplane.base.names import close_names
@@ -59,7 +59,7 @@ def register(name: str) -> Callable[[Cls], Cls]:
     def decorate(cls: Cls) -> Cls:
         _check_class(cls, cls.__qualname__)
         # A file may use any name: it is looked up by path, and does not replace the algorithm of that name.
-        if beside.package_of(cls) is None:
+        if siblings.package_of(cls) is None:
             known = _algorithms.get(name)
             if known is not None and _place(known) != _place(cls):
                 raise RegistryError(
@@ -181,9 +181,9 @@ def _load_file(path: Path) -> ModuleType:
     """Import a file and its local modules again, under a package name that depends on the path."""
     place = path.resolve()
     stem, digest = re.sub(r"\W", "_", place.stem), hashlib.sha256(str(place).encode()).hexdigest()
-    package = beside.Package(f"ccp_algs_file_{stem}_{digest[:8]}", str(place))
+    package = siblings.Package(f"ccp_algs_file_{stem}_{digest[:8]}", str(place))
     try:
-        with beside.replacing(package.name):
+        with siblings.replacing(package.name):
             return package.load(importlib.util.decode_source(place.read_bytes()))
     except Exception as error:
         raise RegistryError(

@@ -125,7 +125,7 @@ def share_probe(loss: Episodes) -> Probe:
     quarter = let(quarters - quarters // 4 * 4, "quarter")
     is_outer = let((quarter == 0) | (quarter == 3), "is_outer")
     is_inner = let((quarter == 1) | (quarter == 2), "is_inner")
-    is_ours = let(probing & (Ack.now >= from_us + Flow.rtt_sample_us), "is_ours")
+    is_own = let(probing & (Ack.now >= from_us + Flow.rtt_sample_us), "is_own")
     return Probe(
         outer_sum_us=outer_sum_us,
         outer_rtts=outer_rtts,
@@ -162,11 +162,11 @@ def share_probe(loss: Episodes) -> Probe:
             Rate.set(rate * (1000 - DEPTH_PERMILLE) // 1000, when=probing),
             Rate.set(rate * (1000 + DEPTH_PERMILLE) // 1000, when=probing & is_fast),
             Cwnd.set(window_before_bytes + room_bytes, when=probing),
-            (quarters, quarter, is_outer, is_inner, is_ours),
-            outer_sum_us.add(Flow.rtt_sample_us, when=is_ours & is_outer),
-            outer_rtts.add(1, when=is_ours & is_outer),
-            inner_sum_us.add(Flow.rtt_sample_us, when=is_ours & is_inner),
-            inner_rtts.add(1, when=is_ours & is_inner),
+            (quarters, quarter, is_outer, is_inner, is_own),
+            outer_sum_us.add(Flow.rtt_sample_us, when=is_own & is_outer),
+            outer_rtts.add(1, when=is_own & is_outer),
+            inner_sum_us.add(Flow.rtt_sample_us, when=is_own & is_inner),
+            inner_rtts.add(1, when=is_own & is_inner),
             ends,
             Cwnd.set(min_(Cwnd, window_before_bytes), when=ends),
             Rate.set(rate_before, when=ends),

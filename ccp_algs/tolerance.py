@@ -69,11 +69,11 @@ RANGE_US: Final = 10_000_000
 RATE_US: Final = 1_000_000
 RATE_ROUNDS: Final = 10
 """Delivery rates are remembered for one to two times this many round trips, at least a second."""
-MOST_BYTES_PER_S: Final = 1 << 37
-MOST_US: Final = 10_000_000
+MAX_BYTES_PER_S: Final = 1 << 37
+MAX_US: Final = 10_000_000
 FLOOD_PERMILLE: Final = 20
 FLOOD_PKTS: Final = 4
-LEAST_ROUND_PKTS: Final = 20
+MIN_ROUND_PKTS: Final = 20
 """The loss share of a smaller round trip is ignored."""
 BURSTS_US: Final = 2_000
 """Allowance for the flow's own bursts on short paths, where it exceeds a twelfth of the RTT [us]."""
@@ -91,7 +91,7 @@ class Tolerance(Part):
         loss_reason: Reported: verdict on the last loss since the last report, NO_LOSS to UNKNOWN.
         memory_us: See the module [us].
         tolerant_until_us: End of the tolerance [us].
-        least_bytes: Lower bound of reductions [bytes].
+        min_bytes: Lower bound of reductions [bytes].
     """
 
     rtt_us: Register
@@ -100,7 +100,7 @@ class Tolerance(Part):
     loss_reason: Register
     memory_us: Register
     tolerant_until_us: Register
-    least_bytes: Register
+    min_bytes: Register
     suspect_us: Register
     round_peak_us: Register
     old_peak_us: Register
@@ -156,7 +156,7 @@ class Tolerance(Part):
         spared = let((Ack.lost_pkts_sample > 0) & (reason == SPARED_LOSS), "is_low_loss")
         is_young = Ack.now < self.suspect_us + self.memory_us
         again = let((self.suspect_us > 0) & is_young & (Ack.now > self.suspect_us + Flow.srtt_us), "again")
-        bdp_bytes = self._rate * min_(Flow.min_rtt_us, MOST_US) // _SECOND_US
+        bdp_bytes = self._rate * min_(Flow.min_rtt_us, MAX_US) // _SECOND_US
         return Evidence(
             weigh=(
                 judged,
@@ -175,8 +175,8 @@ class Tolerance(Part):
                 ),
                 self.suspect_us.set(Ack.now, when=spared & fresh),
                 self.tolerant_until_us.set(0, when=Ack.ecn_bytes > 0),
-                self.least_bytes.set(0),
-                self.least_bytes.set(min_(bdp_bytes, Cwnd * 9 // 10), when=Ack.now < self.tolerant_until_us),
+                self.min_bytes.set(0),
+                self.min_bytes.set(min_(bdp_bytes, Cwnd * 9 // 10), when=Ack.now < self.tolerant_until_us),
             ),
             congestion=reason > SPARED_LOSS,
         )
@@ -198,7 +198,7 @@ def tolerance() -> Tolerance:
         loss_reason=field(),
         memory_us=control(round(1000 * MEMORY_MS)),
         tolerant_until_us=tolerant_until_us,
-        least_bytes=state(),
+        min_bytes=state(),
         suspect_us=state(),
         round_peak_us=peak_us,
         old_peak_us=old_peak_us,
@@ -238,13 +238,13 @@ def tolerance() -> Tolerance:
         ),
         sample_rate=on(
             Flow.rate_incoming > 0,
-            fastest.set(max_(fastest, min_(Flow.rate_incoming, Flow.rate_outgoing, MOST_BYTES_PER_S))),
+            fastest.set(max_(fastest, min_(Flow.rate_incoming, Flow.rate_outgoing, MAX_BYTES_PER_S))),
         ),
         count=on(Ack.lost_pkts_sample > 0, lost_pkts.add(Ack.lost_pkts_sample)),
         next_round=on(
             gone > end_pkts,
             best.set(
-                min_(best, lost_pkts * 1000 // (gone - from_pkts)), when=gone > from_pkts + LEAST_ROUND_PKTS
+                min_(best, lost_pkts * 1000 // (gone - from_pkts)), when=gone > from_pkts + MIN_ROUND_PKTS
             ),
             from_pkts.set(gone),
             lost_pkts.set(0),
@@ -286,7 +286,7 @@ def lenience(tolerance: Tolerance, loss: Episodes, start: HyStart) -> Lenience:
             paced.set(1),
             # Pacing stretches a train of ACKs to a round trip, which HyStart would mistake for a queue.
             start.hystart.set(0),
-            Rate.set(min_(Cwnd * 6 * (_SECOND_US // 5) // Flow.srtt_us, MOST_BYTES_PER_S)),
+            Rate.set(min_(Cwnd * 6 * (_SECOND_US // 5) // Flow.srtt_us, MAX_BYTES_PER_S)),
             Rate.set(Rate * 5 // 3, when=in_slow_start),
             loss.ssthresh_bytes.set(Cwnd, when=queued & in_slow_start),
         ),

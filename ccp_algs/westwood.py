@@ -26,10 +26,10 @@ from ccp_algs.fold import INFINITY, Ack, Flow, FoldProgram, control, field, let,
 from ccp_algs.registry import register
 from ccp_algs.slow_start import slow_start
 
-LEAST_US = 50_000
+MIN_US = 50_000
 """Minimum duration of a bandwidth sample [us]."""
 _SECOND_US = 1_000_000
-_MOST_BYTES_PER_S = 1 << 40
+_MAX_BYTES_PER_S = 1 << 40
 
 
 class WestwoodFold(FoldProgram):
@@ -40,7 +40,7 @@ class WestwoodFold(FoldProgram):
     since_bytes = state()
     sample = let(
         min_(
-            (Flow.delivered * Flow.mss - since_bytes) * _SECOND_US // (Ack.now - since_us), _MOST_BYTES_PER_S
+            (Flow.delivered * Flow.mss - since_bytes) * _SECOND_US // (Ack.now - since_us), _MAX_BYTES_PER_S
         ),
         "sample",
     )
@@ -49,7 +49,7 @@ class WestwoodFold(FoldProgram):
     is_first = let(once_filtered_bytes_per_s == 0, "is_first")
     begin = on(since_us == 0, since_us.set(Ack.now), since_bytes.set(Flow.delivered * Flow.mss))
     measure = on(
-        Ack.now >= since_us + max_(Flow.srtt_us, LEAST_US),
+        Ack.now >= since_us + max_(Flow.srtt_us, MIN_US),
         sample,
         is_first,
         once_filtered_bytes_per_s.set((7 * once_filtered_bytes_per_s + sample) // 8),
@@ -63,7 +63,7 @@ class WestwoodFold(FoldProgram):
     loss = loss_episodes(
         0,
         also=credit.restart,
-        least_bytes=bandwidth_bytes_per_s * min_(Flow.min_rtt_us, 10_000_000) // _SECOND_US,
+        min_bytes=bandwidth_bytes_per_s * min_(Flow.min_rtt_us, 10_000_000) // _SECOND_US,
     )
     avoidance = additive_increase(loss, credit)
     start = slow_start(loss)

@@ -95,16 +95,16 @@ class Wireless(Part):
         Args:
             echoes: The program's classification by echoes, which takes precedence.
         """
-        at_us, heard, unheard = self.judged_at_us, echoes.heard > 0, echoes.heard == 0
+        at_us, received, unheard = self.judged_at_us, echoes.received > 0, echoes.received == 0
         by_summary = (at_us >= self.spare_until_us) & self._is_unanswered()
         return Evidence(
             weigh=(
                 at_us.set(Ack.now),
                 at_us.set(self.seen_us, when=Flow.was_timeout),
                 *echoes.weigh(at_us),
-                self.late_cut.set(0, when=heard),
+                self.late_cut.set(0, when=received),
             ),
-            congestion=(heard & (echoes.congested > 0)) | (unheard & by_summary),
+            congestion=(received & (echoes.congested > 0)) | (unheard & by_summary),
             late=self.late_cut > self.cuts,
         )
 
@@ -119,7 +119,9 @@ class Wireless(Part):
         below = (Cwnd < ssthresh) & (ssthresh < INFINITY)
         return [
             self.blind.set(0, when=verdict.cut),
-            self.blind.set(1, when=verdict.cut & (Ack.lost_pkts_sample > 0) & ~named & (echoes.heard == 0)),
+            self.blind.set(
+                1, when=verdict.cut & (Ack.lost_pkts_sample > 0) & ~named & (echoes.received == 0)
+            ),
             self.late_recover_bytes.set(recover_at(verdict.left_bytes), when=verdict.cut & late),
             self.late_cut.set(0),
             self.cuts.add(1, when=verdict.cut | verdict.timeout),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from experiments.netlab.spec import Buffer, Direction
     from experiments.results import Result, ResultSet
     from experiments.run import run
-    from experiments.scenario import Dumbbell, Flow, Scenario
+    from experiments.scenario import Dumbbell, FlowSpec, Scenario
     from experiments.sweep import Grid, sweep
     from experiments.watched import Watched
 
@@ -44,8 +44,8 @@ __all__ = [
     "Client",
     "Direction",
     "Dumbbell",
-    "Flow",
     "FlowInfo",
+    "FlowSpec",
     "FlowStats",
     "Grid",
     "Param",
@@ -79,7 +79,7 @@ _HOMES = {
     "experiments.netlab.spec": ("Buffer", "Direction"),
     "experiments.results": ("Result", "ResultSet"),
     "experiments.run": ("run",),
-    "experiments.scenario": ("Dumbbell", "Flow", "Scenario"),
+    "experiments.scenario": ("Dumbbell", "FlowSpec", "Scenario"),
     "experiments.sweep": ("Grid", "sweep"),
     "experiments.watched": ("Watched",),
 }

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.description import Description, assembled, plan
-from ccplane.agent.plane import Plane
 from ccplane.base.errors import LoadError
 from ccplane.datapath import ebpf
 
@@ -172,7 +172,7 @@ def running_agent(
 
 
 @contextlib.contextmanager
-def agent_here(described: Description, **options: Any) -> Iterator[Plane]:
+def agent_here(described: Description, **options: Any) -> Iterator[AgentLoop]:
     """Run an agent in this process for a `with` block; the caller lets it take its turns.
 
     Args:

@@ -254,7 +254,7 @@ def shown_progress(scenario: Scenario) -> Iterator[RunProgress]:
 
 def warnings(result: Result) -> list[str]:
     """Return the reasons to distrust the result of a finished run."""
-    from experiments.runs.leavings import AGENT_LOG, QUIC_AGENT_LOG
+    from experiments.runs.artifacts import AGENT_LOG, QUIC_AGENT_LOG
 
     found = []
     for name, log in (("agent", AGENT_LOG), ("quic_agent", QUIC_AGENT_LOG)):

@@ -4,7 +4,7 @@ Three things disturb: a hypervisor that takes processor time (steal), other proc
 disagree. The rule looks only at these, never at the results. A constant share taken from all measurements
 does not bias a comparison; unequal shares do, and so does a share that leaves hardly anything. So the share
 of the machine taken by the hypervisor and other processes together may differ by at most `TAKEN_APART`
-between two measurements of a round, and be at most `TAKEN_MOST` in each.
+between two measurements of a round, and be at most `TAKEN_MAX` in each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, Self
 from experiments import processes
 from experiments.netlab import CpuSeconds, cpu_counts
 
-TAKEN_MOST: Final = 0.4
+TAKEN_MAX: Final = 0.4
 """Maximum share of the machine taken from a measurement; above, the rest no longer represents this
 machine."""
 TAKEN_APART: Final = 0.08
@@ -126,7 +126,7 @@ def disturbances(seen: Sequence[Seen]) -> tuple[str, ...]:
     if max(one.clocks_apart_s for one in seen) > CLOCKS_APART_S:
         causes.append("clock")
     taken = [one.taken_ratio for one in seen]
-    if max(taken) > TAKEN_MOST or max(taken) - min(taken) > TAKEN_APART:
+    if max(taken) > TAKEN_MAX or max(taken) - min(taken) > TAKEN_APART:
         # Name the cause that differs more; where neither differs, the larger one.
         stolen, foreign = [[one.stolen_ratio for one in seen], [one.foreign_ratio for one in seen]]
         if max(taken) - min(taken) > TAKEN_APART:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from experiments.disturbance import TAKEN_MOST
+from experiments.disturbance import TAKEN_MAX
 from experiments.results import Result
 
 LATE_US: Final = 20_000
@@ -32,4 +32,4 @@ def why(result: Result) -> str | None:
     """Return why a run does not count; None if it counts."""
     if late_us(result) > LATE_US:
         return "the emulator was late"
-    return "others had the processors" if taken_ratio(result) > TAKEN_MOST else None
+    return "others had the processors" if taken_ratio(result) > TAKEN_MAX else None

@@ -86,18 +86,18 @@ def foreign_s(before: Mapping[int, Process], after: Mapping[int, Process], own: 
     interrupted process, or for none. A process that started and ended in between counts if its parent waited
     for it and is not init.
     """
-    ours = set(own)
+    mine = set(own)
     taken_s = 0.0
     for pid, now in after.items():
-        if pid in ours or now.kernel:
+        if pid in mine or now.kernel:
             continue
         then = before.get(pid)
         taken_s += now.cpu_s - (then.cpu_s if then else 0.0)
         if pid != _INIT:
             taken_s += now.ended_s - (then.ended_s if then else 0.0)
-    for pid in before.keys() - after.keys() - ours:
+    for pid in before.keys() - after.keys() - mine:
         heir = _heir(pid, before, after)
-        if heir in before and heir not in {*ours, _INIT}:
+        if heir in before and heir not in {*mine, _INIT}:
             taken_s -= before[pid].cpu_s + before[pid].ended_s
     return max(taken_s, 0.0)
 

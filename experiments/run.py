@@ -23,7 +23,7 @@ from ccplane.datapath import registry
 from experiments.errors import RunError
 from experiments.results import FORMAT, METADATA, SCENARIO, Result
 from experiments.runs import metadata, places, tables
-from experiments.runs.leavings import made_into_tables
+from experiments.runs.artifacts import made_into_tables
 from experiments.runs.recording import Recording
 from experiments.runs.session import Progress
 from experiments.scenario import Scenario

@@ -26,7 +26,7 @@ __all__ = [
     "Dumbbell",
     "Edit",
     "Event",
-    "Flow",
+    "FlowSpec",
     "Graph",
     "Network",
     "ParkingLot",
@@ -45,7 +45,7 @@ KERNEL: Final = check.KERNEL
 FlowName = Annotated[str, Meta(pattern="^[a-z][a-z0-9_-]{0,30}$")]
 
 
-class Flow(Plain, frozen=True):
+class FlowSpec(Plain, frozen=True):
     """One flow: its hosts, its traffic and its congestion control.
 
     Attributes:
@@ -97,7 +97,7 @@ class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
     format: Literal[1] = FORMAT
     name: Annotated[str, Meta(min_length=1, max_length=100)]
     topology: Network
-    flows: Annotated[tuple[Flow, ...], Meta(min_length=1)]
+    flows: Annotated[tuple[FlowSpec, ...], Meta(min_length=1)]
     duration_s: PositiveFloat
     events: tuple[Event, ...] = ()
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 1

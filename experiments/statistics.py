@@ -34,7 +34,7 @@ class Estimate:
     n: int
 
 
-def least_runs(level: float = LEVEL) -> int:
+def min_runs(level: float = LEVEL) -> int:
     """Return the minimum number of values for an interval of the median: 6 for 95 %, 8 for 99 %."""
     return 1 + math.ceil(-math.log2(1 - level))
 
@@ -48,7 +48,7 @@ def median_interval(values: ArrayLike, *, level: float = LEVEL) -> Estimate:
 
     Returns:
         The estimate. The ends of the interval are values themselves, equally far from the minimum and the
-        maximum in rank, and as close together as the level allows. With fewer values than `least_runs` there
+        maximum in rank, and as close together as the level allows. With fewer values than `min_runs` there
         is no interval: the range of five values covers 93.75 %, and methods that promise 95 % from five
         values assume a distribution (docs/verdicts.md shows how often such intervals are right).
 
@@ -65,7 +65,7 @@ def median_interval(values: ArrayLike, *, level: float = LEVEL) -> Estimate:
         raise MetricError("metric.bad_value", "the level must be between 0 and 1", f"level={level}")
     known = np.sort(_known(values))
     n = known.size
-    if n < least_runs(level):
+    if n < min_runs(level):
         return Estimate(float(np.median(known)) if n else NAN, NAN, NAN, n)
     cut, outside = 0, 0.5**n  # the probability that at most `cut` values are below the median
     while 2 * (more := outside + math.comb(n, cut + 1) * 0.5**n) <= 1 - level:
@@ -89,10 +89,10 @@ def share_interval(hits: int, n: int, *, level: float = LEVEL) -> Estimate:
     if not n:
         return Estimate(NAN, NAN, NAN, 0)
     outside = (1 - level) / 2
-    return Estimate(hits / n, _least(hits, n, outside), 1 - _least(n - hits, n, outside), n)
+    return Estimate(hits / n, _min(hits, n, outside), 1 - _min(n - hits, n, outside), n)
 
 
-def _least(hits: int, n: int, outside: float) -> float:
+def _min(hits: int, n: int, outside: float) -> float:
     """Return the share at which `hits` or more of `n` have the probability `outside`."""
     if hits == 0:
         return 0.0

@@ -30,7 +30,7 @@ from experiments.runs.check import SIM
 from experiments.runs.grid import Grid
 from experiments.runs.own_network import own_network
 from experiments.runs.planned import PlannedRun
-from experiments.runs.reports import Report
+from experiments.runs.reports import RunReport
 from experiments.runs.session import Progress
 from experiments.runs.workers import Workers
 from experiments.scenario import Scenario
@@ -92,7 +92,7 @@ def sweep(
     jobs: int = 1,
     executor: Executor | None = None,
     on: str | None = None,
-    report: Report | None = None,
+    report: RunReport | None = None,
 ) -> ResultSet:
     """Do all runs of a grid that are not done yet.
 
@@ -116,7 +116,7 @@ def sweep(
             `sweep.two_places` or `sweep.bad_place`, and those of `experiments.runs.cluster`.
         ResultError: If the results cannot be written.
     """
-    out, report = Path(out), report or Report()
+    out, report = Path(out), report or RunReport()
     address = None if on is None else _elsewhere(on, jobs, executor)
     runs = planned(grid, repeats)
     for one in runs:
@@ -141,7 +141,7 @@ def sweep(
     return results
 
 
-def _one_by_one(missing: list[PlannedRun], out: Path, report: Report) -> None:
+def _one_by_one(missing: list[PlannedRun], out: Path, report: RunReport) -> None:
     judge = _Judge()
     for one in missing:
         report.started(one)
@@ -150,7 +150,7 @@ def _one_by_one(missing: list[PlannedRun], out: Path, report: Report) -> None:
         judge.take(error)
 
 
-def _on_workers(missing: list[PlannedRun], out: Path, report: Report, jobs: int) -> None:
+def _on_workers(missing: list[PlannedRun], out: Path, report: RunReport, jobs: int) -> None:
     with Workers(jobs) as workers:
         try:
             _on_executor(missing, out, report, workers)
@@ -167,7 +167,7 @@ def _on_workers(missing: list[PlannedRun], out: Path, report: Report, jobs: int)
             raise
 
 
-def _on_executor(missing: list[PlannedRun], out: Path, report: Report, executor: Executor) -> None:
+def _on_executor(missing: list[PlannedRun], out: Path, report: RunReport, executor: Executor) -> None:
     judge = _Judge()
     place = str(out.absolute())
     futures: dict[Future[dict[str, str] | None], PlannedRun] = {}
@@ -179,8 +179,8 @@ def _on_executor(missing: list[PlannedRun], out: Path, report: Report, executor:
         while pending:
             finished, pending = wait(pending, return_when=FIRST_COMPLETED)
             for future in finished:
-                told = future.result()
-                error = None if told is None else CcpError(**told)
+                reported = future.result()
+                error = None if reported is None else CcpError(**reported)
                 report.done(futures[future], error)
                 judge.take(error)
     except BaseException:
@@ -189,7 +189,7 @@ def _on_executor(missing: list[PlannedRun], out: Path, report: Report, executor:
         raise
 
 
-def _on_cluster(missing: list[PlannedRun], out: Path, report: Report, address: str) -> None:
+def _on_cluster(missing: list[PlannedRun], out: Path, report: RunReport, address: str) -> None:
     from experiments.runs import away
     from experiments.runs.cluster import Cluster
 

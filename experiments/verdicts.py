@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import Final, Literal
 
-from experiments.statistics import Estimate, least_runs
+from experiments.statistics import Estimate, min_runs
 
 Verdict = Literal["holds", "fails", "undecided"]
 
-MOST_RUNS: Final = 100_000
+MAX_RUNS: Final = 100_000
 """Maximum reported number of runs; above, the bound is too close to the figure."""
 
 
@@ -25,10 +25,10 @@ def verdict(found: Estimate, at_least: float | None, at_most: float | None) -> V
         at_least: Lower bound of the claim, inclusive; None for none.
         at_most: Upper bound, likewise.
     """
-    least, most = _bounds(at_least, at_most)
-    if least <= found.low and found.high <= most:
+    minimum, maximum = _bounds(at_least, at_most)
+    if minimum <= found.low and found.high <= maximum:
         return "holds"
-    return "fails" if found.high < least or found.low > most else "undecided"
+    return "fails" if found.high < minimum or found.low > maximum else "undecided"
 
 
 def runs_needed(found: Estimate, at_least: float | None, at_most: float | None) -> int | None:
@@ -40,13 +40,13 @@ def runs_needed(found: Estimate, at_least: float | None, at_most: float | None) 
     if math.isnan(found.value):
         return None
     if math.isnan(found.low):
-        return max(least_runs(), found.n + 1)
+        return max(min_runs(), found.n + 1)
     needed = found.n
     for bound in _bounds(at_least, at_most):
         if found.low <= bound <= found.high:
             away = abs(bound - found.value)
             side = found.high - found.value if bound > found.value else found.value - found.low
-            if away * math.sqrt(MOST_RUNS) <= side * math.sqrt(found.n):
+            if away * math.sqrt(MAX_RUNS) <= side * math.sqrt(found.n):
                 return None
             needed = max(needed, math.ceil(found.n * (side / away) ** 2))
     return needed

@@ -27,11 +27,11 @@ from ccplane.base.errors import CcpError
 from ccplane.datapath import ebpf
 from experiments.errors import RunError
 from experiments.runs import sim
-from experiments.runs.check import SIM, is_ours
+from experiments.runs.check import SIM, is_own
 from experiments.runs.recording import Recording
 
 if TYPE_CHECKING:
-    from ccplane.agent.plane import Plane
+    from ccplane.agent.agent_loop import AgentLoop
     from ccplane.base._native import SimDatapath
     from experiments.scenario import Scenario
 
@@ -70,7 +70,7 @@ class Watched:
         """
         self._scenario = scenario.replace(datapath=SIM)
         self._scenario.validate()
-        if not any(is_ours(flow.algorithm) for flow in scenario.flows):
+        if not any(is_own(flow.algorithm) for flow in scenario.flows):
             raise RunError(
                 "run.nothing_to_watch",
                 "the scenario has no flow controlled by an agent",
@@ -149,7 +149,7 @@ class Watched:
             self._error = error
 
     @contextlib.contextmanager
-    def _open(self, plane: Plane, datapath: SimDatapath) -> Iterator[None]:
+    def _open(self, agent_loop: AgentLoop, datapath: SimDatapath) -> Iterator[None]:
         begin_s, begin_us = time.monotonic(), datapath.now_us
 
         def wait() -> None:
@@ -161,7 +161,7 @@ class Watched:
             if self._done.is_set():
                 raise _EndedError
 
-        with managed(plane, ebpf.compile_program, ControlOptions(self._address)):
-            plane.each_turn.append(wait)
+        with managed(agent_loop, ebpf.compile_program, ControlOptions(self._address)):
+            agent_loop.each_turn.append(wait)
             self._begun.set()
             yield

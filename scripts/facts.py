@@ -29,7 +29,7 @@ BLOCK: Final = re.compile(
     r"(?P<begin>^ *(?:# |<!-- )facts: (?P<name>\w+)[^\n]*\n).*?(?P<end>^ *(?:# |<!-- )end of facts)",
     re.DOTALL | re.MULTILINE,
 )
-DEFAULTS: Final = {"law": "True", "law_cause": '"new"'}
+DEFAULTS: Final = {"fallback": "True", "fallback_cause": '"new"'}
 """Defaults of totals; the others are 0."""
 
 
@@ -62,8 +62,8 @@ def _python_type(fact: Fact) -> str:
 
 def _total(fact: Fact) -> str:
     doc = fact.doc
-    if fact.tag == "ccp_law_cause":
-        doc += " " + " ".join(f"`{cause.name}`: {_lower(cause.doc)}" for cause in facts("law_causes"))
+    if fact.tag == "ccp_fallback_cause":
+        doc += " " + " ".join(f"`{cause.name}`: {_lower(cause.doc)}" for cause in facts("fallback_causes"))
     default = "" if fact.name == "flow_id" else f" = {DEFAULTS.get(fact.name, 0)}"
     return f"    {fact.name}: {_python_type(fact)}{default}\n    {_docstring(doc)}\n"
 

@@ -23,7 +23,7 @@ import msgspec
 ROOT = Path(__file__).parents[1]
 OUTCOMES = ROOT / "out/tests"
 FAILED, SLOW = "failed.jsonl", "slow.jsonl"
-MOST_FAILED = 10
+MAX_FAILED = 10
 """Maximum failed tests to run again; if more fail, the change is broken."""
 PYTEST = (sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q")
 
@@ -94,7 +94,7 @@ def settle(folder: Path, tries: int) -> int:
     failed = failures(folder)
     if not failed:
         return 0
-    if len(failed) > MOST_FAILED:
+    if len(failed) > MAX_FAILED:
         print(f"{len(failed)} tests failed, too many to run each again:")
         print("\n".join(f"  {failure.test}: {failure.message}" for failure in failed))
         return 1

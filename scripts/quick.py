@@ -51,8 +51,8 @@ def changed(since: str) -> list[Path]:
     unknown = ["git", "ls-files", "--others", "--exclude-standard"]
     found: set[str] = set()
     for command in (differ, unknown):
-        told = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-        found.update(told.stdout.splitlines())
+        reported = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        found.update(reported.stdout.splitlines())
     return sorted(map(Path, found))
 
 
@@ -64,6 +64,8 @@ def tests_of(paths: Iterable[Path]) -> list[Path]:
     for path in python:
         if path.parts[0] in (*PACKAGES, "tests"):
             found |= users(module_of(path), all_tests)
+    if any(path.suffix in (".md", ".py", ".rs", ".c", ".h") for path in paths):
+        found.add(UNIT / "test_words.py")
     if any(path.suffix in (".md", ".ipynb") for path in paths):
         found.add(UNIT / "test_docs.py")
     if any(path.parts[0] in ("scripts", "Makefile", "pyproject.toml") for path in paths):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiments.bench.every import BENCHMARKS
-from experiments.bench.result import BenchResult, interval, short, told_rounds, told_verdict
+from experiments.bench.result import BenchResult, interval, rounds_text, short, verdict_text
 from experiments.papers import claims
 from experiments.papers.kept import Kept
 from scripts import validation_tables
@@ -57,7 +57,7 @@ def benchmarks(found: list[BenchResult]) -> str:
 
 def _benchmark(result: BenchResult) -> str:
     command = f"`{shlex.join(_without_keep(result.about['command']))}`"
-    rounds = "; ".join(f"{title}: {told_rounds(tally)}" for title, tally in result.rounds.items())
+    rounds = "; ".join(f"{title}: {rounds_text(tally)}" for title, tally in result.rounds.items())
     return "\n".join(
         [
             # Benchmarks that this version does not have are shown without a command.
@@ -70,7 +70,7 @@ def _benchmark(result: BenchResult) -> str:
             "| --- | ---: | ---: | --- | --- | --- |",
             *(
                 f"| `{name}` | {short(metric.value)} | {interval(metric)} | {metric.unit} "
-                f"| {metric.goal or ''} | {told_verdict(metric)} |"
+                f"| {metric.goal or ''} | {verdict_text(metric)} |"
                 for name, metric in result.metrics.items()
             ),
         ]
@@ -105,13 +105,13 @@ def paper(text: str, name: str, folder: Path = PAPERS) -> str:
     judged = []
     if f" {CLAIMS}: " in text:
         judged = claims.judge(claims.paper_of(name), claims.kept(name, folder))
-    told = {str(check) for row in judged for check in row.checks}
+    reported = {str(check) for row in judged for check in row.checks}
 
     def made(block: re.Match[str]) -> str:
         if block["part"] == CLAIMS:
             return f"{block['begin']}\n{claims.markdown(judged)}\n\n{block['end']}"
         kept = Kept.read(Kept.place(folder, name, block["part"]))
-        return f"{block['begin']}\n{kept.markdown(told)}\n\n{block['end']}"
+        return f"{block['begin']}\n{kept.markdown(reported)}\n\n{block['end']}"
 
     return _BLOCK.sub(made, text)
 

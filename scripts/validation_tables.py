@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from experiments.bench.result import told_about
+from experiments.bench.result import about_text
 from experiments.papers.kept import Kept
 from experiments.validation.heldout import HEADINGS, Heldout
 from scripts.marks import filled
@@ -51,7 +51,7 @@ def _drawn(name: str, found: Heldout) -> str:
         [
             f"### {name.replace('-', ' ').capitalize()}: {len(found.cases)} scenarios",
             "",
-            f"{told_about(found.about)} {found.told_left_out()}",
+            f"{about_text(found.about)} {found.reported_left_out()}",
             "",
             *_table(HEADINGS, found.cells()),
             "",

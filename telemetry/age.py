@@ -37,7 +37,7 @@ class _Sender:
     """The minimum differences of the previous and the current window, and the start of the current one."""
 
     before_us: int
-    least_us: int
+    min_us: int
     began_us: int
     clocks_us: int
 
@@ -66,10 +66,10 @@ class Ages:
             self._senders[sender] = _Sender(difference_us, difference_us, received_us, clocks_us)
             return 0
         if received_us - known.began_us >= WINDOW_US:
-            known.before_us, known.least_us, known.began_us = known.least_us, difference_us, received_us
-        known.least_us = min(known.least_us, difference_us)
+            known.before_us, known.min_us, known.began_us = known.min_us, difference_us, received_us
+        known.min_us = min(known.min_us, difference_us)
         known.clocks_us = clocks_us
-        return difference_us - min(known.before_us, known.least_us)
+        return difference_us - min(known.before_us, known.min_us)
 
 
 def retained_age_us(sent_wall_us: int, wall_us: int) -> int:

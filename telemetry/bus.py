@@ -46,7 +46,7 @@ class BusCounters:
         echoes: This sender's own messages, received because of its subscriptions.
     """
 
-    connection: client.Counters
+    connection: client.BusCounters
     valid: int = 0
     invalid: dict[str, int] = field(default_factory=dict)
     expired: int = 0
@@ -103,7 +103,7 @@ class Bus:
         self._ages = Ages()
         self._logged: set[str] = set()
         self._status = status
-        self._client = client.Client(
+        self._client = client.BusClient(
             options,
             client_id=f"{sender}-{os.getpid()}-{os.urandom(4).hex()}",
             on_message=self._receive,

@@ -21,7 +21,7 @@ from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.output import Form, Moment, printer
 from telemetry.receiver.probing import DEFAULT_PORT, Kind, Responder
 from telemetry.receiver.receiver import Available, Options, Receiver, resolve
-from telemetry.receiver.times import INTERVAL_MS, LEAST_TTL_MS, PROBE_MS, TTL_INTERVALS, lives_ms, times
+from telemetry.receiver.times import INTERVAL_MS, MIN_TTL_MS, PROBE_MS, TTL_INTERVALS, lives_ms, times
 from telemetry.regime.modes import MODES, mode_of, with_settings
 from telemetry.regime.watch import Watch, Watched
 from telemetry.schema import MAX_TTL_MS, ReceiverSignal
@@ -37,7 +37,7 @@ FAILED: Final = 1
 
 
 def _lifetime(unit: str) -> str:
-    return f"{TTL_INTERVALS} {unit}, at least {LEAST_TTL_MS / 1000:g}s"
+    return f"{TTL_INTERVALS} {unit}, at least {MIN_TTL_MS / 1000:g}s"
 
 
 @app.command(

@@ -18,7 +18,7 @@ class Answering(Algorithm):
 
     def on_telemetry(self, sample):
         flow, info = sample.body.flow, self.flow.info
-        ours = (flow.src, flow.src_port) == (info.src_addr, info.src_port)
-        if ours and [hop.node_id for hop in sample.body.hops] == [2, 3]:
+        own = (flow.src, flow.src_port) == (info.src_addr, info.src_port)
+        if own and [hop.node_id for hop in sample.body.hops] == [2, 3]:
             self.flow.set(cwnd_bytes={asked_bytes})
 """

@@ -13,7 +13,7 @@ from ccplane.datapath.registry import EBPF, SIM
 from experiments.netlab.spec import Buffer, Direction
 from experiments.run import run
 from experiments.runs.shapes import PointToPoint
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.traffic import Quic
 from experiments.traffic.spec import Iperf3
 from tests.interop.agent_end import agent, example
@@ -24,7 +24,7 @@ RTT_US: Final = 20_000
 PAYLOAD_SHARE: Final = 1448 / 1500
 """What of the rate is TCP payload: an IP packet of 1500 bytes carries 1448, with TCP timestamps."""
 SECONDS: Final = 4.0
-LEAST_SHARE: Final = 0.8
+MIN_SHARE: Final = 0.8
 """Of the link's payload, slow start included."""
 
 PARAMS: Final[dict[str, dict[str, Any]]] = {"const": {"rate_bytes_per_s": round(0.95 * RATE_BYTES_PER_S)}}
@@ -46,7 +46,7 @@ def must_carry(algorithm: str, datapath: str) -> None:
     share, n_reports = carry(algorithm, datapath)
     print(f"{algorithm} on {datapath}: {share:.3f} of the link, {n_reports} reports")
     assert n_reports > 0
-    assert LEAST_SHARE <= share <= 1.02
+    assert MIN_SHARE <= share <= 1.02
 
 
 def _in_a_scenario(algorithm: str, datapath: str) -> tuple[float, int]:
@@ -54,7 +54,7 @@ def _in_a_scenario(algorithm: str, datapath: str) -> tuple[float, int]:
     if over_quic:
         example("ccp-quic", "files")
     link = Direction(RATE_BYTES_PER_S, delay_us=RTT_US // 2, buffer=Buffer(bdp=1))
-    flow = Flow(
+    flow = FlowSpec(
         "flow",
         "sender",
         "receiver",
@@ -70,10 +70,10 @@ def _in_a_scenario(algorithm: str, datapath: str) -> tuple[float, int]:
         datapath=EBPF if over_quic else datapath,
     )
     result = run(scenario)
-    told = result.metadata["quic_agent" if over_quic else "agent"]
-    assert (told["flows_failed"], told["algorithm_errors"]) == (0, 0)
+    reported = result.metadata["quic_agent" if over_quic else "agent"]
+    assert (reported["flows_failed"], reported["algorithm_errors"]) == (0, 0)
     assert (result.connection_samples["congestion"] == result.flows["congestion"].iloc[0]).all()
-    return _share(result.flows["goodput_bytes_per_s"].iloc[0]), told["reports"]
+    return _share(result.flows["goodput_bytes_per_s"].iloc[0]), reported["reports"]
 
 
 def _on_libccp(algorithm: str, _datapath: str) -> tuple[float, int]:
@@ -81,10 +81,10 @@ def _on_libccp(algorithm: str, _datapath: str) -> tuple[float, int]:
     with tempfile.TemporaryDirectory() as folder:
         socket = Path(folder) / "agent"
         path = LibccpPath(program, 8e-6 * RATE_BYTES_PER_S, RTT_US / 1e3, agent=socket)
-        with agent(socket, LIBCCP, algorithm, **PARAMS.get(algorithm, {})) as plane:
+        with agent(socket, LIBCCP, algorithm, **PARAMS.get(algorithm, {})) as agent_loop:
             figures = path.measured(seconds=SECONDS, omit_s=0.0)
-    assert plane.counters.flows_failed == 0
-    return _share(figures["goodput_mbit_per_s"] * 125_000), plane.counters.reports
+    assert agent_loop.counters.flows_failed == 0
+    return _share(figures["goodput_mbit_per_s"] * 125_000), agent_loop.counters.reports
 
 
 def _share(goodput_bytes_per_s: float) -> float:

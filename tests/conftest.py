@@ -50,8 +50,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture
-def whatever_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def any_load(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let benchmarks count rounds that others disturb: tests ask whether there are figures, not for them."""
-    monkeypatch.setattr(disturbance, "TAKEN_MOST", math.inf)
+    monkeypatch.setattr(disturbance, "TAKEN_MAX", math.inf)
     monkeypatch.setattr(disturbance, "TAKEN_APART", math.inf)
     monkeypatch.setattr(disturbance, "CLOCKS_APART_S", math.inf)

@@ -24,7 +24,7 @@ from experiments.events import SetLink
 from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from experiments.run import run
 from experiments.runs.shapes import Dumbbell, PointToPoint
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from tests.carrying import PARAMS, RATE_BYTES_PER_S
 
 KEPT: Final = Path(__file__).parent / "traces"
@@ -39,7 +39,7 @@ Trace = dict[str, dict[str, list[int]]]
 
 def scenarios(algorithm: str) -> Iterator[Scenario]:
     """Yield the scenarios: a queue of its own, losses without a queue, a path that changes, a rival."""
-    own = Flow("flow", "sender", "receiver", algorithm, params=PARAMS.get(algorithm, {}))
+    own = FlowSpec("flow", "sender", "receiver", algorithm, params=PARAMS.get(algorithm, {}))
     link = Direction(RATE_BYTES_PER_S, delay_us=10_000, buffer=Buffer(bdp=1))
 
     def on_link(name: str, link: Direction, **more: Any) -> Scenario:
@@ -59,8 +59,8 @@ def scenarios(algorithm: str) -> Iterator[Scenario]:
             SetLink(at_s=3, link="link>", fields={"rate_bytes_per_s": RATE_BYTES_PER_S, "delay_us": 20_000}),
         ),
     )
-    rival = Flow("rival", "s1", "r1", "kernel/cubic")
-    late = Flow("flow", "s2", "r2", algorithm, params=PARAMS.get(algorithm, {}), start_s=1)
+    rival = FlowSpec("rival", "s1", "r1", "kernel/cubic")
+    late = FlowSpec("flow", "s2", "r2", algorithm, params=PARAMS.get(algorithm, {}), start_s=1)
     yield scenario("rival", topology=Dumbbell(2, link), flows=(rival, late))
 
 
@@ -134,7 +134,7 @@ def plot(algorithm: str, before: Trace, now: Trace) -> Path:
     return file
 
 
-def told(algorithm: str, before: Trace, now: Trace) -> str:
+def reported(algorithm: str, before: Trace, now: Trace) -> str:
     """Return the difference with the plot that shows it; empty if there is none."""
     words = difference(before, now)
     return words and f"{words}\nplot: {plot(algorithm, before, now)}; `make bless` accepts it"
@@ -146,7 +146,7 @@ def main() -> int:
     parser.add_argument("algorithms", nargs="*", help="which; else all", default=[])
     for algorithm in parser.parse_args().algorithms or registry.names():
         before, now = kept(algorithm), trace(algorithm)
-        what = "is new" if before is None else told(algorithm, before, now)
+        what = "is new" if before is None else reported(algorithm, before, now)
         print(f"{algorithm}: {what or 'as it was'}", flush=True)
         keep(algorithm, now)
     return 0

@@ -21,7 +21,7 @@ CRATE: Final = "ccp-difftest"
 EXAMPLE: Final = "libccp_path"
 AGE_S: Final = 3600.0
 """How long the datapath is there when a flow begins: some agents take the time since then for longer [s]."""
-MOST_ALONE_RATIO: Final = 0.05
+MAX_ALONE_RATIO: Final = 0.05
 """Share of the ACKs on which the agent may be missed, as one that is behind with its messages is."""
 EVERY_S: Final = 0.1
 """How often the flow is looked at [s]."""
@@ -77,7 +77,7 @@ class LibccpPath:
         seen = [one for one in map(json.loads, lines) if one["at_us"] >= omit_s * 1e6]
         first, last = seen[0], seen[-1]
         alone, folds = (last[name] - first[name] for name in ("folds_alone", "folds"))
-        if alone > MOST_ALONE_RATIO * folds or last["fold_errors"]:
+        if alone > MAX_ALONE_RATIO * folds or last["fold_errors"]:
             raise self._failed(f"nobody steered the flow on {alone} of {folds} ACKs")
         rtt_ms = [one["srtt_us"] / 1e3 for one in seen]
         acked_bytes = last["acked_bytes"] - first["acked_bytes"]

@@ -14,11 +14,11 @@ class ServiceManager:
 
     Attributes:
         environment: What it starts services with.
-        heard: Each message, with the moment it was read [s, monotonic].
+        received: Each message, with the moment it was read [s, monotonic].
     """
 
     def __init__(self, place: Path | str, watchdog_s: float | None = None) -> None:
-        self.heard: list[tuple[float, dict[str, str]]] = []
+        self.received: list[tuple[float, dict[str, str]]] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         address = str(place)
         self._socket.bind(f"\0{address[1:]}" if address.startswith("@") else address)
@@ -37,21 +37,21 @@ class ServiceManager:
             except (TimeoutError, BlockingIOError):
                 return new
             new.append(dict(line.split("=", 1) for line in text.splitlines()))
-            self.heard.append((time.monotonic(), new[-1]))
+            self.received.append((time.monotonic(), new[-1]))
 
     def wait_for(self, name: str, seconds: float) -> str:
         """Return the value of a field once it came, the last one if several did."""
         end_s = time.monotonic() + seconds
         while time.monotonic() < end_s:
             self.listen(0.05)
-            for _, message in reversed(self.heard):
+            for _, message in reversed(self.received):
                 if name in message:
                     return message[name]
-        raise AssertionError(f"no {name} within {seconds:g} s; heard {self.heard}")
+        raise AssertionError(f"no {name} within {seconds:g} s; heard {self.received}")
 
     def times_of(self, name: str) -> list[float]:
         """Return when a field came [s, monotonic]."""
-        return [when_s for when_s, message in self.heard if name in message]
+        return [when_s for when_s, message in self.received if name in message]
 
     def __enter__(self) -> ServiceManager:
         return self

@@ -7,10 +7,10 @@ from pathlib import Path
 
 def read_of_tasks(pid: int | str, name: str) -> dict[str, str]:
     """Return /proc/PID/task/TID/`name` by thread id; a thread that ends while it is read is left out."""
-    told = {}
+    reported = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
-            told[task.name] = (task / name).read_text()
+            reported[task.name] = (task / name).read_text()
         except (FileNotFoundError, ProcessLookupError):
             continue
-    return told
+    return reported

@@ -178,9 +178,9 @@ class Collector:
             kept["train_bytes_per_s"] = np.where(trains > 0, trains, kept["train_bytes_per_s"])
             thr_max_bytes_per_s = np.maximum(thr_max_bytes_per_s, kept["train_bytes_per_s"])
         queue_rtts = np.maximum(rtt_us / np.maximum(rtt_min_us, 1.0) - 1, 0.0)
-        heard = grown["rtt_samples"] > 0
-        if not heard.all():
-            queue_rtts = np.where(heard, queue_rtts, kept["queue_rtts"])
+        received = grown["rtt_samples"] > 0
+        if not received.all():
+            queue_rtts = np.where(received, queue_rtts, kept["queue_rtts"])
         gradient_rtts = queue_rtts - kept["queue_rtts"]
         for name in _TOTALS:
             kept[name] = reports[name]

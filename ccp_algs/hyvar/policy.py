@@ -83,10 +83,12 @@ def load_policy(path: Path) -> Policy:
         PolicyError: `policy.missing`, `policy.no_hash`, `policy.wrong_hash`, or as for `parse_policy`.
     """
     content = _read(path, "policy.missing", "cannot read the policy file", _TRAIN)
-    beside = path.with_suffix(".sha256")
-    fix = f"if you trust the policy, run in its directory: sha256sum {path.name} > {beside.name}"
+    alongside = path.with_suffix(".sha256")
+    fix = f"if you trust the policy, run in its directory: sha256sum {path.name} > {alongside.name}"
     said = (
-        _read(beside, "policy.no_hash", "cannot read the policy's hash", fix).decode(errors="replace").split()
+        _read(alongside, "policy.no_hash", "cannot read the policy's hash", fix)
+        .decode(errors="replace")
+        .split()
     )
     found = hashlib.sha256(content).hexdigest()
     if said[:1] != [found]:
@@ -94,7 +96,7 @@ def load_policy(path: Path) -> Policy:
             "policy.wrong_hash",
             "the policy file does not match its SHA-256",
             str(path),
-            f"its SHA-256 is {found}, {beside.name} has {said[0] if said else 'none'}",
+            f"its SHA-256 is {found}, {alongside.name} has {said[0] if said else 'none'}",
             _TRAIN,
         )
     return parse_policy(content, str(path))

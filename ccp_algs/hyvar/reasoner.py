@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from ccp_algs.hyvar.collector import Floats, States
 
-_MOST_HALVINGS: Final = 0.5
+_MAX_HALVINGS: Final = 0.5
 """Maximum price, as an exponent of 2: about the policy's increase for a small share."""
 
 
@@ -50,19 +50,19 @@ class Bounds:
     """Bounds of the MTP.
 
     Attributes:
-        least_us: Shortest [us].
-        most_us: Longest [us].
-        least_rtts: Shortest, in minimum RTTs of the flow; it takes precedence over `most_us`.
+        min_us: Shortest [us].
+        max_us: Longest [us].
+        min_rtts: Shortest, in minimum RTTs of the flow; it takes precedence over `max_us`.
     """
 
-    least_us: float
-    most_us: float
-    least_rtts: float
+    min_us: float
+    max_us: float
+    min_rtts: float
 
     def clip(self, mtp_us: Floats, rtt_min_us: Floats) -> Floats:
         """Return the lengths within the bounds [us]."""
-        least_us = np.maximum(self.least_us, self.least_rtts * rtt_min_us)
-        return np.maximum(np.minimum(mtp_us, self.most_us), least_us)
+        min_us = np.maximum(self.min_us, self.min_rtts * rtt_min_us)
+        return np.maximum(np.minimum(mtp_us, self.max_us), min_us)
 
 
 def cases(states: States, alpha_rtts: float, delta_ratio: float) -> NDArray[np.int8]:
@@ -97,5 +97,5 @@ def priced(states: States, case: NDArray[np.int8], loss_price: float, delta_rati
         Array of shape (n,), from 2^-0.5 to 1; 1 outside case 4.
     """
     halvings = loss_price * states.part_ratio * (states.smoothed_loss_ratio - delta_ratio)
-    left: Floats = np.exp2(-np.where(case == 4, halvings.clip(0.0, _MOST_HALVINGS), 0.0))
+    left: Floats = np.exp2(-np.where(case == 4, halvings.clip(0.0, _MAX_HALVINGS), 0.0))
     return left

@@ -38,9 +38,9 @@ from ccp_algs.fold.expressions import Flag, Num
 
 ENOUGH_PKTS: Final = 5
 """Minimum length of a train, after its first ACK: shorter ones are inaccurate."""
-LEAST_PKTS: Final = 3
+MIN_PKTS: Final = 3
 """Minimum for a train of half a window of fewer than ten packets: a starved flow has no longer ones."""
-LEAST_US: Final = 500
+MIN_US: Final = 500
 """Minimum duration [us]: offloads and radio links release packets together, however slow the path is."""
 
 
@@ -79,8 +79,8 @@ def trains() -> Trains:
     rate = field()
     opens = let((began_us == 0) & (Flow.delivered >= before_pkts), "opens")
     closes = let((began_us > 0) & (Flow.delivered >= last_pkts), "closes")
-    enough_pkts = max_(LEAST_PKTS, min_(ENOUGH_PKTS, Cwnd // Flow.mss // 2))
-    tells = closes & (Flow.delivered >= from_pkts + enough_pkts) & (Ack.now > began_us + LEAST_US)
+    enough_pkts = max_(MIN_PKTS, min_(ENOUGH_PKTS, Cwnd // Flow.mss // 2))
+    emits = closes & (Flow.delivered >= from_pkts + enough_pkts) & (Ack.now > began_us + MIN_US)
     return Trains(
         train_bytes_per_s=rate,
         train_before_pkts=before_pkts,
@@ -93,7 +93,7 @@ def trains() -> Trains:
             opens,
             rate.set(
                 max_(rate, (Flow.delivered - from_pkts) * Flow.mss * 1_000_000 // (Ack.now - began_us)),
-                when=tells,
+                when=emits,
             ),
             from_pkts.set(Flow.delivered, when=opens),
             # After an idle period, all that is in flight at the first ACK left together.

@@ -24,11 +24,11 @@ CAP_RATE: Final = 2
 """Flag in a message: bound the pacing rate."""
 
 _HEAD: Final = struct.Struct("=I4x")
-"""The fields before the options in a `struct rtcp_letter` of native/ccp-rtcp."""
+"""The fields before the options in a `struct rtcp_message` of native/ccp-rtcp."""
 _ROW: Final = struct.Struct("=QQQQIII24s4x")
 
 
-def letter(options: Options, *, cwnd: bool = False, rate: bool = False) -> bytes:
+def message(options: Options, *, cwnd: bool = False, rate: bool = False) -> bytes:
     """Return the message that makes the extension look for a limit of the flow's client and keep within it.
 
     Args:
@@ -63,9 +63,9 @@ class RateLimit:
     client: str
 
     @classmethod
-    def from_bytes(cls, octets: bytes) -> RateLimit:
+    def from_bytes(cls, raw: bytes) -> RateLimit:
         """Parse a `struct rtcp_row` of native/ccp-rtcp."""
-        _t_us, bucket, rate, tokens, _netns, verdict, active_flows, remote = _ROW.unpack(octets)
+        _t_us, bucket, rate, tokens, _netns, verdict, active_flows, remote = _ROW.unpack(raw)
         client = Remote.from_bytes(remote).name
         return cls(LIMIT_STATES[verdict], bucket, rate, tokens, active_flows, client)
 

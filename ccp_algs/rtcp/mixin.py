@@ -29,9 +29,9 @@ import dataclasses
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
-from ccp_algs.api import Algorithm, Common, Decided, Flow, FlowInfo, VectorAlgorithm
+from ccp_algs.api import Algorithm, Common, Decided, FlowHandle, FlowInfo, VectorAlgorithm
 from ccp_algs.params import Param
-from ccp_algs.rtcp.limit import EXTENSION, LIMIT_STATES, RateLimit, letter
+from ccp_algs.rtcp.limit import EXTENSION, LIMIT_STATES, RateLimit, message
 from ccp_algs.rtcp.options import RANGES, Options
 
 _OPTIONS: Final = (*RANGES, "observe", "falls_apart")
@@ -41,8 +41,8 @@ def _option(name: str, doc: str, unit: str = "") -> Param[Any]:
     default, kind = getattr(Options, name), type(getattr(Options, name))
     if name not in RANGES:
         return Param(default, doc=doc)
-    least, most = RANGES[name]
-    return Param(default, min=kind(least), max=kind(most), unit=unit, doc=doc)
+    minimum, maximum = RANGES[name]
+    return Param(default, min=kind(minimum), max=kind(maximum), unit=unit, doc=doc)
 
 
 class _Limits(Common):
@@ -50,7 +50,7 @@ class _Limits(Common):
 
     extensions = (EXTENSION,)
     callbacks = ("on_rate_limit",)
-    told_examples = MappingProxyType(
+    message_examples = MappingProxyType(
         {
             EXTENSION: tuple(
                 RateLimit(state, 1 << 17, 1 << 18, 0, 1, "2001:db8::2").to_bytes() for state in LIMIT_STATES
@@ -77,8 +77,8 @@ class _Limits(Common):
     excess_buckets = _option(
         "excess_buckets", "overdraft, in bucket sizes, that shows that a limit was lifted"
     )
-    excess_buckets_anew = _option(
-        "excess_buckets_anew", "as excess_buckets, in a transfer that was not itself found limited"
+    excess_buckets_again = _option(
+        "excess_buckets_again", "as excess_buckets, in a transfer that was not itself found limited"
     )
     excess_rates = _option("excess_rates", "minimum refill rate of that bucket, in estimated rates")
     probe_every_rounds = _option(
@@ -106,14 +106,14 @@ class _Limits(Common):
         """Return the present parameters."""
         return Options(**{name: getattr(self, name) for name in _OPTIONS})
 
-    def _limit(self, flow: Flow) -> None:
-        flow.extend(EXTENSION, letter(self.options(), cwnd=self.caps_cwnd, rate=self.caps_rate))
+    def _limit(self, flow: FlowHandle) -> None:
+        flow.extend(EXTENSION, message(self.options(), cwnd=self.caps_cwnd, rate=self.caps_rate))
 
 
-def _told(flow: Flow, octets: bytes) -> RateLimit:
+def _reported(flow: FlowHandle, raw: bytes) -> RateLimit:
     """Emit an event with the extension's message about a flow, and return the message."""
-    limit = RateLimit.from_bytes(octets)
-    flow.tell("rate_limit:changed", **dataclasses.asdict(limit))
+    limit = RateLimit.from_bytes(raw)
+    flow.emit("rate_limit:changed", **dataclasses.asdict(limit))
     return limit
 
 
@@ -131,11 +131,11 @@ class RateLimited(_Limits, Algorithm):
         if not names.isdisjoint(_OPTIONS):
             self._limit(self.flow)
 
-    def on_extension(self, extension: str, octets: bytes) -> None:
+    def on_extension(self, extension: str, raw: bytes) -> None:
         """Pass on what is known about the client's limit, as an event and to the algorithm."""
-        super().on_extension(extension, octets)
+        super().on_extension(extension, raw)
         if extension == EXTENSION:
-            self.on_rate_limit(_told(self.flow, octets))
+            self.on_rate_limit(_reported(self.flow, raw))
 
     def on_rate_limit(self, limit: RateLimit) -> None:
         """Handle a change in what is known about the client's rate limit."""
@@ -157,11 +157,11 @@ class VectorRateLimited(_Limits, VectorAlgorithm):
                 self._limit(flow)
         return decided
 
-    def on_extension(self, flow_id: int, extension: str, octets: bytes) -> None:
+    def on_extension(self, flow_id: int, extension: str, raw: bytes) -> None:
         """Pass on what is known about a client's limit, as an event and to the algorithm."""
-        super().on_extension(flow_id, extension, octets)
+        super().on_extension(flow_id, extension, raw)
         if extension == EXTENSION:
-            self.on_rate_limit(flow_id, _told(self.flows[flow_id], octets))
+            self.on_rate_limit(flow_id, _reported(self.flows[flow_id], raw))
 
     def on_rate_limit(self, flow_id: int, limit: RateLimit) -> None:
         """Handle a change in what is known about the rate limit of a flow's client.

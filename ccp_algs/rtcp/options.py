@@ -12,22 +12,22 @@ from ccplane.base.errors import ParamError
 
 PPM: Final = 1_000_000
 US_PER_S: Final = 1_000_000
-MOST_CANDIDATES: Final = 17
+MAX_CANDIDATES: Final = 17
 """Maximum number of candidate bucket sizes, by their space in the kernel."""
-_MOST = 1000
+_MAX = 1000
 """Maximum of ratios and of numbers of min-RTTs: products stay within 64 bits."""
 
 
 RANGES: Final[Mapping[str, tuple[float, float]]] = {
-    "loss_window_min_rtts": (0, _MOST),
+    "loss_window_min_rtts": (0, _MAX),
     "loss_ratio": (0, 1),
-    "n_candidates": (3, MOST_CANDIDATES),
+    "n_candidates": (3, MAX_CANDIDATES),
     "reduction_ratio": (0, 1),
-    "convergence_min_rtts": (0, _MOST),
+    "convergence_min_rtts": (0, _MAX),
     "tolerance_ratio": (0, 1),
-    "excess_buckets": (1, _MOST),
-    "excess_buckets_anew": (1, _MOST),
-    "excess_rates": (1, _MOST),
+    "excess_buckets": (1, _MAX),
+    "excess_buckets_again": (1, _MAX),
+    "excess_rates": (1, _MAX),
     "probe_every_rounds": (1, 1_000_000),
     "probe_rounds": (1, 1_000_000),
     "probe_gain_ratio": (0, 10),
@@ -54,7 +54,7 @@ class Exact(NamedTuple):
     convergence_min_rtts_ppm: int
     tolerance_ratio_ppm: int
     excess_buckets_ppm: int
-    excess_buckets_anew_ppm: int
+    excess_buckets_again_ppm: int
     excess_rates_ppm: int
     probe_every_rounds: int
     probe_rounds: int
@@ -88,7 +88,7 @@ class Options:
             its authors' code has one because it computes in coarse units.
         excess_buckets: A limit was lifted if a bucket of this many times the estimated size could not have
             let through what was delivered. Added.
-        excess_buckets_anew: The same for a transfer that was not itself found limited. Added.
+        excess_buckets_again: The same for a transfer that was not itself found limited. Added.
         excess_rates: That bucket is refilled at this many times the estimated rate, at least. Added.
         probe_every_rounds: Time that a flow is bounded by the rate limit before it probes, eta [sRTTs].
         probe_rounds: Duration of a probe [sRTTs].
@@ -118,7 +118,7 @@ class Options:
     convergence_min_rtts: float = 10.0
     tolerance_ratio: float = 0.02
     excess_buckets: float = 1.0
-    excess_buckets_anew: float = 5.0
+    excess_buckets_again: float = 5.0
     excess_rates: float = 2.0
     probe_every_rounds: int = 20
     probe_rounds: int = 3
@@ -135,10 +135,10 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check the bounds."""
-        for name, (least, most) in RANGES.items():
+        for name, (minimum, maximum) in RANGES.items():
             value = getattr(self, name)
-            if not least <= value <= most:
-                bound = f"at least {least:g} and at most {most:g}"
+            if not minimum <= value <= maximum:
+                bound = f"at least {minimum:g} and at most {maximum:g}"
                 raise ParamError(
                     "param.out_of_range", f"{name} cannot be {value}", name, fix=f"choose {bound}"
                 )

@@ -35,9 +35,9 @@ class Remote(NamedTuple):
     prefix_bits: int
 
     @classmethod
-    def from_bytes(cls, octets: bytes) -> Remote:
+    def from_bytes(cls, raw: bytes) -> Remote:
         """Parse a `struct rtcp_remote`."""
-        return cls(*_C.unpack(octets))
+        return cls(*_C.unpack(raw))
 
     @classmethod
     def named(cls, name: str) -> Remote:

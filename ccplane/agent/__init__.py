@@ -1,6 +1,6 @@
 """The agent: it runs algorithms on the flows of a datapath.
 
-Purpose: the agent loop (`ccplane.agent.plane.Plane`), the choice of an algorithm for each flow
+Purpose: the agent loop (`ccplane.agent.agent_loop.AgentLoop`), the choice of an algorithm for each flow
 (`ccplane.agent.rules`), changes while flows run (`ccplane.agent.changes`, `ccplane.agent.reload`,
 `ccplane.agent.control`), and the command line `ccp` (`ccplane.agent.cli`).
 
@@ -8,8 +8,8 @@ May import: `ccp_algs`, `ccplane.datapath`, `telemetry`, `broker`, `ccplane.base
 commands of other packages reach `ccp` through the entry-point groups `ccplane.commands.PANEL`.
 
 Entry points: `ccplane.agent.serve.serve()` runs algorithms on the kernel datapath until it is stopped;
-`ccplane.agent.plane.Plane` is the same loop for any datapath; `ccplane.agent.Client` inspects and changes a
-running agent.
+`ccplane.agent.agent_loop.AgentLoop` is the same loop for any datapath; `ccplane.agent.Client` inspects and
+changes a running agent.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -11,7 +11,7 @@ from ccplane.agent.client import Client
 from ccplane.agent.requests import TOTALS
 from ccplane.base.flows import FlowInfo, FlowStats
 from ccplane.datapath import ebpf
-from ccplane.datapath.protocol import LAW_PROGRAM, DatapathView
+from ccplane.datapath.protocol import FALLBACK_PROGRAM, DatapathView
 
 ANSWER_S: Final = 2.0
 """Timeout for the agent's answer [s]."""
@@ -50,13 +50,13 @@ class AgentView:
             FlowStats(
                 flow_id=row["flow_id"],
                 mss_bytes=row["mss_bytes"],
-                program=LAW_PROGRAM
-                if row["law"]
-                else handles.get(f"{row['algorithm']}/{row['program']}", LAW_PROGRAM),
+                program=FALLBACK_PROGRAM
+                if row["fallback"]
+                else handles.get(f"{row['algorithm']}/{row['program']}", FALLBACK_PROGRAM),
                 **{name: row[name] for name in TOTALS},
             )
             for row in self._rows
-            if row["law"] is not None
+            if row["fallback"] is not None
         ]
 
     def counters(self) -> dict[str, int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from ccp_algs import beside, check_algorithm, registry
+from ccp_algs import check_algorithm, registry, siblings
 from ccp_algs.api import AnyAlgorithm, programs_of
 from ccp_algs.errors import AlgorithmError
 from ccplane.agent.blame import blamed
@@ -85,7 +85,7 @@ def _line_of(cause: BaseException, where: str) -> str:
         for frame in traceback.extract_tb(cause.__traceback__)
         if not frame.filename.startswith("<") and Path(frame.filename) != Path(registry.__file__)
     ]
-    own = [frame for frame in frames if beside.is_executed(frame.filename)]
+    own = [frame for frame in frames if siblings.is_executed(frame.filename)]
     wanted = own or [frame for frame in frames if Path(frame.filename).name == Path(where).name] or frames
     return f"{shown(wanted[-1].filename)}:{wanted[-1].lineno}" if wanted else where
 

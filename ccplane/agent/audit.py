@@ -28,11 +28,11 @@ from ccplane.agent.requests import error_from
 from ccplane.base.errors import CcpError, LoadError
 
 if TYPE_CHECKING:
-    from ccplane.agent.plane import Plane
+    from ccplane.agent.agent_loop import AgentLoop
 
 log = logging.getLogger("ccplane.agent")
 
-Who = dict[str, Any]
+Caller = dict[str, Any]
 
 Note = Callable[[Future[Any]], None]
 """Records the outcome of a request. It waits for the disk, so it must not run on the agent's thread."""
@@ -61,7 +61,7 @@ class AuditLog:
                 "create its folder, or choose another file with --audit",
             ) from None
 
-    def add(self, who: Who, what: str, about: dict[str, Any], outcome: str, **more: Any) -> None:
+    def add(self, who: Caller, what: str, about: dict[str, Any], outcome: str, **more: Any) -> None:
         """Write a line to the disk before returning. Thread-safe."""
         line = {"t": datetime.now(UTC).isoformat(), "who": who, "what": what, "about": about, **more}
         text = json.dumps({**line, "outcome": outcome}) + "\n"
@@ -83,9 +83,9 @@ class AuditLog:
 class Audit:
     """Records changes of an agent and their outcomes: requests, saved files, and trials."""
 
-    def __init__(self, audit_log: AuditLog, plane: Plane) -> None:
+    def __init__(self, audit_log: AuditLog, agent_loop: AgentLoop) -> None:
         self._log = audit_log
-        self._plane = plane
+        self._loop = agent_loop
 
     def saved(self, algorithm: str, error: CcpError | None) -> None:
         """Record that the file of an algorithm was saved, and whether the new version was accepted."""
@@ -99,7 +99,7 @@ class Audit:
         self._log.add({"trial": True}, event.kind, about, "done", sha256=self._versions())
 
     def _versions(self) -> dict[str, str]:
-        return {name: host.version.sha256 for name, host in list(self._plane.hosts.items())}
+        return {name: host.version.sha256 for name, host in list(self._loop.hosts.items())}
 
     def of(self, what: ask.Ask, frame: zmq.Frame) -> Note | None:
         """Return a function that records the outcome of a request; None if the request changes nothing.
@@ -113,7 +113,7 @@ class Audit:
         who = peer_of(frame)
         return lambda outcome: self._note(who, what, outcome)
 
-    def _note(self, who: Who, what: ask.Ask, outcome: Future[Any]) -> None:
+    def _note(self, who: Caller, what: ask.Ask, outcome: Future[Any]) -> None:
         about = msgspec.to_builtins(what)
         kind = about.pop("do")
         source = about.pop("source", None)
@@ -131,7 +131,7 @@ class Audit:
 _PEER: Final = struct.Struct("3i")  # struct ucred
 
 
-def peer_of(frame: zmq.Frame) -> Who:
+def peer_of(frame: zmq.Frame) -> Caller:
     """Return the sender of a frame: user and process on a Unix socket, the public key on TCP."""
     try:
         return {"key": frame.get("User-Id")}

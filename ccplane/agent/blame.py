@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ccp_algs import beside
+from ccp_algs import siblings
 from ccplane.agent.deadline import TooSlow
 from ccplane.agent.locate import shown
 from ccplane.base.errors import CcpError, Several, UsageError
@@ -74,7 +74,7 @@ def place_of(error: BaseException, file: str) -> str:
         error = error.__cause__
 
     def own(name: str | None) -> bool:
-        return name is not None and (name == file or beside.is_executed(name))
+        return name is not None and (name == file or siblings.is_executed(name))
 
     if isinstance(error, SyntaxError) and error.filename is not None and own(error.filename):
         return f"{shown(error.filename)}:{error.lineno}"

@@ -10,30 +10,30 @@ from ccplane.base.flows import FlowInfo
 from telemetry.schema import AgentStatus, AlgorithmEvent, Body, FlowId, ParamChange
 
 if TYPE_CHECKING:
+    from ccplane.agent.agent_loop import AgentLoop
     from ccplane.agent.inbox import Inbox
-    from ccplane.agent.plane import Plane
 
-NOT_TOLD: Final = frozenset({"flow:created", "flow:closed", "telemetry:lost"})
+UNPUBLISHED: Final = frozenset({"flow:created", "flow:closed", "telemetry:lost"})
 """Events that are not published: a busy host has thousands per second."""
 
 _TEXT: Final = 2000
 _MAX: Final = (1 << 53) - 1
 
 
-def status_of(plane: Plane, host: str) -> AgentStatus:
+def status_of(agent_loop: AgentLoop, host: str) -> AgentStatus:
     """Return the status message that the agent publishes when it starts."""
     return AgentStatus(
         status="online",
         role="agent",
         software=f"ccplane {metadata.version('ccplane')}",
         host=host,
-        algorithms=tuple(plane.hosts)[:256],
+        algorithms=tuple(agent_loop.hosts)[:256],
     )
 
 
-def tell(inbox: Inbox, event: Event) -> None:
-    """Publish an event, unless it is in `NOT_TOLD`."""
-    if event.kind not in NOT_TOLD:
+def emit(inbox: Inbox, event: Event) -> None:
+    """Publish an event, unless it is in `UNPUBLISHED`."""
+    if event.kind not in UNPUBLISHED:
         inbox.publish(body_of(event))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Final
 
-from ccp_algs import VectorAlgorithm, beside, check_algorithm
+from ccp_algs import VectorAlgorithm, check_algorithm, siblings
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.check import check_reload
 from ccp_algs.registry import algorithms_in
@@ -52,21 +52,21 @@ class Candidate:
 
 def drop_module(algorithm: AnyAlgorithm) -> None:
     """Unload the module of an unused version, and the modules imported from its directory."""
-    package = beside.package_of(algorithm)
+    package = siblings.package_of(algorithm)
     if package is not None:
         package.drop()
 
 
-def package_for(source: Source, read: beside.Read = beside.read_text) -> beside.Package:
+def package_for(source: Source, read: siblings.Read = siblings.read_text) -> siblings.Package:
     """Return a new package to import a candidate into."""
-    return beside.Package(f"{PREFIX}{next(_numbers)}", source.file, read)
+    return siblings.Package(f"{PREFIX}{next(_numbers)}", source.file, read)
 
 
 def prepare(
     source: Source,
     compile_program: Compile[Program],
     wanted: str = "",
-    package: beside.Package | None = None,
+    package: siblings.Package | None = None,
 ) -> Candidate:
     """Import, compile and check an algorithm; its programs are not yet installed.
 

@@ -29,7 +29,7 @@ from ccplane.base.errors import CcpError, Collector, FlowGone, UsageError
 from ccplane.datapath.protocol import Program
 
 if TYPE_CHECKING:
-    from ccplane.agent.plane import Plane
+    from ccplane.agent.agent_loop import AgentLoop
     from ccplane.agent.programs import Installed
 
 log = logging.getLogger("ccplane.agent")
@@ -61,47 +61,47 @@ class Reloaded:
 class Changes:
     """The changes of one agent loop."""
 
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
+    def __init__(self, agent_loop: AgentLoop) -> None:
+        self._loop = agent_loop
         self._settings: dict[tuple[str, str, str], tuple[Rule, object]] = {}
         self._set = Settings()
 
     # Parameters
 
-    def tell_params(self) -> None:
+    def report_params(self) -> None:
         """Notify algorithms of all parameters that were set since the last call."""
         if not self._set:
             return
-        plane = self._plane
+        agent_loop = self._loop
         changed: dict[int, tuple[object, dict[str, int]]] = {}
         for change, target, name in self._set.take():
             changed.setdefault(id(target), (target, {}))[1][name] = change
         host: Host
         of_hosts: dict[Host, dict[str, int]] = {}
-        for host in plane.hosts.values():
-            for target, theirs in changed.values():
+        for host in agent_loop.hosts.values():
+            for target, selected in changed.values():
                 if issubclass(host.algorithm, target) if isinstance(target, type) else host.owns(target):
-                    of_hosts.setdefault(host, {}).update(theirs)
+                    of_hosts.setdefault(host, {}).update(selected)
         alone = {
-            live: theirs
-            for target, theirs in changed.values()
+            live: selected
+            for target, selected in changed.values()
             if not isinstance(target, type) and (live := self._live_of(target)) is not None
         }
-        for live, theirs in alone.items():
-            both = {**of_hosts.get(live.host, {}), **theirs}
-            live.host.tell_params([live], both, plane, plane.breath)
-        for host, theirs in of_hosts.items():
+        for live, selected in alone.items():
+            both = {**of_hosts.get(live.host, {}), **selected}
+            live.host.report_params([live], both, agent_loop, agent_loop.keepalive)
+        for host, selected in of_hosts.items():
             lives = [
                 live
-                for live in plane.flows.values()
+                for live in agent_loop.flows.values()
                 if live.host is host and not live.failed and live not in alone
             ]
-            host.tell_params(lives, theirs, plane, plane.breath)
+            host.report_params(lives, selected, agent_loop, agent_loop.keepalive)
 
     def _live_of(self, instance: object) -> Live | None:
         """Return the flow of an instance that has only one flow."""
         flow = getattr(instance, "flow", None)
-        live = self._plane.flows.get(flow.info.flow_id) if isinstance(flow, FlowControl) else None
+        live = self._loop.flows.get(flow.info.flow_id) if isinstance(flow, FlowControl) else None
         return live if live is not None and live.instance is instance and not live.failed else None
 
     def set_params(self, values: Mapping[str, object], which: Which) -> int:
@@ -131,7 +131,7 @@ class Changes:
         detail = {} if which.rule is None else {"rule": which.rule}
         for name, settings in resolved.items():
             for one in settings:
-                self._plane.events.tell(
+                self._loop.events.emit(
                     "param:set",
                     one.algorithm,
                     flow,
@@ -169,7 +169,7 @@ class Changes:
         for name, settings in resolved.items():
             for one in settings:
                 self._settings[rule.text, one.algorithm, one.parameter.name] = (rule, values[name])
-                self._plane.hosts[one.algorithm].settle = self.settle
+                self._loop.hosts[one.algorithm].settle = self.settle
 
     def settle(self, live: Live) -> None:
         """Set on a new flow's instance the parameters of all rules that the flow matches."""
@@ -200,12 +200,12 @@ class Changes:
         """
         before, after = self.host(algorithm).programs.replace(name, program)
         moved = 0 if before is None else self._move(before, after)
-        self._plane.events.tell("program:replaced", algorithm, program=name, flows=moved, uid=program.uid)
+        self._loop.events.emit("program:replaced", algorithm, program=name, flows=moved, uid=program.uid)
         return moved
 
     def _move(self, before: Installed, after: Installed) -> int:
-        theirs = [live.flow for live in self._plane.flows.values() if live.flow.runs(before)]
-        return sum(flow.move(after) for flow in theirs)
+        selected = [live.flow for live in self._loop.flows.values() if live.flow.runs(before)]
+        return sum(flow.move(after) for flow in selected)
 
     # Versions
 
@@ -223,12 +223,12 @@ class Changes:
         """
         host = self.host(name)
         before, programs_before = host.version, {one.name: one for one in host.programs.all()}
-        lives = [live for live in self._plane.flows.values() if live.host is host]
+        lives = [live for live in self._loop.flows.values() if live.host is host]
         notes = []
         if after.algorithm.needs_ecn != host.algorithm.needs_ecn:
             notes.append("the change of needs_ecn takes effect when the agent restarts")
         begun_ns = time.monotonic_ns()
-        flows = swap.reload(host, lives, after, self._plane.breath, fresh=fresh)
+        flows = swap.reload(host, lives, after, self._loop.keepalive, fresh=fresh)
         took_us = (time.monotonic_ns() - begun_ns) // 1000
         programs_after = {one.name: one for one in host.programs.all()}
         fates = {
@@ -242,7 +242,7 @@ class Changes:
             for one in {**programs_before, **programs_after}
         }
         done = Reloaded(name, before.sha256, after.version.sha256, flows, fates, notes, took_us)
-        self._plane.events.tell(
+        self._loop.events.emit(
             "algorithm:reloaded",
             name,
             old_sha256=done.old_sha256,
@@ -264,19 +264,19 @@ class Changes:
             UsageError: `algorithm.duplicate` or `name.duplicate`.
             VerifierError: If the kernel refuses a program.
         """
-        plane = self._plane
-        if running.name in plane.hosts:
+        agent_loop = self._loop
+        if running.name in agent_loop.hosts:
             raise duplicate_algorithm(running.name)
-        for host in plane.hosts.values():
+        for host in agent_loop.hosts.values():
             if running.cc_name and host.cc_name == running.cc_name:
                 raise UsageError(
                     "name.duplicate",
                     f"`{host.name}` and `{running.name}` would both be registered as `{running.cc_name}`",
                     fix="load it under another name",
                 )
-        made = plane.add_host(running)
+        made = agent_loop.add_host(running)
         made.version = version
-        plane.events.tell(
+        agent_loop.events.emit(
             "algorithm:loaded",
             running.name,
             cc_name=running.cc_name,
@@ -284,7 +284,7 @@ class Changes:
             new_sha256=made.version.sha256,
         )
 
-    def add_beside(self, name: str, running: Running, version: Version) -> None:
+    def add_alongside(self, name: str, running: Running, version: Version) -> None:
         """Run a new version alongside a running algorithm, with the same parameters and without flows.
 
         Args:
@@ -301,7 +301,7 @@ class Changes:
         for (text, algorithm, parameter), setting in list(self._settings.items()):
             if algorithm == name:
                 self._settings[text, running.name, parameter] = setting
-                self._plane.hosts[running.name].settle = self.settle
+                self._loop.hosts[running.name].settle = self.settle
 
     def merge(self, name: str, into: str) -> int:
         """Move all flows of an algorithm to another, which starts them as new flows, and stop the first.
@@ -311,7 +311,7 @@ class Changes:
         Returns:
             Number of flows.
         """
-        plane = self._plane
+        agent_loop = self._loop
         which = Which(algorithm=name)
         lives = self.flows(which, failed=True)
         try:
@@ -319,13 +319,13 @@ class Changes:
         except CcpError as error:
             for live in lives:
                 live.host = self.host(into)
-                plane.fail(live, error, "on_create")
+                agent_loop.fail(live, error, "on_create")
         self.remove(name)
         return len(lives)
 
     def remove(self, name: str) -> None:
         """Stop an algorithm that has no flows."""
-        self._plane.remove_host(name)
+        self._loop.remove_host(name)
         self._settings = {key: setting for key, setting in self._settings.items() if key[1] != name}
 
     def switch(self, algorithm: str, which: Which) -> int:
@@ -341,18 +341,18 @@ class Changes:
             FlowGone: If the flow does not exist.
             CcpError: What the algorithm raises; nothing has changed then.
         """
-        plane = self._plane
+        agent_loop = self._loop
         target = self.host(algorithm)
         rule = which.parsed(algorithm)
         lives = [live for live in self.flows(which, failed=True) if live.host is not target]
-        former = swap.switch(target, lives, plane.breath)
-        for live, host, instance in plane.breath.between(former):
+        former = swap.switch(target, lives, agent_loop.keepalive)
+        for live, host, instance in agent_loop.keepalive.between(former):
             self._farewell(live, host, instance)
         if rule is not None:
-            plane.rules[:] = [rule, *(one for one in plane.rules if one.text != rule.text)]
-        elif which.flow_id is None and which.algorithm in (None, plane.default):
-            plane.default = algorithm
-        plane.events.tell(
+            agent_loop.rules[:] = [rule, *(one for one in agent_loop.rules if one.text != rule.text)]
+        elif which.flow_id is None and which.algorithm in (None, agent_loop.default):
+            agent_loop.default = algorithm
+        agent_loop.events.emit(
             "algorithm:switched",
             algorithm,
             lives[0].flow.info if which.flow_id is not None and lives else None,
@@ -366,9 +366,9 @@ class Changes:
         """Notify the previous algorithm that it lost the flow."""
         flow_id = live.flow.info.flow_id
         try:
-            host.give_away(flow_id, instance, self._plane.datapath.stats(flow_id))
+            host.give_away(flow_id, instance, self._loop.datapath.stats(flow_id))
         except BaseException as error:
-            self._plane.log_failure(host, live, error, "on_close")
+            self._loop.log_failure(host, live, error, "on_close")
 
     # Queries
 
@@ -379,9 +379,9 @@ class Changes:
             UsageError: `algorithm.unknown`.
         """
         try:
-            return self._plane.hosts[name]
+            return self._loop.hosts[name]
         except KeyError:
-            raise unknown_algorithm(name, list(self._plane.hosts), "") from None
+            raise unknown_algorithm(name, list(self._loop.hosts), "") from None
 
     def flows(self, which: Which, *, failed: bool = False) -> list[Live]:
         """Return the selected running flows.
@@ -390,7 +390,7 @@ class Changes:
             FlowGone: If a single flow is selected and does not exist.
         """
         if which.flow_id is not None:
-            live = self._plane.flows.get(which.flow_id)
+            live = self._loop.flows.get(which.flow_id)
             if live is None or (live.failed and not failed):
                 raise FlowGone(
                     "flow.gone",
@@ -402,7 +402,7 @@ class Changes:
         rule = which.parsed()
         return [
             live
-            for live in self._plane.flows.values()
+            for live in self._loop.flows.values()
             if (failed or not live.failed)
             and (which.algorithm is None or live.host.name == which.algorithm)
             and (rule is None or rule.matches(live.flow.info))
@@ -411,4 +411,4 @@ class Changes:
     def _hosts(self, which: Which) -> Sequence[Host]:
         if which.flow_id is not None:
             return [self.flows(which)[0].host]
-        return list(self._plane.hosts.values()) if which.algorithm is None else [self.host(which.algorithm)]
+        return list(self._loop.hosts.values()) if which.algorithm is None else [self.host(which.algorithm)]

@@ -110,7 +110,7 @@ class Client:
 
     def flow(self, flow_id: int) -> Row:
         """Return all data of one flow, including parameters, algorithm state and telemetry."""
-        return dict(self.ask(ask.Flow(flow=flow_id)))
+        return dict(self.ask(ask.FlowRequest(flow=flow_id)))
 
     def get_params(self, algorithm: str | None = None, flow: int | None = None) -> dict[str, list[Row]]:
         """Return parameters with value, default, range, unit and description, by algorithm."""

@@ -16,9 +16,9 @@ from typing import Final
 
 from ccp_algs.api import AnyAlgorithm
 from ccplane.agent import params
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.algorithms import Find, Running, check_contract, find, prepare
 from ccplane.agent.names import cc_names, unknown_algorithm
-from ccplane.agent.plane import Plane
 from ccplane.agent.rules import Rule, parse_rules
 from ccplane.base.errors import Collector
 from ccplane.datapath import ebpf
@@ -118,14 +118,14 @@ def plan(
     return Plan(running, rules, default)
 
 
-def assembled(ready: Plan, datapath: Datapath, *, clock: Callable[[], float] = time.monotonic) -> Plane:
+def assembled(ready: Plan, datapath: Datapath, *, clock: Callable[[], float] = time.monotonic) -> AgentLoop:
     """Return an agent loop that runs a plan; register the plan's congestion-control names and no others.
 
     Raises:
         VerifierError: If the kernel refuses a program.
         LoadError: `load.extension`, if the datapath lacks an extension that an algorithm uses.
     """
-    plane = Plane(datapath, ready.running, ready.rules, default=ready.default.name, clock=clock)
+    agent_loop = AgentLoop(datapath, ready.running, ready.rules, default=ready.default.name, clock=clock)
     for cc_name, needs_ecn in ready.registrations.items():
         datapath.register(cc_name, needs_ecn)
     for cc_name in datapath.registered():
@@ -137,6 +137,6 @@ def assembled(ready: Plan, datapath: Datapath, *, clock: Callable[[], float] = t
             "rule `%s`: %s needs ECN, which sockets that use `ccp` do not request; let them use `%s` instead",
             rule.text,
             rule.algorithm,
-            plane.hosts[rule.algorithm].cc_name,
+            agent_loop.hosts[rule.algorithm].cc_name,
         )
-    return plane
+    return agent_loop

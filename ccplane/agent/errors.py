@@ -13,7 +13,7 @@ SLUGS: Final[dict[str, str]] = {
     "update.not_a_number": "a window, rate or register value is not a finite number",
     "update.out_of_range": "a window, rate or register value is negative or too large",
     "update.shape": "a vectorised algorithm did not give one window or rate per flow",
-    "param.nobody_has": "no running algorithm has this parameter",
+    "param.unknown_params": "no running algorithm has this parameter",
     "param.shared": "the parameter cannot be set for a single flow, because all flows share an instance",
     "param.syntax": "a parameter setting does not have the form NAME=VALUE",
     "param.unknown": "the option does not exist",

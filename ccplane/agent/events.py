@@ -71,7 +71,7 @@ class Events:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def tell(self, kind: str, algorithm: str = "", flow: FlowInfo | None = None, /, **detail: Any) -> None:
+    def emit(self, kind: str, algorithm: str = "", flow: FlowInfo | None = None, /, **detail: Any) -> None:
         """Emit an event to all listeners."""
         if not self._listeners:
             return

@@ -1,4 +1,4 @@
-"""Texts about flows and sockets in the fallback: the reason, and the time of entry or of the last stay."""
+"""Why and when the fallback law has a flow or a socket, or had it last, as shown to people."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ CAUSES: Final = {
     "no_program": "its algorithm gave it no program",
     "failed": "its algorithm raised",
 }
-"""Text for each `FlowStats.law_cause`."""
+"""What is shown for `FlowStats.fallback_cause`."""
 
 
 def stay(stats: FlowStats, now_us: int) -> str | None:
-    """Describe a flow's stay in the fallback, or its last one.
+    """Describe the law's hold on a flow, or the last one that an agent lost it to.
 
     Args:
         stats: The flow's totals.
         now_us: CLOCK_MONOTONIC [us].
 
     Returns:
-        A phrase such as `agent silent for 3.2 s`; None if the flow never moved from an agent to the fallback.
+        A few words, such as `agent silent for 3.2 s`; None if the law has not taken the flow from any agent.
     """
-    cause = CAUSES[stats.law_cause]
-    if stats.law:
-        return f"{cause} for {_seconds(now_us - stats.law_entered_us)}"
-    if not stats.law_entries:
+    cause = CAUSES[stats.fallback_cause]
+    if stats.fallback:
+        return f"{cause} for {_seconds(now_us - stats.fallback_entered_us)}"
+    if not stats.fallback_entries:
         return None
-    lasted_us = stats.law_left_us - stats.law_entered_us
-    return f"{cause} for {_seconds(lasted_us)}, {_seconds(now_us - stats.law_left_us)} ago"
+    lasted_us = stats.fallback_left_us - stats.fallback_entered_us
+    return f"{cause} for {_seconds(lasted_us)}, {_seconds(now_us - stats.fallback_left_us)} ago"
 
 
 def slotless(counters: Mapping[str, int]) -> str | None:
-    """Describe the sockets in the fallback that have no flow slot, and slots taken from silent flows.
+    """Describe the sockets that the law has because they have no slot, and slots that were taken away.
 
     Args:
-        counters: Counters of the datapath.
+        counters: The datapath's.
 
     Returns:
-        A phrase such as `4 sockets found no slot (--max-flows); without one now: 1 for the limit`; None if
-        all sockets found a slot.
+        A few words, such as `4 sockets found no slot (--max-flows); without one now: 1 for the limit`;
+        None if all found one.
     """
     limit, quota = counters.get("flows_over_limit", 0), counters.get("flows_over_quota", 0)
     said = []

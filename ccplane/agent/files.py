@@ -16,7 +16,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, NamedTuple, TypeVar
 
-from ccp_algs import beside
+from ccp_algs import siblings
 from ccplane.datapath import ebpf
 
 T = TypeVar("T")
@@ -47,8 +47,8 @@ class Files:
     """Reads files with the permissions of the calling thread."""
 
     def read(self, path: Path) -> str | None:
-        """Return the text of a file, None if there is none; raises OSError, see `ccp_algs.beside.Read`."""
-        return beside.read_text(path)
+        """Return the text of a file, None if there is none; raises OSError, see `ccp_algs.siblings.Read`."""
+        return siblings.read_text(path)
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp]:
         """Return the stamps of files by path."""
@@ -79,7 +79,7 @@ class ReadingThread(Files):
         """Return the text of a file, None if it does not exist; raises OSError."""
         if not self._covers(path):
             return super().read(path)
-        return self._do(lambda: beside.read_text(path))
+        return self._do(lambda: siblings.read_text(path))
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp]:
         """Return the stamps of files in the given directories by path."""

@@ -11,7 +11,7 @@ from ccplane.agent.programs import Installed, ProgramSet
 from ccplane.base.errors import FlowGone, ParamError, ProgramError, RegisterError
 from ccplane.base.flows import MAX_AMOUNT, MAX_REGISTER, FlowInfo
 from ccplane.base.names import close_names
-from ccplane.datapath.protocol import LAW_PROGRAM, STAMP_SHIFT
+from ccplane.datapath.protocol import FALLBACK_PROGRAM, STAMP_SHIFT
 
 Number = SupportsIndex | SupportsFloat
 """Types accepted for windows, rates and registers: int, float, bool and their NumPy equivalents."""
@@ -20,7 +20,7 @@ Number = SupportsIndex | SupportsFloat
 MAX_STAMP: Final = 0xFFFF
 """Maximum stamp. The stamp of a program counts the programs set for the flow, see `Datapath.update`."""
 
-Tell = Callable[[str, FlowInfo, dict[str, Any]], None]
+Emit = Callable[[str, FlowInfo, dict[str, Any]], None]
 """Emits an event of a flow: kind, flow, details."""
 
 
@@ -98,11 +98,11 @@ class FlowControl:
         "_extended",
         "_flow_id",
         "_installed",
-        "_letter",
         "_one_of_many",
+        "_pending",
         "_programs",
+        "_report",
         "_stamp",
-        "_tell",
         "_writes",
         "handle",
         "info",
@@ -113,7 +113,7 @@ class FlowControl:
         info: FlowInfo,
         programs: ProgramSet,
         writes: Writes,
-        tell: Tell = lambda _kind, _info, _detail: None,
+        emit: Emit = lambda _kind, _info, _detail: None,
         *,
         one_of_many: bool = False,
     ) -> None:
@@ -123,21 +123,21 @@ class FlowControl:
             info: Properties of the flow.
             programs: Programs of its algorithm.
             writes: Writes updates.
-            tell: Takes events that the algorithm emits for the flow.
+            emit: Takes events that the algorithm emits for the flow.
             one_of_many: The instance has several flows: updates of a closed flow are ignored instead of
                 raising FlowGone.
         """
         self.info = info
-        self.handle = LAW_PROGRAM
+        self.handle = FALLBACK_PROGRAM
         self._flow_id = info.flow_id
         self._programs = programs
         self._writes = writes
-        self._tell = tell
+        self._report = emit
         self._one_of_many = one_of_many
         self._installed: Installed | None = None
         self._stamp = MAX_STAMP  # the first is 0
         self._extended: dict[str, bytes] = {}
-        self._letter: _Letter | None = _Letter()
+        self._pending: _Pending | None = _Pending()
 
     def set(
         self, *, cwnd_bytes: Number | None = None, rate_bytes_per_s: Number | None = None, **registers: Number
@@ -158,8 +158,8 @@ class FlowControl:
             cwnd_bytes = whole_number(cwnd_bytes, "cwnd_bytes", 1, MAX_AMOUNT)
         if rate_bytes_per_s is not None:
             rate_bytes_per_s = whole_number(rate_bytes_per_s, "rate_bytes_per_s", 0, MAX_AMOUNT)
-        if self._letter is not None:
-            self._letter.add(cwnd_bytes, rate_bytes_per_s, _checked(self._assumed(), registers))
+        if self._pending is not None:
+            self._pending.add(cwnd_bytes, rate_bytes_per_s, _checked(self._assumed(), registers))
             return
         update = self._writes.update
         try:
@@ -198,18 +198,18 @@ class FlowControl:
             cwnd_bytes = whole_number(cwnd_bytes, "cwnd_bytes", 1, MAX_AMOUNT)
         if rate_bytes_per_s is not None:
             rate_bytes_per_s = whole_number(rate_bytes_per_s, "rate_bytes_per_s", 0, MAX_AMOUNT)
-        if self._letter is not None:
-            self._letter.program = installed
-            self._letter.goes_on = False
-            self._letter.registers.clear()
-            self._letter.add(cwnd_bytes, rate_bytes_per_s, checked)
+        if self._pending is not None:
+            self._pending.program = installed
+            self._pending.goes_on = False
+            self._pending.registers.clear()
+            self._pending.add(cwnd_bytes, rate_bytes_per_s, checked)
             return
         handle = self._stamped(installed)
         if not self._writes.update(self._flow_id, cwnd_bytes, rate_bytes_per_s, handle, checked or None):
             self._gone()
         self._run(installed)
 
-    def tell(self, kind: str, /, **detail: Any) -> None:
+    def emit(self, kind: str, /, **detail: Any) -> None:
         """Emit an event of the flow to the listeners of the agent's events.
 
         Args:
@@ -220,28 +220,28 @@ class FlowControl:
             ContractError: `contract.bad_event`.
         """
         check_event(kind)
-        if self._letter is not None:
-            self._letter.events.append((kind, detail))
+        if self._pending is not None:
+            self._pending.events.append((kind, detail))
         else:
-            self._tell(kind, self.info, detail)
+            self._report(kind, self.info, detail)
 
-    def extend(self, extension: str, octets: bytes | None) -> None:
+    def extend(self, extension: str, raw: bytes | None) -> None:
         """Attach the flow to an extension of the datapath, or send the extension another message.
 
         Args:
             extension: Name of one of the algorithm's `extensions`.
-            octets: The message, in the extension's format; None detaches the flow.
+            raw: The message, in the extension's format; None detaches the flow.
 
         Raises:
             LoadError: `load.extension`, if the extension is not loaded.
             CcpError: `update.extension`, if the extension does not accept the message.
             FlowGone: If the flow closed.
         """
-        letter = octets or b""
-        told = {extension: letter}
-        if self._letter is None and not self._writes.update(self._flow_id, None, None, None, None, told):
+        pending = raw or b""
+        reported = {extension: pending}
+        if self._pending is None and not self._writes.update(self._flow_id, None, None, None, None, reported):
             self._gone()
-        self._extended[extension] = letter
+        self._extended[extension] = pending
 
     def open(self, before: FlowControl | None = None) -> None:
         """Send the collected settings with the first program; later settings are sent immediately.
@@ -249,35 +249,35 @@ class FlowControl:
         Raises:
             FlowGone: If the flow closed.
         """
-        letter = self._letter
-        assert letter is not None, "a flow is opened once"
-        program = letter.program or self._programs.initial
-        self._letter = None
+        pending = self._pending
+        assert pending is not None, "a flow is opened once"
+        program = pending.program or self._programs.initial
+        self._pending = None
         if before is not None:
             self._stamp = before._stamp
         handle: int | None = None  # a handle would restart a program that continues
-        if not letter.goes_on:
-            handle = LAW_PROGRAM if program is None else self._stamped(program)
-        left = () if before is None else (name for name, octets in before._extended.items() if octets)
-        letters = dict.fromkeys(left, b"") | self._extended
+        if not pending.goes_on:
+            handle = FALLBACK_PROGRAM if program is None else self._stamped(program)
+        left = () if before is None else (name for name, raw in before._extended.items() if raw)
+        messages = dict.fromkeys(left, b"") | self._extended
         if (
             handle is not None
-            or letters
-            or letter.cwnd_bytes is not None
-            or letter.rate_bytes_per_s is not None
-            or letter.registers
+            or messages
+            or pending.cwnd_bytes is not None
+            or pending.rate_bytes_per_s is not None
+            or pending.registers
         ) and not self._writes.update(
             self._flow_id,
-            letter.cwnd_bytes,
-            letter.rate_bytes_per_s,
+            pending.cwnd_bytes,
+            pending.rate_bytes_per_s,
             handle,
-            letter.registers or None,
-            letters or None,
+            pending.registers or None,
+            messages or None,
         ):
             self._gone()
         self._run(program)
-        for kind, detail in letter.events:
-            self._tell(kind, self.info, detail)
+        for kind, detail in pending.events:
+            self._report(kind, self.info, detail)
 
     def continue_from(self, before: FlowControl) -> None:
         """Continue with the window, rate and program of an older version of the algorithm.
@@ -285,17 +285,17 @@ class FlowControl:
         Call this after `on_create`. Of its settings, only the registers of a restarted program are kept:
         nothing else would set them.
         """
-        letter = self._letter
-        assert letter is not None, "it has not been opened"
-        letter.cwnd_bytes = letter.rate_bytes_per_s = None
-        letter.events.clear()
+        pending = self._pending
+        assert pending is not None, "it has not been opened"
+        pending.cwnd_bytes = pending.rate_bytes_per_s = None
+        pending.events.clear()
         program = None if before.program is None else self._programs.get(before.program)
         if program is None:
             return
-        letter.goes_on = program is before._installed
-        if letter.goes_on or program is not self._assumed():
-            letter.registers.clear()
-        letter.program = program
+        pending.goes_on = program is before._installed
+        if pending.goes_on or program is not self._assumed():
+            pending.registers.clear()
+        pending.program = program
 
     def move(self, installed: Installed) -> bool:
         """Give the flow another program; return False if the flow closed."""
@@ -315,7 +315,7 @@ class FlowControl:
 
     def _run(self, installed: Installed | None) -> None:
         before, self._installed = self._installed, installed
-        self.handle = LAW_PROGRAM if installed is None else installed.handle | self._stamp << STAMP_SHIFT
+        self.handle = FALLBACK_PROGRAM if installed is None else installed.handle | self._stamp << STAMP_SHIFT
         self._programs.moved(before, installed)
 
     def _stamped(self, installed: Installed) -> int:
@@ -329,8 +329,8 @@ class FlowControl:
 
     def _assumed(self) -> Installed | None:
         """Return the program whose registers `set` writes; in `on_create`, the first program."""
-        if self._letter is not None:
-            return self._letter.program or self._programs.initial
+        if self._pending is not None:
+            return self._pending.program or self._programs.initial
         return self._installed
 
     def _gone(self) -> None:
@@ -358,7 +358,7 @@ def _checked(installed: Installed | None, registers: dict[str, Number]) -> dict[
     return {name: whole_number(value, name, 0, MAX_REGISTER) for name, value in registers.items()}
 
 
-class _Letter:
+class _Pending:
     """Settings of a flow collected during `on_create`.
 
     Attributes:

@@ -12,9 +12,9 @@ from rich.table import Table
 from ccplane.agent import exits
 from ccplane.agent.runfile import RunInfo
 from ccplane.base.flows import FlowInfo, FlowStats
-from ccplane.datapath.protocol import LAW_PROGRAM, DatapathView
+from ccplane.datapath.protocol import FALLBACK_PROGRAM, DatapathView
 
-LAW: Final = "law"
+FALLBACK: Final = "fallback"
 """Controller of a flow that runs the fallback."""
 
 
@@ -27,11 +27,11 @@ class FlowRow:
         src: Local address and port.
         dst: Peer's address and port.
         cc_name: Congestion-control name that the socket chose.
-        steered_by: `ALGORITHM/PROGRAM`, `law` while the flow runs the fallback, or `program N` if no agent
-            gives the program's name.
-        law_cause: Why the flow runs the fallback, or last ran it, see `FlowStats.law_cause`.
-        law_stay: Why and for how long the flow runs the fallback, or last ran it; None if the fallback has
-            not taken the flow from an agent.
+        steered_by: `ALGORITHM/PROGRAM`, `fallback` while the fallback controls the flow, or `program N` if no
+            agent gives the program's name.
+        fallback_cause: Why the flow runs the fallback, or last ran it, see `FlowStats.fallback_cause`.
+        fallback_stay: Why and for how long the flow runs the fallback, or last ran it; None if the
+            fallback has not taken the flow from an agent.
         cwnd_bytes: Window [bytes].
         rate_bytes_per_s: Pacing rate of the algorithm [bytes/s], 0 = none.
         srtt_us: Smoothed RTT [us].
@@ -47,8 +47,8 @@ class FlowRow:
     dst: str
     cc_name: str
     steered_by: str
-    law_cause: str
-    law_stay: str | None
+    fallback_cause: str
+    fallback_stay: str | None
     cwnd_bytes: int
     rate_bytes_per_s: int
     srtt_us: int
@@ -112,8 +112,8 @@ def _row(info: FlowInfo, stats: FlowStats, before: FlowStats | None, agent: RunI
         dst=_endpoint(info.dst_addr, info.dst_port),
         cc_name=info.cc_name,
         steered_by=_steered_by(stats, agent),
-        law_cause=stats.law_cause,
-        law_stay=exits.stay(stats, time.monotonic_ns() // 1000),
+        fallback_cause=stats.fallback_cause,
+        fallback_stay=exits.stay(stats, time.monotonic_ns() // 1000),
         cwnd_bytes=stats.cwnd_bytes,
         rate_bytes_per_s=stats.rate_bytes_per_s,
         srtt_us=stats.srtt_us,
@@ -129,8 +129,8 @@ def _endpoint(address: str, port: int) -> str:
 
 
 def _steered_by(stats: FlowStats, agent: RunInfo | None) -> str:
-    if stats.law or stats.program == LAW_PROGRAM:
-        return LAW
+    if stats.fallback or stats.program == FALLBACK_PROGRAM:
+        return FALLBACK
     known = {} if agent is None else agent.programs
     return known.get(stats.program, f"program {stats.program}")
 
@@ -158,7 +158,7 @@ def render(
             row.src,
             row.dst,
             row.cc_name,
-            f"{row.steered_by} ({row.law_stay})" if row.steered_by == LAW else row.steered_by,
+            f"{row.steered_by} ({row.fallback_stay})" if row.steered_by == FALLBACK else row.steered_by,
             f"{row.cwnd_bytes / 1e3:.1f}",
             f"{8e-6 * row.rate_bytes_per_s:.2f}" if row.rate_bytes_per_s else "-",
             f"{row.srtt_us / 1e3:.2f}",

@@ -17,9 +17,9 @@ from ccp_algs import Algorithm, Updates, VectorAlgorithm
 from ccp_algs.api import AnyAlgorithm, Decided
 from ccp_algs.params import changes
 from ccplane.agent.algorithms import Running
-from ccplane.agent.breath import Breath
 from ccplane.agent.events import Detail, Events
 from ccplane.agent.flow import FlowControl
+from ccplane.agent.keepalive import Keepalive
 from ccplane.agent.programs import ProgramSet
 from ccplane.agent.rows import row_of, rows_of
 from ccplane.agent.source import Past, Version, version_of
@@ -126,16 +126,16 @@ class Host:
 
     def flow(self, info: FlowInfo, programs: ProgramSet) -> FlowControl:
         """Return the flow object for an instance, not yet opened."""
-        return FlowControl(info, programs, self._writer, self._tell, one_of_many=self.vectorised)
+        return FlowControl(info, programs, self._writer, self._report, one_of_many=self.vectorised)
 
-    def _tell(self, kind: str, info: FlowInfo, detail: Detail) -> None:
-        self._events.tell(kind, self.name, info, **detail)
+    def _report(self, kind: str, info: FlowInfo, detail: Detail) -> None:
+        self._events.emit(kind, self.name, info, **detail)
 
     def start(self, live: Live) -> None:
         """Start the algorithm on the flow; raises what the algorithm raises."""
         raise NotImplementedError
 
-    def tell_extension(self, live: Live, extension: str, octets: bytes) -> None:
+    def message_extension(self, live: Live, extension: str, raw: bytes) -> None:
         """Deliver an extension's event of a flow; raises what the algorithm raises."""
         raise NotImplementedError
 
@@ -153,16 +153,16 @@ class Host:
         """
         raise NotImplementedError
 
-    def deliver(self, pairs: Sequence[tuple[Live, Sample]], failures: Failures, breath: Breath) -> None:
+    def deliver(self, pairs: Sequence[tuple[Live, Sample]], failures: Failures, keepalive: Keepalive) -> None:
         """Deliver telemetry samples to flows of this algorithm, in order."""
         raise NotImplementedError
 
-    def lose(self, lives: Sequence[Live], source: Source, failures: Failures, breath: Breath) -> None:
+    def lose(self, lives: Sequence[Live], source: Source, failures: Failures, keepalive: Keepalive) -> None:
         """Notify flows that a source of telemetry (kind, sender) is lost."""
         raise NotImplementedError
 
-    def tell_params(
-        self, lives: Sequence[Live], changed: Changed, failures: Failures, breath: Breath
+    def report_params(
+        self, lives: Sequence[Live], changed: Changed, failures: Failures, keepalive: Keepalive
     ) -> None:
         """Notify instances which parameters were set since their creation, on the class or on themselves."""
         raise NotImplementedError
@@ -202,10 +202,10 @@ class SingleHost(Host):
         live.flow.open()
         live.on_report = instance.on_report
 
-    def tell_extension(self, live: Live, extension: str, octets: bytes) -> None:
+    def message_extension(self, live: Live, extension: str, raw: bytes) -> None:
         """Call `on_extension`."""
         if live.instance is not None:
-            live.instance.on_extension(extension, octets)
+            live.instance.on_extension(extension, raw)
 
     def end(self, live: Live, stats: FlowStats | None) -> None:
         """Call `on_close`; the totals are unknown if the close event was lost."""
@@ -218,25 +218,25 @@ class SingleHost(Host):
             with suppress(FlowGone):
                 instance.on_close(stats or FlowStats(flow_id))
 
-    def deliver(self, pairs: Sequence[tuple[Live, Sample]], failures: Failures, breath: Breath) -> None:
+    def deliver(self, pairs: Sequence[tuple[Live, Sample]], failures: Failures, keepalive: Keepalive) -> None:
         """Call `on_telemetry` for each sample."""
-        for live, sample in breath.between(pairs):
+        for live, sample in keepalive.between(pairs):
             if live.instance is not None and not live.failed:
                 with _guarded(live, failures, "on_telemetry"):
                     live.instance.on_telemetry(sample)
 
-    def lose(self, lives: Sequence[Live], source: Source, failures: Failures, breath: Breath) -> None:
+    def lose(self, lives: Sequence[Live], source: Source, failures: Failures, keepalive: Keepalive) -> None:
         """Call `on_telemetry_lost` for each flow."""
-        for live in breath.between(lives):
+        for live in keepalive.between(lives):
             if live.instance is not None and not live.failed:
                 with _guarded(live, failures, "on_telemetry_lost"):
                     live.instance.on_telemetry_lost(*source)
 
-    def tell_params(
-        self, lives: Sequence[Live], changed: Changed, failures: Failures, breath: Breath
+    def report_params(
+        self, lives: Sequence[Live], changed: Changed, failures: Failures, keepalive: Keepalive
     ) -> None:
         """Call `on_params` for each flow."""
-        for live in breath.between(lives):
+        for live in keepalive.between(lives):
             names = frozenset(name for name, change in changed.items() if change > live.params_at)
             if names and live.instance is not None:
                 with _guarded(live, failures, "on_params"):
@@ -309,30 +309,30 @@ class VectorHost(Host):
         else:
             self.leave(flow_id)
 
-    def tell_extension(self, live: Live, extension: str, octets: bytes) -> None:
+    def message_extension(self, live: Live, extension: str, raw: bytes) -> None:
         """Call `on_extension`."""
         if self.instance is not None:
-            self.instance.on_extension(live.flow.info.flow_id, extension, octets)
+            self.instance.on_extension(live.flow.info.flow_id, extension, raw)
 
     def give_away(self, flow_id: int, instance: Algorithm | None, stats: FlowStats | None) -> None:
         """Call `on_close`."""
         self.leave(flow_id)
 
-    def deliver(self, pairs: Sequence[tuple[Live, Sample]], failures: Failures, breath: Breath) -> None:
+    def deliver(self, pairs: Sequence[tuple[Live, Sample]], failures: Failures, keepalive: Keepalive) -> None:
         """Call `on_telemetry` once."""
         if self.instance is not None:
             with _guarded_all(self, failures, "on_telemetry"):
-                theirs = [(live.flow.info.flow_id, sample) for live, sample in pairs]
-                self.write(self.instance.on_telemetry(theirs))
+                selected = [(live.flow.info.flow_id, sample) for live, sample in pairs]
+                self.write(self.instance.on_telemetry(selected))
 
-    def lose(self, lives: Sequence[Live], source: Source, failures: Failures, breath: Breath) -> None:
+    def lose(self, lives: Sequence[Live], source: Source, failures: Failures, keepalive: Keepalive) -> None:
         """Call `on_telemetry_lost` once."""
         if self.instance is not None:
             with _guarded_all(self, failures, "on_telemetry_lost"):
                 self.instance.on_telemetry_lost([live.flow.info.flow_id for live in lives], *source)
 
-    def tell_params(
-        self, lives: Sequence[Live], changed: Changed, failures: Failures, breath: Breath
+    def report_params(
+        self, lives: Sequence[Live], changed: Changed, failures: Failures, keepalive: Keepalive
     ) -> None:
         """Call `on_params` once."""
         names = frozenset(name for name, change in changed.items() if change > self.params_at)

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.audit import Audit
 from ccplane.agent.control import Control, ControlOptions
 from ccplane.agent.files import Files
-from ccplane.agent.hearing import Hearing
 from ccplane.agent.inbox import Inbox
-from ccplane.agent.plane import Plane
 from ccplane.agent.reload import Loader
 from ccplane.agent.requests import Requests
 from ccplane.agent.streams import Streams
+from ccplane.agent.telemetry_dispatch import TelemetryDispatch
 from ccplane.datapath.protocol import Compile, Program
 
 
@@ -45,17 +45,17 @@ class Management:
         if self.control is not None:
             self.control.start()
 
-    def hear(self, plane: Plane, inbox: Inbox, host: str) -> Hearing:
+    def receive(self, agent_loop: AgentLoop, inbox: Inbox, host: str) -> TelemetryDispatch:
         """Start delivering the telemetry of an inbox to the flows of an agent loop."""
-        hearing = Hearing(plane, inbox, host)
-        hearing.on_sample = self.streams.sample
-        self.requests.hearing, self.requests.inbox = hearing, inbox
-        return hearing
+        dispatch = TelemetryDispatch(agent_loop, inbox, host)
+        dispatch.on_sample = self.streams.sample
+        self.requests.dispatch, self.requests.inbox = dispatch, inbox
+        return dispatch
 
 
 @contextmanager
 def managed(
-    plane: Plane,
+    agent_loop: AgentLoop,
     compile_program: Compile[Program],
     control: ControlOptions | None,
     *,
@@ -66,7 +66,7 @@ def managed(
     """Provide access to an agent loop during a block.
 
     Args:
-        plane: The agent loop.
+        agent_loop: The agent loop.
         compile_program: The compiler.
         control: Where to listen; None for no control socket.
         start: Whether to start the threads now. They inherit the capabilities of this thread.
@@ -77,8 +77,8 @@ def managed(
         LoadError: `control.cannot_listen`.
         UsageError: `control.no_keys` or `control.bad_keys`.
     """
-    loader, streams = Loader(plane, compile_program, files=files), Streams(plane)
-    requests = Requests(plane, loader, streams)
+    loader, streams = Loader(agent_loop, compile_program, files=files), Streams(agent_loop)
+    requests = Requests(agent_loop, loader, streams)
     listening = None if control is None else Control(control, requests, streams, audit)
     ways = Management(loader, streams, requests, listening)
     try:

@@ -47,7 +47,7 @@ class Flows(Request, frozen=True, kw_only=True, tag="flows"):
     """Return all flows with their totals."""
 
 
-class Flow(Request, frozen=True, kw_only=True, tag="flow"):
+class FlowRequest(Request, frozen=True, kw_only=True, tag="flow"):
     """Return all data of one flow, including parameters, algorithm state and telemetry."""
 
     flow: FlowNumber
@@ -189,7 +189,7 @@ class Stop(Request, frozen=True, kw_only=True, tag="stop"):
 Ask = (
     Status
     | Flows
-    | Flow
+    | FlowRequest
     | GetParams
     | SetParams
     | GetSource

@@ -64,7 +64,7 @@ def resolve(values: Mapping[str, object], algorithms: Mapping[str, AnyAlgorithm]
         algorithms: Running algorithms by name.
 
     Raises:
-        ParamError: `param.nobody_has`, or the parameter does not accept the value.
+        ParamError: `param.unknown_params`, or the parameter does not accept the value.
         UsageError: `algorithm.unknown`.
         Several: If there are several problems.
     """
@@ -109,7 +109,7 @@ def owners(name: str, algorithms: Mapping[str, AnyAlgorithm]) -> list[tuple[str,
     """Return the algorithms that have a parameter, each with the parameter's name within the algorithm.
 
     Raises:
-        ParamError: `param.nobody_has`.
+        ParamError: `param.unknown_params`.
         UsageError: `algorithm.unknown`.
     """
     algorithm, dot, parameter = name.partition(".")
@@ -121,7 +121,7 @@ def owners(name: str, algorithms: Mapping[str, AnyAlgorithm]) -> list[tuple[str,
     if not found:
         known = {parameter for cls in algorithms.values() for parameter in params_of(cls)}
         raise ParamError(
-            "param.nobody_has",
+            "param.unknown_params",
             f"no running algorithm has a parameter `{name}`",
             where=", ".join(algorithms),
             fix=close_names(name, known, "parameter"),

@@ -185,7 +185,7 @@ def extension_of(extension: str | Path) -> tuple[str, bytes | None]:
     if isinstance(extension, str):
         return extension, None
     try:
-        octets = extension.read_bytes()
+        raw = extension.read_bytes()
     except OSError as error:
         raise LoadError(
             "load.no_extension",
@@ -194,4 +194,4 @@ def extension_of(extension: str | Path) -> tuple[str, bytes | None]:
             why=error.strerror or str(error),
             fix="compile it, see docs/writing-an-extension.md",
         ) from None
-    return extension.name.removesuffix(OBJECT_SUFFIX), octets
+    return extension.name.removesuffix(OBJECT_SUFFIX), raw

@@ -15,7 +15,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, TypeVar
 
-from ccp_algs.beside import sha256
+from ccp_algs.siblings import sha256
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.algorithms import Running
 from ccplane.agent.blame import is_from_outside
 from ccplane.agent.candidate import Candidate, again, check_takeover, drop_module, package_for, prepare
@@ -26,7 +27,6 @@ from ccplane.agent.hosts import Host
 from ccplane.agent.locate import shown
 from ccplane.agent.names import check as check_cc_name
 from ccplane.agent.names import derived, unknown_algorithm
-from ccplane.agent.plane import Plane
 from ccplane.agent.programs import ProgramSet
 from ccplane.agent.source import Past, Source, Version, read
 from ccplane.agent.swap import Successor
@@ -56,14 +56,14 @@ class Loader:
     Attributes:
         files: Reads files of algorithms.
         tried: Files of the last candidate of an algorithm, by name, whether it took over or not; see
-            `ccp_algs.beside.Package.seen`.
+            `ccp_algs.siblings.Package.seen`.
         pasts: Earlier versions by algorithm, the latest last.
         judged: Called with good and condemned versions.
     """
 
     def __init__(
         self,
-        plane: Plane,
+        agent_loop: AgentLoop,
         compile_program: Compile[Program],
         prepare_s: float = PREPARE_S,
         files: Files | None = None,
@@ -71,7 +71,7 @@ class Loader:
         """Prepare; `start` starts the thread.
 
         Args:
-            plane: The agent loop.
+            agent_loop: The agent loop.
             compile_program: The compiler.
             prepare_s: Time limit for importing and checking a candidate [s].
             files: Reads files of algorithms; None reads them with the process's permissions.
@@ -80,7 +80,7 @@ class Loader:
         self.tried: dict[str, Mapping[str, str | None]] = {}
         self.pasts: dict[str, list[Past]] = {}
         self.judged: Judged = lambda name, good, condemned: None
-        self._plane = plane
+        self._loop = agent_loop
         self._compile = compile_program
         self._prepare_s = prepare_s
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -131,7 +131,7 @@ class Loader:
         Raises:
             CcpError: What is wrong; the previous version then keeps running.
         """
-        version = self._plane.changes.host(name).version
+        version = self._loop.changes.host(name).version
         source = self.source_of(name, file)
         if version.file == source.file and self._is_unchanged(version, source):
             return Reloaded(name, version.sha256, version.sha256, 0, {}, ["the source has not changed"])
@@ -143,7 +143,7 @@ class Loader:
         Raises:
             UsageError: `algorithm.unknown`, `reload.no_file` or `reload.not_readable`.
         """
-        file = file or self._plane.changes.host(name).version.file
+        file = file or self._loop.changes.host(name).version.file
         if not file or file.startswith("<"):
             raise UsageError(
                 "reload.no_file",
@@ -228,11 +228,11 @@ class Loader:
         candidate, host = self._prepared(source, name, class_name)
         if host is None:
             candidate.drop()
-            raise unknown_algorithm(name or candidate.name, list(self._plane.hosts), "")
+            raise unknown_algorithm(name or candidate.name, list(self._loop.hosts), "")
         return host.name, candidate
 
     def _not_on_trial(self, name: str) -> None:
-        if name in self._plane.trials:
+        if name in self._loop.trials:
             raise UsageError(
                 "canary.runs",
                 f"a new version of `{name}` is already on trial",
@@ -247,7 +247,7 @@ class Loader:
             UsageError: `rollback.nothing`, if there is no earlier version; `canary.runs`.
             CcpError: What is wrong with the earlier version; the current one then keeps running.
         """
-        host = self._plane.changes.host(name)
+        host = self._loop.changes.host(name)
         self._not_on_trial(name)
         pasts = self.pasts.get(name, [])
         if not pasts:
@@ -266,7 +266,7 @@ class Loader:
     def _meant(self, source: Source, name: str, class_name: str) -> tuple[str, str]:
         """Return the name and the class for loading a source."""
         if not name:
-            same_file = [one for one in self._plane.hosts.values() if one.version.file == source.file]
+            same_file = [one for one in self._loop.hosts.values() if one.version.file == source.file]
             if source.has_file and len(same_file) == 1:
                 name, class_name = same_file[0].name, class_name or same_file[0].version.class_name
         return name, class_name
@@ -288,7 +288,7 @@ class Loader:
                 package = package_for(source, self.files.read)
                 self.tried[name] = package.seen
                 candidate = prepare(source, self._compile, class_name, package)
-                host = self._plane.hosts.get(name or candidate.name)
+                host = self._loop.hosts.get(name or candidate.name)
                 try:
                     if host is not None:
                         self._not_on_trial(host.name)
@@ -310,7 +310,7 @@ class Loader:
         """Return a candidate's programs, installed."""
         return ProgramSet(
             name,
-            self._plane.datapath,
+            self._loop.datapath,
             candidate.programs,
             next(iter(candidate.programs)),
             None if host is None else host.programs,
@@ -328,11 +328,11 @@ class Loader:
         Raises:
             CcpError: What the version raises; the previous version then keeps running.
         """
-        host = self._plane.hosts[name]
+        host = self._loop.hosts[name]
         programs = self._installed(candidate, name, host)
         after = Successor(candidate.algorithm, programs, candidate.version)
         before, past = host.algorithm, host.past
-        done = self.on_agent(lambda: self._plane.changes.reload(name, after, fresh=fresh))
+        done = self.on_agent(lambda: self._loop.changes.reload(name, after, fresh=fresh))
         drop_module(before)
         if not fresh:
             pasts = self.pasts.setdefault(name, [])
@@ -341,7 +341,7 @@ class Loader:
         return done
 
     def _add(self, candidate: Candidate) -> Reloaded:
-        name, changes = candidate.name, self._plane.changes
+        name, changes = candidate.name, self._loop.changes
         cc_name = derived(name)
         check_cc_name(cc_name, f"algorithm {name}")
         running = Running(
@@ -351,7 +351,7 @@ class Loader:
         self.on_agent(lambda: changes.add(running, version))
         try:
             # Not on the agent's thread: verification of the congestion control's hooks takes long.
-            self._plane.datapath.register(cc_name, running.needs_ecn)
+            self._loop.datapath.register(cc_name, running.needs_ecn)
         except BaseException:
             self.on_agent(lambda: changes.remove(name))
             raise
@@ -363,7 +363,7 @@ class Loader:
         Raises:
             CcpError: What is wrong; flows then keep their current program.
         """
-        changes = self._plane.changes
+        changes = self._loop.changes
         changes.host(algorithm)
         program = self._compile(text, name, f"<{algorithm}/{name}>", 1)
         return self.on_agent(lambda: changes.replace_program(algorithm, name, program))
@@ -385,7 +385,7 @@ class Loader:
                     raise
                 future.set_exception(error)
 
-        self._plane.call(run)
+        self._loop.call(run)
         while True:
             try:
                 return future.result(timeout=0.2)
@@ -395,14 +395,14 @@ class Loader:
                 raise CancelledError from None
 
     def _refused(self, source: Source, name: str, error: CcpError) -> None:
-        host = self._plane.hosts.get(name)
+        host = self._loop.hosts.get(name)
         old = "" if host is None else host.version.sha256
         if host is not None:
             self.judged(name, host.past, "")
         text = str(error)
         log.info("refused the new version of %s: %s", shown(source.file), text)
-        self._plane.call(
-            lambda: self._plane.events.tell(
+        self._loop.call(
+            lambda: self._loop.events.emit(
                 "algorithm:refused",
                 name,
                 file=source.file,

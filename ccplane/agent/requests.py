@@ -16,19 +16,19 @@ import msgspec
 from ccp_algs import params_of
 from ccp_algs.carry import NOT_CARRIED
 from ccplane.agent import messages as ask
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.blame import is_from_outside, text_of
+from ccplane.agent.canary.assignment import Share
 from ccplane.agent.canary.canaries import SECONDS, Canaries
-from ccplane.agent.canary.lottery import Share
 from ccplane.agent.changes import Reloaded
 from ccplane.agent.events import Event
-from ccplane.agent.hearing import Hearing
 from ccplane.agent.hosts import Host, Live
 from ccplane.agent.inbox import Inbox
-from ccplane.agent.plane import Plane
 from ccplane.agent.reload import Loader
 from ccplane.agent.rules import Which
 from ccplane.agent.source import Source
 from ccplane.agent.streams import Streams
+from ccplane.agent.telemetry_dispatch import TelemetryDispatch
 from ccplane.base.errors import CcpError, Collector, UsageError
 from ccplane.base.flows import FlowInfo, FlowStats
 
@@ -45,17 +45,17 @@ class Requests:
     """Executes requests.
 
     Attributes:
-        hearing: Delivery of telemetry, None without a bus.
+        dispatch: Delivery of telemetry, None without a bus.
         inbox: The subscription, None without a bus.
         canaries: The trials of new versions.
     """
 
-    def __init__(self, plane: Plane, loader: Loader, streams: Streams) -> None:
-        self.hearing: Hearing | None = None
+    def __init__(self, agent_loop: AgentLoop, loader: Loader, streams: Streams) -> None:
+        self.dispatch: TelemetryDispatch | None = None
         self.inbox: Inbox | None = None
-        self._plane = plane
+        self._loop = agent_loop
         self._loader = loader
-        self.canaries = Canaries(plane, loader)
+        self.canaries = Canaries(agent_loop, loader)
         self._streams = streams
         self._since_wall_us = time.time_ns() // 1000
 
@@ -72,11 +72,11 @@ class Requests:
             self._loader.submit(lambda: self._slow(job)).add_done_callback(answer)
         else:
             quick = what
-            self._plane.call(lambda: answer(_tried(lambda: self._quick(quick))))
+            self._loop.call(lambda: answer(_tried(lambda: self._quick(quick))))
 
     def on_agent(self, what: Callable[[], None]) -> None:
         """Call a function on the agent's thread; returns immediately."""
-        self._plane.call(what)
+        self._loop.call(what)
 
     # On the loader's thread
 
@@ -90,18 +90,18 @@ class Requests:
         if isinstance(what, ask.InstallProgram):
             return self._loader.replace_program(what.algorithm, what.program, what.source)
         if isinstance(what, ask.Rollback):
-            if what.algorithm in self._plane.trials:
+            if what.algorithm in self._loop.trials:
                 return self._loader.on_agent(lambda: self.canaries.take_back(what.algorithm))
             return asdict(self._loader.rollback(what.algorithm))
         if what.canary is not None:
-            name = what.algorithm or self._plane.default
-            class_name = self._plane.changes.host(name).version.class_name
+            name = what.algorithm or self._loop.default
+            class_name = self._loop.changes.host(name).version.class_name
             return [self._try(what, self._loader.source_of(name), name, class_name)]
         if what.algorithm is not None:
             return [asdict(self._loader.reload(what.algorithm))]
         done: list[Reloaded] = []
         problems = Collector()
-        for host in list(self._plane.hosts.values()):
+        for host in list(self._loop.hosts.values()):
             if host.version.has_file:
                 with problems.check():
                     done.append(self._loader.reload(host.name))
@@ -121,7 +121,7 @@ class Requests:
                 return self._status()
             case ask.Flows():
                 return self._flows()
-            case ask.Flow():
+            case ask.FlowRequest():
                 return self._flow(request.flow)
             case ask.GetParams():
                 return self._params(request)
@@ -129,10 +129,10 @@ class Requests:
                 return self._source(request.algorithm)
             case ask.SetParams():
                 which = Which(request.flow, request.algorithm, request.rule)
-                return self._plane.changes.set_params(dict(request.values), which)
+                return self._loop.changes.set_params(dict(request.values), which)
             case ask.Switch():
                 which = Which(request.flow, request.before, request.rule)
-                return self._plane.changes.switch(request.algorithm, which)
+                return self._loop.changes.switch(request.algorithm, which)
             case ask.EndCanary():
                 end = self.canaries.widen if request.widen else self.canaries.take_back
                 return end(request.algorithm)
@@ -142,7 +142,7 @@ class Requests:
                 last = list(self._streams.history)[-request.limit :]
                 return [event_row(event) for event in last]
             case ask.Stop():
-                self._plane.request_stop()
+                self._loop.request_stop()
                 return None
             case ask.Load() | ask.Reload() | ask.InstallProgram() | ask.Rollback():
                 raise AssertionError("belongs to the loader")
@@ -154,17 +154,17 @@ class Requests:
         return {
             "pid": os.getpid(),
             "since_wall_us": self._since_wall_us,
-            "default": self._plane.default,
-            "rules": [rule.text for rule in self._plane.rules],
-            "flows": len(self._plane.flows),
-            "algorithms": [self._algorithm(host) for host in self._plane.hosts.values()],
+            "default": self._loop.default,
+            "rules": [rule.text for rule in self._loop.rules],
+            "flows": len(self._loop.flows),
+            "algorithms": [self._algorithm(host) for host in self._loop.hosts.values()],
             "canaries": self.canaries.rows(),
-            "counters": asdict(self._plane.counters),
+            "counters": asdict(self._loop.counters),
             "dropped": asdict(dropped),
             "telemetry": None
-            if self.hearing is None
+            if self.dispatch is None
             else {
-                **asdict(self.hearing.counters),
+                **asdict(self.dispatch.counters),
                 "kinds": list(self.inbox.kinds) if self.inbox is not None else [],
             },
         }
@@ -184,9 +184,9 @@ class Requests:
         """Collect the flows; the returned function reads their totals on the sender's thread."""
         seen = [
             (live.flow.info, live.host.name, live.flow.program, live.failure)
-            for live in self._plane.flows.values()
+            for live in self._loop.flows.values()
         ]
-        stats = self._plane.datapath.stats
+        stats = self._loop.datapath.stats
 
         def rows() -> list[Row]:
             return [flow_row(*one, stats(one[0].flow_id)) for one in seen]
@@ -194,8 +194,8 @@ class Requests:
         return rows
 
     def _flow(self, flow_id: int) -> Row:
-        (live,) = self._plane.changes.flows(Which(flow_id), failed=True)
-        heard = [] if self.hearing is None else self.hearing.heard(flow_id)
+        (live,) = self._loop.changes.flows(Which(flow_id), failed=True)
+        received = [] if self.dispatch is None else self.dispatch.received(flow_id)
         now_us = time.monotonic_ns() // 1000
         return {
             **flow_row(
@@ -203,7 +203,7 @@ class Requests:
                 live.host.name,
                 live.flow.program,
                 live.failure,
-                self._plane.datapath.stats(flow_id),
+                self._loop.datapath.stats(flow_id),
             ),
             "params": _params_of(live.host, live),
             "state": _state_of(live),
@@ -220,23 +220,23 @@ class Requests:
                         if value is not None
                     },
                 }
-                for sample in heard
+                for sample in received
             ],
         }
 
     def _params(self, request: ask.GetParams) -> dict[str, list[Row]]:
         if request.flow is not None:
-            (live,) = self._plane.changes.flows(Which(request.flow))
+            (live,) = self._loop.changes.flows(Which(request.flow))
             return {live.host.name: _params_of(live.host, live)}
         hosts = (
-            list(self._plane.hosts.values())
+            list(self._loop.hosts.values())
             if request.algorithm is None
-            else [self._plane.changes.host(request.algorithm)]
+            else [self._loop.changes.host(request.algorithm)]
         )
         return {host.name: _params_of(host, None) for host in hosts}
 
     def _source(self, algorithm: str) -> Row:
-        version = self._plane.changes.host(algorithm).version
+        version = self._loop.changes.host(algorithm).version
         return {
             "algorithm": algorithm,
             "class_name": version.class_name,

@@ -14,25 +14,25 @@ from types import FrameType
 
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.audit import Audit, AuditLog
 from ccplane.agent.blame import Interrupted
-from ccplane.agent.bus import status_of, tell
+from ccplane.agent.bus import emit, status_of
 from ccplane.agent.canary.canaries import ENDS
 from ccplane.agent.changes import Reloaded
 from ccplane.agent.control import ControlOptions, control_socket, try_to_listen
 from ccplane.agent.description import Plan, assembled
 from ccplane.agent.events import Event
 from ccplane.agent.files import Files, ReadingThread
-from ccplane.agent.held import Held, SocketOptions, held
 from ccplane.agent.inbox import Inbox
 from ccplane.agent.known_good import KnownGood
+from ccplane.agent.lifecycle import Lifecycle, SocketOptions, held
 from ccplane.agent.management import Management, managed
 from ccplane.agent.metrics import MetricsAddress, MetricsServer, listening
-from ccplane.agent.plane import Plane
 from ccplane.agent.priority import raise_priority, raise_thread
 from ccplane.agent.runfile import RunFile, RunInfo, check_room, run_dir_of, running
 from ccplane.agent.supervised import supervised
-from ccplane.agent.watch import Told, Watcher
+from ccplane.agent.watch import Reported, Watcher
 from ccplane.base.errors import CcpError
 from ccplane.datapath import ebpf
 
@@ -65,7 +65,7 @@ class ServeOptions:
     realtime: bool = True
     run_dir: Path | None = None
     control: ControlOptions | None = None
-    on_reload: Told | None = None
+    on_reload: Reported | None = None
     broker: BusOptions | EmbeddedBroker | None = None
     host: str | None = None
     metrics: MetricsAddress | None = None
@@ -77,9 +77,9 @@ def serve(
     ready: Plan,
     options: ServeOptions,
     *,
-    on_start: Callable[[Plane, Plan], None] | None = None,
-    each_turn: Callable[[Plane], None] | None = None,
-) -> Plane:
+    on_start: Callable[[AgentLoop, Plan], None] | None = None,
+    each_turn: Callable[[AgentLoop], None] | None = None,
+) -> AgentLoop:
     """Run algorithms on a datapath until SIGINT, SIGTERM or the end of the duration.
 
     At the end flows go to the fallback; the registrations stay, so the next agent can adopt the flows.
@@ -97,55 +97,57 @@ def serve(
         LoadError: If the datapath cannot be loaded, or another agent uses it.
         VerifierError: If the kernel refuses a program.
     """
-    datapath_held = held(options.load)
+    lifecycle = held(options.load)
     with ExitStack() as around:
-        with _cleared_up(datapath_held):
+        with _cleared_up(lifecycle):
             run_dir = options.run_dir
-            if datapath_held.takes_over:
-                datapath_held.rehearse(ready)
-                _rehearse(options, datapath_held.place)
+            if lifecycle.takes_over:
+                lifecycle.rehearse(ready)
+                _rehearse(options, lifecycle.place)
             audit_log = around.enter_context(_audit_log(options.audit))
-            datapath = datapath_held.load()
-            place = datapath_held.place
+            datapath = lifecycle.load()
+            place = lifecycle.place
             run_file = around.enter_context(RunFile(place, run_dir))
-            plane = assembled(ready, datapath)
-            datapath_held.loaded()
-            audit = None if audit_log is None else Audit(audit_log, plane)
-            files = around.enter_context(_reading(plane, watching=options.on_reload is not None))
+            agent_loop = assembled(ready, datapath)
+            lifecycle.loaded()
+            audit = None if audit_log is None else Audit(audit_log, agent_loop)
+            files = around.enter_context(_reading(agent_loop, watching=options.on_reload is not None))
             control = _control(options, place)
             ways = around.enter_context(
-                managed(plane, ebpf.compile_program, control, start=False, files=files, audit=audit)
+                managed(agent_loop, ebpf.compile_program, control, start=False, files=files, audit=audit)
             )
             if audit is not None:
-                _trials_written(plane, ways, audit)
+                _trials_written(agent_loop, ways, audit)
             if options.known_good is not None:
                 ways.loader.judged = options.known_good.judged
             if options.realtime:
                 raise_priority()
-            around.enter_context(_hearing(plane, ways, options))
-            metrics = around.enter_context(_metrics(plane, ways, options, datapath_held))
+            around.enter_context(_dispatch(agent_loop, ways, options))
+            metrics = around.enter_context(_metrics(agent_loop, ways, options, lifecycle))
             if not options.keep_capabilities:
                 ebpf.drop_capabilities()
                 around.enter_context(_children_without_any())
             listens = _listens(options, control)
-            run_file.write(_run_info(plane, place, listens))
-            _keep_written(plane, lambda: run_file.write(_run_info(plane, place, listens)))
+            run_file.write(_run_info(agent_loop, place, listens))
+            _keep_written(agent_loop, lambda: run_file.write(_run_info(agent_loop, place, listens)))
             ways.start()
             if metrics is not None:
                 metrics.start(_give_up_all if not options.keep_capabilities else lambda: None)
-            around.enter_context(_watching(plane, ways, options.on_reload, audit))
-            plane.adopt()
-        with _stopped_by_signals(plane):
+            around.enter_context(_watching(agent_loop, ways, options.on_reload, audit))
+            agent_loop.adopt()
+        with _stopped_by_signals(agent_loop):
             if on_start is not None:
-                on_start(plane, ready)
-            with supervised(plane):
-                plane.each_turn.append(lambda: datapath_held.each_turn(plane))
-                plane.run(options.duration_s, None if each_turn is None else lambda: each_turn(plane))
+                on_start(agent_loop, ready)
+            with supervised(agent_loop):
+                agent_loop.each_turn.append(lambda: lifecycle.each_turn(agent_loop))
+                agent_loop.run(
+                    options.duration_s, None if each_turn is None else lambda: each_turn(agent_loop)
+                )
         around.close()
-        datapath_held.release()  # last: the next agent then takes the registered names over
-        if options.unload_at_end and not plane.handed_over:
-            datapath_held.unload()
-    return plane
+        lifecycle.release()  # last: the next agent then takes the registered names over
+        if options.unload_at_end and not agent_loop.handed_over:
+            lifecycle.unload()
+    return agent_loop
 
 
 def _rehearse(options: ServeOptions, place: str) -> None:
@@ -193,7 +195,7 @@ def _control(options: ServeOptions, place: str) -> ControlOptions | None:
     return replace(options.control, address=control_socket(place, options.run_dir))
 
 
-def _keep_written(plane: Plane, write: Callable[[], None]) -> None:
+def _keep_written(agent_loop: AgentLoop, write: Callable[[], None]) -> None:
     """Rewrite the run file when programs or algorithms change."""
     kinds = {
         "algorithm:reloaded",
@@ -207,26 +209,28 @@ def _keep_written(plane: Plane, write: Callable[[], None]) -> None:
         if event.kind in kinds:
             write()
 
-    plane.events.listen(changed)
+    agent_loop.events.listen(changed)
 
 
-def _trials_written(plane: Plane, ways: Management, audit: Audit) -> None:
+def _trials_written(agent_loop: AgentLoop, ways: Management, audit: Audit) -> None:
     """Record the end of trials in the audit log, on the loader's thread because it waits for the disk."""
 
     def ended(event: Event) -> None:
         if event.kind in ENDS.values():
             ways.loader.submit(lambda: audit.tried(event))
 
-    plane.events.listen(ended)
+    agent_loop.events.listen(ended)
 
 
 @contextmanager
-def _reading(plane: Plane, *, watching: bool) -> Iterator[Files]:
+def _reading(agent_loop: AgentLoop, *, watching: bool) -> Iterator[Files]:
     """Yield a reader of the algorithms' files: watching them needs a capability that the agent drops."""
     if not watching:
         yield Files()
         return
-    directories = {Path(host.version.file).parent for host in plane.hosts.values() if host.version.has_file}
+    directories = {
+        Path(host.version.file).parent for host in agent_loop.hosts.values() if host.version.has_file
+    }
     files = ReadingThread(directories)
     try:
         yield files
@@ -235,18 +239,20 @@ def _reading(plane: Plane, *, watching: bool) -> Iterator[Files]:
 
 
 @contextmanager
-def _watching(plane: Plane, ways: Management, told: Told | None, audit: Audit | None) -> Iterator[None]:
+def _watching(
+    agent_loop: AgentLoop, ways: Management, reported: Reported | None, audit: Audit | None
+) -> Iterator[None]:
     """Reload saved files during a block."""
-    if told is None:
+    if reported is None:
         yield
         return
 
     def saved(name: str, done: Reloaded | CcpError) -> None:
         if audit is not None:
             audit.saved(name, done if isinstance(done, CcpError) else None)
-        told(name, done)
+        reported(name, done)
 
-    watcher = Watcher(plane, ways.loader, saved)
+    watcher = Watcher(agent_loop, ways.loader, saved)
     watcher.start()
     try:
         yield
@@ -255,7 +261,7 @@ def _watching(plane: Plane, ways: Management, told: Told | None, audit: Audit | 
 
 
 @contextmanager
-def _hearing(plane: Plane, ways: Management, options: ServeOptions) -> Iterator[None]:
+def _dispatch(agent_loop: AgentLoop, ways: Management, options: ServeOptions) -> Iterator[None]:
     """Connect to the telemetry bus, before the agent drops its capabilities."""
     if options.broker is None:
         yield
@@ -265,9 +271,9 @@ def _hearing(plane: Plane, ways: Management, options: ServeOptions) -> Iterator[
         broker = options.broker
         if isinstance(broker, EmbeddedBroker):
             broker = around.enter_context(broker.with_user(host)).options
-        inbox = Inbox(broker, sender=host, status=status_of(plane, host), wake=plane.datapath.wake)
-        ways.hear(plane, inbox, host)
-        plane.events.listen(lambda event: tell(inbox, event))
+        inbox = Inbox(broker, sender=host, status=status_of(agent_loop, host), wake=agent_loop.datapath.wake)
+        ways.receive(agent_loop, inbox, host)
+        agent_loop.events.listen(lambda event: emit(inbox, event))
 
         def begin() -> None:
             if options.realtime:
@@ -295,16 +301,16 @@ def _audit_log(path: Path | None) -> Iterator[AuditLog | None]:
 
 @contextmanager
 def _metrics(
-    plane: Plane, ways: Management, options: ServeOptions, datapath: Held
+    agent_loop: AgentLoop, ways: Management, options: ServeOptions, datapath: Lifecycle
 ) -> Iterator[MetricsServer | None]:
     """Open the socket for Prometheus; it is answered later, without capabilities."""
     if options.metrics is None:
         yield None
         return
-    heard = ways.requests
+    received = ways.requests
     with (
         datapath.metrics() as collectors,
-        listening(options.metrics, plane, heard.hearing, heard.inbox, *collectors) as server,
+        listening(options.metrics, agent_loop, received.dispatch, received.inbox, *collectors) as server,
     ):
         yield server
 
@@ -330,7 +336,7 @@ def _children_without_any() -> Iterator[None]:
 
 
 @contextmanager
-def _cleared_up(datapath: Held) -> Iterator[None]:
+def _cleared_up(datapath: Lifecycle) -> Iterator[None]:
     """Undo the loading if the start fails."""
     try:
         yield
@@ -339,24 +345,24 @@ def _cleared_up(datapath: Held) -> Iterator[None]:
         raise
 
 
-def _run_info(plane: Plane, place: str, listens: list[str]) -> RunInfo:
+def _run_info(agent_loop: AgentLoop, place: str, listens: list[str]) -> RunInfo:
     return RunInfo(
         pid=os.getpid(),
         pin_dir=place,
-        default=plane.default,
-        algorithms={host.cc_name: host.name for host in plane.hosts.values() if host.cc_name},
+        default=agent_loop.default,
+        algorithms={host.cc_name: host.name for host in agent_loop.hosts.values() if host.cc_name},
         programs={
             installed.handle: f"{host.name}/{installed.name}"
-            for host in plane.hosts.values()
+            for host in agent_loop.hosts.values()
             for installed in host.programs.all()
         },
-        rules=[rule.text for rule in plane.rules],
+        rules=[rule.text for rule in agent_loop.rules],
         listens=listens,
     )
 
 
 @contextmanager
-def _stopped_by_signals(plane: Plane) -> Iterator[None]:
+def _stopped_by_signals(agent_loop: AgentLoop) -> Iterator[None]:
     """Stop the loop cleanly on SIGINT or SIGTERM; a second signal interrupts a stuck algorithm."""
     if threading.current_thread() is not threading.main_thread():
         yield  # Python delivers signals only to the main thread; the caller uses request_stop
@@ -367,7 +373,7 @@ def _stopped_by_signals(plane: Plane) -> Iterator[None]:
         if seen:
             raise Interrupted
         seen.append(number)
-        plane.request_stop()
+        agent_loop.request_stop()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

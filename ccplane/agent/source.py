@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from errno import ENOENT
 from pathlib import Path
 
-from ccp_algs import beside
+from ccp_algs import siblings
 from ccp_algs.api import AnyAlgorithm
-from ccp_algs.beside import sha256
+from ccp_algs.siblings import sha256
 from ccplane.base.errors import UsageError
 
 
@@ -39,7 +39,7 @@ class Source:
         return not self.file.startswith("<")
 
 
-def read(file: str | Path, read_text: beside.Read = beside.read_text) -> Source:
+def read(file: str | Path, read_text: siblings.Read = siblings.read_text) -> Source:
     """Read a source file.
 
     Raises:
@@ -115,7 +115,7 @@ class Past:
     @classmethod
     def of(cls, algorithm: AnyAlgorithm, version: Version) -> Past:
         """Return a copy of a running version's source."""
-        package = beside.package_of(algorithm)
+        package = siblings.package_of(algorithm)
         texts = {} if package is None else package.texts
         return cls(
             None if texts else algorithm, version.file, version.class_name, version.sha256, dict(texts)
@@ -129,7 +129,7 @@ class Past:
 def version_of(algorithm: AnyAlgorithm) -> Version:
     """Return the version of a class, from the source that was imported, else from its current file."""
     now_us = time.time_ns() // 1000
-    package = beside.package_of(algorithm)
+    package = siblings.package_of(algorithm)
     if package is not None:
         return Version(package.file, algorithm.__qualname__, now_us, package.seen, package.own)
     try:

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 
-def check_writable(folder: Path, mode: int, octets: int = 0) -> None:
+def check_writable(folder: Path, mode: int, raw: int = 0) -> None:
     """Check that a file can be written in a folder; create the folder if necessary.
 
     Raises:
@@ -15,10 +15,10 @@ def check_writable(folder: Path, mode: int, octets: int = 0) -> None:
     """
     folder.mkdir(mode=mode, parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder) as file:
-        file.write(bytes(octets))
+        file.write(bytes(raw))
 
 
-def replace_file(path: Path, octets: bytes, mode: int = 0o600) -> None:
+def replace_file(path: Path, raw: bytes, mode: int = 0o600) -> None:
     """Replace the contents of a file atomically.
 
     Raises:
@@ -28,7 +28,7 @@ def replace_file(path: Path, octets: bytes, mode: int = 0o600) -> None:
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             part = file.name
-            file.write(octets)
+            file.write(raw)
             os.fchmod(file.fileno(), mode)
         os.replace(part, path)
     except OSError:

@@ -21,7 +21,7 @@ from ccplane.datapath.protocol import Batch, Reports, handle_of
 from telemetry.schema import Sample
 
 if TYPE_CHECKING:
-    from ccplane.agent.plane import Plane
+    from ccplane.agent.agent_loop import AgentLoop
 
 BATCHES: Final = 256
 """Maximum batches of reports buffered: a quarter of a second at 1 kHz."""
@@ -47,7 +47,7 @@ class Decision:
         rate_bytes_per_s: New rate [bytes/s]; None if unchanged.
         program: Handle of a new program, None if unchanged; before `singles`, with its stamp.
         registers: Control registers that were set.
-        letters: Messages to extensions.
+        messages: Messages to extensions.
         many: The updates of a vectorised algorithm; the other fields are then unused.
     """
 
@@ -57,7 +57,7 @@ class Decision:
     rate_bytes_per_s: int | None = None
     program: int | None = None
     registers: dict[str, int] | None = None
-    letters: dict[str, bytes] | None = None
+    messages: dict[str, bytes] | None = None
     many: Updates | None = None
 
     def singles(self) -> Iterator[Decision]:
@@ -121,15 +121,15 @@ class Streams:
         history: The last events.
     """
 
-    def __init__(self, plane: Plane) -> None:
+    def __init__(self, agent_loop: AgentLoop) -> None:
         self.history: deque[Event] = deque(maxlen=HISTORY)
-        self._plane = plane
+        self._loop = agent_loop
         self._batches = _Buffer(BATCHES)
         self._decisions = _Buffer(DECISIONS)
         self._events = _Buffer(EVENTS)
         self._samples = _Buffer(EVENTS)
         self._wants_events = False
-        plane.events.listen(self._event)
+        agent_loop.events.listen(self._event)
 
     @property
     def dropped(self) -> Dropped:
@@ -143,11 +143,11 @@ class Streams:
     def want(self, *, reports: bool, decisions: bool, events: bool) -> None:
         """Select what to buffer."""
         self._wants_events = events
-        self._plane.on_batch = self._batch if reports else None
+        self._loop.on_batch = self._batch if reports else None
         if decisions:
-            self._plane.writer.show(self._one, self._many)
+            self._loop.writer.show(self._one, self._many)
         else:
-            self._plane.writer.show_nobody()
+            self._loop.writer.hide()
 
     def sample(self, sample: Sample, flow_ids: list[int]) -> None:
         """Buffer a telemetry sample."""

@@ -10,31 +10,31 @@ import faulthandler
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ccplane.agent.plane import Plane
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.base.notify import Manager, Supervised
 
 
 @contextmanager
-def supervised(plane: Plane) -> Iterator[None]:
+def supervised(agent_loop: AgentLoop) -> Iterator[None]:
     """Report the state of the agent loop to the service manager, if one started this process."""
     manager = Manager.from_environment()
     if manager is None:
         yield
         return
     faulthandler.enable()
-    loop = Supervised(manager, lambda: status_line(plane))
-    plane.each_turn.append(loop.turn)
-    plane.breath.also.append(loop.feed)
+    loop = Supervised(manager, lambda: status_line(agent_loop))
+    agent_loop.each_turn.append(loop.turn)
+    agent_loop.keepalive.also.append(loop.feed)
     try:
         yield
     finally:
-        plane.each_turn.remove(loop.turn)
-        plane.breath.also.remove(loop.feed)
+        agent_loop.each_turn.remove(loop.turn)
+        agent_loop.keepalive.also.remove(loop.feed)
         loop.stopping()
 
 
-def status_line(plane: Plane) -> str:
+def status_line(agent_loop: AgentLoop) -> str:
     """Return the agent's state in one line."""
-    counters = plane.counters
+    counters = agent_loop.counters
     failed = f", {counters.flows_failed} failed" if counters.flows_failed else ""
-    return f"{', '.join(plane.hosts)}: {len(plane.flows)} flows, {counters.reports} reports{failed}"
+    return f"{', '.join(agent_loop.hosts)}: {len(agent_loop.flows)} flows, {counters.reports} reports{failed}"

@@ -15,10 +15,10 @@ from ccp_algs import Algorithm, Param, VectorAlgorithm, params_of
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.params import changes
 from ccplane.agent.blame import blamed
-from ccplane.agent.breath import Breath
 from ccplane.agent.candidate import cannot_take_over
 from ccplane.agent.flow import FlowControl
 from ccplane.agent.hosts import Live, SingleHost, VectorHost, made
+from ccplane.agent.keepalive import Keepalive
 from ccplane.agent.programs import ProgramSet
 from ccplane.agent.source import Version
 from ccplane.base.errors import FlowGone
@@ -52,7 +52,7 @@ def reload(
     host: SingleHost | VectorHost,
     lives: Sequence[Live],
     after: Successor,
-    breath: Breath,
+    keepalive: Keepalive,
     *,
     fresh: bool = False,
 ) -> int:
@@ -62,7 +62,7 @@ def reload(
         host: The running algorithm.
         lives: All its flows.
         after: The new version.
-        breath: Keepalives.
+        keepalive: Keepalives.
         fresh: Whether all flows start afresh, because the previous version's state is not trusted.
 
     Returns:
@@ -76,16 +76,16 @@ def reload(
         carry_params(host.algorithm, after.algorithm)
         if isinstance(host, VectorHost):
             flows = {live.flow.info.flow_id: host.flow(live.flow.info, after.programs) for live in lives}
-            instance = _new_vector(host, lives, after, flows, breath, fresh)
+            instance = _new_vector(host, lives, after, flows, keepalive, fresh)
             built = [_Built(live, flows[live.flow.info.flow_id], None) for live in lives]
         else:
             shared = _shared_params(host.algorithm, after.algorithm)
-            built = [_new_version(host, live, after, shared, fresh) for live in breath.between(lives)]
+            built = [_new_version(host, live, after, shared, fresh) for live in keepalive.between(lives)]
     before, host.programs = host.programs, after.programs
     host.algorithm, host.version = after.algorithm, after.version
     if isinstance(host, VectorHost):
         host.replace(instance, flows)
-    _use(built, breath)
+    _use(built, keepalive)
     after.programs.supersede(before)
     return len(built)
 
@@ -114,19 +114,19 @@ def _new_vector(
     lives: Sequence[Live],
     after: Successor,
     flows: Mapping[int, FlowControl],
-    breath: Breath,
+    keepalive: Keepalive,
     fresh: bool,
 ) -> VectorAlgorithm | None:
     if not lives:
         return None
     instance = made(after.algorithm, flows)
-    for live in breath.between(lives):
+    for live in keepalive.between(lives):
         if not live.failed and not fresh:
             instance.on_create(live.flow.info)
             flows[live.flow.info.flow_id].continue_from(live.flow)
     if host.instance is not None and not fresh:
         instance.on_reload(host.instance)
-    for live in breath.between(lives):
+    for live in keepalive.between(lives):
         if live.failed or fresh:
             instance.on_create(live.flow.info)
     return instance
@@ -156,9 +156,9 @@ def carry_params(before: AnyAlgorithm, after: AnyAlgorithm) -> None:
             parameter.set_for_class(after, getattr(before, name))
 
 
-def _use(built: Sequence[_Built], breath: Breath) -> None:
+def _use(built: Sequence[_Built], keepalive: Keepalive) -> None:
     """Switch flows to their new objects."""
-    for one in breath.between(built):
+    for one in keepalive.between(built):
         live, before = one.live, one.live.flow
         live.flow, live.instance, live.failed = one.flow, one.instance, False
         live.failure = None
@@ -170,7 +170,7 @@ def _use(built: Sequence[_Built], breath: Breath) -> None:
 
 
 def switch(
-    target: SingleHost | VectorHost, lives: Sequence[Live], breath: Breath
+    target: SingleHost | VectorHost, lives: Sequence[Live], keepalive: Keepalive
 ) -> list[tuple[Live, Any, Algorithm | None]]:
     """Move flows to another running algorithm, which starts them as new flows.
 
@@ -182,15 +182,15 @@ def switch(
     """
     with blamed(target.version.file, cannot_take_over):
         if isinstance(target, VectorHost):
-            built = _joined(target, breath.between(lives))
+            built = _joined(target, keepalive.between(lives))
         else:
-            built = [_fresh(target, live) for live in breath.between(lives)]
+            built = [_fresh(target, live) for live in keepalive.between(lives)]
     former = [(one.live, one.live.host, None if one.live.failed else one.live.instance) for one in built]
     for one in built:
         if one.live.failed:
             one.live.host.forget(one.live.flow.info.flow_id)
         one.live.host, one.live.last_report = target, None
-    _use(built, breath)
+    _use(built, keepalive)
     return former
 
 

@@ -16,9 +16,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.changes import Reloaded
 from ccplane.agent.files import Stamp
-from ccplane.agent.plane import Plane
 from ccplane.agent.reload import Loader
 from ccplane.agent.source import read
 from ccplane.base.errors import CcpError, UsageError
@@ -28,34 +28,36 @@ log = logging.getLogger("ccplane.agent")
 LOOK_S: Final = 0.1
 """Polling interval [s]."""
 
-Told = Callable[[str, Reloaded | CcpError], None]
+Reported = Callable[[str, Reloaded | CcpError], None]
 """Takes the outcome of a reload: name of the algorithm, and result or error."""
 
 
 class Watcher:
     """Reloads algorithms when their files change."""
 
-    def __init__(self, plane: Plane, loader: Loader, told: Told, look_s: float = LOOK_S) -> None:
+    def __init__(
+        self, agent_loop: AgentLoop, loader: Loader, reported: Reported, look_s: float = LOOK_S
+    ) -> None:
         """Collect the files to watch.
 
         Args:
-            plane: The agent loop.
+            agent_loop: The agent loop.
             loader: Reloads algorithms, and reads their files.
-            told: Takes the outcome of each reload, on the loader's thread.
+            reported: Takes the outcome of each reload, on the loader's thread.
             look_s: Polling interval [s].
 
         Raises:
             UsageError: `reload.no_file`, if no algorithm has a file; `reload.not_readable`, if a file cannot
                 be read.
         """
-        self._plane = plane
+        self._loop = agent_loop
         self._loader = loader
-        self._told = told
+        self._reported = reported
         self._look_s = look_s
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="ccp-watch", daemon=True)
         self._own: dict[str, str] = {}
-        for host in plane.hosts.values():
+        for host in agent_loop.hosts.values():
             if host.version.has_file:
                 read(host.version.file, loader.files.read)
                 self._own[host.name] = host.version.file
@@ -85,7 +87,7 @@ class Watcher:
 
     def _known(self, name: str) -> dict[str, str | None]:
         """Return the hashes of the files of the running version and of the last candidate."""
-        host = self._plane.hosts.get(name)
+        host = self._loop.hosts.get(name)
         running = {} if host is None else dict(host.version.sources)
         return {**running, **dict(self._loader.tried.get(name, {}))}
 
@@ -132,7 +134,7 @@ class Watcher:
         try:
             done = self._loader.reload(name, self._own[name])
         except CcpError as error:
-            self._told(name, error)
+            self._reported(name, error)
         else:
             if done.old_sha256 != done.new_sha256:
-                self._told(name, done)
+                self._reported(name, done)

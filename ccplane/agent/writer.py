@@ -42,6 +42,6 @@ class Writer:
 
         self.update, self._look_at_many = update, many
 
-    def show_nobody(self) -> None:
+    def hide(self) -> None:
         """Remove the observer."""
         self.update, self._look_at_many = self._datapath.update, None

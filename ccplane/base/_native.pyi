@@ -33,6 +33,7 @@ __all__ = [
     "Portable",
     "Program",
     "Report",
+    "Reported",
     "RtcpAttached",
     "RtcpClients",
     "RtcpConnection",
@@ -45,7 +46,6 @@ __all__ = [
     "SocketSwitch",
     "TcpArrivals",
     "TcpTrace",
-    "Told",
     "WireFlow",
     "WireLink",
     "compile",
@@ -170,7 +170,7 @@ class Closed:
     def stats(self) -> FlowStats: ...
 
 @final
-class Told:
+class Reported:
     """An event of a flow, from an extension of the datapath."""
 
     EVENT_KIND: ClassVar[Literal[3]]
@@ -182,7 +182,7 @@ class Told:
     @property
     def extension(self) -> str: ...
     @property
-    def octets(self) -> bytes: ...
+    def raw(self) -> bytes: ...
 
 @final
 class Batch:
@@ -194,9 +194,9 @@ class Batch:
     def taken_us(self) -> int: ...
     def made_us(self) -> dict[int, int]: ...
     def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[Created | Closed | Told | Report]: ...
+    def __iter__(self) -> Iterator[Created | Closed | Reported | Report]: ...
     def arrays(self) -> list[tuple[int, NDArray[np.void]]]: ...
-    def events(self) -> list[Created | Closed | Told]: ...
+    def events(self) -> list[Created | Closed | Reported]: ...
 
 @disjoint_base
 class Datapath:
@@ -219,7 +219,7 @@ class Datapath:
         rate_bytes_per_s: int | None = None,
         program: int | None = None,
         registers: dict[str, int] | None = None,
-        letters: dict[str, bytes] | None = None,
+        messages: dict[str, bytes] | None = None,
     ) -> bool: ...
     def update_many(
         self,
@@ -843,7 +843,7 @@ def portable(program: Program, libccp: bool) -> Portable:
     """
 
 def from_bytecode(
-    n_events: int, n_instrs: int, octets: bytes, name: str, origin: str, with_rtt: bool = False
+    n_events: int, n_instrs: int, raw: bytes, name: str, origin: str, with_rtt: bool = False
 ) -> Program:
     """Decode a program of an agent built with portus; its registers are named r0, c0, l0.
 
@@ -871,7 +871,7 @@ def wire_values(fields: Sequence[tuple[int, int, int]]) -> dict[str, int]:
 class Message:
     """A message of portus' wire protocol; addresses and ports are numbers in network byte order."""
 
-    def octets(self) -> bytes: ...
+    def to_bytes(self) -> bytes: ...
 
     @final
     class Create(Message):
@@ -978,7 +978,7 @@ class Portable:
     @property
     def n_instrs(self) -> int: ...
     @property
-    def octets(self) -> bytes: ...
+    def raw(self) -> bytes: ...
     @property
     def control_kinds(self) -> list[int]:
         """Kind on the wire of each control register of the original program."""
@@ -1000,7 +1000,10 @@ class WireLink:
     """A link to an agent; see `ccplane.datapath.wire.link`."""
 
     def __new__(
-        cls, agent: os.PathLike[str], heard: Callable[[str, Any], bool], own: os.PathLike[str] | None = None
+        cls,
+        agent: os.PathLike[str],
+        received: Callable[[str, Any], bool],
+        own: os.PathLike[str] | None = None,
     ) -> WireLink: ...
     def announce(
         self,
@@ -1029,7 +1032,7 @@ class WireFlow:
     def number(self) -> int: ...
     @property
     def is_steered(self) -> bool: ...
-    def hear(self, now_s: float, window_bytes: int) -> bool:
+    def receive(self, now_s: float, window_bytes: int) -> bool:
         """Apply the agent's messages; return whether its program controls the connection."""
     def sent(self, now_s: float, bytes: int) -> None: ...
     def acked(self, sent_s: float, bytes: int) -> None:

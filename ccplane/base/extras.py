@@ -64,6 +64,6 @@ def extra_part() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if (ours := lacking(error)) is None:
+        if (mine := lacking(error)) is None:
             raise
-        raise ours from error
+        raise mine from error

@@ -58,7 +58,7 @@ class FlowStats:
     # facts: totals (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     flow_id: int
     """Id of the flow: generation << 32 | slot, never reused."""
-    law: bool = True
+    fallback: bool = True
     """The fallback controls the flow."""
     program: int = 0
     """Handle of the program that it runs; 0 if none."""
@@ -100,9 +100,9 @@ class FlowStats:
     """Reports that found no room and were summed up in later ones."""
     mail_applied_us: int = 0
     """Time at which the last update was applied [us]; 0 if none was."""
-    law_entered_us: int = 0
+    fallback_entered_us: int = 0
     """Time at which the fallback last took over the flow [us]."""
-    law_left_us: int = 0
+    fallback_left_us: int = 0
     """Time at which it returned the flow after that [us]; 0 while it has the flow."""
     mail_applied: int = 0
     """Updates applied; several written before an ACK count once."""
@@ -110,9 +110,9 @@ class FlowStats:
     """Folds aborted by an arithmetic error."""
     last_fold_error: int = 0
     """The last of these errors, of enum ccp_fold_error; 0 if there was none."""
-    law_entries: int = 0
+    fallback_entries: int = 0
     """Number of times that the fallback took over."""
-    law_cause: str = "new"
+    fallback_cause: str = "new"
     """Why the fallback has the flow, or had it last. `new`: no agent has set its program yet. `silent`: the
     agent's heartbeat was too old. `uninstalled`: its program was removed. `no_program`: its algorithm set
     no program. `failed`: its algorithm raised an exception.

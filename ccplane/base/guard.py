@@ -86,13 +86,13 @@ class _Finder:
             return
         from ccplane.base.errors import LoadError
 
-        theirs = os.path.dirname(found) if os.path.basename(found) == "__init__.py" else found
+        foreign = os.path.dirname(found) if os.path.basename(found) == "__init__.py" else found
         raise LoadError(
             "load.shadowed",
-            f"`import {name}` finds {theirs}, not ccplane's package",
-            where=theirs,
-            why=f"ccplane's package is {own}; Python searches the directory of {theirs} first",
-            fix=f"rename {theirs}, or start Python in another directory",
+            f"`import {name}` finds {foreign}, not ccplane's package",
+            where=foreign,
+            why=f"ccplane's package is {own}; Python searches the directory of {foreign} first",
+            fix=f"rename {foreign}, or start Python in another directory",
         )
 
 

@@ -45,10 +45,10 @@ class Manager:
         pid = environment.pop("WATCHDOG_PID", "")
         if not address:
             return None
-        ours = timeout_us.isdigit() and pid in ("", str(os.getpid()))
-        return cls(address, int(timeout_us) / 1e6 if ours else None)
+        own = timeout_us.isdigit() and pid in ("", str(os.getpid()))
+        return cls(address, int(timeout_us) / 1e6 if own else None)
 
-    def tell(self, **fields: str | int) -> bool:
+    def emit(self, **fields: str | int) -> bool:
         """Send fields, such as `READY=1`, without waiting; return False if the manager is busy or gone."""
         text = "\n".join(f"{name}={value}" for name, value in fields.items())
         try:
@@ -78,10 +78,10 @@ class Supervised:
     def turn(self) -> None:
         """Report the end of one iteration; the first one means that the service is ready."""
         if not self._ready:
-            self._ready = self._manager.tell(READY=1)
+            self._ready = self._manager.emit(READY=1)
         self.feed()
         now_s = self._clock()
-        if now_s >= self._status_due_s and self._manager.tell(STATUS=self._status()):
+        if now_s >= self._status_due_s and self._manager.emit(STATUS=self._status()):
             self._status_due_s = now_s + STATUS_S
 
     def feed(self) -> None:
@@ -89,10 +89,10 @@ class Supervised:
         if self._feed_s is None:
             return
         now_s = self._clock()
-        if now_s >= self._feed_due_s and self._manager.tell(WATCHDOG=1):
+        if now_s >= self._feed_due_s and self._manager.emit(WATCHDOG=1):
             self._feed_due_s = now_s + self._feed_s
 
     def stopping(self) -> None:
         """Report that the loop has ended, and close the socket."""
-        self._manager.tell(STOPPING=1)
+        self._manager.emit(STOPPING=1)
         self._manager.close()

@@ -18,20 +18,20 @@ from ccplane.base.flows import FlowInfo, FlowStats, ReportHead
 Reports = NDArray[np.void]
 """Reports of one program: a structured array of `REPORT_HEAD`, then one u8 column per Report register."""
 
-LAW_PROGRAM = 0
+FALLBACK_PROGRAM = 0
 """The handle for "no program": the flow runs the in-kernel fallback."""
 
 STAMP_SHIFT = 16
 """Position of the stamp above the handle, in `update` and in reports [bits]."""
 
-LAW_FAILED = LAW_PROGRAM | 1 << STAMP_SHIFT
-"""As `LAW_PROGRAM`, because the flow's algorithm raised."""
+FALLBACK_FAILED = FALLBACK_PROGRAM | 1 << STAMP_SHIFT
+"""As `FALLBACK_PROGRAM`, because the flow's algorithm raised."""
 
 
 REPORT: Final = 0
 CREATED: Final = 1
 CLOSED: Final = 2
-TOLD: Final = 3
+REPORTED: Final = 3
 """Values of `EVENT_KIND`."""
 
 
@@ -67,7 +67,7 @@ class Program(Protocol):
 P_co = TypeVar("P_co", bound=Program, covariant=True)
 
 
-class Report(ReportHead, Protocol):
+class DatapathReport(ReportHead, Protocol):
     """One report. The program's Report registers are also attributes, unless a name is already used here."""
 
     EVENT_KIND: ClassVar[Literal[0]]
@@ -109,7 +109,7 @@ class Closed(Protocol):
         ...
 
 
-class Told(Protocol):
+class Reported(Protocol):
     """An event of a flow, from an extension of the datapath."""
 
     EVENT_KIND: ClassVar[Literal[3]]
@@ -130,12 +130,12 @@ class Told(Protocol):
         ...
 
     @property
-    def octets(self) -> bytes:
+    def raw(self) -> bytes:
         """The event, in the extension's format."""
         ...
 
 
-Event = Report | Created | Closed | Told
+Event = DatapathReport | Created | Closed | Reported
 """An event of a flow; `EVENT_KIND` gives its kind."""
 
 
@@ -227,15 +227,15 @@ class Datapath(Protocol):
         rate_bytes_per_s: int | None = None,
         program: int | None = None,
         registers: dict[str, int] | None = None,
-        letters: dict[str, bytes] | None = None,
+        messages: dict[str, bytes] | None = None,
     ) -> bool:
         """Update one flow; None leaves a value unchanged. An update that is not yet applied is extended.
 
         `registers` are control registers of `program`, or of the flow's current program.
         `program` is a handle. From bit `STAMP_SHIFT` on, it may contain a stamp, a number chosen by the
-        agent, which the program's reports repeat. `LAW_FAILED` is the fallback's handle with a stamp for the
-        cause.
-        `letters` are messages to extensions, by name; an empty message detaches the flow.
+        agent, which the program's reports repeat. `FALLBACK_FAILED` is the fallback's handle with a stamp
+        for the cause.
+        `messages` are messages to extensions, by name; an empty message detaches the flow.
 
         Returns:
             False if the flow closed.

@@ -73,7 +73,7 @@ def link(
         UsageError: `wire.no_socket`.
     """
 
-    def heard(kind: str, what: int | str | bytes) -> bool:
+    def received(kind: str, what: int | str | bytes) -> bool:
         if kind == "came":
             log.info("connected to the agent: announced %s flows", what)
         elif kind == "gone":
@@ -88,7 +88,7 @@ def link(
         return False
 
     try:
-        return WireLink(agent, heard, own)
+        return WireLink(agent, received, own)
     except OSError as error:
         fix = "give a path in a directory that this user can write"
         raise no_socket(own or agent, error.strerror or str(error), fix) from None

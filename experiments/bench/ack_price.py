@@ -18,7 +18,7 @@ from experiments.bench.bpf_objects import Runs, counting_runs, runs_of_struct_op
 from experiments.bench.errors import BenchError
 from experiments.netlab import Path, start_iperf3
 
-OURS: Final = "ccp_"
+OWN: Final = "ccp_"
 """Prefix of the names of ccplane's hooks."""
 SETTLE_S: Final = 0.6
 """How long a transfer runs before it is measured [s]."""

@@ -21,10 +21,10 @@ from rich.table import Table
 
 from experiments.bench import datapath
 from experiments.bench.builds import Build, build_of, this_build
-from experiments.bench.result import BenchResult, short, told_rounds
+from experiments.bench.result import BenchResult, rounds_text, short
 from experiments.bench.rounds import Plan, measure_rounds
 from experiments.bench.side_by_side import ack_ns_together, side_by_side
-from experiments.bench.transfers import Sample, transfer
+from experiments.bench.transfers import TransferSample, transfer
 from experiments.bench.verdicts import LEVEL, PAIRS, Judgement, Rule, Verdict, judge_pairs
 from experiments.netlab import Path as NetPath
 
@@ -59,9 +59,9 @@ class Comparison(BenchResult):
 
     def to_json(self) -> str:
         """Return it as a JSON object, with `judged`."""
-        told = json.loads(BenchResult.to_json(self))
-        told["judged"] = {name: asdict(one) for name, one in self.judged.items()}
-        return json.dumps(told, indent=2)
+        reported = json.loads(BenchResult.to_json(self))
+        reported["judged"] = {name: asdict(one) for name, one in self.judged.items()}
+        return json.dumps(reported, indent=2)
 
     def print(self, console: Console) -> None:
         """Print the ratios and verdicts as a table."""
@@ -77,7 +77,7 @@ class Comparison(BenchResult):
             table.add_row(name, short(one.value), interval, f"{one.margin_ratio:.0%}", said)
         console.print(table)
         for scenario, tally in self.rounds.items():
-            console.print(f"{scenario}: {told_rounds(tally)}", highlight=False)
+            console.print(f"{scenario}: {rounds_text(tally)}", highlight=False)
 
 
 def run(plan: Plan, against: str, seconds: float | None, algorithm: str) -> Comparison:
@@ -140,7 +140,7 @@ def _measure(
     """Start both builds, and measure an ACK simultaneously, the rest alternately."""
     with side_by_side(builds, algorithm) as sides:
         first, second = sides
-        samples: dict[str, list[Sample]] = {name: [] for name in sides}
+        samples: dict[str, list[TransferSample]] = {name: [] for name in sides}
         for name in (first, second, second, first):
             samples[name].append(transfer(bare, sides[name].congestion, seconds / 2))
         ack_ns = ack_ns_together(slow, list(sides.values()))

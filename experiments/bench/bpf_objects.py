@@ -96,9 +96,9 @@ def entries_of_maps(pin_dir: str) -> dict[str, int]:
     for pin in _pins(pin_dir):
         with _opened_pin(pin) as file:
             is_map = "map_type:" in Path(f"/proc/self/fdinfo/{file}").read_text()
-            kind, _, key_bytes, _, most, _ = _map_info(file, str(pin)) if is_map else (0,) * 6
+            kind, _, key_bytes, _, maximum, _ = _map_info(file, str(pin)) if is_map else (0,) * 6
             if kind in _HASHES:
-                found[pin.name] = _count_keys(file, key_bytes, most, str(pin))
+                found[pin.name] = _count_keys(file, key_bytes, maximum, str(pin))
     return found
 
 
@@ -145,12 +145,12 @@ def _map_info(file: int, what: str) -> tuple[int, ...]:
     return _MAP_INFO.unpack(info.raw[: _MAP_INFO.size])
 
 
-def _count_keys(file: int, key_bytes: int, most: int, what: str) -> int:
+def _count_keys(file: int, key_bytes: int, maximum: int, what: str) -> int:
     """Count the keys of a hash map; a removal during the walk restarts it."""
     keys: set[bytes] = set()
     now, then = ctypes.create_string_buffer(key_bytes), ctypes.create_string_buffer(key_bytes)
     before = 0
-    for _ in range(2 * most):
+    for _ in range(2 * maximum):
         asked = struct.pack("=I4xQQ", file, before, ctypes.addressof(then))
         try:
             _bpf(_MAP_GET_NEXT_KEY, ctypes.create_string_buffer(asked), what)
@@ -170,8 +170,8 @@ def runs_of_programs(pid: int) -> dict[str, Runs]:
     """
     held = set()
     for file in Path(f"/proc/{pid}/fdinfo").iterdir():
-        if (told := re.search(r"^prog_id:\s+(\d+)$", file.read_text(), re.MULTILINE)) is not None:
-            held.add(int(told[1]))
+        if (reported := re.search(r"^prog_id:\s+(\d+)$", file.read_text(), re.MULTILINE)) is not None:
+            held.add(int(reported[1]))
     return _together(_programs(held))
 
 

@@ -45,7 +45,7 @@ def this_build() -> Build:
     return Build("this", ROOT)
 
 
-def build_of(revision: str, told: Callable[[str], None], *, repository: Path = ROOT) -> Build:
+def build_of(revision: str, reported: Callable[[str], None], *, repository: Path = ROOT) -> Build:
     """Return a revision, checked out and built; the first build takes minutes.
 
     Raises:
@@ -57,12 +57,12 @@ def build_of(revision: str, told: Callable[[str], None], *, repository: Path = R
     build = Build(f"{revision} ({sha[:10]})", packages)
     if not _is_built(packages):
         cache.mkdir(parents=True, exist_ok=True)
-        told(f"{revision}: waiting for another build")
+        reported(f"{revision}: waiting for another build")
         with _one_at_a_time(cache):
             if not _is_built(packages):  # another process may have built it meanwhile
-                told(f"{revision}: checking out")
+                reported(f"{revision}: checking out")
                 _check_out(sha, packages, repository)
-                _compile(packages, cache / "target", lambda line: told(f"{revision}: {line}"))
+                _compile(packages, cache / "target", lambda line: reported(f"{revision}: {line}"))
     return build
 
 
@@ -102,28 +102,28 @@ def _check_out(sha: str, folder: Path, repository: Path) -> None:
     subprocess.run(["tar", "-x", "-m", "-C", str(folder)], input=packed, check=True)
 
 
-def _compile(packages: Path, target: Path, told: Callable[[str], None]) -> None:
+def _compile(packages: Path, target: Path, reported: Callable[[str], None]) -> None:
     environment = _environment(target)
     cargo = shutil.which("cargo", path=environment["PATH"])
     if cargo is None:
         raise BenchError(
             "bench.build_failed", "cannot find the program `cargo`", why="not in PATH", fix="run `make setup`"
         )
-    told_last: list[str] = []
+    reported_last: list[str] = []
     command = [cargo, "build", "--release", "--package", "ccp-native"]
     with subprocess.Popen(
         command, cwd=packages / "native", env=environment, stderr=subprocess.PIPE, text=True
     ) as cargo_run:
         assert cargo_run.stderr is not None
         for line in cargo_run.stderr:
-            told_last = [*told_last, line.rstrip()][-_TAIL_LINES:]
-            told(line.strip())
+            reported_last = [*reported_last, line.rstrip()][-_TAIL_LINES:]
+            reported(line.strip())
     if cargo_run.returncode != 0:
         raise BenchError(
             "bench.build_failed",
             "the native extension of the revision does not build",
             str(packages / "native"),
-            "\n".join(told_last),
+            "\n".join(reported_last),
             f"for details run `cargo {' '.join(command[1:])}` there",
         )
     made = target / _LIBRARY

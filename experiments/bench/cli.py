@@ -29,7 +29,7 @@ from experiments.bench import (
 from experiments.bench.errors import BenchError
 from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult
-from experiments.bench.rounds import LEAST_ROUNDS, Plan
+from experiments.bench.rounds import MIN_ROUNDS, Plan
 
 app = typer.Typer(
     help="Benchmark ccplane against the kernel on this machine.", no_args_is_help=True, add_completion=False
@@ -49,7 +49,7 @@ Rounds = Annotated[
     int,
     typer.Option(
         min=1,
-        help=f"Minimum number of valid rounds; fewer than {LEAST_ROUNDS} give no intervals and no verdicts.",
+        help=f"Minimum number of valid rounds; fewer than {MIN_ROUNDS} give no intervals and no verdicts.",
     ),
 ]
 MaxRounds = Annotated[
@@ -111,7 +111,7 @@ def benchmark(name: str) -> Callable[[_Run], _Run]:
         sudo = "" if name in _WITHOUT_ROOT else "sudo "
         app.command(
             name,
-            help=f"{run.__doc__}\n\nThis takes {about.told_minutes}.",
+            help=f"{run.__doc__}\n\nThis takes {about.minutes_text}.",
             epilog=options.examples(f"{sudo}ccp bench {name} --keep out/bench"),
         )(command)
         return run

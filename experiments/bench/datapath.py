@@ -20,11 +20,11 @@ from experiments.bench.ack_price import priced_transfer
 from experiments.bench.errors import BenchError
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
-from experiments.bench.transfers import Sample, add_figures, cpu_ratios, throughput_ratios, transfer
+from experiments.bench.transfers import TransferSample, add_figures, cpu_ratios, throughput_ratios, transfer
 from experiments.netlab import Path, available_congestion_controls, bottleneck, two_hosts
 
 KERNEL: Final = "cubic"
-OURS: Final = "ccp."
+OWN: Final = "ccp."
 """Prefix of ccplane's congestion controls in the kernel."""
 RATE_1GBIT_BYTES_PER_S: Final = 125e6
 BUFFER_1GBIT_BYTES: Final = 500_000
@@ -53,10 +53,10 @@ def compare(result: BenchResult, scenario: str, path: Path, names: Sequence[str]
         BenchError: As `measure_rounds`.
         LabError: If a transfer fails.
     """
-    ours = names[1]
+    own = names[1]
 
-    def headlines(samples: Mapping[str, list[Sample]]) -> list[list[float]]:
-        pair = samples[ours], samples[KERNEL]
+    def headlines(samples: Mapping[str, list[TransferSample]]) -> list[list[float]]:
+        pair = samples[own], samples[KERNEL]
         return [cpu_ratios(*pair), throughput_ratios(*pair)]
 
     measured = measure_rounds(
@@ -65,8 +65,8 @@ def compare(result: BenchResult, scenario: str, path: Path, names: Sequence[str]
     result.rounds[scenario] = measured.tally
     samples, kernel = measured.samples, measured.samples[KERNEL]
     for name in names[1:]:
-        label = scenario if name == ours else f"{scenario}.{name}"
-        cpu_goal, throughput_goal, again_goal = GOALS if name == ours else (None, None, None)
+        label = scenario if name == own else f"{scenario}.{name}"
+        cpu_goal, throughput_goal, again_goal = GOALS if name == own else (None, None, None)
         result.add(f"cpu_per_gb_ratio.{label}", cpu_ratios(samples[name], kernel), "ratio", cpu_goal)
         throughput = throughput_ratios(samples[name], kernel)
         result.add(f"throughput_ratio.{label}", throughput, "ratio", throughput_goal)
@@ -78,7 +78,7 @@ def compare(result: BenchResult, scenario: str, path: Path, names: Sequence[str]
         add_figures(result, f"{scenario}.{name}", samples[name])
 
 
-def price(result: BenchResult, scenario: str, path: Path, ours: str) -> None:
+def price(result: BenchResult, scenario: str, path: Path, own: str) -> None:
     """Measure the price of an ACK over one path.
 
     Raises:
@@ -87,15 +87,15 @@ def price(result: BenchResult, scenario: str, path: Path, ours: str) -> None:
     """
     title = f"{scenario}.ack"
     measured = measure_rounds(
-        [ours],
-        lambda name, _: priced_transfer(path, name, ack_price.OURS),
+        [own],
+        lambda name, _: priced_transfer(path, name, ack_price.OWN),
         dataclasses.replace(result.plan, precision=max(result.plan.precision, PRICE_PRECISION)),
         title=title,
-        headlines=lambda samples: [[one.ack_ns for one in samples[ours]]],
+        headlines=lambda samples: [[one.ack_ns for one in samples[own]]],
     )
     result.rounds[title] = measured.tally
-    prices = measured.samples[ours]
-    goal = ACK_GOAL if (scenario, ours) == (SCENARIOS[0], f"{OURS}cubic") else None
+    prices = measured.samples[own]
+    goal = ACK_GOAL if (scenario, own) == (SCENARIOS[0], f"{OWN}cubic") else None
     result.add(f"ack_ns.{scenario}", [one.ack_ns for one in prices], "ns", goal)
     for hook in sorted({hook for one in prices for hook in one.hook_ns}):
         result.add(f"hook_ns.{scenario}.{hook}", [one.hook_ns.get(hook, 0.0) for one in prices], "ns")
@@ -132,12 +132,12 @@ def run(plan: Plan, seconds: float, peers: Sequence[str] = (), *, algorithm: str
     """
     options = {"seconds": seconds, "peers": list(peers), "algorithm": algorithm}
     result = BenchResult("datapath", plan, options)
-    ours = f"{OURS}{algorithm}"
+    own = f"{OWN}{algorithm}"
     with running_agent(algorithm):
-        names = [KERNEL, ours, *peers]
+        names = [KERNEL, own, *peers]
         need_congestion_controls(names)
         for scenario in SCENARIOS:
             with path_of(scenario) as path:
                 compare(result, scenario, path, names, seconds)
-                price(result, scenario, path, ours)
+                price(result, scenario, path, own)
     return result

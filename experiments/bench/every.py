@@ -27,10 +27,10 @@ class Benchmark:
     minutes: tuple[float, float]
 
     @property
-    def told_minutes(self) -> str:
+    def minutes_text(self) -> str:
         """Estimated time as text."""
-        least, most = self.minutes
-        return f"{least:g} to {most:g} minutes" if least != most else f"{least:g} minutes"
+        minimum, maximum = self.minutes
+        return f"{minimum:g} to {maximum:g} minutes" if minimum != maximum else f"{minimum:g} minutes"
 
 
 BENCHMARKS: Final = {
@@ -46,9 +46,9 @@ BENCHMARKS: Final = {
 
 def run(console: Console, keep: Path | None = None) -> list[str]:
     """Print estimated times, run all benchmarks in separate processes, and return those that failed."""
-    console.print(*(f"{name}: {benchmark.told_minutes}" for name, benchmark in BENCHMARKS.items()), sep="\n")
-    least, most = (sum(benchmark.minutes[end] for benchmark in BENCHMARKS.values()) for end in (0, 1))
-    console.print(f"all: {least:.0f} to {most:.0f} minutes; longer if rounds are disturbed and repeated")
+    console.print(*(f"{name}: {benchmark.minutes_text}" for name, benchmark in BENCHMARKS.items()), sep="\n")
+    minimum, maximum = (sum(benchmark.minutes[end] for benchmark in BENCHMARKS.values()) for end in (0, 1))
+    console.print(f"all: {minimum:.0f} to {maximum:.0f} minutes; longer if rounds are disturbed and repeated")
     failed = []
     for name in BENCHMARKS:
         begun_s = time.monotonic()

@@ -41,8 +41,8 @@ def wake_ups(waiter: int, waker: int) -> NDArray[np.float64]:
     command = [sys.executable, "-P", "-m", __name__, str(waker)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process, on_processor(waiter):
         assert process.stdout is not None
-        while told := process.stdout.read(_STAMP.size):
-            late_us.append((time.monotonic_ns() - _STAMP.unpack(told)[0]) / 1000)
+        while reported := process.stdout.read(_STAMP.size):
+            late_us.append((time.monotonic_ns() - _STAMP.unpack(reported)[0]) / 1000)
     return np.array(late_us)
 
 

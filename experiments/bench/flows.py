@@ -32,7 +32,7 @@ from experiments.disturbance import Watch
 from experiments.netlab import LabError, Path, process, two_hosts
 
 KERNEL: Final = "cubic"
-OURS: Final = "ccp.cubic"
+OWN: Final = "ccp.cubic"
 CPU_GOAL: Final = "<= 1.02"
 SECONDS: Final = 5.0
 RATE_BYTES_PER_S: Final = 100e6
@@ -62,7 +62,7 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class FlowsSample:
     """One load.
 
     Attributes:
@@ -91,50 +91,50 @@ def run(plan: Plan, count: int) -> BenchResult:
         path.sender.set_sysctl("net.ipv4.ip_local_port_range", "1024 65535")
         path.receiver.set_sysctl("net.core.somaxconn", BACKLOG)
         measured = measure_rounds(
-            (KERNEL, OURS),
+            (KERNEL, OWN),
             lambda name, _: _without_agent(path, count) if name == KERNEL else _with_agent(path, count),
             plan,
             title="flows",
             headlines=lambda samples: [_cpu_ratios(samples)],
         )
     result.rounds["flows"] = measured.tally
-    ours = [agent for one in measured.samples[OURS] if (agent := one.agent) is not None]
-    result.add("memory_per_flow_bytes", [one.map_bytes_per_flow for one in ours], "bytes")
-    result.add("agent_memory_per_flow_bytes", [one.bytes_per_flow for one in ours], "bytes")
+    own = [agent for one in measured.samples[OWN] if (agent := one.agent) is not None]
+    result.add("memory_per_flow_bytes", [one.map_bytes_per_flow for one in own], "bytes")
+    result.add("agent_memory_per_flow_bytes", [one.bytes_per_flow for one in own], "bytes")
     result.add("cpu_ratio", _cpu_ratios(measured.samples), "ratio", CPU_GOAL)
-    result.add("flows_with_agent", [one.flows for one in ours], "flows", f">= {count}")
-    result.add("reports_per_s", [one.reports_per_s for one in ours], "reports/s")
+    result.add("flows_with_agent", [one.flows for one in own], "flows", f">= {count}")
+    result.add("reports_per_s", [one.reports_per_s for one in own], "reports/s")
     for name, samples in measured.samples.items():
         result.add(f"cpu_s_per_gb.{name}", [one.cpu_s_per_gb for one in samples], "s/GB")
     return result
 
 
-def _cpu_ratios(samples: Mapping[str, list[Sample]]) -> list[float]:
-    pairs = zip(samples[OURS], samples[KERNEL], strict=True)
-    return [ours.cpu_s_per_gb / kernel.cpu_s_per_gb for ours, kernel in pairs]
+def _cpu_ratios(samples: Mapping[str, list[FlowsSample]]) -> list[float]:
+    pairs = zip(samples[OWN], samples[KERNEL], strict=True)
+    return [own.cpu_s_per_gb / kernel.cpu_s_per_gb for own, kernel in pairs]
 
 
-def _without_agent(path: Path, count: int) -> Sample:
+def _without_agent(path: Path, count: int) -> FlowsSample:
     with open_flows(path, KERNEL, count) as send:
-        return Sample(_cpu_s_per_gb(send)[0])
+        return FlowsSample(_cpu_s_per_gb(send)[0])
 
 
-def _with_agent(path: Path, count: int) -> Sample:
+def _with_agent(path: Path, count: int) -> FlowsSample:
     with running_agent("cubic") as agent:
         map_bytes = sum(memory_of_maps(PIN_DIR).values())
         before_bytes = _own_memory(agent)
-        with open_flows(path, OURS, count) as send:
+        with open_flows(path, OWN, count) as send:
             view = ebpf.observe(PIN_DIR)
             reports = sum(one.reports for one in view.all_stats())
             cpu_s_per_gb, took_s = _cpu_s_per_gb(send)
             after = view.all_stats()
             seen = Agent(
-                flows=sum(one.program != 0 and not one.law for one in after),
+                flows=sum(one.program != 0 and not one.fallback for one in after),
                 reports_per_s=(sum(one.reports for one in after) - reports) / took_s,
                 bytes_per_flow=(_own_memory(agent) - before_bytes) / count,
                 map_bytes_per_flow=map_bytes / ebpf.LoadOptions().max_flows,
             )
-            return Sample(cpu_s_per_gb, seen)
+            return FlowsSample(cpu_s_per_gb, seen)
 
 
 def _cpu_s_per_gb(send: Callable[[], dict[str, float]]) -> tuple[float, float]:
@@ -186,7 +186,7 @@ def open_load(
             [*load, "server", "0.0.0.0", port, *counted], stdout=pipe, stderr=pipe, env=env
         )
         running.append(server)
-        hear(server, f"host receiver: {LOAD}")
+        receive(server, f"host receiver: {LOAD}")
         client = path.sender.popen(
             [*load, "client", address or path.receiver.ipv4, port, congestion, *counted, *options],
             stdin=pipe,
@@ -195,14 +195,14 @@ def open_load(
             env=env,
         )
         running.append(client)
-        hear(client, f"host sender: {LOAD}")
+        receive(client, f"host sender: {LOAD}")
 
         def send() -> dict[str, float]:
             assert client.stdin is not None
             client.stdin.write("\n")
             client.stdin.flush()
-            told: dict[str, float] = hear(client, f"host sender: {LOAD}")
-            return told
+            reported: dict[str, float] = receive(client, f"host sender: {LOAD}")
+            return reported
 
         yield send
     finally:
@@ -215,7 +215,7 @@ def load_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def hear(speaker: process.Process, where: str) -> Any:
+def receive(speaker: process.Process, where: str) -> Any:
     """Return the next line of JSON that a load generator prints.
 
     Raises:

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ccplane.agent.plane import Plane
+from ccplane.agent.agent_loop import AgentLoop
 from experiments.bench import spans
 from experiments.bench.floor import wake_ups
 from experiments.bench.result import BenchResult
@@ -70,7 +70,7 @@ def _bulk(path: Path | None) -> Iterator[None]:
         yield
 
 
-def _transfer(plane: Plane, path: Path, load: Path | None) -> Times:
+def _transfer(agent_loop: AgentLoop, path: Path, load: Path | None) -> Times:
     with (
         _bulk(load),
         start_iperf3(path.sender, path.receiver, congestion="ccp", duration_s=ROUND_S) as transfer,
@@ -78,7 +78,7 @@ def _transfer(plane: Plane, path: Path, load: Path | None) -> Times:
         spans.start()
         end_s = time.monotonic() + ROUND_S
         while time.monotonic() < end_s and transfer.running:
-            plane.turn(50)
+            agent_loop.turn(50)
     return spans.spans()
 
 
@@ -100,10 +100,10 @@ def run(plan: Plan) -> BenchResult:
         LoadError: If the datapath does not load.
     """
     result = BenchResult("latency", plan)
-    with spans.stamping() as plane, paths() as of:
+    with spans.stamping() as agent_loop, paths() as of:
         measured = measure_rounds(
             (*STATES, *FLOORS),
-            lambda state, _: _floor(state) if state in FLOORS else _transfer(plane, *of[state]),
+            lambda state, _: _floor(state) if state in FLOORS else _transfer(agent_loop, *of[state]),
             plan,
             title="latency",
             headlines=lambda samples: [percentiles(samples["idle"], "written", p) for p in PERCENTS],

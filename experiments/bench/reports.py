@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ccp_algs import Algorithm, Updates, VectorAlgorithm
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.description import Description
-from ccplane.agent.plane import Plane
 from experiments.agent_process import agent_here
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
@@ -25,7 +25,7 @@ from experiments.netlab import Path, start_iperf3, two_hosts
 RING_BYTES = 64 << 20
 FILL_S = 5
 FLOWS = 8
-LEAST_REPORTS = 10_000
+MIN_REPORTS = 10_000
 """Minimum reports in the ring for a figure."""
 PER_FLOW_GOAL = ">= 200000"
 VECTORISED_GOAL = ">= 2000000"
@@ -97,31 +97,31 @@ def _round(path: Path, algorithm: str) -> Taken:
         max_flows=256,
         ring_bytes=RING_BYTES,
         heartbeat_timeout_ms=60_000,
-    ) as plane:
-        plane.adopt()
+    ) as agent_loop:
+        agent_loop.adopt()
         transfer = start_iperf3(
             path.sender, path.receiver, congestion="ccp", duration_s=FILL_S, parallel=FLOWS
         )
         with transfer:
-            _turn_until(plane, lambda: plane.counters.reports > 0)
+            _turn_until(agent_loop, lambda: agent_loop.counters.reports > 0)
             transfer.wait()
-        before = plane.counters.reports
+        before = agent_loop.counters.reports
         start = time.perf_counter()
-        while plane.turn(0):
+        while agent_loop.turn(0):
             pass
         took_s = time.perf_counter() - start
-        taken = plane.counters.reports - before
-        if taken < LEAST_REPORTS:
+        taken = agent_loop.counters.reports - before
+        if taken < MIN_REPORTS:
             raise Unfit(f"the ring had only {taken} reports")
         return Taken(taken / took_s, taken)
 
 
-def _turn_until(plane: Plane, done: Callable[[], bool], timeout_s: float = 10.0) -> None:
+def _turn_until(agent_loop: AgentLoop, done: Callable[[], bool], timeout_s: float = 10.0) -> None:
     end_s = time.monotonic() + timeout_s
     while not done():
         if time.monotonic() > end_s:
             raise Unfit(f"no report arrived within {timeout_s:g} s")
-        plane.turn(20)
+        agent_loop.turn(20)
 
 
 def run(plan: Plan) -> BenchResult:

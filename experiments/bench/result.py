@@ -19,7 +19,7 @@ from rich.table import Table
 
 from experiments import records, verdicts
 from experiments.bench.errors import BenchError
-from experiments.bench.rounds import LEAST_ROUNDS, Plan, Tally
+from experiments.bench.rounds import MIN_ROUNDS, Plan, Tally
 from experiments.runs.metadata import git_revision
 from experiments.statistics import Estimate, median_interval
 
@@ -63,7 +63,7 @@ class Metric:
     @property
     def verdict(self) -> Verdict | None:
         """Whether the whole interval meets or misses the goal; None without a goal or an interval."""
-        if self.goal is None or len(self.values) < LEAST_ROUNDS:
+        if self.goal is None or len(self.values) < MIN_ROUNDS:
             return None
         return _OF_GOALS[verdicts.verdict(self.estimate, *_bounds(self.goal))]
 
@@ -77,7 +77,7 @@ class Metric:
     def as_dict(self) -> dict[str, Any]:
         """Return it for JSON; unknown values are null."""
         found = self.estimate
-        known = len(self.values) >= LEAST_ROUNDS
+        known = len(self.values) >= MIN_ROUNDS
         return {
             "value": found.value,
             "low": found.low if known else None,
@@ -137,7 +137,7 @@ class BenchResult:
     @property
     def made(self) -> str:
         """Date, revision and machine as text."""
-        return told_about(self.about)
+        return about_text(self.about)
 
     @property
     def exit_code(self) -> int:
@@ -166,19 +166,19 @@ class BenchResult:
             BenchError: `bench.cannot_read`.
         """
         try:
-            told = json.loads(text)
-            if told["format"] != FORMAT:
-                raise ValueError(f"its format is {told['format']}, not {FORMAT}")
+            reported = json.loads(text)
+            if reported["format"] != FORMAT:
+                raise ValueError(f"its format is {reported['format']}, not {FORMAT}")
             return cls(
-                name=told["name"],
-                plan=Plan(**told["plan"]),
-                options=told["options"],
-                rounds={title: Tally(**tally) for title, tally in told["rounds"].items()},
+                name=reported["name"],
+                plan=Plan(**reported["plan"]),
+                options=reported["options"],
+                rounds={title: Tally(**tally) for title, tally in reported["rounds"].items()},
                 metrics={
                     name: Metric(tuple(one["values"]), one["unit"], one["goal"])
-                    for name, one in told["metrics"].items()
+                    for name, one in reported["metrics"].items()
                 },
-                about={name: told[name] for name in ("command", "git", "date", "host")},
+                about={name: reported[name] for name in ("command", "git", "date", "host")},
             )
         except (ValueError, KeyError, TypeError) as error:
             raise BenchError(
@@ -208,7 +208,7 @@ class BenchResult:
             # Only names wrap in a narrow terminal.
             table.add_column(column, justify=justify, no_wrap=column != "metric", overflow="fold")
         for name, metric in self.metrics.items():
-            verdict = told_verdict(metric)
+            verdict = verdict_text(metric)
             color = _COLORS.get(metric.verdict or "")
             table.add_row(
                 name,
@@ -220,7 +220,7 @@ class BenchResult:
             )
         console.print(table)
         for title, tally in self.rounds.items():
-            console.print(f"{title}: {told_rounds(tally)}", highlight=False)
+            console.print(f"{title}: {rounds_text(tally)}", highlight=False)
 
 
 def write(text: str, file: Path) -> None:
@@ -242,7 +242,7 @@ def write(text: str, file: Path) -> None:
         ) from error
 
 
-def told_about(about: Mapping[str, Any]) -> str:
+def about_text(about: Mapping[str, Any]) -> str:
     """Return date, revision and machine of a result of `describe_run` as text."""
     git, host = about["git"], about["host"]
     changed = " with changes" if git and git["dirty"] else ""
@@ -257,22 +257,22 @@ def interval(metric: Metric) -> str:
     return "" if math.isnan(found.low) else f"{short(found.low)} - {short(found.high)}"
 
 
-def told_verdict(metric: Metric) -> str:
+def verdict_text(metric: Metric) -> str:
     """Return the verdict for a table, with the rounds that would decide it."""
     if metric.verdict == "undecided" and metric.rounds_needed is not None:
         return f"undecided (try {short(metric.rounds_needed)} rounds)"
     return metric.verdict or ""
 
 
-def told_rounds(tally: Tally) -> str:
+def rounds_text(tally: Tally) -> str:
     """Return the numbers of rounds as text."""
-    told = f"{tally.counted} rounds"
+    reported = f"{tally.counted} rounds"
     if tally.disturbed:
         causes = ", ".join(f"{cause} {count}" for cause, count in tally.causes.items() if count)
-        told += f", {tally.disturbed} disturbed ({causes})"
+        reported += f", {tally.disturbed} disturbed ({causes})"
     if tally.stopped == "disturbed":
-        told += ", too many to continue"
-    return f"{told}; other processes used at most {tally.taken_ratio:.0%} of the machine"
+        reported += ", too many to continue"
+    return f"{reported}; other processes used at most {tally.taken_ratio:.0%} of the machine"
 
 
 def short(value: float) -> str:

@@ -19,12 +19,12 @@ from typing import Final, Generic, TypeVar
 
 from experiments.bench.errors import BenchError
 from experiments.bench.progress import RoundsProgress
-from experiments.disturbance import CAUSES, TAKEN_APART, TAKEN_MOST, Seen, Watch, disturbances
-from experiments.statistics import least_runs, median_interval
+from experiments.disturbance import CAUSES, TAKEN_APART, TAKEN_MAX, Seen, Watch, disturbances
+from experiments.statistics import median_interval, min_runs
 
 T = TypeVar("T")
 
-LEAST_ROUNDS: Final = least_runs()
+MIN_ROUNDS: Final = min_runs()
 """Minimum rounds for an interval and a verdict."""
 UNFIT: Final = "unfit"
 """Cause for rounds in which a measurement was not possible."""
@@ -43,7 +43,7 @@ class Plan:
         seed: Seed of the order within rounds.
     """
 
-    rounds: int = LEAST_ROUNDS
+    rounds: int = MIN_ROUNDS
     max_rounds: int = 18
     precision: float = 0.03
     seed: int = 1
@@ -112,7 +112,7 @@ Headlines = Callable[[Mapping[str, list[T]]], Iterable[Sequence[float]]]
 
 def precise(values: Sequence[float], precision: float) -> bool:
     """Return whether half the width of a median's interval is at most this share of the median."""
-    if len(values) < LEAST_ROUNDS:
+    if len(values) < MIN_ROUNDS:
         return False
     found = median_interval(values)
     return (found.high - found.low) / 2 <= precision * abs(found.value)
@@ -194,7 +194,7 @@ def _disturbed(title: str, tally: Tally, plan: Plan, missing: str) -> BenchError
         "bench.disturbed",
         f"{tally.disturbed} rounds were disturbed; {tally.counted} of the {plan.rounds} needed count",
         title,
-        f"causes: {why}. Other processes used more than {TAKEN_MOST:.0%} of the machine, or"
+        f"causes: {why}. Other processes used more than {TAKEN_MAX:.0%} of the machine, or"
         f" {TAKEN_APART:.0%} more in one measurement of a round than another; or clocks disagreed; or there"
         " was nothing to measure" + (f" ({missing})" if missing else ""),
         "stop other processes, try again later, or raise --max-rounds",

@@ -33,7 +33,7 @@ from experiments.run import run as run_scenario
 from experiments.runs import sim_traffic
 from experiments.runs.recording import FlowRecord
 from experiments.runs.shapes import Dumbbell, PointToPoint
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 
 EVENTS_GOAL: Final = ">= 1500000"
 STEPS_GOAL: Final = ">= 20000"
@@ -88,14 +88,14 @@ def run(plan: Plan) -> BenchResult:
 
 
 def _link(seed: int) -> Scenario:
-    flow = Flow("flow", "sender", "receiver", "kernel/cubic")
+    flow = FlowSpec("flow", "sender", "receiver", "kernel/cubic")
     return Scenario(name="link", topology=PointToPoint(LINK), flows=(flow,), duration_s=EVENTS_S, seed=seed)
 
 
 def _dumbbell(seed: int) -> Scenario:
     numbers = range(1, FLOWS + 1)
     flows = tuple(
-        Flow(f"f{one}", f"s{one}", f"r{one}", "kernel/cubic", start_s=0.01 * one) for one in numbers
+        FlowSpec(f"f{one}", f"s{one}", f"r{one}", "kernel/cubic", start_s=0.01 * one) for one in numbers
     )
     topology = Dumbbell(FLOWS, LINK)
     return Scenario(name="dumbbell", topology=topology, flows=flows, duration_s=EVENTS_S, seed=seed)
@@ -127,7 +127,7 @@ def _env_steps_per_s(domain: Domain, seed: int) -> float:
 
 
 def _simulated_ratio(algorithm: str, seed: int) -> float:
-    flow = Flow("flow", "sender", "receiver", algorithm)
+    flow = FlowSpec("flow", "sender", "receiver", algorithm)
     scenario = Scenario(
         name="run", topology=PointToPoint(LINK), flows=(flow,), duration_s=RUN_S, seed=seed, datapath="sim"
     )

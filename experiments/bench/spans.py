@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccp_algs import Algorithm
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.description import Description
-from ccplane.agent.plane import Plane
 from ccplane.agent.priority import raise_priority
 from experiments.agent_process import agent_here
 from experiments.bench.rounds import Unfit
 
-PARTS: Final = ("fold", "wake", "take", "python", "letter", "next_ack")
+PARTS: Final = ("fold", "wake", "take", "python", "update", "next_ack")
 """Parts, from the ACK until the report is in the ring, the agent's thread runs, it has the records,
 `on_report` is called, the update is in the mailbox, and an ACK applies it."""
 SPANS: Final = (*PARTS, "written", "applied")
 """Also the sums from the ACK until the update is in the mailbox, and until an ACK has applied it."""
-LEAST_UPDATES: Final = 100
+MIN_UPDATES: Final = 100
 """Minimum updates of a round for percentiles."""
 
 Spans = Mapping[str, NDArray[np.float64]]
@@ -74,12 +74,12 @@ def _times() -> Iterator[tuple[float, ...]]:
 
 
 @contextmanager
-def stamping() -> Iterator[Plane]:
+def stamping() -> Iterator[AgentLoop]:
     """Load the datapath with an agent in this process that responds immediately."""
-    with agent_here(Description([Stamp]), max_flows=256) as plane:
-        plane.on_batch = Stamp.batches.append
+    with agent_here(Description([Stamp]), max_flows=256) as agent_loop:
+        agent_loop.on_batch = Stamp.batches.append
         raise_priority()
-        yield plane
+        yield agent_loop
 
 
 def start() -> None:
@@ -92,9 +92,9 @@ def spans() -> Spans:
     """Return the spans of all updates since `start`.
 
     Raises:
-        Unfit: If there are fewer than `LEAST_UPDATES`.
+        Unfit: If there are fewer than `MIN_UPDATES`.
     """
-    if len(Stamp.answered) < LEAST_UPDATES:
+    if len(Stamp.answered) < MIN_UPDATES:
         raise Unfit(f"only {len(Stamp.answered)} updates were measured")
     return split(list(_times()))
 
@@ -115,7 +115,7 @@ def split(answered: Sequence[Sequence[float]]) -> Spans:
         "wake": awake_us - made_us,
         "take": np.clip(taken_us - awake_us, 0, None),
         "python": called_us - taken_us,
-        "letter": written_us - called_us,
+        "update": written_us - called_us,
         "next_ack": next_ack[next_ack >= 0],  # else another update came in between
         "written": written_us - ack_us,
         "applied": applied[~np.isnan(applied)],

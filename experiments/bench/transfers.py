@@ -11,7 +11,7 @@ from experiments.netlab import Path, iperf3
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TransferSample:
     """One transfer.
 
     Attributes:
@@ -25,7 +25,7 @@ class Sample:
     retransmits_pkts: int
 
 
-def transfer(path: Path, congestion: str, seconds: float) -> Sample:
+def transfer(path: Path, congestion: str, seconds: float) -> TransferSample:
     """Send for `seconds` with a congestion control, and measure.
 
     Raises:
@@ -33,24 +33,24 @@ def transfer(path: Path, congestion: str, seconds: float) -> Sample:
     """
     with Watch() as watch:
         result = iperf3(path.sender, path.receiver, congestion=congestion, duration_s=max(1, round(seconds)))
-    return Sample(
+    return TransferSample(
         watch.seen.own_busy_s / (result.received_bytes / 1e9),
         result.goodput_bytes_per_s,
         result.retransmits_pkts or 0,
     )
 
 
-def cpu_ratios(ours: Sequence[Sample], base: Sequence[Sample]) -> list[float]:
+def cpu_ratios(own: Sequence[TransferSample], base: Sequence[TransferSample]) -> list[float]:
     """Return ratios of CPU time per byte to that of the same round's base."""
-    return [a.cpu_s_per_gb / b.cpu_s_per_gb for a, b in zip(ours, base, strict=True)]
+    return [a.cpu_s_per_gb / b.cpu_s_per_gb for a, b in zip(own, base, strict=True)]
 
 
-def throughput_ratios(ours: Sequence[Sample], base: Sequence[Sample]) -> list[float]:
+def throughput_ratios(own: Sequence[TransferSample], base: Sequence[TransferSample]) -> list[float]:
     """Return ratios of goodput to that of the same round's base."""
-    return [a.goodput_bytes_per_s / b.goodput_bytes_per_s for a, b in zip(ours, base, strict=True)]
+    return [a.goodput_bytes_per_s / b.goodput_bytes_per_s for a, b in zip(own, base, strict=True)]
 
 
-def add_figures(result: BenchResult, label: str, samples: Sequence[Sample]) -> None:
+def add_figures(result: BenchResult, label: str, samples: Sequence[TransferSample]) -> None:
     """Add the figures from which ratios are computed."""
     goodput = [one.goodput_bytes_per_s / 125e3 for one in samples]
     result.add(f"goodput_mbit_per_s.{label}", goodput, "Mbit/s")

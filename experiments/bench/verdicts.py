@@ -26,12 +26,12 @@ from typing import Final
 
 import numpy as np
 
-from experiments.statistics import least_runs
+from experiments.statistics import min_runs
 
 LEVEL: Final = 0.99
 PAIRS: Final = 10
 """Enough that a single outlier does not decide."""
-FEWEST_PAIRS: Final = least_runs(LEVEL)
+FEWEST_PAIRS: Final = min_runs(LEVEL)
 """Minimum number of pairs for an interval of this level."""
 
 
@@ -115,11 +115,11 @@ def _judged(value: float, low: float, high: float, rule: Rule) -> Judgement:
 
 def judge(low: float, high: float, rule: Rule) -> Verdict:
     """Return the verdict for an interval of a ratio."""
-    least, most = 1 / (1 + rule.margin_ratio), 1 + rule.margin_ratio
-    if least <= low and high <= most:
+    minimum, maximum = 1 / (1 + rule.margin_ratio), 1 + rule.margin_ratio
+    if minimum <= low and high <= maximum:
         return Verdict.SAME
-    if low > most:
+    if low > maximum:
         return Verdict.BETTER if rule.more_is_better else Verdict.WORSE
-    if high < least:
+    if high < minimum:
         return Verdict.WORSE if rule.more_is_better else Verdict.BETTER
     return Verdict.UNDECIDED

@@ -113,7 +113,7 @@ class Transfer:
 def scenario(one: Run, seconds: float) -> Scenario:
     """Return a run as a scenario that sends for `seconds` [s]."""
     from experiments.netlab.spec import Bernoulli, Buffer, Direction
-    from experiments.scenario import Edit, Flow, PointToPoint, Scenario
+    from experiments.scenario import Edit, FlowSpec, PointToPoint, Scenario
 
     forward = Direction(
         rate_bytes_per_s=RATE_BYTES_PER_S,
@@ -124,7 +124,7 @@ def scenario(one: Run, seconds: float) -> Scenario:
     return Scenario(
         name=f"demo: {one.label}",
         topology=PointToPoint(forward),
-        flows=(Flow(name="flow", sender="sender", receiver="receiver", algorithm=one.algorithm),),
+        flows=(FlowSpec(name="flow", sender="sender", receiver="receiver", algorithm=one.algorithm),),
         duration_s=seconds,
         events=(Edit(seconds / 2, one.algorithm, str(EDITED)),) if one.edited else (),
     )
@@ -154,10 +154,10 @@ def measure(seconds: int, datapath: str) -> list[Transfer]:
             bar.update(task, description=f"{one.label}, {one.loss_ratio:.1%} loss")
             before_s = len(transfers) * each_s
 
-            def told(_what: str, passed_s: float, before_s: float = before_s) -> None:
+            def reported(_what: str, passed_s: float, before_s: float = before_s) -> None:
                 bar.update(task, completed=before_s + min(passed_s, each_s))
 
-            result = run(scenario(one, seconds), datapath=datapath, progress=told)
+            result = run(scenario(one, seconds), datapath=datapath, progress=reported)
             row = result.flows.iloc[0]
             figures = {name: float(row[name]) for name in _FIGURES}
             edits = result.events.loc[result.events["kind"] == "edit", "t_s"]

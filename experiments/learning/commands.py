@@ -226,10 +226,10 @@ def _run(trainer: Trainer, steps: int) -> None:
         with Bar(*columns, console=Console(stderr=True)) as bar:
             task = bar.add_task("", total=steps, completed=trainer.steps)
 
-            def told(progress: Progress) -> None:
+            def reported(progress: Progress) -> None:
                 bar.update(task, completed=progress.steps, description=_said(progress))
 
-            trainer.run(steps, checkpoint_every=CHECKPOINT_EVERY, told=told, stopped=lambda: stopped)
+            trainer.run(steps, checkpoint_every=CHECKPOINT_EVERY, reported=reported, stopped=lambda: stopped)
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -30,7 +30,7 @@ def policy_of(state: dict[str, Any], about: dict[str, Any]) -> bytes:
     tensors: dict[str, NDArray[np.float32]] = {}
     for i, (weight, bias) in enumerate(actor(state).layers):
         tensors |= {f"{i}.weight": weight, f"{i}.bias": bias}
-    told = {
+    reported = {
         "kind": KIND,
         "version": VERSION,
         "observation": OBSERVATION,
@@ -38,7 +38,7 @@ def policy_of(state: dict[str, Any], about: dict[str, Any]) -> bytes:
         "config": msgspec.json.encode(about["config"]).decode(),
         "trained": msgspec.json.encode({"steps": about["steps"], "seed": about["seed"]}).decode(),
     }
-    content: bytes = save(tensors, told)
+    content: bytes = save(tensors, reported)
     return content
 
 

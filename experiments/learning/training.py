@@ -167,7 +167,7 @@ class Trainer:
         until_steps: int,
         *,
         checkpoint_every: int,
-        told: Callable[[Progress], None] = lambda progress: None,
+        reported: Callable[[Progress], None] = lambda progress: None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         """Train, and write a checkpoint at the end.
@@ -175,13 +175,13 @@ class Trainer:
         Args:
             until_steps: Total number of steps to reach, including previous ones; rounded up to whole updates.
             checkpoint_every: Steps between two checkpoints.
-            told: Called before each update.
+            reported: Called before each update.
             stopped: Called at each step; True stops the training and discards the steps since the last
                 update.
         """
         if self.steps >= until_steps:
             return
-        watch = _Watch(self, checkpoint_every, told, stopped)
+        watch = _Watch(self, checkpoint_every, reported, stopped)
         self.model.learn(until_steps - self.steps, callback=watch, reset_num_timesteps=self.steps == 0)
         self.save()
 
@@ -244,14 +244,14 @@ class _Watch(BaseCallback):  # type: ignore[misc]  # has no types here
         self,
         trainer: Trainer,
         checkpoint_every: int,
-        told: Callable[[Progress], None],
+        reported: Callable[[Progress], None],
         stopped: Callable[[], bool],
     ) -> None:
         super().__init__()
         self._trainer = trainer
         self._every = checkpoint_every
         self._next = trainer.steps + checkpoint_every
-        self._told = told
+        self._reported = reported
         self._stopped = stopped
         self._seen: list[tuple[float, ...]] = []
 
@@ -271,7 +271,7 @@ class _Watch(BaseCallback):  # type: ignore[misc]  # has no types here
     def _on_rollout_end(self) -> None:
         means = (sum(values) / len(values) for values in zip(*self._seen, strict=True))
         self._seen = []
-        self._told(Progress(self._trainer.steps, *map(float, means)))
+        self._reported(Progress(self._trainer.steps, *map(float, means)))
 
     def _on_rollout_start(self) -> None:
         if self._trainer.steps >= self._next:

@@ -140,19 +140,19 @@ class Worlds:
             given[~where] = np.nan
         return self._judged(self._native.step(given.tobytes()))
 
-    def _judged(self, told: NDArray[np.void]) -> NDArray[np.void]:
+    def _judged(self, reported: NDArray[np.void]) -> NDArray[np.void]:
         """Return rows with the worlds' output, with rewards where an action led to the interval."""
-        rows = np.zeros(len(told), _ROW)
-        for name in told.dtype.names or ():
+        rows = np.zeros(len(reported), _ROW)
+        for name in reported.dtype.names or ():
             if name in COLUMNS:
-                rows[name] = told[name]
-        passed = np.flatnonzero(told["interval_us"] > 0)
-        self._begin(told[passed])
-        states = self._collector.end(told[passed])
+                rows[name] = reported[name]
+        passed = np.flatnonzero(reported["interval_us"] > 0)
+        self._begin(reported[passed])
+        states = self._collector.end(reported[passed])
         if states is not None:
             for name, values in {"observation": states.observations, **states.seen}.items():
                 rows[name][passed] = values
-        acted = told["acted"] > 0
+        acted = reported["acted"] > 0
         if acted.any():
             rewards = np.asarray(self._reward(rows[acted]))
             if rewards.shape != (acted.sum(),) or not np.isfinite(rewards).all():
@@ -167,9 +167,9 @@ class Worlds:
             rows["reward"][acted] = rewards
         return rows
 
-    def _begin(self, told: NDArray[np.void]) -> None:
+    def _begin(self, reported: NDArray[np.void]) -> None:
         """Start collecting where an episode begins; totals count from the start of this interval."""
-        begun = told[told["acted"] == 0]
+        begun = reported[reported["acted"] == 0]
         for world, mtp_us in zip(begun["flow_id"].tolist(), begun["mtp_us"].tolist(), strict=True):
             self._collector.add(world, mtp_us)
         first = np.zeros_like(begun)

@@ -9,7 +9,7 @@ RATE_BYTES_PER_S: Final = 125_000
 """Rate of the wire: 1 Mbit/s, so that the wire, not the simulated radios, is the bottleneck, and an emulated
 processor keeps up with the packets and their telemetry."""
 
-LEAST_BUFFER_BYTES: Final = 25_000
+MIN_BUFFER_BYTES: Final = 25_000
 AIR_DELAY_MS: Final = 200.0
 """Delay of the lossy air; long enough for telemetry to reach a slow sender before TCP detects a loss [ms]."""
 
@@ -36,7 +36,7 @@ class Conditions:
     @property
     def buffer_bytes(self) -> int:
         """Buffer in front of the wire: a bandwidth-delay product, or a few packets where that is more."""
-        return max(LEAST_BUFFER_BYTES, self.bdp_bytes)
+        return max(MIN_BUFFER_BYTES, self.bdp_bytes)
 
 
 USUAL: Final = Conditions()

@@ -25,7 +25,7 @@ from experiments.agent_process import PIN_DIR, running_agent
 from experiments.mininet_wifi.chain import Chain, Port
 from experiments.mininet_wifi.errors import WifiError
 from experiments.mininet_wifi.findings import AIR_ID, WIRE_ID, Phase
-from experiments.mininet_wifi.recorded import HEARD, PACKETS
+from experiments.mininet_wifi.recorded import PACKETS, RECEIVED
 from experiments.netlab import process, start_iperf3
 from experiments.netlab.brokers import broker_on
 
@@ -62,7 +62,7 @@ def record(chain: Chain, folder: Path, *, loss_ratio: float, phase_s: int) -> No
         running_nodes(chain),
         capturing(chain.sink, folder / PACKETS),
     ):
-        _transfer(chain, client, phase_s, folder / HEARD)
+        _transfer(chain, client, phase_s, folder / RECEIVED)
 
 
 @contextlib.contextmanager
@@ -160,13 +160,13 @@ def _transfer(chain: Chain, client: Client, phase_s: int, file: Path) -> None:
             client_port=CLIENT_PORT,
         ) as transfer,
     ):
-        ours = flow_id(client)
+        own = flow_id(client)
         for phase in PHASES:
             client.params["wireless_loss"] = phase
             begin_s = time.monotonic()
             while time.monotonic() < begin_s + phase_s and transfer.running:
                 row = stream.next(0.5)
-                if row is not None and ours in (row.get("flow_id"), *row.get("flow_ids", ())):
+                if row is not None and own in (row.get("flow_id"), *row.get("flow_ids", ())):
                     row |= {"phase": phase, "settled": time.monotonic() > begin_s + SETTLE_S}
                     rows.write(json.dumps(row) + "\n")
         if not transfer.running:  # iperf3 failed: raise its error

@@ -14,9 +14,9 @@ WIRE_ID: Final = 1
 AIR_ID: Final = 2
 """Node ids: ap1 sends into the wire, ap2 into the air."""
 
-LEAST_PKTS: Final = 100
-LEAST_SUMMARIES: Final = 20
-LEAST_GROWTH: Final = 1.3
+MIN_PKTS: Final = 100
+MIN_SUMMARIES: Final = 20
+MIN_GROWTH: Final = 1.3
 """Minimum ratio of the mean windows after and before losses on the air stop counting as congestion."""
 LOSS_TOLERANCE: Final = 0.5
 """Maximum relative error of the measured loss; there are some hundred random losses."""
@@ -85,7 +85,7 @@ def findings(seen: Seen) -> list[Finding]:
         ),
         _losses(seen.summaries, seen.loss_ratio),
         _cause(seen.summaries),
-        _heard(seen),
+        _received(seen),
         _window(seen.windows_bytes),
     ]
 
@@ -94,7 +94,7 @@ def _traces(packets: Sequence[Record]) -> Finding:
     with_both = sum({WIRE_ID, AIR_ID} <= _node_ids(packet) for packet in packets)
     return Finding(
         "packets carry data from both access points",
-        len(packets) >= LEAST_PKTS and with_both >= 0.99 * len(packets),
+        len(packets) >= MIN_PKTS and with_both >= 0.99 * len(packets),
         f"{with_both} of {len(packets)} packets",
     )
 
@@ -108,7 +108,7 @@ def _summaries(summaries: Sequence[IntSummary]) -> Finding:
     whole = sum({WIRE_ID, AIR_ID} <= {hop.node_id for hop in summary.hops} for summary in summaries)
     return Finding(
         "the sink publishes summaries with both access points",
-        whole >= LEAST_SUMMARIES,
+        whole >= MIN_SUMMARIES,
         f"{whole} of {len(summaries)} summaries",
     )
 
@@ -122,10 +122,10 @@ def _of_hop(
     *,
     positive: bool = False,
 ) -> Finding:
-    told = [read(hop) for summary in summaries for hop in summary.hops if hop.node_id == node_id]
-    values = [value for value in told if value is not None]
+    reported = [read(hop) for summary in summaries for hop in summary.hops if hop.node_id == node_id]
+    values = [value for value in reported if value is not None]
     if not values:
-        return Finding(f"summaries report the {what}", False, f"missing in all {len(told)}")
+        return Finding(f"summaries report the {what}", False, f"missing in all {len(reported)}")
     return Finding(
         f"summaries report the {what}",
         max(values) > 0 or not positive,
@@ -159,10 +159,10 @@ def _cause(summaries: Sequence[IntSummary]) -> Finding:
     )
 
 
-def _heard(seen: Seen) -> Finding:
+def _received(seen: Seen) -> Finding:
     return Finding(
         "the algorithm receives the summaries",
-        seen.n_delivered >= LEAST_SUMMARIES,
+        seen.n_delivered >= MIN_SUMMARIES,
         f"{seen.n_delivered} of {len(seen.summaries)} summaries",
     )
 
@@ -173,6 +173,4 @@ def _window(windows_bytes: Mapping[Phase, Sequence[int]]) -> Finding:
     if not before or not after:
         return Finding(what, False, f"{len(before)} and {len(after)} reports")
     means = fmean(before), fmean(after)
-    return Finding(
-        what, means[1] >= LEAST_GROWTH * means[0], f"mean {means[0]:.0f}, then {means[1]:.0f} bytes"
-    )
+    return Finding(what, means[1] >= MIN_GROWTH * means[0], f"mean {means[0]:.0f}, then {means[1]:.0f} bytes")

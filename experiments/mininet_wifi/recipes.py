@@ -15,7 +15,7 @@ from ccplane.agent import params as settings_of
 from ccplane.agent.names import derived
 from ccplane.base.errors import ParamError
 from experiments.mininet_wifi.errors import WifiError
-from experiments.papers.int_adaptive.chain import OURS
+from experiments.papers.int_adaptive.chain import OWN
 from experiments.papers.int_adaptive.growth import INCREMENTS
 from experiments.papers.int_adaptive.paper import VARIANTS
 from experiments.papers.variants import KERNEL
@@ -112,7 +112,7 @@ _KERNEL: Final = Variant(KERNEL, KERNEL)
 
 FREE: Final = Recipe(
     "One flow over two wireless hops and a wire",
-    (_KERNEL, Variant(OURS, OURS)),
+    (_KERNEL, Variant(OWN, OWN)),
     (0.05,),
     12,
     ("cwnd_bytes", "goodput_bytes_per_s", "queue_depth_pkts", "lost_pkts"),
@@ -189,18 +189,18 @@ def choose(
 
 
 def _with_params(variants: tuple[Variant, ...], params: Sequence[str]) -> tuple[Variant, ...]:
-    ours = {one.name: registry.get(one.algorithm) for one in variants if not one.is_kernel}
-    own: dict[str, dict[str, Any]] = {name: {} for name in ours}
+    mine = {one.name: registry.get(one.algorithm) for one in variants if not one.is_kernel}
+    own: dict[str, dict[str, Any]] = {name: {} for name in mine}
     for name, value in settings_of.parse(params, example="int_cubic.wireless_loss=mild").items():
-        if not ours:
+        if not mine:
             raise ParamError(
-                "param.nobody_has",
+                "param.unknown_params",
                 f"no algorithm of the run has a parameter `{name}`",
                 f"--param {name}={value}",
                 "only kernel congestion controls run",
-                f"add --algorithm {OURS}",
+                f"add --algorithm {OWN}",
             )
-        for one in settings_of.resolve({name: value}, ours)[name]:
+        for one in settings_of.resolve({name: value}, mine)[name]:
             own[one.algorithm][one.parameter.name] = value
     return tuple(
         one if one.is_kernel else replace(one, params={**one.params, **own[one.name]}) for one in variants

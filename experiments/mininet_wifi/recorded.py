@@ -13,7 +13,7 @@ from telemetry.ioam.codec import CaptureReader
 from telemetry.schema import IntSummary
 
 PACKETS: Final = "packets.pcap"
-HEARD: Final = "agent.jsonl"
+RECEIVED: Final = "agent.jsonl"
 """Files of a recording: a capture at sta2, and what the agent received and reported."""
 
 
@@ -24,16 +24,16 @@ def read(folder: Path, loss_ratio: float) -> Seen:
         IoamError: If the capture is missing.
         OSError: If the agent's file is missing.
     """
-    rows = [json.loads(line) for line in (folder / HEARD).read_text().splitlines()]
-    heard = [row for row in rows if row["stream"] == "telemetry" and row["kind"] == "int_summary"]
+    rows = [json.loads(line) for line in (folder / RECEIVED).read_text().splitlines()]
+    received = [row for row in rows if row["stream"] == "telemetry" and row["kind"] == "int_summary"]
     windows_bytes: dict[Phase, list[int]] = {}
     for row in rows:
         if row["stream"] == "report" and row["settled"]:
             windows_bytes.setdefault(row["phase"], []).append(row["cwnd_bytes"])
     return Seen(
         packets=list(CaptureReader(folder / PACKETS)),
-        summaries=[_summary(row["body"]) for row in heard],
-        n_delivered=len(heard),
+        summaries=[_summary(row["body"]) for row in received],
+        n_delivered=len(received),
         windows_bytes=windows_bytes,
         loss_ratio=loss_ratio,
     )

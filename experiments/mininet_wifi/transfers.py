@@ -97,16 +97,16 @@ class Transfer:
         first, last = self.looks[0], self.looks[-1]
         rows = self.rows
 
-        def told(name: str) -> list[float]:
+        def reported(name: str) -> list[float]:
             return [value for row in rows if (value := row[name]) is not None]
 
-        windows, queue = told("cwnd_bytes"), told("queue_depth_pkts")
+        windows, queue = reported("cwnd_bytes"), reported("queue_depth_pkts")
         return {
             "goodput_bytes_per_s": (last.bytes_acked - first.bytes_acked) / (last.time_s - first.time_s),
             "rtt_p50_us": median(one.srtt_us for one in self.looks),
             "cwnd_bytes": median(windows) if windows else None,
             "queue_depth_pkts": sum(queue) / len(queue) if queue else None,
-            **{name: sum(told(name)) if told(name) else None for name in _OF_FLOW[1:]},
+            **{name: sum(reported(name)) if reported(name) else None for name in _OF_FLOW[1:]},
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _hop(summary: IntSummary, node_id: int) -> IntHop | None:
     return next((hop for hop in summary.hops if hop.node_id == node_id), None)
 
 
-def measure(chain: Chain, recipe: Recipe, told: Callable[[Run], None]) -> list[Transfer]:
+def measure(chain: Chain, recipe: Recipe, reported: Callable[[Run], None]) -> list[Transfer]:
     """Run the flows of a recipe; return the transfers in the order of the recipe.
 
     Raises:
@@ -139,34 +139,34 @@ def measure(chain: Chain, recipe: Recipe, told: Callable[[Run], None]) -> list[T
         if recipe.steered:
             client = stack.enter_context(agent_at_source(chain, list(recipe.steered.values())))
         stack.enter_context(running_nodes(chain))
-        heard = stack.enter_context(_listening(chain))
+        received = stack.enter_context(_listening(chain))
         transfers = []
         for number, run in enumerate(recipe.runs):
-            told(run)
-            transfers.append(_transfer(chain, client, run, CLIENT_PORT + number, recipe.seconds, heard))
+            reported(run)
+            transfers.append(_transfer(chain, client, run, CLIENT_PORT + number, recipe.seconds, received))
             time.sleep(PAUSE_S)
         return transfers
 
 
 @contextlib.contextmanager
 def _listening(chain: Chain) -> Iterator[list[IntSummary]]:
-    heard: list[IntSummary] = []
+    received: list[IntSummary] = []
 
     def keep(sample: Sample) -> None:
         if isinstance(sample.body, IntSummary):
-            heard.append(sample.body)
+            received.append(sample.body)
 
     bus = Bus(BusOptions(host="127.0.0.1", port=PORT), sender="demo", on_sample=keep, kinds=[KIND])
     chain.broker.call(bus.start)  # its thread stays in the host's namespace
     try:
         bus.wait_connected(TIMEOUT_S)
-        yield heard
+        yield received
     finally:
         bus.stop()
 
 
 def _transfer(
-    chain: Chain, client: Client | None, run: Run, port: int, seconds: int, heard: list[IntSummary]
+    chain: Chain, client: Client | None, run: Run, port: int, seconds: int, received: list[IntSummary]
 ) -> Transfer:
     chain.lose(run.loss_ratio)
     variant = run.variant
@@ -185,17 +185,17 @@ def _transfer(
     ):
         looks = _watch(transfer, watch, seconds)
         # The flow still sends: later packets deliver the telemetry of the measured time.
-        own = _heard_until(heard, port, looks[-1].time_s)
+        own = _received_until(received, port, looks[-1].time_s)
     return Transfer(run, looks, own)
 
 
-def _heard_until(heard: list[IntSummary], port: int, end_s: float) -> list[IntSummary]:
+def _received_until(received: list[IntSummary], port: int, end_s: float) -> list[IntSummary]:
     """Wait for a summary that ends later than `end_s`, and return those of the flow from a port."""
     deadline_s = time.monotonic() + LATE_S
     while True:
-        own = [one for one in list(heard) if one.flow.src_port == port]
-        told_s = (own[-1].end_mono_us or 0) / 1e6 if own else 0.0
-        if told_s >= end_s or time.monotonic() > deadline_s:
+        own = [one for one in list(received) if one.flow.src_port == port]
+        reported_s = (own[-1].end_mono_us or 0) / 1e6 if own else 0.0
+        if reported_s >= end_s or time.monotonic() > deadline_s:
             return own
         time.sleep(EVERY_S)
 

@@ -13,18 +13,18 @@ RTTS_MS: Final = (5.0, 200.0)
 CELL_RATES_MBIT: Final = (2.0, 50.0)
 """Mean rates of traces."""
 LOSSES: Final = (1e-4, 0.03)
-LEAST_BUFFER_PKTS: Final = 4
+MIN_BUFFER_PKTS: Final = 4
 
 
-def log_uniform(rng: Random, least: float, most: float) -> float:
+def log_uniform(rng: Random, minimum: float, maximum: float) -> float:
     """Return a log-uniformly distributed number, rounded to three digits."""
-    return float(f"{math.exp(rng.uniform(math.log(least), math.log(most))):.3g}")
+    return float(f"{math.exp(rng.uniform(math.log(minimum), math.log(maximum))):.3g}")
 
 
 def random_red(rng: Random, bdp_bytes: float, ecn: bool) -> Red:
     """Return a RED queue that starts to drop or mark at 10 to 30 % of the BDP."""
-    least_bytes = round(max(bdp_bytes * rng.uniform(0.1, 0.3), 5 * OPPORTUNITY_BYTES))
-    return Red(least_bytes, 3 * least_bytes, ecn=ecn)
+    min_bytes = round(max(bdp_bytes * rng.uniform(0.1, 0.3), 5 * OPPORTUNITY_BYTES))
+    return Red(min_bytes, 3 * min_bytes, ecn=ecn)
 
 
 def random_bursts(rng: Random) -> GilbertElliott:

@@ -144,12 +144,12 @@ class EmulatorProcess:
         """
         with contextlib.ExitStack() as undo:
             self._log = undo.enter_context(tempfile.TemporaryFile())
-            ours, theirs = map(undo.enter_context, socket.socketpair())
-            self.control = Control(ours, self.died)
-            with theirs, tempfile.TemporaryFile() as spec:
+            own, other = map(undo.enter_context, socket.socketpair())
+            self.control = Control(own, self.died)
+            with other, tempfile.TemporaryFile() as spec:
                 spec.write(spec_json)
                 spec.seek(0)
-                fds = [theirs.fileno(), *tun_fds]
+                fds = [other.fileno(), *tun_fds]
                 self._process = host.popen(
                     # As a file, not with -m: importing the package would take longer than everything else.
                     # -P: do not import modules from the script's folder or the current one.

@@ -219,12 +219,12 @@ class _Emulator:
     def __init__(self, lab: Lab, graph: Graph, spec: Mapping[str, Any], fds: Sequence[int]) -> None:
         """Build the network that `spec` describes; `fds` are the open files that `spec` refers to."""
         self.hosts = {name: lab.add_host(name) for name in graph.hosts}
-        with contextlib.ExitStack() as ours:
+        with contextlib.ExitStack() as own:
             tun_fds = []
             for number, host in enumerate(self.hosts.values(), 1):
                 end = tun.interface(_DEVICE, number, graph.host_mtu_bytes)
                 tun_fds.append(tun.open_tun(host.namespace, end))
-                ours.callback(os.close, tun_fds[-1])
+                own.callback(os.close, tun_fds[-1])
                 host.interfaces.append(end)
             home = lab.add_host(_EMULATOR)
             self.process = EmulatorProcess(home, msgspec.json.encode(spec), tun_fds, fds)
@@ -243,8 +243,8 @@ class _Emulator:
     def emulator_stats(self) -> EmulatorStats:
         stats = self.process.control.request("stats")
         untaken = sum(dropped_pkts(host.namespace, _DEVICE) for host in self.hosts.values())
-        ours = {"untaken_pkts": untaken, "cpu_s": process_cpu_s(self.process.pid)}
-        return msgspec.convert({**stats, **ours}, EmulatorStats)
+        own = {"untaken_pkts": untaken, "cpu_s": process_cpu_s(self.process.pid)}
+        return msgspec.convert({**stats, **own}, EmulatorStats)
 
     def stop(self) -> LabError | None:
         return self.process.stop()

@@ -63,7 +63,7 @@ class Shaper:
         """
         self.host = host
         self.interface = interface
-        self._least_burst_bytes = 2 * (mtu_bytes + ETHERNET_HEADER_BYTES)
+        self._min_burst_bytes = 2 * (mtu_bytes + ETHERNET_HEADER_BYTES)
         self._apply(rate_bytes_per_s, buffer_bytes, burst_bytes, change=False)
 
     def set(
@@ -100,7 +100,7 @@ class Shaper:
     ) -> None:
         if burst_bytes is None:
             burst_s = float(os.environ.get(BURST_VARIABLE, BURST_S))
-            burst_bytes = max(self._least_burst_bytes, int(rate_bytes_per_s * burst_s))
+            burst_bytes = max(self._min_burst_bytes, int(rate_bytes_per_s * burst_s))
         links.set_tbf(
             self.host.namespace,
             self.interface,

@@ -76,7 +76,7 @@ class Judged:
         return "holds" if found == ["holds"] * len(self.claim.names) else "undecided"
 
     @property
-    def told(self) -> str:
+    def reported(self) -> str:
         """The verdict; if undecided, with what would decide."""
         if self.verdict != "undecided":
             return self.verdict
@@ -84,7 +84,7 @@ class Judged:
         missing = len(self.claim.names) - len(self.checks)
         if not open_checks:
             return f"undecided ({missing} of {len(self.claim.names)} not measured)"
-        return max(open_checks, key=lambda check: check.records()["runs_needed"] or 0).told
+        return max(open_checks, key=lambda check: check.records()["runs_needed"] or 0).reported
 
     @property
     def value(self) -> str:
@@ -97,9 +97,11 @@ class Judged:
         counts = sorted({check.found.n for check in self.checks})
         if not counts:
             return ""
-        told = "computed" if counts == [0] else " to ".join(map(str, dict.fromkeys(counts[:1] + counts[-1:])))
+        reported = (
+            "computed" if counts == [0] else " to ".join(map(str, dict.fromkeys(counts[:1] + counts[-1:])))
+        )
         return ", ".join(
-            [told, *([self.where] if self.where else []), *(["all alike"] if self.alike else [])]
+            [reported, *([self.where] if self.where else []), *(["all alike"] if self.alike else [])]
         )
 
     @property
@@ -126,7 +128,7 @@ class Judged:
     def cells(self) -> list[str]:
         """Return it as text."""
         claim = self.claim
-        return [f"{claim.source}: {claim.says}", claim.tested, self.value, self.n, self.told, self.why]
+        return [f"{claim.source}: {claim.says}", claim.tested, self.value, self.n, self.reported, self.why]
 
     def records(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -182,11 +184,11 @@ def counted(rows: Iterable[Judged]) -> dict[str, int]:
     return {verdict: found[verdict] for verdict in VERDICTS}
 
 
-def told_count(rows: Sequence[Judged]) -> str:
+def count_text(rows: Sequence[Judged]) -> str:
     """Return the counts as text, and how many verdicts rest on runs that are all alike."""
-    told = ", ".join(f"{n} {verdict}" for verdict, n in counted(rows).items() if n)
+    reported = ", ".join(f"{n} {verdict}" for verdict, n in counted(rows).items() if n)
     alike = sum(row.alike and row.verdict in {"holds", "fails"} for row in rows)
-    return f"{len(rows)} claims: {told}" + (
+    return f"{len(rows)} claims: {reported}" + (
         f"; {alike} {'verdict rests' if alike == 1 else 'verdicts rest'} on runs that are all alike"
         if alike
         else ""
@@ -199,7 +201,7 @@ def markdown(rows: Sequence[Judged]) -> str:
     for row in rows:
         *others, verdict, why = row.cells()
         lines.append(f"| {' | '.join([*others, f'**{verdict}**' if verdict == 'fails' else verdict, why])} |")
-    return "\n".join([f"{told_count(rows)}.", "", *lines])
+    return "\n".join([f"{count_text(rows)}.", "", *lines])
 
 
 def show(console: Console, title: str, rows: Sequence[Judged]) -> None:
@@ -212,4 +214,4 @@ def show(console: Console, title: str, rows: Sequence[Judged]) -> None:
         color = _COLORS.get(row.verdict)
         table.add_row(*others, f"[{color}]{verdict}" if color else verdict, why.strip("`"))
     console.print(table)
-    console.print(told_count(rows), highlight=False)
+    console.print(count_text(rows), highlight=False)

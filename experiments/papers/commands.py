@@ -222,10 +222,10 @@ def claims_(
         if not as_json:
             claims.show(console, paper.title, rows)
     if as_json:
-        told = [row.records() for row in every]
-        typer.echo(json.dumps({"counts": claims.counted(every), "claims": told}, indent=2))
+        reported = [row.records() for row in every]
+        typer.echo(json.dumps({"counts": claims.counted(every), "claims": reported}, indent=2))
     elif len(papers or claims.PAPERS) > 1:
-        console.print(claims.told_count(every), style="bold", highlight=False)
+        console.print(claims.count_text(every), style="bold", highlight=False)
 
 
 @app.command(epilog=options.examples("ccp paper show r-tcp --part download"))
@@ -395,9 +395,9 @@ def _print_extents(
 
 
 def _show(part: Part, found: Findings, runs: Runs, files: list[str]) -> None:
-    from experiments.papers.kept import told_left_out
+    from experiments.papers.kept import reported_left_out
 
-    left_out = told_left_out(runs.left_out)
+    left_out = reported_left_out(runs.left_out)
     missing = (
         ""
         if runs.done == runs.planned and not left_out

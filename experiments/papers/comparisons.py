@@ -11,7 +11,7 @@ import pandas as pd
 
 from experiments.metrics import NAN
 from experiments.papers.estimates import over_runs
-from experiments.papers.tables import Check, told_bounds
+from experiments.papers.tables import Check, bounds_text
 from experiments.statistics import Estimate, median_interval
 
 _WITHIN: Final = {"operator", "number"}
@@ -56,9 +56,9 @@ class Comparison:
             return Estimate(NAN, NAN, NAN, 0)
         if self.by is None:
             return over_runs(chosen(table, self.of), self.column)
-        told_apart = {"seed", *(_WITHIN & set(table.columns))} - self.of.keys() - self.by.keys()
+        reported_apart = {"seed", *(_WITHIN & set(table.columns))} - self.of.keys() - self.by.keys()
         above, below = (
-            chosen(table, which).groupby(sorted(told_apart))[self.column].mean()
+            chosen(table, which).groupby(sorted(reported_apart))[self.column].mean()
             for which in (self.of, self.by)
         )
         quotients = (above.astype(float) / below.astype(float).where(below != 0)).groupby("seed").mean()
@@ -109,5 +109,5 @@ class Claim:
             self.tests, lambda test: (test.says, test.at_least, test.at_most)
         ):
             where = "; ".join(test.where for test in tests if test.where)
-            said.append(f"{says}{told_bounds(*bounds)}{f' ({where})' if where else ''}")
+            said.append(f"{says}{bounds_text(*bounds)}{f' ({where})' if where else ''}")
         return f"`{self.part}`: {'; '.join(said)}" if self.part else ""

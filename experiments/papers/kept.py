@@ -26,7 +26,7 @@ _WITHOUT_VALUE: Final = {"--no-run", "--json"}
 _WITH_VALUE: Final = {"--keep", "--out", "-o", "--part", "--format"}
 """Options that say where results go, not what was run; `--part` is added again."""
 
-MOST_ROWS: Final = 100
+MAX_ROWS: Final = 100
 """Maximum rows of a table in a document; longer ones are left out."""
 
 
@@ -107,16 +107,16 @@ class Kept:
             ResultError: `result.broken`.
         """
         try:
-            told = json.loads(file.read_text())
+            reported = json.loads(file.read_text())
             return cls(
-                told["paper"],
-                told["part"],
-                told["planned"],
-                told["done"],
-                told["left_out"],
-                tuple(Table.from_records(one) for one in told["tables"]),
-                tuple(Check.from_records(one) for one in told["checks"]),
-                {name: told[name] for name in ("command", "git", "date", "host")},
+                reported["paper"],
+                reported["part"],
+                reported["planned"],
+                reported["done"],
+                reported["left_out"],
+                tuple(Table.from_records(one) for one in reported["tables"]),
+                tuple(Check.from_records(one) for one in reported["checks"]),
+                {name: reported[name] for name in ("command", "git", "date", "host")},
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ResultError(
@@ -136,17 +136,19 @@ class Kept:
             revision = f"`{git['commit'][:12]}`{' with changes' if git['dirty'] else ''}"
         machine = f"Linux {host['kernel']}, {host['cpu']}, {host['cores']} processors"
         where = "simulated" if self.part.endswith("-sim") else machine
-        runs = f"{self.done} of {self.planned} runs{told_left_out(self.left_out)}; " if self.planned else ""
+        runs = (
+            f"{self.done} of {self.planned} runs{reported_left_out(self.left_out)}; " if self.planned else ""
+        )
         return f"`{shlex.join(self.about['command'])}`: {runs}{self.about['date'][:10]}, {revision}, {where}."
 
-    def markdown(self, told: Collection[str] = ()) -> str:
-        """Return it as Markdown; for a table with more than `MOST_ROWS` rows, the command that prints it."""
+    def markdown(self, reported: Collection[str] = ()) -> str:
+        """Return it as Markdown; for a table with more than `MAX_ROWS` rows, the command that prints it."""
         lines = [self.source]
-        if judged := [one for one in self.checks if one.known and str(one) not in told]:
+        if judged := [one for one in self.checks if one.known and str(one) not in reported]:
             lines += ["", *(one.markdown() for one in judged)]
         for table in self.tables:
             several = f"; {INTERVALS}" if table.repeated else ""
-            if len(table.rows) > MOST_ROWS:
+            if len(table.rows) > MAX_ROWS:
                 shows = f"`ccp paper show {self.paper} --part {self.part}`"
                 lines += ["", f"{table.title}{several}: {shows} prints the {len(table.rows)} rows."]
             else:
@@ -154,7 +156,7 @@ class Kept:
         return "\n".join(lines)
 
 
-def told_left_out(left_out: Mapping[str, int]) -> str:
+def reported_left_out(left_out: Mapping[str, int]) -> str:
     """Return how many runs do not count, and why; empty if all count."""
     if not left_out:
         return ""

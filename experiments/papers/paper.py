@@ -27,7 +27,7 @@ from experiments.papers.tables import Check, Table, figures_of
 from experiments.plots import Plot, save_as
 from experiments.results import SWEEP, Result, ResultSet, is_complete
 from experiments.runs.places import cannot_write
-from experiments.runs.reports import Report
+from experiments.runs.reports import RunReport
 from experiments.sweep import Grid, estimate_s, planned, sweep
 
 FIGURES: Final = "figures"
@@ -281,7 +281,7 @@ def run_part(
     *,
     jobs: int = 1,
     on: str | None = None,
-    report: Report | None = None,
+    report: RunReport | None = None,
 ) -> None:
     """Do all missing runs of a part.
 

@@ -56,13 +56,13 @@ def figures_of(result: Result, bottleneck: str = "bottleneck>") -> dict[str, Any
 
 def _throughputs_bytes_per_s(result: Result) -> pd.Series:
     flows = result.flows
-    told = flows["received_bytes"] / flows["completion_s"]
+    reported = flows["received_bytes"] / flows["completion_s"]
     timed = [
         one.name
         for one in result.scenario.flows
         if isinstance(one.traffic, Iperf3) and one.traffic.total_bytes is None
     ]
-    return told.where(told.notna() | ~flows["flow"].isin(timed), flows["goodput_bytes_per_s"])
+    return reported.where(reported.notna() | ~flows["flow"].isin(timed), flows["goodput_bytes_per_s"])
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,12 @@ class Table:
         return {"title": self.title, "by": self.by, "values": self.values, "level": LEVEL, "rows": rows}
 
     @classmethod
-    def from_records(cls, told: Mapping[str, Any]) -> Table:
+    def from_records(cls, reported: Mapping[str, Any]) -> Table:
         """Return a table from the data of `records`."""
-        by, values = tuple(told["by"]), tuple(told["values"])
+        by, values = tuple(reported["by"]), tuple(reported["values"])
         estimated = [f"{value}{end}" for value in values for end in ("", ".low", ".high")]
-        rows = pd.DataFrame(told["rows"], columns=[*by, *estimated, "n"])
-        return cls(told["title"], by, values, rows.astype(dict.fromkeys(estimated, float)))
+        rows = pd.DataFrame(reported["rows"], columns=[*by, *estimated, "n"])
+        return cls(reported["title"], by, values, rows.astype(dict.fromkeys(estimated, float)))
 
     @property
     def repeated(self) -> bool:
@@ -181,16 +181,20 @@ class Check:
         """Return it as plain data."""
         found = {name: None if value != value else value for name, value in vars(self.found).items()}
         bounds = {"at_least": self.low, "at_most": self.high}
-        told = {"verdict": self.verdict, "runs_needed": self._needed}
-        return {"name": self.name, "claim": self.claim, **found, **bounds, **told}
+        reported = {"verdict": self.verdict, "runs_needed": self._needed}
+        return {"name": self.name, "claim": self.claim, **found, **bounds, **reported}
 
     @classmethod
-    def from_records(cls, told: Mapping[str, Any]) -> Check:
+    def from_records(cls, reported: Mapping[str, Any]) -> Check:
         """Return a check from the data of `records`."""
-        found: dict[str, Any] = {one.name: told[one.name] for one in fields(Estimate)}
+        found: dict[str, Any] = {one.name: reported[one.name] for one in fields(Estimate)}
         unknown = {name: metrics.NAN for name, value in found.items() if value is None}
         return cls(
-            told["claim"], Estimate(**found | unknown), told["at_least"], told["at_most"], told["name"]
+            reported["claim"],
+            Estimate(**found | unknown),
+            reported["at_least"],
+            reported["at_most"],
+            reported["name"],
         )
 
     @property
@@ -216,7 +220,7 @@ class Check:
         return f"{self.value}, {n} run{'s' if n > 1 else ''}{alike}" if n else f"{self.value}, computed"
 
     @property
-    def told(self) -> str:
+    def reported(self) -> str:
         """The verdict; if undecided, with the number of runs that would decide."""
         if self.verdict != "undecided":
             return self.verdict or "open"
@@ -231,18 +235,18 @@ class Check:
     @property
     def statement(self) -> str:
         """What is claimed: the quantity with its bounds."""
-        return f"{self.claim}{told_bounds(self.low, self.high)}"
+        return f"{self.claim}{bounds_text(self.low, self.high)}"
 
     def __str__(self) -> str:
-        return f"{'FAILS' if self.verdict == 'fails' else self.told}: {self.statement}: {self.measured}"
+        return f"{'FAILS' if self.verdict == 'fails' else self.reported}: {self.statement}: {self.measured}"
 
     def markdown(self) -> str:
         """Return it as a line of a Markdown list."""
-        told = "**fails**" if self.verdict == "fails" else self.told
-        return f"* {self.statement}: {self.measured} ({told})"
+        reported = "**fails**" if self.verdict == "fails" else self.reported
+        return f"* {self.statement}: {self.measured} ({reported})"
 
 
-def told_bounds(at_least: float | None, at_most: float | None) -> str:
+def bounds_text(at_least: float | None, at_most: float | None) -> str:
     """Return bounds as the end of a sentence."""
     if at_least is not None and at_most is not None:
         return f" is {at_least:g} to {at_most:g}" if at_least != at_most else f" is {at_least:g}"

@@ -15,7 +15,7 @@ from experiments.papers.tables import figures_of
 from experiments.papers.variants import KERNEL, steered
 from experiments.results import Result
 from experiments.runs.shapes import Dumbbell
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 
 RATE_BYTES_PER_S: Final = 12.5e6
 PAYLOAD_SHARE: Final = 1448 / 1500
@@ -59,7 +59,7 @@ def dumbbell(
     return Scenario(
         name=name,
         topology=Dumbbell(pairs=2, bottleneck=bottleneck),
-        flows=(Flow("h1-h2", "s1", "r1", KERNEL), Flow("h3-h4", "s2", "r2", KERNEL)),
+        flows=(FlowSpec("h1-h2", "s1", "r1", KERNEL), FlowSpec("h3-h4", "s2", "r2", KERNEL)),
         duration_s=duration_s,
     )
 

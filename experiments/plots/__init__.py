@@ -8,7 +8,6 @@ This package may import `experiments.metrics`, `experiments.statistics` and `exp
 
 from __future__ import annotations
 
-from experiments.plots.beside import beside
 from experiments.plots.comparisons import bars, heat_map, lines
 from experiments.plots.distributions import cdf, throughput_delay
 from experiments.plots.files import save, save_as
@@ -18,11 +17,11 @@ from experiments.plots.regimes import regime_series
 from experiments.plots.results import save_all
 from experiments.plots.series import side_by_side, time_series
 from experiments.plots.style import Plot, label, looks
+from experiments.plots.timeline import timeline
 
 __all__ = [
     "Plot",
     "bars",
-    "beside",
     "cdf",
     "heat_map",
     "label",
@@ -37,4 +36,5 @@ __all__ = [
     "side_by_side",
     "throughput_delay",
     "time_series",
+    "timeline",
 ]

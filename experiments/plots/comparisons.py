@@ -15,13 +15,13 @@ from matplotlib.lines import Line2D
 from experiments.metrics import MetricError, need
 from experiments.plots import style
 from experiments.plots.quantities import Quantity, quantity
-from experiments.statistics import least_runs, over_repeats
+from experiments.statistics import min_runs, over_repeats
 
 COLOUR_MAP: Final = "viridis"
 """Colour map with even steps of lightness, for all kinds of colour vision and for print."""
 _DECADES: Final = 100
 """Minimum ratio of maximum to minimum for a logarithmic axis."""
-_MOST_TICKS: Final = 8
+_MAX_TICKS: Final = 8
 """Maximum number of values that are all written below an axis."""
 _BAR_SHARE: Final = 0.8
 """Gap between groups of bars, as a share of their distance."""
@@ -168,7 +168,7 @@ def lines(
         if len(ticks) > 1 and 0 < _DECADES * ticks[0] <= ticks[-1]:
             axes.set_xscale("log")
             axes.minorticks_off()
-        if len(ticks) <= _MOST_TICKS:
+        if len(ticks) <= _MAX_TICKS:
             axes.set_xticks(across.of(ticks), [written(one, x) for one in ticks])
         axes.set_xlabel(across.axis)
         axes.set_ylabel(what.axis)
@@ -251,9 +251,9 @@ def repeats_note(table: pd.DataFrame, estimates: pd.DataFrame, level: float | No
         estimates: Has a column `n`.
         level: Level of the confidence intervals; None for no intervals.
     """
-    least, most = int(estimates["n"].min()), int(estimates["n"].max())
-    n = f"n = {least}" if least == most else f"n = {least} to {most}"
-    interval = f" and {100 * level:g} % interval" if level is not None and most >= least_runs(level) else ""
+    minimum, peak = int(estimates["n"].min()), int(estimates["n"].max())
+    n = f"n = {minimum}" if minimum == peak else f"n = {minimum} to {peak}"
+    interval = f" and {100 * level:g} % interval" if level is not None and peak >= min_runs(level) else ""
     seeds = ""
     if "seed" in table.columns:
         seeds = f"; {_seeds(sorted(set(table['seed'].dropna().astype(int))))}"
@@ -301,8 +301,8 @@ def _missing(corner: tuple[float, float]) -> Any:
 
 
 def _digits(values: Any) -> int:
-    most = float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 0.0
-    return 0 if most >= 100 else 1 if most >= 10 else 2
+    peak = float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 0.0
+    return 0 if peak >= 100 else 1 if peak >= 10 else 2
 
 
 def draw_intervals(

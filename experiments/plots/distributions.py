@@ -15,7 +15,7 @@ from experiments.metrics import need
 from experiments.plots import style
 from experiments.plots.quantities import quantity
 
-_LEAST_POINTS: Final = 3
+_MIN_POINTS: Final = 3
 """Minimum number of points for an ellipse: two points lie on a line."""
 
 
@@ -121,7 +121,7 @@ def throughput_delay(
                 alpha=0.45,
                 linewidths=0,
             )
-            if len(points) >= _LEAST_POINTS:
+            if len(points) >= _MIN_POINTS:
                 _add_ellipse(axes, points, look.colour)
             axes.plot(*points.mean(axis=0), marker=look.marker, color=look.colour, mec="white", ms=8, mew=0.8)
             text = f"{style.label(str(name))} (n = {len(points)})"

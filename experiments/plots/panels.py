@@ -71,8 +71,8 @@ def panels(
                 for name in names:
                     _line(axes, here[here[by] == name].sort_values(x), x, value, looks[str(name)])
                 if limit is not None:
-                    most = float(what.of(limit))
-                    axes.axhline(most, color=style.FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+                    maximum = float(what.of(limit))
+                    axes.axhline(maximum, color=style.FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
                 if i == 0:
                     axes.set_title(_named(columns, left), color=style.INK)
                 if j == 0:

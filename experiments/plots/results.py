@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COMPARED: Final = ("goodput_bytes_per_s", "retrans_pct", "rtt_p95_us")
 """Columns of the flows that a sweep's figures compare."""
-MOST_POINTS: Final = 8
+MAX_POINTS: Final = 8
 """Maximum number of points of a sweep for throughput against delay: there is one figure per point."""
 
 
@@ -130,7 +130,7 @@ def _of_points(table: pd.DataFrame, axes: Sequence[str], title: str) -> dict[str
             note=note,
         )
         for i, (at, own) in enumerate(points)
-        if len(points) <= MOST_POINTS
+        if len(points) <= MAX_POINTS
     }
 
 

@@ -19,7 +19,7 @@ from experiments.plots.quantities import quantity
 PANELS: Final = ("cwnd_bytes", "srtt_us", "goodput_bytes_per_s")
 _CONDITION_IN: Final = 3.7
 """Width of a column of panels [inches]."""
-MOST_LINKS: Final = 3
+MAX_LINKS: Final = 3
 """Maximum number of queues in a figure; the longest are drawn."""
 _NEUTRAL: Final = ("#262626", "#8A8A8A", "#B5B5B5")
 
@@ -211,7 +211,7 @@ def _queues(link_samples: pd.DataFrame | None) -> list[tuple[str, pd.DataFrame]]
         return []
     need(link_samples, "t_s", "link", "queue_bytes")
     longest = link_samples.groupby("link", sort=False)["queue_bytes"].max().sort_values(ascending=False)
-    names = [name for name, most in longest.items() if most > 0][:MOST_LINKS]
+    names = [name for name, maximum in longest.items() if maximum > 0][:MAX_LINKS]
     return [(str(name), link_samples[link_samples["link"] == name].sort_values("t_s")) for name in names]
 
 
@@ -233,7 +233,7 @@ def _draw_queues(axes: Axes, queues: Sequence[tuple[str, pd.DataFrame]]) -> None
             )
     axes.set_ylabel(quantity("queue_bytes").short_axis)
     axes.set_ylim(0, 1.3 * max(axes.get_ylim()[1], 1e-9))
-    axes.legend(loc="upper right", fontsize=7.5, handlelength=1.2, ncols=2 * MOST_LINKS, columnspacing=1.2)
+    axes.legend(loc="upper right", fontsize=7.5, handlelength=1.2, ncols=2 * MAX_LINKS, columnspacing=1.2)
 
 
 def _mark(rows: Sequence[Axes], events: pd.DataFrame) -> None:
@@ -243,7 +243,7 @@ def _mark(rows: Sequence[Axes], events: pd.DataFrame) -> None:
         for axes in rows:
             axes.axvline(t_s, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
         rows[0].annotate(
-            _told(str(kind), more),
+            _reported(str(kind), more),
             (t_s, 1),
             (3, -1),
             xycoords=rows[0].get_xaxis_transform(),
@@ -254,7 +254,7 @@ def _mark(rows: Sequence[Axes], events: pd.DataFrame) -> None:
         )
 
 
-def _told(kind: str, detail: object) -> str:
+def _reported(kind: str, detail: object) -> str:
     try:
         fields = json.loads(str(detail))
     except ValueError:

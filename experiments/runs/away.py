@@ -70,10 +70,10 @@ def needed(scenarios: Iterable[Scenario]) -> dict[str, bytes]:
 
 def _of_algorithm(name: str, file: Path) -> list[Path]:
     """Return an algorithm's file, its local imports, and its other dependencies."""
-    beside = [
+    alongside = [
         one for one in files.sources(name) if one.is_relative_to(file.parent) and not files.is_of_ccplane(one)
     ]
-    return [file, *beside, *find(name).depends_on]
+    return [file, *alongside, *find(name).depends_on]
 
 
 def do(scenario: dict[str, Any], expected: str, sent: Mapping[str, bytes], scratch: Path) -> Outcome:
@@ -98,8 +98,8 @@ def do(scenario: dict[str, Any], expected: str, sent: Mapping[str, bytes], scrat
         except SweepError:
             raise
         except CcpError as error:
-            told = {name: _as_there(text, root) for name, text in error.as_dict().items()}
-            return Outcome(told, _result(places.incomplete(out), scenario, root))
+            reported = {name: _as_there(text, root) for name, text in error.as_dict().items()}
+            return Outcome(reported, _result(places.incomplete(out), scenario, root))
         return Outcome(None, _result(out, scenario, root))
 
 
@@ -190,6 +190,6 @@ def _restore(file: Path, scenario: dict[str, Any], root: Path) -> None:
         table = pyarrow.parquet.read_table(file)
         for number, column in enumerate(table.schema):
             if pa.types.is_string(column.type):
-                told = pyarrow.compute.replace_substring(table[column.name], str(root), "")
-                table = table.set_column(number, column, told)
+                reported = pyarrow.compute.replace_substring(table[column.name], str(root), "")
+                table = table.set_column(number, column, reported)
         pyarrow.parquet.write_table(table, file)

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from ccp_algs.beside import OURS
+from ccp_algs.siblings import OWN
 from ccplane.base import _native
 from experiments.runs.metadata import git_revision
 
@@ -56,7 +56,7 @@ class Build:
 def this_build() -> Build:
     """Return the build of this process, as of the first call."""
     sources = hashlib.sha256()
-    for package in sorted(OURS):
+    for package in sorted(OWN):
         for file in sorted((ROOT / package).rglob("*.py")):
             sources.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes() + b"\0")
     native = hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()

@@ -34,7 +34,7 @@ from telemetry.regime.modes import mode_of, with_settings
 
 if TYPE_CHECKING:
     from experiments.regimes import ReceiverAgent, SocketSwitch
-    from experiments.scenario import Flow, Scenario
+    from experiments.scenario import FlowSpec, Scenario
 
 KERNEL: Final = "kernel/"
 """Prefix of the kernel's algorithms in flows."""
@@ -101,7 +101,7 @@ class _Check:
         for name, count in Counter(flow.name for flow in self._scenario.flows).items():
             if count > 1:
                 fix = "give each flow its own name"
-                self._tell("scenario.duplicate", f"{count} flows have the name `{name}`", "flows", fix=fix)
+                self._report("scenario.duplicate", f"{count} flows have the name `{name}`", "flows", fix=fix)
         for i, flow in enumerate(self._scenario.flows):
             self._flow(flow, f"flows[{i}]")
         self._ecn()
@@ -127,17 +127,17 @@ class _Check:
 
     # Flows
 
-    def _flow(self, flow: Flow, at: str) -> None:
+    def _flow(self, flow: FlowSpec, at: str) -> None:
         for end in ("sender", "receiver"):
             self._known(getattr(flow, end), self._graph.hosts, "host", f"{at}.{end}")
         if flow.sender == flow.receiver:
             message = f"flow `{flow.name}` goes from `{flow.sender}` to itself"
-            self._tell("scenario.bad_field", message, f"{at}.receiver", fix="name two hosts")
+            self._report("scenario.bad_field", message, f"{at}.receiver", fix="name two hosts")
         self._time(flow.start_s, f"{at}.start_s", strictly=True)
         if flow.stop_s is not None:
             self._time(flow.stop_s, f"{at}.stop_s")
             if flow.stop_s <= flow.start_s:
-                self._tell(
+                self._report(
                     "scenario.time",
                     f"flow `{flow.name}` stops at {flow.stop_s:g} s, but starts at {flow.start_s:g} s",
                     f"{at}.stop_s",
@@ -156,7 +156,7 @@ class _Check:
         if (name.startswith(KERNEL) or feature is not None) and transport == QUIC:
             why = "QUIC runs in the sending program, which has its own congestion control"
             fix = f"use {QUINN}, or an algorithm of ccplane such as cubic"
-            self._tell("scenario.unknown_algorithm", f"`{name}` cannot control QUIC flows", at, why, fix)
+            self._report("scenario.unknown_algorithm", f"`{name}` cannot control QUIC flows", at, why, fix)
             return None
         if name.startswith(_QUINNS):
             if name != QUINN or transport == TCP:
@@ -164,29 +164,31 @@ class _Check:
                     "cannot control TCP flows" if name == QUINN else "is not an available algorithm of quinn"
                 )
                 fix = f"use {QUINN} for flows with the traffic quic; for TCP, {KERNEL}cubic is the kernel's"
-                self._tell("scenario.unknown_algorithm", f"`{name}` {has}", at, fix=fix)
+                self._report("scenario.unknown_algorithm", f"`{name}` {has}", at, fix=fix)
             return None
         if feature is not None:
             if name not in feature.congestion:
                 message, fix = f"{feature.title} has no `{name}`", f"write {' or '.join(feature.congestion)}"
-                self._tell("scenario.unknown_algorithm", message, at, fix=fix)
+                self._report("scenario.unknown_algorithm", message, at, fix=fix)
             return None
         if name.startswith(KERNEL):
             kernel_name = name.removeprefix(KERNEL)
             if not kernel_name or kernel_name.partition(".")[0] == _OUR_CC_PREFIX:
                 fix = "write kernel/cubic for the kernel's algorithm, and cubic for ccplane's"
-                self._tell("scenario.unknown_algorithm", f"the kernel has no algorithm `{name}`", at, fix=fix)
+                self._report(
+                    "scenario.unknown_algorithm", f"the kernel has no algorithm `{name}`", at, fix=fix
+                )
             return None
         try:
             return find(name)
         except CcpError as error:
             fix = error.fix + ("" if "/" in name else f"\nfor the kernel's algorithm, write {KERNEL}{name}")
             where = f"{at} ({error.where})" if error.where else at
-            self._tell("scenario.unknown_algorithm", error.message, where, error.why, fix)
+            self._report("scenario.unknown_algorithm", error.message, where, error.why, fix)
             return None
 
     def _no_params(self, algorithm: str, at: str) -> None:
-        self._tell(
+        self._report(
             "scenario.bad_param",
             f"`{algorithm}` takes no parameters",
             at,
@@ -200,21 +202,21 @@ class _Check:
         known = params_of(algorithm)
         if name not in known:
             message = f"`{algorithm.__name__}` has no parameter `{name}`"
-            self._tell("scenario.bad_param", message, at, fix=close_names(name, known, "parameter"))
+            self._report("scenario.bad_param", message, at, fix=close_names(name, known, "parameter"))
             return
         try:
             known[name].check(value)
         except ParamError as error:
-            self._tell("scenario.bad_param", error.message, at, error.why, error.fix)
+            self._report("scenario.bad_param", error.message, at, error.why, error.fix)
 
     def _ecn(self) -> None:
         """ECN is a setting of a host, so all flows from and to one host must agree."""
-        wanted: dict[str, Flow] = {}
+        wanted: dict[str, FlowSpec] = {}
         for i, flow in enumerate(self._scenario.flows):
             for host in (flow.sender, flow.receiver):
                 first = wanted.setdefault(host, flow)
                 if first.ecn != flow.ecn:
-                    self._tell(
+                    self._report(
                         "scenario.bad_field",
                         f"flows `{first.name}` and `{flow.name}` share host `{host}`, but only one has ECN",
                         f"flows[{i}].ecn",
@@ -233,7 +235,7 @@ class _Check:
             for host, count in Counter(one.host for one in those).items():
                 if count > 1:
                     fix = "merge them into one"
-                    self._tell("scenario.duplicate", f"`{host}` has {count} {field}", field, fix=fix)
+                    self._report("scenario.duplicate", f"`{host}` has {count} {field}", field, fix=fix)
             for i, one in enumerate(those):
                 self._known(one.host, self._graph.hosts, "host", f"{field}[{i}].host")
         for i, receiver in enumerate(self._scenario.receivers):
@@ -245,7 +247,7 @@ class _Check:
         for i, peer in enumerate(receiver.peers):
             self._known(peer, self._graph.hosts, "host", f"{at}.peers[{i}]")
         if receiver.host in receiver.peers or not peers_of(self._scenario, receiver):
-            self._tell(
+            self._report(
                 "scenario.bad_field",
                 f"the receiver agent of `{receiver.host}` has no peer to watch",
                 f"{at}.peers",
@@ -257,7 +259,9 @@ class _Check:
         )
         if window_ms % interval_ms:
             message = f"a window of {window_ms} ms is not a whole number of intervals of {interval_ms} ms"
-            self._tell("scenario.bad_field", message, f"{at}.interval_ms", fix="give a divisor of window_ms")
+            self._report(
+                "scenario.bad_field", message, f"{at}.interval_ms", fix="give a divisor of window_ms"
+            )
         with self._problems.check():
             try:
                 with_settings(mode_of(receiver.mode).options, settings_of(receiver))
@@ -271,7 +275,7 @@ class _Check:
         for field in ("single", "shared"):
             name = getattr(switch, field)
             if (feature := offering(name)) is not None:
-                self._tell(
+                self._report(
                     "scenario.unknown_algorithm",
                     f"sockets cannot be switched to `{name}`",
                     f"{at}.{field}",
@@ -287,7 +291,7 @@ class _Check:
             try:
                 parse_socket_rule(HOST_IN_RULE.sub("192.0.2.1", rule))
             except CcpError as error:
-                self._tell("scenario.bad_field", error.message, where, error.why, error.fix)
+                self._report("scenario.bad_field", error.message, where, error.why, error.fix)
 
     # The simulator
 
@@ -297,25 +301,25 @@ class _Check:
             at = f"flows[{i}]"
             if isinstance(flow.traffic, Quic):
                 why = "the simulator supports only TCP"
-                self._tell("scenario.bad_field", "QUIC cannot be simulated", f"{at}.traffic", why, sockets)
+                self._report("scenario.bad_field", "QUIC cannot be simulated", f"{at}.traffic", why, sockets)
             if isinstance(flow.traffic, Dash):
                 why = "video needs a player, which the simulator lacks"
-                self._tell("scenario.bad_field", "video cannot be simulated", f"{at}.traffic", why, sockets)
+                self._report("scenario.bad_field", "video cannot be simulated", f"{at}.traffic", why, sockets)
             if flow.algorithm.startswith(KERNEL) and flow.algorithm not in SIMULATED:
                 message, why = (
                     f"the simulator does not have `{flow.algorithm}`",
                     f"it has {', '.join(SIMULATED)}",
                 )
-                self._tell("scenario.unknown_algorithm", message, f"{at}.algorithm", why, sockets)
+                self._report("scenario.unknown_algorithm", message, f"{at}.algorithm", why, sockets)
         for i, _ in enumerate(self._scenario.switches):
             why = "a switch works on sockets of the kernel"
             fix = f"use r_hybrid, which needs no switch, or {sockets}"
-            self._tell(
+            self._report(
                 "scenario.bad_field", "a simulation has no sockets to switch", f"switches[{i}]", why, fix
             )
         for i, name in enumerate(self._scenario.captures):
             why = "simulated packets have no contents"
-            self._tell("scenario.bad_field", f"`{name}` cannot be captured", f"captures[{i}]", why, sockets)
+            self._report("scenario.bad_field", f"`{name}` cannot be captured", f"captures[{i}]", why, sockets)
 
     # Events
 
@@ -324,7 +328,7 @@ class _Check:
         if isinstance(event, SetLink) and (unknown := set(event.fields) - set(_LINK_FIELDS)):
             for name in sorted(unknown):
                 fix = reading.closest(name, list(_LINK_FIELDS))
-                self._tell(
+                self._report(
                     "scenario.bad_field", f"links have no field `{name}`", f"{at}.fields.{name}", fix=fix
                 )
             return
@@ -339,7 +343,7 @@ class _Check:
                 if isinstance(event, SetLink) and where != "link":
                     where = f"fields.{where.partition('.')[2]}"
                 slug = "scenario.unknown_name" if one.where == "link" else "scenario.bad_field"
-                self._tell(slug, one.message, f"{at}.{where}", one.why, one.fix)
+                self._report(slug, one.message, f"{at}.{where}", one.why, one.fix)
         if isinstance(event, SetLink) and isinstance(trace := event.fields.get("trace"), str):
             self._trace(trace, f"{at}.fields.trace")
 
@@ -359,20 +363,20 @@ class _Check:
         if (feature := offering(name)) is not None:
             why = f"the kernel has one instance of each congestion control of {feature.title}"
             message, fix = f"parameters of `{name}` cannot change during a run", "set them in the flows"
-            self._tell("scenario.bad_param", message, f"{at}.param", why, fix)
+            self._report("scenario.bad_param", message, f"{at}.param", why, fix)
             return
         with contextlib.suppress(CcpError):  # reported for the flow that names it
             self._param(find(name), event.param, event.value, f"{at}.param")
 
     def _edit(self, event: Edit, at: str) -> None:
-        ours = {flow.algorithm for flow in self._scenario.flows if is_ours(flow.algorithm)}
-        self._known(event.algorithm, ours, "flow's algorithm of ccplane", f"{at}.algorithm")
+        own = {flow.algorithm for flow in self._scenario.flows if is_own(flow.algorithm)}
+        self._known(event.algorithm, own, "flow's algorithm of ccplane", f"{at}.algorithm")
         with self._problems.check():
             find(event.becomes)
 
     # Everywhere
 
-    def _tell(self, slug: str, message: str, where: str, why: str = "", fix: str = "") -> None:
+    def _report(self, slug: str, message: str, where: str, why: str = "", fix: str = "") -> None:
         self._problems.errors.append(ScenarioError(slug, message, where, why, fix))
 
     def _known(self, name: str, known: Iterable[str], what: str, at: str) -> bool:
@@ -380,13 +384,13 @@ class _Check:
         if name in names:
             return True
         message = f"unknown {what} `{name}`"
-        self._tell("scenario.unknown_name", message, at, fix=close_names(name, names, what))
+        self._report("scenario.unknown_name", message, at, fix=close_names(name, names, what))
         return False
 
     def _time(self, at_s: float, at: str, *, strictly: bool = False) -> None:
         end_s = self._scenario.duration_s
         if at_s > end_s or (strictly and at_s == end_s):
-            self._tell(
+            self._report(
                 "scenario.time",
                 f"{at_s:g} s is {'the end' if at_s == end_s else 'after the end'} of the run",
                 at,
@@ -400,7 +404,7 @@ class _Check:
         except CcpError as error:
             slug = "scenario.bad_field" if Path(trace).is_file() else "scenario.no_file"
             where = at if error.where == at else f"{at} ({error.where})"
-            self._tell(slug, error.message, where, error.why, error.fix)
+            self._report(slug, error.message, where, error.why, error.fix)
 
 
 def settings_of(receiver: ReceiverAgent) -> list[str]:
@@ -408,14 +412,14 @@ def settings_of(receiver: ReceiverAgent) -> list[str]:
     return [f"{name}={value}" for name, value in receiver.detector.items()]
 
 
-def ours_of(scenario: Scenario, transports: Sequence[Transport] = (TCP, QUIC)) -> tuple[str, ...]:
+def own_of(scenario: Scenario, transports: Sequence[Transport] = (TCP, QUIC)) -> tuple[str, ...]:
     """Return ccplane's algorithms that a scenario names: its flows' first, then those of its switches."""
     named = [flow.algorithm for flow in scenario.flows if transport_of(flow.traffic) in transports]
     named += [name for one in scenario.switches for name in (one.single, one.shared)]
-    return tuple(name for name in dict.fromkeys(named) if is_ours(name))
+    return tuple(name for name in dict.fromkeys(named) if is_own(name))
 
 
-def is_ours(algorithm: str) -> bool:
+def is_own(algorithm: str) -> bool:
     """Return whether ccplane's agent runs an algorithm, not the kernel, quinn or a feature."""
     return not algorithm.startswith((KERNEL, _QUINNS)) and offering(algorithm) is None
 

@@ -172,9 +172,9 @@ class Cluster:
         Raises:
             SweepError: `sweep.other_version`, `sweep.no_root`.
         """
-        told: dict[str, Any] = self._client.run(_asked(), on_error="return")
+        reported: dict[str, Any] = self._client.run(_asked(), on_error="return")
         workers = {}
-        for address, worker in sorted(told.items()):
+        for address, worker in sorted(reported.items()):
             if isinstance(worker, Worker):
                 workers[address] = worker
                 if differs := this_build().differences(worker.build):

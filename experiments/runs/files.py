@@ -14,11 +14,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ccp_algs import beside
+from ccp_algs import siblings
 from ccplane.agent.algorithms import find
 from experiments.errors import ScenarioError
 from experiments.runs import reading
-from experiments.runs.check import is_ours
+from experiments.runs.check import is_own
 from experiments.runs.shapes import Graph
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def content(name: str, value: str) -> Any:
     """
     if name == "trace":
         return file_hash(Path(value), "trace")
-    return [_label(value), source_hash(value)] if is_ours(value) else value
+    return [_label(value), source_hash(value)] if is_own(value) else value
 
 
 def content_hash(scenario: Scenario, content: Callable[[str, str], Any] = content) -> str:
@@ -129,7 +129,7 @@ def sources(algorithm: str) -> list[Path]:
         if file is not None:
             _follow(Path(file), base.__module__, found)
     found |= dict.fromkeys(path for path in cls.depends_on if path.is_file())
-    package = beside.package_of(cls)
+    package = siblings.package_of(cls)
     if package is not None:
         for name, digest in package.seen.items():
             if digest is not None and (path := Path(name)).is_file():
@@ -139,7 +139,7 @@ def sources(algorithm: str) -> list[Path]:
 
 def is_of_ccplane(path: Path) -> bool:
     """Return whether a file is in one of ccplane's packages."""
-    return path.is_relative_to(_ROOT) and path.relative_to(_ROOT).parts[0] in beside.OURS
+    return path.is_relative_to(_ROOT) and path.relative_to(_ROOT).parts[0] in siblings.OWN
 
 
 def _follow(file: Path, module: str, found: dict[Path, None]) -> None:

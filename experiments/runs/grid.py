@@ -111,7 +111,7 @@ class Grid:
         """
         problems = Collector()
         found: list[Point] = []
-        told: set[tuple[str, str, str]] = set()
+        reported: set[tuple[str, str, str]] = set()
         for combination in itertools.product(*(_points(name, axis) for name, axis in self.axes.items())):
             axes = {name: shown for name, (shown, _) in zip(self.axes, combination, strict=True)}
             changes = {path: value for _, values in combination for path, value in values.items()}
@@ -120,8 +120,8 @@ class Grid:
             except CcpError as error:
                 at = ", ".join(f"{name}={shown}" for name, shown in axes.items())
                 for one in error.errors if isinstance(error, Several) else (error,):
-                    if (one.slug, one.message, one.where) not in told:  # report each error once
-                        told.add((one.slug, one.message, one.where))
+                    if (one.slug, one.message, one.where) not in reported:  # report each error once
+                        reported.add((one.slug, one.message, one.where))
                         where = f"{one.where} (at {at})" if one.where else at
                         problems.errors.append(ScenarioError(one.slug, one.message, where, one.why, one.fix))
         problems.finish()

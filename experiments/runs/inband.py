@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 from ccplane.agent.priority import raise_process
 from experiments.errors import RunError
 from experiments.netlab import process
-from experiments.netlab.held import held
+from experiments.netlab.contexts import held
 from experiments.netlab.host import Host
+from experiments.runs.artifacts import SUMMARIES
 from experiments.runs.bus import failed
-from experiments.runs.leavings import SUMMARIES
 from telemetry.inband.node import InterfaceNode, NodeSpec
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
     if files is None:
         return {}
     flows = Flows(recording)
-    summaries, hops = _told(files, flows)
+    summaries, hops = _reported(files, flows)
     return {
         "int_summaries": summaries,
         "int_hops": hops,
@@ -54,12 +54,12 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
     }
 
 
-def _told(files: IntFiles, flows: Flows) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _reported(files: IntFiles, flows: Flows) -> tuple[pd.DataFrame, pd.DataFrame]:
     lines = files.summaries.read_bytes() if files.summaries.exists() else b""
-    told = msgspec.json.Decoder(IntSummary).decode_lines(lines)
+    reported = msgspec.json.Decoder(IntSummary).decode_lines(lines)
     summaries = flows.named(
         pd.DataFrame(
-            [(one.end_mono_us, *_picked(one.flow, ENDS), *_picked(one, _SUMMARY)) for one in told],
+            [(one.end_mono_us, *_picked(one.flow, ENDS), *_picked(one, _SUMMARY)) for one in reported],
             columns=["t_us", *ENDS, *_SUMMARY],
         )
     )
@@ -67,7 +67,7 @@ def _told(files: IntFiles, flows: Flows) -> tuple[pd.DataFrame, pd.DataFrame]:
         [
             (at, number, *_picked(hop, _HOP))
             for at in summaries.index
-            for number, hop in enumerate(told[at].hops, 1)
+            for number, hop in enumerate(reported[at].hops, 1)
         ],
         columns=["at", "hop", *_HOP],
     )

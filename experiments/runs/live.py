@@ -25,7 +25,7 @@ from experiments.events import Event
 from experiments.features import serving
 from experiments.netlab import LabError, namespace
 from experiments.netlab.emulated import EmulatedNetwork, emulated
-from experiments.runs import inband, leavings, regimes
+from experiments.runs import artifacts, inband, regimes
 from experiments.runs.bus import own_bus
 from experiments.runs.quic import quic_agent
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
@@ -37,7 +37,7 @@ from experiments.traffic.quic import QuicOptions
 from experiments.traffic.spec import QUIC, TCP, Transport
 
 if TYPE_CHECKING:
-    from experiments.scenario import Flow, Scenario
+    from experiments.scenario import FlowSpec, Scenario
 
 
 class MustRun(Protocol):
@@ -65,7 +65,7 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
     """
     variants = variants_of(scenario)
     recording.flows = flow_records(scenario, variants)
-    recording.links_csv = directory / leavings.LINKS_CSV
+    recording.links_csv = directory / artifacts.LINKS_CSV
     with contextlib.ExitStack() as after:
         lock = -1
         if variants.over(TCP) or serving(scenario):
@@ -73,8 +73,8 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
             lock = after.enter_context(turn(lambda: progress(waiting, 0.0)))
         progress("building the network", 0.0)
         broker = None
-        hears = bool(variants.over(TCP)) and scenario.network.telemetry is not None
-        if leavings.tells_regimes(scenario) or hears:
+        listens = bool(variants.over(TCP)) and scenario.network.telemetry is not None
+        if artifacts.publishes_regimes(scenario) or listens:
             broker = after.enter_context(own_bus())
         outlet = after.enter_context(
             inband.outlet(scenario, directory, recording.facts, broker if variants.over(TCP) else None)
@@ -88,21 +88,21 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
                 sample_interval_us=scenario.sample_interval_us,
                 pcap={name: directory / f"{name}.pcapng" for name in scenario.captures},
                 summaries_fd=outlet.summaries_fd,
-                records_path=leavings.records_path(scenario, directory),
+                records_path=artifacts.records_path(scenario, directory),
             )
         )
         if scenario.network.telemetry is not None and scenario.network.telemetry.echo:
             after.enter_context(inband.readers_on(net.hosts.values(), PIN_DIR))
         agent = after.enter_context(_agent(scenario, variants, directory, lock, recording, broker, progress))
-        recording.telemetry = leavings.int_files(scenario, directory)
+        recording.telemetry = artifacts.int_files(scenario, directory)
         recording.addresses = {name: (host.ipv4, host.ipv6) for name, host in net.hosts.items()}
         programs = after.enter_context(regimes.programs(scenario, variants, net, directory, broker, progress))
-        recording.reported = leavings.reports(scenario, directory)
+        recording.reported = artifacts.reports(scenario, directory)
         added = [
             after.enter_context(one.live(scenario, recording, directory, progress))
             for one in serving(scenario)
         ]
-        recording.regimes = leavings.regime_files(scenario, directory)
+        recording.regimes = artifacts.regime_files(scenario, directory)
         inodes = [os.stat(namespace.path_of(host.namespace)).st_ino for host in net.hosts.values()]
         trace = after.enter_context(_native.TcpTrace(scenario.sample_interval_us, inodes))
         quic = after.enter_context(quic_agent(scenario, variants, directory, recording.facts, progress))
@@ -112,14 +112,14 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
         session = _Session(scenario, recording, net, agents, quic.options, others, variants, trace, progress)
         joining.callback(session.join)
         try:
-            with _processors_told(recording.facts):
+            with _processors_text(recording.facts):
                 session.run()
         finally:
             session.finish()
 
 
 @contextlib.contextmanager
-def _processors_told(facts: dict[str, Any]) -> Iterator[None]:
+def _processors_text(facts: dict[str, Any]) -> Iterator[None]:
     """Record the CPU usage of a block, even if it fails, but not if it is interrupted."""
     failed: Exception | None = None
     with Watch() as watch:
@@ -150,14 +150,16 @@ def _agent(
         yield None
         return
     progress("starting the agent", 0.0)
-    with open(directory / leavings.AGENT_LOG, "wb") as log:
+    with open(directory / artifacts.AGENT_LOG, "wb") as log:
         agent = Steering(
             variants.over(TCP),
             log,
             lock,
             broker=broker,
-            decisions=None if scenario.network.telemetry is None else directory / leavings.DECISIONS,
-            regime_events=directory / leavings.AGENT_REGIMES if leavings.tells_regimes(scenario) else None,
+            decisions=None if scenario.network.telemetry is None else directory / artifacts.DECISIONS,
+            regime_events=directory / artifacts.AGENT_REGIMES
+            if artifacts.publishes_regimes(scenario)
+            else None,
             features_in=directory,
         )
         try:
@@ -232,7 +234,7 @@ class _Session:
 
     # The threads of flows
 
-    def _carry(self, flow: Flow, record: FlowRecord) -> None:
+    def _carry(self, flow: FlowSpec, record: FlowRecord) -> None:
         try:
             if self._over.wait(max(0.0, flow.start_s - self._now_s())):
                 return
@@ -246,7 +248,7 @@ class _Session:
         except BaseException as error:  # raised again where the run is
             self._failed.append(error)
 
-    def _start(self, flow: Flow, record: FlowRecord) -> RunningTraffic:
+    def _start(self, flow: FlowSpec, record: FlowRecord) -> RunningTraffic:
         with self._starting:  # a host's port allocation is not thread-safe
             stop_s = self._scenario.duration_s if flow.stop_s is None else flow.stop_s
             traffic = start_traffic(
@@ -296,8 +298,8 @@ class _Session:
                 still_open.difference_update(own["cookie"][own["state"] == TCP_CLOSE].tolist())
 
     def _fire(self, event: Event) -> None:
-        told = fire(event, self._net, self._agents, self._variants)
-        self._recording.note(str(event.__struct_config__.tag), _now_us(), at_s=event.at_s, **told)
+        stated = fire(event, self._net, self._agents, self._variants)
+        self._recording.note(str(event.__struct_config__.tag), _now_us(), at_s=event.at_s, **stated)
 
     def _now_s(self) -> float:
         return (_now_us() - self._recording.start_us) / 1e6

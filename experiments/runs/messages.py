@@ -64,10 +64,10 @@ class Flows:
         ends = frame[ENDS].drop_duplicates()
         found = [self.flow_of(one) for one in ends.itertuples(index=False, name=None)]
         known = [one is not None for one in found]
-        ours = pd.DataFrame(
+        mine = pd.DataFrame(
             [one for one in found if one is not None], columns=_NAMES, index=ends.index[known]
         )
-        named = frame.reset_index(names="at").merge(ends.join(ours, how="inner"), on=ENDS).set_index("at")
+        named = frame.reset_index(names="at").merge(ends.join(mine, how="inner"), on=ENDS).set_index("at")
         return named.assign(t_s=(named["t_us"] - self._recording.start_us) / 1e6)
 
     def flow_of(self, ends: Ends) -> tuple[str, int | None, bool] | None:

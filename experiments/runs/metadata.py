@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccplane.base import _native
 from experiments.runs import files
-from experiments.runs.check import SIM, ours_of
+from experiments.runs.check import SIM, own_of
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
@@ -36,7 +36,7 @@ def gathered(scenario: Scenario) -> dict[str, Any]:
             "version": metadata.version("ccplane"),
             "git": git_revision(),
             "native_sha256": _hash(_native.__file__),
-            "algorithms": {name: files.source_hash(name) for name in sorted(ours_of(scenario))},
+            "algorithms": {name: files.source_hash(name) for name in sorted(own_of(scenario))},
         },
     }
     machine = {

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.events import Event
-from ccplane.agent.plane import Plane
 from experiments.features import features
-from experiments.runs import leavings, regime_tables
+from experiments.runs import artifacts, regime_tables
 from telemetry.schema import IntSummary, Sample
 
 DECISION_COLUMNS: Final = (
@@ -43,23 +43,23 @@ class Notes:
     ) -> None:
         self._clock_us = clock_us
         self._events = events
-        self._plane: Plane | None = None
+        self._loop: AgentLoop | None = None
         self.note: Callable[[int, Sample], None] | None = None
         if decisions is not None:
             self._rows = csv.writer(decisions)
             self._rows.writerow(DECISION_COLUMNS)
             self.note = self._note
 
-    def begin(self, plane: Plane) -> None:
+    def begin(self, agent_loop: AgentLoop) -> None:
         """Record a plane's events from now on; earlier ones concern no flow."""
-        self._plane = plane
+        self._loop = agent_loop
         for write in self._events:
-            plane.events.listen(write)
+            agent_loop.events.listen(write)
 
     def _note(self, flow_id: int, sample: Sample) -> None:
-        if self._plane is None or not isinstance(summary := sample.body, IntSummary):
+        if self._loop is None or not isinstance(summary := sample.body, IntSummary):
             return
-        info = self._plane.flows[flow_id].flow.info
+        info = self._loop.flows[flow_id].flow.info
         ends = (info.src_addr, info.src_port, info.dst_addr, info.dst_port)
         of_acks = (summary.flow.src, summary.flow.src_port) != ends[:2]
         self._rows.writerow((self._clock_us(), *ends, of_acks, summary.interval_us, summary.end_mono_us))
@@ -104,7 +104,7 @@ def _of_features(directory: str | Path | None) -> Iterator[tuple[Path, str, Call
         return
     for feature in features():
         if feature.events:
-            yield leavings.agent_events(Path(directory), feature.name), feature.events, feature.line_of
+            yield artifacts.agent_events(Path(directory), feature.name), feature.events, feature.line_of
 
 
 def _writer(

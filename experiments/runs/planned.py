@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from experiments.features import serving
-from experiments.runs.check import SIM, ours_of
+from experiments.runs.check import SIM, own_of
 from experiments.scenario import Scenario
 from experiments.traffic.spec import TCP
 
@@ -37,7 +37,7 @@ class PlannedRun:
         """Whether it adds the agent or a feature to the kernel; only one run at a time can."""
         if self.scenario.datapath == SIM:
             return False
-        return bool(ours_of(self.scenario, (TCP,)) or serving(self.scenario))
+        return bool(own_of(self.scenario, (TCP,)) or serving(self.scenario))
 
     @property
     def estimate_s(self) -> float:

@@ -42,7 +42,7 @@ class Program:
     """
 
     def __init__(
-        self, arguments: Sequence[str], lines: Path, failure: Failure, *, tells: bool = False
+        self, arguments: Sequence[str], lines: Path, failure: Failure, *, emits: bool = False
     ) -> None:
         """Start the process.
 
@@ -50,12 +50,12 @@ class Program:
             arguments: Arguments of `ccp`.
             lines: File for its output; its log is next to it.
             failure: The error if it fails.
-            tells: Whether it prints something as soon as it is ready; else it only writes to its log then.
+            emits: Whether it prints something as soon as it is ready; else it only writes to its log then.
         """
         self._arguments = arguments
         self._failure = failure
         self._log = lines.with_suffix(".log")
-        self._first_words = lines if tells else self._log
+        self._first_words = lines if emits else self._log
         with open(lines, "wb") as out, open(self._log, "wb") as log:
             self.process = process.start(
                 # Otherwise it would keep running if this process is killed.

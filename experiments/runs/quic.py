@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.runs import leavings
+from experiments.runs import artifacts
 from experiments.runs.session import Progress
 from experiments.runs.steering import Steering
 from experiments.runs.variants import Variants
@@ -55,7 +55,7 @@ def quic_agent(
     progress("starting the agent of QUIC flows", 0.0)
     with (
         tempfile.TemporaryDirectory(prefix="ccplane-quic-") as folder,
-        open(directory / leavings.QUIC_AGENT_LOG, "wb") as log,
+        open(directory / artifacts.QUIC_AGENT_LOG, "wb") as log,
     ):
         socket = Path(folder, "agent")
         agent = Steering(variants.over(QUIC), log, None, str(socket), datapath=QUIC)

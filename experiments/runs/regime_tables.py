@@ -54,14 +54,14 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
 def line_of(event: Event) -> bytes:
     """Return an agent event as the equivalent line of `ccp regime apply --json`."""
     detail = {name: one for name, one in event.detail.items() if name in RegimeEvent.__struct_fields__}
-    told = RegimeEvent(
+    reported = RegimeEvent(
         kind=event.kind,
         t_wall_us=event.t_wall_us,
         t_mono_us=event.t_us,
         flow=None if event.flow is None else flow_id(event.flow),
         **detail,
     )
-    return msgspec.json.encode(told) + b"\n"
+    return msgspec.json.encode(reported) + b"\n"
 
 
 def made(recording: Recording) -> dict[str, pd.DataFrame]:
@@ -69,16 +69,16 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
     files = recording.regimes
     if files is None:
         return {}
-    told = [(host, line) for host, file in files.receivers.items() for line in lines_of(file)]
+    reported = [(host, line) for host, file in files.receivers.items() for line in lines_of(file)]
     return {
-        "receiver_signals": _of_peers(recording, told, ReceiverSignal, _SIGNAL),
-        "regimes": _of_peers(recording, told, RegimeDecision, [*_SEEN, *_DECISION, "switched"]),
+        "receiver_signals": _of_peers(recording, reported, ReceiverSignal, _SIGNAL),
+        "regimes": _of_peers(recording, reported, RegimeDecision, [*_SEEN, *_DECISION, "switched"]),
         "regime_events": _events(recording, files.events),
     }
 
 
 def _of_peers(
-    recording: Recording, told: list[tuple[str, dict[str, Any]]], kind: type, names: Sequence[str]
+    recording: Recording, reported: list[tuple[str, dict[str, Any]]], kind: type, names: Sequence[str]
 ) -> pd.DataFrame:
     """Return the receivers' messages of one kind about peers, without those about single connections."""
     hosts = {address: name for name, both in recording.addresses.items() for address in both}
@@ -90,14 +90,14 @@ def _of_peers(
             hosts.get(line["peer"], line["peer"]),
             *(line[name] for name in names),
         )
-        for host, line in told
+        for host, line in reported
         if line["kind"] == tag and line["flow"] is None
     ]
     return pd.DataFrame(rows, columns=[*_OF_PEER, *names])
 
 
 def _events(recording: Recording, files: Sequence[Path]) -> pd.DataFrame:
-    told = [msgspec.convert(line, RegimeEvent) for file in files for line in lines_of(file)]
+    reported = [msgspec.convert(line, RegimeEvent) for file in files for line in lines_of(file)]
     frame = pd.DataFrame(
         [
             (
@@ -107,7 +107,7 @@ def _events(recording: Recording, files: Sequence[Path]) -> pd.DataFrame:
                 one.reason or one.why,
                 *((None,) * len(ENDS) if one.flow is None else (getattr(one.flow, end) for end in ENDS)),
             )
-            for one in told
+            for one in reported
         ],
         columns=["t_us", *_EVENT, "after", "reason", *ENDS],
     )

@@ -14,8 +14,8 @@ from experiments.netlab import namespace, process
 from experiments.netlab.emulated import EmulatedNetwork
 from experiments.netlab.host import Host
 from experiments.netlab.spec import Family
+from experiments.runs.artifacts import publishes_regimes, receiver_lines, switch_lines
 from experiments.runs.check import HOST_IN_RULE, peers_of, settings_of
-from experiments.runs.leavings import receiver_lines, switch_lines, tells_regimes
 from experiments.runs.program import Failure, Program
 from experiments.runs.variants import Variants, congestion_of
 
@@ -44,12 +44,12 @@ def programs(
     """
     running: list[Program] = []
     try:
-        if broker is not None and tells_regimes(scenario):
+        if broker is not None and publishes_regimes(scenario):
             progress("starting receiver agents and switches", 0.0)
             for receiver in scenario.receivers:
                 arguments = receive_arguments(scenario, receiver, net.hosts, broker)
                 lines = receiver_lines(directory, receiver.host)
-                running.append(Program(arguments, lines, _FAILED, tells=True))
+                running.append(Program(arguments, lines, _FAILED, emits=True))
             for switch in scenario.switches:
                 arguments = apply_arguments(switch, variants, net.hosts, broker)
                 running.append(Program(arguments, switch_lines(directory, switch.host), _FAILED))

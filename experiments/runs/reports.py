@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from experiments.runs.planned import PlannedRun
 
 
-class Report:
+class RunReport:
     """Receives the progress of a sweep; this class ignores it."""
 
     def begin(
@@ -49,7 +49,7 @@ class Report:
         """The sweep ended, for any reason."""
 
 
-class Screen(Report):
+class Screen(RunReport):
     """Prints lines and a progress bar on standard error."""
 
     def __init__(self, console: Console | None = None) -> None:

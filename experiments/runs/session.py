@@ -12,7 +12,7 @@ from experiments.runs.variants import Variant, Variants, congestion_of
 from experiments.traffic.spec import Transport
 
 if TYPE_CHECKING:
-    from experiments.scenario import Flow, Scenario
+    from experiments.scenario import FlowSpec, Scenario
 
 Progress = Callable[[str, float], None]
 """Called with the current step of a run, and the time that flows have been sending [s]."""
@@ -38,7 +38,7 @@ class Agent(Protocol):
         """Switch the flows of a variant to the version in a file."""
 
 
-def may_become(scenario: Scenario, flow: Flow, variants: Variants) -> frozenset[str]:
+def may_become(scenario: Scenario, flow: FlowSpec, variants: Variants) -> frozenset[str]:
     """Return the congestion controls that a switch may set on a flow's sockets."""
     return frozenset(
         congestion_of(name, variants.by_switched.get(name))

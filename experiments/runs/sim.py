@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ccplane.agent.agent_loop import POLL_MS, AgentLoop
 from ccplane.agent.description import assembled, plan
-from ccplane.agent.hearing import Hearing
 from ccplane.agent.inbox import FLOW_KINDS
-from ccplane.agent.plane import POLL_MS, Plane
 from ccplane.agent.reload import Loader, T
 from ccplane.agent.rules import Which
 from ccplane.agent.source import read
+from ccplane.agent.telemetry_dispatch import TelemetryDispatch
 from ccplane.datapath import ebpf, sim
 from experiments.events import Event, ParamValue
 from experiments.features import serving
 from experiments.netlab.network_spec import addresses
 from experiments.netlab.routes import graph_of
-from experiments.runs import leavings, sim_traffic
+from experiments.runs import artifacts, sim_traffic
 from experiments.runs.noted import notes
 from experiments.runs.recording import Recording
 from experiments.runs.session import Progress, fire, flow_records
@@ -54,7 +54,7 @@ LINGER_US: Final = 5_000_000
 
 _STEP_US: Final = 100_000
 """Maximum virtual time between two checks for other work, such as Ctrl-C [us]."""
-_TELL_S: Final = 0.1
+_REPORT_S: Final = 0.1
 """Time between two progress reports [s]."""
 
 
@@ -63,7 +63,7 @@ def record(
     recording: Recording,
     directory: Path,
     progress: Progress,
-    beside: Callable[[Plane, SimDatapath], AbstractContextManager[None]] | None = None,
+    alongside: Callable[[AgentLoop, SimDatapath], AbstractContextManager[None]] | None = None,
 ) -> None:
     """Run a scenario in the simulator.
 
@@ -77,10 +77,10 @@ def record(
     progress("building the network", 0.0)
     graph = graph_of(scenario.network)
     spec = spec_of(scenario, graph, directory)
-    recording.links_csv = directory / leavings.LINKS_CSV
-    recording.telemetry = leavings.int_files(scenario, directory)
-    recording.regimes = leavings.regime_files(scenario, directory)
-    recording.reported = leavings.reports(scenario, directory)
+    recording.links_csv = directory / artifacts.LINKS_CSV
+    recording.telemetry = artifacts.int_files(scenario, directory)
+    recording.regimes = artifacts.regime_files(scenario, directory)
+    recording.reported = artifacts.reports(scenario, directory)
     with contextlib.ExitStack() as after:
         datapath = sim.open_world(
             spec, host_mtu_bytes=graph.host_mtu_bytes, arrivals=bool(scenario.receivers)
@@ -91,20 +91,22 @@ def record(
             return datapath.now_us
 
         bus = LocalBus(clock_us)
-        told = Telemetry(scenario, datapath, bus, directory, recording.addresses, after)
-        recording.start_us = told.ready_us
-        plane = None
+        stated = Telemetry(scenario, datapath, bus, directory, recording.addresses, after)
+        recording.start_us = stated.ready_us
+        agent_loop = None
         if variants.all:
-            after.enter_context(_logged(directory / leavings.AGENT_LOG))
-            plane = after.enter_context(_plane(scenario, variants, datapath, bus, told, directory, clock_us))
-            if beside is not None:
-                after.enter_context(beside(plane, datapath))
+            after.enter_context(_logged(directory / artifacts.AGENT_LOG))
+            agent_loop = after.enter_context(
+                _loop(scenario, variants, datapath, bus, stated, directory, clock_us)
+            )
+            if alongside is not None:
+                after.enter_context(alongside(agent_loop, datapath))
         added = [
             after.enter_context(one.simulated(scenario, recording, directory, datapath))
             for one in serving(scenario)
         ]
         net = SimNetwork(datapath, graph)
-        session = _Session(scenario, recording, variants, datapath, net, plane, told, added)
+        session = _Session(scenario, recording, variants, datapath, net, agent_loop, stated, added)
         try:
             session.run(progress)
         finally:
@@ -122,28 +124,28 @@ def facts_of(scenario: Scenario) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _plane(
+def _loop(
     scenario: Scenario,
     variants: Variants,
     datapath: SimDatapath,
     bus: LocalBus,
-    told: Telemetry,
+    stated: Telemetry,
     directory: Path,
     clock_us: Callable[[], int],
-) -> Iterator[Plane]:
+) -> Iterator[AgentLoop]:
     telemetry = scenario.network.telemetry is not None
     with notes(
-        decisions=directory / leavings.DECISIONS if telemetry else None,
-        regime_events=directory / leavings.AGENT_REGIMES if leavings.tells_regimes(scenario) else None,
+        decisions=directory / artifacts.DECISIONS if telemetry else None,
+        regime_events=directory / artifacts.AGENT_REGIMES if artifacts.publishes_regimes(scenario) else None,
         features_in=directory,
         clock_us=clock_us,
     ) as noted:
         ready = plan(described(variants.all, noted.note))
-        plane = assembled(ready, datapath, clock=lambda: clock_us() / 1e6)
-        noted.begin(plane)
-        plane.each_turn.append(told.feed)
-        Hearing(plane, bus.join(AGENT, kinds=FLOW_KINDS), AGENT, clock_us)
-        yield plane
+        agent_loop = assembled(ready, datapath, clock=lambda: clock_us() / 1e6)
+        noted.begin(agent_loop)
+        agent_loop.each_turn.append(stated.feed)
+        TelemetryDispatch(agent_loop, bus.join(AGENT, kinds=FLOW_KINDS), AGENT, clock_us)
+        yield agent_loop
 
 
 @contextlib.contextmanager
@@ -151,8 +153,8 @@ def _logged(file: Path) -> Iterator[None]:
     """Also write the log of this thread's agent to a file."""
     handler = logging.FileHandler(file)
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
-    ours = threading.get_ident()
-    handler.addFilter(lambda entry: entry.thread == ours)
+    own = threading.get_ident()
+    handler.addFilter(lambda entry: entry.thread == own)
     log = logging.getLogger("ccplane")
     log.addHandler(handler)
     try:
@@ -163,14 +165,14 @@ def _logged(file: Path) -> Iterator[None]:
 
 
 class _Agent:
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
+    def __init__(self, agent_loop: AgentLoop) -> None:
+        self._loop = agent_loop
 
     def set_param(self, variant: Variant, param: str, value: ParamValue) -> None:
-        self._plane.changes.set_params({f"{variant.name}.{param}": value}, Which())
+        self._loop.changes.set_params({f"{variant.name}.{param}": value}, Which())
 
     def edit(self, variant: Variant, file: Path) -> None:
-        _Here(self._plane, ebpf.compile_program).load(read(str(file)), variant.name)
+        _Here(self._loop, ebpf.compile_program).load(read(str(file)), variant.name)
 
 
 class _Here(Loader):
@@ -187,10 +189,10 @@ class _Session:
     _variants: Variants
     _datapath: SimDatapath
     _net: SimNetwork
-    _plane: Plane | None
-    _told: Telemetry
+    _loop: AgentLoop | None
+    _stated: Telemetry
     _added: Sequence[Callable[[], None]]
-    _next_tell_s: float = 0.0
+    _next_report_s: float = 0.0
 
     def run(self, progress: Progress) -> None:
         self._connect()
@@ -201,9 +203,9 @@ class _Session:
             while events and start_us + round(events[0].at_s * 1e6) <= self._datapath.now_us:
                 self._fire(events.pop(0))
             due_us = start_us + round(events[0].at_s * 1e6) if events else last_us
-            self._pass(min(due_us, self._told.due_us, last_us))
-            if time.monotonic() >= self._next_tell_s:
-                self._next_tell_s = time.monotonic() + _TELL_S
+            self._pass(min(due_us, self._stated.due_us, last_us))
+            if time.monotonic() >= self._next_report_s:
+                self._next_report_s = time.monotonic() + _REPORT_S
                 passed_s = max(0, self._datapath.now_us - start_us) / 1e6
                 progress("flows are sending", min(passed_s, self._scenario.duration_s))
 
@@ -220,10 +222,10 @@ class _Session:
                 self._recording.note("flow_end", outcome.end_us, flow=flow.name, complete=outcome.complete)
         facts = self._recording.facts
         facts["links"] = msgspec.json.decode(self._datapath.links())
-        if self._plane is not None:
-            facts["agent"] = asdict(self._plane.counters)
+        if self._loop is not None:
+            facts["agent"] = asdict(self._loop.counters)
         if self._scenario.network.telemetry is not None:
-            facts["telemetry"] = {"published": self._told.published}
+            facts["telemetry"] = {"published": self._stated.published}
 
     def _connect(self) -> None:
         hosts = self._scenario.network.hosts
@@ -242,16 +244,16 @@ class _Session:
         """Let virtual time pass, at most until `until_us`."""
         until_us = min(until_us, self._datapath.now_us + _STEP_US)
         self._datapath.horizon_us = until_us
-        if self._plane is not None:
-            self._plane.turn(POLL_MS)
+        if self._loop is not None:
+            self._loop.turn(POLL_MS)
         else:
             self._datapath.run_until(until_us)
-            self._told.feed()
+            self._stated.feed()
         for turn in self._added:
             turn()
 
     def _fire(self, event: Event) -> None:
-        agent = None if self._plane is None else _Agent(self._plane)
-        told = fire(event, self._net, {TCP: agent}, self._variants)
+        agent = None if self._loop is None else _Agent(self._loop)
+        stated = fire(event, self._net, {TCP: agent}, self._variants)
         now_us = self._datapath.now_us
-        self._recording.note(str(event.__struct_config__.tag), now_us, at_s=event.at_s, **told)
+        self._recording.note(str(event.__struct_config__.tag), now_us, at_s=event.at_s, **stated)

@@ -13,9 +13,9 @@ from ccplane.agent.algorithms import find, name_of
 from experiments.commands import file_name, print_json, show, shown_progress, summary
 from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from experiments.run import run as run_scenario
-from experiments.runs.check import SIM, is_ours
+from experiments.runs.check import SIM, is_own
 from experiments.runs.sim_order import SimOrder
-from experiments.scenario import Dumbbell, Flow, PointToPoint, Scenario
+from experiments.scenario import Dumbbell, FlowSpec, PointToPoint, Scenario
 from experiments.units import MBIT
 
 
@@ -62,7 +62,7 @@ def scenarios_of(order: SimOrder) -> list[Scenario]:
 
 def _params(order: SimOrder) -> dict[str, dict[str, Any]]:
     """Return the parameters by the algorithm's name in the order."""
-    asked = {name: find(name) for name in order.algorithms if is_ours(name)}
+    asked = {name: find(name) for name in order.algorithms if is_own(name)}
     named = {name_of(algorithm, name): (name, algorithm) for name, algorithm in asked.items()}
     own: dict[str, dict[str, Any]] = {name: {} for name in order.algorithms}
     by_name = {name: algorithm for name, (_, algorithm) in named.items()}
@@ -83,13 +83,13 @@ def _path(order: SimOrder, own: dict[str, dict[str, Any]]) -> Scenario:
     )
     alone = len(names) == 1
     flows = [
-        Flow(
+        FlowSpec(
             name=f"flow{number}",
             sender="sender" if alone else f"s{number}",
             receiver="receiver" if alone else f"r{number}",
             algorithm=name,
             params=own[name],
-            ecn=is_ours(name) and find(name).needs_ecn,
+            ecn=is_own(name) and find(name).needs_ecn,
         )
         for number, name in enumerate(names, 1)
     ]
@@ -109,12 +109,12 @@ def _with_algorithms(scenario: Scenario, order: SimOrder, own: dict[str, dict[st
 
     The kernel's flows keep their algorithms, unless all flows are the kernel's.
     """
-    ours = [flow.name for flow in scenario.flows if is_ours(flow.algorithm)]
-    theirs = set(ours or (flow.name for flow in scenario.flows))
+    mine = [flow.name for flow in scenario.flows if is_own(flow.algorithm)]
+    other = set(mine or (flow.name for flow in scenario.flows))
     names = itertools.cycle(order.algorithms)
     flows = []
     for flow in scenario.flows:
-        if flow.name in theirs:
+        if flow.name in other:
             name = next(names)
             flow = msgspec.structs.replace(flow, algorithm=name, params=own[name])
         flows.append(flow)

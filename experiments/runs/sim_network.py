@@ -11,7 +11,7 @@ import msgspec
 from experiments.netlab import inband
 from experiments.netlab.network_spec import emulator_spec, plain_direction
 from experiments.netlab.routes import Graph
-from experiments.runs.leavings import LINKS_CSV, records_path
+from experiments.runs.artifacts import LINKS_CSV, records_path
 
 if TYPE_CHECKING:
     from ccplane.base._native import SimDatapath

@@ -82,7 +82,7 @@ class SimReceiver:
         self._middles_us = middles_us(sim.arrival_bins_us())
         self.due_us = datapath.now_us + self._interval_us
 
-    def hear(self, answers: Sequence[Answer]) -> None:
+    def receive(self, answers: Sequence[Answer]) -> None:
         """Add the results of this host's probes."""
         for _, peer, known_us, rtt_us in answers:
             self._windows.add_rtt(peer, known_us, rtt_us)

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 import msgspec
 
-from experiments.runs import leavings
+from experiments.runs import artifacts
 from experiments.runs.sim_receiver import SimReceiver
 from telemetry.local import LocalBus
 from telemetry.schema import IntSummary
@@ -51,11 +51,11 @@ class Telemetry:
         self._copy: IO[bytes] | None = None
         if scenario.network.telemetry is not None:
             self._sink = bus.join(SINK, status=online("sink"))
-            summaries = directory / leavings.SUMMARIES
+            summaries = directory / artifacts.SUMMARIES
             self._copy = files.enter_context(open(summaries, "ab"))  # noqa: SIM115 - `files` closes it
         self._receivers: list[SimReceiver] = []
         for receiver in scenario.receivers:
-            file = leavings.receiver_lines(directory, receiver.host)
+            file = artifacts.receiver_lines(directory, receiver.host)
             lines = files.enter_context(open(file, "wb"))  # noqa: SIM115 - `files` closes it
             self._receivers.append(SimReceiver(scenario, receiver, datapath, bus, addresses, lines))
         self.ready_us = max((one.due_us for one in self._receivers), default=datapath.now_us)
@@ -78,6 +78,6 @@ class Telemetry:
             probed = self._datapath.probes()
             for receiver in self._receivers:
                 receiver.take(arrived[arrived["netns"] == receiver.netns])
-                receiver.hear([one for one in probed if one[0] == receiver.host])
+                receiver.receive([one for one in probed if one[0] == receiver.host])
                 if receiver.due_us <= now_us:
                     receiver.close_interval()

@@ -12,7 +12,7 @@ from experiments.traffic.running import FlowSockets, ObjectResult, TrafficResult
 from experiments.traffic.spec import Http, Iperf3, OnOff
 
 if TYPE_CHECKING:
-    from experiments.scenario import Flow, Scenario
+    from experiments.scenario import FlowSpec, Scenario
 
 FIRST_PORT: Final = 5201
 """Lowest port on which flows accept connections; each flow uses its own ports."""
@@ -38,7 +38,7 @@ def plan(scenario: Scenario, number: int, record: FlowRecord) -> dict[str, Any]:
     }
 
 
-def _app(flow: Flow, duration_s: float, seed: int) -> dict[str, Any]:
+def _app(flow: FlowSpec, duration_s: float, seed: int) -> dict[str, Any]:
     match flow.traffic:
         case Iperf3() as bulk:
             return {"kind": "bulk", **msgspec.structs.asdict(bulk)}
@@ -67,7 +67,7 @@ def _phases(pulses: OnOff, duration_s: float, seed: int) -> list[tuple[float, fl
     return phases
 
 
-def sockets(flow: Flow, number: int, netns: int) -> FlowSockets:
+def sockets(flow: FlowSpec, number: int, netns: int) -> FlowSockets:
     """Return the sockets that carry a flow."""
     port = FIRST_PORT + number
     if _receiver_connects(flow):
@@ -75,7 +75,7 @@ def sockets(flow: Flow, number: int, netns: int) -> FlowSockets:
     return FlowSockets(netns, dports=(port, port))
 
 
-def _receiver_connects(flow: Flow) -> bool:
+def _receiver_connects(flow: FlowSpec) -> bool:
     return isinstance(flow.traffic, Http)
 
 

@@ -94,15 +94,15 @@ def turn(waiting: Callable[[], None] = lambda: None, lock: Path = LOCK) -> Itera
             "load.no_run_dir", f"cannot write {lock}", why=error.strerror or str(error), fix="run as root"
         ) from error
     try:
-        told = False
+        reported = False
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if not told:
+                if not reported:
                     waiting()
-                    told = True
+                    reported = True
                 time.sleep(_LOCK_POLL_S)
         yield file
     finally:
@@ -113,7 +113,7 @@ class Steering:
     """The agent of a run.
 
     Attributes:
-        counters: Its totals (`ccplane.agent.plane.Counters`), with its CPU time `cpu_us` during the time
+        counters: Its totals (`ccplane.agent.agent_loop.Counters`), with its CPU time `cpu_us` during the time
             `serving_us` in which it served flows [us]; set by `stop`, empty if the agent could not report
             them.
         pid: Its process id.

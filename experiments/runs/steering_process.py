@@ -20,10 +20,10 @@ from typing import Final
 import msgspec
 
 from broker.options import BusOptions
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.control import ControlOptions
 from ccplane.agent.description import Plan, plan
-from ccplane.agent.held import SocketOptions
-from ccplane.agent.plane import Plane
+from ccplane.agent.lifecycle import SocketOptions
 from ccplane.agent.serve import ServeOptions, serve
 from ccplane.base.errors import CcpError
 from ccplane.datapath import registry
@@ -62,13 +62,13 @@ class Line:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._answers, msgspec.json.encode(Answer(parts, counters)) + b"\n")
 
-    def stop_at_end(self, plane: Plane) -> None:
+    def stop_at_end(self, agent_loop: AgentLoop) -> None:
         """Stop a plane when the parent exits."""
 
         def wait() -> None:
             while self._input.read(1 << 16):
                 pass
-            plane.request_stop()
+            agent_loop.request_stop()
 
         threading.Thread(target=wait, name="ccp-end-of-input", daemon=True).start()
 
@@ -99,20 +99,20 @@ def _run(line: Line, order: Order, notes: noted.Notes) -> int:
         broker=None if order.broker is None else BusOptions.from_url(order.broker),
     )
 
-    def ready(plane: Plane, _plan: Plan) -> None:
+    def ready(agent_loop: AgentLoop, _plan: Plan) -> None:
         began_ns[:] = time.process_time_ns(), time.monotonic_ns()
-        notes.begin(plane)
-        line.stop_at_end(plane)
+        notes.begin(agent_loop)
+        line.stop_at_end(agent_loop)
         line.answer()
 
     try:
-        plane = serve(plan(described(order.variants, notes.note)), options, on_start=ready)
+        agent_loop = serve(plan(described(order.variants, notes.note)), options, on_start=ready)
     except CcpError as error:
         line.answer(error)
         return 1
     cpu_ns, now_ns = time.process_time_ns(), time.monotonic_ns()
     spent = {"cpu_us": (cpu_ns - began_ns[0]) // 1000, "serving_us": (now_ns - began_ns[1]) // 1000}
-    line.answer(counters=asdict(plane.counters) | spent)
+    line.answer(counters=asdict(agent_loop.counters) | spent)
     return 0
 
 

@@ -191,7 +191,7 @@ def _connection_samples(recording: Recording) -> pd.DataFrame:
     parts = []
     for flow in recording.flows:
         if flow.traffic is not None and flow.traffic.samples:
-            parts.append(_told(flow.traffic.samples, flow.name, recording.start_us))
+            parts.append(_reported(flow.traffic.samples, flow.name, recording.start_us))
         elif len(own := recording.rows_of(flow)):
             parts.append(_of_flow(own, flow.name, recording.start_us))
     columns = list(COLUMNS["connection_samples"])
@@ -216,7 +216,7 @@ def _of_flow(rows: np.ndarray, flow: str, start_us: int) -> pd.DataFrame:
     return frame
 
 
-def _told(samples: Sequence[ConnectionSample], flow: str, start_us: int) -> pd.DataFrame:
+def _reported(samples: Sequence[ConnectionSample], flow: str, start_us: int) -> pd.DataFrame:
     """Return a program's samples of its connections, without columns that only the kernel provides."""
     frame = pd.DataFrame([vars(one) for one in samples])
     frame.insert(0, "t_s", (frame.pop("t_us") - start_us) / 1e6)

@@ -20,14 +20,14 @@ from ccplane.agent.algorithms import find, name_of
 from ccplane.agent.description import Description
 from experiments.events import Edit, ParamValue, SetParam
 from experiments.features import offering
-from experiments.runs.check import KERNEL, is_ours, ours_of
+from experiments.runs.check import KERNEL, is_own, own_of
 from experiments.traffic.spec import TCP, Transport, transport_of
 from telemetry.schema import Sample
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
-Told = Callable[[int, Sample], None]
+Reported = Callable[[int, Sample], None]
 """Called with the number of a flow, and the sample that its algorithm reacted to."""
 
 _MAX_NAME: Final = 11
@@ -108,11 +108,11 @@ def variants_of(scenario: Scenario) -> Variants:
             transport_of(flow.traffic),
         )
         for flow in scenario.flows
-        if is_ours(flow.algorithm)
+        if is_own(flow.algorithm)
     }
     switched = {name for one in scenario.switches for name in (one.single, one.shared)}
-    ours = [name for name in ours_of(scenario) if name in switched]
-    return Variants(by_flow, {name: variant(name, {}, None, TCP) for name in ours})
+    own = [name for name in own_of(scenario) if name in switched]
+    return Variants(by_flow, {name: variant(name, {}, None, TCP) for name in own})
 
 
 def congestion_of(algorithm: str, variant: Variant | None) -> str:
@@ -134,14 +134,14 @@ def _free_name(wanted: str, taken: set[str]) -> str:
     return name
 
 
-def described(variants: Sequence[Variant], told: Told | None = None) -> Description:
+def described(variants: Sequence[Variant], reported: Reported | None = None) -> Description:
     """Return the description of an agent that runs variants, each as a separate class.
 
     Raises:
         CcpError: If an algorithm is not found.
     """
     return Description(
-        algorithms=[_derived(find(variant.algorithm), variant.name, told) for variant in variants],
+        algorithms=[_derived(find(variant.algorithm), variant.name, reported) for variant in variants],
         params={
             f"{variant.name}.{name}": value for variant in variants for name, value in variant.params.items()
         },
@@ -149,11 +149,11 @@ def described(variants: Sequence[Variant], told: Told | None = None) -> Descript
     )
 
 
-def _derived(base: AnyAlgorithm, name: str, told: Told | None) -> AnyAlgorithm:
+def _derived(base: AnyAlgorithm, name: str, reported: Reported | None) -> AnyAlgorithm:
     def fill(namespace: dict[str, Any]) -> None:
         namespace["name"] = name
-        if told is not None:
-            namespace["on_telemetry"] = _telling(base, told)
+        if reported is not None:
+            namespace["on_telemetry"] = _reporting(base, reported)
         # Keep the algorithm's module and qualified name, so that errors in its programs show its file.
         for same in ("__module__", "__qualname__", "__doc__"):
             namespace[same] = getattr(base, same)
@@ -162,14 +162,14 @@ def _derived(base: AnyAlgorithm, name: str, told: Told | None) -> AnyAlgorithm:
     return derived
 
 
-def _telling(base: AnyAlgorithm, told: Told) -> Callable[[Any, Any], Any]:
-    """Wrap an algorithm's `on_telemetry` to call `told` when it is done."""
+def _reporting(base: AnyAlgorithm, reported: Reported) -> Callable[[Any, Any], Any]:
+    """Wrap an algorithm's `on_telemetry` to call `reported` when it is done."""
 
     def on_telemetry(self: Any, given: Any) -> Any:
         answer = base.on_telemetry(self, given)
         all_of_them = issubclass(base, VectorAlgorithm)
         for flow_id, sample in given if all_of_them else [(self.flow.info.flow_id, given)]:
-            told(flow_id, sample)
+            reported(flow_id, sample)
         return answer
 
     return on_telemetry

@@ -17,10 +17,10 @@ from ccp_algs.registry import register
 class Soak(Cubic):
     """CUBIC that counts its telemetry samples."""
 
-    heard = 0
+    received = 0
 
     def on_telemetry(self, sample: Sample) -> None:
-        self.heard += 1
+        self.received += 1
 '''
 
 _RAISES: Final = """

@@ -184,17 +184,17 @@ class Disturber:
 
     def _disk_full(self, what: Disturbance) -> str:
         with disk.full([RUN_DIR, self.plant.disk]):
-            told = self._good_reload()
+            reported = self._good_reload()
             time.sleep(what.lasts_s)
-        return f"for {what.lasts_s:g} s; {told}"
+        return f"for {what.lasts_s:g} s; {reported}"
 
     def _vanish(self, what: Disturbance) -> str:
         cut = bool(what.which % 2)
-        told = self.network.vanish(2.0 + what.lasts_s, what.which, cut=cut)
-        if told["failed"]:
-            raise BrokenError(f"connections failed before their namespace vanished: {told['failures']}")
+        reported = self.network.vanish(2.0 + what.lasts_s, what.which, cut=cut)
+        if reported["failed"]:
+            raise BrokenError(f"connections failed before their namespace vanished: {reported['failures']}")
         how = "link first" if cut else "processes first"
-        return f"{told['open']} connections were open, {how}"
+        return f"{reported['open']} connections were open, {how}"
 
     def _default_changes(self, what: Disturbance) -> str:
         hosts = self.network.hosts()

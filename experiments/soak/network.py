@@ -186,13 +186,13 @@ class Network:
                     host.set_sysctl("net.ipv4.tcp_orphan_retries", 1)
                 pair.wait_until_busy()
                 time.sleep(seconds)
-                told = pair.order("tell")
+                reported = pair.order("tell")
                 if cut:
                     path.sender.run(["ip", "link", "delete", path.sender.interfaces[0].name])
             finally:
                 pair.kill()
         self.vanished += 1
-        return told
+        return reported
 
 
 @contextlib.contextmanager

@@ -43,12 +43,12 @@ def show(outcome: Outcome, console: Console) -> None:
         label = name.replace("_bytes", " [MB]")
         table.add_row(label, str(trend.n), level, slope, f"{low} to {high}", limit, trend.verdict)
     console.print(table)
-    told = outcome.connections
+    reported = outcome.connections
     console.print(
         f"{outcome.seconds:.0f} s, {outcome.rounds} rounds, {len(outcome.disturbances)} disturbances, seed"
-        f" {outcome.options.seed}, Linux {outcome.kernel}; connections: {told.get('made', 0)} made,"
-        f" {told.get('turns', 0)} turns, {told.get('failed', 0)} failed; maximum time after a round until no"
-        f" flow used the fallback: {outcome.longest_law_s:.1f} s"
+        f" {outcome.options.seed}, Linux {outcome.kernel}; connections: {reported.get('made', 0)} made,"
+        f" {reported.get('turns', 0)} turns, {reported.get('failed', 0)} failed; maximum time after a round"
+        f" until no flow used the fallback: {outcome.longest_fallback_s:.1f} s"
     )
     for violation in outcome.violations:
         console.print(f"violation: {violation}", markup=False)

@@ -28,7 +28,7 @@ LOOKS: Final = 3
 LOOK_EACH_S: Final = 0.5
 ORPHANS_S: Final = 30.0
 """Time for slots of vanished connections to be freed, after the others have settled [s]."""
-TOLD_SLOTS: Final = 5
+REPORTED_SLOTS: Final = 5
 DISK_KB: Final = 256
 
 
@@ -68,8 +68,8 @@ class Outcome:
         connections: Counters of connections.
         disturbances: The disturbances, with their times and effects.
         violations: Violated expectations, with their times.
-        longest_law_s: Maximum time from the end of a round's disturbances and its long transfer until no flow
-            used the fallback [s].
+        longest_fallback_s: Maximum time from the end of a round's disturbances and its long transfer
+            until no flow used the fallback [s].
         series: Measured series.
         trends: Verdicts on the series.
         interrupted: Whether the test was interrupted.
@@ -83,7 +83,7 @@ class Outcome:
     connections: dict[str, int] = field(default_factory=dict)
     disturbances: list[dict[str, Any]] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
-    longest_law_s: float = 0.0
+    longest_fallback_s: float = 0.0
     series: samples.Series = field(default_factory=samples.Series)
     trends: dict[str, Trend] = field(default_factory=dict)
     interrupted: bool = False
@@ -138,16 +138,16 @@ def slots_without(sockets: Set[Ends]) -> list[str]:
     now_us = time.monotonic_ns() // 1000
     view = ebpf.observe(PIN_DIR)
     seen_us = {stats.flow_id: stats.now_us for stats in view.all_stats()}
-    told = []
+    reported = []
     for info in view.flows():
         if Ends(info.netns_inum, info.src_port, info.dst_port) not in sockets:
             silent_s = (now_us - seen_us.get(info.flow_id, now_us)) / 1e6
-            told.append(
+            reported.append(
                 f"{info.cc_name} {info.src_addr}:{info.src_port} -> {info.dst_addr}:{info.dst_port} "
                 f"in namespace {info.netns_inum}, created {(now_us - info.created_us) / 1e6:.0f} s ago, "
                 f"idle for {silent_s:.0f} s"
             )
-    return told
+    return reported
 
 
 class _Run:
@@ -163,7 +163,7 @@ class _Run:
         self._plant = plant
         self._network = hosts
         self._disturber = disturber
-        self._tell = say
+        self._report = say
         self._began_s = time.monotonic()
         self.outcome = Outcome(options, began=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
 
@@ -172,7 +172,7 @@ class _Run:
         return time.monotonic() - self._began_s
 
     def _say(self, what: str) -> None:
-        self._tell(f"{self._at_s:7.1f} s  {what}")
+        self._report(f"{self._at_s:7.1f} s  {what}")
 
     def _violated(self, what: str) -> None:
         self.outcome.violations.append(f"{self._at_s:.1f} s: {what}")
@@ -212,8 +212,8 @@ class _Run:
             self._violated(f"{what.kind}: {came}")
             self._revive()
         self._say(f"{what.kind}: {came}")
-        told = {name: getattr(what, name) for name in ("after_s", "lasts_s", "which")}
-        self.outcome.disturbances.append({"at_s": at_s, "kind": what.kind, **told, "came": came})
+        reported = {name: getattr(what, name) for name in ("after_s", "lasts_s", "which")}
+        self.outcome.disturbances.append({"at_s": at_s, "kind": what.kind, **reported, "came": came})
 
     def _revive(self) -> None:
         """Restart exited programs, so that a defect is reported once instead of in each round."""
@@ -234,7 +234,9 @@ class _Run:
                 self._revive()
         try:
             self._wait_for_agent()
-            self.outcome.longest_law_s = max(self.outcome.longest_law_s, round(time.monotonic() - began_s, 1))
+            self.outcome.longest_fallback_s = max(
+                self.outcome.longest_fallback_s, round(time.monotonic() - began_s, 1)
+            )
             time.sleep(max(0.0, began_s + self._options.settle_s - time.monotonic()))
             self._wait_for_agent()  # no flow may fall back while nothing happens
             self._wait_for_slots()
@@ -242,10 +244,10 @@ class _Run:
         except (CcpError, RuntimeError, OSError) as error:
             self._violated(f"{type(error).__name__}: {error}")
             self._revive()
-        told = self._sampled()
+        reported = self._sampled()
         self._connections(self._network.order("churn"))
         made = self.outcome.connections["made"]
-        self._say(f"round {number} settled: {told}; {made} connections made")
+        self._say(f"round {number} settled: {reported}; {made} connections made")
 
     def _sampled(self) -> str:
         looks = [self._look() for _ in range(LOOKS)]
@@ -272,11 +274,11 @@ class _Run:
 
     def _wait_for_agent(self) -> None:
         began_s = time.monotonic()
-        while in_law := [stats for stats in ebpf.observe(PIN_DIR).all_stats() if stats.law]:
+        while in_fallback := [stats for stats in ebpf.observe(PIN_DIR).all_stats() if stats.fallback]:
             if time.monotonic() - began_s > self._options.patience_s:
-                causes = sorted({stats.law_cause for stats in in_law})
+                causes = sorted({stats.fallback_cause for stats in in_fallback})
                 waited = f"{self._options.patience_s:g} s"
-                self._violated(f"{len(in_law)} flows still use the fallback after {waited}: {causes}")
+                self._violated(f"{len(in_fallback)} flows still use the fallback after {waited}: {causes}")
                 return
             time.sleep(0.2)
 
@@ -288,8 +290,8 @@ class _Run:
             if left == 0:
                 return
             if time.monotonic() > end_s:
-                told = "; ".join(slots_without(sockets)[:TOLD_SLOTS])
-                self._violated(f"{left} more slots than connections are in use: {told}")
+                reported = "; ".join(slots_without(sockets)[:REPORTED_SLOTS])
+                self._violated(f"{left} more slots than connections are in use: {reported}")
                 return
             time.sleep(1.0)
 
@@ -305,10 +307,12 @@ class _Run:
             except TimeoutError as error:
                 self._violated(str(error))
 
-    def _connections(self, told: list[dict[str, Any]]) -> None:
-        sums = {name: sum(one[name] for one in told) for name in ("open", "made", "ended", "turns", "failed")}
+    def _connections(self, reported: list[dict[str, Any]]) -> None:
+        sums = {
+            name: sum(one[name] for one in reported) for name in ("open", "made", "ended", "turns", "failed")
+        }
         new = sums["failed"] - self.outcome.connections.get("failed", 0)
         self.outcome.connections = {**sums, "vanished_pairs": self._network.vanished}
         if new:
-            said = [failure for one in told for failure in one["failures"]]
+            said = [failure for one in reported for failure in one["failures"]]
             self._violated(f"{new} connections failed: {said[-5:]}")

@@ -32,24 +32,24 @@ from telemetry import netns
 HEADER: Final = struct.Struct("!II")
 """Header of a turn: number of bytes that follow, and number of bytes to send back."""
 
-MOST_BYTES: Final = 30_000
-CHUNK: Final = bytes(MOST_BYTES)
+MAX_BYTES: Final = 30_000
+CHUNK: Final = bytes(MAX_BYTES)
 TURN_TIMEOUT_S: Final = 90.0
 """Time after which a connection counts as failed; longer than several timeouts with backoff [s]."""
-TOLD_FAILURES: Final = 20
+REPORTED_FAILURES: Final = 20
 _CHURN_S: Final = 0.02
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 @dataclass(slots=True, eq=False)
-class Client:
+class SoakClient:
     """A client end, and whether it is to end."""
 
     ending: bool = False
 
 
 @dataclass(slots=True)
-class Told:
+class Reported:
     """Counters of the connections.
 
     Attributes:
@@ -79,12 +79,12 @@ class Traffic:
         self._listeners = [socket.create_server((address, 0), backlog=1024) for _ in range(2)]
         set_congestion(self._listeners[0], "ccp")  # the other uses its namespace's default
         netns.enter(hosts[0])
-        self._clients: dict[Client, None] = {}
+        self._clients: dict[SoakClient, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._holding = False
         self._done = False
         self._owed = 0.0
-        self.told = Told()
+        self.reported = Reported()
 
     async def run(self) -> None:
         """Run until the end of standard input."""
@@ -113,7 +113,7 @@ class Traffic:
         elif line.strip() != "tell":
             self._holding = line.strip() == "hold"
         if line:
-            print(json.dumps({"open": len(self._clients), **asdict(self.told)}), flush=True)
+            print(json.dumps({"open": len(self._clients), **asdict(self.reported)}), flush=True)
 
     # Clients
 
@@ -125,12 +125,12 @@ class Traffic:
             if full:
                 self._random.choice(list(self._clients)).ending = True
             elif len(self._clients) < self._count:
-                client = Client()
+                client = SoakClient()
                 self._clients[client] = None
-                self.told.made += 1
+                self.reported.made += 1
                 self._begin(self._talk(client))
 
-    async def _talk(self, client: Client) -> None:
+    async def _talk(self, client: SoakClient) -> None:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             set_congestion(sock, self._random.choice(("ccp", "ccp", "ccp.soak", "ccp.reno")))
@@ -142,9 +142,9 @@ class Traffic:
             while self._holding or not client.ending:
                 async with asyncio.timeout(TURN_TIMEOUT_S):
                     await self._turn(sock)
-                self.told.turns += 1
+                self.reported.turns += 1
                 await asyncio.sleep(self._random.uniform(0.5, 1.5) * self._talk_s)
-            self.told.ended += 1
+            self.reported.ended += 1
         except TimeoutError as error:
             self._failed(error.strerror or f"no answer for {TURN_TIMEOUT_S:g} s")
         except Exception as error:
@@ -155,7 +155,7 @@ class Traffic:
 
     async def _turn(self, sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        sent, wanted = self._random.randrange(MOST_BYTES), 1 + self._random.randrange(MOST_BYTES)
+        sent, wanted = self._random.randrange(MAX_BYTES), 1 + self._random.randrange(MAX_BYTES)
         await loop.sock_sendall(sock, HEADER.pack(sent, wanted) + CHUNK[:sent])
         while wanted:
             got = len(await loop.sock_recv(sock, wanted + 1))
@@ -164,9 +164,9 @@ class Traffic:
             wanted -= got
 
     def _failed(self, why: str) -> None:
-        self.told.failed += 1
-        if len(self.told.failures) < TOLD_FAILURES:
-            self.told.failures.append(f"{time.strftime('%H:%M:%S')} {why}")
+        self.reported.failed += 1
+        if len(self.reported.failures) < REPORTED_FAILURES:
+            self.reported.failures.append(f"{time.strftime('%H:%M:%S')} {why}")
 
     # Servers
 

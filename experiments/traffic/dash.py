@@ -16,7 +16,7 @@ from experiments.netlab.host import Host
 from experiments.netlab.spec import Family
 from experiments.traffic import media, playback
 from experiments.traffic.nginx import Nginx
-from experiments.traffic.served import Client, ServedTraffic
+from experiments.traffic.served import ServedClient, ServedTraffic
 from experiments.traffic.spec import Dash
 from experiments.traffic.viewer import Viewer
 
@@ -60,7 +60,7 @@ class DashTraffic(ServedTraffic):
         super().__init__(server, sender, clients, duration_s=duration_s)
 
 
-def _browser(spec: Dash, host: Host, server: Nginx, base_url: str) -> Client:
+def _browser(spec: Dash, host: Host, server: Nginx, base_url: str) -> ServedClient:
     page = f"{base_url}/player.html#abr={spec.abr}&buffer_s={spec.buffer_s:g}"
     profile = f"--user-data-dir={server.folder / 'profile'}"
     # Only the page may use the network; browsers also check for updates, among others.
@@ -74,6 +74,6 @@ def _browser(spec: Dash, host: Host, server: Nginx, base_url: str) -> Client:
         playback.message,
         where=f"host {host.name}: {media.BROWSER} {page}",
         hint="`make setup-video` installs Chromium and dash.js; the page is in experiments/traffic/player",
-        objects=lambda told: playback.objects(told, sizes_bytes, clock_us),
-        playback=lambda told: playback.segments(told, sizes_bytes, 1e3 * time.time()),
+        objects=lambda reported: playback.objects(reported, sizes_bytes, clock_us),
+        playback=lambda reported: playback.segments(reported, sizes_bytes, 1e3 * time.time()),
     )

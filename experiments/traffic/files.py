@@ -22,7 +22,7 @@ CRATE: Final = "ccp-quic"
 EXAMPLE: Final = "files"
 PROGRAM: Final = examples.FOLDER / EXAMPLE
 
-QUINN_MOST_BYTES: Final = 1452
+QUINN_MAX_BYTES: Final = 1452
 """Maximum UDP payload that quinn probes for by default [bytes]."""
 HEADERS_BYTES: Final = 48
 """Headers of IPv6 and UDP [bytes]."""
@@ -79,7 +79,7 @@ class Running:
         Raises:
             LabError: `lab.no_command` or `lab.closed`.
         """
-        mtu_bytes = min(QUINN_MOST_BYTES, host.mtu_bytes - HEADERS_BYTES)
+        mtu_bytes = min(QUINN_MAX_BYTES, host.mtu_bytes - HEADERS_BYTES)
         known = {"FILES_MTU": str(mtu_bytes), "FILES_SAMPLE_US": str(sample_interval_us)}
         self.where = f"host {host.name}: {program.name} {' '.join(arguments)}"
         self.rows: list[dict[str, Any]] = []

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from experiments.traffic.media import PICTURE_MS, SEGMENT_S
 from experiments.traffic.running import ObjectResult, Played
-from experiments.traffic.viewer import Told
+from experiments.traffic.viewer import Reported
 
 _LINE: Final = re.compile(r'CONSOLE\S* "player (?P<json>\{.*\})", source: ')
 
@@ -22,9 +22,9 @@ def message(line: str) -> Mapping[str, Any] | None:
     return None if found is None else json.loads(found["json"])
 
 
-def objects(told: Told, sizes_bytes: Mapping[str, int], clock_us: int) -> list[ObjectResult]:
+def objects(reported: Reported, sizes_bytes: Mapping[str, int], clock_us: int) -> list[ObjectResult]:
     """Return the downloads."""
-    whole = [one for one in told if one["kind"] == "download" and _is_whole(one, sizes_bytes)]
+    whole = [one for one in reported if one["kind"] == "download" and _is_whole(one, sizes_bytes)]
     return [
         ObjectResult(
             connection=0,
@@ -44,28 +44,28 @@ def _is_whole(download: Mapping[str, Any], sizes_bytes: Mapping[str, int]) -> bo
     return size_bytes is None or download["body_bytes"] == size_bytes
 
 
-def segments(told: Told, sizes_bytes: Mapping[str, int], end_ms: float) -> list[Played]:
+def segments(reported: Reported, sizes_bytes: Mapping[str, int], end_ms: float) -> list[Played]:
     """Return the played segments, in order.
 
     A stall belongs to the segment in which, or at whose end, the video stopped. Waits shorter than a frame do
     not count.
 
     Args:
-        told: Messages of the page.
+        reported: Messages of the page.
         sizes_bytes: As for `objects`.
         end_ms: Time at which the playback was stopped, on the page's clock [ms], unless it ended by itself.
     """
     bitrates = {
         int(path.stem) - 1: int(path.parent.name) / 8
-        for one in told
+        for one in reported
         if one["kind"] == "download" and one["path"] in sizes_bytes and _is_whole(one, sizes_bytes)
         for path in [PurePosixPath(one["path"])]
     }
-    course = [one for one in told if one["kind"] in ("playing", "waiting", "ended")]
+    course = [one for one in reported if one["kind"] in ("playing", "waiting", "ended")]
     begun = next((i for i, one in enumerate(course) if one["kind"] == "playing"), None)
     if begun is None:
         return []
-    opened_ms = next(one["at_ms"] for one in told if one["kind"] == "opened")
+    opened_ms = next(one["at_ms"] for one in reported if one["kind"] == "opened")
     startup_s = (course[begun]["at_ms"] - opened_ms) / 1e3
     last = course[-1]
     position_s = last["position_s"] + ((end_ms - last["at_ms"]) / 1e3 if last["kind"] == "playing" else 0.0)

@@ -24,7 +24,7 @@ from experiments.traffic.served import ServedTraffic
 from experiments.traffic.spec import QUINN, Quic
 from experiments.traffic.steps import steps
 
-OURS: Final = "ccp."
+OWN: Final = "ccp."
 """Prefix of an agent's congestion controls."""
 
 Row = Mapping[str, Any]
@@ -120,19 +120,19 @@ class QuicTraffic(ServedTraffic):
         """Start server and clients; arguments and errors as in `start_traffic`."""
         files.must_be_built()
         is_quinns = congestion == QUINN
-        if not is_quinns and (options.agent is None or not congestion.startswith(OURS)):
+        if not is_quinns and (options.agent is None or not congestion.startswith(OWN)):
             without = "" if options.agent else " without an agent"
             raise bad_value(
                 f"QUIC has no congestion control `{congestion}`{without}",
                 f"host {sender.name}: QUIC",
-                f"use {QUINN}, or {OURS}NAME with the socket of an agent that has it",
+                f"use {QUINN}, or {OWN}NAME with the socket of an agent that has it",
             )
         self._congestion = congestion
         self._interval_us = options.sample_interval_us
         self._server = files.FileServer(
             sender,
             agent=None if is_quinns else options.agent,
-            algorithm=congestion.removeprefix(OURS),
+            algorithm=congestion.removeprefix(OWN),
             port=port,
             family=family,
             sample_interval_us=options.sample_interval_us,
@@ -183,7 +183,7 @@ def sampled(
         number = numbers.get(row["port"])
         if number is None:
             continue  # new: its client is not identified yet
-        t_us, octets = received[number]
+        t_us, raw = received[number]
         seen = int(np.searchsorted(t_us // interval_us, row["t_us"] // interval_us, side="right"))
         samples.append(
             ConnectionSample(
@@ -196,7 +196,7 @@ def sampled(
                 srtt_us=row["srtt_us"],
                 lost_pkts=row["lost_pkts"],
                 bytes_sent=row["sent_bytes"],
-                bytes_acked=int(octets[seen - 1]) if seen else 0,
+                bytes_acked=int(raw[seen - 1]) if seen else 0,
             )
         )
     return tuple(samples)
@@ -204,6 +204,6 @@ def sampled(
 
 def _received(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
     """Return the times of a client's samples [us], and the bytes received by then."""
-    told = [(row["t_us"], row["octets"]) for row in rows if "octets" in row]
-    table = np.array(told, dtype=np.int64).reshape(-1, 2)
+    reported = [(row["t_us"], row["bytes"]) for row in rows if "bytes" in row]
+    table = np.array(reported, dtype=np.int64).reshape(-1, 2)
     return table[:, 0], table[:, 1]

@@ -11,7 +11,7 @@ from experiments.netlab.host import Host
 from experiments.traffic.running import FlowSockets, ObjectResult, Outcome, Played, TrafficResult
 
 
-class Client(Protocol):
+class ServedClient(Protocol):
     """A program at the receiver, and its reports."""
 
     @property
@@ -78,7 +78,7 @@ class ServedTraffic:
         self,
         server: Server,
         sender: Host,
-        clients: Sequence[Callable[[str], Client]],
+        clients: Sequence[Callable[[str], ServedClient]],
         *,
         duration_s: float,
     ) -> None:
@@ -89,7 +89,7 @@ class ServedTraffic:
         """
         self.server = server
         self.sockets = FlowSockets.of(sender, sports=(server.port, server.port))
-        self._clients: list[Client] = []
+        self._clients: list[ServedClient] = []
         self._outcome = Outcome()
         self.started_us = time.monotonic_ns() // 1000
         self._deadline_s = time.monotonic() + duration_s

@@ -14,7 +14,7 @@ from experiments.traffic.running import ObjectResult, Played
 _JOIN_TIMEOUT_S: Final = 5.0
 _KEPT_COMPLAINTS: Final = 20
 
-Told = list[Mapping[str, Any]]
+Reported = list[Mapping[str, Any]]
 """Messages of a program, in order; `kind` is the type of a message, `ended` means that everything was
 played."""
 
@@ -36,8 +36,8 @@ class Viewer:
         *,
         where: str,
         hint: str,
-        objects: Callable[[Told], Sequence[ObjectResult]],
-        playback: Callable[[Told], Sequence[Played]],
+        objects: Callable[[Reported], Sequence[ObjectResult]],
+        playback: Callable[[Reported], Sequence[Played]],
     ) -> None:
         """Start reading."""
         assert stream is not None
@@ -49,7 +49,7 @@ class Viewer:
         self._read = read
         self._objects = objects
         self._playback = playback
-        self._told: Told = []
+        self._reported: Reported = []
         self._ended = False
         self._error: str | None = None
         self._thread = threading.Thread(target=self._follow, name=where, daemon=True)
@@ -74,11 +74,11 @@ class Viewer:
 
     def objects(self) -> Sequence[ObjectResult]:
         """Return its downloads."""
-        return self._objects(self._told)
+        return self._objects(self._reported)
 
     def playback(self) -> Sequence[Played]:
         """Return the played segments."""
-        return self._playback(self._told)
+        return self._playback(self._reported)
 
     def join(self, timeout_s: float) -> None:
         """Wait until everything was played, or for the time limit."""
@@ -99,7 +99,7 @@ class Viewer:
                 if message is None:
                     self.complaints = [*self.complaints, line.strip()][-_KEPT_COMPLAINTS:]
                     continue
-                self._told.append(message)
+                self._reported.append(message)
                 if message["kind"] == "error":
                     self._error = str(message["message"])
                     return

@@ -25,8 +25,8 @@ import numpy as np
 
 from experiments.netlab.at_random import (
     CELL_RATES_MBIT,
-    LEAST_BUFFER_PKTS,
     LOSSES,
+    MIN_BUFFER_PKTS,
     RTTS_MS,
     log_uniform,
     random_bursts,
@@ -45,7 +45,7 @@ from experiments.netlab.spec import (
 )
 from experiments.netlab.traces import read_trace
 from experiments.runs.shapes import Dumbbell
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.units import MBIT
 
 Kind = Literal["drop-tail", "aqm", "loss", "cellular", "limiter"]
@@ -54,7 +54,7 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 KERNELS: Final = {"kernel/cubic": 3, "kernel/bbr": 2, "kernel/reno": 1}
 """Congestion controls of the kernel -> weight."""
-OURS: Final = ("cubic", "reno", "bbr3", "flex_cubic")
+OWN: Final = ("cubic", "reno", "bbr3", "flex_cubic")
 STEP_MARKED: Final = "dctcp"
 """ccplane's, because the simulator does not have the kernel's DCTCP."""
 
@@ -63,7 +63,7 @@ RATES_MBIT: Final = (1.0, 1000.0)
 BUFFERS_BDP: Final = (0.1, 4.0)
 CELL_BUFFERS_BDP: Final = (1.0, 10.0)
 
-_LEAST_BUCKET_BYTES: Final = 15_000
+_MIN_BUCKET_BYTES: Final = 15_000
 _SAMPLE_INTERVAL_US: Final = 20_000
 """Gives hundreds of RTT samples in a run, for percentiles."""
 _APART_S: Final = 1.0
@@ -78,13 +78,13 @@ class Drawn:
         scenario: The scenario of its first round.
         kind: Kind of its path.
         rate_mbit: Rate of the limiter if there is one, else of the bottleneck or its trace [Mbit/s].
-        told: The path as text.
+        description: The path as text.
     """
 
     scenario: Scenario
     kind: Kind
     rate_mbit: float
-    told: str
+    description: str
 
     @property
     def name(self) -> str:
@@ -103,7 +103,7 @@ class _Path:
 
     bottleneck: Direction
     rate_mbit: float
-    told: str
+    description: str
     ecn: bool = False
     step_marking: bool = False
 
@@ -134,7 +134,7 @@ def _drawn(number: int, seed: int, folder: Path, recorded: dict[str, list[int]])
     scenario = _dumbbell(
         name, path.bottleneck, algorithms, seconds=DURATION_S, backward=backward, ecn=path.ecn
     )
-    return Drawn(scenario.replace(seed=rng.getrandbits(31)), kind, path.rate_mbit, path.told)
+    return Drawn(scenario.replace(seed=rng.getrandbits(31)), kind, path.rate_mbit, path.description)
 
 
 def _dumbbell(
@@ -148,7 +148,9 @@ def _dumbbell(
 ) -> Scenario:
     """Return flows from separate hosts that start one after the other, an algorithm each."""
     flows = tuple(
-        Flow(f"f{number}", f"s{number}", f"r{number}", algorithm, start_s=_APART_S * (number - 1), ecn=ecn)
+        FlowSpec(
+            f"f{number}", f"s{number}", f"r{number}", algorithm, start_s=_APART_S * (number - 1), ecn=ecn
+        )
         for number, algorithm in enumerate(algorithms, 1)
     )
     return Scenario(
@@ -173,7 +175,7 @@ def _algorithm(rng: Random) -> str:
     if rng.random() < 2 / 3:
         (name,) = rng.choices(list(KERNELS), list(KERNELS.values()))
         return name
-    return rng.choice(OURS)
+    return rng.choice(OWN)
 
 
 # --- wired paths -------------------------------------------------------------------------------------------
@@ -183,7 +185,7 @@ def _wired(rng: Random, kind: Kind) -> _Path:
     rate_mbit, rtt_ms = log_uniform(rng, *RATES_MBIT), log_uniform(rng, *RTTS_MS)
     bdp = log_uniform(rng, 1.0 if kind == "aqm" else BUFFERS_BDP[0], BUFFERS_BDP[1])
     bdp_bytes = rate_mbit * MBIT * rtt_ms / 1e3
-    bdp = max(bdp, LEAST_BUFFER_PKTS * OPPORTUNITY_BYTES / bdp_bytes)
+    bdp = max(bdp, MIN_BUFFER_PKTS * OPPORTUNITY_BYTES / bdp_bytes)
     plain = Direction(
         rate_bytes_per_s=rate_mbit * MBIT, delay_us=round(rtt_ms * 500), buffer=Buffer(bdp=round(bdp, 3))
     )
@@ -201,17 +203,17 @@ def _with_aqm(rng: Random, path: _Path, bdp_bytes: float) -> _Path:
     which, ecn = rng.choice(("codel", "red", "step")), rng.random() < 0.5
     queue: Queue
     if which == "codel":
-        queue, told = CoDel(ecn=ecn), "CoDel"
+        queue, description = CoDel(ecn=ecn), "CoDel"
     elif which == "red":
         red = random_red(rng, bdp_bytes, ecn)
-        queue, told = red, f"RED of {red.min_bytes / 1e3:.3g} kB"
+        queue, description = red, f"RED of {red.min_bytes / 1e3:.3g} kB"
     else:
         ecn, threshold_us = True, round(rng.uniform(500, 5000))
-        queue, told = DropTail(ce_threshold_us=threshold_us), f"step of {threshold_us / 1e3:.3g} ms"
+        queue, description = DropTail(ce_threshold_us=threshold_us), f"step of {threshold_us / 1e3:.3g} ms"
     return _Path(
         msgspec.structs.replace(path.bottleneck, queue=queue),
         path.rate_mbit,
-        f"{path.told}, {told} {'marks' if ecn else 'drops'}",
+        f"{path.description}, {description} {'marks' if ecn else 'drops'}",
         ecn,
         which == "step",
     )
@@ -221,22 +223,22 @@ def _with_loss(rng: Random, path: _Path) -> _Path:
     loss: Bernoulli | GilbertElliott
     if rng.random() < 0.5:
         ratio = log_uniform(rng, *LOSSES)
-        loss, told = Bernoulli(ratio), f"{100 * ratio:.3g} % lost"
+        loss, description = Bernoulli(ratio), f"{100 * ratio:.3g} % lost"
     else:
         loss = random_bursts(rng)
-        told = f"bursts lost: {100 * loss.good_to_bad:.3g} % begin, {loss.bad_to_good:g} end"
+        description = f"bursts lost: {100 * loss.good_to_bad:.3g} % begin, {loss.bad_to_good:g} end"
     bottleneck = msgspec.structs.replace(path.bottleneck, loss=loss)
-    return _Path(bottleneck, path.rate_mbit, f"{path.told}, {told}")
+    return _Path(bottleneck, path.rate_mbit, f"{path.description}, {description}")
 
 
 def _with_limiter(rng: Random, path: _Path, bdp_bytes: float) -> _Path:
     rate_mbit = float(f"{path.rate_mbit * rng.uniform(0.1, 0.6):.3g}")
-    bucket_bytes = round(max(bdp_bytes * log_uniform(rng, 0.05, 1.0), _LEAST_BUCKET_BYTES))
+    bucket_bytes = round(max(bdp_bytes * log_uniform(rng, 0.05, 1.0), _MIN_BUCKET_BYTES))
     shaper = rng.random() < 0.5
     limiter = TokenBucket(rate_mbit * MBIT, bucket_bytes, shaper=shaper)
-    told = f"{'shaper' if shaper else 'policer'} of {rate_mbit:g} Mbit/s, {bucket_bytes / 1e3:.3g} kB"
+    description = f"{'shaper' if shaper else 'policer'} of {rate_mbit:g} Mbit/s, {bucket_bytes / 1e3:.3g} kB"
     bottleneck = msgspec.structs.replace(path.bottleneck, token_bucket=limiter)
-    return _Path(bottleneck, rate_mbit, f"{path.told}, {told}")
+    return _Path(bottleneck, rate_mbit, f"{path.description}, {description}")
 
 
 # --- cellular paths ----------------------------------------------------------------------------------------
@@ -248,7 +250,7 @@ def _cellular(rng: Random, file: Path, recorded: dict[str, list[int]]) -> _Path:
         source = rng.choice(sorted(recorded))
         start_ms = rng.randrange(max(recorded[source][-1] - duration_ms, 1))
         times_ms = part_of(recorded[source], start_ms, duration_ms)
-        told = f"{source} from {start_ms / 1e3:.1f} s"
+        description = f"{source} from {start_ms / 1e3:.1f} s"
     else:
         link = Cellular(
             mean_bytes_per_s=log_uniform(rng, *CELL_RATES_MBIT) * MBIT,
@@ -256,16 +258,16 @@ def _cellular(rng: Random, file: Path, recorded: dict[str, list[int]]) -> _Path:
             coherence_s=log_uniform(rng, 0.5, 8.0),
         )
         times_ms = draw(link, DURATION_S, rng.getrandbits(31)).tolist()
-        told = f"variation {link.variation_ratio:g} over {link.coherence_s:g} s"
+        description = f"variation {link.variation_ratio:g} over {link.coherence_s:g} s"
     file.parent.mkdir(parents=True, exist_ok=True)
     write_trace(file, np.asarray(times_ms, np.int64))
     mean_bytes_per_s = len(times_ms) * OPPORTUNITY_BYTES / (times_ms[-1] / 1e3)
     rtt_ms, bdp = log_uniform(rng, *RTTS_MS), log_uniform(rng, *CELL_BUFFERS_BDP)
-    packets = max(round(bdp * mean_bytes_per_s * rtt_ms / 1e3 / OPPORTUNITY_BYTES), LEAST_BUFFER_PKTS)
+    packets = max(round(bdp * mean_bytes_per_s * rtt_ms / 1e3 / OPPORTUNITY_BYTES), MIN_BUFFER_PKTS)
     bottleneck = Direction(trace=str(file), delay_us=round(rtt_ms * 500), buffer=Buffer(packets=packets))
     rate_mbit = float(f"{mean_bytes_per_s / MBIT:.3g}")
     return _Path(
-        bottleneck, rate_mbit, f"mean {rate_mbit:g} Mbit/s, {rtt_ms:g} ms, {packets} packets, {told}"
+        bottleneck, rate_mbit, f"mean {rate_mbit:g} Mbit/s, {rtt_ms:g} ms, {packets} packets, {description}"
     )
 
 

@@ -33,7 +33,7 @@ from experiments.validation.running import KERNEL, SIMULATOR
 FORMAT: Final = 1
 """Format of kept results."""
 
-LEAST_RETRANS_PKTS: Final = 25.0
+MIN_RETRANS_PKTS: Final = 25.0
 """Minimum denominator of the error of retransmissions: 20 % of it are 5 packets."""
 RATE_BOUNDS_MBIT: Final = (10.0, 100.0)
 
@@ -44,7 +44,7 @@ class Quantity:
 
     Attributes:
         column: Column of a run's row.
-        told: Label.
+        description: Label.
         goal: Maximum error: a ratio; for the index, a difference.
         scale: Factor from the error to the printed error.
         unit: Unit of the printed error.
@@ -53,7 +53,7 @@ class Quantity:
     """
 
     column: str
-    told: str
+    description: str
     goal: float
     scale: float = 100.0
     unit: str = " %"
@@ -66,7 +66,7 @@ class Quantity:
         if self.column == "jain_index":
             return away
         if self.column == "retrans_pkts":
-            return away / max(kernel, LEAST_RETRANS_PKTS)
+            return away / max(kernel, MIN_RETRANS_PKTS)
         return away / kernel if kernel else NAN
 
     def value(self, value: float) -> str:
@@ -96,7 +96,7 @@ class Case(msgspec.Struct, frozen=True):
         kind: Kind of its path.
         rate_mbit: Rate of its bottleneck [Mbit/s].
         algorithms: One for each flow.
-        told: The path as text.
+        description: The path as text.
         scenario: The scenario as plain data.
     """
 
@@ -104,7 +104,7 @@ class Case(msgspec.Struct, frozen=True):
     kind: str
     rate_mbit: float
     algorithms: tuple[str, ...]
-    told: str
+    description: str
     scenario: dict[str, Any]
 
     @property
@@ -175,7 +175,7 @@ class Heldout:
     def of(cls, drawn: Sequence[Drawn], rows: pd.DataFrame) -> Self:
         """Return the result of runs that were done now."""
         cases = [
-            Case(one.name, one.kind, one.rate_mbit, one.algorithms, one.told, one.scenario.plain())
+            Case(one.name, one.kind, one.rate_mbit, one.algorithms, one.description, one.scenario.plain())
             for one in drawn
         ]
         return cls(cases, rows, describe_run())
@@ -243,19 +243,21 @@ class Heldout:
 
     def missed(self) -> list[list[str]]:
         """Return cases outside a goal: name, path, algorithms, the kernel's runs / the simulator's median."""
-        errors, told = self.errors(), {one.name: one for one in self.cases}
+        errors, description = self.errors(), {one.name: one for one in self.cases}
         runs = dict(iter(self._counting(KERNEL).groupby("case")))
         lines = []
         for name, _, simulator in self._medians():
             missed = [
-                f"{one.told} {' and '.join(one.value(value) for value in runs[name][one.column])} / "
+                f"{one.description} {' and '.join(one.value(value) for value in runs[name][one.column])} / "
                 f"{one.value(simulator[one.column])}{one.value_unit}"
                 for one in QUANTITIES
                 if errors[name][one.column] > one.goal
             ]
             if missed:
-                case = told[name]
-                lines.append([name, case.told, ", ".join(_counted(case.algorithms)), "; ".join(missed)])
+                case = description[name]
+                lines.append(
+                    [name, case.description, ", ".join(_counted(case.algorithms)), "; ".join(missed)]
+                )
         return lines
 
     def _counting(self, datapath: str) -> pd.DataFrame:
@@ -288,8 +290,8 @@ class Heldout:
             }
             for group in self.groups()
         }
-        told = {"format": FORMAT, **self.about, "left_out": self.left_out(), "spreads": spreads}
-        return records.dumped({**told, "cases": msgspec.to_builtins(self.cases), "runs": runs})
+        description = {"format": FORMAT, **self.about, "left_out": self.left_out(), "spreads": spreads}
+        return records.dumped({**description, "cases": msgspec.to_builtins(self.cases), "runs": runs})
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:
@@ -299,15 +301,15 @@ class Heldout:
             BenchError: `bench.cannot_read`.
         """
         try:
-            told = json.loads(text)
-            if told["format"] != FORMAT:
-                raise ValueError(f"its format is {told['format']}, not {FORMAT}")
-            rows = pd.DataFrame(told["runs"])
+            description = json.loads(text)
+            if description["format"] != FORMAT:
+                raise ValueError(f"its format is {description['format']}, not {FORMAT}")
+            rows = pd.DataFrame(description["runs"])
             figures = [one.column for one in QUANTITIES]
             return cls(
-                msgspec.convert(told["cases"], list[Case]),
+                msgspec.convert(description["cases"], list[Case]),
                 rows.astype(dict.fromkeys(figures, float)),
-                {name: told[name] for name in ("command", "git", "date", "host")},
+                {name: description[name] for name in ("command", "git", "date", "host")},
             )
         except (ValueError, KeyError, TypeError) as error:
             raise BenchError(
@@ -332,28 +334,28 @@ class Heldout:
             _table(
                 "drawn",
                 ["case", "path", "flows"],
-                [[one.name, one.told, ", ".join(_counted(one.algorithms))] for one in self.cases],
+                [[one.name, one.description, ", ".join(_counted(one.algorithms))] for one in self.cases],
             )
         )
         console.print(_table("errors: median / p90, within the goal", HEADINGS, self.cells()))
         console.print(
             _table("outside the goals", ["case", "path", "flows", "kernel / simulator"], self.missed())
         )
-        console.print(self.told_left_out(), highlight=False)
+        console.print(self.reported_left_out(), highlight=False)
 
-    def told_left_out(self) -> str:
+    def reported_left_out(self) -> str:
         """Return how many runs and cases do not count, and why, as text."""
         kernel = int((self.rows["datapath"] == KERNEL).sum())
         left_out = self.left_out()
         why = "; ".join(f"{count} because {rules.REASONS[name]}" for name, count in left_out.items() if count)
-        told = f"{sum(left_out.values())} of {kernel} runs of the kernel do not count" + (
+        description = f"{sum(left_out.values())} of {kernel} runs of the kernel do not count" + (
             f": {why}" if why else ""
         )
         missing = len(self.cases) - len(self.errors())
-        return f"{told}. {missing} of {len(self.cases)} cases have no run that counts."
+        return f"{description}. {missing} of {len(self.cases)} cases have no run that counts."
 
 
-HEADINGS: Final = ["cases", "n", *(f"{one.told} ({one.written(one.goal)})" for one in QUANTITIES)]
+HEADINGS: Final = ["cases", "n", *(f"{one.description} ({one.written(one.goal)})" for one in QUANTITIES)]
 
 
 def _cell(what: Quantity, spread: Spread) -> str:

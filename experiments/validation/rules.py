@@ -14,17 +14,17 @@ from experiments.left_out import LATE_US
 
 LATE_P99_US: Final = 1_000
 """Maximum 99th percentile of the emulator's lateness [us]."""
-TAKEN_MOST: Final = 0.1
+TAKEN_MAX: Final = 0.1
 """Maximum share of the processors that other processes may use."""
-IDLE_LEAST: Final = 0.1
+IDLE_MIN: Final = 0.1
 """Minimum idle share of the processors; below it hosts wait for the emulator."""
 
 REASONS: Final = {
     "stalled": f"the emulator was once more than {LATE_US / 1e3:g} ms late",
     "late": f"the emulator was more than {LATE_P99_US / 1e3:g} ms late with one packet in a hundred",
     "overrun": "the emulator missed packets of a host",
-    "taken": f"other processes used more than {TAKEN_MOST:.0%} of the processors",
-    "full": f"less than {IDLE_LEAST:.0%} of the processors was idle",
+    "taken": f"other processes used more than {TAKEN_MAX:.0%} of the processors",
+    "full": f"less than {IDLE_MIN:.0%} of the processors was idle",
 }
 """Reason why a run does not count -> text."""
 
@@ -40,9 +40,9 @@ def reason(row: pd.Series) -> str | None:
         return "late"
     if row["untaken_pkts"]:
         return "overrun"
-    if row.get("taken_ratio", 0.0) > TAKEN_MOST:
+    if row.get("taken_ratio", 0.0) > TAKEN_MAX:
         return "taken"
-    return "full" if row.get("idle_ratio", 1.0) < IDLE_LEAST else None
+    return "full" if row.get("idle_ratio", 1.0) < IDLE_MIN else None
 
 
 def judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:

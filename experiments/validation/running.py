@@ -17,7 +17,7 @@ from experiments.left_out import idle_ratio, late_us, taken_ratio
 from experiments.papers.tables import figures_of
 from experiments.results import Result, is_complete
 from experiments.runs import reading
-from experiments.runs.reports import Report
+from experiments.runs.reports import RunReport
 from experiments.scenario import Scenario
 from experiments.sweep import Grid, planned, sweep
 
@@ -73,7 +73,7 @@ def collect(
     *,
     jobs: int = 1,
     run: bool = True,
-    report: Report | None = None,
+    report: RunReport | None = None,
 ) -> pd.DataFrame:
     """Do the missing runs, and return the figures of all.
 
@@ -128,7 +128,7 @@ def _build() -> str:
     return digest.hexdigest()[:_BUILD_DIGITS]
 
 
-def _results(grid: Grid, place: Path, jobs: int, run: bool, report: Report | None) -> list[Result]:
+def _results(grid: Grid, place: Path, jobs: int, run: bool, report: RunReport | None) -> list[Result]:
     if run:
         sweep(grid, out=place, jobs=jobs, report=report)
     return [Result.load(place / one.key) for one in planned(grid) if is_complete(place / one.key)]

@@ -44,10 +44,10 @@ fn facts() -> ccp_build::Result<String> {
         of("enum ccp_record_flags")?.iter().map(|fact| constant(fact, "CCP_REPORT_")).collect(),
     )?;
     table(
-        "LAW_CAUSES",
-        "Why the fallback has a flow, by `enum ccp_law_cause`.",
+        "FALLBACK_CAUSES",
+        "Why the fallback has a flow, by `enum ccp_fallback_cause`.",
         "Fact",
-        of("enum ccp_law_cause")?.iter().map(|fact| constant(fact, "CCP_LAW_")).collect(),
+        of("enum ccp_fallback_cause")?.iter().map(|fact| constant(fact, "CCP_FALLBACK_")).collect(),
     )?;
     table("COUNTERS", "Counters of a datapath.", "Fact", counters.iter().map(member).collect())?;
     table(

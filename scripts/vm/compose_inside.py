@@ -146,8 +146,8 @@ def images() -> tuple[str, Facts]:
     """Images, built by `podman build`."""
     listed = json.loads(said("podman", "images", "--format", "json"))
     mb = {image["Names"][0]: round(image["Size"] / 1e6) for image in listed}
-    told = (f"`{name.rpartition('/')[2].partition(':')[0]}` {size} MB" for name, size in mb.items())
-    return ", ".join(told), {"images_mb": mb}
+    reported = (f"`{name.rpartition('/')[2].partition(':')[0]}` {size} MB" for name, size in mb.items())
+    return ", ".join(reported), {"images_mb": mb}
 
 
 def up() -> tuple[str, Facts]:
@@ -227,13 +227,13 @@ def bus() -> tuple[str, Facts]:
             answers[name] = answer
         if (answer == "Success") != name.startswith("password"):
             raise StepError(f"{name}: {answer}")
-    told = "accepts a password, with and without TLS; refuses a wrong or missing one"
-    return told, {"answers": answers}
+    reported = "accepts a password, with and without TLS; refuses a wrong or missing one"
+    return reported, {"answers": answers}
 
 
 def agent() -> tuple[str, Facts]:
     """Agent ready, as the user `ccplane`."""
-    told = wait_until("the agent is ready", lambda: inside("agent", "ccp", "flows"))
+    reported = wait_until("the agent is ready", lambda: inside("agent", "ccp", "flows"))
     seen = {service: status_of(state(service)["State"]["Pid"], *STATUS) for service in SERVICES}
     for service, one in seen.items():
         mask = sum(1 << bit for bit in CAPABILITIES.values()) if service == "agent" else 0
@@ -244,7 +244,7 @@ def agent() -> tuple[str, Facts]:
     names = ", ".join(sorted(CAPABILITIES))
     return f"it has {names}; the other services have no capabilities", {
         "may": seen,
-        "ccp_flows": told.splitlines(),
+        "ccp_flows": reported.splitlines(),
     }
 
 
@@ -271,8 +271,8 @@ def flow() -> tuple[str, Facts]:
         wait_until("signals", lambda: any(one.startswith(SIGNALS) for one in topics))
         seen["scraped"] = {one: wait_until(one, functools.partial(scraped, one)) for one in QUERIES}
     seen |= sent
-    told = f"controlled by `{rows[0]['steered_by']}` at {sent['sent_mbit_per_s']:g} Mbit/s; "
-    return told + "the agent receives the receiver's signals; Prometheus counts both", seen
+    reported = f"controlled by `{rows[0]['steered_by']}` at {sent['sent_mbit_per_s']:g} Mbit/s; "
+    return reported + "the agent receives the receiver's signals; Prometheus counts both", seen
 
 
 def steered() -> list[Facts]:
@@ -293,8 +293,8 @@ def notebook() -> tuple[str, Facts]:
         raise StepError(f"the notebook answers {answers}")
     status = asked()
     algorithms = [one["name"] for one in status["algorithms"]]
-    told = f"answers only with the token; `Client().status()` names `{algorithms[0]}`"
-    return told, {**answers, "telemetry": status["telemetry"]}
+    reported = f"answers only with the token; `Client().status()` names `{algorithms[0]}`"
+    return reported, {**answers, "telemetry": status["telemetry"]}
 
 
 def token_of() -> str | None:
@@ -350,8 +350,8 @@ def down() -> tuple[str, Facts]:
     said(*COMPOSE, "down")
     none_left()
     killed = [f"`{service}`" for service, code in codes.items() if code == KILLED]
-    told = f"{', '.join(killed)} had to be killed" if killed else "each service exited when stopped"
-    return f"{told}; no container is left", {"exit_codes": codes}
+    reported = f"{', '.join(killed)} had to be killed" if killed else "each service exited when stopped"
+    return f"{reported}; no container is left", {"exit_codes": codes}
 
 
 def none_left() -> None:
@@ -364,10 +364,10 @@ def unload() -> tuple[str, Facts]:
     """Ccplane removed from the kernel (`run --rm agent ccp unload`)."""
     known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
     before = known.read_text().split()
-    told = said(*COMPOSE, "run", "--rm", "--no-deps", "-T", "agent", "ccp", "unload")
+    reported = said(*COMPOSE, "run", "--rm", "--no-deps", "-T", "agent", "ccp", "unload")
     after = known.read_text().split()
     if "ccp" not in before or "ccp" in after or any(one.startswith("ccp.") for one in after):
-        raise StepError(f"before {before}, after {after}: {told}")
+        raise StepError(f"before {before}, after {after}: {reported}")
     none_left()
     return "no congestion control of ccplane is registered", {"before": before, "after": after}
 

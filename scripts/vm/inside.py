@@ -44,10 +44,10 @@ def sending(*as_whom: str) -> Iterator[dict[str, float]]:
         yield sent
     finally:
         client.send_signal(signal.SIGINT)
-        told, _ = client.communicate()
+        reported, _ = client.communicate()
         server.kill()
         server.wait()
-    said = json.loads(told)
+    said = json.loads(reported)
     last = said["intervals"][-2]["sum"]  # the signal cuts the last one short
     if "terminated" not in said.get("error", "") or not last["bytes"]:
         raise RuntimeError(f"the flow ended early or stalled: {said.get('error')}, {last}")

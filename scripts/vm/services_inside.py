@@ -87,7 +87,7 @@ def wait_until(what: Callable[[], bool]) -> None:
 
 def install() -> list[str]:
     """Install units, the broker's secrets, and the users' passwords."""
-    told = said("ccp", "service", "install", *SERVICES).splitlines()
+    reported = said("ccp", "service", "install", *SERVICES).splitlines()
     passwords = "".join(f"secret of {user}\n" for user in USERS)
     said(str(ETC / "mosquitto/make-secrets.sh"), "localhost,127.0.0.1", *USERS, given=passwords)
     for user, unit in USERS.items():
@@ -97,7 +97,7 @@ def install() -> list[str]:
     run = f"{ETC}/asking.py:Asking --broker {way.format('host-a', 'agent')} --sender host-a"
     (ETC / "agent.env").write_text(f"CCP_RUN='{run}'\n")
     (ETC / "receiver.env").write_text(f"CCP_RECEIVE='--broker {way.format('recv-b', 'receiver')}'\n")
-    return [line for line in told if line.startswith("wrote")]
+    return [line for line in reported if line.startswith("wrote")]
 
 
 def start() -> dict[str, Any]:
@@ -122,8 +122,10 @@ def flow() -> dict[str, Any]:
     with sending(*NOBODY) as sent:
         wait_until(lambda: served(shown("ccplane-agent", "StatusText")))
         status = shown("ccplane-agent", "StatusText")
-    told = [line.split(":\t") for line in CHILD.read_text().splitlines()]  # includes the trial before loading
-    child = {name: sorted({value for other, value in told if other == name}) for name, _ in told}
+    reported = [
+        line.split(":\t") for line in CHILD.read_text().splitlines()
+    ]  # includes the trial before loading
+    child = {name: sorted({value for other, value in reported if other == name}) for name, _ in reported}
     for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
         assert child[name] == ["0" * 16], child
     assert child["NoNewPrivs"] == ["1"]
@@ -144,9 +146,9 @@ def limits() -> dict[str, Any]:
         assert [client["client"] for client in before] == ["127.0.0.1"], before
         said("systemctl", "restart", "ccplane-rtcp")
         assert [client["netns_cookie"] for client in clients()] == [before[0]["netns_cookie"]]
-    told = said("journalctl", "--no-pager", "--output=cat", "-u", "ccplane-rtcp").splitlines()
-    assert any("continues with the existing table of 1 clients" in line for line in told), told
-    return {"status": shown("ccplane-rtcp", "StatusText"), "journal": told[-3:]}
+    reported = said("journalctl", "--no-pager", "--output=cat", "-u", "ccplane-rtcp").splitlines()
+    assert any("continues with the existing table of 1 clients" in line for line in reported), reported
+    return {"status": shown("ccplane-rtcp", "StatusText"), "journal": reported[-3:]}
 
 
 def served(status: str) -> bool:
@@ -232,13 +234,13 @@ def without() -> dict[str, dict[str, str]]:
 
 def remove() -> list[str]:
     """Remove everything."""
-    told = said("ccp", "service", "remove", *SERVICES).splitlines()
+    reported = said("ccp", "service", "remove", *SERVICES).splitlines()
     left = said("systemctl", "list-units", "--all", "--plain", "--no-legend", "ccplane-*")
     assert not [line for line in left.splitlines() if " active " in line], left
     assert not list(Path("/etc/systemd/system").glob("ccplane-*"))
-    told += said("ccp", "unload").splitlines()
+    reported += said("ccp", "unload").splitlines()
     assert "ccp" not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-    return told
+    return reported
 
 
 if __name__ == "__main__":

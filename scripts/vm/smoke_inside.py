@@ -152,7 +152,7 @@ def _acked(view: DatapathView, flow_id: int) -> int:
 def _wait_for_window(view: DatapathView, flow_id: int, window_bytes: int) -> None:
     def has_it() -> bool:
         stats = view.stats(flow_id)
-        if stats is None or stats.law:
+        if stats is None or stats.fallback:
             return False
         return 0 <= window_bytes - stats.cwnd_bytes < stats.mss_bytes  # whole packets
 
@@ -160,7 +160,7 @@ def _wait_for_window(view: DatapathView, flow_id: int, window_bytes: int) -> Non
         _wait(f"the flow does not have a window of {window_bytes} bytes", has_it)
     except SmokeError as error:
         stats = view.stats(flow_id)
-        found = stats and f"window {stats.cwnd_bytes}, packet {stats.mss_bytes}, fallback {stats.law}"
+        found = stats and f"window {stats.cwnd_bytes}, packet {stats.mss_bytes}, fallback {stats.fallback}"
         raise SmokeError(f"{error}: {found}") from error
 
 

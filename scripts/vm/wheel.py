@@ -148,8 +148,8 @@ def table(found: list[Result]) -> str:
     }
     rows = [[label, *map(cell, found)] for label, cell in cells.items()]
     libraries = dict.fromkeys(f"`{name}`" for one in found for name in one["ldd"])
-    told = ["", f"`ldd` of the extension: {', '.join(libraries)}."]
-    return "\n".join([*(f"| {' | '.join(map(str, row))} |" for row in rows), *told])
+    reported = ["", f"`ldd` of the extension: {', '.join(libraries)}."]
+    return "\n".join([*(f"| {' | '.join(map(str, row))} |" for row in rows), *reported])
 
 
 def _goodputs(demo: dict[str, Any]) -> str:

@@ -75,8 +75,8 @@ def _install(found: dict[str, Any]) -> None:
             _run("pip", "install", *options, wanted)
         found["bytes"][name] = _bytes_in(VENV) - empty
     site = next(VENV.glob("lib/python3*/site-packages"))
-    told = _run("ldd", str(site / "ccplane/base/_native.abi3.so"))
-    found["ldd"] = re.findall(r"^\s*(\S+)", told, re.MULTILINE)
+    reported = _run("ldd", str(site / "ccplane/base/_native.abi3.so"))
+    found["ldd"] = re.findall(r"^\s*(\S+)", reported, re.MULTILINE)
 
 
 def _load(found: dict[str, Any]) -> None:
@@ -89,14 +89,14 @@ def _simulated(found: dict[str, Any]) -> None:
     Path("/tmp/user").mkdir(mode=0o777)
     Path("/tmp/user").chmod(0o777)
     with _step(found, "demo, simulated"):
-        told = _run(*USER, "env", "HOME=/tmp/user", *DEMO, cwd="/tmp/user")
-    found["simulated"] = json.loads(told)
+        reported = _run(*USER, "env", "HOME=/tmp/user", *DEMO, cwd="/tmp/user")
+    found["simulated"] = json.loads(reported)
 
 
 def _on_sockets(found: dict[str, Any]) -> None:
     with _step(found, "demo, sockets"):
-        told = _run(*DEMO, "--datapath", "ebpf")
-    found["sockets"] = json.loads(told)
+        reported = _run(*DEMO, "--datapath", "ebpf")
+    found["sockets"] = json.loads(reported)
     _run("ccp", "new", "mine")
     _run("ccp", "check", "mine.py")
     agent = subprocess.Popen(["ccp", "run", "mine.py", "--reload"], env=ENVIRONMENT, cwd=HOME)
@@ -110,9 +110,9 @@ def _on_sockets(found: dict[str, Any]) -> None:
         time.sleep(2)
         if "mine" not in _run("ccp", "flows"):
             raise StepError("the flow is not steered by mine.py")
-        told, _ = flow.communicate()
+        reported, _ = flow.communicate()
         server.wait()
-        found["iperf3_bits_per_s"] = round(json.loads(told)["end"]["sum_received"]["bits_per_second"])
+        found["iperf3_bits_per_s"] = round(json.loads(reported)["end"]["sum_received"]["bits_per_second"])
     finally:
         agent.terminate()
         agent.wait()

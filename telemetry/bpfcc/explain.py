@@ -16,7 +16,7 @@ from ccplane.base.names import close_names
 from telemetry.bpfcc.errors import ProbeError
 
 TRACEFS: Final = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
-TOLD: Final = 2000
+REPORTED: Final = 2000
 """Maximum length of quoted output [characters]."""
 
 _SOURCE: Final = "/virtual/main.c"
@@ -63,7 +63,7 @@ def explained(error: Exception, said: str, name: str) -> ProbeError:
         "probe.refused",
         text,
         name,
-        said.strip()[-TOLD:],
+        said.strip()[-REPORTED:],
         "the last lines are from the verifier: initialise structs (`= {}`), check pointers, bound loops",
     )
 
@@ -71,7 +71,7 @@ def explained(error: Exception, said: str, name: str) -> ProbeError:
 def _not_compiled(said: str, name: str) -> ProbeError:
     complaints = list(_COMPLAINT.finditer(said))
     where = f"{name}:{complaints[0][1]}:{complaints[0][2]}" if complaints else name
-    why = "\n".join(f"line {one[1]}: {one[3]}" for one in complaints) or said.strip()[-TOLD:]
+    why = "\n".join(f"line {one[1]}: {one[3]}" for one in complaints) or said.strip()[-REPORTED:]
     return ProbeError(
         "probe.not_compiled",
         "the probe does not compile",

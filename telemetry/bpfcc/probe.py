@@ -252,20 +252,20 @@ class BccProbe:
 
     def _events(self, taken: Iterable[tuple[str, bytes]]) -> Iterator[Event]:
         now_us = _now_us()
-        for output, octets in taken:
-            fields = fields_of(self._types[output].from_buffer_copy(octets))
+        for output, raw in taken:
+            fields = fields_of(self._types[output].from_buffer_copy(raw))
             clock = self._clocks[output]
             if clock is None:
                 yield Event(now_us, output, fields)
                 continue
-            told = fields.pop(clock)
-            t_us = told // CLOCKS[clock]
+            reported = fields.pop(clock)
+            t_us = reported // CLOCKS[clock]
             if not self._begin_us - CLOCK_SLACK_US <= t_us <= now_us + CLOCK_SLACK_US:
                 raise ProbeError(
                     "probe.clock",
                     f"the time of an event of `{output}` is outside of the probe's run time",
                     self._name,
-                    f"its field {clock} is {told}; the current time is {now_us * CLOCKS[clock]}",
+                    f"its field {clock} is {reported}; the current time is {now_us * CLOCKS[clock]}",
                     "set it to bpf_ktime_get_ns(), divided by 1000 for t_us and ts_us; "
                     "rename fields with other times",
                 )

@@ -51,10 +51,10 @@ def clock_of(names: Iterable[str]) -> str | None:
 
 
 def _address(value: Any) -> Value:
-    octets = value.to_bytes(4, sys.byteorder) if isinstance(value, int) else bytes(value)
-    if len(octets) == 4:
-        return str(ipaddress.IPv4Address(octets))
-    if len(octets) == 16:
-        address = ipaddress.IPv6Address(octets)
+    raw = value.to_bytes(4, sys.byteorder) if isinstance(value, int) else bytes(value)
+    if len(raw) == 4:
+        return str(ipaddress.IPv4Address(raw))
+    if len(raw) == 16:
+        address = ipaddress.IPv6Address(raw)
         return str(address.ipv4_mapped or address)
     return plain(value)

@@ -30,7 +30,7 @@ from telemetry.inband.radio import has_radio
 from telemetry.putback import claim, keep, left_behind
 
 RUN_DIR: Final = Path("/run/ccplane/inband")
-LEAST_IPV6_MTU_BYTES: Final = 1280
+MIN_IPV6_MTU_BYTES: Final = 1280
 """RFC 8200, section 5."""
 ETHERNET_HEADER_BYTES: Final = 14
 
@@ -192,12 +192,12 @@ def _change(
     if overhead_bytes is None:
         return
     mtu_bytes = before.ipv6_mtu_bytes - overhead_bytes
-    if mtu_bytes < LEAST_IPV6_MTU_BYTES:
+    if mtu_bytes < MIN_IPV6_MTU_BYTES:
         raise NodeError(
             "int.mtu_too_small",
             f"headers would leave only {mtu_bytes} bytes for packets",
             f"interface {name}",
-            f"headers take {overhead_bytes} of {before.ipv6_mtu_bytes}; IPv6 needs {LEAST_IPV6_MTU_BYTES}",
+            f"headers take {overhead_bytes} of {before.ipv6_mtu_bytes}; IPv6 needs {MIN_IPV6_MTU_BYTES}",
             "raise the MTU of all links of the path, or reserve room for fewer nodes",
         )
     if single_packets:

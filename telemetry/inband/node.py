@@ -105,7 +105,7 @@ class NodeSpec(msgspec.Struct, kw_only=True, frozen=True):
     pin_dir: str = DEFAULT_PIN_DIR
 
 
-class Counters(msgspec.Struct, kw_only=True, frozen=True):
+class NodeCounters(msgspec.Struct, kw_only=True, frozen=True):
     """Totals so far [packets].
 
     Attributes:
@@ -119,7 +119,7 @@ class Counters(msgspec.Struct, kw_only=True, frozen=True):
         not_removed: Kept their headers, because these include foreign options.
         foreign: Had telemetry of untrusted senders, which was not read.
         reflected: ACKs that got an echo of the path.
-        heard: ACKs whose echo was kept for their socket.
+        received: ACKs whose echo was kept for their socket.
         ring_full: Arrived while the sink's buffer was full, and are missing in summaries.
         summaries_dropped: Summaries that were not read in time.
         unreadable: Had unreadable telemetry.
@@ -136,7 +136,7 @@ class Counters(msgspec.Struct, kw_only=True, frozen=True):
     not_removed: int
     foreign: int
     reflected: int
-    heard: int
+    received: int
     ring_full: int
     summaries_dropped: int
     unreadable: int
@@ -267,9 +267,9 @@ class InterfaceNode:
             self.waiting = waiting
         return air.wait_s(self._node.came_ns())
 
-    def counters(self) -> Counters:
+    def counters(self) -> NodeCounters:
         """Return the totals so far; also after the end."""
-        return msgspec.json.decode(self._node.counters(), type=Counters)
+        return msgspec.json.decode(self._node.counters(), type=NodeCounters)
 
 
 def _bits(prefix: ipaddress.IPv6Network) -> tuple[str, int]:

@@ -23,8 +23,8 @@ from telemetry.bus import Bus
 from telemetry.inband.node import (
     DEFAULT_ROLES,
     ROLES,
-    Counters,
     InterfaceNode,
+    NodeCounters,
     NodeSpec,
     Role,
     SinkOptions,
@@ -235,7 +235,7 @@ def _stopping() -> Iterator[int]:
         os.close(there)
 
 
-def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopped: int) -> Counters:
+def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopped: int) -> NodeCounters:
     """Run the node until `stopped` is readable."""
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     with open(reading, "rb", buffering=0) as lines, open(writing, "wb", buffering=0) as summaries:
@@ -259,7 +259,7 @@ def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopp
         return running.counters()
 
 
-def summary(counters: Counters) -> str:
+def summary(counters: NodeCounters) -> str:
     """Return all counters that are not zero, as text."""
     counted = msgspec.structs.asdict(counters).items()
     return ", ".join(f"{name} {count}" for name, count in counted if count) or "no packets"

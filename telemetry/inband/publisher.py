@@ -36,7 +36,7 @@ FLUSH_S: Final = 5.0
 _SUMMARY: Final = msgspec.json.Decoder(IntSummary)
 
 
-class Counters(msgspec.Struct):
+class PublisherCounters(msgspec.Struct):
     """Counters of a publisher.
 
     Attributes:
@@ -70,7 +70,7 @@ class Publisher:
         self._ttl_ms = ttl_ms
         self._rest = b""
         self._too_long = False
-        self.counters = Counters()
+        self.counters = PublisherCounters()
 
     def run(self, fd: int) -> None:
         """Read a blocking descriptor until its end, and publish its lines."""
@@ -140,7 +140,7 @@ def main(
     typer.echo(msgspec.json.encode(counters))
 
 
-def _publish(bus: Bus, fd: int, copy: Path | None) -> Counters:
+def _publish(bus: Bus, fd: int, copy: Path | None) -> PublisherCounters:
     with contextlib.ExitStack() as stack:
         file = None if copy is None else stack.enter_context(open(copy, "ab"))
         publisher = Publisher(bus, copy=file)

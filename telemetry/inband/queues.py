@@ -14,7 +14,7 @@ from telemetry.inband.air import Air
 from telemetry.inband.device import Interface
 
 NOQUEUE: Final = "noqueue"
-_NOT_BEHIND: Final = ("clsact", "ingress")
+_NOT_AFTER: Final = ("clsact", "ingress")
 _MAJOR: Final = 0xFFFF0000
 
 _DROP_EARLY: Final = frozenset(
@@ -70,7 +70,7 @@ def queue_of(qdiscs: Sequence[Any], interface: Interface, air: Air | None = None
     With one discipline below the root, that one has the limit. With several, it is unknown which of them a
     packet will enter, so the limit is unknown.
     """
-    behind = [qdisc for qdisc in qdiscs if qdisc.get("kind") not in _NOT_BEHIND]
+    behind = [qdisc for qdisc in qdiscs if qdisc.get("kind") not in _NOT_AFTER]
     root = next((qdisc for qdisc in behind if qdisc["parent"] == TC_H_ROOT), None)
     packet_bytes = interface.mtu_bytes + interface.link_bytes
     if root is None or root.get("kind") == NOQUEUE:

@@ -89,11 +89,11 @@ def radios_of(stations: Sequence[Any], survey: Sequence[Any]) -> list[Radio]:
 
 
 def _address(station: Any) -> tuple[int, ...]:
-    return tuple(int(octet, 16) for octet in station.get_attr("NL80211_ATTR_MAC").split(":"))
+    return tuple(int(byte, 16) for byte in station.get_attr("NL80211_ATTR_MAC").split(":"))
 
 
-def _signed(octet: int) -> int:
-    return octet - 256 if octet > 127 else octet
+def _signed(byte: int) -> int:
+    return byte - 256 if byte > 127 else byte
 
 
 def _noises(survey: Sequence[Any]) -> Iterator[int]:

@@ -145,25 +145,25 @@ def backlogs_of(messages: Iterable[memoryview]) -> list[Backlog]:
         station = dict(_flat(message))
         tids = dict(_flat(station.get(_STA_INFO, _NONE))).get(_TID_STATS, _NONE)
         queues = [
-            dict(_flat(told[_TXQ_STATS]))
-            for told in (dict(_flat(tid)) for _, tid in _flat(tids))
-            if _TXQ_STATS in told
+            dict(_flat(reported[_TXQ_STATS]))
+            for reported in (dict(_flat(tid)) for _, tid in _flat(tids))
+            if _TXQ_STATS in reported
         ]
         if queues:
-            octets, pkts = (
+            raw, pkts = (
                 sum(_u32(queue[number]) for queue in queues if number in queue)
                 for number in (_BACKLOG_BYTES, _BACKLOG_PACKETS)
             )
-            found.append(Backlog(tuple(station[_MAC]), octets, pkts))
+            found.append(Backlog(tuple(station[_MAC]), raw, pkts))
     return found
 
 
 def limits_of(messages: Iterable[memoryview]) -> Limits | None:
     """Return the limits in the answers to NL80211_CMD_GET_WIPHY; None if there are none."""
-    told = {number: value for message in messages for number, value in _flat(message)}
-    if _LIMIT not in told or _MEMORY_LIMIT not in told:
+    reported = {number: value for message in messages for number, value in _flat(message)}
+    if _LIMIT not in reported or _MEMORY_LIMIT not in reported:
         return None
-    return Limits(_u32(told[_LIMIT]), _u32(told[_MEMORY_LIMIT]))
+    return Limits(_u32(reported[_LIMIT]), _u32(reported[_MEMORY_LIMIT]))
 
 
 _NONE: Final = memoryview(b"")

@@ -256,7 +256,7 @@ Option = Trace | EdgeToEdge | TcpState | PathEcho | OtherOption
 """An option in a packet."""
 
 
-class Flow(Struct, frozen=True, kw_only=True):
+class IoamFlow(Struct, frozen=True, kw_only=True):
     """The flow of a packet.
 
     Attributes:
@@ -318,7 +318,7 @@ class Decoded(Contents, frozen=True, kw_only=True):
         flow: Its flow.
     """
 
-    flow: Flow
+    flow: IoamFlow
 
 
 class Record(Decoded, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from msgspec import structs
 from telemetry.ioam.model import (
     E2eField,
     EdgeToEdge,
-    Flow,
+    IoamFlow,
     Node,
     Option,
     OtherOption,
@@ -55,7 +55,7 @@ def time(ns: int) -> str:
         return f"{ns} ns"
 
 
-def flow(one: Flow) -> str:
+def flow(one: IoamFlow) -> str:
     """Return a flow: protocol and both ends."""
     protocol = "unknown" if one.protocol is None else _PROTOCOLS.get(one.protocol, f"protocol {one.protocol}")
     ends = [(one.src, one.src_port), (one.dst, one.dst_port)]
@@ -83,45 +83,45 @@ def _lines(one: Option, timestamps: TimestampFormat) -> list[str]:
             ]
             return [f"{kind}, namespace {one.namespace_id}, {fields}", *nodes]
         case EdgeToEdge():
-            told = _told(one, ("sequence",))
+            reported = _reported(one, ("sequence",))
             if one.e2e_type & (E2eField.TIMESTAMP_S | E2eField.TIMESTAMP_FRACTION):
-                told.append(_when(one, timestamps))
-            return [f"edge to edge, namespace {one.namespace_id}: " + (", ".join(told) or "nothing")]
+                reported.append(_when(one, timestamps))
+            return [f"edge to edge, namespace {one.namespace_id}: " + (", ".join(reported) or "nothing")]
         case TcpState():
-            told = _told(one, ("cwnd_bytes", "mss_bytes", "first_sequence")) or ["not traced"]
-            return ["sender's TCP: " + ", ".join(told + ["wants echoes"] * one.wants_echo)]
+            reported = _reported(one, ("cwnd_bytes", "mss_bytes", "first_sequence")) or ["not traced"]
+            return ["sender's TCP: " + ", ".join(reported + ["wants echoes"] * one.wants_echo)]
         case PathEcho():
             numbers = [name for name in one.__struct_fields__ if not name.startswith(("sent_", "all_"))]
-            told = [*_told(one, tuple(numbers)), "all known" if one.all_known else "not all known"]
+            reported = [*_reported(one, tuple(numbers)), "all known" if one.all_known else "not all known"]
             sent = time(one.sent_s * _NS_PER_S + one.sent_us * _NS_PER_US)
-            return [f"path echo: {', '.join(told)}, sent {sent}"]
+            return [f"path echo: {', '.join(reported)}, sent {sent}"]
         case OtherOption():
             return [f"IOAM option type {one.ioam_type}: {one.data or 'nothing'}"]
 
 
 def _node(node: Node, timestamps: TimestampFormat, trace_type: int) -> str:
-    told = _told(node, ("hop_limit", "node_id", "ingress_if", "egress_if"))
+    reported = _reported(node, ("hop_limit", "node_id", "ingress_if", "egress_if"))
     if trace_type & (TraceField.TIMESTAMP_S | TraceField.TIMESTAMP_FRACTION):
-        told.append(_when(node, timestamps))
+        reported.append(_when(node, timestamps))
     later = node.__struct_fields__[node.__struct_fields__.index("transit_delay_ns") :]
-    told += _told(node, tuple(name for name in later if name != "snapshot"))
+    reported += _reported(node, tuple(name for name in later if name != "snapshot"))
     if isinstance(node.snapshot, OtherState):
-        told.append(f"schema {node.snapshot.schema_id:#x}: {node.snapshot.data or 'nothing'}")
+        reported.append(f"schema {node.snapshot.schema_id:#x}: {node.snapshot.data or 'nothing'}")
     elif node.snapshot is not None:
-        told += _told(node.snapshot, node.snapshot.__struct_fields__)
-    return ", ".join(told) or "nothing known"
+        reported += _reported(node.snapshot, node.snapshot.__struct_fields__)
+    return ", ".join(reported) or "nothing known"
 
 
 def _when(what: Node | EdgeToEdge, timestamps: TimestampFormat) -> str:
     ns = arrival_ns(what, timestamps)
     if ns is not None:
         return time(ns)
-    return ", ".join(_told(what, ("timestamp_s", "timestamp_fraction"))) or "no time"
+    return ", ".join(_reported(what, ("timestamp_s", "timestamp_fraction"))) or "no time"
 
 
-def _told(what: object, names: tuple[str, ...]) -> list[str]:
+def _reported(what: object, names: tuple[str, ...]) -> list[str]:
     """Return `name value unit` of the fields that are known; units come from the names."""
-    told = []
+    reported = []
     for name in names:
         value = getattr(what, name)
         if value is None:
@@ -134,8 +134,8 @@ def _told(what: object, names: tuple[str, ...]) -> list[str]:
             words, unit = words[:-1], f" {_UNITS[words[-1]]}"
         elif words[-1] == "s":
             words, unit = words[:-1], " s"
-        told.append(f"{' '.join(words)} {value}{unit}")
-    return told
+        reported.append(f"{' '.join(words)} {value}{unit}")
+    return reported
 
 
 def problem(one: Problem) -> str:
@@ -148,12 +148,12 @@ def problem(one: Problem) -> str:
 def summary(one: Summary) -> str:
     """Format the counts in one line."""
     counts = structs.asdict(one)
-    told = [
+    reported = [
         f"{counts['packets']} packets",
         f"{counts['ipv6']} are IPv6",
         f"{counts['with_options']} with telemetry",
         f"{counts['malformed']} malformed",
     ]
     if one.unknown_link:
-        told.append(f"{one.unknown_link} on unsupported links")
-    return ", ".join(told)
+        reported.append(f"{one.unknown_link} on unsupported links")
+    return ", ".join(reported)

@@ -162,7 +162,7 @@ class Receiver:
         self._host: HostCounters | None = None
         self._kernel_probe: KernelProbe | None = None
         self._flows: FlowWindows | None = None
-        self._heard: deque[Sample] = deque(maxlen=10_000)
+        self._received: deque[Sample] = deque(maxlen=10_000)
         self._stopping = False
         self._selector = selectors.DefaultSelector()
         self._wake_here, self._wake_there = socket.socketpair()
@@ -246,7 +246,7 @@ class Receiver:
 
     def take(self, sample: Sample) -> None:
         """Take a message of the bus: peers' reports of retransmissions. From any thread."""
-        self._heard.append(sample)
+        self._received.append(sample)
 
     def run(self, each_turn: Callable[[], None] | None = None) -> None:
         """Measure until `request_stop`; then close all sources.
@@ -306,8 +306,8 @@ class Receiver:
         self._read()
         self._read_arrivals()
         addresses = {peer: own for peer in self.windows.peers if (own := own_address(peer)) is not None}
-        while self._heard:
-            self.windows.reports.take(self._heard.popleft(), addresses.values())
+        while self._received:
+            self.windows.reports.take(self._received.popleft(), addresses.values())
         now_us = self._clock_us()
         signals = self.windows.close(now_us, addresses)
         if self._flows is not None:

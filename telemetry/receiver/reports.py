@@ -32,7 +32,7 @@ class PeerReports:
     def __init__(self) -> None:
         self._peers: dict[str, _Reports] = {}
 
-    def take(self, sample: Sample, ours: Collection[str]) -> None:
+    def take(self, sample: Sample, own: Collection[str]) -> None:
         """Take a message of the bus; others than such reports are ignored."""
         body = sample.body
         if (
@@ -41,7 +41,7 @@ class PeerReports:
             or body.address is None
             or body.loss_pkts is None
             or body.window_ms is None
-            or canonical(body.peer) not in ours
+            or canonical(body.peer) not in own
         ):
             return
         peer = canonical(body.address)

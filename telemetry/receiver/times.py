@@ -8,7 +8,7 @@ INTERVAL_MS: Final = 1000
 PROBE_MS: Final = 50
 
 TTL_INTERVALS: Final = 3
-LEAST_TTL_MS: Final = 1000
+MIN_TTL_MS: Final = 1000
 """Lifetime of a periodic message in intervals, and its minimum [ms]; it allows for delays of networks and
 busy hosts."""
 
@@ -45,4 +45,4 @@ def times(
 
 def lives_ms(every_ms: int) -> int:
     """Return the lifetime of a message that is sent every `every_ms` [ms]."""
-    return max(every_ms * TTL_INTERVALS, LEAST_TTL_MS)
+    return max(every_ms * TTL_INTERVALS, MIN_TTL_MS)

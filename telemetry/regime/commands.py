@@ -12,7 +12,7 @@ from ccplane.base import options
 from ccplane.base.errors import CcpError
 from telemetry.regime.detector import Detector, DetectorOptions, Verdict
 from telemetry.regime.modes import MODES, mode_of, with_settings
-from telemetry.regime.tell import tell
+from telemetry.regime.publish import emit
 from telemetry.regime.trace import read_trace
 
 app = typer.Typer(
@@ -35,7 +35,7 @@ app.command(
     epilog=options.examples(
         "ccp regime publish SHARED --peer 10.0.0.1 --address 10.0.0.2 --broker mqtt://10.0.0.1 --ttl 10min"
     ),
-)(tell)
+)(emit)
 
 
 @app.command(epilog=options.examples("ccp regime replay series.csv --mode fast -p delta_ms=5"))

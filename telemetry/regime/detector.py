@@ -49,8 +49,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from telemetry.regime.errors import RegimeError
-from telemetry.regime.greatest import Greatest
 from telemetry.regime.own import OwnLoad
+from telemetry.regime.windowed_max import WindowedMax
 
 Regime = Literal["SINGLE_OWNER", "SHARED"]
 
@@ -253,7 +253,7 @@ class _Baseline:
         self._of_tail = options.baseline_of == "tail"
         self._to_learn = 0 if self._is_given else options.baseline_samples
         horizon_s = options.baseline_horizon_s
-        self._negative = Greatest(math.inf if horizon_s is None else horizon_s)
+        self._negative = WindowedMax(math.inf if horizon_s is None else horizon_s)
 
     @property
     def is_known(self) -> bool:
@@ -262,8 +262,8 @@ class _Baseline:
     def learn(self, observation: Observation, passed_s: float) -> None:
         if self._is_given:
             return
-        tail_ms, least_ms = observation.rtt_tail_ms, observation.rtt_min_ms
-        rtt_ms = tail_ms if self._of_tail or least_ms is None else least_ms
+        tail_ms, min_ms = observation.rtt_tail_ms, observation.rtt_min_ms
+        rtt_ms = tail_ms if self._of_tail or min_ms is None else min_ms
         self._negative.add(None if rtt_ms is None else -rtt_ms, passed_s)
         if rtt_ms is not None and self._negative.value is not None:
             self._to_learn = max(0, self._to_learn - 1)

@@ -10,7 +10,7 @@ SLUGS: Final[dict[str, str]] = {
     "regime.bad_option": "a parameter of the detector has an invalid value",
     "regime.cannot_read": "a recorded series cannot be opened, or is not text",
     "regime.bad_trace": "a recorded series lacks a column, or has an invalid value",
-    "regime.not_told": "the broker did not accept a decision",
+    "regime.not_reported": "the broker did not accept a decision",
 }
 """Slug -> meaning; a test covers each."""
 

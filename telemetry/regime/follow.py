@@ -58,7 +58,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class _Heard(Struct):
+class _Received(Struct):
     sender: str
     made_us: int
     expires_us: int | None
@@ -77,7 +77,7 @@ class Follower:
         """
         self._grace_us = round(stale_ms * 1000)
         self._max_paths = max_paths
-        self._heard: dict[Path, _Heard] = {}
+        self._received: dict[Path, _Received] = {}
         self._offline_us: dict[str, int] = {}
         self._away_us: int | None = None
 
@@ -107,28 +107,28 @@ class Follower:
         Args:
             now_us: CLOCK_MONOTONIC, as in the samples [us].
         """
-        return {path: self._standing(heard, now_us) for path, heard in self._heard.items()}
+        return {path: self._standing(received, now_us) for path, received in self._received.items()}
 
     def _decide(self, peer: str, body: RegimeDecision, sample: Sample) -> None:
         path = Path(canonical(peer), None if body.address is None else canonical(body.address))
         made_us = sample.received_us - sample.age_at_receipt_us
-        before = self._heard.get(path)
+        before = self._received.get(path)
         if before is not None and made_us < before.made_us:
             return  # retained message of another sender
         if not sample.retained:
             self._offline_us.pop(sample.sender, None)  # its sender is online
-        self._heard.pop(path, None)
-        self._heard[path] = _Heard(sample.sender, made_us, sample.expires_us, body)
-        if len(self._heard) > self._max_paths:
-            del self._heard[next(iter(self._heard))]
+        self._received.pop(path, None)
+        self._received[path] = _Received(sample.sender, made_us, sample.expires_us, body)
+        if len(self._received) > self._max_paths:
+            del self._received[next(iter(self._received))]
 
-    def _standing(self, heard: _Heard, now_us: int) -> Standing:
+    def _standing(self, received: _Received, now_us: int) -> Standing:
         causes = [
             (self._away_us, AWAY, "the broker is disconnected"),
-            (self._offline_us.get(heard.sender), OFFLINE, f"{heard.sender} is offline"),
-            (heard.expires_us, STALE, "the last decision has expired"),
+            (self._offline_us.get(received.sender), OFFLINE, f"{received.sender} is offline"),
+            (received.expires_us, STALE, "the last decision has expired"),
         ]
         for since_us, lost, why in causes:
             if since_us is not None and now_us >= since_us + self._grace_us:
                 return Standing(regime=SHARED, lost=lost, reason=why)
-        return Standing(regime=heard.body.regime, reason=heard.body.reason)
+        return Standing(regime=received.body.regime, reason=received.body.reason)

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from telemetry.regime.greatest import Greatest
+from telemetry.regime.windowed_max import WindowedMax
 
 CAPACITY_HORIZON_S: Final = 600.0
 """Time for which the maximum rate counts as the path's capacity, if the capacity decreases [s]."""
@@ -82,20 +82,20 @@ class _Load:
 
     def __init__(self, mean_of: int, in_a_row: int) -> None:
         self._recent: deque[float] = deque(maxlen=mean_of)
-        self._most = Greatest(CAPACITY_HORIZON_S)
-        self._most_without_queue = Greatest(CAPACITY_HORIZON_S)
+        self._max = WindowedMax(CAPACITY_HORIZON_S)
+        self._max_without_queue = WindowedMax(CAPACITY_HORIZON_S)
         self._rates: deque[float] = deque(maxlen=in_a_row)
         self._without_queue: deque[float] = deque(maxlen=in_a_row)
 
     def fills(self, latest: float | None, is_empty: bool, passed_s: float) -> bool:
         rate = self._mean(latest)
-        self._most.add(rate, passed_s)
-        self._most_without_queue.add(_lasting(self._without_queue, rate if is_empty else None), passed_s)
+        self._max.add(rate, passed_s)
+        self._max_without_queue.add(_lasting(self._without_queue, rate if is_empty else None), passed_s)
         lasting = _lasting(self._rates, rate)
-        if not lasting or self._most.value is None:
+        if not lasting or self._max.value is None:
             return False
-        least = max(FULL_RATIO * self._most.value, (self._most_without_queue.value or 0.0) / FULL_RATIO)
-        return lasting >= least
+        minimum = max(FULL_RATIO * self._max.value, (self._max_without_queue.value or 0.0) / FULL_RATIO)
+        return lasting >= minimum
 
     def _mean(self, latest: float | None) -> float | None:
         if latest is None:

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ccp_algs import Algorithm
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.description import Description, assembled, plan
-from ccplane.agent.plane import Plane
 from ccplane.datapath.ccp_unix.datapath import CcpUnixDatapath
 from ccplane.datapath.ccp_unix.programs import Limits
 
@@ -38,15 +38,15 @@ def agent_at(path: Path) -> socket.socket:
 @contextmanager
 def agent(
     path: Path, limits: Limits, *algorithms: str | type[Algorithm], **params: object
-) -> Iterator[Plane]:
+) -> Iterator[AgentLoop]:
     """An agent that runs beside the test."""
-    plane = assembled(plan(Description(algorithms, params)), CcpUnixDatapath(path, limits))
-    thread = threading.Thread(target=plane.run)
+    agent_loop = assembled(plan(Description(algorithms, params)), CcpUnixDatapath(path, limits))
+    thread = threading.Thread(target=agent_loop.run)
     thread.start()
     try:
-        yield plane
+        yield agent_loop
     finally:
-        plane.request_stop()
+        agent_loop.request_stop()
         thread.join(30)
     assert not thread.is_alive()
-    assert plane.counters.algorithm_errors == 0
+    assert agent_loop.counters.algorithm_errors == 0

@@ -63,9 +63,9 @@ class Mosquitto:
         self.plain = BusOptions(port=free_port())
         self.tls = BusOptions(host="localhost", port=free_port(), tls=Tls(ca_file=folder / "secrets/ca.crt"))
         text = (folder / "mosquitto.conf").read_text()
-        for ours, port in (("listener 1883", self.plain.port), ("listener 8883", self.tls.port)):
-            assert text.count(ours) == 1
-            text = text.replace(ours, f"listener {port}")
+        for own, port in (("listener 1883", self.plain.port), ("listener 8883", self.tls.port)):
+            assert text.count(own) == 1
+            text = text.replace(own, f"listener {port}")
         # As root it would become another user, who may not read the test's folder.
         self.configuration = folder / "test.conf"
         self.configuration.write_text(text + "user root\n")

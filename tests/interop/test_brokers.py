@@ -251,7 +251,7 @@ INVALID = {
 }
 
 
-def test_what_is_not_valid_reaches_nobody(broker: TestBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_not_valid_reaches_none(broker: TestBroker, caplog: pytest.LogCaptureFixture) -> None:
     with (
         listening(broker.options("host-a"), "receiver_signal") as inbox,
         speaking(broker.options("recv")) as bus,

@@ -79,7 +79,7 @@ def test_a_certificate_without_its_key_is_refused(secrets: Secrets) -> None:
     assert caught.value.slug == "bus.tls_files"
 
 
-def test_a_process_that_dies_at_once_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_at_once_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(BusError) as caught:
         EmbeddedBroker().start()

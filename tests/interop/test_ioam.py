@@ -142,7 +142,7 @@ def test_wireshark_finds_every_node_in_the_order_of_the_wire(capture: Path) -> N
     ]
 
 
-def test_wireshark_goes_on_behind_what_it_does_not_know(capture: Path) -> None:
+def test_wireshark_goes_on_after_what_it_does_not_know(capture: Path) -> None:
     (row,) = fields(capture, ["ipv6.dstopts.nxt", "ipv6.opt.type", "ipv6.opt.experimental"])[3:]
     assert [int(kind, 0) for kind in row[1].split(",")] == [1, 0x31, 1, 0x11, 0x1E]
     assert (row[0], row[2]) == ("59", "63630101ffff00003890")
@@ -174,8 +174,8 @@ def test_wireshark_shows_our_own_options_with_our_dissector(tmp_path: Path) -> N
     values = dict(zip(asked, echo, strict=False))
     for name in names:
         value = getattr(ECHO, name)
-        told = yes if value is True else {"" if value is None else str(value)}
-        assert values[f"ccplane.echo.{name}"] in told, name
+        reported = yes if value is True else {"" if value is None else str(value)}
+        assert values[f"ccplane.echo.{name}"] in reported, name
     assert "22:13:20.000009" in values["ccplane.echo.sent"]
     free, no_limit = (asked.index(f"ccplane.echo.{name}") for name in ("free_pkts", "unlimited"))
     assert (unlimited[free], echo[no_limit]) == ("", "")

@@ -64,14 +64,14 @@ def flows_of(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("algorithm", ["reno", "aimd", "dctcp", "cubic"])
 def test_an_algorithm_fills_the_path_and_answers_loss(algorithm: str, start: Start, tmp_path: Path) -> None:
-    with agent(tmp_path / "agent", LIBCCP, algorithm) as plane:
+    with agent(tmp_path / "agent", LIBCCP, algorithm) as agent_loop:
         (flow,) = flows_of(start(bytes=MANY_BYTES))
     assert flow["acked_bytes"] >= MANY_BYTES
     assert flow["fold_errors"] == 0
     assert flow["folds_alone"] < flow["folds"] / 10
     assert 0 < flow["lost"] * 1448 < MANY_BYTES / 10
-    assert plane.counters.flows_created == 1
-    assert plane.counters.reports > 0
+    assert agent_loop.counters.flows_created == 1
+    assert agent_loop.counters.reports > 0
 
 
 @pytest.mark.timeout(300)
@@ -105,11 +105,13 @@ class Watched(Algorithm):
 
 @pytest.mark.timeout(300)
 def test_live_programs_reach_libccp_beyond_the_room_in_its_table(start: Start, tmp_path: Path) -> None:
-    with agent(tmp_path / "agent", LIBCCP, Watched) as plane:
+    with agent(tmp_path / "agent", LIBCCP, Watched) as agent_loop:
         process = start()
         for n in range(1, 13):
             program = compile_program(TEXT.format(n=n))
-            plane.call(lambda program=program: plane.changes.replace_program("watched", "default", program))  # type: ignore[misc]
+            agent_loop.call(
+                lambda program=program: agent_loop.changes.replace_program("watched", "default", program)
+            )  # type: ignore[misc]
             wait_until(lambda n=n: Watched.seen[-1:] == [n])  # type: ignore[misc]
         process.kill()
 
@@ -136,17 +138,17 @@ def test_a_second_agent_goes_on_with_flows_of_one_that_was_killed(start: Start, 
         assert killed.stdout.readline() == "runs\n"
         process = start(again=0, every_s=0.1, seconds=200)
         assert process.stdout is not None
-        told = (json.loads(line) for line in process.stdout)
-        steered = next(one for one in told if one["folds"] - one["folds_alone"] > 100)
+        reported = (json.loads(line) for line in process.stdout)
+        steered = next(one for one in reported if one["folds"] - one["folds_alone"] > 100)
         killed.kill()
     # Nobody reads for longer than libccp waits: the datapath does by itself then.
-    alone = next(one for one in told if one["folds_alone"] - steered["folds_alone"] > 100)
-    with agent(path, LIBCCP, "aimd") as plane:
-        wait_until(lambda: plane.counters.reports > 20)
-        (flow,) = plane.datapath.flows()
+    alone = next(one for one in reported if one["folds_alone"] - steered["folds_alone"] > 100)
+    with agent(path, LIBCCP, "aimd") as agent_loop:
+        wait_until(lambda: agent_loop.counters.reports > 20)
+        (flow,) = agent_loop.datapath.flows()
         assert (flow.mss_bytes, flow.dst_port) == (1448, 5001)
-        assert plane.counters.flows_created == 1
+        assert agent_loop.counters.flows_created == 1
     process.kill()
-    later = list(told)[-1]
+    later = list(reported)[-1]
     assert later["folds"] - later["folds_alone"] > alone["folds"] - alone["folds_alone"] + 20
     assert later["fold_errors"] == 0

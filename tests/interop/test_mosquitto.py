@@ -27,7 +27,7 @@ def mosquitto(secrets: Secrets) -> Iterator[Mosquitto]:
     broker.stop()
 
 
-def test_nobody_speaks_in_the_name_of_others(mosquitto: Mosquitto) -> None:
+def test_none_speaks_in_the_name_of_others(mosquitto: Mosquitto) -> None:
     options = mosquitto.plain.as_user("ben", USERS["ben"])
     with (
         listening(mosquitto.plain.as_user("host-a", USERS["host-a"]), "regime_decision") as inbox,

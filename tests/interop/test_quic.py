@@ -73,9 +73,9 @@ def test_cubic_has_connections_and_a_second_agent_takes_them_over(tmp_path: Path
         endless = server.get(1 << 50)
         try:
             for _ in range(2):
-                with agent(tmp_path / "agent", CCPLANE, "cubic") as plane:
-                    wait_until(lambda plane=plane: plane.counters.reports > 10)  # type: ignore[misc]
-                    assert plane.counters.flows_created == 1
+                with agent(tmp_path / "agent", CCPLANE, "cubic") as agent_loop:
+                    wait_until(lambda agent_loop=agent_loop: agent_loop.counters.reports > 10)  # type: ignore[misc]
+                    assert agent_loop.counters.flows_created == 1
                     downloaded(server, 20_000_000)
                 assert endless.poll() is None
                 downloaded(server, 20_000_000)
@@ -109,7 +109,7 @@ def test_a_list_is_got_on_one_connection_and_both_ends_say_how_it_goes(tmp_path:
     assert first["start_us"] < first["first_byte_us"] <= first["end_us"]
     assert second["start_us"] - first["end_us"] == pytest.approx(200_000, abs=50_000)
     assert {row["port"] for row in client_rows} == {row["port"] for row in server_rows}
-    assert [row["octets"] for row in client_rows if "octets" in row][-1] == 556_000
+    assert [row["bytes"] for row in client_rows if "bytes" in row][-1] == 556_000
     assert server_rows[-1]["sent_bytes"] > 556_000
     assert not any(row["steered"] for row in server_rows)  # no agent is there
     lateness_us = sorted(row["t_us"] % INTERVAL_US for row in server_rows)

@@ -98,8 +98,8 @@ class BpfMap:
 
 def _sizes(fd: int) -> tuple[int, int]:
     fields = (line.split() for line in Path(f"/proc/self/fdinfo/{fd}").read_text().splitlines())
-    told = {words[0].rstrip(":"): words[1] for words in fields if len(words) == 2}
-    return int(told["key_size"]), int(told["value_size"])
+    reported = {words[0].rstrip(":"): words[1] for words in fields if len(words) == 2}
+    return int(reported["key_size"]), int(reported["value_size"])
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def opened(path: str | Path) -> Iterator[BpfMap]:
 
 
 @contextmanager
-def pinned_anew(path: str | Path, key_size: int, value_size: int, max_entries: int) -> Iterator[BpfMap]:
+def pinned_again(path: str | Path, key_size: int, value_size: int, max_entries: int) -> Iterator[BpfMap]:
     """Pin a new hash table, in place of what is there."""
     Path(path).unlink(missing_ok=True)
     fd = _checked(_bpf(CREATE, _Map(HASH, key_size, value_size, max_entries, NO_PREALLOC)))

@@ -74,7 +74,7 @@ class Seen:
     created: list[_native.FlowInfo] = field(default_factory=list)
     closed: dict[int, _native.FlowStats] = field(default_factory=dict)
     reports: list[_native.Report] = field(default_factory=list)
-    told: list[_native.Told] = field(default_factory=list)
+    reported: list[_native.Reported] = field(default_factory=list)
 
     def sender(self) -> _native.FlowInfo:
         """Return the flow that sent the most; servers, which choose the same name, send next to nothing."""
@@ -109,8 +109,8 @@ class Driver:
                 self.on_create(event.info)
             elif isinstance(event, _native.Closed):
                 self.seen.closed[event.flow_id] = event.stats
-            elif isinstance(event, _native.Told):
-                self.seen.told.append(event)
+            elif isinstance(event, _native.Reported):
+                self.seen.reported.append(event)
             else:
                 self.seen.reports.append(event)
                 self.on_report(event)

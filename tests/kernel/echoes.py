@@ -71,7 +71,7 @@ class Chain:
         *,
         asks: bool = True,
         reflects: bool = True,
-        transit_tells: bool = True,
+        transit_reports: bool = True,
         trusted: ipaddress.IPv6Network = ANYWHERE,
         pin_dir: str = PIN_DIR,
     ) -> Iterator[Running]:
@@ -91,7 +91,7 @@ class Chain:
             contextlib.ExitStack() as between,
             node_on(self.source, "eth0", source, summaries.fd) as first,
         ):
-            if transit_tells:
+            if transit_reports:
                 between.enter_context(node_on(self.transit, "eth1", transit, summaries.fd))
             yield Running(first, last)
 
@@ -166,7 +166,7 @@ def newest_of(echoes: list[PathEcho]) -> PathEcho:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class Reported:
     """All of a socket's; numbers that are missing are None."""
 
     echoes: int
@@ -183,7 +183,7 @@ class Told:
     losses: tuple[int, int, int]
 
 
-def told(sock: socket.socket) -> Told | None:
+def reported(sock: socket.socket) -> Reported | None:
     """Return what a socket was told; None if nothing."""
     try:
         with opened(PIN) as echoes:
@@ -194,7 +194,7 @@ def told(sock: socket.socket) -> Told | None:
         "=12I4Q", value
     )
     node_id, queue, free, arrivals, rate, flows = (None if one == MISSING else one for one in numbers)
-    return Told(
+    return Reported(
         echoes=count,
         hops=hops,
         hop=hop,

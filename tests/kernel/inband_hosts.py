@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from experiments.netlab import Host, Lab
-from experiments.netlab.held import held
+from experiments.netlab.contexts import held
 from experiments.netlab.topology import Shaper
 from telemetry.inband.node import InterfaceNode, NodeSpec
 

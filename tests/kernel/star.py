@@ -8,7 +8,7 @@ from experiments import metrics
 from experiments.netlab.spec import Bernoulli, Direction, Link, Pattern, Topology
 from experiments.results import Result
 from experiments.run import run
-from experiments.scenario import Flow, Graph, Scenario
+from experiments.scenario import FlowSpec, Graph, Scenario
 
 MSS_BYTES: Final = 1448
 """Payload of 1500 bytes with TCP timestamps."""
@@ -21,7 +21,7 @@ class Star:
         self.hosts: list[str] = []
         self.links: list[Link] = []
         self.routers = ["hub"]
-        self.flows: list[Flow] = []
+        self.flows: list[FlowSpec] = []
 
     def path(self, name: str, algorithm: str, loss: Bernoulli | Pattern, rtt_us: int) -> None:
         """Add a path of its own for one flow; its link `NAME>` has the loss, and all of the delay."""
@@ -32,7 +32,7 @@ class Star:
             Link(name, sender, "hub", Direction(delay_us=rtt_us // 2, loss=loss), one_way),
             Link(f"{name}-end", "hub", receiver),
         ]
-        self.flows.append(Flow(name, sender, receiver, algorithm))
+        self.flows.append(FlowSpec(name, sender, receiver, algorithm))
 
     def bottleneck(self, name: str, direction: Direction, *algorithms: str, **params: Any) -> None:
         """Add flows that share a bottleneck `NAME>`, each two seconds behind the one before.
@@ -52,7 +52,7 @@ class Star:
                 Link(f"{name}-s{i}", sender, f"l-{name}"),
                 Link(f"{name}-r{i}", "hub", receiver),
             ]
-            flow = Flow(f"{name}-{i}", sender, receiver, algorithm, start_s=2.0 * i, params=params)
+            flow = FlowSpec(f"{name}-{i}", sender, receiver, algorithm, start_s=2.0 * i, params=params)
             self.flows.append(flow)
 
     def run(self, name: str, duration_s: float, datapath: str = "ebpf") -> Result:

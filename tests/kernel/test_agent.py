@@ -54,8 +54,8 @@ def test_dctcp_asks_for_ecn_and_others_do_not(wire: Path) -> None:
             wire.sender.tcp_socket(congestion=name).connect(listener.getsockname())
         view = ebpf.observe(PIN_DIR)
         wait_until(lambda: len(view.flows()) == 4)
-        ours = [info for info in view.flows() if info.src_addr == wire.sender.ipv4]
-        assert {info.cc_name: info.ecn_ok for info in ours} == {"ccp.cubic": False, "ccp.dctcp": True}
+        own = [info for info in view.flows() if info.src_addr == wire.sender.ipv4]
+        assert {info.cc_name: info.ecn_ok for info in own} == {"ccp.cubic": False, "ccp.dctcp": True}
 
 
 def test_an_exception_costs_one_flow_its_algorithm_and_no_other(
@@ -91,7 +91,7 @@ def test_an_exception_costs_one_flow_its_algorithm_and_no_other(
         stats = {ports[s.flow_id]: s for s in view.all_stats() if s.flow_id in ports}
         assert sorted(port % 2 == 0 for port in stats) == [False, True]
         for port, one in stats.items():
-            assert one.law == (port % 2 == 0)
+            assert one.fallback == (port % 2 == 0)
             assert (one.cwnd_bytes == 28960) == (port % 2 == 1)
         assert "Traceback" in agent.log()
         shown = ccp("flows")
@@ -114,18 +114,18 @@ def test_a_killed_agent_costs_no_flow_and_the_next_one_takes_over(n_kills: int) 
             with start_iperf3(
                 path.sender, path.receiver, congestion="ccp", duration_s=600, timeout_s=660
             ) as transfer:
-                wait_until(lambda: any(s.bytes_acked > 1e6 and not s.law for s in view.all_stats()))
+                wait_until(lambda: any(s.bytes_acked > 1e6 and not s.fallback for s in view.all_stats()))
                 (flow_id,) = (s.flow_id for s in view.all_stats() if s.bytes_acked > 1e6)
                 began = view.stats(flow_id)
                 without: list[float] = []
                 for _ in range(n_kills):
                     agent.kill()
                     time.sleep(0.3)
-                    assert view.stats(flow_id).law, "without a heartbeat the fallback law steers"
+                    assert view.stats(flow_id).fallback, "without a heartbeat the fallback law steers"
                     without.append(_rate(view, flow_id, 0.7))
                     agent = AgentProcess(["cubic"])
                     assert not agent.greeting.endswith(" 0 flows adopted")
-                    wait_until(lambda: not view.stats(flow_id).law)
+                    wait_until(lambda: not view.stats(flow_id).fallback)
                 ended = view.stats(flow_id)
                 transfer.stop()
             goodput = (ended.bytes_acked - began.bytes_acked) / (ended.now_us - began.now_us) * 1e6

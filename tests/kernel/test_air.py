@@ -78,7 +78,7 @@ def air() -> Iterator[Air]:
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """What nl80211 tells of the queues for another end, as pyroute2 decodes all of it."""
 
     waiting_bytes: int
@@ -86,7 +86,7 @@ class Told:
     dropped_pkts: int
 
 
-def told_by(host: Host) -> dict[str, Told]:
+def reported_by(host: Host) -> dict[str, Reported]:
     """Return it by the other end's address."""
 
     def ask() -> list[Any]:
@@ -103,7 +103,7 @@ def told_by(host: Host) -> dict[str, Told]:
                 queue.get_attr(f"NL80211_TXQ_STATS_{name}") for queue in queues if queue for name in names
             )
 
-        found[one.get_attr("NL80211_ATTR_MAC")] = Told(
+        found[one.get_attr("NL80211_ATTR_MAC")] = Reported(
             total("BACKLOG_BYTES"), total("BACKLOG_PACKETS"), total("DROPS", "OVERLIMIT")
         )
     return found
@@ -137,31 +137,31 @@ def column(folder: Path, name: str) -> list[int | None]:
     return [None if one is pd.NA else int(one) for one in read_csv(folder / "records.csv")[name]]
 
 
-def told_and_read(host: Host, node: InterfaceNode) -> Told:
+def reported_and_read(host: Host, node: InterfaceNode) -> Reported:
     """Return what nl80211 tells, once the node has told its programs the same."""
-    told: list[Told] = []
+    reported: list[Reported] = []
 
     def agree() -> bool:
-        told[:] = told_by(host).values()
-        return bool(node.waiting) and node.waiting[0].all_pkts == told[0].waiting_pkts
+        reported[:] = reported_by(host).values()
+        return bool(node.waiting) and node.waiting[0].all_pkts == reported[0].waiting_pkts
 
     wait_until(agree)
-    return told[0]
+    return reported[0]
 
 
-def fill(host: Host, node: InterfaceNode, near: socket.socket, pkts: int) -> list[Told]:
+def fill(host: Host, node: InterfaceNode, near: socket.socket, pkts: int) -> list[Reported]:
     """Leave the channel, and send until so many packets wait; return what was told before each of them."""
-    told = [told_and_read(host, node)]
-    while told[-1].waiting_pkts < pkts:
-        assert len(told) < MANY
-        if not told[-1].waiting_pkts:
+    reported = [reported_and_read(host, node)]
+    while reported[-1].waiting_pkts < pkts:
+        assert len(reported) < MANY
+        if not reported[-1].waiting_pkts:
             leave(host)
         near.send(bytes(PAYLOAD_BYTES))
-        told.append(told_and_read(host, node))
-    return told[:-1]
+        reported.append(reported_and_read(host, node))
+    return reported[:-1]
 
 
-def test_a_packet_tells_what_waits_in_mac80211(air: Air, tmp_path: Path) -> None:
+def test_a_packet_reports_what_waits_in_mac80211(air: Air, tmp_path: Path) -> None:
     with observed(air.station, air.access_point, tmp_path / "records.csv") as (node, near, far):
         near.send(bytes(PAYLOAD_BYTES))  # the neighbour is known now
         far.recv(2 * PAYLOAD_BYTES)
@@ -169,28 +169,30 @@ def test_a_packet_tells_what_waits_in_mac80211(air: Air, tmp_path: Path) -> None
         for _ in expected:
             far.recv(2 * PAYLOAD_BYTES)
     depths = column(tmp_path, "queue_depth")[1:]
-    known = [(depth, told) for depth, told in zip(depths, expected, strict=True) if depth is not None]
-    assert [depth for depth, _ in known] == [-(-told.waiting_bytes // PACKET_BYTES) for _, told in known]
+    known = [(depth, reported) for depth, reported in zip(depths, expected, strict=True) if depth is not None]
+    assert [depth for depth, _ in known] == [
+        -(-reported.waiting_bytes // PACKET_BYTES) for _, reported in known
+    ]
     assert any(depth for depth, _ in known)  # of others the reading was too old, on a busy processor
 
 
 def test_what_mac80211_drops_is_congestion_at_the_node(air: Air, tmp_path: Path) -> None:
     air.station.run(["iw", air.phy, "set", "txq", "limit", str(LIMIT_PKTS)])
-    (before,) = told_by(air.station).values()
+    (before,) = reported_by(air.station).values()
     with observed(air.station, air.access_point, tmp_path / "records.csv") as (node, near, far):
         near.send(b"first")
         assert far.recv(100) == b"first"
         sent = len(fill(air.station, node, near, 1)) + 2 * LIMIT_PKTS
         for _ in range(2 * LIMIT_PKTS):
             near.send(bytes(PAYLOAD_BYTES))
-        wait_until(lambda: not told_and_read(air.station, node).waiting_pkts)
+        wait_until(lambda: not reported_and_read(air.station, node).waiting_pkts)
         read_ns = node.waiting[0].read_ns
         wait_until(lambda: node.waiting[0].read_ns > read_ns)
         near.send(b"last")
         received = 0
         while far.recv(2 * PAYLOAD_BYTES) != b"last":
             received += 1
-    (after,) = told_by(air.station).values()
+    (after,) = reported_by(air.station).values()
     # The air loses nothing. nl80211 counts how often the limit was met, not the packets dropped then.
     dropped = sent - received
     assert dropped > 0

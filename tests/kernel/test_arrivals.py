@@ -99,7 +99,7 @@ def test_every_segment_is_counted_at_its_socket_and_in_its_namespace(wire: Path,
 
 
 @pytest.mark.parametrize("tick_us", [1000, 1])
-def test_timestamps_in_microseconds_are_told_from_those_in_milliseconds(wire: Path, tick_us: int) -> None:
+def test_timestamps_in_microseconds_are_reported_from_those_in_milliseconds(wire: Path, tick_us: int) -> None:
     sender, receiver = wire.sender, wire.receiver
     if tick_us == 1 and not stamp_in_microseconds(sender, receiver):
         pytest.skip("Linux has timestamps in microseconds since 6.7 (the route feature tcp_usec_ts)")
@@ -154,7 +154,7 @@ def test_timestamps_are_found_wherever_they_stand_among_the_options(wire: Path) 
     assert found == {name: (1, int(place < 3)) for place, name in enumerate(orders)}
 
 
-def test_what_was_sent_again_is_told_from_what_is_late(wire: Path) -> None:
+def test_what_was_sent_again_is_reported_from_what_is_late(wire: Path) -> None:
     segments = (  # of 100 bytes: where it begins, milliseconds when it was sent, and whether that was again
         (0, 0, 0),
         (200, 5, 0),  # behind a gap
@@ -237,7 +237,7 @@ def tcp_header(ports: bytes, sequence: int, options: bytes, ends: tuple[str, str
     return header[:16] + struct.pack("!H", sum_) + header[18:]
 
 
-def test_flows_for_which_there_is_no_room_are_told_of(wire: Path) -> None:
+def test_flows_for_which_there_is_no_room_are_reported_of(wire: Path) -> None:
     with TcpArrivals(inode(wire.receiver), max_flows=1) as arrivals:
         with (
             connection(wire.sender, wire.receiver) as first,

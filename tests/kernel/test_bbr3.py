@@ -85,7 +85,7 @@ def test_two_flows_share_fairly(measured: Measured) -> None:
     assert share(measured, "pair-0") + share(measured, "pair-1") > 0.9
 
 
-def test_cubic_keeps_more_beside_it_than_beside_version_1(measured: Measured) -> None:
+def test_cubic_keeps_more_alongside_it_than_alongside_version_1(measured: Measured) -> None:
     assert share(measured, "mixed-1") > 0.15
     assert share(measured, "mixed-1") > share(measured, "mixed-kb-1")
     assert share(measured, "mixed-0") > 0.15

@@ -7,7 +7,7 @@ import platform
 import pytest
 
 from experiments.agent_process import running_agent
-from experiments.bench.ack_price import OURS, priced_transfer
+from experiments.bench.ack_price import OWN, priced_transfer
 from experiments.bench.bpf_objects import runs_of_struct_ops
 from experiments.bench.builds import this_build
 from experiments.bench.errors import BenchError
@@ -22,12 +22,12 @@ ACK_HOOKS = {
 
 def test_an_ack_has_a_price_and_counting_ends_with_the_transfer(wire: Path) -> None:
     with running_agent("cubic"):
-        price = priced_transfer(wire, "ccp.cubic", OURS)
-        counted = runs_of_struct_ops(OURS)
+        price = priced_transfer(wire, "ccp.cubic", OWN)
+        counted = runs_of_struct_ops(OWN)
         iperf3(wire.sender, wire.receiver, congestion="ccp.cubic", duration_s=1)
-        assert runs_of_struct_ops(OURS) == counted
+        assert runs_of_struct_ops(OWN) == counted
         with pytest.raises(BenchError) as caught:
-            priced_transfer(wire, "cubic", OURS)
+            priced_transfer(wire, "cubic", OWN)
     assert caught.value.slug == "bench.no_program_ran"
     assert price.acks > 0
     assert price.ack_ns == pytest.approx(sum(price.hook_ns.values()))

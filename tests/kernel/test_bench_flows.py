@@ -15,7 +15,7 @@ from tests.kernel.driving import loaded
 
 COUNT = 300
 
-pytestmark = pytest.mark.usefixtures("whatever_others_do")
+pytestmark = pytest.mark.usefixtures("any_load")
 
 
 def test_every_flow_has_its_agent_and_every_figure_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def test_memory_grows_with_the_room_for_flows() -> None:
     assert grown_bytes == pytest.approx(3072 * charged[1024]["flows"] / 1024, rel=0.01)
 
 
-def test_flows_are_gone_with_the_block_and_what_they_sent_is_told(
+def test_flows_are_gone_with_the_block_and_what_they_sent_is_reported(
     wire: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flows, "SECONDS", 0.5)

@@ -53,16 +53,16 @@ def churning(server: Host, client: Host) -> Iterator[list[OSError]]:
 
     def send() -> None:
         size = round(random.lognormvariate(math.log(MEAN_BYTES) - SIGMA**2 / 2, SIGMA))
-        with listener.accept()[0] as ours:
-            ours.sendall(bytes(size))
+        with listener.accept()[0] as own:
+            own.sendall(bytes(size))
 
     def fetch() -> None:
         try:
-            with client.tcp_socket() as theirs:
-                theirs.settimeout(60)
-                theirs.connect(listener.getsockname())
+            with client.tcp_socket() as other:
+                other.settimeout(60)
+                other.connect(listener.getsockname())
                 sending = pool.submit(send)
-                while theirs.recv(1 << 18):
+                while other.recv(1 << 18):
                     pass
                 sending.result()
         except OSError as error:
@@ -125,7 +125,7 @@ def test_a_wrong_unit_and_an_exception_are_undone_and_a_good_version_takes_over(
         assert "aimd: " in ccp("rollback", "aimd")
         assert client.source("aimd")["text"] == RIGHT
         time.sleep(1.5)
-        assert not [one for one in view.all_stats() if one.law and one.law_cause != "new"]
+        assert not [one for one in view.all_stats() if one.fallback and one.fallback_cause != "new"]
     assert not failed
 
 

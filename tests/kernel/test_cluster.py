@@ -7,14 +7,14 @@ from pathlib import Path
 from experiments.agent_process import PIN_DIR
 from experiments.netlab.spec import Direction
 from experiments.runs.grid import Grid
-from experiments.scenario import Flow, PointToPoint, Scenario
+from experiments.scenario import FlowSpec, PointToPoint, Scenario
 from experiments.sweep import sweep
 from tests.unit.experiments.dask_here import scheduler
 
 
 def test_a_worker_with_root_does_runs_on_real_sockets_and_leaves_no_program(tmp_path: Path) -> None:
     flows = tuple(
-        Flow(name.rpartition("/")[2], "sender", "receiver", name) for name in ("kernel/cubic", "reno")
+        FlowSpec(name.rpartition("/")[2], "sender", "receiver", name) for name in ("kernel/cubic", "reno")
     )
     link = Direction(rate_bytes_per_s=2.5e6, delay_us=5_000)
     grid = Grid(Scenario(name="away", topology=PointToPoint(link), flows=flows, duration_s=2), {"seed": [1]})

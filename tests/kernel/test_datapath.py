@@ -61,7 +61,7 @@ def test_a_flow_carries_its_addresses(wire: Path, v6: bool, start_transfer: Star
         )  # what was under way when iperf3 closed is not
 
 
-def test_the_largest_expression_fits_on_the_stack_beside_the_primitives() -> None:
+def test_the_largest_expression_fits_on_the_stack_alongside_the_primitives() -> None:
     levels = 24  # MAX_LIVE_TMPS of ccp-lang
     value = "1"
     for _ in range(levels):
@@ -123,7 +123,7 @@ def test_a_program_is_replaced_under_a_live_flow(path_100mbit: Path, start_trans
         assert transfer.wait().goodput_bit_per_s > 1e6
 
 
-def test_reports_bring_back_the_stamp_of_the_letter(path_100mbit: Path, start_transfer: Start) -> None:
+def test_reports_bring_back_the_stamp_of_the_message(path_100mbit: Path, start_transfer: Start) -> None:
     with loaded() as datapath:
         first, second = (datapath.install(_native.compile(CONST, name=name)) for name in ("first", "second"))
         driver = Driver(datapath, first)
@@ -142,7 +142,9 @@ def test_reports_bring_back_the_stamp_of_the_letter(path_100mbit: Path, start_tr
         assert set(handles[came:]) == {again}
 
 
-def test_an_uninstalled_program_hands_its_flows_to_the_law(path_100mbit: Path, start_transfer: Start) -> None:
+def test_an_uninstalled_program_hands_its_flows_to_the_fallback(
+    path_100mbit: Path, start_transfer: Start
+) -> None:
     with loaded() as datapath:
         handle = datapath.install(_native.compile(CONST.replace("144800", "2896")))
         driver = Driver(datapath, handle)
@@ -153,7 +155,7 @@ def test_an_uninstalled_program_hands_its_flows_to_the_law(path_100mbit: Path, s
         driver.run_for(1.0)
         stats = datapath.stats(flow_id)
         assert stats is not None
-        assert stats.law
+        assert stats.fallback
         assert stats.cwnd_bytes > 10 * 1448, "CUBIC grows what the program held at two segments"
 
 

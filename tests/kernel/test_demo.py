@@ -39,8 +39,8 @@ def names() -> list[str]:
 
 
 def nothing_is_left(pid: int) -> bool:
-    ours = [found for found in list_namespaces() if found.pid == pid]
-    return not ours and not FilePath(PIN_DIR).exists() and "ccp" not in names()
+    own = [found for found in list_namespaces() if found.pid == pid]
+    return not own and not FilePath(PIN_DIR).exists() and "ccp" not in names()
 
 
 def test_figures_and_plot(tmp_path: FilePath) -> None:
@@ -84,10 +84,10 @@ def test_nothing_is_left_when_it_is_interrupted(
     def kernel_sends(pid: int) -> bool:
         return any(found.pid == pid and found.n_processes for found in list_namespaces())
 
-    def ours_sends(_pid: int) -> bool:
+    def own_sends(_pid: int) -> bool:
         return "ccp.cubic" in names()
 
-    reached: Callable[[int], bool] = kernel_sends if moment == "kernel/cubic" else ours_sends
+    reached: Callable[[int], bool] = kernel_sends if moment == "kernel/cubic" else own_sends
     with subprocess.Popen(
         command("--seconds", SECONDS, "--out", plot), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:

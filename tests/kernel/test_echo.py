@@ -22,7 +22,7 @@ from tests.kernel.echoes import (
     chained,
     echoes_in,
     newest_of,
-    told,
+    reported,
     transfer,
     untraced,
 )
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.kernel(struct_ops=False), pytest.mark.usefixtures("one
 
 PORT, UDP = 5000, 17
 IPPROTO_IPV6, IPV6_DSTOPTS = 41, 59
-ENOUGH_UNTRACED, MOST_TRANSFERS = 3, 30
+ENOUGH_UNTRACED, MAX_TRANSFERS = 3, 30
 PURGERS = 6
 PURGING = """
 import socket, time
@@ -100,13 +100,13 @@ def test_acks_bring_the_sender_what_its_packets_found(chain: Chain) -> None:
         chain.connected() as (client, server),
     ):
         transfer(client, server, 600_000)
-        wait_until(lambda: running.sink.counters().reflected == running.source.counters().heard)
+        wait_until(lambda: running.sink.counters().reflected == running.source.counters().received)
         counters = running.source.counters(), running.sink.counters()
-        last = told(client)
+        last = reported(client)
         acks, data = drained(near, chain.sink), drained(far, chain.source)
         assert shaper.stats().dropped_pkts
     echoes, packets = echoes_in(acks), carried(data)
-    assert len(echoes) == counters[0].heard == counters[0].removed == counters[1].reflected > 50
+    assert len(echoes) == counters[0].received == counters[0].removed == counters[1].reflected > 50
     assert {echo.hop for echo in echoes} == {1, 2}  # where nothing waits, it is the first
     assert max(echo.queue_pkts or 0 for echo in echoes) > 10
     for echo in echoes:
@@ -171,14 +171,14 @@ def purging() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("transit_tells", [True, False])
+@pytest.mark.parametrize("transit_reports", [True, False])
 @pytest.mark.parametrize("on_link", [True, False])
-def test_echoes_say_who_lost_packets(chain: Chain, on_link: bool, transit_tells: bool) -> None:
+def test_echoes_say_who_lost_packets(chain: Chain, on_link: bool, transit_reports: bool) -> None:
     """All that was lost before the last packet that came, by cause."""
     with (
         shaped(chain.transit, 1.25e6, 1_000_000 if on_link else 15_000) as shaper,
         packet_by_packet(chain.source, "eth0"),
-        chain.nodes(transit_tells=transit_tells) as running,
+        chain.nodes(transit_reports=transit_reports) as running,
         contextlib.ExitStack() as losing,
         chain.connected() as (client, server),
     ):
@@ -187,14 +187,14 @@ def test_echoes_say_who_lost_packets(chain: Chain, on_link: bool, transit_tells:
         pkts = lost()
         losing.close()
         transfer(client, server, 1000)  # behind which nothing is lost any more
-        wait_until(lambda: running.sink.counters().reflected == running.source.counters().heard)
-        heard = told(client)
-    assert heard is not None
+        wait_until(lambda: running.sink.counters().reflected == running.source.counters().received)
+        received = reported(client)
+    assert received is not None
     assert pkts > 5
-    assert heard.all_known == transit_tells
-    assert sum(heard.losses) == pkts
-    congestion, link, unknown = heard.losses
-    if not transit_tells:
+    assert received.all_known == transit_reports
+    assert sum(received.losses) == pkts
+    congestion, link, unknown = received.losses
+    if not transit_reports:
         assert unknown == pkts
     elif on_link:
         assert link == pkts
@@ -212,31 +212,31 @@ def test_drops_that_interrupt_the_tracing_of_others_are_counted(chain: Chain) ->
         purging(),
         chain.connected() as (client, server),
     ):
-        for _ in range(MOST_TRANSFERS):
+        for _ in range(MAX_TRANSFERS):
             transfer(client, server, 6_000_000)
             if untraced() >= ENOUGH_UNTRACED:
                 break
         missed, pkts = untraced(), shaper.stats().dropped_pkts
         transfer(client, server, 1000)
-        wait_until(lambda: running.sink.counters().reflected == running.source.counters().heard)
-        heard = told(client)
+        wait_until(lambda: running.sink.counters().reflected == running.source.counters().received)
+        received = reported(client)
     assert missed >= ENOUGH_UNTRACED
-    assert heard is not None
-    assert heard.losses == (pkts, 0, 0)
+    assert received is not None
+    assert received.losses == (pkts, 0, 0)
 
 
 @pytest.mark.parametrize(("asks", "reflects"), [(True, False), (False, True)])
-def test_nobody_echoes_unless_both_ends_want_it(chain: Chain, asks: bool, reflects: bool) -> None:
+def test_none_echoes_unless_both_ends_want_it(chain: Chain, asks: bool, reflects: bool) -> None:
     with (
         captured(chain.source) as near,
         chain.nodes(asks=asks, reflects=reflects) as running,
         chain.connected() as (client, server),
     ):
         transfer(client, server, 100_000)
-        assert told(client) is None
+        assert reported(client) is None
         acks = drained(near, chain.sink)
     assert {packet[6] for packet in acks} == {TCP}
-    assert running.sink.counters().reflected == running.source.counters().heard == 0
+    assert running.sink.counters().reflected == running.source.counters().received == 0
 
 
 def test_echoes_of_strangers_are_taken_off_unread(chain: Chain) -> None:
@@ -244,10 +244,10 @@ def test_echoes_of_strangers_are_taken_off_unread(chain: Chain) -> None:
     with chain.nodes(trusted=elsewhere) as running, chain.connected() as (client, server):
         transfer(client, server, 100_000)
         wait_until(lambda: running.source.counters().foreign == running.sink.counters().reflected)
-        assert told(client) is None
+        assert reported(client) is None
     counters = running.source.counters()
     assert counters.removed == counters.foreign > 0
-    assert counters.heard == 0
+    assert counters.received == 0
 
 
 def test_only_pure_acks_carry_echoes(chain: Chain) -> None:
@@ -268,7 +268,7 @@ def test_only_pure_acks_carry_echoes(chain: Chain) -> None:
             _, back = answering.recvfrom(100)
             answering.sendto(b"datagram", back)
             assert asking.recv(100) == b"datagram"
-        wait_until(lambda: running.sink.counters().reflected == running.source.counters().heard)
+        wait_until(lambda: running.sink.counters().reflected == running.source.counters().received)
         packets = drained(near, chain.sink)
     echoes_in(packets)
     plain = [decode(packet).flow.protocol for packet in packets if packet[6] != DSTOPTS]
@@ -286,7 +286,7 @@ GOOD = build([PathEcho(hops=2, hop=1, node_id=7, queue_pkts=5, losses_link=3, se
 
 
 @pytest.mark.parametrize(
-    ("option", "is_heard", "is_removed"),
+    ("option", "is_received", "is_removed"),
     [
         pytest.param(GOOD, True, True, id="whole"),
         pytest.param(GOOD[:7] + bytes([3]) + GOOD[8:], False, True, id="a hop beyond the path"),
@@ -297,42 +297,42 @@ GOOD = build([PathEcho(hops=2, hop=1, node_id=7, queue_pkts=5, losses_link=3, se
     ],
 )
 def test_whatever_an_option_says_tcp_goes_on(
-    chain: Chain, option: bytes, is_heard: bool, is_removed: bool
+    chain: Chain, option: bytes, is_received: bool, is_removed: bool
 ) -> None:
     """A host of the same network puts options into all packets of its connection."""
     with chain.nodes(reflects=False) as running, chain.connected() as (client, server):
         server.setsockopt(IPPROTO_IPV6, IPV6_DSTOPTS, header(option))
         server.sendall(b"with an option")
         assert client.recv(100) == b"with an option"
-        heard = told(client)
+        received = reported(client)
         counters = running.source.counters()
-    assert (counters.removed > 0, counters.heard > 0) == (is_removed, is_heard)
-    if not is_heard:
-        assert heard is None
+    assert (counters.removed > 0, counters.received > 0) == (is_removed, is_received)
+    if not is_received:
+        assert received is None
         return
-    assert heard is not None
-    assert (heard.hops, heard.hop, heard.node_id, heard.queue_pkts) == (2, 1, 7, 5)
-    assert (heard.free_pkts, heard.losses) == (None, (0, 3, 0))
+    assert received is not None
+    assert (received.hops, received.hop, received.node_id, received.queue_pkts) == (2, 1, 7, 5)
+    assert (received.free_pkts, received.losses) == (None, (0, 3, 0))
 
 
 def test_losses_never_become_fewer_and_echoes_that_were_overtaken_are_passed_over(chain: Chain) -> None:
     """As a sink counts that forgot the flow, and counts from 0 again."""
     with chain.nodes(reflects=False) as running, chain.connected() as (client, server):
 
-        def heard(lost: int, sent_us: int, queue_pkts: int) -> None:
-            count = running.source.counters().heard
+        def received(lost: int, sent_us: int, queue_pkts: int) -> None:
+            count = running.source.counters().received
             echo = PathEcho(
                 hops=1, hop=1, queue_pkts=queue_pkts, losses_congestion=lost, sent_s=9, sent_us=sent_us
             )
             server.setsockopt(IPPROTO_IPV6, IPV6_DSTOPTS, build([echo])[1])
             server.sendall(b"x")
             assert client.recv(1) == b"x"
-            wait_until(lambda: running.source.counters().heard > count)
+            wait_until(lambda: running.source.counters().received > count)
 
         said = []
         for lost, sent_us, queue_pkts in ((5, 100, 1), (7, 200, 2), (6, 150, 3), (1, 300, 4), (2, 400, 5)):
-            heard(lost, sent_us, queue_pkts)
-            now = told(client)
+            received(lost, sent_us, queue_pkts)
+            now = reported(client)
             assert now is not None
             said.append((now.losses[0], now.queue_pkts))
     assert said == [(5, 1), (7, 2), (7, 2), (7, 4), (8, 5)]

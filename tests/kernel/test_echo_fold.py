@@ -19,7 +19,7 @@ from tests.kernel.echoes import (
     chained,
     echoes_in,
     newest_of,
-    told,
+    reported,
     transfer,
 )
 from tests.kernel.inband_hosts import captured, drained, shaped
@@ -73,9 +73,9 @@ def test_folds_read_what_the_ack_brought(chain: Chain) -> None:
         sending.start()
         driver.until(lambda: not sending.is_alive())
         sending.join()
-        wait_until(lambda: running.sink.counters().reflected == running.source.counters().heard)
+        wait_until(lambda: running.sink.counters().reflected == running.source.counters().received)
         driver.turn()
-        last = told(client)
+        last = reported(client)
         echoes = echoes_in(drained(near, chain.sink))
         mss_bytes = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
     reports = driver.seen.of(driver.seen.busiest())

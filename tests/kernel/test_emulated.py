@@ -264,7 +264,7 @@ def test_samples_and_packets_are_in_files(tmp_path: Path) -> None:
     assert packets.read_bytes().count(b"." * 900) >= int(rows[-1]["delivered_pkts"]) - 1
 
 
-def test_hosts_are_silent_by_themselves_and_packets_to_nobody_are_counted() -> None:
+def test_hosts_are_silent_by_themselves_and_packets_to_none_are_counted() -> None:
     with emulated(dumbbell(1, Direction())) as net:
         with udp(net.hosts["s1"]) as sock:
             sock.sendto(b"x", ("192.0.2.1", 9))

@@ -13,7 +13,7 @@ from experiments.netlab.spec import IntNode
 from experiments.runs.inband import readers_on
 from telemetry.ioam import CaptureReader, PathEcho
 from tests.kernel.driving import PIN_DIR, wait_until
-from tests.kernel.echoes import told, transfer
+from tests.kernel.echoes import reported, transfer
 from tests.kernel.inband import chain
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
@@ -29,12 +29,12 @@ def reflected_pkts(net: EmulatedNetwork) -> int:
 
 
 def echoes_of(client: socket.socket) -> int:
-    heard = told(client)
-    return 0 if heard is None else heard.echoes
+    received = reported(client)
+    return 0 if received is None else received.echoes
 
 
 @pytest.mark.parametrize("echo", [True, False])
-def test_sockets_are_told_what_packets_found_if_the_topology_says_so(tmp_path: Path, echo: bool) -> None:
+def test_sockets_are_reported_what_packets_found_if_the_topology_says_so(tmp_path: Path, echo: bool) -> None:
     capture = tmp_path / "acks.pcapng"
     topology = chain(echo=echo)
     assert topology.telemetry is not None
@@ -54,19 +54,19 @@ def test_sockets_are_told_what_packets_found_if_the_topology_says_so(tmp_path: P
                 taken.settimeout(WAIT_S)
                 transfer(client, taken, 400_000)
                 wait_until(lambda: echoes_of(client) == reflected_pkts(net))
-                heard = told(client)
+                received = reported(client)
                 reflected = reflected_pkts(net)
     options = [placed.option for record in CaptureReader(capture) for placed in record.options]
     echoes = [option for option in options if isinstance(option, PathEcho)]
     if not echo:
-        assert (heard, echoes, reflected) == (None, [], 0)
+        assert (received, echoes, reflected) == (None, [], 0)
         return
-    assert heard is not None
-    assert reflected == heard.echoes > 20
+    assert received is not None
+    assert reflected == received.echoes > 20
     assert 0 <= len(echoes) - reflected <= 2  # the connection's end is acknowledged, too
     last = echoes[reflected - 1]
-    assert (heard.hops, heard.hop, heard.node_id) == (last.hops, last.hop, last.node_id)
-    assert (heard.queue_pkts, heard.free_pkts, heard.flow_count) == (
+    assert (received.hops, received.hop, received.node_id) == (last.hops, last.hop, last.node_id)
+    assert (received.queue_pkts, received.free_pkts, received.flow_count) == (
         last.queue_pkts,
         last.free_pkts,
         last.flow_count,
@@ -75,4 +75,4 @@ def test_sockets_are_told_what_packets_found_if_the_topology_says_so(tmp_path: P
     assert all(one.all_known for one in echoes)
     # The first access point's link is the slow one.
     assert max(one.queue_pkts or 0 for one in echoes if one.hop == 1) > 5
-    assert sum(heard.losses) >= (last.losses_congestion + last.losses_link + last.losses_unknown)
+    assert sum(received.losses) >= (last.losses_congestion + last.losses_link + last.losses_unknown)

@@ -77,7 +77,7 @@ def test_networks_in_a_row_leave_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 
 def own_children() -> set[int]:
     """Return this process' children, those that ended and were not reaped included."""
-    return {int(pid) for told in read_of_tasks("self", "children").values() for pid in told.split()}
+    return {int(pid) for reported in read_of_tasks("self", "children").values() for pid in reported.split()}
 
 
 def test_networks_side_by_side_do_not_meet() -> None:
@@ -124,7 +124,7 @@ def killed_and_then(what: Callable[[EmulatedNetwork], None]) -> None:
         what(net)
 
 
-def test_the_emulators_death_is_told_when_it_is_asked_and_at_the_end() -> None:
+def test_the_emulators_death_is_reported_when_it_is_asked_and_at_the_end() -> None:
     asked: list[str] = []
 
     def ask(net: EmulatedNetwork) -> None:
@@ -132,10 +132,10 @@ def test_the_emulators_death_is_told_when_it_is_asked_and_at_the_end() -> None:
             net.stats()
         asked.append(caught.value.slug)
 
-    with pytest.raises(LabError) as told:
+    with pytest.raises(LabError) as reported:
         killed_and_then(ask)
-    assert [*asked, told.value.slug] == ["lab.emulator_died"] * 2
-    assert "SIGKILL" in told.value.message
+    assert [*asked, reported.value.slug] == ["lab.emulator_died"] * 2
+    assert "SIGKILL" in reported.value.message
     assert own_namespaces() == set()
 
 

@@ -65,12 +65,12 @@ def transfer(tmp_path_factory: pytest.TempPathFactory) -> Transfer:
         trouble = counted(sta1) + counted(sta2)
         stats, summaries = net.stats(), list[IntSummary]()
 
-        def all_told() -> bool:
+        def all_reported() -> bool:
             summaries.extend(net.summaries())
-            told_pkts = sum(one.received_pkts or 0 for one in summaries)
-            return told_pkts == stats["far>"].delivered_pkts + stats["near<"].delivered_pkts
+            reported_pkts = sum(one.received_pkts or 0 for one in summaries)
+            return reported_pkts == stats["far>"].delivered_pkts + stats["near<"].delivered_pkts
 
-        wait_until(all_told)
+        wait_until(all_reported)
     readers = {name: CaptureReader(file) for name, file in files.items()}
     packets = {name: list(reader) for name, reader in readers.items()}
     others = {name: reader.summary().packets - len(packets[name]) for name, reader in readers.items()}
@@ -80,14 +80,14 @@ def transfer(tmp_path_factory: pytest.TempPathFactory) -> Transfer:
 def echo(near: Host, far: Host, datagram: bytes) -> bytes:
     """Send a datagram there and back; return what came."""
     kind = socket.AF_INET6, socket.SOCK_DGRAM
-    with near.call(lambda: socket.socket(*kind)) as ours, far.call(lambda: socket.socket(*kind)) as theirs:
-        for sock, host in ((ours, near), (theirs, far)):
+    with near.call(lambda: socket.socket(*kind)) as own, far.call(lambda: socket.socket(*kind)) as other:
+        for sock, host in ((own, near), (other, far)):
             sock.bind((host.ipv6, 0))
             sock.settimeout(10)
-        ours.sendto(datagram, theirs.getsockname())
-        received, peer = theirs.recvfrom(65_536)
-        theirs.sendto(received, peer)
-        return ours.recv(65_536)
+        own.sendto(datagram, other.getsockname())
+        received, peer = other.recvfrom(65_536)
+        other.sendto(received, peer)
+        return own.recv(65_536)
 
 
 def counted(host: Host) -> Counter[str]:

@@ -44,14 +44,14 @@ def test_a_datagram_reaches_its_host_with_its_headers_and_what_the_router_wrote(
     data = random.Random(1).randbytes(1001)
     with emulated(path(Direction())) as net:
         a, b = net.hosts["a"], net.hosts["b"]
-        with a.call(lambda: socket.socket(*kind)) as ours, b.call(lambda: socket.socket(*kind)) as theirs:
-            give_headers(ours)
-            theirs.bind((b.ipv6, 0))
-            theirs.settimeout(WAIT_S)
+        with a.call(lambda: socket.socket(*kind)) as own, b.call(lambda: socket.socket(*kind)) as other:
+            give_headers(own)
+            other.bind((b.ipv6, 0))
+            other.settimeout(WAIT_S)
             for option in (socket.IPV6_RECVHOPOPTS, socket.IPV6_RECVDSTOPTS):
-                theirs.setsockopt(socket.IPPROTO_IPV6, option, 1)
-            ours.sendto(data, theirs.getsockname())
-            received, control, _, _ = theirs.recvmsg(2000, 2000)
+                other.setsockopt(socket.IPPROTO_IPV6, option, 1)
+            own.sendto(data, other.getsockname())
+            received, control, _, _ = other.recvmsg(2000, 2000)
     headers = {option: header for _, option, header in control}
     assert received == data
     (placed,) = decode_header(headers[socket.IPV6_HOPOPTS], "hop_by_hop").options

@@ -11,8 +11,8 @@ import pytest
 from ccplane.agent.priority import raise_process
 from experiments.netlab.spec import Bernoulli, Direction
 from experiments.run import run
-from experiments.runs.leavings import made_into_tables
-from experiments.scenario import Flow, Scenario
+from experiments.runs.artifacts import made_into_tables
+from experiments.scenario import FlowSpec, Scenario
 from telemetry.ioam import CaptureReader
 from tests.answering import answering
 from tests.kernel.inband import chain
@@ -21,7 +21,7 @@ ASKED_BYTES = 32_000
 
 
 def scenario(algorithm: str, **changes: object) -> Scenario:
-    flow = Flow("flow", "sta1", "sta2", algorithm, family="ipv6")
+    flow = FlowSpec("flow", "sta1", "sta2", algorithm, family="ipv6")
     made = Scenario(name="chain", topology=chain(), flows=(flow,), duration_s=2)
     return made.replace(**changes)
 

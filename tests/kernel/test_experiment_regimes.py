@@ -7,14 +7,14 @@ from pathlib import Path
 from experiments.netlab.spec import Direction, Link, Topology
 from experiments.papers.variants import steady
 from experiments.run import run
-from experiments.scenario import Flow, Graph, ReceiverAgent, Scenario, SetLink, SocketSwitch
+from experiments.scenario import FlowSpec, Graph, ReceiverAgent, Scenario, SetLink, SocketSwitch
 
 DELAY_US, LONGER_US = 20_000, 100_000
 ROOM_MS = 40.0
 """What a busy machine may be late by before the receiver takes it for a queue [ms]."""
 CHANGE_S = 3.0
-OURS, ORDINARY = "ours", "ordinary"
-NAMES = {OURS: ("cubic", "dctcp"), ORDINARY: ("cubic", "ccp.dctcp")}
+OWN, ORDINARY = "ours", "ordinary"
+NAMES = {OWN: ("cubic", "dctcp"), ORDINARY: ("cubic", "ccp.dctcp")}
 
 
 def scenario() -> Scenario:
@@ -28,8 +28,8 @@ def scenario() -> Scenario:
             )
         ),
         flows=tuple(
-            Flow(name, name, "receiver", algorithm, traffic=steady(250_000), ecn=True)
-            for name, algorithm in ((OURS, "r_hybrid"), (ORDINARY, "kernel/cubic"))
+            FlowSpec(name, name, "receiver", algorithm, traffic=steady(250_000), ecn=True)
+            for name, algorithm in ((OWN, "r_hybrid"), (ORDINARY, "kernel/cubic"))
         ),
         events=tuple(SetLink(CHANGE_S, f"path-{name}>", {"delay_us": LONGER_US}) for name in NAMES),
         duration_s=5,

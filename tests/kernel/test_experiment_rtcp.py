@@ -18,7 +18,7 @@ RECORDED = "r1-1-rtcp_cubic"
 
 
 @pytest.mark.timeout(120)
-def test_a_run_tells_of_rate_limits_in_the_kernel_and_in_the_agent(tmp_path: Path) -> None:
+def test_a_run_reports_of_rate_limits_in_the_kernel_and_in_the_agent(tmp_path: Path) -> None:
     forward = Direction(
         rate_bytes_per_s=5e6, delay_us=10_000, token_bucket=TokenBucket(RATE_BYTES_PER_S, BUCKET_BYTES)
     )

@@ -24,7 +24,7 @@ from experiments.netlab.spec import Direction
 from experiments.processes import Process, running
 from experiments.results import Result, ResultSet
 from experiments.run import run
-from experiments.scenario import Dumbbell, Flow, PointToPoint, Scenario
+from experiments.scenario import Dumbbell, FlowSpec, PointToPoint, Scenario
 from experiments.traffic import Http, Iperf3
 
 # As the installed command `ccp`, which finds `experiment` by its entry point.
@@ -57,7 +57,7 @@ def command(*arguments: object) -> list[str]:
 
 
 def one_flow(algorithm: str = "kernel/cubic", **changes: object) -> Scenario:
-    flow = Flow("flow", "sender", "receiver", algorithm)
+    flow = FlowSpec("flow", "sender", "receiver", algorithm)
     scenario = Scenario(name="one flow", topology=PointToPoint(LINK), flows=(flow,), duration_s=2)
     return scenario.replace(**changes)
 
@@ -109,8 +109,8 @@ def test_flows_of_the_kernel_and_of_ccplane_in_one_run(tmp_path: Path) -> None:
         name="both",
         topology=Dumbbell(2, Direction(rate_bytes_per_s=5e6, delay_us=10_000)),
         flows=(
-            Flow("theirs", "s1", "r1", "kernel/reno", traffic=Iperf3(parallel=2)),
-            Flow("ours", "s2", "r2", "cubic", start_s=0.5, family="ipv6"),
+            FlowSpec("theirs", "s1", "r1", "kernel/reno", traffic=Iperf3(parallel=2)),
+            FlowSpec("ours", "s2", "r2", "cubic", start_s=0.5, family="ipv6"),
         ),
         duration_s=3,
     )
@@ -137,7 +137,7 @@ def test_flows_of_the_kernel_and_of_ccplane_in_one_run(tmp_path: Path) -> None:
 
 def test_one_algorithm_with_two_sets_of_parameters_that_change(tmp_path: Path) -> None:
     link = Direction(rate_bytes_per_s=5e6, delay_us=10_000)
-    flows = [Flow(f"f{n}", f"s{n}", f"r{n}", "cubic", {"beta": 0.4 + n / 10}) for n in (1, 2)]
+    flows = [FlowSpec(f"f{n}", f"s{n}", f"r{n}", "cubic", {"beta": 0.4 + n / 10}) for n in (1, 2)]
     scenario = Scenario(
         name="params",
         topology=Dumbbell(2, link),
@@ -164,7 +164,7 @@ def test_a_link_that_changes_is_felt() -> None:
 
 @KERNELS_OWN
 def test_downloads_have_a_row_each() -> None:
-    flow = Flow("web", "sender", "receiver", "kernel/cubic", traffic=Http((20_000, 50_000), repeat=3))
+    flow = FlowSpec("web", "sender", "receiver", "kernel/cubic", traffic=Http((20_000, 50_000), repeat=3))
     result = run(one_flow(flows=(flow,), duration_s=30))
     assert list(result.objects["size_bytes"]) == [20_000, 50_000] * 3
     assert (result.objects["completion_s"] > 0.01).all()
@@ -175,7 +175,7 @@ def test_downloads_have_a_row_each() -> None:
 # --- runs that fail ----------------------------------------------------------------------------------------
 
 
-def test_an_algorithm_that_does_not_compile_is_told(tmp_path: Path) -> None:
+def test_an_algorithm_that_does_not_compile_is_reported(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from ccp_algs import Algorithm\n\nclass Mine(Algorithm):\n"
         '    program = "(def (Report (acked 0)))\\n(when true (:= Report.acked Ack.bytes_ackd))"\n\n'
@@ -297,7 +297,7 @@ def test_an_interruption_while_the_machine_is_looked_at_leaves_nothing(
 
 @pytest.mark.timeout(TIMEOUT_S)
 @pytest.mark.parametrize("n_runs", [4, pytest.param(20, marks=pytest.mark.long)])
-def test_runs_in_a_row_leave_nothing_behind(
+def test_runs_in_a_row_leave_nothing_after(
     n_runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

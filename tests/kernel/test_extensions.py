@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ccp_algs.rtcp import Options
-from ccp_algs.rtcp.limit import RateLimit, letter
+from ccp_algs.rtcp.limit import RateLimit, message
 from ccplane.agent.features.rtcp.tables import known_tables
 from ccplane.base import _native
 from ccplane.base.errors import CcpError
@@ -26,17 +26,17 @@ SOURCE = Path(__file__).parent / "extensions/ack_counter.bpf.c"
 HEADERS = Path(__file__).parents[2] / "native/ccp-bpf/src/bpf"
 ARCHITECTURE = {"x86_64": "x86", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 NAME = "ack_counter"
-TELL_EVERY = 10
+REPORT_EVERY = 10
 """ACKs of a flow."""
 
 
-def counter_letter(prefix_bits: int, tell_every: int = TELL_EVERY) -> bytes:
-    return struct.pack("=II", prefix_bits, tell_every)
+def counter_message(prefix_bits: int, report_every: int = REPORT_EVERY) -> bytes:
+    return struct.pack("=II", prefix_bits, report_every)
 
 
-def counted(told: _native.Told) -> tuple[IPv6Address, int, int]:
+def counted(reported: _native.Reported) -> tuple[IPv6Address, int, int]:
     """Return the prefix, its ACKs, and those that were folded."""
-    prefix, acks, folded = struct.unpack("=16sQQ", told.octets)
+    prefix, acks, folded = struct.unpack("=16sQQ", reported.raw)
     return IPv6Address(prefix), acks, folded
 
 
@@ -57,11 +57,11 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_extension_is_loaded_when_it_is_asked_for() -> None:
-    limits = letter(Options(), cwnd=True)
+    limits = message(Options(), cwnd=True)
     with loaded(max_flows=4) as datapath:
         without = set(os.listdir(PIN_DIR))
         with pytest.raises(CcpError) as refused:
-            datapath.update(1 << 32, letters={"rate_limits": limits})
+            datapath.update(1 << 32, messages={"rate_limits": limits})
         assert refused.value.slug == "load.extension"
         with pytest.raises(CcpError) as unknown:
             datapath.extend("rate_limit")
@@ -70,7 +70,7 @@ def test_an_extension_is_loaded_when_it_is_asked_for() -> None:
         datapath.extend("rate_limits")
         datapath.extend("rate_limits")
         assert {"limits", "mail", "rtcp_clients"} <= set(os.listdir(f"{PIN_DIR}/extension/rate_limits"))
-        assert not datapath.update(1 << 32, letters={"rate_limits": limits})  # no such flow
+        assert not datapath.update(1 << 32, messages={"rate_limits": limits})  # no such flow
     assert not os.path.exists(PIN_DIR), "unloading takes the extension's maps, too"
 
 
@@ -98,10 +98,10 @@ def test_flows_of_clients_that_find_no_room_say_so_until_the_table_was_swept(
         assert table() == (0, set())
         fill_with_clients_that_are_over(f"{PIN_DIR}/extension/rate_limits/rtcp_clients", max_flows)
         driver = Driver(datapath, datapath.install(_native.compile(EVERY_ACK)))
-        limits = {"rate_limits": letter(Options(), cwnd=True)}
+        limits = {"rate_limits": message(Options(), cwnd=True)}
 
         def give(info: _native.FlowInfo) -> None:
-            datapath.update(info.flow_id, letters=limits)
+            datapath.update(info.flow_id, messages=limits)
 
         driver.on_create = give
 
@@ -112,12 +112,12 @@ def test_flows_of_clients_that_find_no_room_say_so_until_the_table_was_swept(
 
         earlier: set[int] = set()
         earlier = send()
-        driver.until(lambda: driver.seen.told)
-        told = RateLimit.from_bytes(driver.seen.told[0].octets)
-        assert (told.state, told.client) == ("no_room", wire.receiver.ipv4)
+        driver.until(lambda: driver.seen.reported)
+        reported = RateLimit.from_bytes(driver.seen.reported[0].raw)
+        assert (reported.state, reported.client) == ("no_room", wire.receiver.ipv4)
         driver.until(lambda: not table()[1])
         no_room = table()[0]
-        assert 1 <= no_room == len({one.flow_id for one in driver.seen.told})
+        assert 1 <= no_room == len({one.flow_id for one in driver.seen.reported})
         send()
         driver.until(lambda: wire.receiver.ipv4 in table()[1])
         driver.run_for(0.2)
@@ -128,24 +128,24 @@ def test_what_cannot_be_loaded_leaves_everything_as_it_was(compiled: Path) -> No
     with loaded(max_flows=4) as datapath:
         without = set(os.listdir(PIN_DIR))
         good = compiled.read_bytes()
-        for name, octets in ((NAME, b"ELF"), ("other", good), ("with space", good)):
+        for name, raw in ((NAME, b"ELF"), ("other", good), ("with space", good)):
             with pytest.raises(CcpError) as refused:
-                datapath.extend(name, octets)
+                datapath.extend(name, raw)
             assert refused.value.slug == "load.extension"
             assert set(os.listdir(PIN_DIR)) == without
         datapath.extend(NAME, compiled.read_bytes())
         with pytest.raises(CcpError) as refused:
-            datapath.update(1 << 32, letters={NAME: b"too long for it"})
+            datapath.update(1 << 32, messages={NAME: b"too long for it"})
         assert (refused.value.slug, refused.value.why) == ("update.extension", "it accepts 8")
 
 
-@pytest.mark.parametrize("beside", [(), ("rate_limits",)], ids=["alone", "beside rate_limits"])
+@pytest.mark.parametrize("alongside", [(), ("rate_limits",)], ids=["alone", "beside rate_limits"])
 def test_acks_of_each_prefix_are_counted(
-    compiled: Path, beside: tuple[str, ...], wire: netlab.Path, start_transfer: Start
+    compiled: Path, alongside: tuple[str, ...], wire: netlab.Path, start_transfer: Start
 ) -> None:
-    limits = {name: letter(Options(observe=True), cwnd=True) for name in beside}
+    limits = {name: message(Options(observe=True), cwnd=True) for name in alongside}
     with loaded() as datapath:
-        for name in beside:
+        for name in alongside:
             datapath.extend(name)
         datapath.extend(NAME, compiled.read_bytes())
         driver = Driver(datapath, datapath.install(_native.compile(EVERY_ACK)))
@@ -154,8 +154,8 @@ def test_acks_of_each_prefix_are_counted(
 
         def give(info: _native.FlowInfo) -> None:
             if info.dst_addr in bits:  # not what servers send
-                counter = counter_letter(bits[info.dst_addr])
-                datapath.update(info.flow_id, letters={NAME: counter, **limits})
+                counter = counter_message(bits[info.dst_addr])
+                datapath.update(info.flow_id, messages={NAME: counter, **limits})
 
         driver.on_create = give
         transfers = [
@@ -165,43 +165,43 @@ def test_acks_of_each_prefix_are_counted(
         driver.until(lambda: not any(transfer.running for transfer in transfers))
         driver.until(lambda: len(driver.seen.closed) == len(driver.seen.created))
         acks = {info.flow_id: driver.seen.closed[info.flow_id].acks for info in driver.seen.created}
-        assert {told.extension for told in driver.seen.told} == {NAME}
+        assert {reported.extension for reported in driver.seen.reported} == {NAME}
         for address, length in bits.items():
             flows = {info.flow_id for info in driver.seen.created if info.dst_addr == address}
             assert len(flows) >= (2 if length == 120 else 1)
-            told = [counted(one) for one in driver.seen.told if one.flow_id in flows]
+            reported = [counted(one) for one in driver.seen.reported if one.flow_id in flows]
             low = int(mapped(address)) >> (128 - length) << (128 - length)
-            assert {prefix for prefix, _, _ in told} == {IPv6Address(low)}
+            assert {prefix for prefix, _, _ in reported} == {IPv6Address(low)}
             # All flows to a prefix count together; the first ACKs of a flow come before its letter, on a slow
             # machine nearly half of them.
             total = sum(acks[flow_id] for flow_id in flows)
-            _, most, folded = told[-1]
-            assert total / 4 <= most <= total
-            assert most - len(flows) <= folded <= most
-            assert all(before[1] < after[1] for before, after in itertools.pairwise(told))
+            _, maximum, folded = reported[-1]
+            assert total / 4 <= maximum <= total
+            assert maximum - len(flows) <= folded <= maximum
+            assert all(before[1] < after[1] for before, after in itertools.pairwise(reported))
 
 
-def test_a_flow_is_left_and_another_version_begins_anew(
+def test_a_flow_is_left_and_another_version_begins_again(
     compiled: Path, wire: netlab.Path, start_transfer: Start
 ) -> None:
     with loaded() as datapath:
         datapath.extend(NAME, compiled.read_bytes())
         driver = Driver(datapath, datapath.install(_native.compile(EVERY_ACK)))
-        told = driver.seen.told
+        reported = driver.seen.reported
         start_transfer(wire.sender, wire.receiver, congestion="ccp", duration_s=10, rate_bytes_per_s=1e6)
         driver.until(lambda: len(driver.seen.reports) > 50)
         flow_id = driver.seen.busiest()
-        datapath.update(flow_id, letters={NAME: counter_letter(128)})
-        driver.until(lambda: len(told) > 5)
-        datapath.update(flow_id, letters={NAME: b""})
+        datapath.update(flow_id, messages={NAME: counter_message(128)})
+        driver.until(lambda: len(reported) > 5)
+        datapath.update(flow_id, messages={NAME: b""})
         driver.run_for(0.2)
-        so_far, reports = len(told), len(driver.seen.reports)
-        driver.until(lambda: len(driver.seen.reports) > reports + 3 * TELL_EVERY)
-        assert len(told) == so_far
-        before = counted(told[-1])[1]
+        so_far, reports = len(reported), len(driver.seen.reports)
+        driver.until(lambda: len(driver.seen.reports) > reports + 3 * REPORT_EVERY)
+        assert len(reported) == so_far
+        before = counted(reported[-1])[1]
         # Octets behind the object's end are nothing to libbpf, and another version to the datapath.
         datapath.extend(NAME, compiled.read_bytes() + b"another")
-        datapath.update(flow_id, letters={NAME: counter_letter(128, tell_every=1)})
-        driver.until(lambda: len(told) > so_far)
-        assert before > 5 * TELL_EVERY
-        assert counted(told[so_far])[1] < TELL_EVERY
+        datapath.update(flow_id, messages={NAME: counter_message(128, report_every=1)})
+        driver.until(lambda: len(reported) > so_far)
+        assert before > 5 * REPORT_EVERY
+        assert counted(reported[so_far])[1] < REPORT_EVERY

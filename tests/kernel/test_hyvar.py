@@ -98,7 +98,7 @@ def test_losses_without_a_queue_cost_hyvar_less_than_cubic(measured: Measured) -
 
 
 @pytest.mark.alone
-def test_agent_hears_less_of_hyvar_than_of_a_fixed_interval(result: Result) -> None:
+def test_agent_receives_less_of_hyvar_than_of_a_fixed_interval(result: Result) -> None:
     agent = result.metadata["agent"]
     assert agent["flows_failed"] == agent["algorithm_errors"] == 0
     fixed = 2 * 10.0 / (HybridMtp.mtp_ms / 1e3)  # hybrid and policy
@@ -107,5 +107,5 @@ def test_agent_hears_less_of_hyvar_than_of_a_fixed_interval(result: Result) -> N
 
 @pytest.mark.alone
 def test_limit_is_found_under_the_learned_policy(result: Result) -> None:
-    told = result.table("rate_limits")[result.table("rate_limits")["receiver"] == "r0-limited"]
-    assert told.iloc[-1]["rate_bytes_per_s"] == pytest.approx(RATE_BYTES_PER_S / 5 * SHARE, rel=0.08)
+    reported = result.table("rate_limits")[result.table("rate_limits")["receiver"] == "r0-limited"]
+    assert reported.iloc[-1]["rate_bytes_per_s"] == pytest.approx(RATE_BYTES_PER_S / 5 * SHARE, rel=0.08)

@@ -153,7 +153,7 @@ def test_each_node_says_what_it_found_and_the_sink_gives_the_packet_on_as_it_was
     assert before_us - 1000 <= times_us[0] <= times_us[3] <= after_us + 1000
     assert (edge.sequence, state) == (0, TcpState())
 
-    def ours(
+    def own(
         at: int,
         node_id: int,
         host: Host,
@@ -185,7 +185,7 @@ def test_each_node_says_what_it_found_and_the_sink_gives_the_packet_on_as_it_was
         )
 
     assert trace.nodes == (
-        ours(0, SOURCE, chain.source, (None, "eth0"), NO_LIMIT_PKTS, None),
+        own(0, SOURCE, chain.source, (None, "eth0"), NO_LIMIT_PKTS, None),
         Node(
             hop_limit=63,
             node_id=LINUX,
@@ -193,7 +193,7 @@ def test_each_node_says_what_it_found_and_the_sink_gives_the_packet_on_as_it_was
             timestamp_fraction=times_us[2] % 1_000_000,
             queue_depth=0,
         ),
-        ours(2, TRANSIT, chain.transit, ("eth0", "eth1"), free_pkts(shaper, 0), 1_000_000),
+        own(2, TRANSIT, chain.transit, ("eth0", "eth1"), free_pkts(shaper, 0), 1_000_000),
     )
     (summary,) = running.decoded()
     assert (summary.received_pkts, summary.lost_pkts, summary.flow.dst_port) == (1, 0, PORT)
@@ -235,9 +235,9 @@ def test_depth_room_rate_and_losses_of_a_queue_are_exact(chain: Chain) -> None:
         assert running.transit.counters().filled == running.source.counters().inserted == 21
     assert dropped > 0
     *burst, (last_trace, last, _) = packets
-    told = last_trace.nodes[2].snapshot
-    assert isinstance(told, State)
-    assert (told.flow_missing_pkts, told.flow_dropped_pkts) == (0, dropped)
+    reported = last_trace.nodes[2].snapshot
+    assert isinstance(reported, State)
+    assert (reported.flow_missing_pkts, reported.flow_dropped_pkts) == (0, dropped)
     sequences = [edge.sequence for _, edge, _ in burst]
     found = [trace.nodes[2] for trace, _, _ in burst]
     states = [node.snapshot for node in found if isinstance(node.snapshot, State)]

@@ -81,7 +81,7 @@ def test_an_interface_is_afterwards_as_it_was(wire: Path, end: signal.Signals) -
 
 
 def test_the_command_publishes_what_its_sink_sees(wire: Path) -> None:
-    heard: list[Sample] = []
+    received: list[Sample] = []
     url = f"mqtt://127.0.0.1:{BROKER_PORT}"
     hosts = (wire.sender, wire.receiver)
     near, far = (host.call(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)) for host in hosts)
@@ -90,7 +90,7 @@ def test_the_command_publishes_what_its_sink_sees(wire: Path) -> None:
         far.settimeout(WAIT_S)
         near.settimeout(WAIT_S)
         near.connect((wire.receiver.ipv6, PORT))
-        bus = Bus(BusOptions.from_url(url), sender="test", on_sample=heard.append, kinds=("int_summary",))
+        bus = Bus(BusOptions.from_url(url), sender="test", on_sample=received.append, kinds=("int_summary",))
         wire.receiver.call(bus.start)
         wait_until(lambda: bus.ready)
         nodes = [
@@ -101,15 +101,15 @@ def test_the_command_publishes_what_its_sink_sees(wire: Path) -> None:
         _, back = far.recvfrom(100)
         far.sendto(b"answer", back)
         assert near.recv(100) == b"answer"  # the sender is no sink, and headers do no harm
-        wait_until(lambda: heard)
+        wait_until(lambda: received)
         bus.stop()
         for node in nodes:
             node.send_signal(signal.SIGINT)
         said = [node.communicate(timeout=WAIT_S) for node in nodes]
     assert [stderr for _, stderr in said] == ["inserted 1, removed 1\n", "inserted 1\n"]
-    summary = heard[0].body
+    summary = received[0].body
     assert isinstance(summary, IntSummary)
-    assert (heard[0].sender, summary.received_pkts, summary.flow.dst_port) == ("here", 1, PORT)
+    assert (received[0].sender, summary.received_pkts, summary.flow.dst_port) == ("here", 1, PORT)
     assert msgspec.json.decode(said[0][0], type=IntSummary) == summary
 
 
@@ -122,7 +122,7 @@ def started(host: Host, *arguments: str) -> subprocess.Popen[str]:
     return running
 
 
-def test_what_cannot_be_a_node_is_told(wire: Path) -> None:
+def test_what_cannot_be_a_node_is_reported(wire: Path) -> None:
     def slug(interface: str, spec: NodeSpec, records: FilePath | None = None) -> str:
         node = node_on(wire.sender, interface, spec, NOWHERE, records)
         with pytest.raises(NodeError) as refused, node:
@@ -144,7 +144,7 @@ def test_what_cannot_be_a_node_is_told(wire: Path) -> None:
     assert settings(wire.sender) == before
 
 
-def test_where_nobody_made_a_place_for_filters_programs_hang_on_the_device_itself(wire: Path) -> None:
+def test_where_none_made_a_place_for_filters_programs_hang_on_the_device_itself(wire: Path) -> None:
     def attach_twice() -> None:
         for _ in range(2):
             _native.IntNode(LOOPBACK, NOWHERE, None).close()

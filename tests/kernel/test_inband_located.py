@@ -87,15 +87,15 @@ def test_a_loss_is_where_it_happened_or_unknown(line: Line, lossy_is_silent: boo
             while far.recv(1000) != b"last":
                 pass
         dropped, lost = shaper.stats().dropped_pkts, line.lost()
-    told = [msgspec.json.decode(one, type=IntSummary) for one in summaries.lines]
+    reported = [msgspec.json.decode(one, type=IntSummary) for one in summaries.lines]
     assert dropped > 10
     assert lost >= 2
 
     def sum_of(name: str) -> int:
-        return sum(getattr(one, name) or 0 for one in told)
+        return sum(getattr(one, name) or 0 for one in reported)
 
     def at(node_id: int, name: str) -> int:
-        return sum(getattr(hop, name) for one in told for hop in one.hops if hop.node_id == node_id)
+        return sum(getattr(hop, name) for one in reported for hop in one.hops if hop.node_id == node_id)
 
     assert sum_of("lost_congestion_pkts") == at(QUEUE, "lost_congestion_pkts") == dropped
     # The last one may be lost behind what the sink saw last.
@@ -103,7 +103,7 @@ def test_a_loss_is_where_it_happened_or_unknown(line: Line, lossy_is_silent: boo
     assert known + unknown in (lost - 1, lost)
     if lossy_is_silent:
         assert known == 0
-        assert all(one.has_silent_hop for one in told)
+        assert all(one.has_silent_hop for one in reported)
     else:
         assert unknown == 0
         assert at(QUEUE, "lost_link_pkts") == known

@@ -79,10 +79,10 @@ class Reports:
         """Take what has come."""
         if not self.flow_id:
             flows = self._client.flows()
-            ours = flows[flows["src_port"] == CLIENT_PORT] if len(flows) else flows
-            if not len(ours):
+            own = flows[flows["src_port"] == CLIENT_PORT] if len(flows) else flows
+            if not len(own):
                 return
-            self.flow_id = int(ours.index[0])
+            self.flow_id = int(own.index[0])
         for row in self._stream.ready():
             if row["flow_id"] == self.flow_id:
                 self.rows.append({**row, **row["fields"]})

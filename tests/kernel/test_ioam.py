@@ -144,7 +144,7 @@ def test_linux_fills_its_slot_and_we_read_it(chain: Chain) -> None:
     assert fill(bytes(forwarded), node, KNOWN).packet == arrived
 
 
-def test_what_linux_was_not_told_is_missing(chain: Chain) -> None:
+def test_what_linux_was_not_reported_is_missing(chain: Chain) -> None:
     fields = TraceField.INTERFACES_WIDE | TraceField.NAMESPACE_DATA | TraceField.NAMESPACE_DATA_WIDE
     room = Trace(trace_type=fields | TraceField.SNAPSHOT, remaining_words=10, namespace_id=UNKNOWN)
     assert trace_in(chain.send(room)[1]).nodes == (Node(ingress_if_wide=11_000_000),)
@@ -159,10 +159,10 @@ def test_linux_keeps_out_where_it_must(chain: Chain) -> None:
 
 
 def test_linux_writes_in_front_of_our_nodes(chain: Chain) -> None:
-    ours = Node(node_id=9, hop_limit=64)
-    room = Trace(trace_type=TraceField.NODE, namespace_id=KNOWN, remaining_words=4, nodes=(ours,))
+    own = Node(node_id=9, hop_limit=64)
+    room = Trace(trace_type=TraceField.NODE, namespace_id=KNOWN, remaining_words=4, nodes=(own,))
     trace = trace_in(chain.send(room)[1])
-    assert trace.nodes == (ours, Node(node_id=0x010203, hop_limit=63))
+    assert trace.nodes == (own, Node(node_id=0x010203, hop_limit=63))
     assert trace.remaining_words == 3
 
 

@@ -100,7 +100,7 @@ def start_agent(tmp_path: FilePath) -> Iterator[Callable[..., tuple[AgentProcess
 OTHER_USER = 12345
 
 
-def ours(path: Path) -> int:
+def own(path: Path) -> int:
     """Id of the flow that sends."""
     view = ebpf.observe(PIN_DIR)
     found: list[int] = []
@@ -123,7 +123,7 @@ def test_20_edits_during_one_transfer_8_of_them_broken(
 ) -> None:
     agent, client, file = start_agent("--reload")
     transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=25)
-    flow_id = ours(path_100mbit)
+    flow_id = own(path_100mbit)
     view = ebpf.observe(PIN_DIR)
     stream = client.stream(kinds=("event",), timeout_s=10.0)
     while not stream.ready():
@@ -159,8 +159,8 @@ def test_20_edits_during_one_transfer_8_of_them_broken(
     stats = view.stats(flow_id)
     assert stats is not None
     assert client.flow(flow_id)["state"]["total"] > 0.9 * stats.bytes_acked - 1e6, "registers were kept"
-    assert stats.law_entries <= 1, "the fallback law had it before the agent took it over, and not again"
-    assert not stats.law
+    assert stats.fallback_entries <= 1, "the fallback law had it before the agent took it over, and not again"
+    assert not stats.fallback
     status = client.status()
     assert status["counters"]["flows_failed"] == 0
     assert "continues unchanged" in agent.log()
@@ -236,7 +236,7 @@ def test_vectorised_algorithm_is_reloaded_with_its_arrays(
         with busy_flows(wire, "ccp.edited", 2):
             wait_until(lambda: windows() == [121] * 3 + [122] * 2)
         assert client.status()["counters"]["flows_failed"] == 0
-        assert not any(one.law for one in view.all_stats())
+        assert not any(one.fallback for one in view.all_stats())
 
 
 MANY = 600
@@ -250,7 +250,7 @@ def test_reloads_under_many_flows(
     view = ebpf.observe(PIN_DIR)
     with busy_flows(wire, "ccp.edited", MANY):
         wait_until(lambda: sum(one.cwnd_bytes == 144_800 for one in view.all_stats()) == MANY)
-        before = {one.flow_id: one.law_entries for one in view.all_stats()}
+        before = {one.flow_id: one.fallback_entries for one in view.all_stats()}
         hashes = []
         for number, broken in enumerate([None, "fold", None, "on_reload", "missing method", None, "syntax"]):
             window = 72_400 + 1448 * number
@@ -265,13 +265,13 @@ def test_reloads_under_many_flows(
                 assert caught.value.slug.startswith(BROKEN[broken][2])
         wait_until(lambda: sum(one.cwnd_bytes == good for one in view.all_stats()) == MANY)
         after = view.all_stats()
-    assert {one.flow_id: one.law_entries for one in after} == before
-    assert not any(one.law for one in after)
+    assert {one.flow_id: one.fallback_entries for one in after} == before
+    assert not any(one.fallback for one in after)
     counters = client.status()["counters"]
     assert (counters["flows_failed"], counters["algorithm_errors"]) == (0, 0)
     rows = client.events(1000)
-    told = [row["detail"] for row in rows if row["kind"] == "algorithm:reloaded"]
-    assert [(one["old_sha256"], one["new_sha256"]) for one in told] == hashes
+    reported = [row["detail"] for row in rows if row["kind"] == "algorithm:reloaded"]
+    assert [(one["old_sha256"], one["new_sha256"]) for one in reported] == hashes
     assert len({new for _, new in hashes}) == len(hashes)
     assert sum(row["kind"] == "algorithm:refused" for row in rows) == 4
 
@@ -281,7 +281,7 @@ def test_parameter_reaches_a_running_flow(
 ) -> None:
     _, client, _ = start_agent()
     start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=20)
-    flow_id = ours(path_100mbit)
+    flow_id = own(path_100mbit)
     view = ebpf.observe(PIN_DIR)
     client.params["scale"] = 2
     wait_until(lambda: view.stats(flow_id).cwnd_bytes == 289_600)
@@ -310,7 +310,7 @@ def test_algorithms_are_switched_under_load_and_new_ones_loaded(
 ) -> None:
     _, client, _ = start_agent()
     start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=20)
-    flow_id = ours(path_100mbit)
+    flow_id = own(path_100mbit)
     view = ebpf.observe(PIN_DIR)
     other = tmp_path / "other.py"
     (tmp_path / "helper.py").write_text("MORE = 0\n")
@@ -326,7 +326,7 @@ def test_algorithms_are_switched_under_load_and_new_ones_loaded(
     assert set(client.flows()["algorithm"]) == {"other"}
     stats = view.stats(flow_id)
     assert stats is not None
-    assert stats.law_entries <= 1
+    assert stats.fallback_entries <= 1
     with pytest.raises(CcpError):
         client.switch("nobody")
     start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp.other", duration_s=1).wait()
@@ -351,7 +351,7 @@ def test_telemetry_changes_the_window_of_the_flow_that_it_is_about(
         url = f"mqtt://{broker.options.host}:{broker.options.port}"
         stack.enter_context(running_agent(str(file), "--broker", url))
         start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=20)
-        flow_id = ours(path_100mbit)
+        flow_id = own(path_100mbit)
         client = stack.enter_context(Client(control_socket(PIN_DIR)))
         bus = Bus(broker.options, sender="receiver-1", on_sample=lambda sample: None, kinds=())
         bus.start()

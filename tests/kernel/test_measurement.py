@@ -53,7 +53,7 @@ SUMS = """
 """
 
 
-def test_where_nobody_echoes_the_telemetry_of_a_flow_is_infinitely_old(
+def test_where_none_echoes_the_telemetry_of_a_flow_is_infinitely_old(
     wire: Path, start_transfer: Start
 ) -> None:
     with loaded() as datapath:
@@ -205,12 +205,12 @@ def test_rates_are_paced_and_windows_keep_their_bounds(path_100mbit: Path, start
         assert rate == pytest.approx(1_000_000, rel=0.1), "pacing works without fq"
         assert after.pacing_rate_bytes_per_s == 1_000_000
         datapath.update(flow_id, rate_bytes_per_s=0)
-        for target, least, most in ((1, 2 * 1448, 2 * 1448), (2**64 - 1, (1 << 20) - 1448, 1 << 20)):
+        for target, minimum, maximum in ((1, 2 * 1448, 2 * 1448), (2**64 - 1, (1 << 20) - 1448, 1 << 20)):
             datapath.update(flow_id, registers={"target": target})
             driver.run_for(0.3)
             stats = datapath.stats(flow_id)
             assert stats is not None
-            assert least <= stats.cwnd_bytes <= most
+            assert minimum <= stats.cwnd_bytes <= maximum
 
 
 def test_rates_above_32_bits_reach_the_socket(wire: Path, start_transfer: Start) -> None:

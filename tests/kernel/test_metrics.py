@@ -34,7 +34,7 @@ def get(url: str) -> str:
         return answer.read().decode()
 
 
-def test_an_agent_tells_of_the_clients_of_its_rate_limits(
+def test_an_agent_reports_of_the_clients_of_its_rate_limits(
     path_100mbit: NetPath, start_transfer: Start
 ) -> None:
     port = free_port()
@@ -67,15 +67,15 @@ def test_a_running_agent_is_scraped_without_rights(path_100mbit: NetPath, start_
 def test_each_panel_of_the_dashboard_shows_what_prometheus_scraped(
     path_100mbit: NetPath, start_transfer: Start, tmp_path: Path
 ) -> None:
-    port, broker, ours = free_port(), free_port(), free_port()
+    port, broker, own = free_port(), free_port(), free_port()
     (tmp_path / "prometheus.yml").write_text(
         "global: {scrape_interval: 1s}\nscrape_configs:\n"
-        f"  - {{job_name: ccplane, static_configs: [{{targets: ['127.0.0.1:{ours}']}}]}}\n"
+        f"  - {{job_name: ccplane, static_configs: [{{targets: ['127.0.0.1:{own}']}}]}}\n"
     )
-    with running_agent("cubic", "r_tcp_cubic", "--metrics", str(ours), "--broker", f"embedded:{broker}"):
+    with running_agent("cubic", "r_tcp_cubic", "--metrics", str(own), "--broker", f"embedded:{broker}"):
         checked = subprocess.run(
             ["promtool", "check", "metrics"],
-            input=get(f"http://127.0.0.1:{ours}/metrics"),
+            input=get(f"http://127.0.0.1:{own}/metrics"),
             capture_output=True,
             text=True,
         )

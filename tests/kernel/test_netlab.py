@@ -35,7 +35,7 @@ RATE_BYTES_PER_S = 12.5e6
 GOODPUT_SHARE = 1448 / 1514  # of the shaper's rate: TCP payload in a full Ethernet frame, with timestamps
 
 
-def ours() -> list[str]:
+def own() -> list[str]:
     return [found.namespace for found in list_namespaces() if found.pid == os.getpid()]
 
 
@@ -60,8 +60,8 @@ def exchange(path: Path, family: Family, congestion: str | None = None) -> str:
 def test_hosts_reach_each_other_at_once(family: Family) -> None:
     with two_hosts() as path:
         assert exchange(path, family, "reno") == "reno"
-        assert len(ours()) == 2
-    assert ours() == []
+        assert len(own()) == 2
+    assert own() == []
 
 
 def test_devices_are_never_in_the_machines_own_namespace() -> None:
@@ -188,17 +188,17 @@ def test_a_host_is_named_once(lab: Lab) -> None:
     assert caught.value.slug == "lab.bad_value"
 
 
-def test_an_exception_leaves_nothing_behind() -> None:
+def test_an_exception_leaves_nothing_after() -> None:
     def fail_inside() -> None:
         with two_hosts() as path:
             path.sender.popen(["sleep", "100"])
             path.receiver.run(["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &"])  # in no group of ours
-            assert len(ours()) == 2
+            assert len(own()) == 2
             raise RuntimeError("stop")
 
     with pytest.raises(RuntimeError, match="stop"):
         fail_inside()
-    assert ours() == []
+    assert own() == []
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert "sleep 1000" not in running.splitlines()
 
@@ -235,9 +235,9 @@ def test_what_a_killed_run_left_is_found_and_cleaned() -> None:
     left = {found.namespace: found for found in list_namespaces()}
     assert [left[name].in_use for name in names] == [False, False]
     assert [left[name].n_processes for name in names] == [1, 0]
-    told = CliRunner().invoke(app, ["list"], env={"COLUMNS": "200"})
-    assert names[0] in told.output
-    assert "left behind" in told.output
+    reported = CliRunner().invoke(app, ["list"], env={"COLUMNS": "200"})
+    assert names[0] in reported.output
+    assert "left behind" in reported.output
     cleaned = CliRunner().invoke(app, ["clean"])
     assert cleaned.exit_code == 0
     assert set(cleaned.output.split()) >= set(names)

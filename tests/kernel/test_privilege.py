@@ -33,9 +33,9 @@ class Asking(Reno):
 
     def on_create(self, info):
         super().on_create(info)
-        forked, told = os.pipe()
+        forked, reported = os.pipe()
         if os.fork() == 0:
-            os.write(told, open("/proc/self/status").read().encode())
+            os.write(reported, open("/proc/self/status").read().encode())
             os._exit(0)
         os.wait()
         seen = {
@@ -97,13 +97,13 @@ def test_children_of_an_algorithm_have_no_capability_and_get_none(
     with running_agent(str(file), *(() if user is None else ("--user", user))) as agent:
         iperf3(wire.sender, wire.receiver, congestion="ccp", duration_s=1)
         wait_until(seen.exists)
-        told = {how: status_of(text) for how, text in json.loads(seen.read_text()).items()}
+        reported = {how: status_of(text) for how, text in json.loads(seen.read_text()).items()}
         none = "0" * 16
         for how in ("forked", "executed"):
-            assert {told[how][f"Cap{one}"] for one in ("Inh", "Prm", "Eff", "Amb")} == {none}, how
-            assert told[how]["NoNewPrivs"] == "1"
-            assert told[how]["Uid"].split() == 4 * [str(uid)]
-        assert told["executed"]["CapBnd"] == none
+            assert {reported[how][f"Cap{one}"] for one in ("Inh", "Prm", "Eff", "Amb")} == {none}, how
+            assert reported[how]["NoNewPrivs"] == "1"
+            assert reported[how]["Uid"].split() == 4 * [str(uid)]
+        assert reported["executed"]["CapBnd"] == none
         threads = {
             thread_id: status_of(text) for thread_id, text in read_of_tasks(agent.pid, "status").items()
         }
@@ -121,8 +121,8 @@ def test_before_an_algorithm_is_tried_nothing_is_left_to_inherit(tmp_path: Path)
         "settle(None, sys.argv[1], Path(sys.argv[2])); subprocess.run(['cat', '/proc/self/status'])"
     )
     command = [*given, sys.executable, "-c", settles, str(tmp_path / "pins"), str(tmp_path / "run")]
-    told = status_of(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    assert {told[name] for name in ("CapInh", "CapAmb")} == {"0" * 16}
+    reported = status_of(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert {reported[name] for name in ("CapInh", "CapAmb")} == {"0" * 16}
 
 
 def test_agents_of_different_users_follow_each_other(wire: NetworkPath, readable: Path) -> None:

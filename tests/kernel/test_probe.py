@@ -17,7 +17,7 @@ import pytest
 
 from ccplane.agent.client import Client
 from ccplane.agent.control import control_socket
-from ccplane.agent.features.probes.beside import record
+from ccplane.agent.features.probes.timeline import record
 from experiments.agent_process import PIN_DIR, ccp, running_agent
 from experiments.netlab import IperfRun, Path, bottleneck
 from telemetry.bpfcc import BccProbe, why_not
@@ -125,9 +125,9 @@ def test_the_notebook_shows_what_the_kernel_and_the_algorithm_saw(tmp_path: File
     # The probe sees the SRTT as an ACK comes in: what a report has, the next ACK finds.
     after = acks["t_us"].searchsorted(reports["t_us"], side="right")
     known = after < len(acks)
-    told = reports["srtt_us"].to_numpy()[known]
+    reported = reports["srtt_us"].to_numpy()[known]
     found = acks["srtt_us"].to_numpy()[after[known]]
-    assert (told == found).mean() > 0.99
+    assert (reported == found).mean() > 0.99
     drawn = tmp_path / "bcc.png"
     names["figure"].savefig(drawn)
     assert drawn.stat().st_size > 10_000
@@ -160,7 +160,7 @@ def test_the_command_prints_both_in_order_until_ctrl_c(
     assert "tcp_rcv_established" not in probed()
     rows = [json.loads(one) for one in out.read_text().splitlines()]
     times = [row["t_us"] for row in rows]
-    assert times == sorted(times) or "too late to be in order" in said
+    assert times == sorted(times) or "too late to be printed in order" in said
     assert {row["source"] for row in rows if row["stream"] == "probe"} == {"events"}
 
 
@@ -173,9 +173,9 @@ def test_the_command_ends_after_its_seconds_with_tables_and_histograms(
     wait_until(lambda: acked(client).max() > 100_000)
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILES_S, check=True)
     lines, *tables = done.stdout.split("\n\n")
-    told = [(float(one.split()[0]), one.split()[1]) for one in lines.splitlines()[1:]]
-    assert {source for _, source in told} == {"events", "report"}
-    assert 4 < told[-1][0] - told[0][0] < 12
+    reported = [(float(one.split()[0]), one.split()[1]) for one in lines.splitlines()[1:]]
+    assert {source for _, source in reported} == {"events", "report"}
+    assert 4 < reported[-1][0] - reported[0][0] < 12
     assert sorted(one.partition(":")[0] for one in tables) == ["by_state", "in_all", "sizes"]
     (sizes,) = (one for one in tables if one.startswith("sizes"))
     assert "distribution" in sizes

@@ -17,7 +17,7 @@ from experiments.netlab.emulated import emulated
 from experiments.netlab.spec import Direction
 from experiments.netlab.topologies import point_to_point
 from experiments.run import run
-from experiments.scenario import Dumbbell, Flow, Scenario
+from experiments.scenario import Dumbbell, FlowSpec, Scenario
 from experiments.traffic import Quic, start_traffic
 from experiments.traffic.files import FileServer
 from experiments.traffic.quic import QuicTraffic
@@ -31,15 +31,15 @@ pytestmark = [
 LINK = Direction(rate_bytes_per_s=1.25e6, delay_us=10_000)
 
 
-def test_quic_flows_of_an_agent_and_of_quinn_run_beside_the_kernels_tcp(tmp_path: Path) -> None:
+def test_quic_flows_of_an_agent_and_of_quinn_run_alongside_the_kernels_tcp(tmp_path: Path) -> None:
     files = Quic(objects=(10_000, 20_000), gaps_s=(0.2,), repeat=2, connections=2)
     scenario = Scenario(
         name="quic",
         topology=Dumbbell(3, LINK),
         flows=(
-            Flow("tcp", "s1", "r1", "kernel/cubic"),
-            Flow("ours", "s2", "r2", "cubic", {"beta": 0.8}, traffic=Quic((10**9,))),
-            Flow("files", "s3", "r3", "quinn/cubic", traffic=files, start_s=0.5, family="ipv6"),
+            FlowSpec("tcp", "s1", "r1", "kernel/cubic"),
+            FlowSpec("ours", "s2", "r2", "cubic", {"beta": 0.8}, traffic=Quic((10**9,))),
+            FlowSpec("files", "s3", "r3", "quinn/cubic", traffic=files, start_s=0.5, family="ipv6"),
         ),
         events=(SetParam(1.0, "beta", 0.7, flow="ours"),),
         duration_s=5,
@@ -56,11 +56,11 @@ def test_quic_flows_of_an_agent_and_of_quinn_run_beside_the_kernels_tcp(tmp_path
     carried_bytes = links.query("link == 'bottleneck>'")["delivered_bytes"].max()
     assert 0.75 < flows["bytes_acked"].sum() / carried_bytes < 0.98
     assert (flows["bytes_acked"] >= 120_000).all()
-    ours = samples[samples["flow"] == "ours"]
-    assert len(ours) > 0.5 * scenario.duration_s * 1e6 / scenario.sample_interval_us
-    assert ours["cwnd_bytes"].nunique() > 5
-    assert ours["srtt_us"].min() >= 20_000
-    assert ours["bytes_acked"].is_monotonic_increasing
+    own = samples[samples["flow"] == "ours"]
+    assert len(own) > 0.5 * scenario.duration_s * 1e6 / scenario.sample_interval_us
+    assert own["cwnd_bytes"].nunique() > 5
+    assert own["srtt_us"].min() >= 20_000
+    assert own["bytes_acked"].is_monotonic_increasing
     assert samples["rtt_us"].notna().groupby(samples["flow"]).any().to_dict() == {
         "tcp": True,
         "ours": False,
@@ -76,7 +76,7 @@ def test_quic_flows_of_an_agent_and_of_quinn_run_beside_the_kernels_tcp(tmp_path
     assert json.loads(detail)["flows"] == ["ours"]
 
 
-def test_a_server_that_dies_is_told() -> None:
+def test_a_server_that_dies_is_reported() -> None:
     with emulated(point_to_point(LINK), seed=1) as net:
         hosts = net.hosts["sender"], net.hosts["receiver"]
         traffic = start_traffic(Quic((10**9,)), *hosts, congestion=QUINN, duration_s=1.0)

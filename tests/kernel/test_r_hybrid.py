@@ -78,8 +78,8 @@ class Flows:
 
         def done() -> bool:
             self.started()  # before the stream is full
-            ours = {port: program for port, program in self.programs().items() if port in wanted}
-            return ours == wanted
+            mine = {port: program for port, program in self.programs().items() if port in wanted}
+            return mine == wanted
 
         wait_until(done)
 

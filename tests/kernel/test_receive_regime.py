@@ -38,21 +38,21 @@ FAST = ("--regime", "--regime-mode", "fast", "--param", SET[0], "--param", SET[1
 
 
 @contextlib.contextmanager
-def hearing(broker: EmbeddedBroker, sender: str) -> Iterator[Queue[Sample]]:
+def dispatch(broker: EmbeddedBroker, sender: str) -> Iterator[Queue[Sample]]:
     """Listen to decisions."""
-    heard: Queue[Sample] = Queue()
-    bus = Bus(broker.options, sender=sender, on_sample=heard.put, kinds=("regime_decision",))
+    received: Queue[Sample] = Queue()
+    bus = Bus(broker.options, sender=sender, on_sample=received.put, kinds=("regime_decision",))
     bus.start()
     try:
-        yield heard
+        yield received
     finally:
         bus.stop()
 
 
-def heard_until(heard: Queue[Sample], wanted: Callable[[RegimeDecision], bool]) -> Sample:
+def received_until(received: Queue[Sample], wanted: Callable[[RegimeDecision], bool]) -> Sample:
     """Return the first decision that is the one wanted."""
     while True:
-        sample = heard.get(timeout=30)
+        sample = received.get(timeout=30)
         assert isinstance(sample.body, RegimeDecision)
         if wanted(sample.body):
             return sample
@@ -66,18 +66,18 @@ def decided(agent: Receiving, wanted: Callable[[Signal], bool]) -> list[Signal]:
     return found
 
 
-def test_a_path_that_becomes_slow_is_told_as_shared_and_an_unmeasured_one_not_at_all() -> None:
+def test_a_path_that_becomes_slow_is_reported_as_shared_and_an_unmeasured_one_not_at_all() -> None:
     path = point_to_point(Direction(delay_us=2_000))
-    with EmbeddedBroker() as broker, emulated(path) as net, hearing(broker, "first") as heard:
+    with EmbeddedBroker() as broker, emulated(path) as net, dispatch(broker, "first") as received:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         url = f"mqtt://{broker.options.host}:{broker.options.port}"  # out of the receiver's reach
         options = ["--peer", sender.ipv4, "--broker", url, *FAST]
         with receiving(receiver, *options, outside=True) as agent:
-            quiet = heard_until(heard, lambda one: one.regime == "SINGLE_OWNER").body
+            quiet = received_until(received, lambda one: one.regime == "SINGLE_OWNER").body
             net.change("link>", delay_us=40_000)
-            shared = heard_until(heard, lambda one: one.regime == "SHARED")
+            shared = received_until(received, lambda one: one.regime == "SHARED")
             lines = decided(agent, lambda one: bool(one["switched"]))
-            with hearing(broker, "late") as late:
+            with dispatch(broker, "late") as late:
                 kept = late.get(timeout=30)
             net.change("link>", delay_us=2_000)
             lines += decided(agent, lambda one: one["regime"] == "SINGLE_OWNER")

@@ -112,8 +112,8 @@ def test_the_rtt_is_that_of_the_path(family: Family) -> None:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         peer = sender.address(family)
         with receiving(receiver, "--peer", peer, "--interval", "500", "--probe-interval", "10") as agent:
-            told = agent.next(4)[1:]
-            for one in told:
+            reported = agent.next(4)[1:]
+            for one in reported:
                 assert (one["peer"], one["address"]) == (peer, receiver.address(family))
                 assert one["rtt_samples"] > 20
                 assert 20_000 <= one["rtt_min_us"] <= one["rtt_p50_us"] < 20_000 + LATE_US
@@ -121,7 +121,7 @@ def test_the_rtt_is_that_of_the_path(family: Family) -> None:
                 assert one["flows"] == 0
                 assert one["goodput_bytes_per_s"] is None  # nothing to measure is not nothing measured
             # A mean of differences: one stall of the machine is enough to make that of its window large.
-            assert 0 <= min(one["jitter_us"] for one in told) < LATE_US
+            assert 0 <= min(one["jitter_us"] for one in reported) < LATE_US
 
 
 def test_a_peer_that_does_not_answer_has_no_rtt() -> None:
@@ -161,7 +161,7 @@ def test_udp_probes_measure_where_icmp_is_closed(family: Family) -> None:
         assert responder.wait(10) == 0
 
 
-def test_unprivileged_users_measure_what_they_may_and_are_told_how_to_do_the_rest() -> None:
+def test_unprivileged_users_measure_what_they_may_and_are_reported_how_to_do_the_rest() -> None:
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     cases = (
         ("0 65534", ["--inh-caps=-all"], ["ICMP echo (ping socket)", "receiver.no_kernel_probe"]),
@@ -274,7 +274,7 @@ def test_the_one_way_delay_varies_as_the_way_to_here_does(family: Family) -> Non
     assert 0 <= min(again) < tick_us + LATE_US
 
 
-def test_the_least_delay_is_that_of_a_window_that_moves_on() -> None:
+def test_the_min_delay_is_that_of_a_window_that_moves_on() -> None:
     near_us, far_us, window_us = 5_000, 35_000, 400_000
     bounds_us = TcpArrivals.bin_bounds_us()
     with emulated(point_to_point(Direction(delay_us=near_us))) as net:
@@ -300,7 +300,7 @@ def test_the_least_delay_is_that_of_a_window_that_moves_on() -> None:
             assert median_us(0.3) < 1_000 + LATE_US
 
 
-def test_flows_are_told_apart_and_every_mark_is_counted_at_its_flow_and_at_no_other_host() -> None:
+def test_flows_are_reported_apart_and_every_mark_is_counted_at_its_flow_and_at_no_other_host() -> None:
     marking = Direction(
         rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=5000, queue=DropTail(ce_threshold_us=5000)
     )
@@ -366,16 +366,16 @@ def test_what_the_peer_sent_again_comes_from_the_peer_itself() -> None:
     with emulated(point_to_point(lossy)) as net:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         broker, for_sender, for_receiver = add_broker_host(net.lab, sender, receiver)
-        ours = ["--peer", sender.ipv4, "--broker", f"mqtt://{for_receiver}", "--sender", "here"]
-        theirs = ["--peer", receiver.ipv4, "--broker", f"mqtt://{for_sender}", "--sender", "there"]
+        mine = ["--peer", sender.ipv4, "--broker", f"mqtt://{for_receiver}", "--sender", "here"]
+        foreign = ["--peer", receiver.ipv4, "--broker", f"mqtt://{for_sender}", "--sender", "there"]
         often = ["--interval", "250"]
         with (
             broker_on(broker),
-            receiving(receiver, *ours, *often) as here,
-            receiving(sender, *theirs, *often) as there,
+            receiving(receiver, *mine, *often) as here,
+            receiving(sender, *foreign, *often) as there,
         ):
             result = iperf3(sender, receiver, congestion="cubic", duration_s=4)
-            heard, said = here.next(40), there.next(40)
+            received, said = here.next(40), there.next(40)
     assert summed(said, "loss_pkts") == pytest.approx(result.retransmits_pkts, rel=0.3)
-    assert summed(heard, "retrans_pkts") == pytest.approx(summed(said, "loss_pkts"), rel=0.3)
+    assert summed(received, "retrans_pkts") == pytest.approx(summed(said, "loss_pkts"), rel=0.3)
     assert not any(one["retrans_pkts"] for one in said)  # next to nothing went the other way

@@ -38,15 +38,15 @@ def peers() -> Iterator[Peers]:
         yield peers
 
 
-def talk(ours: socket.socket, theirs: socket.socket) -> None:
+def talk(own: socket.socket, foreign: socket.socket) -> None:
     """Send a little, so that an ACK comes."""
-    ours.sendall(b"x" * 1000)
+    own.sendall(b"x" * 1000)
     got = 0
     while got < 1000:
-        got += len(theirs.recv(1000))
+        got += len(foreign.recv(1000))
 
 
-def killed_after_switching(peers: Peers, ours: socket.socket) -> None:
+def killed_after_switching(peers: Peers, own: socket.socket) -> None:
     """Have the command switch a socket, and kill it as no handler can see."""
     path = peers.path_to(peers.near)
     with EmbeddedBroker() as broker, contextlib.ExitStack() as stack:
@@ -68,8 +68,8 @@ def killed_after_switching(peers: Peers, ours: socket.socket) -> None:
             RegimeDecision(peer=path.peer, address=path.address, regime=SINGLE_OWNER, reason="quiet"),
             ttl_ms=60_000,
         )
-        until(lambda: pacing_limit_of(ours) == 1_000_000)
-        assert congestion_of(ours) == "cubic"
+        until(lambda: pacing_limit_of(own) == 1_000_000)
+        assert congestion_of(own) == "cubic"
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -99,7 +99,7 @@ def test_after_a_kill_sockets_go_back_by_themselves_open_ones_and_new_ones(peers
     assert congestion_of(old) == "bbr"
 
 
-def test_new_connections_are_under_the_same_deadline_and_nobody_switches_later_ones(peers: Peers) -> None:
+def test_new_connections_are_under_the_same_deadline_and_none_switches_later_ones(peers: Peers) -> None:
     with peers.switched(treatments=PACED) as actuator:
         actuator.apply({peers.path_to(peers.near): ALONE})
         new, new_end = peers.connect(peers.near)
@@ -138,31 +138,31 @@ def test_a_successor_knows_what_the_application_chose(peers: Peers) -> None:
 
 
 def test_what_a_dead_one_switched_and_its_successor_does_not_is_given_back(peers: Peers) -> None:
-    ours, _ = peers.connect(peers.near)
-    set_congestion(ours, "bbr")
-    killed_after_switching(peers, ours)
+    own, _ = peers.connect(peers.near)
+    set_congestion(own, "bbr")
+    killed_after_switching(peers, own)
     with peers.switched("dport=1 -> destination", treatments=PACED) as actuator:
 
         def is_back() -> bool:
             actuator.apply({})
-            return congestion_of(ours) == "bbr"
+            return congestion_of(own) == "bbr"
 
         until(is_back)
 
 
 def test_what_is_left_on_purpose_stays_and_its_application_s_choice_is_known(peers: Peers) -> None:
-    ours, end = peers.connect(peers.near)
-    set_congestion(ours, "bbr")
+    own, end = peers.connect(peers.near)
+    set_congestion(own, "bbr")
     regimes = {peers.path_to(peers.near): ALONE}
     with peers.switched(treatments=PACED) as actuator:
         actuator.apply(regimes)
     time.sleep(LEASE_S + 0.5)
-    talk(ours, end)
-    assert congestion_of(ours) == "cubic"
+    talk(own, end)
+    assert congestion_of(own) == "cubic"
     with peers.switched(treatments=PACED) as actuator:
         actuator.apply(regimes)
         actuator.close(leave=False)
-    assert (congestion_of(ours), pacing_limit_of(ours)) == ("bbr", NO_LIMIT)
+    assert (congestion_of(own), pacing_limit_of(own)) == ("bbr", NO_LIMIT)
 
 
 def test_two_at_once_leave_each_other_s_sockets_alone(peers: Peers) -> None:
@@ -180,14 +180,14 @@ def test_two_at_once_leave_each_other_s_sockets_alone(peers: Peers) -> None:
 
 def test_pacing_that_the_application_chose_meanwhile_is_not_taken_back(peers: Peers) -> None:
     so_max_pacing_rate = 47
-    ours, _ = peers.connect(peers.near)
+    own, _ = peers.connect(peers.near)
     near = peers.path_to(peers.near)
     with peers.switched(treatments=PACED) as actuator:
         actuator.apply({near: ALONE})
         actuator.apply({near: Standing(regime=SHARED)})
-        assert pacing_limit_of(ours) == NO_LIMIT
-        ours.setsockopt(socket.SOL_SOCKET, so_max_pacing_rate, 5_000_000)
+        assert pacing_limit_of(own) == NO_LIMIT
+        own.setsockopt(socket.SOL_SOCKET, so_max_pacing_rate, 5_000_000)
         actuator.apply({near: ALONE})
-        assert pacing_limit_of(ours) == 1_000_000
+        assert pacing_limit_of(own) == 1_000_000
         actuator.close(leave=False)
-    assert pacing_limit_of(ours) == 5_000_000
+    assert pacing_limit_of(own) == 5_000_000

@@ -226,7 +226,7 @@ def test_the_first_namespace_gets_back_who_may_use_what(wire: Path, tmp_path: Fi
     }
 
 
-def test_the_command_follows_what_is_told_until_it_expires(wire: Path, single: str) -> None:
+def test_the_command_follows_what_is_reported_until_it_expires(wire: Path, single: str) -> None:
     before = settings_of(wire.sender)
     way = ["--peer", wire.sender.ipv4, "--address", wire.receiver.ipv4]
     with EmbeddedBroker() as broker:

@@ -84,8 +84,8 @@ def test_a_process_with_two_peers_has_each_flow_as_its_own_path_wants_it(peers: 
         come_near = peers.accept_on_both_families(peers.near)
         new_far, _ = peers.connect(peers.far)
         assert [congestion_of(one) for one in (new_near, come_near, new_far)] == ["cubic", "cubic", "reno"]
-        told = [(SWITCHED, near.address, port_of(one)) for one in (new_near, come_near)]
-        assert ends_of(actuator.apply({near: ALONE})) == told
+        reported = [(SWITCHED, near.address, port_of(one)) for one in (new_near, come_near)]
+        assert ends_of(actuator.apply({near: ALONE})) == reported
 
         (event,) = actuator.apply({near: BUSY, far: ALONE})[-1:]
         assert [congestion_of(one) for one in (old_near, new_near, come_near)] == ["reno"] * 3
@@ -243,10 +243,10 @@ def test_connections_that_shall_get_what_needs_ecn_ask_for_it(peers: Peers, fami
         assert switch.drain()["what"].tolist() == [no_ecn], "refused, and said once"
         for own in (0, 1, 2):
             peers.sender.set_sysctl("net.ipv4.tcp_ecn", own)
-            ours, theirs = peers.connect(peers.near, family=family)
-            assert has_ecn(ours)
-            assert has_ecn(theirs)
-            assert [congestion_of(ours), congestion_of(theirs)] == ["cubic", "reno"]
+            mine, foreign = peers.connect(peers.near, family=family)
+            assert has_ecn(mine)
+            assert has_ecn(foreign)
+            assert [congestion_of(mine), congestion_of(foreign)] == ["cubic", "reno"]
         peers.near.set_sysctl("net.ipv4.tcp_ecn", 0)
         refused, _ = peers.connect(peers.near, family=family)
         assert not has_ecn(refused)
@@ -276,34 +276,34 @@ def test_window_and_threshold_stay_and_pacing_is_limited_while_the_regime_lasts(
 
 
 def keep_window(peers: Peers, path: follow.Path, treatments: dict[Regime, Treatment]) -> None:
-    ours, theirs = peers.connect(peers.near)
-    set_congestion(ours, "cubic")
+    mine, foreign = peers.connect(peers.near)
+    set_congestion(mine, "cubic")
     n_bytes = 12_000_000
 
     def read_all() -> None:
         left = n_bytes
         while left:
-            left -= len(theirs.recv(min(left, 1 << 20)))
+            left -= len(foreign.recv(min(left, 1 << 20)))
 
     reader = threading.Thread(target=read_all)
     reader.start()
-    ours.sendall(bytes(n_bytes))
+    mine.sendall(bytes(n_bytes))
     reader.join(TIMEOUT_S)
-    before = window_of(ours)
+    before = window_of(mine)
     assert before[1] < 1 << 31, "something was lost: there is a threshold"
     with peers.switched(treatments=treatments) as actuator:
         assert len(actuator.apply({path: ALONE})) == 1
-        assert (congestion_of(ours), window_of(ours), pacing_limit_of(ours)) == ("reno", before, 3_000_000)
+        assert (congestion_of(mine), window_of(mine), pacing_limit_of(mine)) == ("reno", before, 3_000_000)
         assert len(actuator.apply({path: BUSY})) == 1
-        assert (congestion_of(ours), window_of(ours), pacing_limit_of(ours)) == ("cubic", before, NO_LIMIT)
+        assert (congestion_of(mine), window_of(mine), pacing_limit_of(mine)) == ("cubic", before, NO_LIMIT)
         actuator.apply({path: ALONE})
-        set_congestion(ours, "cubic")
+        set_congestion(mine, "cubic")
         assert actuator.close(leave=False) == [], "its own choice since is not taken back"
-        assert (congestion_of(ours), pacing_limit_of(ours)) == ("cubic", NO_LIMIT)
+        assert (congestion_of(mine), pacing_limit_of(mine)) == ("cubic", NO_LIMIT)
 
 
 @without_ccp
-def test_each_flow_of_a_path_that_is_lost_is_told_of_once(peers: Peers) -> None:
+def test_each_flow_of_a_path_that_is_lost_is_reported_of_once(peers: Peers) -> None:
     near, far = peers.path_to(peers.near), peers.path_to(peers.far)
     (one, _), (other, _), (elsewhere, _) = (
         peers.connect(host) for host in (peers.near, peers.near, peers.far)
@@ -360,7 +360,7 @@ def test_what_cannot_be_a_rule_never_reaches_the_kernel(peers: Peers) -> None:
     assert caught.value.slug == "switch.closed"
 
 
-def test_where_the_kernel_has_no_dctcp_ours_takes_its_place(peers: Peers) -> None:
+def test_where_the_kernel_has_no_dctcp_own_takes_its_place(peers: Peers) -> None:
     peers.sender.set_sysctl("net.ipv4.tcp_ecn", 2)
     path = peers.path_to(peers.near)
     before, _ = peers.connect(peers.near)
@@ -390,7 +390,7 @@ def test_where_the_kernel_has_no_dctcp_ours_takes_its_place(peers: Peers) -> Non
 @without_ccp
 def test_the_command_follows_the_bus_falls_back_and_puts_everything_back(peers: Peers) -> None:
     path = peers.path_to(peers.near)
-    ours, _ = peers.connect(peers.near)
+    mine, _ = peers.connect(peers.near)
     with EmbeddedBroker() as broker, contextlib.ExitStack() as stack:
         url = f"mqtt://{broker.options.host}:{broker.options.port}"
         options = [
@@ -424,12 +424,12 @@ def test_the_command_follows_the_bus_falls_back_and_puts_everything_back(peers: 
         (line,) = happens(1)
         assert (line["kind"], line["before"], line["after"]) == (SWITCHED, "reno", "cubic")
         assert (line["regime"], line["reason"]) == (SINGLE_OWNER, "quiet")
-        assert line["flow"]["src_port"] == port_of(ours)
+        assert line["flow"]["src_port"] == port_of(mine)
         receiver.stop()
         lines = happens(2)
         assert [one["kind"] for one in lines] == [FAIL_SAFE, SWITCHED]
         assert lines[0]["why"] == "near-receiver is offline"
-        assert congestion_of(ours) == "reno"
+        assert congestion_of(mine) == "reno"
 
         again = Bus(broker.options, sender="another-receiver")
         again.start()
@@ -438,9 +438,9 @@ def test_the_command_follows_the_bus_falls_back_and_puts_everything_back(peers: 
         assert [one["kind"] for one in happens(3)] == [SWITCHED, FAIL_SAFE, SWITCHED]
         again.publish(body, ttl_ms=60_000)
         happens(1)
-        assert congestion_of(ours) == "cubic"
+        assert congestion_of(mine) == "cubic"
         command.send_signal(signal.SIGINT)
         out, errors = command.communicate(timeout=TIMEOUT_S)
         assert (command.returncode, errors) == (0, "")
         assert [json.loads(one)["reason"] for one in out.splitlines()] == [PUT_BACK]
-        assert congestion_of(ours) == "reno"
+        assert congestion_of(mine) == "reno"

@@ -66,7 +66,7 @@ def test_a_limit_is_found_over_ipv6_and_its_prefix_is_shown(
 ) -> None:
     prefix = str(ip_network(f"{policed.hosts['receiver'].ipv6}/64", strict=False))
     with attached() as attachment, sending(policed, congestion, family="ipv6"):
-        verdicts = until(attachment, lambda told: states(told).count("capped") >= 2)
+        verdicts = until(attachment, lambda reported: states(reported).count("capped") >= 2)
         shown = subprocess.run(ccp("rtcp", "show", "--json"), capture_output=True, check=True)
     assert {one.client for one in verdicts} == {prefix}
     assert verdicts[-1].rate_bytes_per_s * IPV6_HEADERS_RATIO == pytest.approx(RATE_BYTES_PER_S, rel=0.1)

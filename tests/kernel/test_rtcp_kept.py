@@ -23,7 +23,7 @@ from ccplane.base.errors import CcpError
 from experiments.agent_process import PIN_DIR, AgentProcess, ccp, running_agent
 from experiments.netlab.emulated import EmulatedNetwork
 from experiments.netlab.sockets import congestion_of, set_congestion
-from tests.kernel.bpf_maps import opened, pinned_anew
+from tests.kernel.bpf_maps import opened, pinned_again
 from tests.kernel.driving import wait_until
 from tests.kernel.peers import pacing_limit_of
 from tests.kernel.test_rtcp_native import POLICED, RATE_BYTES_PER_S, policed, sending, states, until
@@ -63,7 +63,7 @@ def judged(net: EmulatedNetwork, folder: Path, max_clients: int = MAX_CLIENTS) -
     with attached(folder, max_clients) as attachment:
         assert attachment.kept == Kept("nothing", 0)
         with sending(net, "rtcp_cubic"):
-            until(attachment, lambda told: states(told).count("capped") >= 2)
+            until(attachment, lambda reported: states(reported).count("capped") >= 2)
     (client,) = kept_table(folder).clients or ()
     assert client["state"] != "unlimited"
     return client
@@ -91,7 +91,7 @@ def test_a_connection_that_outlives_a_start_counts_in_the_next(
     with contextlib.ExitStack() as flow:
         with attached(folder) as attachment:
             flow.enter_context(sending(policed, "rtcp_cubic"))
-            until(attachment, lambda told: "capped" in states(told))
+            until(attachment, lambda reported: "capped" in states(reported))
         with attached(folder) as attachment, sending(policed, "rtcp_cubic"):
             until(attachment, lambda _: (kept_table(folder).clients or [{}])[0]["open_flows"] == 2)
             flow.close()
@@ -114,20 +114,20 @@ def test_a_table_of_another_size_gets_the_verdicts(policed: EmulatedNetwork, fol
 def test_a_thousand_verdicts_of_another_version_are_kept(policed: EmulatedNetwork, folder: Path) -> None:
     """Its clients begin with a word that we do not know, and it says so."""
     before = judged(policed, folder)
-    with opened(folder / CLIENTS) as table, opened(folder / LAYOUT) as told:
+    with opened(folder / CLIENTS) as table, opened(folder / LAYOUT) as reported:
         ((key, value),) = table.items()
-        text = told[bytes(4)].rstrip(b"\0").decode()
+        text = reported[bytes(4)].rstrip(b"\0").decode()
     lines = [line.split(" ") for line in text.splitlines()]
     lines[0] = ["0123456789abcdef", lines[0][1], str(len(value) + 8)]
     for line in lines[1:]:
         if line[0] == "value":
             line[2] = str(int(line[2]) + 8)
     cookie = int.from_bytes(key[:8], "little")
-    with pinned_anew(folder / CLIENTS, len(key), len(value) + 8, MAX_CLIENTS) as table:
+    with pinned_again(folder / CLIENTS, len(key), len(value) + 8, MAX_CLIENTS) as table:
         for n in range(MANY):
             table[(cookie + n).to_bytes(8, "little") + key[8:]] = bytes(8) + value
-    with opened(folder / LAYOUT) as told:
-        told[bytes(4)] = "\n".join(map(" ".join, lines)).encode().ljust(told.value_size, b"\0")
+    with opened(folder / LAYOUT) as reported:
+        reported[bytes(4)] = "\n".join(map(" ".join, lines)).encode().ljust(reported.value_size, b"\0")
     seen = kept_table(folder).clients or []
     assert {one["rate_bytes_per_s"] for one in seen} == {before["rate_bytes_per_s"]}
     with attached(folder) as attachment:

@@ -12,7 +12,7 @@ from experiments.events import SetLink
 from experiments.netlab.spec import Buffer, Direction, Link, TokenBucket, Topology
 from experiments.results import Result
 from experiments.run import run
-from experiments.scenario import Flow, Graph, Scenario
+from experiments.scenario import FlowSpec, Graph, Scenario
 from tests.kernel.star import Star
 
 pytestmark = pytest.mark.alone  # many flows at once
@@ -48,8 +48,8 @@ def result() -> Result:
     star.hosts += ["server", "client"]
     star.links += [Link("shared", "server", "hub", link(limited=True)), Link("shared-end", "hub", "client")]
     star.flows += [
-        Flow("first", "server", "client", "r_tcp_cubic"),
-        Flow("second", "server", "client", "r_tcp_bbr3", start_s=FOUND_S),
+        FlowSpec("first", "server", "client", "r_tcp_cubic"),
+        FlowSpec("second", "server", "client", "r_tcp_bbr3", start_s=FOUND_S),
     ]
     lifts = tuple(SetLink(LIFT_S, f"lift-{which}>", {"token_bucket": None}) for which in ("rc", "rb"))
     topology = Topology(tuple(star.hosts), tuple(star.links), tuple(star.routers))
@@ -60,7 +60,7 @@ def result() -> Result:
     )
 
 
-def told(result: Result, flow: str) -> pd.DataFrame:
+def reported(result: Result, flow: str) -> pd.DataFrame:
     """Return what was told of the limit of a flow's client."""
     receiver = next(one.receiver for one in result.scenario.flows if one.name == flow)
     return result.table("rate_limits")[result.table("rate_limits")["receiver"] == receiver]
@@ -79,7 +79,7 @@ def goodput_bytes_per_s(result: Result, from_s: float, until_s: float = LIFT_S) 
 
 @pytest.mark.parametrize(("limited", "usual"), [("rc-0", "c-0"), ("rb-0", "b-0")])
 def test_limit_is_found_and_kept_without_loss_of_goodput(result: Result, limited: str, usual: str) -> None:
-    states = told(result, limited)
+    states = reported(result, limited)
     assert set(states["state"]) <= {"limited", "capped", "probing", "raised"}
     known = states.iloc[-1]
     assert known["rate_bytes_per_s"] == pytest.approx(LIMIT_BYTES_PER_S * 1448 / 1500, rel=0.06)
@@ -91,13 +91,13 @@ def test_limit_is_found_and_kept_without_loss_of_goodput(result: Result, limited
 
 @pytest.mark.parametrize("flow", ["lift-rc-0", "lift-rb-0"])
 def test_limit_that_is_gone_is_given_up(result: Result, flow: str) -> None:
-    last = told(result, flow).iloc[-1]
+    last = reported(result, flow).iloc[-1]
     assert last["state"] == "gone"
     assert goodput_bytes_per_s(result, last["t_s"], END_S)[flow] > 2 * LIMIT_BYTES_PER_S
 
 
 def test_free_path_is_not_limited(result: Result) -> None:
-    assert told(result, "free-0").empty
+    assert reported(result, "free-0").empty
     assert goodput_bytes_per_s(result, FOUND_S)["free-0"] > 0.85 * LINK_BYTES_PER_S
 
 

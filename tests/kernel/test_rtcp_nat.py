@@ -98,13 +98,13 @@ def known() -> dict[str, dict[str, Any]]:
     return {one["client"]: one for one in known_clients()}
 
 
-def test_subscribers_behind_nat_are_told_apart_by_what_they_lose(network: EmulatedNetwork) -> None:
+def test_subscribers_after_nat_are_reported_apart_by_what_they_lose(network: EmulatedNetwork) -> None:
     address = network.hosts["receiver"].ipv4
     with attached() as attachment, downloads(network) as ends:
         names = {number: f"{address}:{sock.getpeername()[1]}" for number, sock in ends.items()}
         limited = {names[number] for number in LIMITED}
         verdicts = until(
-            attachment, lambda told: limited <= {one.client for one in told if one.state == "capped"}
+            attachment, lambda reported: limited <= {one.client for one in reported if one.state == "capped"}
         )
         verdicts += until(
             attachment,

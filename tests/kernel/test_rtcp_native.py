@@ -140,7 +140,7 @@ def test_a_policed_flow_is_found_and_bounded_as_the_reference_says(
     congestion: str, policed: EmulatedNetwork, tmp_path: File
 ) -> None:
     with attached(recorder=AckRecorder(tmp_path)) as attachment, sending(policed, congestion):
-        verdicts = until(attachment, lambda told: states(told).count("capped") >= 3)
+        verdicts = until(attachment, lambda reported: states(reported).count("capped") >= 3)
         (known,) = known_clients()
     first, last = verdicts[0], verdicts[-1]
     assert (first.state, first.client) == ("capped", policed.hosts["receiver"].ipv4)
@@ -159,8 +159,8 @@ def test_a_policed_flow_is_found_and_bounded_as_the_reference_says(
     # The trace has packets, and the kernel counts bytes: where a buffer runs full, packets may be small ones.
     assert detector.detected_at_us == pytest.approx(first.t_mono_us, abs=1e6)
     for one in verdicts[1:]:
-        told = (one.bucket_bytes, one.rate_bytes_per_s)
-        assert estimates[one.t_mono_us] == pytest.approx(told, rel=0.05)
+        reported = (one.bucket_bytes, one.rate_bytes_per_s)
+        assert estimates[one.t_mono_us] == pytest.approx(reported, rel=0.05)
 
     lost_pkts, delivered_pkts = (
         after - before for after, before in zip(lost[last.t_mono_us], lost[first.t_mono_us], strict=True)
@@ -171,10 +171,10 @@ def test_a_policed_flow_is_found_and_bounded_as_the_reference_says(
 def test_a_limit_that_ends_leaves_the_socket_as_its_application_had_it(policed: EmulatedNetwork) -> None:
     own_max_rate = 4_000_000
     with attached() as attachment, sending(policed, "rtcp_cubic", own_max_rate) as sock:
-        until(attachment, lambda told: "capped" in states(told))
+        until(attachment, lambda reported: "capped" in states(reported))
         bounded = pacing_limit_of(sock)
         policed.change("link>", token_bucket=None)
-        verdicts = until(attachment, lambda told: "gone" in states(told))
+        verdicts = until(attachment, lambda reported: "gone" in states(reported))
         until(attachment, lambda _: pacing_limit_of(sock) == own_max_rate)
     assert bounded < 2 * RATE_BYTES_PER_S
     assert states(verdicts)[-1] == "gone"
@@ -185,7 +185,7 @@ def test_connections_to_a_client_share_its_limit_and_later_ones_begin_with_it(
 ) -> None:
     with attached() as attachment:
         with sending(policed, "rtcp_cubic"):
-            until(attachment, lambda told: "capped" in states(told))
+            until(attachment, lambda reported: "capped" in states(reported))
         with sending(policed, "rtcp_cubic") as one, sending(policed, "rtcp_cubic") as other:
             until(attachment, lambda _: known_clients()[0]["active_flows"] == 2)
             until(attachment, lambda _: max(map(pacing_limit_of, (one, other))) < 0.8 * RATE_BYTES_PER_S)
@@ -211,7 +211,7 @@ def test_who_finds_no_room_is_counted_and_there_is_room_once_a_limited_client_is
         connect_to_own(peers, stays)
         connect_to_own(peers, stays).close()  # its client is over, but for the other connection
         with sending(policed, "rtcp_cubic"):
-            until(attachment, lambda told: "capped" in states(told))
+            until(attachment, lambda reported: "capped" in states(reported))
             for n in range(20):
                 connect_to_own(peers, f"127.0.1.{n + 1}")
             attachment.turn()
@@ -266,7 +266,7 @@ def test_a_namespace_with_the_inode_of_one_that_is_gone_has_clients_of_its_own()
     with attached() as attachment:
         with network() as net, sending(net, "rtcp_cubic"):
             inode = inode_of(net)
-            until(attachment, lambda told: "capped" in states(told))
+            until(attachment, lambda reported: "capped" in states(reported))
             (first,) = known_clients()
         for _ in range(100):
             with network() as net:
@@ -298,7 +298,7 @@ def test_a_flow_that_nothing_limits_is_the_kernels_own(wire: Path) -> None:
 
 def test_who_only_observes_bounds_nothing(policed: EmulatedNetwork) -> None:
     with attached(Options(observe=True)) as attachment, sending(policed, "rtcp_cubic") as sock:
-        verdicts = until(attachment, lambda told: told)
+        verdicts = until(attachment, lambda reported: reported)
         time.sleep(0.3)
         verdicts += attachment.turn()
         assert pacing_limit_of(sock) == NO_LIMIT
@@ -326,7 +326,7 @@ def test_the_command_records_and_ends_when_it_is_asked_to(policed: EmulatedNetwo
     assert json.loads(found.stdout)["detected_at_us"] == verdict["t_mono_us"]
 
 
-def test_it_says_that_nobody_offers_it() -> None:
+def test_it_says_that_none_offers_it() -> None:
     def left() -> list[Clients] | str:
         try:
             return known_tables()
@@ -352,7 +352,7 @@ def test_without_privilege_it_says_so() -> None:
     assert said.startswith("rtcp.not_permitted run as root")
 
 
-def test_nothing_is_told_after_the_end() -> None:
+def test_nothing_is_reported_after_the_end() -> None:
     held = native.attached(Options().to_bytes(), max_clients=1, records=False)
     held.close()
     held.close()

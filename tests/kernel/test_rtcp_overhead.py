@@ -9,12 +9,12 @@ import pytest
 from experiments.bench import flows
 from experiments.papers.paper import Size, extent, findings, read_part, run_part
 from experiments.papers.r_tcp import overhead
-from experiments.papers.r_tcp.overhead import CONNECTIONS, OURS, OVERHEAD
+from experiments.papers.r_tcp.overhead import CONNECTIONS, OVERHEAD, OWN
 
 QUICK = Size(quick=True, repeats=1)
 COUNT = CONNECTIONS // 8
 
-pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("whatever_others_do")]
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("any_load")]
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def test_it_is_measured_once_and_says_what_holds(tmp_path: Path) -> None:
     assert {check.verdict for check in found.checks} == {"undecided"}, "too few runs"
     table = runs.table
     loads = table[table["what"] == "load"]
-    assert list(loads["congestion"]) == list(OURS)
+    assert list(loads["congestion"]) == list(OWN)
     assert (loads["clients"] == COUNT).all()
     assert (loads["limited"] == 0).all()
     assert (loads["cpu_quotient"] > 0).all()

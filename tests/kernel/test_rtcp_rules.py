@@ -110,11 +110,11 @@ def test_who_was_given_to_us_by_a_program_goes_at_its_next_ack(peers: Peers) -> 
     """A program's setsockopt may not be answered with another: the kernel says EBUSY."""
     sock, other_end = peers.connect(peers.near)
     set_congestion(sock, "reno")
-    ours = Treatment(congestion="rtcp_cubic")
+    mine = Treatment(congestion="rtcp_cubic")
     with (
         attached(f"dst={peers.far.ipv4} -> limit"),
         peers.switched(
-            "dport=1-65535 -> destination", treatments={SINGLE_OWNER: ours, SHARED: ours}
+            "dport=1-65535 -> destination", treatments={SINGLE_OWNER: mine, SHARED: mine}
         ) as actuator,
     ):
         actuator.apply({})

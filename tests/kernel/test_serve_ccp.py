@@ -61,13 +61,13 @@ class Agent:
             for message in wire.messages(datagram):
                 if isinstance(message, Ready):
                     for number, text in ((1, WINDOW), (2, STEP)):
-                        self.tell(Install(number, *wire.to_bytecode(ebpf.compile_program(text))))
+                        self.emit(Install(number, *wire.to_bytecode(ebpf.compile_program(text))))
                 elif isinstance(message, Create):
-                    self.tell(ChangeProgram(message.flow, 1, []))
+                    self.emit(ChangeProgram(message.flow, 1, []))
                 self.seen.append(message)
 
-    def tell(self, message: Message) -> None:
-        self._socket.sendto(message.octets(), self.datapath)
+    def emit(self, message: Message) -> None:
+        self._socket.sendto(message.to_bytes(), self.datapath)
 
     def measures(self, program: int) -> list[Measure]:
         return [
@@ -124,20 +124,20 @@ def test_agents_steer_end_and_come_again(
         assert created.dst_ip == int.from_bytes(address, sys.byteorder)
         assert created.algorithm == ""
 
-        agent.tell(Update(flow, [Field(2, wire.CWND, CWND)]))
+        agent.emit(Update(flow, [Field(2, wire.CWND, CWND)]))
         wait_until(lambda: any(one.flow == flow and one.fields[1] == CWND for one in agent.measures(1)))
 
-        agent.tell(ChangeProgram(flow, 2, [Field(0, 0, 5)]))
+        agent.emit(ChangeProgram(flow, 2, [Field(0, 0, 5)]))
         wait_until(lambda: any(one.flow == flow and one.fields[2] == 5 for one in agent.measures(2)))
-        agent.tell(Update(flow, [Field(0, 0, 7), Field(2, wire.CWND, CWND + 1448)]))
+        agent.emit(Update(flow, [Field(0, 0, 7), Field(2, wire.CWND, CWND + 1448)]))
         after = (CWND + 1448, 7)
         wait_until(lambda: any(tuple(one.fields[1:]) == after for one in agent.measures(2)))
 
         agent.end()
         view = ebpf.observe()
-        wait_until(lambda: {one.law for one in view.all_stats()} == {True})
+        wait_until(lambda: {one.fallback for one in view.all_stats()} == {True})
         sender = max(view.all_stats(), key=lambda one: one.bytes_acked)
-        assert sender.law_cause == "no_program"
+        assert sender.fallback_cause == "no_program"
 
         other = Agent(there)
         wait_until(other.busiest)

@@ -36,7 +36,7 @@ def agent_of(systemd: ServiceManager, algorithm: str) -> AgentProcess:
     return AgentProcess([algorithm, "--no-realtime"], enter=["env", *settings])
 
 
-def test_an_agent_tells_its_manager_how_it_is(
+def test_an_agent_reports_its_manager_how_it_is(
     wire: NetworkPath, tmp_path: Path, start_transfer: Start
 ) -> None:
     with ServiceManager(tmp_path / "notify", watchdog_s=WATCHDOG_S) as systemd:
@@ -46,7 +46,7 @@ def test_an_agent_tells_its_manager_how_it_is(
             start_transfer(wire.sender, wire.receiver, congestion="ccp", duration_s=8)
             systemd.listen(2 + STATUS_S)  # its queue is short
             assert len(systemd.times_of("WATCHDOG")) > STATUS_S / WATCHDOG_S
-            lines = [message["STATUS"] for _, message in systemd.heard if "STATUS" in message]
+            lines = [message["STATUS"] for _, message in systemd.received if "STATUS" in message]
             assert [line.partition(",")[0] for line in lines] == ["reno: 0 flows", "reno: 2 flows"]
             os.kill(agent.pid, signal.SIGSTOP)
             systemd.listen(0.1)

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 from broker.options import BusOptions
 from ccp_algs import Algorithm
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.description import Description
-from ccplane.agent.hearing import Hearing
 from ccplane.agent.inbox import Inbox
-from ccplane.agent.plane import Plane
+from ccplane.agent.telemetry_dispatch import TelemetryDispatch
 from experiments.agent_process import agent_here
 from experiments.netlab import Host, TcpWatch, start_iperf3
 from experiments.netlab.brokers import add_broker_host, broker_on
@@ -41,13 +41,13 @@ def receiving(host: Host, *options: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def listening(plane: Plane, host: Host, broker: str) -> Iterator[Hearing]:
+def listening(agent_loop: AgentLoop, host: Host, broker: str) -> Iterator[TelemetryDispatch]:
     """Let a plane of this process hear a broker that a host can reach."""
-    inbox = Inbox(BusOptions(host=broker), sender="sender", wake=plane.datapath.wake)
-    hearing = Hearing(plane, inbox, "sender")
+    inbox = Inbox(BusOptions(host=broker), sender="sender", wake=agent_loop.datapath.wake)
+    dispatch = TelemetryDispatch(agent_loop, inbox, "sender")
     host.call(inbox.start)  # its thread stays in the host's namespace
     try:
-        yield hearing
+        yield dispatch
     finally:
         inbox.stop()
 
@@ -91,7 +91,7 @@ class Listens(Algorithm):
 
     name = "test_listens"
     program = Reacts.program
-    heard: ClassVar[dict[int, list[ReceiverSignal]]] = {}
+    received: ClassVar[dict[int, list[ReceiverSignal]]] = {}
 
     def on_report(self, report: Any) -> None:
         """Nothing to do."""
@@ -99,7 +99,7 @@ class Listens(Algorithm):
     def on_telemetry(self, sample: Sample) -> None:
         """Remember it by our port."""
         if isinstance(sample.body, ReceiverSignal):
-            self.heard.setdefault(self.flow.info.src_port, []).append(sample.body)
+            self.received.setdefault(self.flow.info.src_port, []).append(sample.body)
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Scene:
     """A plane that hears a receiver, and a flow that it steers."""
 
     net: EmulatedNetwork
-    plane: Plane
+    agent_loop: AgentLoop
     watch: TcpWatch
     start_receiver: Callable[..., Any]
     start_broker: Callable[[], Any]
@@ -118,7 +118,7 @@ class Scene:
         end_s = time.monotonic() + timeout_s
         while not done():
             assert time.monotonic() < end_s, self.watch.read()
-            self.plane.turn(20)
+            self.agent_loop.turn(20)
 
     def window_is(self, segments: int) -> bool:
         """Return whether the kernel says so."""
@@ -134,15 +134,15 @@ def scene(
 ) -> Iterator[Scene]:
     """Build everything but the receiver agent; a flow from each port (0: any) is under way."""
     Reacts.lost.clear()
-    Listens.heard.clear()
+    Listens.received.clear()
     with ExitStack() as stack:
         net = stack.enter_context(emulated(point_to_point(Direction(delay_us=NEAR_US))))
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         host, for_sender, for_receiver = add_broker_host(net.lab, sender, receiver)
         brokers = stack.enter_context(ExitStack())
         brokers.enter_context(broker_on(host))
-        plane = stack.enter_context(agent_here(Description([algorithm]), max_flows=64))
-        stack.enter_context(listening(plane, sender, for_sender))
+        agent_loop = stack.enter_context(agent_here(Description([algorithm]), max_flows=64))
+        stack.enter_context(listening(agent_loop, sender, for_sender))
         options = ["--peer", sender.ipv4, "--interval", "100", "--probe-interval", "10", "--sender", SENDER]
         options += ["--broker", f"mqtt://{for_receiver}", "--ttl", str(ttl_ms)]
         watch = stack.enter_context(TcpWatch(sender))
@@ -154,7 +154,7 @@ def scene(
             stack.enter_context(run)
         yield Scene(
             net,
-            plane,
+            agent_loop,
             watch,
             start_receiver=lambda *more: stack.enter_context(receiving(receiver, *options, *more)),
             start_broker=lambda: brokers.enter_context(broker_on(host)),
@@ -176,7 +176,7 @@ def test_a_flow_follows_its_receivers_signals_and_its_death() -> None:
         assert set(Reacts.lost) == {("receiver_signal", SENDER)}
         at.start_receiver()
         at.until(lambda: at.window_is(30))
-        assert at.plane.counters.algorithm_errors == 0
+        assert at.agent_loop.counters.algorithm_errors == 0
 
 
 def test_a_flow_goes_on_while_the_broker_is_away() -> None:
@@ -193,24 +193,24 @@ def test_a_flow_goes_on_while_the_broker_is_away() -> None:
         assert before is not None
         assert after is not None
         assert after.bytes_acked > before.bytes_acked, "the transfer never stopped"
-        assert at.plane.counters.algorithm_errors == 0
+        assert at.agent_loop.counters.algorithm_errors == 0
 
 
-def test_each_flow_hears_of_itself_and_of_its_peer_and_of_no_other_flow() -> None:
+def test_each_flow_receives_of_itself_and_of_its_peer_and_of_no_other_flow() -> None:
     ports = 6001, 6002
     with scene(algorithm=Listens, client_ports=ports) as at:
         at.start_receiver("--per-flow")
         at.until(
             lambda: all(
-                len([one for one in Listens.heard.get(port, []) if one.flow is not None]) >= 3
-                and any(one.flow is None for one in Listens.heard[port])
+                len([one for one in Listens.received.get(port, []) if one.flow is not None]) >= 3
+                and any(one.flow is None for one in Listens.received[port])
                 for port in ports
             )
         )
         addresses = at.net.hosts["sender"].ipv4, at.net.hosts["receiver"].ipv4
     for port in ports:
-        flows = {one.flow for one in Listens.heard[port]} - {None}
+        flows = {one.flow for one in Listens.received[port]} - {None}
         assert [(flow.src, flow.src_port, flow.dst) for flow in flows if flow] == [
             (addresses[0], port, addresses[1])
         ]
-        assert any(one.owd_variation_us is not None for one in Listens.heard[port] if one.flow is not None)
+        assert any(one.owd_variation_us is not None for one in Listens.received[port] if one.flow is not None)

@@ -139,19 +139,19 @@ def test_a_refused_socket_that_closes_is_no_longer_counted_as_one_without_a_slot
 def test_one_user_has_no_more_slots_than_its_quota(ends: Ends) -> None:
     with loaded(max_flows_per_user=2) as datapath:
         driver = Driver(datapath, None)
-        theirs = [ends.connect(as_user(1234)) for _ in range(4)]
-        ours = ends.connect()
-        assert ports(datapath) == sorted([theirs[0].port, theirs[1].port, ours.port])
+        foreign = [ends.connect(as_user(1234)) for _ in range(4)]
+        own = ends.connect()
+        assert ports(datapath) == sorted([foreign[0].port, foreign[1].port, own.port])
         assert counted(datapath, "flows_over_quota", "flows_over_limit", "without_slot_quota") == (2, 0, 2)
-        for one in theirs:
+        for one in foreign:
             one.talk()
-        theirs[0].close()
+        foreign[0].close()
         driver.run_for(1.2)
-        theirs[2].talk()
-        theirs[3].talk()
-        driver.until(lambda: ports(datapath) == sorted([theirs[1].port, theirs[2].port, ours.port]))
+        foreign[2].talk()
+        foreign[3].talk()
+        driver.until(lambda: ports(datapath) == sorted([foreign[1].port, foreign[2].port, own.port]))
         assert counted(datapath, "flows_over_quota", "without_slot_quota") == (2, 1)
-        for one in [*theirs[1:], ours]:
+        for one in [*foreign[1:], own]:
             one.close()
         driver.until(lambda: counted(datapath, "flows_active", "without_slot_quota") == (0, 0))
         assert holders() == {}
@@ -161,19 +161,19 @@ def test_one_cgroup_has_no_more_slots_than_its_quota(ends: Ends) -> None:
     with cgroup("a") as group, loaded(max_flows_per_user=5, max_flows_per_cgroup=2) as datapath:
         driver = Driver(datapath, None)
         with inside(group):
-            theirs = [ends.connect() for _ in range(3)]
-        ours = ends.connect()
+            foreign = [ends.connect() for _ in range(3)]
+        own = ends.connect()
         cgroup_id = group.stat().st_ino
         assert [info.cgroup_id for info in datapath.flows()].count(cgroup_id) == 2
         assert counted(datapath, "flows_over_quota", "without_slot_quota") == (1, 1)
         counts = holders()
         assert counts["cgroup", cgroup_id] == 2
         assert counts["user", 0] == 3, "who was refused for its cgroup does not count as its user's"
-        theirs[0].close()
+        foreign[0].close()
         driver.run_for(1.2)
-        theirs[2].talk()
-        driver.until(lambda: theirs[2].port in ports(datapath))
-        for one in [*theirs[1:], ours]:
+        foreign[2].talk()
+        driver.until(lambda: foreign[2].port in ports(datapath))
+        for one in [*foreign[1:], own]:
             one.close()
         driver.until(lambda: counted(datapath, "flows_active", "without_slot_quota") == (0, 0))
         assert holders() == {}
@@ -181,7 +181,7 @@ def test_one_cgroup_has_no_more_slots_than_its_quota(ends: Ends) -> None:
 
 def test_an_agent_with_other_quotas_counts_the_flows_that_are_there(ends: Ends) -> None:
     with loaded() as first:
-        theirs = [ends.connect(as_user(1234)) for _ in range(3)]
+        foreign = [ends.connect(as_user(1234)) for _ in range(3)]
         assert holders() == {}, "without a quota nothing is counted"
         first.close()
         with _native.EbpfDatapath(pin_dir=PIN_DIR, max_flows=1024, max_flows_per_user=3) as second:
@@ -192,12 +192,12 @@ def test_an_agent_with_other_quotas_counts_the_flows_that_are_there(ends: Ends) 
         with _native.EbpfDatapath(pin_dir=PIN_DIR, max_flows=1024) as third:
             free = ends.connect(as_user(1234))
             assert free.port in ports(third)
-            theirs[0].close()
+            foreign[0].close()
             Driver(third, None).until(lambda: counted(third, "flows_active") == (3,))
             assert holders() == {("user", 1234): 2}, "who was counted is taken out"
         with _native.EbpfDatapath(pin_dir=PIN_DIR, max_flows=1024, max_flows_per_user=1) as fourth:
             assert holders() == {("user", 1234): 3}, "nobody twice"
-            for one in (*theirs[1:], more, free):
+            for one in (*foreign[1:], more, free):
                 one.close()
             Driver(fourth, None).until(
                 lambda: counted(fourth, "flows_active", "without_slot_quota") == (0, 0)
@@ -205,7 +205,7 @@ def test_an_agent_with_other_quotas_counts_the_flows_that_are_there(ends: Ends) 
             assert holders() == {}
 
 
-def test_a_quota_is_told_to_be_wrong() -> None:
+def test_a_quota_is_reported_to_be_wrong() -> None:
     for whose in ("user", "cgroup"):
         with pytest.raises(LoadError) as caught:
             _native.EbpfDatapath(pin_dir=PIN_DIR, **{f"max_flows_per_{whose}": 0})

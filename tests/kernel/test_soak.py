@@ -27,12 +27,14 @@ pytestmark = [pytest.mark.alone, pytest.mark.timeout(1200)]
 def test_ten_minutes_hold(tmp_path: Path) -> None:
     result = tmp_path / "soak.json"
     done = subprocess.run([*COMMAND, "--hours", "0.167", "--out", str(result)])
-    told = json.loads(result.read_text())
-    assert told["violations"] == []
+    reported = json.loads(result.read_text())
+    assert reported["violations"] == []
     assert done.returncode in (HELD, UNDECIDED), "what takes hours to tell may be undecided"
-    assert {name: one["verdict"] for name, one in told["trends"].items() if one["verdict"] == "fails"} == {}
-    assert told["connections"]["failed"] == 0
-    assert told["connections"]["made"] > 1000
+    assert {
+        name: one["verdict"] for name, one in reported["trends"].items() if one["verdict"] == "fails"
+    } == {}
+    assert reported["connections"]["failed"] == 0
+    assert reported["connections"]["made"] > 1000
 
 
 def test_ctrl_c_reports_and_leaves_nothing(tmp_path: Path) -> None:
@@ -50,10 +52,10 @@ def test_ctrl_c_reports_and_leaves_nothing(tmp_path: Path) -> None:
     finally:
         running.kill()
     assert "interrupted" in out
-    told = json.loads(result.read_text())
-    assert told["interrupted"]
-    assert told["violations"] == []
-    assert told["rounds"] == 1
+    reported = json.loads(result.read_text())
+    assert reported["interrupted"]
+    assert reported["violations"] == []
+    assert reported["rounds"] == 1
     assert not [name for name in available_congestion_controls() if name.startswith("ccp")]
     assert not Path(PIN_DIR).exists() or not list(Path(PIN_DIR).iterdir())
     assert not [one for one in list_namespaces() if one.pid == running.pid]

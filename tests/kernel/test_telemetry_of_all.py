@@ -29,8 +29,8 @@ def work(what):
     end_s = time.perf_counter() + 200e-6
     while time.perf_counter() < end_s:
         pass
-    with (HERE / what).open("a") as told:
-        told.write(".")
+    with (HERE / what).open("a") as reported:
+        reported.write(".")
 
 
 class Listening(Algorithm):
@@ -68,13 +68,15 @@ time.sleep(300)
 
 
 @pytest.mark.parametrize("count", [1500, pytest.param(10_000, marks=pytest.mark.long)])
-def test_a_sample_and_a_last_will_hand_no_flow_to_the_law(wire: NetPath, tmp_path: Path, count: int) -> None:
+def test_a_sample_and_a_last_will_hand_no_flow_to_the_fallback(
+    wire: NetPath, tmp_path: Path, count: int
+) -> None:
     wire.sender.set_sysctl("net.ipv4.ip_local_port_range", "1024 65535")
     wire.receiver.set_sysctl("net.core.somaxconn", str(2 * count))
     algorithm, port = tmp_path / "listening.py", free_port()
     algorithm.write_text(ALGORITHM)
 
-    def told(what: str) -> int:
+    def reported(what: str) -> int:
         file = tmp_path / what
         return file.stat().st_size if file.exists() else 0
 
@@ -84,18 +86,18 @@ def test_a_sample_and_a_last_will_hand_no_flow_to_the_law(wire: NetPath, tmp_pat
         with open_load(wire, "ccp", count, *pace) as send:
             sending = threading.Thread(target=send)
             sending.start()
-            wait_until(lambda: sum(not one.law for one in view.all_stats()) >= count)
-            before = view.counters()["law_entries"]
+            wait_until(lambda: sum(not one.fallback for one in view.all_stats()) >= count)
+            before = view.counters()["fallback_entries"]
             receiver = subprocess.Popen(
                 [sys.executable, "-c", RECEIVER, str(port), wire.sender.ipv4], env=load_environment()
             )
             try:
-                wait_until(lambda: told("heard") >= count)
+                wait_until(lambda: reported("heard") >= count)
             finally:
                 receiver.kill()
                 receiver.wait()
-            wait_until(lambda: told("lost") >= count)
+            wait_until(lambda: reported("lost") >= count)
             assert sending.is_alive(), "the flows went on sending meanwhile"
-            assert view.counters()["law_entries"] == before
+            assert view.counters()["fallback_entries"] == before
             sending.join()
         assert "ERROR" not in agent.log()

@@ -11,7 +11,7 @@ from ccplane.agent.client import Client
 from ccplane.agent.control import control_socket
 from ccplane.agent.monitor.app import Monitor
 from ccplane.agent.monitor.detail import DetailScreen
-from ccplane.agent.monitor.plane_source import open_source
+from ccplane.agent.monitor.loop_source import open_source
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.netlab import Path
 from tests.kernel.driving import Start
@@ -28,7 +28,7 @@ async def look_until(app: Monitor, seen: Callable[[], object], looks: int = 600)
     raise AssertionError(f"not seen in {looks} looks")
 
 
-def told(app: Monitor, part: str) -> str:
+def reported(app: Monitor, part: str) -> str:
     """Words of a part of the screen."""
     console = app.console
     with console.capture() as captured:
@@ -58,8 +58,8 @@ def test_watching_looking_into_and_changing_a_flow(path_100mbit: Path, start_tra
                 await press(app, pilot, "up", "up", "up", "enter")
                 assert isinstance(app.screen, DetailScreen)
                 assert app.screen.flow_id == flow_id
-                assert "beta" in told(app, "parameters")
-                assert "flow:created" in told(app, "happened")
+                assert "beta" in reported(app, "parameters")
+                assert "flow:created" in reported(app, "happened")
 
                 await press(app, pilot, "s", *"beta", "equals_sign", *"0.8", "enter")
                 ((beta,),) = (
@@ -67,16 +67,16 @@ def test_watching_looking_into_and_changing_a_flow(path_100mbit: Path, start_tra
                     for rows in client.get_params(flow=flow_id).values()
                 )
                 assert beta == 0.8
-                await look_until(app, lambda: "param:set" in told(app, "happened"))
+                await look_until(app, lambda: "param:set" in reported(app, "happened"))
 
                 await press(app, pilot, "w", "enter")  # the only other algorithm is chosen already
                 assert client.flow(flow_id)["algorithm"] == "reno"
                 await look_until(app, lambda: steered_by() == "reno/default")
 
                 agent.kill()
-                await look_until(app, lambda: steered_by() == "law")
-                assert "control.no_agent" in told(app, "parameters")
+                await look_until(app, lambda: steered_by() == "fallback")
+                assert "control.no_agent" in reported(app, "parameters")
                 await press(app, pilot, "s")
-                assert "control.no_agent: no agent is running" in told(app, "status")
+                assert "control.no_agent: no agent is running" in reported(app, "status")
 
     asyncio.run(run())

@@ -230,7 +230,7 @@ def test_close_leaves_nothing_in_the_kernel(wire: Path) -> None:
     assert caught.value.slug == "trace.closed"
 
 
-def test_a_trace_that_nobody_closed_goes_with_its_object(wire: Path) -> None:
+def test_a_trace_that_none_closed_goes_with_its_object(wire: Path) -> None:
     before = bpf_programs()
     TcpTrace(0)
     assert bpf_programs() == before

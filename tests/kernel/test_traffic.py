@@ -59,8 +59,8 @@ def _nothing_stays(_clean_machine: None) -> Iterator[None]:
 
 def left_behind() -> tuple[set[str], set[str]]:
     """Return the temporary folders of traffic, and the commands of our own that run."""
-    ours = f"ccplane-traffic-ccp-{os.getpid()}-*"
-    folders = {path.name for path in FilePath(tempfile.gettempdir()).glob(ours)}
+    own = f"ccplane-traffic-ccp-{os.getpid()}-*"
+    folders = {path.name for path in FilePath(tempfile.gettempdir()).glob(own)}
     listed = subprocess.run(["ps", "-eo", "ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = (line.split(None, 1) for line in listed.splitlines())
     return folders, {args for ppid, args in rows if int(ppid) == os.getpid() and not args.startswith("ps ")}
@@ -174,7 +174,7 @@ def test_several_servers_of_a_host_differ_in_congestion_control(path_100mbit: Pa
 
 
 @pytest.mark.parametrize("spec", KINDS, ids=lambda spec: type(spec).__name__)
-def test_flows_of_a_host_to_the_same_port_of_two_others_are_told_apart(
+def test_flows_of_a_host_to_the_same_port_of_two_others_are_reported_apart(
     path_100mbit: Path, start: Start, spec: Traffic
 ) -> None:
     first, second = (start(spec, path_100mbit, port=port).sockets.sports for port in (7001, 7002))

@@ -55,7 +55,7 @@ def test_what_was_there_before_an_upgrade_is_steered_after_it(server: Server, wi
 
         def steered() -> set[int]:
             flows = {info.flow_id: info for info in datapath.flows()}
-            with_program = [stats.flow_id for stats in datapath.all_stats() if not stats.law]
+            with_program = [stats.flow_id for stats in datapath.all_stats() if not stats.fallback]
             return {flows[i].src_port for i in with_program if i in flows} | {
                 flows[i].dst_port for i in with_program if i in flows
             }
@@ -63,7 +63,7 @@ def test_what_was_there_before_an_upgrade_is_steered_after_it(server: Server, wi
         with server.talking():
             driver.until(lambda: steered() >= {*there, *came})
         assert server.default() == "ccp"
-        assert {congestion_of(ours) for _, ours in server.live} == {"ccp"}
+        assert {congestion_of(own) for _, own in server.live} == {"ccp"}
 
 
 def other(kind: str, **options: int) -> _native.EbpfDatapath:
@@ -73,7 +73,7 @@ def other(kind: str, **options: int) -> _native.EbpfDatapath:
 
 
 @pytest.mark.parametrize("kind", ["nothing", "programs"])
-def test_flows_whose_layout_stays_never_have_the_law(wire: Path, kind: str) -> None:
+def test_flows_whose_layout_stays_never_have_the_fallback(wire: Path, kind: str) -> None:
     with loaded() as first, ThreadPoolExecutor() as pool:
         server, others = Server(wire.sender), programs()
         driver = Driver(first, first.install(_native.compile(EVERY_ACK)))
@@ -83,7 +83,7 @@ def test_flows_whose_layout_stays_never_have_the_law(wire: Path, kind: str) -> N
         )
         with server.talking():
             driver.until(lambda: len({report.flow_id for report in driver.seen.reports}) >= 20)
-            before = {stats.flow_id: stats for stats in first.all_stats() if not stats.law}
+            before = {stats.flow_id: stats for stats in first.all_stats() if not stats.fallback}
             if kind == "programs":
                 looks_like_another_build(PIN_DIR, layout=False)
             coming = pool.submit(lambda: other(kind, **PATIENT))
@@ -99,9 +99,9 @@ def test_flows_whose_layout_stays_never_have_the_law(wire: Path, kind: str) -> N
                 driver.until(lambda: {report.flow_id for report in driver.seen.reports} >= before.keys())
                 after = {stats.flow_id: stats for stats in second.all_stats()}
                 assert before.keys() <= after.keys(), "each has its slot as before"
-                assert {after[i].law_entries - one.law_entries for i, one in before.items()} == {0}
+                assert {after[i].fallback_entries - one.fallback_entries for i, one in before.items()} == {0}
                 assert {after[i].program for i in before} == {handle}
-                assert not any(after[i].law for i in before)
+                assert not any(after[i].fallback for i in before)
                 assert not driver.seen.closed
                 assert folds
                 driver.until(lambda: not folds & programs())  # flows ran them until they got the new one
@@ -144,7 +144,7 @@ def test_an_agent_hands_its_flows_over_to_the_next(wire: Path) -> None:
         server.close()
 
 
-def test_unload_leaves_nothing_that_makes_sockets_of_ours(server: Server, wire: Path) -> None:
+def test_unload_leaves_nothing_that_makes_sockets_of_own(server: Server, wire: Path) -> None:
     server.accept(wire.receiver, server.chose)
     server.connect(wire.receiver)
     instead = FilePath("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
@@ -154,11 +154,11 @@ def test_unload_leaves_nothing_that_makes_sockets_of_ours(server: Server, wire: 
         moved
     )
     assert server.default() == instead
-    assert {congestion_of(sock) for sock in (server.chose, *(ours for _, ours in server.live))} == {instead}
+    assert {congestion_of(sock) for sock in (server.chose, *(own for _, own in server.live))} == {instead}
     assert len(left) == 1, left
     assert left[0].startswith("1 listeners of"), "the one that made no choice follows the default"
     server.accept(wire.receiver, server.chose)
     server.accept(wire.receiver, server.left)
     server.connect(wire.receiver, server.unused)  # was nowhere to be found: it goes when it connects
     server.talk()
-    assert {congestion_of(ours) for _, ours in server.live} == {instead}
+    assert {congestion_of(own) for _, own in server.live} == {instead}

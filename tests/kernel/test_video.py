@@ -8,7 +8,7 @@ from experiments.netlab.errors import LabError
 from experiments.netlab.spec import Direction
 from experiments.run import run
 from experiments.runs.shapes import PointToPoint
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.traffic import Dash, Traffic, media
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
@@ -25,7 +25,7 @@ def why_not() -> str | None:
 
 def scenario(traffic: Traffic, duration_s: float) -> Scenario:
     link = Direction(rate_bytes_per_s=1.25e6, delay_us=10_000)
-    flow = Flow("video", "sender", "receiver", "kernel/cubic", traffic=traffic)
+    flow = FlowSpec("video", "sender", "receiver", "kernel/cubic", traffic=traffic)
     return Scenario(name="video", topology=PointToPoint(link), flows=(flow,), duration_s=duration_s)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from experiments.netlab import Host, set_congestion
 
-OCTETS = 1 << 15
+BYTES = 1 << 15
 """What an end sends to the other to see whether a connection lives."""
 
 
@@ -43,26 +43,26 @@ class Server:
 
     def accept(self, client: Host, listener: socket.socket) -> int:
         """Make a connection; return our port of it, and the client's."""
-        theirs = client.call(socket.socket)
-        theirs.connect((self.host.ipv4, listener.getsockname()[1]))
-        self.live.append((theirs, listener.accept()[0]))
-        return int(theirs.getsockname()[1])
+        other = client.call(socket.socket)
+        other.connect((self.host.ipv4, listener.getsockname()[1]))
+        self.live.append((other, listener.accept()[0]))
+        return int(other.getsockname()[1])
 
     def connect(self, server: Host, sock: socket.socket | None = None) -> int:
         """Make a connection of ours to a listener elsewhere; return our port of it."""
-        ours = sock or self.host.call(socket.socket)
+        own = sock or self.host.call(socket.socket)
         with server.call(lambda: socket.create_server(("", 0))) as listener:
-            ours.connect((server.ipv4, listener.getsockname()[1]))
-            self.live.append((listener.accept()[0], ours))
-        return int(ours.getsockname()[1])
+            own.connect((server.ipv4, listener.getsockname()[1]))
+            self.live.append((listener.accept()[0], own))
+        return int(own.getsockname()[1])
 
     def talk(self) -> None:
         """Have each end of each connection send something, and see that it arrives."""
         for ends in self.live:
             for sender, receiver in (ends, ends[::-1]):
                 receiver.settimeout(10)
-                sender.sendall(bytes(OCTETS))
-                left = OCTETS
+                sender.sendall(bytes(BYTES))
+                left = BYTES
                 while left:
                     left -= len(receiver.recv(left))
 

@@ -31,7 +31,7 @@ run = Watched(scenario)
 panel = run.client.panel()
 panel""",
     """import json, pathlib
-def told():
+def reported():
     facts = {
         "beta": run.client.params["cubic.beta"],
         "algorithms": run.client.status()["algorithms"],
@@ -41,11 +41,11 @@ def told():
     part.write_text(json.dumps(facts))
     part.rename("facts.json")
 import threading
-def keep_telling():
+def keep_reporting():
     while not stopped.wait(0.2):
-        told()
+        reported()
 stopped = threading.Event()
-threading.Thread(target=keep_telling, daemon=True).start()""",
+threading.Thread(target=keep_reporting, daemon=True).start()""",
 )
 
 

@@ -24,9 +24,9 @@ def ran(*arguments: str) -> str:
 
 def test_a_policy_is_trained_continued_exported_and_evaluated(tmp_path: Path) -> None:
     directory, first, second = tmp_path / "training", tmp_path / "a.safetensors", tmp_path / "b.safetensors"
-    told = ran("hyvar", "--out", str(directory), "--environments", "2", "--steps", "1")
+    reported = ran("hyvar", "--out", str(directory), "--environments", "2", "--steps", "1")
     ran("export", str(directory), "-o", str(first))
-    assert "128 steps" in told
+    assert "128 steps" in reported
     assert json.loads(load_policy(first).about["trained"]) == {"steps": 128, "seed": 1}
     assert "256 steps" in ran("hyvar", "--resume", str(directory), "--steps", "200")
     assert "sha256" in ran("export", str(directory), "-o", str(second))

@@ -89,10 +89,10 @@ def test_a_policy_names_what_it_comes_from(trained: Path, tmp_path: Path) -> Non
 
 def test_a_stopped_training_goes_on_where_it_was(tmp_path: Path) -> None:
     trainer = training.start(TINY, tmp_path)
-    told: list[Progress] = []
+    reported: list[Progress] = []
 
-    trainer.run(10_000, checkpoint_every=10_000, told=told.append, stopped=lambda: len(told) == 2)
-    assert [progress.steps for progress in told] == [64, 128]
+    trainer.run(10_000, checkpoint_every=10_000, reported=reported.append, stopped=lambda: len(reported) == 2)
+    assert [progress.steps for progress in reported] == [64, 128]
     stopped = trainer.steps
     assert 128 <= stopped < 200
     weights = trainer.model.policy.state_dict()

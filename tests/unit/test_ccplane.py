@@ -112,7 +112,7 @@ def test_a_folder_of_results_shadows_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "name", "theirs"),
+    ("program", "name", "other"),
     [
         ("import ccplane; ccplane.Scenario", "experiments", "experiments"),
         ("import ccplane; ccplane.connect()", "telemetry", "telemetry.py"),
@@ -120,13 +120,13 @@ def test_a_folder_of_results_shadows_nothing(tmp_path: Path) -> None:
         ("import telemetry, ccplane", "telemetry", "telemetry.py"),
     ],
 )
-def test_what_is_shadowed_is_said(program: str, name: str, theirs: str, folder: Path) -> None:
+def test_what_is_shadowed_is_said(program: str, name: str, other: str, folder: Path) -> None:
     done = python(program, folder)
     assert done.returncode == 1
     said = done.stderr[done.stderr.index("load.shadowed") :]
-    assert f"`import {name}` finds {folder / theirs}" in said
+    assert f"`import {name}` finds {folder / other}" in said
     assert str(ROOT / name) in said
-    assert f"rename {folder / theirs}" in said
+    assert f"rename {folder / other}" in said
 
 
 def test_modules_next_to_an_algorithm_are_its_own(folder: Path) -> None:

@@ -68,23 +68,23 @@ def test_the_guide_has_every_operator_with_its_operands() -> None:
         "Bind": {"a register, anything"},
         "Stateful": {"a flag, a value", "a weight, a value"},
     }
-    told = {
+    reported = {
         spelling: row[1] for row in rows(FOLDS, "operator") for spelling in re.findall(r"`([^`]+)`", row[0])
     }
-    assert set(told) == set(kinds)
-    assert {spelling for spelling, kind in kinds.items() if told[spelling] not in operands[kind]} == set()
+    assert set(reported) == set(kinds)
+    assert {spelling for spelling, kind in kinds.items() if reported[spelling] not in operands[kind]} == set()
 
 
 def test_the_limits_are_those_of_the_compiler() -> None:
     sources = "".join(path.read_text() for path in LANGUAGE.glob("*.rs"))
     limits = re.search(r"^## Limits$(.*)", FOLDS.read_text(), re.MULTILINE | re.DOTALL)
     assert limits is not None
-    told = {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", limits[1])}
+    reported = {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", limits[1])}
     names = ["MAX_REGISTERS", "MAX_INSTRS", "MAX_LIVE_TMPS", "MAX_TMPS", "MAX_DEPTH"]
     known = {int(re.search(rf"const {name}: usize = (\d+);", sources)[1]) for name in names}
     header = (ROOT / "native/ccp-bpf/src/bpf/intf.h").read_text()
     programs = int(re.search(r"CCP_MAX_PROGRAMS = (\d+)", header)[1]) - 1  # 0 stands for none
-    assert told == {*known, programs}
+    assert reported == {*known, programs}
 
 
 # --- examples ---

@@ -81,7 +81,7 @@ def test_what_cannot_be_collected_fails_at_once(tmp_path: Path) -> None:
 
 
 def test_many_failures_are_not_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number in range(flaky.MOST_FAILED + 1):
+    for number in range(flaky.MAX_FAILED + 1):
         flaky.add_failure(tmp_path, Failure(f"test_{number}", ["false"], "broken", "seed"))
     assert settle(tmp_path, tries=2) == 1
     assert "too many" in capsys.readouterr().out

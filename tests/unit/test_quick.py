@@ -12,7 +12,7 @@ from scripts import quick
     [
         ("ccp_algs/params.py", "tests/unit/ccp_algs/test_params.py"),
         ("ccplane/agent/swap.py", "tests/unit/agent/test_reload.py"),  # by way of ccplane/agent/changes.py
-        ("tests/unit/agent/fakes.py", "tests/unit/agent/test_plane.py"),
+        ("tests/unit/agent/fakes.py", "tests/unit/agent/test_agent_loop.py"),
         ("docs/live.md", "tests/unit/test_docs.py"),
         ("pyproject.toml", "tests/unit/test_repo.py"),
         ("tests/unit/test_quick.py", "tests/unit/test_quick.py"),

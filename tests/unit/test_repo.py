@@ -121,17 +121,17 @@ def test_versions_agree() -> None:
     assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_the_least_python_is_the_same_everywhere() -> None:
-    least = PYPROJECT["project"]["requires-python"].removeprefix(">=")
-    short = least.replace(".", "")
+def test_the_min_python_is_the_same_everywhere() -> None:
+    minimum = PYPROJECT["project"]["requires-python"].removeprefix(">=")
+    short = minimum.replace(".", "")
     assert PYPROJECT["tool"]["ruff"]["target-version"] == f"py{short}"
-    assert PYPROJECT["tool"]["mypy"]["python_version"] == least
+    assert PYPROJECT["tool"]["mypy"]["python_version"] == minimum
     assert f"abi3-py{short}" in (ROOT / "native/ccp-native/Cargo.toml").read_text()
-    assert f"| Python | {least} or newer |" in (ROOT / "README.md").read_text()
-    assert f"OLDEST_PYTHON={least.partition('.')[2]}" in (ROOT / "scripts/setup.sh").read_text()
+    assert f"| Python | {minimum} or newer |" in (ROOT / "README.md").read_text()
+    assert f"OLDEST_PYTHON={minimum.partition('.')[2]}" in (ROOT / "scripts/setup.sh").read_text()
 
 
-def test_the_least_rust_is_the_same_everywhere() -> None:
+def test_the_min_rust_is_the_same_everywhere() -> None:
     assert f"Rust {WORKSPACE['rust-version']}" in (ROOT / "README.md").read_text()
 
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.algorithms import Running
-from ccplane.agent.canary.lottery import Share
+from ccplane.agent.canary.assignment import Share
 from ccplane.agent.canary.trial import ENOUGH_FLOWS, Trial
 from ccplane.agent.candidate import Candidate
 from ccplane.agent.events import Event
-from ccplane.agent.plane import Plane
 from ccplane.agent.reload import Loader
 from ccplane.agent.source import Past, Source
 from ccplane.base.errors import CcpError, UsageError
@@ -39,15 +39,17 @@ class Canaries:
             `taken back`), and `why`.
     """
 
-    def __init__(self, plane: Plane, loader: Loader, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, agent_loop: AgentLoop, loader: Loader, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.ended: dict[str, Row] = {}
-        self._plane = plane
+        self._loop = agent_loop
         self._loader = loader
         self._clock = clock
         self._candidates: dict[str, Candidate] = {}
         self._widening: set[str] = set()
-        plane.each_turn.append(self.turn)
-        plane.events.listen(self._heard)
+        agent_loop.each_turn.append(self.turn)
+        agent_loop.events.listen(self._received)
 
     # On the loader's thread
 
@@ -77,7 +79,7 @@ class Canaries:
         except BaseException:
             candidate.drop()
             raise
-        self._loader.judged(name, self._plane.hosts[name].past, "")
+        self._loader.judged(name, self._loop.hosts[name].past, "")
         return row
 
     def _widen(self, trial: Trial) -> None:
@@ -95,14 +97,14 @@ class Canaries:
 
     def turn(self) -> None:
         """Evaluate trials that are due, and end trials that are decided."""
-        if not self._plane.trials:
+        if not self._loop.trials:
             return
         now_s = self._clock()
-        for trial in [one for one in self._plane.trials.values() if one.due(now_s)]:
+        for trial in [one for one in self._loop.trials.values() if one.due(now_s)]:
             if trial.algorithm in self._widening:
                 continue
-            self._plane.datapath.heartbeat()  # with many flows an evaluation takes a while
-            look = trial.look(self._plane.datapath.stats, now_s)
+            self._loop.datapath.heartbeat()  # with many flows an evaluation takes a while
+            look = trial.look(self._loop.datapath.stats, now_s)
             if look.worse:
                 self._take_back(trial, look.worse)
             elif trial.over(now_s) and look.flows >= ENOUGH_FLOWS:
@@ -116,9 +118,9 @@ class Canaries:
         """Return the states of running trials, and for other algorithms the results of their last trials."""
         now_s = self._clock()
         running = [
-            {**trial.as_row(now_s), "outcome": None, "why": ""} for trial in self._plane.trials.values()
+            {**trial.as_row(now_s), "outcome": None, "why": ""} for trial in self._loop.trials.values()
         ]
-        return running + [row for name, row in self.ended.items() if name not in self._plane.trials]
+        return running + [row for name, row in self.ended.items() if name not in self._loop.trials]
 
     def widen(self, name: str) -> Row:
         """Start moving all flows to the version on trial.
@@ -144,7 +146,7 @@ class Canaries:
 
     def _trial(self, name: str) -> Trial:
         try:
-            return self._plane.trials[name]
+            return self._loop.trials[name]
         except KeyError:
             raise UsageError(
                 "canary.none",
@@ -153,32 +155,32 @@ class Canaries:
             ) from None
 
     def _begin(self, trial: Trial, running: Running, candidate: Candidate) -> Row:
-        plane, name = self._plane, trial.algorithm
-        plane.changes.add_beside(name, running, candidate.version)
-        plane.trials[name] = trial
+        agent_loop, name = self._loop, trial.algorithm
+        agent_loop.changes.add_alongside(name, running, candidate.version)
+        agent_loop.trials[name] = trial
         self._candidates[name] = candidate
         hashes = {
-            "old_sha256": plane.hosts[name].version.sha256,
+            "old_sha256": agent_loop.hosts[name].version.sha256,
             "new_sha256": candidate.version.sha256,
         }
         row = {**trial.as_row(self._clock()), **hashes}
-        plane.events.tell("canary:started", name, **row)
+        agent_loop.events.emit("canary:started", name, **row)
         return row
 
     def _take_back(self, trial: Trial, why: str) -> None:
-        if self._plane.trials.pop(trial.algorithm, None) is None:
+        if self._loop.trials.pop(trial.algorithm, None) is None:
             return
-        moved = self._plane.changes.merge(trial.name, into=trial.algorithm)
+        moved = self._loop.changes.merge(trial.name, into=trial.algorithm)
         candidate = self._end(trial, TAKEN_BACK, why, moved)
         log.warning("took back the new version of %s: %s", trial.algorithm, why)
-        good = self._plane.hosts[trial.algorithm].past
+        good = self._loop.hosts[trial.algorithm].past
         self._loader.submit(
             lambda: self._loader.judged(trial.algorithm, good, candidate.version.sha256)
         ).add_done_callback(lambda _: candidate.drop())
 
     def _widened(self, trial: Trial) -> None:
-        del self._plane.trials[trial.algorithm]
-        moved = self._plane.changes.merge(trial.name, into=trial.algorithm)
+        del self._loop.trials[trial.algorithm]
+        moved = self._loop.changes.merge(trial.name, into=trial.algorithm)
         self._end(trial, WIDENED, "no worse than the previous version", moved)
 
     def _end(self, trial: Trial, outcome: str, why: str, moved: int) -> Candidate:
@@ -186,13 +188,13 @@ class Canaries:
         self._widening.discard(name)
         row = {**trial.as_row(self._clock()), "outcome": outcome, "why": why}
         self.ended[name] = row
-        self._plane.events.tell(ENDS[outcome], name, **row, moved=moved)
+        self._loop.events.emit(ENDS[outcome], name, **row, moved=moved)
         return self._candidates.pop(name)
 
-    def _heard(self, event: Event) -> None:
+    def _received(self, event: Event) -> None:
         if event.kind != "flow:failed":
             return
-        for trial in self._plane.trials.values():
+        for trial in self._loop.trials.values():
             if event.algorithm == trial.name and not trial.failed:
                 where = f" ({event.detail['where']})" if event.detail["where"] else ""
                 trial.failed = f"{event.detail['callback']} raised {event.detail['error']}{where}"

@@ -58,11 +58,11 @@ def _doubled_ranks(values: np.ndarray) -> np.ndarray:
     return (2 * last - counts + 1)[inverse]
 
 
-def _counted(ranks: np.ndarray, n: int, most: int) -> float:
-    """Return the fraction of all selections of n ranks whose sum is at most `most`."""
-    ways = np.zeros((n + 1, most + 1))
+def _counted(ranks: np.ndarray, n: int, maximum: int) -> float:
+    """Return the fraction of all selections of n ranks whose sum is at most `maximum`."""
+    ways = np.zeros((n + 1, maximum + 1))
     ways[0, 0] = 1.0
     for rank in ranks.tolist():
-        if rank <= most:
-            ways[1:, rank:] += ways[:-1, : most + 1 - rank].copy()
+        if rank <= maximum:
+            ways[1:, rank:] += ways[:-1, : maximum + 1 - rank].copy()
     return float(ways[n].sum()) / math.comb(len(ranks), n)

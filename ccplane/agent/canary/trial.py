@@ -21,7 +21,7 @@ from itertools import islice
 from statistics import median
 from typing import Any, Final
 
-from ccplane.agent.canary.lottery import Lottery, Share
+from ccplane.agent.canary.assignment import Assignment, Share
 from ccplane.agent.canary.ranks import p_smaller, spent
 from ccplane.base.flows import FlowInfo, FlowStats
 
@@ -30,11 +30,11 @@ LEVEL: Final = 0.005
 FIRST_LOOK_S: Final = 1.0
 LOOKS_GROW: Final = 1.25
 """Growth of the interval between evaluations: each one spends some of the level."""
-LEAST_FLOWS: Final = 3
+MIN_FLOWS: Final = 3
 """Minimum flows per side for an evaluation."""
 ENOUGH_FLOWS: Final = 10
 """Minimum flows of the new version for the conclusion that it is no worse."""
-LEAST_AGE_US: Final = 300_000
+MIN_AGE_US: Final = 300_000
 """Minimum age of an open flow that is compared [us]: younger flows show only their first round trips."""
 KEPT: Final = 2_000
 """Maximum closed flows, and maximum open flows (the youngest), compared per side: it delays reports."""
@@ -89,7 +89,7 @@ class Side:
         old_enough = (
             (flow_id, now_us - since_us)
             for flow_id, since_us in reversed(self.living.items())
-            if now_us - since_us >= LEAST_AGE_US
+            if now_us - since_us >= MIN_AGE_US
         )
         for flow_id, age_us in islice(old_enough, KEPT):
             if (stats := totals(flow_id)) is not None:
@@ -163,17 +163,17 @@ class Trial:
         self.failed = ""
         self._since_s = now_s
         self._next_s = now_s + FIRST_LOOK_S
-        self._lottery = Lottery(share, seed)
+        self._assignment = Assignment(share, seed)
 
     def takes(self, info: FlowInfo) -> bool:
         """Assign a new flow at random; return whether it gets the new version."""
-        lot = self._lottery.draw(info)
-        if lot is None:
+        drawn = self._assignment.draw(info)
+        if drawn is None:
             return False
-        side = self.new if lot else self.old
+        side = self.new if drawn else self.old
         side.living[info.flow_id] = info.created_us
         side.flows += 1
-        return lot
+        return drawn
 
     def closed(self, flow_id: int, stats: FlowStats | None) -> None:
         """Record the totals of a flow that closed, if it took part; None if they were lost."""
@@ -201,13 +201,13 @@ class Trial:
         new, old = (side.fared(totals, now_us) for side in (self.new, self.old))
         if self.failed:
             self.last = Look(len(new), len(old), {}, self.failed)
-        elif min(len(new), len(old)) < LEAST_FLOWS:
+        elif min(len(new), len(old)) < MIN_FLOWS:
             self.last = Look(len(new), len(old))
         else:
             self.looks += 1
             figures = compared(new, old)
             level = spent(self.looks, LEVEL) / len(JUDGED)
-            self.last = Look(len(new), len(old), figures, told_worse(figures, level))
+            self.last = Look(len(new), len(old), figures, reported_worse(figures, level))
         return self.last
 
     def as_row(self, now_s: float) -> dict[str, Any]:
@@ -284,12 +284,12 @@ def compared(new: list[Fared], old: list[Fared]) -> dict[str, Compared]:
     for name, judged in JUDGED.items():
         sides = [[value for one in side if (value := judged.of(one)) is not None] for side in (new, old)]
         if all(sides):
-            ours, theirs = ([judged.sign * value for value in side] for side in sides)
-            found[name] = Compared(median(sides[0]), median(sides[1]), p_smaller(ours, theirs))
+            own, other = ([judged.sign * value for value in side] for side in sides)
+            found[name] = Compared(median(sides[0]), median(sides[1]), p_smaller(own, other))
     return found
 
 
-def told_worse(figures: Mapping[str, Compared], level: float) -> str:
+def reported_worse(figures: Mapping[str, Compared], level: float) -> str:
     """Describe the metrics that are worse by more than chance and margin; empty if there are none."""
     return "; ".join(
         f"{JUDGED[name].text(one.new, one.old)} (p = {one.p:.1g})"

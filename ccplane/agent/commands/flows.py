@@ -81,7 +81,7 @@ def _looks(
 
 def _failures(rows: Sequence[FlowRow], agent: runfile.RunInfo | None) -> list[str]:
     """Return what algorithms raised, each once with the number of its flows; only the agent knows."""
-    if agent is None or not any(row.law_cause == "failed" for row in rows):
+    if agent is None or not any(row.fallback_cause == "failed" for row in rows):
         return []
     try:
         with Client(pin_dir=agent.pin_dir, timeout_s=ANSWER_S) as client:

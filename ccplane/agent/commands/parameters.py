@@ -71,7 +71,7 @@ def _named(found: dict[str, list[dict[str, Any]]], names: list[str]) -> dict[str
         matches = [one for one in known if name in (one, one.partition(".")[2])]
         if not matches:
             raise ParamError(
-                "param.nobody_has",
+                "param.unknown_params",
                 f"no running algorithm has a parameter `{name}`",
                 where=name,
                 fix=close_names(name, known, "parameter"),

@@ -9,15 +9,15 @@ from typing import Annotated, Final
 
 import typer
 
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.algorithms import find
 from ccplane.agent.changes import Reloaded
 from ccplane.agent.commands.outcome import sentence
 from ccplane.agent.commands.serving import Given, how_to_use, serving
 from ccplane.agent.console import show_error
 from ccplane.agent.description import PLAIN, Plan
-from ccplane.agent.held import SocketOptions
 from ccplane.agent.known_good import KnownGood
-from ccplane.agent.plane import Plane
+from ccplane.agent.lifecycle import SocketOptions
 from ccplane.base import options
 from ccplane.base.errors import CcpError, UsageError
 from ccplane.datapath import registry
@@ -129,7 +129,7 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _greet_datapaths(socket: Path, plane: Plane, ready: Plan) -> None:
+def _greet_datapaths(socket: Path, agent_loop: AgentLoop, ready: Plan) -> None:
     loaded = ", ".join(running.name for running in ready.running)
     typer.echo(f"ccp: {loaded} loaded, waiting for datapaths at {socket}; Ctrl-C stops")
 
@@ -143,11 +143,11 @@ def _print_reload(name: str, result: Reloaded | CcpError) -> None:
         typer.echo(f"ccp: {name} continues unchanged", err=True)
 
 
-def _greet(plane: Plane, ready: Plan) -> None:
+def _greet(agent_loop: AgentLoop, ready: Plan) -> None:
     loaded = ", ".join(
         f"{running.name} ({PLAIN}, {running.cc_name})"
         if running is ready.default
         else f"{running.name} ({running.cc_name})"
         for running in ready.running
     )
-    typer.echo(f"ccp: {loaded} loaded, {how_to_use(plane)}")
+    typer.echo(f"ccp: {loaded} loaded, {how_to_use(agent_loop)}")

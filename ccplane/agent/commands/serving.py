@@ -15,13 +15,13 @@ import typer
 
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.algorithms import Find, Running, find
 from ccplane.agent.commands.shared_options import take
 from ccplane.agent.control import ControlOptions, check_address
 from ccplane.agent.description import PLAIN, Description, Plan, plan
 from ccplane.agent.metrics import MetricsAddress
 from ccplane.agent.params import parse
-from ccplane.agent.plane import Plane
 from ccplane.agent.runfile import RUN_DIR
 from ccplane.agent.serve import ServeOptions, serve
 from ccplane.agent.user import settle
@@ -81,7 +81,7 @@ class Given:
         problems.finish()
         return ready
 
-    def serve(self, ready: Plan, options: ServeOptions, greet: Callable[[Plane, Plan], None]) -> None:
+    def serve(self, ready: Plan, options: ServeOptions, greet: Callable[[AgentLoop, Plan], None]) -> None:
         """Serve until a stop, and print a summary.
 
         Args:
@@ -92,28 +92,28 @@ class Given:
         Raises:
             CcpError: As `ccplane.agent.serve.serve`.
         """
-        plane = serve(ready, options, on_start=greet, each_turn=_Status() if self.verbose else None)
-        counters = plane.counters
+        agent_loop = serve(ready, options, on_start=greet, each_turn=_Status() if self.verbose else None)
+        counters = agent_loop.counters
         typer.echo(
             f"ccp: stopped; {counters.flows_created} flows, {counters.reports} reports"
             + (f", {counters.flows_failed} flows failed" if counters.flows_failed else "")
-            + f"; {_ending(plane, options)}"
+            + f"; {_ending(agent_loop, options)}"
         )
 
 
-def how_to_use(plane: Plane) -> str:
+def how_to_use(agent_loop: AgentLoop) -> str:
     """Return the end of a greeting."""
-    adopted = plane.counters.flows_adopted
+    adopted = agent_loop.counters.flows_adopted
     return (
         f"{adopted} flow{'' if adopted == 1 else 's'} adopted; "
         f'use: iperf3 -C {PLAIN} ..., or setsockopt(TCP_CONGESTION, "{PLAIN}"); Ctrl-C stops'
     )
 
 
-def _ending(plane: Plane, options: ServeOptions) -> str:
+def _ending(agent_loop: AgentLoop, options: ServeOptions) -> str:
     if not isinstance(options.load, LoadOptions):
         return "flows of connected datapaths run the fallback"
-    if plane.handed_over:
+    if agent_loop.handed_over:
         return "another agent took the flows over"
     if options.unload_at_end:
         return "unloaded"
@@ -371,15 +371,15 @@ class _Status:
         self._then_s = time.monotonic()
         self._reports = 0
 
-    def __call__(self, plane: Plane) -> None:
+    def __call__(self, agent_loop: AgentLoop) -> None:
         now_s = time.monotonic()
         if now_s - self._then_s < STATUS_INTERVAL_S:
             return
-        counters = plane.counters
+        counters = agent_loop.counters
         per_s = (counters.reports - self._reports) / (now_s - self._then_s)
         typer.echo(
-            f"ccp: {len(plane.flow_ids())} flows, {per_s:.0f} reports/s, {counters.reports_stale} stale, "
-            f"{counters.flows_failed} failed, {counters.resyncs} resyncs",
+            f"ccp: {len(agent_loop.flow_ids())} flows, {per_s:.0f} reports/s, "
+            f"{counters.reports_stale} stale, {counters.flows_failed} failed, {counters.resyncs} resyncs",
             err=True,
         )
         self._then_s, self._reports = now_s, counters.reports

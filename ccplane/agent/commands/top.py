@@ -30,7 +30,7 @@ def top(
         )
     # Textual takes a while to import: only here.
     from ccplane.agent.monitor.app import Monitor
-    from ccplane.agent.monitor.plane_source import open_source
+    from ccplane.agent.monitor.loop_source import open_source
 
     monitor = Monitor(open_source(pin_dir), interval_s=interval_s)
     monitor.run()

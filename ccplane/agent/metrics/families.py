@@ -22,9 +22,9 @@ from ccplane.base.flows import COUNTERS, FlowStats
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from ccplane.agent.hearing import Hearing
+    from ccplane.agent.agent_loop import AgentLoop
     from ccplane.agent.inbox import Inbox
-    from ccplane.agent.plane import Plane
+    from ccplane.agent.telemetry_dispatch import TelemetryDispatch
 
 MAX_ALGORITHMS: Final = 10
 """Maximum algorithms with separate distributions; all others share `other`."""
@@ -37,8 +37,8 @@ LOSS_BOUNDS: Final = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
 
 DATAPATH_TOTALS: Final = {"flows_created": "Flows created in the datapath.", **COUNTERS}
 
-LAW_CAUSES: Final = tuple(cause for cause in CAUSES if cause != "new")
-"""Why a flow moves from an agent to the fallback, see `FlowStats.law_cause`."""
+FALLBACK_CAUSES: Final = tuple(cause for cause in CAUSES if cause != "new")
+"""Why a flow moves from an agent to the fallback, see `FlowStats.fallback_cause`."""
 
 
 @dataclass(slots=True)
@@ -75,8 +75,8 @@ class AgentCollector:
 
     def __init__(
         self,
-        plane: Plane,
-        hearing: Hearing | None,
+        agent_loop: AgentLoop,
+        dispatch: TelemetryDispatch | None,
         inbox: Inbox | None,
         *,
         clock_us: Callable[[], int] = lambda: time.monotonic_ns() // 1000,
@@ -89,20 +89,20 @@ class AgentCollector:
         with extra_part():
             import prometheus_client.core as core
         self._core = core
-        self._plane = plane
-        self._hearing = hearing
+        self._agent_loop = agent_loop
+        self._dispatch = dispatch
         self._inbox = inbox
         self._clock_us = clock_us
         self._before: dict[int, FlowStats] = {}
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
-        counters = self._plane.datapath.counters()
+        counters = self._agent_loop.datapath.counters()
         yield from self._datapath(counters)
         yield from self._loop(counters)
         yield from self._flows()
-        if self._hearing is not None and self._inbox is not None:
-            yield from self._telemetry(self._hearing, self._inbox)
+        if self._dispatch is not None and self._inbox is not None:
+            yield from self._telemetry(self._dispatch, self._inbox)
 
     def _total(self, name: str, about: str, value: float) -> Metric:
         return self._core.CounterMetricFamily(f"ccplane_{name}", about, value=value)
@@ -120,29 +120,29 @@ class AgentCollector:
     def _datapath(self, counters: Mapping[str, int]) -> Iterator[Metric]:
         for name, about in DATAPATH_TOTALS.items():
             yield self._total(name, about, counters.get(name, 0))
-        used, most = counters.get("flows_active", 0), counters.get("max_flows", 0)
+        used, maximum = counters.get("flows_active", 0), counters.get("max_flows", 0)
         yield self._by(
-            "gauge", "slots", "Flow slots, by state.", "state", {"used": used, "free": most - used}
+            "gauge", "slots", "Flow slots, by state.", "state", {"used": used, "free": maximum - used}
         )
         without = {why: counters.get(f"without_slot_{why}", 0) for why in ("limit", "quota")}
         about = "Sockets that run the fallback because they got no flow slot, by cause."
         yield self._by("gauge", "sockets_without_slot", about, "cause", without)
         yield self._by(
             "counter",
-            "law_entries",
+            "fallback_entries",
             "Flows that moved from an agent to the fallback, by cause.",
             "cause",
-            {cause: counters.get(f"law_entries_{cause}", 0) for cause in LAW_CAUSES},
+            {cause: counters.get(f"fallback_entries_{cause}", 0) for cause in FALLBACK_CAUSES},
         )
 
     def _loop(self, counters: Mapping[str, int]) -> Iterator[Metric]:
-        for name, value in asdict(self._plane.counters).items():
+        for name, value in asdict(self._agent_loop.counters).items():
             if name != "flows_created":  # the datapath's counter also includes earlier agents
                 about = f"Since the start of this agent: {name.replace('_', ' ')}."
                 yield self._total(f"agent_{name}", about, value)
         age_us = self._clock_us() - counters.get("heartbeat_us", 0)
         yield self._gauge("heartbeat_age_seconds", "Time since the last heartbeat.", age_us / 1e6)
-        datapath: Any = self._plane.datapath
+        datapath: Any = self._agent_loop.datapath
         if hasattr(datapath, "silences"):
             silences, sum_us = datapath.silences()
             counts = accumulate(count for _, count in silences)
@@ -155,26 +155,26 @@ class AgentCollector:
             )
 
     def _flows(self) -> Iterator[Metric]:
-        steered = [(flow_id, live.host.name) for flow_id, live in list(self._plane.flows.items())]
-        most = [name for name, _ in Counter(name for _, name in steered).most_common(MAX_ALGORITHMS)]
-        seen: dict[str, _Algorithm] = {name: _Algorithm() for name in most}
-        law: Counter[str] = Counter()
+        steered = [(flow_id, live.host.name) for flow_id, live in list(self._agent_loop.flows.items())]
+        maximum = [name for name, _ in Counter(name for _, name in steered).most_common(MAX_ALGORITHMS)]
+        seen: dict[str, _Algorithm] = {name: _Algorithm() for name in maximum}
+        fallback: Counter[str] = Counter()
         now: dict[int, FlowStats] = {}
         for flow_id, name in steered:
-            stats = self._plane.datapath.stats(flow_id)
+            stats = self._agent_loop.datapath.stats(flow_id)
             if stats is None:
                 continue
             now[flow_id] = stats
-            if stats.law:
-                law[stats.law_cause] += 1
-            self._add(seen.setdefault(name if name in most else OTHER, _Algorithm()), stats)
+            if stats.fallback:
+                fallback[stats.fallback_cause] += 1
+            self._add(seen.setdefault(name if name in maximum else OTHER, _Algorithm()), stats)
         self._before = now
         yield self._by(
             "gauge",
-            "flows_in_law",
+            "flows_in_fallback",
             "Flows that run the fallback, by cause.",
             "cause",
-            {cause: law[cause] for cause in CAUSES},
+            {cause: fallback[cause] for cause in CAUSES},
         )
         of = {name: one.flows for name, one in seen.items()}
         yield self._by("gauge", "flows", "Flows by algorithm.", "algorithm", of)
@@ -215,8 +215,8 @@ class AgentCollector:
         if loss is not None:
             to.loss.add(loss)
 
-    def _telemetry(self, hearing: Hearing, inbox: Inbox) -> Iterator[Metric]:
-        for name, value in asdict(hearing.counters).items():
+    def _telemetry(self, dispatch: TelemetryDispatch, inbox: Inbox) -> Iterator[Metric]:
+        for name, value in asdict(dispatch.counters).items():
             yield self._total(f"telemetry_{name}", f"Telemetry samples: {name}.", value)
         bus = inbox.counters
         yield self._total(
@@ -229,6 +229,6 @@ class AgentCollector:
         yield self._gauge("inbox_waiting", "Samples queued for the agent's thread.", inbox.waiting)
         yield self._total("inbox_dropped", "Samples dropped because the queue was full.", inbox.dropped)
         now_us = self._clock_us()
-        ages = {kind: sample.age_ms(now_us) / 1e3 for kind, sample in list(hearing.newest.items())}
+        ages = {kind: sample.age_ms(now_us) / 1e3 for kind, sample in list(dispatch.newest.items())}
         about = "Age of the newest sample, by kind."
         yield self._by("gauge", "telemetry_age_seconds", about, "kind", ages)

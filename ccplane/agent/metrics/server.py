@@ -17,9 +17,9 @@ from ccplane.base.errors import LoadError
 from ccplane.base.extras import extra_part
 
 if TYPE_CHECKING:
-    from ccplane.agent.hearing import Hearing
+    from ccplane.agent.agent_loop import AgentLoop
     from ccplane.agent.inbox import Inbox
-    from ccplane.agent.plane import Plane
+    from ccplane.agent.telemetry_dispatch import TelemetryDispatch
 
 STOP_TIMEOUT_S: Final = 5.0
 
@@ -109,8 +109,8 @@ class MetricsServer:
 @contextmanager
 def listening(
     address: MetricsAddress,
-    plane: Plane,
-    hearing: Hearing | None = None,
+    agent_loop: AgentLoop,
+    dispatch: TelemetryDispatch | None = None,
     inbox: Inbox | None = None,
     *others: Collects,
 ) -> Iterator[MetricsServer]:
@@ -119,7 +119,7 @@ def listening(
     Raises:
         LoadError: As `MetricsServer`.
     """
-    with serving(address, AgentCollector(plane, hearing, inbox), *others) as server:
+    with serving(address, AgentCollector(agent_loop, dispatch, inbox), *others) as server:
         yield server
 
 

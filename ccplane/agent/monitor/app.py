@@ -125,7 +125,7 @@ class Monitor(App[None]):
             self._events.extend(await self._asked(self._source.events))
         except CcpError as error:
             # The view may be closed meanwhile; for a flow that has just closed, keep the last data.
-            if detail in self.screen_stack and not (error.slug == "flow.gone" and detail.told):
+            if detail in self.screen_stack and not (error.slug == "flow.gone" and detail.reported):
                 detail.show_no_inside(sentence(error))
         else:
             if detail in self.screen_stack:

@@ -36,7 +36,7 @@ class Chart(Widget):
         title = self._quantity
         if covered is not None:
             title += f"  {self._text(shown[-1])}"
-            title += f"  ({self._text(covered.least)} to {self._text(covered.greatest)})"
+            title += f"  ({self._text(covered.minimum)} to {self._text(covered.maximum)})"
         self.border_title = title
 
     def render(self) -> Text:

@@ -34,7 +34,7 @@ class DetailScreen(Screen[None]):
 
     Attributes:
         history: The flow.
-        told: Whether the agent has sent data.
+        reported: Whether the agent has sent data.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,7 +44,7 @@ class DetailScreen(Screen[None]):
     def __init__(self, history: FlowHistory) -> None:
         super().__init__()
         self.history = history
-        self.told = False
+        self.reported = False
         self._charts = {metric: Chart(title, text, COLOURS[metric]) for metric, title, text in _CHARTS}
         self._stats: FlowStats | None = None
 
@@ -88,7 +88,7 @@ class DetailScreen(Screen[None]):
 
     def show_inside(self, inside: Inside, events: Sequence[Happened]) -> None:
         """Show the agent's data."""
-        self.told = True
+        self.reported = True
         self.query_one("#happened", Static).update(panels.events(events, EVENTS_SHOWN))
         self.query_one("#parameters", Static).update(panels.parameters(inside.parameters))
         self.query_one("#state", Static).update(

@@ -207,15 +207,15 @@ def layout(width: int, rows: Sequence[FlowRow]) -> tuple[Placed, ...]:
         The columns from left to right. A very narrow terminal scrolls horizontally.
     """
     widths = {column: _text_width(column, rows) for column in COLUMNS}
-    least, most = SPARK_WIDTH
-    while _room(width, widths) < least and (droppable := [column for column in widths if column.keep < 9]):
+    minimum, maximum = SPARK_WIDTH
+    while _room(width, widths) < minimum and (droppable := [column for column in widths if column.keep < 9]):
         del widths[min(droppable, key=lambda column: column.keep)]
-    while _room(width, widths) < least:
+    while _room(width, widths) < minimum:
         widest = max(widths, key=lambda column: 0 if column.right else widths[column])
         if widest.right or widths[widest] <= _SHORTEST:
             break
         widths[widest] -= 1
-    spark_width = min(max(_room(width, widths), least), most)
+    spark_width = min(max(_room(width, widths), minimum), maximum)
     return tuple(
         Placed(column, text, 0 if column.metric is None else spark_width) for column, text in widths.items()
     )

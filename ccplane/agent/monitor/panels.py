@@ -12,7 +12,7 @@ from rich.text import Text
 from ccplane.agent import console
 from ccplane.agent.flowtable import FlowRow
 from ccplane.agent.monitor import units
-from ccplane.agent.monitor.source import Happened, Heard, Parameter
+from ccplane.agent.monitor.source import Happened, Parameter, Received
 from ccplane.base.flows import FlowStats
 
 _CA_STATES: Final = ("Open", "Disorder", "CWR", "Recovery", "Loss")
@@ -36,12 +36,12 @@ def state(attributes: Mapping[str, Any], report: Mapping[str, Any], age_s: float
     return Group(*blocks) if blocks else NOTHING
 
 
-def telemetry(heard: Sequence[Heard]) -> RenderableType:
+def telemetry(received: Sequence[Received]) -> RenderableType:
     """Return the latest telemetry by kind and sender, with its age."""
-    if not heard:
+    if not received:
         return NOTHING
     blocks: list[RenderableType] = []
-    for one in heard:
+    for one in received:
         head = Text(f"{one.kind} from {one.sender}, {units.age(one.age_s)} ago")
         blocks += [head, _grid((f"  {name}", units.plain(value), "") for name, value in one.fields.items())]
     return Group(*blocks)
@@ -63,10 +63,10 @@ def totals(row: FlowRow, stats: FlowStats | None) -> RenderableType:
             ("retransmitted", units.plain(stats.retrans_pkts)),
             ("reports", f"{units.plain(stats.reports)}, {units.plain(stats.reports_missed)} missed"),
             ("fold errors", units.plain(stats.fold_errors)),
-            ("to fallback", f"{units.plain(stats.law_entries)} times"),
+            ("to fallback", f"{units.plain(stats.fallback_entries)} times"),
         ]
-        if row.law_stay is not None:
-            said.append(("in fallback" if stats.law else "last fallback", row.law_stay))
+        if row.fallback_stay is not None:
+            said.append(("in fallback" if stats.fallback else "last fallback", row.fallback_stay))
     return _grid((name, value, "") for name, value in said)
 
 

@@ -48,7 +48,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Received:
     """The last telemetry sample of a kind and sender for a flow.
 
     Attributes:
@@ -99,7 +99,7 @@ class Inside:
     algorithm: str
     parameters: Sequence[Parameter] = ()
     state: Mapping[str, Any] = field(default_factory=dict)
-    telemetry: Sequence[Heard] = ()
+    telemetry: Sequence[Received] = ()
     report: Mapping[str, Any] = field(default_factory=dict)
     report_age_s: float = 0.0
 

@@ -14,7 +14,7 @@ from typing import Final
 BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 """A column from empty to full, in steps of one eighth of a line."""
 
-LEAST_SPAN_RATIO: Final = 0.2
+MIN_SPAN_RATIO: Final = 0.2
 """Minimum span of a chart relative to its maximum, so that small changes look small."""
 
 _STEPS: Final = len(BLOCKS) - 1
@@ -26,14 +26,14 @@ class Scale:
     """Range of a chart.
 
     Attributes:
-        least: Minimum of the values.
-        greatest: Maximum of the values.
+        minimum: Minimum of the values.
+        maximum: Maximum of the values.
         bottom: Value of the lowest block.
         top: Value of a full column.
     """
 
-    least: float
-    greatest: float
+    minimum: float
+    maximum: float
     bottom: float
     top: float
 
@@ -43,10 +43,10 @@ def scale(values: Sequence[float]) -> Scale | None:
     there = [value for value in values if not math.isnan(value)]
     if not there:
         return None
-    least, greatest = min(there), max(there)
-    span = max(greatest - least, LEAST_SPAN_RATIO * greatest)
-    bottom = max((least + greatest - span) / 2, 0.0)
-    return Scale(least, greatest, bottom, bottom + span)
+    minimum, maximum = min(there), max(there)
+    span = max(maximum - minimum, MIN_SPAN_RATIO * maximum)
+    bottom = max((minimum + maximum - span) / 2, 0.0)
+    return Scale(minimum, maximum, bottom, bottom + span)
 
 
 def spark(values: Sequence[float], width: int, height: int = 1) -> list[str]:

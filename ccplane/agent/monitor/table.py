@@ -89,7 +89,7 @@ class FlowTable(DataTable[Text]):
 def _cell(flow: FlowHistory, placed: Placed) -> Text:
     column = placed.column
     text = placed.text(flow.row)
-    if column.name == "algorithm" and text == "law":
+    if column.name == "algorithm" and text == "fallback":
         return Text(text, style=WARNING)
     cell = Text(text)
     if column.metric is not None:

@@ -30,12 +30,12 @@ class Feed:
 
     Attributes:
         messages: Number of messages sent.
-        octets: Size of their binary parts [bytes].
+        raw: Size of their binary parts [bytes].
     """
 
     def __init__(self, send: Send) -> None:
         self.messages = 0
-        self.octets = 0
+        self.raw = 0
         self._raw = send
         self._lock = threading.Lock()
         self._history = History()
@@ -44,7 +44,7 @@ class Feed:
         self._confirmed = 0
         self._sent_s = 0.0
 
-    def tell(self, content: dict[str, Any]) -> None:
+    def emit(self, content: dict[str, Any]) -> None:
         """Send a message without rows."""
         with self._lock:
             self._send(content, [])
@@ -91,5 +91,5 @@ class Feed:
 
     def _send(self, content: dict[str, Any], buffers: list[bytes]) -> None:
         self.messages += 1
-        self.octets += sum(map(len, buffers))
+        self.raw += sum(map(len, buffers))
         self._raw(content, buffers)

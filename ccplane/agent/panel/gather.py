@@ -24,7 +24,7 @@ FIELDS_S: Final = 5.0
 RETRY_S: Final = 1.0
 """Delay after a failed request [s]."""
 
-MOST_HAPPENED: Final = 50
+MAX_HAPPENED: Final = 50
 """Maximum events, and maximum telemetry samples, in one message; the newest."""
 
 CHANGES: Final = ("algorithm:", "param:", "program:")
@@ -51,7 +51,7 @@ class Gatherer:
         self._stale = True
         self._opened = False
         self._idle = 0
-        self._told_trouble = False
+        self._reported_trouble = False
         self._begin_s = time.monotonic()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._work, name="ccp-panel", daemon=True)
@@ -79,15 +79,15 @@ class Gatherer:
             next_s = max(next_s + TICK_S, time.monotonic())
             try:
                 self._choose_field()
-                self._tell_past()
+                self._report_past()
                 self._look()
-                self._tell_happened(happened)
-                self._tell_state()
-                self._told_trouble = False
+                self._report_happened(happened)
+                self._report_state()
+                self._reported_trouble = False
             except CcpError as error:
-                if not self._told_trouble:
-                    self._feed.tell({"kind": "trouble", "errors": plain_errors(error)})
-                self._told_trouble = True
+                if not self._reported_trouble:
+                    self._feed.emit({"kind": "trouble", "errors": plain_errors(error)})
+                self._reported_trouble = True
                 self._stale = True
                 next_s += RETRY_S
         happened.close()
@@ -107,7 +107,7 @@ class Gatherer:
         for column in new.values():
             self._feed.clear(column=column)
         if new or gone or self._stale or self._idle != idle:
-            self._tell_flows()
+            self._report_flows()
         self._feed.add(time_s, rows(self._flows, self._columns, self._rates, self._take_reports()))
 
     def _take_reports(self) -> dict[int, tuple[float, float]]:
@@ -132,8 +132,8 @@ class Gatherer:
 
     # Messages
 
-    def _tell_flows(self) -> None:
-        told = [
+    def _report_flows(self) -> None:
+        reported = [
             {
                 "column": self._columns.flows[row["flow_id"]],
                 "id": str(row["flow_id"]),  # may exceed 2^53, the limit of exact integers in JavaScript
@@ -146,32 +146,32 @@ class Gatherer:
             if row["flow_id"] in self._columns.flows
         ]
         turned_away = self._columns.turned_away
-        self._feed.tell({"kind": "flows", "flows": told, "turned_away": turned_away, "idle": self._idle})
+        self._feed.emit({"kind": "flows", "flows": reported, "turned_away": turned_away, "idle": self._idle})
 
-    def _tell_happened(self, stream: Stream) -> None:
+    def _report_happened(self, stream: Stream) -> None:
         came = stream.ready()
         events = [row for row in came if row["stream"] == "event"]
         samples = [row for row in came if row["stream"] == "telemetry"]
         if any(str(row["kind"]).startswith(CHANGES) for row in events):
             self._stale = True
         if came:
-            self._feed.tell(
+            self._feed.emit(
                 {
                     "kind": "happened",
                     "past": False,
-                    "events": _plain(events[-MOST_HAPPENED:]),
-                    "telemetry": _plain(samples[-MOST_HAPPENED:]),
+                    "events": _plain(events[-MAX_HAPPENED:]),
+                    "telemetry": _plain(samples[-MAX_HAPPENED:]),
                 }
             )
 
-    def _tell_past(self) -> None:
+    def _report_past(self) -> None:
         if self._opened:
             self._opened = False
             self._stale = True
-            events = _plain(self._client.events(MOST_HAPPENED))
-            self._feed.tell({"kind": "happened", "past": True, "events": events, "telemetry": []})
+            events = _plain(self._client.events(MAX_HAPPENED))
+            self._feed.emit({"kind": "happened", "past": True, "events": events, "telemetry": []})
 
-    def _tell_state(self) -> None:
+    def _report_state(self) -> None:
         if time.monotonic() >= self._next_fields_s:
             self._next_fields_s = time.monotonic() + FIELDS_S
             fields = fields_of(self._client, self._flows)
@@ -179,8 +179,8 @@ class Gatherer:
             self._fields = fields
         if self._stale:
             state = state_of(self._client, self._flow, self._algorithm)
-            self._feed.tell({**state, "fields": self._fields, "field": self._field})
-            self._tell_flows()
+            self._feed.emit({**state, "fields": self._fields, "field": self._field})
+            self._report_flows()
             self._stale = False
 
 

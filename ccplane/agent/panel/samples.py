@@ -162,7 +162,7 @@ def rows(
         (1, n_quantities, n_columns), or with reports two rows, the first with only the minimum.
     """
     last = np.full((len(QUANTITIES), columns.width), np.nan, np.float32)
-    least = np.full_like(last, np.nan)
+    minimum = np.full_like(last, np.nan)
     for row in flows:
         column = columns.flows.get(row["flow_id"])
         if column is None or row["now_us"] is None:
@@ -173,8 +173,8 @@ def rows(
             last[_INDEX[name], column] = value
     for flow_id, (low, high) in reported.items():
         if (column := columns.flows.get(flow_id)) is not None:
-            least[-1, column], last[-1, column] = low, high
-    return np.stack([least, last] if reported else [last])
+            minimum[-1, column], last[-1, column] = low, high
+    return np.stack([minimum, last] if reported else [last])
 
 
 def joined(parts: list[Values]) -> Values:

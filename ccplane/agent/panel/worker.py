@@ -55,7 +55,7 @@ class Worker:
                 answer["ok"] = self._do[asked["do"]](asked)
             except CcpError as error:
                 answer["errors"] = plain_errors(error)
-            self._feed.tell(answer)
+            self._feed.emit(answer)
         self._client.close()
 
     def _set(self, asked: Row) -> int:

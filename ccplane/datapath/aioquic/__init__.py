@@ -24,7 +24,9 @@ from ccplane.datapath.wire import SOCKET as AGENT
 __all__ = ["AGENT", "Session", "register"]
 
 
-def register(agent: Path = AGENT, *, name: str = "ccp", algorithm: str = "", law: str = "reno") -> Session:
+def register(
+    agent: Path = AGENT, *, name: str = "ccp", algorithm: str = "", fallback: str = "reno"
+) -> Session:
     """Add a congestion control to aioquic whose connections an agent controls.
 
     Connections select it with `QuicConfiguration(congestion_control_algorithm=name)`. All of them must run on
@@ -35,12 +37,12 @@ def register(agent: Path = AGENT, *, name: str = "ccp", algorithm: str = "", law
             necessary.
         name: Its name in aioquic.
         algorithm: Algorithm requested from the agent, at most 63 bytes; empty for the agent's default.
-        law: Congestion control of aioquic for connections without an agent.
+        fallback: Congestion control of aioquic for connections without an agent.
 
     Raises:
         LoadError: `load.no_extra`, if aioquic is not installed.
         UsageError: `wire.no_socket`.
     """
     session = Session(agent)
-    register_congestion_control(name, partial(CcpCongestionControl, session, algorithm, law))
+    register_congestion_control(name, partial(CcpCongestionControl, session, algorithm, fallback))
     return session

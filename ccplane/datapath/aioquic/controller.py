@@ -24,20 +24,20 @@ SPACES: Final = 3
 class CcpCongestionControl(QuicCongestionControl):
     """A congestion control that an agent controls; without an agent, one of aioquic's takes over."""
 
-    def __init__(self, session: Session, algorithm: str, law: str, *, max_datagram_size: int) -> None:
+    def __init__(self, session: Session, algorithm: str, fallback: str, *, max_datagram_size: int) -> None:
         """Start with aioquic's congestion control.
 
         Args:
             session: Connection to the agent.
             algorithm: Algorithm requested from the agent.
-            law: Name of aioquic's congestion control.
+            fallback: Name of aioquic's congestion control.
             max_datagram_size: Size of a full packet [bytes].
         """
         super().__init__(max_datagram_size=max_datagram_size)
-        self._session, self._algorithm, self._law_name = session, algorithm, law
+        self._session, self._algorithm, self._fallback_name = session, algorithm, fallback
         self._mss_bytes = max_datagram_size
-        self._law: QuicCongestionControl | None = create_congestion_control(
-            law, max_datagram_size=max_datagram_size
+        self._fallback: QuicCongestionControl | None = create_congestion_control(
+            fallback, max_datagram_size=max_datagram_size
         )
         self._flow: WireFlow | None = None
         self._has_lost = self._is_full = False
@@ -55,16 +55,19 @@ class CcpCongestionControl(QuicCongestionControl):
         """Whether an agent's program controls the connection."""
         return self._flow is not None and self._flow.is_steered
 
-    def _hear(self, now_s: float) -> None:
+    def _receive(self, now_s: float) -> None:
         """Apply the agent's messages. Without it aioquic's takes over, in slow start if nothing was lost."""
         self._now_s = now_s
-        if self._flow is not None and self._flow.hear(now_s, self.congestion_window):
-            self._law = None
-        elif self._law is None:
-            law = create_congestion_control(self._law_name, max_datagram_size=self._mss_bytes)
-            law.congestion_window, law.bytes_in_flight = self.congestion_window, self.bytes_in_flight
-            law.ssthresh = self.congestion_window if self._has_lost else None
-            self._law = law
+        if self._flow is not None and self._flow.receive(now_s, self.congestion_window):
+            self._fallback = None
+        elif self._fallback is None:
+            fallback = create_congestion_control(self._fallback_name, max_datagram_size=self._mss_bytes)
+            fallback.congestion_window, fallback.bytes_in_flight = (
+                self.congestion_window,
+                self.bytes_in_flight,
+            )
+            fallback.ssthresh = self.congestion_window if self._has_lost else None
+            self._fallback = fallback
 
     # Callbacks from aioquic
 
@@ -77,11 +80,11 @@ class CcpCongestionControl(QuicCongestionControl):
                 self._session.link, packet.sent_time, self._algorithm, window_bytes, self._mss_bytes
             )
             self._session.flows[self._flow.number] = self
-        self._hear(packet.sent_time)
+        self._receive(packet.sent_time)
         self._flow.sent(packet.sent_time, packet.sent_bytes)
         self.bytes_in_flight += packet.sent_bytes
-        if self._law is not None:
-            self._law.on_packet_sent(packet=packet)
+        if self._fallback is not None:
+            self._fallback.on_packet_sent(packet=packet)
         self._settle()
 
     def on_packet_acked(self, *, now: float, packet: QuicSentPacket) -> None:
@@ -91,16 +94,16 @@ class CcpCongestionControl(QuicCongestionControl):
         self.bytes_in_flight -= packet.sent_bytes
         if self._flow is not None:
             self._flow.acked(packet.sent_time, packet.sent_bytes)
-        if self._law is not None:
-            self._law.on_packet_acked(now=now, packet=packet)
+        if self._fallback is not None:
+            self._fallback.on_packet_acked(now=now, packet=packet)
             self._settle()
 
     def on_rtt_measurement(self, *, now: float, rtt: float) -> None:
         """See `QuicCongestionControl`."""
         self._srtt_s += (rtt - self._srtt_s) / 8 if self._srtt_s else rtt
-        self._hear(now)
-        if self._law is not None:
-            self._law.on_rtt_measurement(now=now, rtt=rtt)
+        self._receive(now)
+        if self._fallback is not None:
+            self._fallback.on_rtt_measurement(now=now, rtt=rtt)
         if self._flow is not None:
             self._flow.ack_ended(now, self.bytes_in_flight, is_app_limited=not self._is_full)
         self._is_full = False
@@ -108,19 +111,19 @@ class CcpCongestionControl(QuicCongestionControl):
 
     def on_packets_lost(self, *, now: float, packets: Iterable[QuicSentPacket]) -> None:
         """See `QuicCongestionControl`."""
-        self._hear(now)
+        self._receive(now)
         self._has_lost = True
         lost = self._given_up(packets)
-        if self._law is not None:
-            self._law.on_packets_lost(now=now, packets=lost)
+        if self._fallback is not None:
+            self._fallback.on_packets_lost(now=now, packets=lost)
         if self._flow is not None:
             self._flow.lost(now, lost_bytes=sum(packet.sent_bytes for packet in lost), lost_pkts=len(lost))
         self._settle()
 
     def on_persistent_congestion(self) -> None:
         """See `QuicCongestionControl`; aioquic has already reported the losses."""
-        if self._law is not None:
-            self._law.on_persistent_congestion()
+        if self._fallback is not None:
+            self._fallback.on_persistent_congestion()
         if self._flow is not None:
             self._flow.lost(self._now_s, was_timeout=True)
         self._settle()
@@ -131,8 +134,8 @@ class CcpCongestionControl(QuicCongestionControl):
         Packets of a discarded space come as a filter, packets replaced by a probe as a list.
         """
         expired = self._given_up(packets)
-        if self._law is not None:
-            self._law.on_packets_expired(packets=expired)
+        if self._fallback is not None:
+            self._fallback.on_packets_expired(packets=expired)
             self._settle()
         self._n_spaces -= not isinstance(packets, list)
         if self._n_spaces == 0 and self._flow is not None:
@@ -146,8 +149,8 @@ class CcpCongestionControl(QuicCongestionControl):
 
     def _settle(self) -> None:
         """Update window and ssthresh."""
-        if self._law is not None:
-            self.congestion_window, self.ssthresh = self._law.congestion_window, self._law.ssthresh
+        if self._fallback is not None:
+            self.congestion_window, self.ssthresh = self._fallback.congestion_window, self._fallback.ssthresh
         if self._flow is not None:
             wanted_bytes = self._flow.settle(self.congestion_window, self._srtt_s)
             if wanted_bytes is not None:

@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from ccplane.base.errors import CcpError, LoadError, ProgramError, RegisterError
 from ccplane.base.flows import MAX_REGISTER, FlowInfo, FlowStats
 from ccplane.base.names import close_names
-from ccplane.datapath.ccp_unix import law
-from ccplane.datapath.ccp_unix.flows import Flow, head_of, info_of
+from ccplane.datapath.ccp_unix import fallback
+from ccplane.datapath.ccp_unix.flows import UnixFlow, head_of, info_of
 from ccplane.datapath.ccp_unix.inherited import Inherited
 from ccplane.datapath.ccp_unix.ledger import Ledger
 from ccplane.datapath.ccp_unix.peers import AgentSocket, Peer, is_open
 from ccplane.datapath.ccp_unix.programs import LIBCCP, Installed, Limits, Table
-from ccplane.datapath.ccp_unix.reports import Batch, Closed, Created, Report
+from ccplane.datapath.ccp_unix.reports import Batch, Closed, Created, UnixReport
 from ccplane.datapath.ebpf import compile_program
 from ccplane.datapath.kinds.interop import SOCKET
-from ccplane.datapath.protocol import LAW_PROGRAM, STAMP_SHIFT, Event, handle_of
+from ccplane.datapath.protocol import FALLBACK_PROGRAM, STAMP_SHIFT, Event, handle_of
 from ccplane.datapath.wire import (
     CWND,
     IMPLICIT,
@@ -53,7 +53,7 @@ MAX_RATE_BYTES_PER_S: Final = 0xFFFF_FFFF
 LOOK_S: Final = 0.5
 """Interval between checks that datapaths are alive [s]."""
 
-MOST_FIELDS: Final = 127
+MAX_FIELDS: Final = 127
 """Maximum registers in one `Update`: libccp reads their number from a signed byte."""
 
 
@@ -74,15 +74,15 @@ class CcpUnixDatapath:
         """
         self.path = path
         self._clock = clock
-        self._table = Table(compile_program(law.SOURCE, law.NAME, law.__file__), limits)
+        self._table = Table(compile_program(fallback.SOURCE, fallback.NAME, fallback.__file__), limits)
         self._peers: dict[str, Peer] = {}
-        self._flows: dict[int, Flow] = {}
-        self._by_number: dict[tuple[str, int], Flow] = {}
+        self._flows: dict[int, UnixFlow] = {}
+        self._by_number: dict[tuple[str, int], UnixFlow] = {}
         self._names: dict[str, bool] = {}
         self._counted = count(1)
         self._free_slots: list[int] = []
         self._new_slots = count()
-        self._counters = dict.fromkeys(("flows_created", "law_entries", "messages_refused"), 0)
+        self._counters = dict.fromkeys(("flows_created", "fallback_entries", "messages_refused"), 0)
         self._events: list[Event] = []
         self._look_s = 0.0
         self._closed = False
@@ -95,7 +95,7 @@ class CcpUnixDatapath:
     def _inherit(self) -> None:
         """Ask for the flows of an earlier agent, which libccp does not announce again."""
         self._ledger = Ledger(self.path.with_name(f"{self.path.name}.flows"))
-        self._inherited = Inherited(self._ledger, self._table.law, self._give_law)
+        self._inherited = Inherited(self._ledger, self._table.fallback, self._give_fallback)
         for name in list(self._ledger.known):
             if is_open(Path(name)):
                 self._join(name)
@@ -103,11 +103,11 @@ class CcpUnixDatapath:
             else:
                 self._ledger.left(name)
 
-    def _give_law(self, name: str, create: Create) -> None:
-        flow = Flow(self._peers[name], create.flow, info_of(create, 0, self._now_us()))
-        begin = self._beginning(flow, self._table.law, LAW_PROGRAM)
-        message = ChangeProgram(create.flow, self._table.law.uid, list(begin.values()))
-        self._socket.send(flow.peer, message.octets())
+    def _give_fallback(self, name: str, create: Create) -> None:
+        flow = UnixFlow(self._peers[name], create.flow, info_of(create, 0, self._now_us()))
+        begin = self._beginning(flow, self._table.fallback, FALLBACK_PROGRAM)
+        message = ChangeProgram(create.flow, self._table.fallback.uid, list(begin.values()))
+        self._socket.send(flow.peer, message.to_bytes())
 
     @property
     def adopted(self) -> bool:
@@ -159,7 +159,7 @@ class CcpUnixDatapath:
         """Remove a program; flows that still run it get the fallback."""
         for flow in self._flows.values():
             if flow.installed is not None and flow.installed.handle == handle:
-                self.update(flow.info.flow_id, program=LAW_PROGRAM)
+                self.update(flow.info.flow_id, program=FALLBACK_PROGRAM)
         self._table.uninstall(handle)
 
     # From datapaths
@@ -169,7 +169,7 @@ class CcpUnixDatapath:
         for sender, datagram in self._socket.receive(0 if self._events else timeout_ms):
             try:
                 for message in messages(datagram):
-                    self._heard(sender, message)
+                    self._received(sender, message)
             except CcpError as error:
                 self._counters["messages_refused"] += 1
                 log.error("refused a message of the datapath %s: %s", sender, error)
@@ -181,7 +181,7 @@ class CcpUnixDatapath:
         """Make `poll` return immediately. Thread-safe."""
         self._socket.wake()
 
-    def _heard(self, sender: str, message: Message) -> None:
+    def _received(self, sender: str, message: Message) -> None:
         if isinstance(message, Ready):
             self._ready(sender)
         elif isinstance(message, Create):
@@ -230,14 +230,14 @@ class CcpUnixDatapath:
         # The lower half of the id is the lowest free slot: vectorised algorithms index arrays with it.
         slot = heapq.heappop(self._free_slots) if self._free_slots else next(self._new_slots)
         flow_id = next(self._counted) << 32 | slot
-        flow = Flow(peer, create.flow, info_of(create, flow_id, self._now_us()))
+        flow = UnixFlow(peer, create.flow, info_of(create, flow_id, self._now_us()))
         self._flows[flow_id] = self._by_number[peer.path, create.flow] = flow
         if self._ledger is not None:
             self._ledger.created(peer.path, create)
         self._counters["flows_created"] += 1
         self._events.append(Created(flow.info))
 
-    def _measured(self, flow: Flow, measure: Measure) -> None:
+    def _measured(self, flow: UnixFlow, measure: Measure) -> None:
         installed = self._table.of_uid(measure.program)
         if installed is None:
             return  # uninstalled meanwhile
@@ -251,8 +251,8 @@ class CcpUnixDatapath:
             return
         head, now_us = head_of(installed, measure.fields), self._now_us()
         flow.reported(head, now_us)
-        if installed.handle != LAW_PROGRAM:
-            report = Report(
+        if installed.handle != FALLBACK_PROGRAM:
+            report = UnixReport(
                 flow.info.flow_id,
                 now_us,
                 flow.stats.cwnd_bytes,
@@ -264,7 +264,7 @@ class CcpUnixDatapath:
             )
             self._events.append(report)
 
-    def _close(self, flow: Flow) -> None:
+    def _close(self, flow: UnixFlow) -> None:
         del self._by_number[flow.peer.path, flow.number]
         del self._flows[flow.info.flow_id]
         heapq.heappush(self._free_slots, flow.info.flow_id & 0xFFFF_FFFF)
@@ -307,7 +307,7 @@ class CcpUnixDatapath:
         rate_bytes_per_s: int | None = None,
         program: int | None = None,
         registers: dict[str, int] | None = None,
-        letters: dict[str, bytes] | None = None,
+        messages: dict[str, bytes] | None = None,
     ) -> bool:
         """Update one flow; see `Datapath.update`. A rate of 0 is sent as the maximum, which means no pacing.
 
@@ -316,10 +316,10 @@ class CcpUnixDatapath:
             RegisterError: `register.unknown` or `register.no_program`.
             CcpError: `update.extension`, for messages to extensions.
         """
-        if letters:
+        if messages:
             raise CcpError(
                 "update.extension",
-                f"this datapath has no extensions: {', '.join(letters)}",
+                f"this datapath has no extensions: {', '.join(messages)}",
                 where=str(self.path),
                 fix="call flow.extend only on the kernel datapath",
             )
@@ -346,15 +346,15 @@ class CcpUnixDatapath:
             fields.append(Field(IMPLICIT, RATE, rate))
             flow.stats = replace(flow.stats, rate_bytes_per_s=rate_bytes_per_s)
         if program is not None and installed is not None:
-            self._socket.send(flow.peer, ChangeProgram(flow.number, installed.uid, fields).octets())
+            self._socket.send(flow.peer, ChangeProgram(flow.number, installed.uid, fields).to_bytes())
             flow.gave(installed, program, self._now_us())
         elif fields:
-            for first in range(0, len(fields), MOST_FIELDS):
-                part = fields[first : first + MOST_FIELDS]
-                self._socket.send(flow.peer, Update(flow.number, part).octets())
+            for first in range(0, len(fields), MAX_FIELDS):
+                part = fields[first : first + MAX_FIELDS]
+                self._socket.send(flow.peer, Update(flow.number, part).to_bytes())
         return True
 
-    def _beginning(self, flow: Flow, installed: Installed, given: int) -> dict[int, Field]:
+    def _beginning(self, flow: UnixFlow, installed: Installed, given: int) -> dict[int, Field]:
         """Return registers whose initial values differ from the program's, by index."""
         sent = installed.sent
         known = flow.known() | {"stamp": given >> STAMP_SHIFT}
@@ -374,7 +374,7 @@ class CcpUnixDatapath:
         rows = [
             (row, flow)
             for row, flow_id in enumerate(flow_ids)
-            if (flow := self._flows.get(int(flow_id))) is not None and not (named and flow.stats.law)
+            if (flow := self._flows.get(int(flow_id))) is not None and not (named and flow.stats.fallback)
         ]
         for _, flow in rows:
             for name in named:
@@ -421,7 +421,7 @@ class CcpUnixDatapath:
             return
         self._closed = True
         for flow_id in list(self._flows):
-            self.update(flow_id, program=LAW_PROGRAM)
+            self.update(flow_id, program=FALLBACK_PROGRAM)
         for peer in self._peers.values():
             self._socket.flush(peer)
         self._socket.close()

@@ -12,7 +12,7 @@ from typing import Final
 from ccplane.base.flows import FlowInfo, FlowStats
 from ccplane.datapath.ccp_unix.peers import Peer
 from ccplane.datapath.ccp_unix.programs import Installed
-from ccplane.datapath.protocol import LAW_FAILED, LAW_PROGRAM
+from ccplane.datapath.protocol import FALLBACK_FAILED, FALLBACK_PROGRAM
 from ccplane.datapath.wire import Create
 
 PLAIN: Final = "ccp"
@@ -39,7 +39,7 @@ def _address(raw: int) -> str:
 
 
 @dataclass(slots=True)
-class Flow:
+class UnixFlow:
     """One flow.
 
     Attributes:
@@ -63,7 +63,7 @@ class Flow:
             self.info.flow_id,
             mss_bytes=self.info.mss_bytes,
             cwnd_bytes=self.info.init_cwnd_bytes,
-            law_entered_us=self.info.created_us,
+            fallback_entered_us=self.info.created_us,
             now_us=self.info.created_us,
         )
 
@@ -91,18 +91,18 @@ class Flow:
         """Record a new program of the flow."""
         self.installed = installed
         before = self.stats
-        if installed.handle != LAW_PROGRAM:
-            self.stats = replace(before, law=False, program=installed.handle, law_left_us=now_us)
-        elif not before.law or before.law_cause == "new":
-            cause = "failed" if given == LAW_FAILED else "no_program"
+        if installed.handle != FALLBACK_PROGRAM:
+            self.stats = replace(before, fallback=False, program=installed.handle, fallback_left_us=now_us)
+        elif not before.fallback or before.fallback_cause == "new":
+            cause = "failed" if given == FALLBACK_FAILED else "no_program"
             self.stats = replace(
                 before,
-                law=True,
-                program=LAW_PROGRAM,
-                law_cause=cause,
-                law_entries=before.law_entries + 1,
-                law_entered_us=now_us,
-                law_left_us=0,
+                fallback=True,
+                program=FALLBACK_PROGRAM,
+                fallback_cause=cause,
+                fallback_entries=before.fallback_entries + 1,
+                fallback_entered_us=now_us,
+                fallback_left_us=0,
             )
 
     def known(self) -> dict[str, int]:

@@ -23,9 +23,9 @@ UNKNOWN_MSS_BYTES: Final = 1448
 class Inherited:
     """Flows that no datapath has announced to this agent."""
 
-    def __init__(self, ledger: Ledger, law: Installed, ask: Callable[[str, Create], None]) -> None:
+    def __init__(self, ledger: Ledger, fallback: Installed, ask: Callable[[str, Create], None]) -> None:
         self._known = {name: dict(creates) for name, creates in ledger.known.items()}
-        self._law = law
+        self._fallback = fallback
         self._ask = ask
 
     def greet(self, datapath: str) -> None:
@@ -41,10 +41,10 @@ class Inherited:
         """Return the announcement of a flow if this is its answer; else ask it, and return None."""
         nothing = Create(measure.flow, 0, UNKNOWN_MSS_BYTES, 0, 0, 0, 0, "")
         create = self._known.get(datapath, {}).get(measure.flow, nothing)
-        law = self._law
-        if measure.program != law.uid or len(measure.fields) != law.sent.n_reports:
+        fallback = self._fallback
+        if measure.program != fallback.uid or len(measure.fields) != fallback.sent.n_reports:
             self._ask(datapath, create)
             return None
         ends = create.src_ip, create.src_port, create.dst_ip, create.dst_port
-        cwnd_bytes = head_of(law, measure.fields)["cwnd_bytes"]
+        cwnd_bytes = head_of(fallback, measure.fields)["cwnd_bytes"]
         return Create(create.flow, cwnd_bytes, create.mss_bytes, *ends, create.algorithm)

@@ -19,7 +19,7 @@ from ccplane.datapath.wire import Create, Measure, Ready, messages
 
 log = logging.getLogger("ccplane.datapath")
 
-MOST_OLD_LINES: Final = 10_000
+MAX_OLD_LINES: Final = 10_000
 """Maximum obsolete lines before the file is rewritten."""
 
 _GONE: Final = "gone"
@@ -44,22 +44,22 @@ class Ledger:
         except (OSError, ValueError, CcpError) as error:
             if not isinstance(error, FileNotFoundError):
                 log.warning("cannot read %s; flows of an earlier agent may be missed: %s", path, error)
-        self._write_anew()
+        self._write_again()
 
     def joined(self, datapath: str) -> None:
         """Add a datapath without flows."""
         self.known[datapath] = {}
-        self._append(f"{Ready(0).octets().hex()} {datapath}")
+        self._append(f"{Ready(0).to_bytes().hex()} {datapath}")
 
     def created(self, datapath: str, create: Create) -> None:
         """Add a flow."""
         self.known.setdefault(datapath, {})[create.flow] = create
-        self._append(f"{create.octets().hex()} {datapath}")
+        self._append(f"{create.to_bytes().hex()} {datapath}")
 
     def closed(self, datapath: str, number: int) -> None:
         """Remove a flow."""
         if self.known.get(datapath, {}).pop(number, None) is not None:
-            self._append(f"{Measure(number, 0, []).octets().hex()} {datapath}")
+            self._append(f"{Measure(number, 0, []).to_bytes().hex()} {datapath}")
 
     def left(self, datapath: str) -> None:
         """Remove a datapath and its flows."""
@@ -88,11 +88,11 @@ class Ledger:
 
     def _lines(self) -> Iterator[str]:
         for datapath, creates in self.known.items():
-            yield f"{Ready(0).octets().hex()} {datapath}"
+            yield f"{Ready(0).to_bytes().hex()} {datapath}"
             for create in creates.values():
-                yield f"{create.octets().hex()} {datapath}"
+                yield f"{create.to_bytes().hex()} {datapath}"
 
-    def _write_anew(self) -> None:
+    def _write_again(self) -> None:
         lines = list(self._lines())
         self._n_lines = len(lines)
         self.close()
@@ -111,8 +111,8 @@ class Ledger:
         if self._file is None:
             return
         self._n_lines += 1
-        if self._n_lines > MOST_OLD_LINES + sum(1 + len(creates) for creates in self.known.values()):
-            self._write_anew()
+        if self._n_lines > MAX_OLD_LINES + sum(1 + len(creates) for creates in self.known.values()):
+            self._write_again()
             return
         try:
             self._file.write(f"{line}\n")

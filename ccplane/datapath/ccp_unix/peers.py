@@ -16,10 +16,10 @@ from typing import Final
 
 from ccplane.datapath.wire import MAX_MESSAGE_BYTES, no_socket
 
-MOST_WAITING: Final = 4096
+MAX_WAITING: Final = 4096
 """Maximum messages queued for a datapath that does not read; beyond, it counts as dead."""
 
-MOST_AT_ONCE: Final = 1024
+MAX_AT_ONCE: Final = 1024
 """Maximum datagrams received in one call."""
 
 
@@ -81,30 +81,30 @@ class AgentSocket:
         ready = dict(self._poll.poll(timeout_ms))
         if self._bell in ready:
             os.eventfd_read(self._bell)
-        for _ in range(MOST_AT_ONCE):
+        for _ in range(MAX_AT_ONCE):
             try:
-                octets, sender = self._socket.recvfrom(MAX_MESSAGE_BYTES)
+                raw, sender = self._socket.recvfrom(MAX_MESSAGE_BYTES)
             except BlockingIOError:
                 return
             if isinstance(sender, str) and sender:
-                yield sender, octets
+                yield sender, raw
 
-    def send(self, peer: Peer, octets: bytes) -> None:
+    def send(self, peer: Peer, raw: bytes) -> None:
         """Send a message, or queue it until `flush` if the datapath's buffer is full."""
         if peer.gone:
             return
-        if peer.waiting or not self._sent(peer, octets):
-            peer.waiting.append(octets)
-            peer.gone = len(peer.waiting) > MOST_WAITING
+        if peer.waiting or not self._sent(peer, raw):
+            peer.waiting.append(raw)
+            peer.gone = len(peer.waiting) > MAX_WAITING
 
     def flush(self, peer: Peer) -> None:
         """Send queued messages, as far as the datapath's buffer has room."""
         while peer.waiting and not peer.gone and self._sent(peer, peer.waiting[0]):
             peer.waiting.popleft()
 
-    def _sent(self, peer: Peer, octets: bytes) -> bool:
+    def _sent(self, peer: Peer, raw: bytes) -> bool:
         try:
-            self._socket.sendto(octets, peer.path)
+            self._socket.sendto(raw, peer.path)
         except BlockingIOError:
             return False
         except OSError:

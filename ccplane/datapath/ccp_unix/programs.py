@@ -12,7 +12,7 @@ from ccplane.datapath.wire import Install, portable
 if TYPE_CHECKING:
     from ccplane.base import _native
 
-LAW_UID: Final = 1
+FALLBACK_UID: Final = 1
 """Number of the fallback program on the wire. It is installed first; libccp then drops all others."""
 
 
@@ -67,7 +67,7 @@ class Installed:
             LangError: `lang.limit`, if the program exceeds the datapath's limits.
         """
         sent = portable(program, limits.libccp)
-        uid = LAW_UID + handle
+        uid = FALLBACK_UID + handle
         fields = program.report_fields
         kinds = zip(sent.control_kinds, range(len(sent.control_kinds)), strict=True)
         return cls(
@@ -77,7 +77,7 @@ class Installed:
             fields=fields,
             places={name: place for place, name in enumerate(fields)},
             sent=sent,
-            message=Install(uid, sent.n_events, sent.n_instrs, sent.octets).octets(),
+            message=Install(uid, sent.n_events, sent.n_instrs, sent.raw).to_bytes(),
             controls=dict(zip(program.control_registers, kinds, strict=True)),
         )
 
@@ -89,12 +89,12 @@ class Table:
     again in the same order, because flows refer to programs by their index.
     """
 
-    def __init__(self, law: _native.Program, limits: Limits) -> None:
+    def __init__(self, fallback: _native.Program, limits: Limits) -> None:
         self.limits = limits
         self._handles = count(1)
-        self.law = Installed.of(law, 0, limits)
-        self._by_handle: dict[int, Installed] = {0: self.law}
-        self._places: list[Installed] = [self.law]
+        self.fallback = Installed.of(fallback, 0, limits)
+        self._by_handle: dict[int, Installed] = {0: self.fallback}
+        self._places: list[Installed] = [self.fallback]
 
     def install(self, program: Any) -> tuple[Installed, list[bytes]]:
         """Add a program; return it, and the messages for the datapaths.
@@ -133,4 +133,4 @@ class Table:
 
     def of_uid(self, uid: int) -> Installed | None:
         """Return a program by its number on the wire."""
-        return self._by_handle.get(uid - LAW_UID)
+        return self._by_handle.get(uid - FALLBACK_UID)

@@ -34,7 +34,7 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class UnixReport:
     """One report; the Report registers of its program are also attributes."""
 
     EVENT_KIND: ClassVar[Literal[0]] = REPORT
@@ -82,9 +82,9 @@ class Batch:
 
     def arrays(self) -> list[tuple[int, Reports]]:
         """Return the reports by program handle, each as one structured array in order of arrival."""
-        rows: dict[int, list[Report]] = {}
+        rows: dict[int, list[UnixReport]] = {}
         for event in self._events:
-            if isinstance(event, Report):
+            if isinstance(event, UnixReport):
                 rows.setdefault(handle_of(event.program_handle), []).append(event)
         return [(handle, _array(reports)) for handle, reports in rows.items()]
 
@@ -93,7 +93,7 @@ class Batch:
         return [event for event in self._events if event.EVENT_KIND != REPORT]
 
 
-def _array(reports: Sequence[Report]) -> Reports:
+def _array(reports: Sequence[UnixReport]) -> Reports:
     fields = reports[0]._installed.fields
     made = np.zeros(len(reports), np.dtype([*REPORT_HEAD, *((name, "u8") for name in fields)]))
     for name in ("flow_id", "now_us", "cwnd_bytes", "rate_bytes_per_s"):

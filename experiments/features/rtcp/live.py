@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from experiments.features.rtcp.names import NAME
 from experiments.features.rtcp.params import wanted
 from experiments.netlab import process
-from experiments.runs.leavings import reported
+from experiments.runs.artifacts import reported
 from experiments.runs.messages import Flows
 from experiments.runs.program import Failure, Program
 from experiments.runs.recording import Recording
@@ -28,7 +28,7 @@ _FAILED: Final = Failure(
 
 def attach(lines: Path, *arguments: str) -> Program:
     """Start `ccp rtcp attach --json`; `wait_ready` waits until its congestion controls are available."""
-    return Program(["rtcp", "attach", "--json", "--no-keep", *arguments], lines, _FAILED, tells=True)
+    return Program(["rtcp", "attach", "--json", "--no-keep", *arguments], lines, _FAILED, emits=True)
 
 
 @contextlib.contextmanager

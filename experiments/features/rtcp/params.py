@@ -12,7 +12,7 @@ from experiments.events import ParamValue
 from experiments.features.rtcp.names import CONGESTION
 
 if TYPE_CHECKING:
-    from experiments.scenario import Flow, Scenario
+    from experiments.scenario import FlowSpec, Scenario
 
 RECORD: Final = "record"
 """Parameter in addition to the options: whether the result keeps the ACKs that the detector saw."""
@@ -47,9 +47,9 @@ def wanted(scenario: Scenario) -> tuple[dict[str, ParamValue], bool]:
     return dict(_settings_of(flows[0])), any(flow.params.get(RECORD) for flow in flows)
 
 
-def _flows(scenario: Scenario) -> Iterator[tuple[int, Flow]]:
+def _flows(scenario: Scenario) -> Iterator[tuple[int, FlowSpec]]:
     return ((i, flow) for i, flow in enumerate(scenario.flows) if flow.algorithm in CONGESTION)
 
 
-def _settings_of(flow: Flow) -> dict[str, ParamValue]:
+def _settings_of(flow: FlowSpec) -> dict[str, ParamValue]:
     return {name: value for name, value in flow.params.items() if name != RECORD}

@@ -16,7 +16,7 @@ from ccplane.base import native
 from experiments.features.rtcp.live import ACKS, sort_acks
 from experiments.features.rtcp.names import NAME
 from experiments.features.rtcp.params import wanted
-from experiments.runs.leavings import reported
+from experiments.runs.artifacts import reported
 from experiments.runs.recording import Recording
 
 if TYPE_CHECKING:

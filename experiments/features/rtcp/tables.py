@@ -21,7 +21,7 @@ KIND: Final = "verdict"
 """Kinds of the lines that report rate limits."""
 
 _F64, _I64, _TEXT = pa.float64(), pa.int64(), pa.string()
-_TOLD: Final = {
+_REPORTED: Final = {
     "state": _TEXT,
     "bucket_bytes": _I64,
     "rate_bytes_per_s": _I64,
@@ -30,7 +30,7 @@ _TOLD: Final = {
 }
 
 COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
-    "rate_limits": {"t_s": _F64, "sender": _TEXT, "receiver": _TEXT, "flow": _TEXT, **_TOLD}
+    "rate_limits": {"t_s": _F64, "sender": _TEXT, "receiver": _TEXT, "flow": _TEXT, **_REPORTED}
 }
 """Table -> its columns and their types; `docs/experiments.md` explains them."""
 
@@ -72,7 +72,7 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
                 "sender": sender,
                 "receiver": receivers.pop() if len(receivers) == 1 else None,
                 "flow": flows[0].name if len(flows) == 1 else None,
-                **{name: line[name] for name in _TOLD},
+                **{name: line[name] for name in _REPORTED},
             }
         )
     frame = pd.DataFrame(rows, columns=list(COLUMNS["rate_limits"]))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 LOSS_WEIGHT: Final = 5.0
 """Cost of a lost byte, in delivered bytes; epsilon of the slides."""
-LEAST: Final = -1.0
+MINIMUM: Final = -1.0
 
 
 def reward(rows: NDArray[np.void]) -> NDArray[np.float64]:
@@ -27,4 +27,4 @@ def reward(rows: NDArray[np.void]) -> NDArray[np.float64]:
     # The delivered rate was possible, even where it exceeds the mean.
     possible = np.maximum(rows["path_bytes_per_s"], rows["thr_bytes_per_s"])
     good: NDArray[np.float64] = gained / possible / beyond
-    return np.maximum(good, LEAST)
+    return np.maximum(good, MINIMUM)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 LOSS_WEIGHT: Final = 5.0
 """Cost of a lost byte, in delivered bytes; epsilon of the slides."""
-LEAST: Final = -10.0
+MINIMUM: Final = -10.0
 
 
 def reward(rows: NDArray[np.void]) -> NDArray[np.float64]:
@@ -26,4 +26,4 @@ def reward(rows: NDArray[np.void]) -> NDArray[np.float64]:
     beyond = np.maximum(rtt_us / np.maximum(rows["rtt_min_us"], 1.0), 1.0)
     gained = rows["thr_bytes_per_s"] - LOSS_WEIGHT * rows["loss_bytes_per_s"]
     good: NDArray[np.float64] = gained / np.maximum(rows["thr_max_bytes_per_s"], 1.0) / beyond
-    return np.maximum(good, LEAST)
+    return np.maximum(good, MINIMUM)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from experiments.papers.comparisons import Claim, Comparison
 from experiments.papers.variants import KERNEL
 
-OURS: Final = "flex_cubic"
+OWN: Final = "flex_cubic"
 BETA: Final = 0.7
 """Of RFC 9438, and of the kernel, where it is fixed."""
 CLAIM_LOSS: Final = 0.005
@@ -54,7 +54,7 @@ def _of(
     return {**network, "algorithm": algorithm, "beta": beta, "queue_fraction": 0.0}
 
 
-def _told(owd_us: int, bdp: float, loss: float) -> str:
+def _reported(owd_us: int, bdp: float, loss: float) -> str:
     return f"OWD {owd_us / 1000:g} ms, {100 * bdp:g} % BDP, {100 * loss:g} % loss"
 
 
@@ -66,10 +66,10 @@ def _by_cubic(
         f"{name}, {owd_us}, {bdp:g}, {loss:g}",
         f"ratio of Flex-Cubic's {what} to kernel CUBIC's",
         column,
-        _of(OURS, owd_us, bdp, loss),
+        _of(OWN, owd_us, bdp, loss),
         _of(KERNEL, owd_us, bdp, loss),
         **bounds,
-        where=_told(owd_us, bdp, loss),
+        where=_reported(owd_us, bdp, loss),
     )
 
 
@@ -152,8 +152,8 @@ CLAIMS: Final = (
                 "ours stays",
                 "ratio of Flex-Cubic's throughput at 2 % loss to that without loss",
                 THROUGHPUT,
-                _of(OURS, loss=0.02),
-                _of(OURS, loss=0.0),
+                _of(OWN, loss=0.02),
+                _of(OWN, loss=0.0),
                 TYPICAL,
                 KEPT,
             )
@@ -184,7 +184,7 @@ CLAIMS: Final = (
                 KERNEL,
                 (None, FALLEN),
             ),
-            ("Flex-Cubic keeps its throughput with longer delays", "ours far", "Flex-Cubic", OURS, (KEPT,)),
+            ("Flex-Cubic keeps its throughput with longer delays", "ours far", "Flex-Cubic", OWN, (KEPT,)),
         )
     ),
     Claim(
@@ -196,8 +196,8 @@ CLAIMS: Final = (
                 "buffers",
                 "ratio of Flex-Cubic's throughput at 100 % BDP to that at 25 %",
                 THROUGHPUT,
-                _of(OURS),
-                _of(OURS, bdp=0.25),
+                _of(OWN),
+                _of(OWN, bdp=0.25),
                 "OWD 25 ms, 0.5 % loss",
                 1.0,
             )
@@ -212,9 +212,9 @@ CLAIMS: Final = (
                 f"beta {beta}, {loss:g}",
                 f"ratio of throughput with beta 0.7 to that with {beta}",
                 THROUGHPUT,
-                _of(OURS, loss=loss),
-                _of(OURS, loss=loss, beta=beta),
-                _told(25_000, 1.0, loss),
+                _of(OWN, loss=loss),
+                _of(OWN, loss=loss, beta=beta),
+                _reported(25_000, 1.0, loss),
                 1.0,
             )
             for beta in (0.3, 0.9)
@@ -230,9 +230,9 @@ CLAIMS: Final = (
                 f"steady, {beta}",
                 f"ratio of the variation of goodput (per second) with beta {beta} to that with 0.7",
                 "variation_ratio",
-                _of(OURS, beta=beta),
-                _of(OURS),
-                _told(25_000, 1.0, CLAIM_LOSS),
+                _of(OWN, beta=beta),
+                _of(OWN),
+                _reported(25_000, 1.0, CLAIM_LOSS),
                 *bounds,
             )
             for beta, bounds in ((0.3, (None, 1.0)), (0.9, (1.0,)))
@@ -305,7 +305,7 @@ CLAIMS: Final = (
                 f"overlap, {loss:g}",
                 "Jain index while both send",
                 "jain_index",
-                {"variant": OURS, "loss_ratio": loss},
+                {"variant": OWN, "loss_ratio": loss},
                 at_least=FAIR,
                 where=f"{100 * loss:g} % loss",
             )
@@ -352,7 +352,7 @@ CLAIMS: Final = (
                 "rerouted",
                 "ratio of goodput at the end to kernel CUBIC's",
                 "far_goodput_bytes_per_s",
-                {"variant": OURS},
+                {"variant": OWN},
                 {"variant": KERNEL},
                 at_least=1.0,
                 where="RTT 20 ms, then 80 ms; 0.5 % loss",

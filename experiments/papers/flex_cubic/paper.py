@@ -15,7 +15,7 @@ from experiments import plots
 from experiments.events import SetRoute
 from experiments.metrics import NAN, goodput_bytes_per_s, goodput_over_time, within
 from experiments.netlab.spec import Bernoulli, Buffer, Direction, Link, Topology
-from experiments.papers.flex_cubic.claims import BETA, CLAIM_LOSS, CLAIMS, OURS
+from experiments.papers.flex_cubic.claims import BETA, CLAIM_LOSS, CLAIMS, OWN
 from experiments.papers.flex_cubic.overlap import OVERLAP
 from experiments.papers.flex_cubic.parameters import LIVE_PART, PARAMETERS
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
@@ -37,7 +37,7 @@ from experiments.papers.variants import KERNEL, steered
 from experiments.plots import Plot
 from experiments.results import Result
 from experiments.runs.shapes import Graph
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.sweep import Grid
 
 BBR: Final = "kernel/bbr"
@@ -96,8 +96,8 @@ def grid(
         kernel: Whether to run kernel CUBIC.
     """
     variants: dict[str, Mapping[str, Any]] = {KERNEL: steered(KERNEL)} if kernel else {}
-    variants |= {f"beta {beta}": steered(OURS, beta=beta) for beta in betas}
-    variants |= {f"queue {fraction}": steered(OURS, queue_fraction=fraction) for fraction in fractions}
+    variants |= {f"beta {beta}": steered(OWN, beta=beta) for beta in betas}
+    variants |= {f"queue {fraction}": steered(OWN, queue_fraction=fraction) for fraction in fractions}
     return Grid(
         dumbbell(f"flex-cubic: {name}", duration_s),
         {OWD: list(owds_us), LOSS_RATIO: list(losses), BUFFER_BDP: list(buffers_bdp), "variant": variants},
@@ -172,7 +172,7 @@ def _queue_figures(table: pd.DataFrame) -> dict[str, Plot]:
         return {}
     here = table[(table["owd_us"] == CLAIM_OWD_US) & (table["beta"] == BETA)]
     here = here[here["loss_ratio"].isin([0.0, CLAIM_LOSS])]
-    name = here["algorithm"].where(here["queue_fraction"] == 0, f"{OURS}, queue_fraction {QUEUE_FRACTION}")
+    name = here["algorithm"].where(here["queue_fraction"] == 0, f"{OWN}, queue_fraction {QUEUE_FRACTION}")
     return {
         f"queue-{what}": plots.panels(
             here.assign(variant=name),
@@ -189,7 +189,7 @@ def _queue_figures(table: pd.DataFrame) -> dict[str, Plot]:
 def figures_4_to_6(table: pd.DataFrame, beta: float) -> dict[str, Plot]:
     """Return the paper's figure for one beta: throughput, and likewise goodput and retransmissions."""
     chosen = table[(table["algorithm"] == KERNEL) | (table["beta"] == beta)]
-    most = PAYLOAD_SHARE * RATE_BYTES_PER_S
+    maximum = PAYLOAD_SHARE * RATE_BYTES_PER_S
     return {
         name: plots.panels(
             chosen,
@@ -201,8 +201,8 @@ def figures_4_to_6(table: pd.DataFrame, beta: float) -> dict[str, Plot]:
             title=f"Two flows over 100 Mbit/s: Flex-Cubic with beta {beta:g}, and kernel CUBIC",
         )
         for name, column, limit in (
-            ("throughput", "throughput_bytes_per_s", most),
-            ("goodput", "goodput_bytes_per_s", most),
+            ("throughput", "throughput_bytes_per_s", maximum),
+            ("goodput", "goodput_bytes_per_s", maximum),
             ("retransmitted", "retrans_pct", None),
         )
     }
@@ -215,7 +215,7 @@ def _bursts_grids(size: Size) -> list[Grid]:
     processes = {"none": None, "single": {"kind": "bernoulli", "ratio": CLAIM_LOSS}}
     lengths = (10,) if size.quick else (5, 10, 20)
     processes |= {f"bursts of {length}": bursts_of(length, CLAIM_LOSS) for length in lengths}
-    memory = f"{OURS}, memory {MEMORY_MS} ms"
+    memory = f"{OWN}, memory {MEMORY_MS} ms"
     return [
         Grid(
             dumbbell("flex-cubic: bursts", size.seconds(6, 15)),
@@ -224,8 +224,8 @@ def _bursts_grids(size: Size) -> list[Grid]:
                 "loss": {name: {LOSS: process} for name, process in processes.items()},
                 "variant": {
                     KERNEL: steered(KERNEL),
-                    OURS: steered(OURS),
-                    memory: steered(OURS, congestion_memory_ms=MEMORY_MS),
+                    OWN: steered(OWN),
+                    memory: steered(OWN, congestion_memory_ms=MEMORY_MS),
                 },
             },
             size.name,
@@ -262,15 +262,15 @@ AGAINST_CUBIC: Final = "Flex-Cubic against kernel CUBIC"
 BELOW_TWO: Final = 1.9
 """k that a full queue of one BDP exceeds: the queue reaches one packet's time less than 2 x minRTT."""
 _WITH_CUBIC: Final = {
-    AGAINST_CUBIC: against(OURS, KERNEL),
+    AGAINST_CUBIC: against(OWN, KERNEL),
     f"with queue_fraction {QUEUE_FRACTION} against kernel CUBIC": against(
-        OURS, KERNEL, queue_fraction=QUEUE_FRACTION
+        OWN, KERNEL, queue_fraction=QUEUE_FRACTION
     ),
-    f"with k {BELOW_TWO} against kernel CUBIC": against(OURS, KERNEL, rtt_multiplier=BELOW_TWO),
+    f"with k {BELOW_TWO} against kernel CUBIC": against(OWN, KERNEL, rtt_multiplier=BELOW_TWO),
     "kernel CUBIC against kernel CUBIC": against(KERNEL, KERNEL),
 }
 _WITH_BBR: Final = {
-    "Flex-Cubic against kernel BBR": against(OURS, BBR),
+    "Flex-Cubic against kernel BBR": against(OWN, BBR),
     "kernel CUBIC against kernel BBR": against(KERNEL, BBR),
 }
 _PAIRS: Final = _WITH_CUBIC | _WITH_BBR
@@ -347,7 +347,7 @@ def rerouted(duration_s: float) -> Scenario:
     return Scenario(
         name="flex-cubic: reconfigured path",
         topology=topology,
-        flows=(Flow("flow", "s1", "r1", KERNEL),),
+        flows=(FlowSpec("flow", "s1", "r1", KERNEL),),
         events=(
             SetRoute(0, ("s1", "left", "near", "right", "r1")),
             SetRoute(_CHANGE_AT * duration_s, ("s1", "left", "far", "right", "r1")),
@@ -357,11 +357,11 @@ def rerouted(duration_s: float) -> Scenario:
 
 
 def _reroute_grids(size: Size) -> list[Grid]:
-    window = f"{OURS}, min RTT of {MIN_RTT_WINDOW_MS / 1000:g} s"
+    window = f"{OWN}, min RTT of {MIN_RTT_WINDOW_MS / 1000:g} s"
     variants = {
         KERNEL: steered(KERNEL),
-        OURS: steered(OURS),
-        window: steered(OURS, min_rtt_window_ms=MIN_RTT_WINDOW_MS),
+        OWN: steered(OWN),
+        window: steered(OWN, min_rtt_window_ms=MIN_RTT_WINDOW_MS),
     }
     name = size.name
     return [Grid(rerouted(size.seconds(24, 40)), {"variant": variants}, name, size.times(2, 10))]

@@ -10,7 +10,7 @@ import pandas as pd
 from experiments import plots
 from experiments.events import SetParam
 from experiments.metrics import NAN, goodput_bytes_per_s, retrans_pct, within
-from experiments.papers.flex_cubic.claims import ALWAYS_K, C_PER_S3, CLAIM_LOSS, LIVE_PHASES, OURS, TOLERANT_K
+from experiments.papers.flex_cubic.claims import ALWAYS_K, C_PER_S3, CLAIM_LOSS, LIVE_PHASES, OWN, TOLERANT_K
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Table
 from experiments.papers.two_flows import BUFFER_BDP, LOSS_RATIO, conditions, dumbbell
@@ -32,8 +32,8 @@ _VALUES: Final = ("throughput_bytes_per_s", "goodput_bytes_per_s", "retrans_pct"
 def _grids(size: Size) -> list[Grid]:
     base = dumbbell("flex-cubic: parameters", size.seconds(8, 30))
     losses = [0.0, CLAIM_LOSS]
-    cs = {f"C {one:g}": steered(OURS, c_per_s3=one) for one in CS_PER_S3}
-    ks = {f"k {one:g}": steered(OURS, rtt_multiplier=one) for one in KS}
+    cs = {f"C {one:g}": steered(OWN, c_per_s3=one) for one in CS_PER_S3}
+    ks = {f"k {one:g}": steered(OWN, rtt_multiplier=one) for one in KS}
     axes: dict[str, dict[str, Any]] = {
         "c": {LOSS_RATIO: losses, BUFFER_BDP: [1.0], "variant": cs},
         "k": {LOSS_RATIO: losses, BUFFER_BDP: [DEEP_BDP], "variant": {KERNEL: steered(KERNEL), **ks}},
@@ -70,7 +70,7 @@ def live(duration_s: float) -> Scenario:
     """Return one flow over the grid's network, with 0.5 % loss, whose k is set halfway through the run."""
     one = dumbbell("flex-cubic: k is changed", duration_s, loss_ratio=CLAIM_LOSS)
     first, _ = one.flows
-    flow = type(first)("flow", first.sender, first.receiver, OURS)
+    flow = type(first)("flow", first.sender, first.receiver, OWN)
     change = SetParam(duration_s / 2, "rtt_multiplier", TOLERANT_K, flow="flow")
     return one.replace(flows=(flow,), events=(change,))
 

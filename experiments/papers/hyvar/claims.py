@@ -63,12 +63,12 @@ WHY: Final = {
 
 
 def _beats(path: str, other: str) -> list[Comparison]:
-    ours, theirs = ({"path": path, "algorithm": one} for one in (HYVAR, other))
+    own, rival = ({"path": path, "algorithm": one} for one in (HYVAR, other))
     name = {KERNEL: "kernel CUBIC", BBR: "kernel BBR"}.get(other, f"`{other}`")
     throughput, delay = (f"{path}: ratio of Hyvar's {what} to that of {name}" for what in (THROUGHPUT, DELAY))
     return [
-        Comparison(f"throughput, {path}, {other}", throughput, "throughput_bytes_per_s", ours, theirs, 1.0),
-        Comparison(f"delay, {path}, {other}", delay, "delay_us", ours, theirs, at_most=1.0),
+        Comparison(f"throughput, {path}, {other}", throughput, "throughput_bytes_per_s", own, rival, 1.0),
+        Comparison(f"delay, {path}, {other}", delay, "delay_us", own, rival, at_most=1.0),
     ]
 
 
@@ -159,13 +159,13 @@ CLAIMS: Final = (
     ),
     *(
         Claim(
-            told,
+            reported,
             f"Hyvar has more throughput and less delay than {name}",
             "paths",
             _beats(path, other),
             why=WHY.get((path, other), ""),
         )
-        for path, told in PATHS.items()
+        for path, reported in PATHS.items()
         for other, name in COMPETITORS.items()
     ),
 )

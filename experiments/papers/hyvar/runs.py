@@ -22,7 +22,7 @@ from experiments.papers.tables import figures_of
 from experiments.papers.variants import KERNEL
 from experiments.results import Result
 from experiments.runs.shapes import Dumbbell
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 
 ALGORITHMS: Final = (HYVAR, HYBRID, POLICY, KERNEL, BBR)
 
@@ -76,7 +76,7 @@ def one_flow(name: str, path: Direction, duration_s: float) -> Scenario:
     return Scenario(
         name=f"hyvar: {name}",
         topology=Dumbbell(pairs=1, bottleneck=path, backward=back),
-        flows=(Flow("flow", "s1", "r1", HYVAR),),
+        flows=(FlowSpec("flow", "s1", "r1", HYVAR),),
         duration_s=duration_s,
     )
 

@@ -23,7 +23,7 @@ from experiments.papers.two_flows import BUFFER_BDP
 from experiments.papers.variants import KERNEL, rounds, steered
 from experiments.results import Result
 from experiments.runs.shapes import Dumbbell
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.sweep import Grid
 
 FLOWS: Final = (2, 4, 8)
@@ -55,8 +55,8 @@ FAIR_SHARE: Final = 0.7
 """Minimum of its fair share for each of two flows."""
 
 
-def _flow(number: int, name: str) -> Flow:
-    return Flow(name, f"s{number + 1}", f"r{number + 1}", KERNEL, start_s=APART_S * number)
+def _flow(number: int, name: str) -> FlowSpec:
+    return FlowSpec(name, f"s{number + 1}", f"r{number + 1}", KERNEL, start_s=APART_S * number)
 
 
 def alike(n: int, together_s: float) -> Scenario:
@@ -69,7 +69,7 @@ def alike(n: int, together_s: float) -> Scenario:
     )
 
 
-def beside_cubic(buffer_bdp: float, together_s: float) -> Scenario:
+def alongside_cubic(buffer_bdp: float, together_s: float) -> Scenario:
     """Return a flow that starts after one of kernel CUBIC over the slides' path."""
     path = msgspec.structs.replace(CLAIMED, buffer=Buffer(bdp=buffer_bdp))
     return Scenario(
@@ -87,13 +87,13 @@ def _grids(size: Size) -> list[Grid]:
     for n in FLOWS:
         points = {name: steered(algorithm, **params) for name, (algorithm, params) in variants.items()}
         found += rounds(alike(n, together_s), f"{size.name}-{n}-flows", times, "variant", points)
-    beside = {name: steered(algorithm, OWN, **params) for name, (algorithm, params) in variants.items()}
+    alongside = {name: steered(algorithm, OWN, **params) for name, (algorithm, params) in variants.items()}
     return found + rounds(
-        beside_cubic(BUFFERS_BDP[0], together_s),
+        alongside_cubic(BUFFERS_BDP[0], together_s),
         f"{size.name}-beside-cubic",
         times,
         "variant",
-        beside,
+        alongside,
         more_axes={BUFFER_BDP: list(BUFFERS_BDP)},
     )
 
@@ -112,8 +112,8 @@ def shares(result: Result) -> dict[str, Any]:
     judged_s = since_s + (1 - JUDGED_SHARE) * (scenario.duration_s - since_s)
     samples = within(result.flow_samples, judged_s)
     goodput = goodput_bytes_per_s(samples).reindex([flow.name for flow in scenario.flows])
-    beside = OWN in goodput.index
-    judged = goodput[OWN] if beside else goodput.min(skipna=False)
+    alongside = OWN in goodput.index
+    judged = goodput[OWN] if alongside else goodput.min(skipna=False)
     found: dict[str, Any] = {
         **came_to(result),
         "flows": len(goodput),
@@ -123,7 +123,7 @@ def shares(result: Result) -> dict[str, Any]:
         "delay_us": float(samples.groupby("flow")["srtt_us"].mean().mean()),
         "buffer_bdp": NAN,
     }
-    if beside and isinstance(scenario.topology, Dumbbell) and scenario.topology.bottleneck.buffer:
+    if alongside and isinstance(scenario.topology, Dumbbell) and scenario.topology.bottleneck.buffer:
         found["buffer_bdp"] = scenario.topology.bottleneck.buffer.bdp
     return found
 
@@ -136,17 +136,17 @@ def _findings(runs: Runs) -> Findings:
         kind="stable",
     )
     values = ["share_of_fair_ratio", "goodput_bytes_per_s", "delay_us", "retrans_pct"]
-    beside = table["buffer_bdp"].notna()
+    alongside = table["buffer_bdp"].notna()
     return Findings(
         [
             Table.of(
-                table[~beside],
+                table[~alongside],
                 "Flows of one kind that start 5 s apart",
                 ["flows", "variant"],
                 ["jain_index", *values],
             ),
             Table.of(
-                table[beside],
+                table[alongside],
                 "A flow that starts 5 s after one of kernel CUBIC",
                 ["buffer_bdp", "variant"],
                 values,
@@ -154,10 +154,10 @@ def _findings(runs: Runs) -> Findings:
         ],
         {
             "sharing-jain": plots.lines(
-                table[~beside], "jain_index", "flows", by="variant", title="Flows of one kind: fairness"
+                table[~alongside], "jain_index", "flows", by="variant", title="Flows of one kind: fairness"
             ),
             "sharing-cubic": plots.lines(
-                table[beside],
+                table[alongside],
                 "share_of_fair_ratio",
                 "buffer_bdp",
                 by="variant",

@@ -19,10 +19,10 @@ from experiments.papers.tables import figures_of
 from experiments.papers.variants import KERNEL
 from experiments.results import Result
 from experiments.runs.shapes import Graph
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.traffic.spec import OnOff
 
-OURS: Final = "int_cubic"
+OWN: Final = "int_cubic"
 BOTTLENECK_NODE: Final = "ap1"
 BOTTLENECK: Final = "wired>"
 LOSSY_NODE: Final = "ap2"
@@ -86,7 +86,7 @@ def chain(
         name=f"int-adaptive: {name}",
         topology=Graph.of(topology),
         flows=tuple(
-            Flow(f"flow{number}", "sta1", "sta2", KERNEL, traffic=traffic, family="ipv6")
+            FlowSpec(f"flow{number}", "sta1", "sta2", KERNEL, traffic=traffic, family="ipv6")
             for number in range(1, flows + 1)
         ),
         duration_s=duration_s,

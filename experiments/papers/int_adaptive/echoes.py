@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from experiments import plots
 from experiments.netlab.spec import CoDel, DropTail, Int, IntNode
-from experiments.papers.int_adaptive.chain import LOSSY_NODE, OURS, RADIO, chain, conditions, losses
+from experiments.papers.int_adaptive.chain import LOSSY_NODE, OWN, RADIO, chain, conditions, losses
 from experiments.papers.int_adaptive.claims import ECHO_LOSSES, L1, L2, QUEUE_NAMES, by_echo
 from experiments.papers.int_adaptive.growth import INCREMENTS, figure_7, progression, progression_row
 from experiments.papers.paper import Findings, Part, Runs, Size
@@ -33,7 +33,7 @@ def both(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]
 
 # --- Figure 6 by echoes ------------------------------------------------------------------------------------
 
-NEW: Final = {L1: steered(OURS, wireless_loss="keep"), L2: steered(OURS, wireless_loss="mild")}
+NEW: Final = {L1: steered(OWN, wireless_loss="keep"), L2: steered(OWN, wireless_loss="mild")}
 
 
 def _loss_grids(size: Size) -> list[Grid]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from experiments import plots
 from experiments.metrics import NAN, within
-from experiments.papers.int_adaptive.chain import OURS, chain, conditions
+from experiments.papers.int_adaptive.chain import OWN, chain, conditions
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL, steered
@@ -24,7 +24,7 @@ FINE_US: Final = 10_000
 INCREMENTS: Final = {
     KERNEL: steered(KERNEL),
     **{
-        f"CUBIC New {one}": steered(OURS, wireless_loss="cubic", increment=one, hystart=False)
+        f"CUBIC New {one}": steered(OWN, wireless_loss="cubic", increment=one, hystart=False)
         for one in (1, 2, 3)
     },
 }

@@ -15,7 +15,7 @@ import pandas as pd
 
 from experiments import plots
 from experiments.metrics import NAN
-from experiments.papers.int_adaptive.chain import BOTTLENECK_NODE, OURS, chain, conditions, losses, seen
+from experiments.papers.int_adaptive.chain import BOTTLENECK_NODE, OWN, chain, conditions, losses, seen
 from experiments.papers.int_adaptive.claims import CLAIMS, L1, L2
 from experiments.papers.int_adaptive.echoes import ECHOED
 from experiments.papers.int_adaptive.growth import FIG7, FINE_US
@@ -29,8 +29,8 @@ from experiments.sweep import Grid
 
 VARIANTS: Final = {
     KERNEL: steered(KERNEL),
-    L1: steered(OURS, wireless_loss="keep"),
-    L2: steered(OURS, wireless_loss="mild"),
+    L1: steered(OWN, wireless_loss="keep"),
+    L2: steered(OWN, wireless_loss="mild"),
 }
 LOSSES: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 CLAIM_LOSS: Final = 0.2

@@ -13,7 +13,7 @@ from experiments import plots
 from experiments.metrics import NAN
 from experiments.papers.int_adaptive.chain import (
     BOTTLENECK,
-    OURS,
+    OWN,
     TELEMETRY,
     chain,
     conditions,
@@ -41,7 +41,7 @@ def _cause_grids(size: Size) -> list[Grid]:
         base = base.replace(captures=(BOTTLENECK,))
         return Grid(base, axes, f"{size.name}-{name}", size.times(6, 10))
 
-    keep = {"CUBIC New L1": steered(OURS, wireless_loss="keep")}
+    keep = {"CUBIC New L1": steered(OWN, wireless_loss="keep")}
     return [
         mixed("many", MANY_FLOWS, {"loss": losses([0.01]), "variant": {KERNEL: steered(KERNEL)}}),
         mixed("many-keep", MANY_FLOWS, {"loss": losses([0.05]), "variant": keep}),
@@ -56,7 +56,7 @@ def _cause_row(result: Result) -> dict[str, Any]:
 def _cause_findings(runs: Runs) -> Findings:
     table = runs.table
     by = ["flows", "variant", "loss_ratio"]
-    pairs = [f"{true}_as_{told}_pkts" for true, told in product(CAUSES, CAUSES)]
+    pairs = [f"{true}_as_{reported}_pkts" for true, reported in product(CAUSES, CAUSES)]
     title = "Causes of losses: true, and according to the sink"
     return Findings(
         [Table.of(table, title, by, ["right_ratio", *pairs, "untold_pkts"])],
@@ -77,14 +77,14 @@ def _shares(table: pd.DataFrame) -> pd.DataFrame:
     """Return the shares of each true cause that the sink reported as each cause, a row per run and pair."""
     rows = []
     for run in table.assign(network=_networks(table)).to_dict("records"):
-        for true, told in product(CAUSES, CAUSES):
+        for true, reported in product(CAUSES, CAUSES):
             whole = sum(run[f"{true}_as_{one}_pkts"] for one in CAUSES)
-            share = run[f"{true}_as_{told}_pkts"] / whole if whole else NAN
+            share = run[f"{true}_as_{reported}_pkts"] / whole if whole else NAN
             rows.append(
                 {
                     "network": run["network"],
                     "true": true,
-                    "told": told,
+                    "told": reported,
                     "share_ratio": share,
                     "seed": run["seed"],
                 }
@@ -174,8 +174,8 @@ CHAIN_LOSS: Final = 0.05
 
 def _chain_grids(size: Size) -> list[Grid]:
     variants = {
-        "CUBIC New L1": steered(OURS, wireless_loss="keep"),
-        "CUBIC New L2, increment 1": steered(OURS, wireless_loss="mild", increment=1),
+        "CUBIC New L1": steered(OWN, wireless_loss="keep"),
+        "CUBIC New L2, increment 1": steered(OWN, wireless_loss="mild", increment=1),
     }
     base = changed(chain("the whole chain", size.seconds(6, 15)), losing(CHAIN_LOSS))
     return [Grid(base, {"variant": variants}, size.name, size.times(6, 10))]

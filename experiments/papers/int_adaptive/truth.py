@@ -24,7 +24,7 @@ def gaps(result: Result) -> pd.DataFrame:
 
     Returns:
         Columns `t_s` (when the packet after the gap reached the sink), `flow`, `link_pkts`,
-        `congestion_pkts`, `told_link_pkts`, `told_congestion_pkts`; a row for each gap.
+        `congestion_pkts`, `reported_link_pkts`, `reported_congestion_pkts`; a row for each gap.
     """
     passed = _numbers_in(result)
     records = result.int_records.sort_values("sequence", kind="stable")
@@ -49,7 +49,7 @@ def gaps(result: Result) -> pd.DataFrame:
                     },
                 }
             )
-    columns = ["t_s", "flow", *(f"{told}{one}_pkts" for told in ("", "told_") for one in CAUSES)]
+    columns = ["t_s", "flow", *(f"{reported}{one}_pkts" for reported in ("", "told_") for one in CAUSES)]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -57,15 +57,15 @@ def matrix(found: pd.DataFrame) -> dict[str, float]:
     """Return the number of lost packets by true and reported cause.
 
     Returns:
-        `TRUE_as_TOLD_pkts` for each pair of `CAUSES`, `untold_pkts` without a reported cause, and
+        `TRUE_as_REPORTED_pkts` for each pair of `CAUSES`, `untold_pkts` without a reported cause, and
         `right_ratio`. In a gap with both causes, the numbers per cause are compared.
     """
     true = {one: found[f"{one}_pkts"].astype(float) for one in CAUSES}
-    told = {one: found[f"told_{one}_pkts"].fillna(0).astype(float) for one in CAUSES}
-    right = {one: np.minimum(true[one], told[one]) for one in CAUSES}
+    reported = {one: found[f"told_{one}_pkts"].fillna(0).astype(float) for one in CAUSES}
+    right = {one: np.minimum(true[one], reported[one]) for one in CAUSES}
     pairs = {}
     for one, other in (CAUSES, CAUSES[::-1]):
-        wrong = np.minimum(true[one] - right[one], told[other] - right[other])
+        wrong = np.minimum(true[one] - right[one], reported[other] - right[other])
         pairs[f"{one}_as_{one}_pkts"] = float(right[one].sum())
         pairs[f"{one}_as_{other}_pkts"] = float(wrong.sum())
     lost = float(sum(one.sum() for one in true.values()))

@@ -45,10 +45,10 @@ def row(result: Result) -> dict[str, Any]:
     goodput = float(goodput_bytes_per_s(within(result.flow_samples, SETTLED_S)).sum())
     found: dict[str, Any] = {"loss_ratio": loss, "goodput_bytes_per_s": goodput}
     goodput_pkts_per_s = goodput / MSS_BYTES
-    most_pkts_per_s = RATE_MBIT * MBIT / MTU_BYTES
+    max_pkts_per_s = RATE_MBIT * MBIT / MTU_BYTES
 
     def by(pkts_per_s: float) -> float:
-        return goodput_pkts_per_s / min(most_pkts_per_s, (1 - loss) * pkts_per_s)
+        return goodput_pkts_per_s / min(max_pkts_per_s, (1 - loss) * pkts_per_s)
 
     if result.scenario.flows[0].algorithm == RENO:
         found["by_mathis_ratio"] = by(mathis_pkts(loss) / rtt_s)

@@ -7,7 +7,7 @@ from typing import Final
 
 from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from experiments.runs.shapes import Dumbbell
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.units import MBIT
 
 MTU_BYTES: Final = 1500
@@ -23,7 +23,7 @@ def network(
         rate_bytes_per_s=mbit * MBIT, delay_us=rtt_us // 2, buffer=Buffer(bdp=bdp), loss=Bernoulli(0.0)
     )
     flows = (
-        Flow(f"flow{number}", f"s{number}", f"r{number}", algorithm)
+        FlowSpec(f"flow{number}", f"s{number}", f"r{number}", algorithm)
         for number, algorithm in enumerate(algorithms, 1)
     )
     return Scenario(

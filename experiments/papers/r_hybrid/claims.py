@@ -11,8 +11,8 @@ from typing import Any, Final
 from experiments.papers.comparisons import Claim, Comparison
 from experiments.papers.variants import KERNEL
 
-OURS: Final = "r_hybrid"
-OURS_OWN: Final = f"{OURS}, mode own"
+OWN: Final = "r_hybrid"
+OWN_ONLY: Final = f"{OWN}, mode own"
 """With rules that recognise the sender's own marks; else the threshold for marks is from other paths."""
 BBR: Final = "kernel/bbr"
 DCTCP: Final = "dctcp"
@@ -24,7 +24,7 @@ RTT_US: Final = 1_000
 COMPARABLE: Final = 0.95
 SMALL_LOSS: Final = 0.95
 """Minimum ratio with 1 % loss; in the paper 0.96 to 0.98."""
-MOST_LEFT: Final = 0.97
+MAX_LEFT: Final = 0.97
 """Maximum ratio of DCTCP's throughput to the clean baseline's; in the paper 0.886."""
 SAME_AS_CLEAN: Final = 0.97
 SAME_AS_DCTCP: Final = 0.02
@@ -49,7 +49,7 @@ def _against(name: str, column: str, loss: float, *bounds: float | None) -> list
             f"{name}, {other}",
             f"ratio of R-Hybrid's {what} to that of {others[other]}, {on},",
             column,
-            _fig2(OURS, loss),
+            _fig2(OWN, loss),
             _fig2(other, loss),
             *bounds,
         )
@@ -105,13 +105,13 @@ CLAIMS: Final = (
         "Figure 3",
         "DCTCP loses throughput if marks come too early",
         "fig3",
-        [_by_baseline("dctcp", "DCTCP", DCTCP, None, MOST_LEFT)],
+        [_by_baseline("dctcp", "DCTCP", DCTCP, None, MAX_LEFT)],
     ),
     Claim(
         "Figure 3",
         "R-Hybrid keeps its throughput if marks come too early",
         "fig3",
-        [_by_baseline("ours", "R-Hybrid", OURS, SAME_AS_CLEAN)],
+        [_by_baseline("ours", "R-Hybrid", OWN, SAME_AS_CLEAN)],
         how="with R-Hybrid's default parameters",
     ),
     Claim(
@@ -123,7 +123,7 @@ CLAIMS: Final = (
                 "shared",
                 "share of the receiver's decisions for SHARED",
                 "shared_ratio",
-                _fig3(OURS, AGGRESSIVE),
+                _fig3(OWN, AGGRESSIVE),
                 at_least=MOSTLY,
             )
         ],
@@ -197,7 +197,7 @@ CLAIMS: Final = (
                 1 - SAME_AS_DCTCP,
                 1 + SAME_AS_DCTCP,
             )
-            for variant, more in ((OURS, ""), (OURS_OWN, ", mode own"))
+            for variant, more in ((OWN, ""), (OWN_ONLY, ", mode own"))
             for what, column in (
                 ("goodput", "goodput_bytes_per_s"),
                 ("median queueing delay", "queueing_delay_p50_us"),
@@ -242,7 +242,7 @@ CLAIMS: Final = (
         "two-peers",
         checks=[
             f"{peer}, {variant}"
-            for variant in (OURS, "ordinary sockets, switched")
+            for variant in (OWN, "ordinary sockets, switched")
             for peer in ("near", "far")
         ],
         how="share of time with DCTCP is at least 0.9 for the near flow, and at most 0.1 for the far flow",

@@ -23,7 +23,7 @@ from experiments.papers.variants import KERNEL, steady
 from experiments.results import Result
 from experiments.runs import reading
 from experiments.runs.shapes import Graph
-from experiments.scenario import Event, Flow, ReceiverAgent, Scenario, SetLink
+from experiments.scenario import Event, FlowSpec, ReceiverAgent, Scenario, SetLink
 from experiments.statistics import Estimate
 from experiments.sweep import Grid
 from experiments.traffic.spec import Iperf3, OnOff
@@ -62,15 +62,19 @@ DETECTORS: Final[Mapping[str, DetectorOptions]] = {
 }
 """The mode `fast` with changed options, and the mode `own`."""
 
-_OWN: Final = Flow("own", "sender", "receiver", KERNEL, traffic=steady(SEND_BYTES_PER_S))
-_BLOCKS: Final = Flow("own", "sender", "receiver", KERNEL, traffic=Iperf3(rate_bytes_per_s=SEND_BYTES_PER_S))
+_OWN: Final = FlowSpec("own", "sender", "receiver", KERNEL, traffic=steady(SEND_BYTES_PER_S))
+_BLOCKS: Final = FlowSpec(
+    "own", "sender", "receiver", KERNEL, traffic=Iperf3(rate_bytes_per_s=SEND_BYTES_PER_S)
+)
 """iperf3 keeps a rate by bursts of 128 KiB."""
 
-_BURSTS: Final = Flow("bursts", "other", "receiver", KERNEL, traffic=OnOff(BURST_S, APART_S), start_s=BEGIN_S)
-_BULK: Final = Flow("bulk", "other", "receiver", KERNEL, start_s=BEGIN_S)
+_BURSTS: Final = FlowSpec(
+    "bursts", "other", "receiver", KERNEL, traffic=OnOff(BURST_S, APART_S), start_s=BEGIN_S
+)
+_BULK: Final = FlowSpec("bulk", "other", "receiver", KERNEL, start_s=BEGIN_S)
 
 
-def disturbed(*others: Flow, own: Flow = _OWN, event: Event | None = None) -> dict[str, Any]:
+def disturbed(*others: FlowSpec, own: FlowSpec = _OWN, event: Event | None = None) -> dict[str, Any]:
     """Return the fields for other flows, for the flow itself, or for an event that disturbs it."""
     events = [] if event is None else [event]
     return {"flows": reading.full([own, *others]), "events": reading.full(events)}

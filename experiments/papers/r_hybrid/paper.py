@@ -15,7 +15,7 @@ import pandas as pd
 from ccp_algs.r_hybrid import ECN_BETA
 from experiments import plots
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
-from experiments.papers.r_hybrid.claims import CLAIMS, OURS_OWN
+from experiments.papers.r_hybrid.claims import CLAIMS, OWN_ONLY
 from experiments.papers.r_hybrid.false import FALSE_SWITCHES
 from experiments.papers.r_hybrid.path import (
     AGGRESSIVE_US,
@@ -25,7 +25,7 @@ from experiments.papers.r_hybrid.path import (
     LOSS_RATIO,
     MODE,
     NOISE,
-    OURS,
+    OWN,
     PAPER_NOISE,
     RTT_US,
     conditions,
@@ -55,9 +55,9 @@ ON_PATH: Final = "four streams over 200 Mbit/s, RTT 1 ms, buffer of 100 packets"
 VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = {
     KERNEL: steered(KERNEL),
     BBR: steered(BBR),
-    OURS: marked(OURS),
+    OWN: marked(OWN),
 }
-WITH_BBR: Final[Mapping[str, Mapping[str, Any]]] = {f"{OURS}, BBR while shared": marked(OURS, shared="bbr3")}
+WITH_BBR: Final[Mapping[str, Mapping[str, Any]]] = {f"{OWN}, BBR while shared": marked(OWN, shared="bbr3")}
 
 
 def losses(
@@ -127,19 +127,19 @@ _UNDER: Final = " | "
 CLAIMED: Final[Mapping[str, Mapping[str, Any]]] = {
     **_case(KERNEL, BASELINE, steered(KERNEL)),
     **_case(DCTCP, AGGRESSIVE, marked(DCTCP)),
-    **_case(OURS, AGGRESSIVE, marked(OURS)),
+    **_case(OWN, AGGRESSIVE, marked(OWN)),
 }
 """Cases of the claims."""
 CASES: Final[Mapping[str, Mapping[str, Any]]] = {
     **CLAIMED,
     **_case(DCTCP, BASELINE, marked(DCTCP)),
-    **_case(OURS, BASELINE, marked(OURS)),
-    **_case(f"{OURS}, RFC 8511 alone", AGGRESSIVE, marked(OURS, early_ecn_beta=ECN_BETA)),
-    **_case(f"{OURS}, marks as losses", AGGRESSIVE, marked(OURS, shared_ecn="loss")),
-    **_case(f"{OURS}, marks with a queue", AGGRESSIVE, marked(OURS, shared_ecn="queue")),
-    **_case(f"{OURS}, marks ignored", AGGRESSIVE, marked(OURS, shared_ecn="ignore")),
-    **_case(f"{OURS}, BBR while shared", AGGRESSIVE, marked(OURS, shared="bbr3")),
-    **_case(OURS_OWN, AGGRESSIVE, {**marked(OURS), MODE: "own"}),
+    **_case(OWN, BASELINE, marked(OWN)),
+    **_case(f"{OWN}, RFC 8511 alone", AGGRESSIVE, marked(OWN, early_ecn_beta=ECN_BETA)),
+    **_case(f"{OWN}, marks as losses", AGGRESSIVE, marked(OWN, shared_ecn="loss")),
+    **_case(f"{OWN}, marks with a queue", AGGRESSIVE, marked(OWN, shared_ecn="queue")),
+    **_case(f"{OWN}, marks ignored", AGGRESSIVE, marked(OWN, shared_ecn="ignore")),
+    **_case(f"{OWN}, BBR while shared", AGGRESSIVE, marked(OWN, shared="bbr3")),
+    **_case(OWN_ONLY, AGGRESSIVE, {**marked(OWN), MODE: "own"}),
 }
 """Also without marking, with other responses to marks, and in the mode `own`."""
 
@@ -185,7 +185,7 @@ def figure_3(table: pd.DataFrame) -> Plot:
 
 def decisions(results: Sequence[Result]) -> dict[str, Plot]:
     """Return the receiver's observations and decisions in the first run of R-Hybrid in figure 3."""
-    case = f"{OURS}{_UNDER}{AGGRESSIVE}"
+    case = f"{OWN}{_UNDER}{AGGRESSIVE}"
     chosen = next((one for one in results if one.axes["case"] == case and len(one.regimes)), None)
     if chosen is None:
         return {}
@@ -201,12 +201,12 @@ def decisions(results: Sequence[Result]) -> dict[str, Plot]:
 
 # --- the clean case -----------------------------------------------------------------------------------------
 
-STRICT: Final = f"{OURS}, a mark is congestion"
+STRICT: Final = f"{OWN}, a mark is congestion"
 OWNERS: Final[Mapping[str, Mapping[str, Any]]] = {
     DCTCP: marked(DCTCP),
-    OURS: marked(OURS),
-    OURS_OWN: {**marked(OURS), NOISE: PAPER_NOISE, MODE: "own"},
-    STRICT: {**marked(OURS), NOISE: PAPER_NOISE},
+    OWN: marked(OWN),
+    OWN_ONLY: {**marked(OWN), NOISE: PAPER_NOISE, MODE: "own"},
+    STRICT: {**marked(OWN), NOISE: PAPER_NOISE},
 }
 
 

@@ -15,14 +15,14 @@ from experiments.papers.tables import figures_of
 from experiments.papers.variants import KERNEL, steered
 from experiments.results import Result
 from experiments.runs.shapes import PointToPoint
-from experiments.scenario import Flow, ReceiverAgent, Scenario
+from experiments.scenario import FlowSpec, ReceiverAgent, Scenario
 from experiments.traffic.spec import Iperf3
 from telemetry.regime import SHARED
 from telemetry.regime.modes import MODES
 
 BBR: Final = "kernel/bbr"
 DCTCP: Final = "dctcp"
-OURS: Final = "r_hybrid"
+OWN: Final = "r_hybrid"
 
 FLOW: Final = "data"
 LINK: Final = "link>"
@@ -75,7 +75,7 @@ def path(name: str, duration_s: float) -> Scenario:
     return Scenario(
         name=f"r-hybrid: {name}",
         topology=PointToPoint(forward, back),
-        flows=(Flow(FLOW, "sender", "receiver", KERNEL, traffic=Iperf3(parallel=STREAMS)),),
+        flows=(FlowSpec(FLOW, "sender", "receiver", KERNEL, traffic=Iperf3(parallel=STREAMS)),),
         duration_s=duration_s,
         sample_interval_us=SAMPLE_INTERVAL_US,
         receivers=(watching("receiver"),),

@@ -17,13 +17,13 @@ from experiments.metrics import within
 from experiments.netlab.spec import Buffer, Direction, DropTail, Link, Topology
 from experiments.papers.estimates import of_pairs, over_runs
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_hybrid.path import DCTCP, OURS, SETTLED_S, settled, watching
+from experiments.papers.r_hybrid.path import DCTCP, OWN, SETTLED_S, settled, watching
 from experiments.papers.tables import Check, Table
 from experiments.papers.variants import KERNEL, steady, steered
 from experiments.results import Result
 from experiments.runs import reading
 from experiments.runs.shapes import Graph
-from experiments.scenario import Flow, ReceiverAgent, Scenario, SocketSwitch
+from experiments.scenario import FlowSpec, ReceiverAgent, Scenario, SocketSwitch
 from experiments.statistics import Estimate
 from experiments.sweep import Grid
 
@@ -40,7 +40,7 @@ BUFFER_PKTS: Final = 200
 SWITCHED: Final = "ordinary sockets, switched"
 ON_CUBIC: Final = "whole host on CUBIC"
 ON_DCTCP: Final = "whole host on DCTCP"
-BY_FLOW: Final = (OURS, SWITCHED)
+BY_FLOW: Final = (OWN, SWITCHED)
 MOSTLY: Final = 0.9
 
 
@@ -51,7 +51,7 @@ def _both(algorithm: str, *switches: SocketSwitch) -> dict[str, Any]:
 
 
 VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    OURS: _both(OURS),
+    OWN: _both(OWN),
     # DCTCP takes both ends (RFC 8257, section 3): the near peer's sockets follow the same decisions.
     SWITCHED: _both(KERNEL, SocketSwitch("server"), SocketSwitch(NEAR, rules=("dst={server} -> {near}",))),
     ON_CUBIC: _both(KERNEL),
@@ -78,9 +78,9 @@ def scenario(duration_s: float) -> Scenario:
         name="r-hybrid: two peers",
         topology=Graph.of(Topology(("server", "other", NEAR, FAR), links, ("router",))),
         flows=(
-            Flow(NEAR, "server", NEAR, KERNEL, traffic=steady(), ecn=True),
-            Flow(FAR, "server", FAR, KERNEL, traffic=steady(), ecn=True),
-            Flow("other", "other", FAR, KERNEL, traffic=steady(), ecn=True),
+            FlowSpec(NEAR, "server", NEAR, KERNEL, traffic=steady(), ecn=True),
+            FlowSpec(FAR, "server", FAR, KERNEL, traffic=steady(), ecn=True),
+            FlowSpec("other", "other", FAR, KERNEL, traffic=steady(), ecn=True),
         ),
         duration_s=duration_s,
         receivers=(watching(NEAR), ReceiverAgent(FAR, peers=("server",), mode="fast")),
@@ -95,7 +95,7 @@ def dctcp_ratio(result: Result, flow: str) -> float:
     """
     samples = within(result.connection_samples, SETTLED_S)
     own = samples[samples["flow"] == flow]
-    if (own["congestion"] != f"ccp.{OURS}").all():
+    if (own["congestion"] != f"ccp.{OWN}").all():
         return float((own["congestion"] == f"ccp.{DCTCP}").mean())
     switches = _switches(result, flow)
     programs = pd.Series(["cubic", *switches["after"]])
@@ -160,8 +160,8 @@ def claims(found: pd.DataFrame) -> list[Check]:
         return found[(found["variant"] == variant) & (found["peer"] == peer)]
 
     def quotient(variant: str, peer: str, other: str) -> Estimate:
-        ours, theirs = (of(one, peer).set_index("seed")["goodput_bytes_per_s"] for one in (variant, other))
-        return of_pairs(ours, theirs)
+        mine, rival = (of(one, peer).set_index("seed")["goodput_bytes_per_s"] for one in (variant, other))
+        return of_pairs(mine, rival)
 
     checks = []
     for variant in BY_FLOW:

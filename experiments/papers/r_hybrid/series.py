@@ -59,9 +59,9 @@ def decided(series: Sequence[Observation], options: DetectorOptions) -> pd.DataF
 def changes(table: pd.DataFrame) -> pd.DataFrame:
     """Return the changes of the regime in a table of `decided`: `change`, `regime`, `t_s`, `paper_s`."""
     found = table.loc[table["switched"], ["regime", "t_s"]].reset_index(drop=True)
-    told = {regime: iter(times_s) for regime, times_s in PAPER_S.items()}
+    reported = {regime: iter(times_s) for regime, times_s in PAPER_S.items()}
     return found.assign(
-        change=found.index + 1, paper_s=[next(told[regime], NAN) for regime in found["regime"]]
+        change=found.index + 1, paper_s=[next(reported[regime], NAN) for regime in found["regime"]]
     )
 
 

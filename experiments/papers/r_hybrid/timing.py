@@ -24,12 +24,12 @@ from experiments.papers.tables import Check, Table
 from experiments.papers.variants import KERNEL, steady
 from experiments.results import Result
 from experiments.runs.shapes import Graph
-from experiments.scenario import Event, Flow, ReceiverAgent, Scenario, SetLink, SocketSwitch
+from experiments.scenario import Event, FlowSpec, ReceiverAgent, Scenario, SetLink, SocketSwitch
 from experiments.sweep import Grid
 from telemetry.regime import SHARED, SINGLE_OWNER
 from telemetry.regime.modes import MODES
 
-OURS: Final = "ccplane flow"
+OWN: Final = "ccplane flow"
 ORDINARY: Final = "ordinary socket"
 PAIRS: Final = 4
 """Paths of each kind."""
@@ -98,9 +98,9 @@ _EXIT: Final = Link("exit", "router", "receiver", Direction())
 _KNOWN: Final = {"baseline_ms": 2 * DELAY_US / 1000, "delta_ms": DELTA_MS}
 
 
-def _flow(name: str) -> Flow:
+def _flow(name: str) -> FlowSpec:
     algorithm = "r_hybrid" if name.startswith("ours") else KERNEL
-    return Flow(name, name, "receiver", algorithm, traffic=steady(SEND_BYTES_PER_S), ecn=True)
+    return FlowSpec(name, name, "receiver", algorithm, traffic=steady(SEND_BYTES_PER_S), ecn=True)
 
 
 def switched(result: Result) -> pd.DataFrame:
@@ -125,7 +125,7 @@ def switched(result: Result) -> pd.DataFrame:
             {
                 "mode": mode,
                 "flow": flow,
-                "kind": OURS if flow.startswith("ours") else ORDINARY,
+                "kind": OWN if flow.startswith("ours") else ORDINARY,
                 "to": regime,
                 "phase_ratio": (t_s - before_s) / window_s,
                 "decided_s": decided_s - t_s,
@@ -139,17 +139,19 @@ def switched(result: Result) -> pd.DataFrame:
 def _changes(result: Result) -> Iterator[tuple[float, float, str, str]]:
     """Yield the time of each change, the end of the new state, the flow, and the regime."""
     events = result.events[result.events["kind"] == "set_link"]
-    told = [(t_s, json.loads(detail)) for t_s, detail in zip(events["t_s"], events["detail"], strict=True)]
-    for i, (t_s, detail) in enumerate(told):
-        later = (at_s for at_s, other in told[i + 1 :] if other["link"] == detail["link"])
+    reported = [
+        (t_s, json.loads(detail)) for t_s, detail in zip(events["t_s"], events["detail"], strict=True)
+    ]
+    for i, (t_s, detail) in enumerate(reported):
+        later = (at_s for at_s, other in reported[i + 1 :] if other["link"] == detail["link"])
         flow = detail["link"].removeprefix("path-").removesuffix(">")
         regime = SHARED if detail["fields"]["delay_us"] > DELAY_US else SINGLE_OWNER
         yield t_s, next(later, result.scenario.duration_s), flow, regime
 
 
-def _first(told: pd.DataFrame, regime: str, after_s: float, until_s: float) -> float:
+def _first(reported: pd.DataFrame, regime: str, after_s: float, until_s: float) -> float:
     """Return when a regime was first reported within a time [s]; NaN if it was not."""
-    own = told[(told["regime"] == regime) & told["t_s"].between(after_s, until_s)]
+    own = reported[(reported["regime"] == regime) & reported["t_s"].between(after_s, until_s)]
     return float(own["t_s"].min()) if len(own) else NAN
 
 
@@ -220,9 +222,9 @@ def claims(found: pd.DataFrame) -> list[Check]:
     ]
     for mode in found["mode"].unique():
         own = found[(found["mode"] == mode) & found["switched_s"].notna()]
-        least_s, most_s = bounds_s(mode)
-        claim = f"{mode} mode: share of switches between {least_s:g} and {most_s:g} s"
-        known = own.assign(true=own["switched_s"].between(least_s, most_s))
+        min_s, max_s = bounds_s(mode)
+        claim = f"{mode} mode: share of switches between {min_s:g} and {max_s:g} s"
+        known = own.assign(true=own["switched_s"].between(min_s, max_s))
         checks.append(Check(claim, over_runs(known, "true"), low=1.0))
     shared = found[(found["mode"] == "paper") & (found["to"] == SHARED)]
     claim = "paper's constants: time until the flow on a shared path has switched [s]"

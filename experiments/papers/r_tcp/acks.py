@@ -22,7 +22,7 @@ from experiments.papers.r_tcp.baselines import BASELINES, Ack, Finding
 from experiments.papers.r_tcp.baselines.acks import MSS_BYTES
 from experiments.papers.r_tcp.operators import limit_of
 from experiments.results import Result
-from experiments.scenario import Flow
+from experiments.scenario import FlowSpec
 
 R_TCP: Final = "r-tcp"
 DETECTORS: Final = (R_TCP, *BASELINES)
@@ -31,7 +31,7 @@ DIRECTORY: Final = "acks"
 """Directory in a result: a directory per flow with a file per connection."""
 CLIENT: Final = packed("192.0.2.1")
 """Address of the client, for the detector that observes all its connections."""
-LEAST_PKTS: Final = 50
+MIN_PKTS: Final = 50
 """Minimum packets of a connection that carried data."""
 
 
@@ -43,7 +43,7 @@ def connections(result: Result, flow: str) -> Iterator[list[Ack]]:
     assert result.directory is not None
     files = sorted((result.directory / DIRECTORY / flow).glob("*.csv.gz"))
     recorded = [
-        acks for acks in (list(read_acks(file)) for file in files) if _delivered_pkts(acks) >= LEAST_PKTS
+        acks for acks in (list(read_acks(file)) for file in files) if _delivered_pkts(acks) >= MIN_PKTS
     ]
     yield from sorted(recorded, key=lambda acks: acks[0].time_us)
 
@@ -111,7 +111,7 @@ def together(several: list[list[Ack]]) -> _native.RtcpState:
     return found
 
 
-def compared(result: Result, flow: Flow, finding: Finding) -> dict[str, Any]:
+def compared(result: Result, flow: FlowSpec, finding: Finding) -> dict[str, Any]:
     """Compare a finding with the truth.
 
     Returns:

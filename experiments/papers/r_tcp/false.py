@@ -39,8 +39,8 @@ RTTS_US: Final = (15_000, 36_000, 100_000)
 RATES_MBIT: Final = (1, 3, 10)
 VARIATIONS: Final = (0.0, 0.0, 0.1, 0.23)
 BUFFERS_BDP: Final = (0.5, 1.0, 3.0)
-LEAST_BUFFER_BYTES: Final = 15_000
-MOST_FALSE: Final = 0.001
+MIN_BUFFER_BYTES: Final = 15_000
+MAX_FALSE: Final = 0.001
 """Maximum share of transfers without a limit that R-TCP may limit."""
 LOSSES: Final = (0.0, 0.002, 0.01, 0.02)
 
@@ -57,7 +57,7 @@ def free_pair(number: int, duration_s: float, params: Mapping[str, ParamValue] =
     rtt_us, rate_mbit = drawn.choice(RTTS_US), drawn.choice(RATES_MBIT)
     variation, loss = drawn.choice(VARIATIONS), drawn.choice(LOSSES)
     bdp_bytes = rate_mbit * MBIT * rtt_us / 1e6
-    buffer_bytes = max(LEAST_BUFFER_BYTES, round(drawn.choice(BUFFERS_BDP) * bdp_bytes))
+    buffer_bytes = max(MIN_BUFFER_BYTES, round(drawn.choice(BUFFERS_BDP) * bdp_bytes))
     operator = Operator(f"free {number}", rtt_us, rate_mbit * MBIT, variation_ratio=variation)
     cca = CCAS[number % len(CCAS)]
     flow = recorded(f"free-{number}-{cca}", cca, number, params)
@@ -132,8 +132,8 @@ def _findings(runs: Runs) -> Findings:
 
 def claims(found: pd.DataFrame) -> list[Check]:
     """Check that R-TCP finds no limit where there is none, in rows of `verdicts`."""
-    ours = over_runs(found[found["detector"] == R_TCP], "wrong_ratio")
-    return [Check("share of transfers without a limit in which R-TCP found one", ours, high=0.0, name="none")]
+    own = over_runs(found[found["detector"] == R_TCP], "wrong_ratio")
+    return [Check("share of transfers without a limit in which R-TCP found one", own, high=0.0, name="none")]
 
 
 FALSE_POSITIVES: Final = Part(
@@ -144,18 +144,18 @@ FALSE_POSITIVES: Final = Part(
 # --- where R-TCP acts on its findings --------------------------------------------------------------------
 
 
-def told(result: Result) -> pd.DataFrame:
+def reported(result: Result) -> pd.DataFrame:
     """Return a row for each transfer: `cca`, and `limited_ratio`, 1 if R-TCP acted on a limit, else 0."""
     return of_flows(result).assign(cca=lambda rows: rows["algorithm"].str.removeprefix("rtcp/"))
 
 
 def _closed_findings(runs: Runs) -> Findings:
-    found = runs.rows(told)
+    found = runs.rows(reported)
     title = "Transfers without a limit that R-TCP limited"
     check = Check(
         "share of transfers without a limit that R-TCP limited",
         over_runs(found, "limited_ratio"),
-        high=MOST_FALSE,
+        high=MAX_FALSE,
         name="none acted on",
     )
     return Findings([Table.of(found, title, ["cca"], ["limited_ratio", "retrans_pct"])], {}, [check])

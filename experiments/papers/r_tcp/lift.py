@@ -45,7 +45,7 @@ from experiments.papers.r_tcp.runs import (
 from experiments.papers.tables import Check, Table
 from experiments.plots import label
 from experiments.results import Result
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.sweep import Grid
 from experiments.traffic.spec import Http
 from experiments.units import MBIT
@@ -86,7 +86,7 @@ def lifted(name: str, algorithms: Sequence[str], numbers: Sequence[int]) -> Scen
                     loss=Bernoulli(loss) if loss else None,
                     token_bucket=TokenBucket(LIMIT_BYTES_PER_S, BUCKET_BYTES),
                 )
-                flow = Flow(
+                flow = FlowSpec(
                     name_of(f"loss{100 * loss:g}", number, algorithm),
                     SENDER,
                     RECEIVER,
@@ -116,9 +116,9 @@ def lifts(result: Result) -> pd.DataFrame:
     rows = []
     for number, flow in enumerate(result.scenario.flows, 1):
         at_s = ended_s[f"path{number}>"]
-        told = result.table("rate_limits")[result.table("rate_limits")["receiver"] == flow.receiver]
-        before = told[told["t_s"] < at_s]
-        gone = told[(told["t_s"] >= at_s) & (told["state"] == GONE)]
+        reported = result.table("rate_limits")[result.table("rate_limits")["receiver"] == flow.receiver]
+        before = reported[reported["t_s"] < at_s]
+        gone = reported[(reported["t_s"] >= at_s) & (reported["state"] == GONE)]
         own = result.flow_samples[result.flow_samples["flow"] == flow.name]
         goodput = goodput_over_time(own, 0.2)
         fast = goodput[(goodput["t_s"] > at_s) & (goodput["goodput_bytes_per_s"] > LIFTED_BYTES_PER_S / 2)]

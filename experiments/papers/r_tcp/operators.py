@@ -26,7 +26,7 @@ from experiments.events import ParamValue, SetLink
 from experiments.netlab.spec import Buffer, Direction, Link, TokenBucket, Topology
 from experiments.papers.two_flows import PAYLOAD_SHARE
 from experiments.runs.shapes import Graph
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.traffic.spec import Http
 from experiments.units import MBIT
 
@@ -87,7 +87,7 @@ class Operator:
         )
         return TokenBucket(round(rate_bytes_per_s), round(bucket_bytes))
 
-    def pair(self, number: int, flows: Sequence[Flow], duration_s: float) -> Pair:
+    def pair(self, number: int, flows: Sequence[FlowSpec], duration_s: float) -> Pair:
         """Return a pair of hosts in this network."""
         forward = Direction(
             rate_bytes_per_s=self.link_bytes_per_s,
@@ -140,7 +140,7 @@ class Pair:
     """
 
     forward: Direction
-    flows: Sequence[Flow]
+    flows: Sequence[FlowSpec]
     events: Sequence[SetLink] = ()
 
 
@@ -151,10 +151,10 @@ def download(
     start_s: float = 0.0,
     gaps_s: Sequence[float] = (),
     params: Mapping[str, ParamValue] = MappingProxyType({}),
-) -> Flow:
+) -> FlowSpec:
     """Return a flow of downloads over one connection, for a `Pair`."""
     traffic = Http(objects=sizes_bytes, gaps_s=tuple(gaps_s))
-    return Flow(name, SENDER, RECEIVER, algorithm, dict(params), traffic, start_s)
+    return FlowSpec(name, SENDER, RECEIVER, algorithm, dict(params), traffic, start_s)
 
 
 def side_by_side(name: str, pairs: Sequence[Pair], duration_s: float, *, seed: int = 1) -> Scenario:
@@ -168,7 +168,7 @@ def side_by_side(name: str, pairs: Sequence[Pair], duration_s: float, *, seed: i
     """
     hosts: list[str] = []
     links: list[Link] = []
-    flows: list[Flow] = []
+    flows: list[FlowSpec] = []
     events: list[SetLink] = []
     for number, pair in enumerate(pairs, 1):
         sender, receiver, link = f"s{number}", f"r{number}", f"path{number}"
@@ -192,7 +192,7 @@ def side_by_side(name: str, pairs: Sequence[Pair], duration_s: float, *, seed: i
     )
 
 
-def limit_of(scenario: Scenario, flow: Flow) -> tuple[float, float] | None:
+def limit_of(scenario: Scenario, flow: FlowSpec) -> tuple[float, float] | None:
     """Return the bucket [bytes] and rate [bytes/s] that limit a flow at the start, as TCP payload, or None.
 
     That is what an estimate from ACKs should find.

@@ -38,7 +38,7 @@ from experiments.papers.paper import Findings, Measurement, Part, Runs, Size, no
 from experiments.papers.tables import Check, Table
 
 CONNECTIONS: Final = 8_000
-MOST_CPU: Final = 1.05
+MAX_CPU: Final = 1.05
 """Maximum ratio of CPU time per byte to that without R-TCP, for "negligible"."""
 MEMORY_MB: Final = 2.0
 """Kernel memory for 8,000 connections in the paper [MB]."""
@@ -47,7 +47,7 @@ MEMORY_WITH: Final = "cubic"
 _ROUND_S: Final = 120.0
 _QUICK_ROUND_S: Final = 50.0
 
-OURS: Final = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr"}
+OWN: Final = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr"}
 """Congestion control of the kernel -> the same under R-TCP."""
 ACK_HOOK: Final = {"cubic": "cubic_in_ack_event", "bbr": "rtcp_bbr_cong_control"}
 """Function that handles every ACK; BBR's contains all of BBR."""
@@ -60,7 +60,7 @@ CLIENTS: Final = "198.18.0.0/15"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class OverheadSample:
     """One load.
 
     Attributes:
@@ -131,28 +131,28 @@ def _core_ns(plan: Plan) -> Iterator[tuple[str, float]]:
 
 def _loads(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
     """Yield a row for each round and congestion control: the load without and with R-TCP."""
-    kernels = {ours: kernel for kernel, ours in OURS.items()}
+    kernels = {mine: kernel for kernel, mine in OWN.items()}
     with _path() as path:
 
-        def one(way: str, _: int) -> tuple[Sample, Cost | None]:
+        def one(way: str, _: int) -> tuple[OverheadSample, Cost | None]:
             if way in kernels:
                 return _with(path, kernels[way], count)
             with _sending(path, way, count) as send:
                 return _measured(send)[0], None
 
         found = measure_rounds(
-            [*OURS, *kernels],
+            [*OWN, *kernels],
             one,
             plan,
             title="rtcp",
             headlines=lambda samples: [
                 [with_it[0].cpu_s_per_gb / without[0].cpu_s_per_gb for without, with_it in pairs]
-                for name, ours in OURS.items()
-                if (pairs := list(zip(samples[name], samples[ours], strict=True)))
+                for name, mine in OWN.items()
+                if (pairs := list(zip(samples[name], samples[mine], strict=True)))
             ],
         )
-    for name, ours in OURS.items():
-        for (kernel, _), (rtcp, cost) in zip(found.samples[name], found.samples[ours], strict=True):
+    for name, mine in OWN.items():
+        for (kernel, _), (rtcp, cost) in zip(found.samples[name], found.samples[mine], strict=True):
             assert cost is not None
             sides = {"kernel": kernel, "rtcp": rtcp}
             yield {
@@ -172,7 +172,7 @@ def _memory_with_one_client(plan: Plan, count: int) -> list[float]:
     with _path() as path:
 
         def taken(name: str, _: int) -> float:
-            with _rtcp(count) as (_, taken_bytes), open_flows(path, OURS[name], count):
+            with _rtcp(count) as (_, taken_bytes), open_flows(path, OWN[name], count):
                 return taken_bytes() / count
 
         found = measure_rounds(
@@ -204,19 +204,19 @@ def _sending(path: Path, congestion: str, count: int) -> Iterator[Send]:
         yield send
 
 
-def _measured(send: Send) -> tuple[Sample, float]:
+def _measured(send: Send) -> tuple[OverheadSample, float]:
     """Return a load, and the machine's busy time [s]."""
     with Watch() as watch:
-        told = send()
+        reported = send()
     busy_s = watch.seen.own_busy_s
-    goodput_bytes_per_s = told["acked_bytes"] / watch.seen.elapsed_s
-    retrans_pct = 100 * told["retrans_bytes"] / told["sent_bytes"]
-    return Sample(busy_s / (told["acked_bytes"] / 1e9), goodput_bytes_per_s, retrans_pct), busy_s
+    goodput_bytes_per_s = reported["acked_bytes"] / watch.seen.elapsed_s
+    retrans_pct = 100 * reported["retrans_bytes"] / reported["sent_bytes"]
+    return OverheadSample(busy_s / (reported["acked_bytes"] / 1e9), goodput_bytes_per_s, retrans_pct), busy_s
 
 
-def _with(path: Path, name: str, count: int) -> tuple[Sample, Cost]:
+def _with(path: Path, name: str, count: int) -> tuple[OverheadSample, Cost]:
     """Measure a load under R-TCP, then again while the kernel counts runs of its programs."""
-    with _rtcp(2 * count) as (pid, taken_bytes), _sending(path, OURS[name], count) as send:
+    with _rtcp(2 * count) as (pid, taken_bytes), _sending(path, OWN[name], count) as send:
         sample, _ = _measured(send)
         memory_bytes = taken_bytes() / count
         with counting_runs():
@@ -290,7 +290,7 @@ def claims(loads: pd.DataFrame) -> list[Check]:
         Check(
             f"{name}: ratio of CPU time per byte to that without R-TCP",
             over_runs(own, "cpu_quotient"),
-            high=MOST_CPU,
+            high=MAX_CPU,
             name=f"cpu, {name}",
         )
         for name, own in loads.groupby("congestion", sort=False)

@@ -25,7 +25,7 @@ from experiments.papers.r_tcp.runs import apart, conditions
 from experiments.papers.r_tcp.traces import CCAS, START_S, recorded
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.sweep import Grid
 from experiments.traffic.spec import Http
 
@@ -77,12 +77,12 @@ def verdicts(result: Result) -> pd.DataFrame:
 
     Returns:
         A row for each: `pattern`, `operator`, `cca`, `detector`, `found_ratio` (1 if a limit was found),
-        `right_ratio` (1 if its rate is also correct), `rate_error_ratio` (NaN: not found), `told_ratio` (1 if
-        R-TCP reported it during the run; NaN for baselines).
+        `right_ratio` (1 if its rate is also correct), `rate_error_ratio` (NaN: not found), `reported_ratio`
+        (1 if R-TCP reported it during the run; NaN for baselines).
     """
     pattern = result.name.removeprefix("r-tcp: ")
     rows = []
-    by_client: dict[str, list[Flow]] = {}
+    by_client: dict[str, list[FlowSpec]] = {}
     for flow in result.scenario.flows:
         by_client.setdefault(flow.receiver, []).append(flow)
     for receiver, flows in by_client.items():
@@ -91,11 +91,11 @@ def verdicts(result: Result) -> pd.DataFrame:
         assert limit is not None
         several = [acks for flow in flows for acks in connections(result, flow.name)]
         detector = together(several)
-        ours = float(detector.rate_bytes_per_s) if detector.limited else None
-        told = result.table("rate_limits")
-        found = [(R_TCP, ours, float((told["receiver"] == receiver).any()))]
+        mine = float(detector.rate_bytes_per_s) if detector.limited else None
+        reported = result.table("rate_limits")
+        found = [(R_TCP, mine, float((reported["receiver"] == receiver).any()))]
         found += [(name, judged(acks, name).rate_bytes_per_s, NAN) for acks in several for name in BASELINES]
-        for name, rate_bytes_per_s, told_ratio in found:
+        for name, rate_bytes_per_s, reported_ratio in found:
             error = off(rate_bytes_per_s, limit[1])
             rows.append(
                 {
@@ -106,7 +106,7 @@ def verdicts(result: Result) -> pd.DataFrame:
                     "found_ratio": float(rate_bytes_per_s is not None),
                     "right_ratio": float(error <= RIGHT),
                     "rate_error_ratio": error,
-                    "told_ratio": told_ratio,
+                    "reported_ratio": reported_ratio,
                 }
             )
     return pd.DataFrame(rows)
@@ -114,7 +114,7 @@ def verdicts(result: Result) -> pd.DataFrame:
 
 def _findings(runs: Runs) -> Findings:
     found = runs.rows(verdicts)
-    values = ["found_ratio", "right_ratio", "rate_error_ratio", "told_ratio"]
+    values = ["found_ratio", "right_ratio", "rate_error_ratio", "reported_ratio"]
     figures = {
         f"patterns-{pattern}": plots.bars(
             own,
@@ -138,7 +138,7 @@ def claims(found: pd.DataFrame) -> list[Check]:
     for pattern in PATTERNS:
         own = found[found["pattern"] == pattern]
         claim = f"{pattern}: share of limits that {R_TCP} reported during the run"
-        checks.append(Check(claim, over_runs(own, "told_ratio"), low=0.9))
+        checks.append(Check(claim, over_runs(own, "reported_ratio"), low=0.9))
         for detector in (R_TCP, *PAPERS):
             share = over_runs(own[own["detector"] == detector], "right_ratio")
             name = f"{pattern}, {detector}"

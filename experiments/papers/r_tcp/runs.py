@@ -20,7 +20,7 @@ from experiments.papers.two_flows import PAYLOAD_SHARE
 from experiments.papers.variants import KERNEL
 from experiments.plots import Plot
 from experiments.results import Result
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.statistics import Estimate
 from experiments.sweep import Grid
 from experiments.traffic.spec import Http
@@ -57,7 +57,7 @@ def at_once(
     operators: Sequence[Operator],
     algorithms: Sequence[str],
     numbers: Sequence[int],
-    flows_of: Callable[[str, int, str], Sequence[Flow]],
+    flows_of: Callable[[str, int, str], Sequence[FlowSpec]],
     size_bytes: int,
     *,
     idle_s: float = 0.0,
@@ -124,7 +124,7 @@ def transfers(result: Result) -> pd.DataFrame:
         `rate_error_pct` of its last estimate. NaN if unknown.
     """
     scenario = result.scenario
-    told = result.table("rate_limits")
+    reported = result.table("rate_limits")
     summary = result.flows.set_index("flow")
     waited_s = result.objects.groupby("flow")["completion_s"].sum()
     arrived_bytes = result.objects.groupby("flow")["size_bytes"].sum()
@@ -137,15 +137,15 @@ def transfers(result: Result) -> pd.DataFrame:
             row["size_bytes"] = sum(flow.traffic.objects)
         row["retrans_pct"] = summary["retrans_pct"].get(flow.name, NAN)
         row["goodput_bytes_per_s"] = arrived_bytes.get(flow.name, NAN) / waited_s.get(flow.name, NAN)
-        own = told[(told["sender"] == flow.sender) & (told["receiver"] == flow.receiver)]
+        own = reported[(reported["sender"] == flow.sender) & (reported["receiver"] == flow.receiver)]
         rows.append(
             {**row, **_verdict(own, limit_of(scenario, flow), summary["start_s"].get(flow.name, NAN))}
         )
     return pd.DataFrame(rows)
 
 
-def _verdict(told: pd.DataFrame, limit: tuple[float, float] | None, start_s: float) -> dict[str, Any]:
-    found = told[told["state"].isin(LIMITED_STATES)]
+def _verdict(reported: pd.DataFrame, limit: tuple[float, float] | None, start_s: float) -> dict[str, Any]:
+    found = reported[reported["state"].isin(LIMITED_STATES)]
     if found.empty:
         return dict.fromkeys(("limited_s", "bucket_error_pct", "rate_error_pct"), NAN) | {
             "limited_ratio": 0.0

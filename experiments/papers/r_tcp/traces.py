@@ -23,7 +23,7 @@ from experiments.papers.r_tcp.runs import conditions
 from experiments.papers.r_tcp.sensitivity import errors_by_option, figure_18
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.sweep import Grid
 
 CCAS: Final = ("cubic", "bbr")
@@ -35,10 +35,10 @@ START_S: Final = 2.0
 
 def recorded(
     name: str, cca: str, number: int, params: Mapping[str, ParamValue] = WATCHED, **more: Any
-) -> Flow:
+) -> FlowSpec:
     """Return a flow whose ACKs are recorded."""
     start_s = START_S * (0.618 * number % 1)
-    return Flow(name, SENDER, RECEIVER, f"rtcp/{cca}", dict(params), start_s=start_s, **more)
+    return FlowSpec(name, SENDER, RECEIVER, f"rtcp/{cca}", dict(params), start_s=start_s, **more)
 
 
 def transfers(operators: tuple[str, ...], numbers: range, duration_s: float) -> Scenario:
@@ -116,25 +116,25 @@ def _findings(runs: Runs) -> Findings:
 
 def claims(found: pd.DataFrame) -> list[Check]:
     """Check R-TCP's detector, in rows of `verdicts`."""
-    ours = found[found["detector"] == R_TCP]
-    limits = ours["operator"].isin(LIMITED)
+    own = found[found["detector"] == R_TCP]
+    limits = own["operator"].isin(LIMITED)
 
     return [
         Check(
             "share of limits that R-TCP missed",
-            over_runs(ours[limits], "wrong_ratio"),
+            over_runs(own[limits], "wrong_ratio"),
             high=0.02,
             name="missed",
         ),
         Check(
             "share of transfers without a limit in which R-TCP found one",
-            over_runs(ours[~limits], "wrong_ratio"),
+            over_runs(own[~limits], "wrong_ratio"),
             high=0.0,
             name="none",
         ),
         Check(
             "relative error of R-TCP's rates",
-            over_runs(ours[limits], "rate_error_ratio"),
+            over_runs(own[limits], "rate_error_ratio"),
             high=0.05,
             name="rate error",
         ),

@@ -40,7 +40,7 @@ from experiments.papers.tables import Check, Table
 from experiments.papers.variants import KERNEL
 from experiments.plots import label
 from experiments.results import Result
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.statistics import Estimate
 from experiments.sweep import Grid
 from experiments.traffic.spec import Http
@@ -61,7 +61,7 @@ def twice(name: str, size_bytes: int, numbers: Sequence[int]) -> Scenario:
         VARIANTS,
         numbers,
         lambda operator, number, algorithm: [
-            Flow(name_of(operator, number, algorithm), SENDER, RECEIVER, algorithm, traffic=traffic)
+            FlowSpec(name_of(operator, number, algorithm), SENDER, RECEIVER, algorithm, traffic=traffic)
         ],
         2 * size_bytes,
         idle_s=IDLE_S,
@@ -138,7 +138,9 @@ def pattern(name: str, kind: str, operators: Sequence[str], numbers: Sequence[in
         VARIANTS,
         numbers,
         lambda operator, number, algorithm: [
-            Flow(name_of(operator, number, algorithm, place), SENDER, RECEIVER, algorithm, traffic=traffic)
+            FlowSpec(
+                name_of(operator, number, algorithm, place), SENDER, RECEIVER, algorithm, traffic=traffic
+            )
             for place, traffic in enumerate(traffics)
         ],
         sum(sum(traffic.objects) for traffic in traffics),

@@ -27,7 +27,7 @@ from experiments.papers.tables import Check, Table
 from experiments.plots import quantity
 from experiments.results import Result
 from experiments.runs import reading
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.sweep import Grid
 from experiments.traffic.spec import Dash, Traffic
 
@@ -42,7 +42,7 @@ APART_S: Final = 2.0
 
 PAPERS_REDUCTION: Final[Mapping[str, float]] = {"kernel/cubic": 0.284, "kernel/bbr": 0.399, "bbr3": 0.435}
 """Share of retransmissions that R-TCP avoids, averaged over all of the paper's cases."""
-MOST_LOST: Final = 0.03
+MAX_LOST: Final = 0.03
 """Maximum share of the viewer's quality that R-TCP costs in the paper."""
 
 
@@ -53,7 +53,7 @@ def sessions(
     pairs = [
         OPERATORS[operator].pair(
             number,
-            [Flow(name, SENDER, RECEIVER, algorithm, traffic=traffic, start_s=round(place * apart_s, 1))],
+            [FlowSpec(name, SENDER, RECEIVER, algorithm, traffic=traffic, start_s=round(place * apart_s, 1))],
             duration_s,
         )
         for place, (operator, algorithm) in enumerate(itertools.product(operators, VARIANTS))
@@ -85,18 +85,18 @@ def claims(found: pd.DataFrame, reductions: Mapping[str, float], kept: str, whol
     """
     return [
         check
-        for control, least in reductions.items()
+        for control, minimum in reductions.items()
         for check in (
             Check(
                 f"{control}: share of its retransmissions that R-TCP avoids",
                 less(1, over_runs(_quotients(found, control, "retrans_pct"), "value")),
-                low=least,
+                low=minimum,
                 name=f"fewer, {control}",
             ),
             Check(
                 f"{control}: change of {quantity(kept).name} by R-TCP, relative to {quantity(whole).name}",
                 over_runs(_changes(found, control, kept, whole), "value"),
-                low=-MOST_LOST,
+                low=-MAX_LOST,
                 name=f"kept, {control}",
             ),
         )

@@ -6,13 +6,13 @@ const order = new URLSearchParams(location.hash.slice(1));
 const video = document.getElementById("video");
 
 // Times are in ms since 1970, by the machine's clock.
-function tell(kind, what) {
+function emit(kind, what) {
   console.log("player " + JSON.stringify({ kind, ...what }));
 }
 
 new PerformanceObserver((list) => {
   for (const one of list.getEntries()) {
-    tell("download", {
+    emit("download", {
       path: new URL(one.name).pathname,
       body_bytes: one.encodedBodySize,
       start_ms: performance.timeOrigin + one.startTime,
@@ -25,11 +25,11 @@ new PerformanceObserver((list) => {
 
 for (const kind of ["playing", "waiting", "ended"]) {
   video.addEventListener(kind, () => {
-    tell(kind, { at_ms: performance.timeOrigin + performance.now(), position_s: video.currentTime });
+    emit(kind, { at_ms: performance.timeOrigin + performance.now(), position_s: video.currentTime });
   });
 }
 
-tell("opened", { at_ms: performance.timeOrigin });
+emit("opened", { at_ms: performance.timeOrigin });
 
 const player = dashjs.MediaPlayer().create();
 player.updateSettings({
@@ -48,5 +48,5 @@ player.updateSettings({
     },
   },
 });
-player.on(dashjs.MediaPlayer.events.ERROR, (event) => tell("error", { message: event.error.message }));
+player.on(dashjs.MediaPlayer.events.ERROR, (event) => emit("error", { message: event.error.message }));
 player.initialize(video, new URL("manifest.mpd", location.href).href, true);

@@ -28,7 +28,7 @@ impl Bell {
     }
 
     /// Returns whether it rang since the last call, and resets it.
-    pub fn heard(&self) -> bool {
+    pub fn received(&self) -> bool {
         let mut count = 0u64;
         // SAFETY: eight writable bytes.
         let n = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
@@ -47,12 +47,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rings_until_heard() {
+    fn rings_until_received() {
         let bell = Bell::new().unwrap();
-        assert!(!bell.heard());
+        assert!(!bell.received());
         bell.ring();
         bell.ring();
-        assert!(bell.heard());
-        assert!(!bell.heard());
+        assert!(bell.received());
+        assert!(!bell.received());
     }
 }

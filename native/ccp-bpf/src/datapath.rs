@@ -137,11 +137,11 @@ impl Datapath {
             let flow_ids = datapath.shared.flow_ids();
             if !is_live {
                 datapath.shared.clear_mailboxes();
-                let to_law = Update { program: Some(0), ..Update::default() };
-                flow_ids.iter().for_each(|flow_id| _ = datapath.shared.write(*flow_id, &to_law, 0));
+                let to_fallback = Update { program: Some(0), ..Update::default() };
+                flow_ids.iter().for_each(|flow_id| _ = datapath.shared.write(*flow_id, &to_fallback, 0));
             }
             while !lock(&datapath.ring).0.drain().is_empty() {}
-            lock(&datapath.extensions).iter().for_each(|one| one.begin_anew(&flow_ids));
+            lock(&datapath.extensions).iter().for_each(|one| one.begin_again(&flow_ids));
         }
         if !datapath.registered()?.iter().any(|n| n.cc_name == "ccp") {
             datapath.register("ccp", false)?;
@@ -332,13 +332,13 @@ impl Datapath {
                 .fix("install the program first"));
         }
         let mut extensions = 0;
-        for letter in update.letters {
+        for message in update.messages {
             let loaded = lock(&self.extensions);
-            let to = loaded.iter().find(|one| one.name == letter.extension);
+            let to = loaded.iter().find(|one| one.name == message.extension);
             extensions |= match to {
-                Some(one) => one.write(flow_id, letter.octets)?,
-                None if letter.octets.is_empty() => 0, // there is nothing to detach
-                None => return Err(extension::not_loaded(letter.extension)),
+                Some(one) => one.write(flow_id, message.raw)?,
+                None if message.raw.is_empty() => 0, // there is nothing to detach
+                None => return Err(extension::not_loaded(message.extension)),
             };
         }
         Ok(self.shared.write(flow_id, update, extensions))
@@ -375,7 +375,7 @@ impl Datapath {
             if pace.periodic() {
                 self.shared.look_at(taken_us + PERIOD_US);
                 std::thread::sleep(Duration::from_micros(PERIOD_US));
-                woken = Woken { rang: self.bell.heard(), ready: false };
+                woken = Woken { rang: self.bell.received(), ready: false };
             } else {
                 let left_ms = (end_us - taken_us).div_ceil(1000);
                 let wait_ms = pace.wait_ms(longest_ms);

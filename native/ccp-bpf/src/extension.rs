@@ -7,8 +7,8 @@ use libbpf_rs::{MapType, OpenObject};
 
 use crate::intf::{self, CCP_MAX_EXTENSIONS, CCP_NAME_LEN, ccp_extension};
 use crate::kernel::Kernel;
-use crate::letters::Letters;
 use crate::map::{get, put};
+use crate::messages::Messages;
 use crate::object::{self, Sizes, load_error};
 use crate::pins::Pins;
 use crate::{Error, Result};
@@ -31,7 +31,7 @@ pub(crate) struct Extension {
     /// Its index in the core's tables.
     pub index: u32,
     /// None if it accepts no messages.
-    pub letters: Option<Letters>,
+    pub messages: Option<Messages>,
 }
 
 /// FNV-1a, to distinguish objects.
@@ -68,8 +68,8 @@ pub(crate) fn loaded(pins: &Pins, max_flows: u32) -> Result<Vec<Extension>> {
 
 fn opened(pins: &Pins, name: String, index: u32, max_flows: u32) -> Result<Extension> {
     let has_mail = pins.extension_map(&name, MAIL).exists();
-    let letters = has_mail.then(|| Letters::open(pins, &name, MAIL, max_flows)).transpose()?;
-    Ok(Extension { name, index, letters })
+    let messages = has_mail.then(|| Messages::open(pins, &name, MAIL, max_flows)).transpose()?;
+    Ok(Extension { name, index, messages })
 }
 
 fn refused(name: &str, why: impl std::fmt::Display, fix: impl Into<String>) -> Error {
@@ -137,12 +137,12 @@ fn fill(kernel: &Kernel, pins: &Pins, sizes: Sizes, name: &str, index: u32, obje
         refused(name, why, "compile it as described in docs/writing-an-extension.md")
     };
     let mut open = object::open(object).map_err(no_extension)?;
-    let told = object::name_and_flags(&mut open, "extension").map_err(no_extension)?;
-    if told != (name.to_owned(), intf::CCP_ABI_VERSION) {
+    let reported = object::name_and_flags(&mut open, "extension").map_err(no_extension)?;
+    if reported != (name.to_owned(), intf::CCP_ABI_VERSION) {
         let why = format!(
             "its object is `{}` for version {} of extend.h; expected are `{name}` and version {}",
-            told.0,
-            told.1,
+            reported.0,
+            reported.1,
             intf::CCP_ABI_VERSION
         );
         return Err(refused(name, why, "compile it with the headers of this version of ccplane"));
@@ -166,8 +166,8 @@ fn place_maps(open: &mut OpenObject, pins: &Pins, sizes: Sizes, extension: &str)
     object::share_maps(open, pins, sizes)?;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        let is_ours = name.contains('.') || map.map_type() == MapType::StructOps; // also libbpf's
-        if is_ours || Pins::core_maps().any(|shared| shared == name) {
+        let is_own = name.contains('.') || map.map_type() == MapType::StructOps; // also libbpf's
+        if is_own || Pins::core_maps().any(|shared| shared == name) {
             continue;
         }
         if map.max_entries() == intf::CCP_MAX_FLOWS {
@@ -202,30 +202,30 @@ fn hooks_of(open: &mut OpenObject, kernel: &Kernel) -> Result<Vec<(&'static str,
 
 impl Extension {
     /// Discards messages of the previous agent, and detaches the extension from each flow.
-    pub fn begin_anew(&self, flow_ids: &[u64]) {
-        if let Some(letters) = &self.letters {
-            letters.clear();
+    pub fn begin_again(&self, flow_ids: &[u64]) {
+        if let Some(messages) = &self.messages {
+            messages.clear();
             for flow_id in flow_ids {
-                letters.write(*flow_id, &[]);
+                messages.write(*flow_id, &[]);
             }
         }
     }
 
     /// Writes a message to the extension about a flow. Returns the extension's bit if the flow is to get it.
-    pub fn write(&self, flow_id: u64, octets: &[u8]) -> Result<u32> {
-        let takes = self.letters.as_ref().map_or(0, Letters::octets);
-        if !octets.is_empty() && octets.len() != takes {
+    pub fn write(&self, flow_id: u64, raw: &[u8]) -> Result<u32> {
+        let takes = self.messages.as_ref().map_or(0, Messages::size_bytes);
+        if !raw.is_empty() && raw.len() != takes {
             return Err(Error::new(
                 "update.extension",
-                format!("the extension `{}` accepts no message of {} bytes", self.name, octets.len()),
+                format!("the extension `{}` accepts no message of {} bytes", self.name, raw.len()),
             )
             .why(format!("it accepts {takes}"))
             .fix("send a message as documented by the extension, or nothing to detach the flow"));
         }
-        if let Some(letters) = &self.letters {
-            letters.write(flow_id, octets);
+        if let Some(messages) = &self.messages {
+            messages.write(flow_id, raw);
         }
-        Ok(u32::from(!octets.is_empty()) << self.index)
+        Ok(u32::from(!raw.is_empty()) << self.index)
     }
 }
 

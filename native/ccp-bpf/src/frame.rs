@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_socket_was_told_of_its_path_is_looked_up_only_if_the_fold_reads_any_of_it() {
+    fn what_a_socket_was_reported_of_its_path_is_looked_up_only_if_the_fold_reads_any_of_it() {
         let mut insns = CALLS.to_vec();
         insns.push(insn(EXIT, 0, 0, 0, 0));
         insns[0] = insn(MOV_K, 1, 0, 0, (intf::CCP_MAGIC_PRIM + intf::CCP_PRIM_COUNT) as i32);

@@ -58,12 +58,12 @@ impl Inherited {
     }
 
     /// Removes those that no flow uses any more, and returns the ones that are not in use again.
-    pub fn left(&mut self, now_us: u64, held: impl Fn(u32) -> bool, ours: &Handles) -> Vec<u32> {
+    pub fn left(&mut self, now_us: u64, held: impl Fn(u32) -> bool, own: &Handles) -> Vec<u32> {
         self.looked_us = now_us;
         let (gone, stay): (Vec<_>, Vec<_>) =
-            self.handles.iter().partition(|handle| ours.is_used(**handle) || !held(**handle));
+            self.handles.iter().partition(|handle| own.is_used(**handle) || !held(**handle));
         self.handles = stay;
-        gone.into_iter().filter(|handle| !ours.is_used(*handle)).collect()
+        gone.into_iter().filter(|handle| !own.is_used(*handle)).collect()
     }
 }
 
@@ -73,13 +73,13 @@ mod tests {
 
     #[test]
     fn what_was_inherited_goes_when_no_flow_holds_it_unless_it_was_given_again() {
-        let mut ours = Handles::new();
-        let given = ours.take(|_| false).unwrap();
+        let mut own = Handles::new();
+        let given = own.take(|_| false).unwrap();
         let mut inherited = Inherited::new(vec![given, 5, 6]);
         assert!(inherited.is_due(LOOK_US));
-        assert_eq!(inherited.left(LOOK_US, |h| h == 6, &ours), [5]);
+        assert_eq!(inherited.left(LOOK_US, |h| h == 6, &own), [5]);
         assert!(!inherited.is_due(LOOK_US));
-        assert_eq!(inherited.left(2 * LOOK_US, |_| false, &ours), [6]);
+        assert_eq!(inherited.left(2 * LOOK_US, |_| false, &own), [6]);
         assert!(!inherited.is_due(9 * LOOK_US), "there are none");
     }
 

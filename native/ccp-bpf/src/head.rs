@@ -169,10 +169,10 @@ impl Head {
         if !self.is_known() {
             return;
         }
-        for (at, octet) in goes_to.bytes().take(CCP_NAME_LEN as usize - 1).enumerate() {
+        for (at, byte) in goes_to.bytes().take(CCP_NAME_LEN as usize - 1).enumerate() {
             // SAFETY: within the name, which programs read only after the number below has changed.
             unsafe {
-                ptr::write_volatile((&raw mut (*self.globals()).goes_to).cast::<u8>().add(at), octet);
+                ptr::write_volatile((&raw mut (*self.globals()).goes_to).cast::<u8>().add(at), byte);
             }
         }
         self.let_leave(ALL);

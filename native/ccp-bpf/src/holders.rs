@@ -77,20 +77,20 @@ impl Holders {
     /// Sets quotas, and counts existing flows not counted yet; holders beyond their quota keep their slots.
     pub fn set(&mut self, shared: &Observer, quotas: Quotas) -> Result<()> {
         let g = shared.globals();
-        let most = [quotas.per_user.unwrap_or(0), quotas.per_cgroup.unwrap_or(0)];
+        let maximum = [quotas.per_user.unwrap_or(0), quotas.per_cgroup.unwrap_or(0)];
         // SAFETY: aligned words in the mapping that only agents write. New flows are counted from here on.
         let flows_active = unsafe {
-            AtomicU32::from_ptr(&raw mut (*g).flows_per_user).store(most[0], Ordering::SeqCst);
-            AtomicU32::from_ptr(&raw mut (*g).flows_per_cgroup).store(most[1], Ordering::SeqCst);
+            AtomicU32::from_ptr(&raw mut (*g).flows_per_user).store(maximum[0], Ordering::SeqCst);
+            AtomicU32::from_ptr(&raw mut (*g).flows_per_cgroup).store(maximum[1], Ordering::SeqCst);
             ptr::read_volatile(&raw const (*g).flows_active)
         };
-        if flows_active == 0 || most == [0, 0] {
+        if flows_active == 0 || maximum == [0, 0] {
             return Ok(());
         }
         for flow_id in shared.flow_ids() {
             let Some(info) = shared.info(flow_id) else { continue };
-            for ((kind, id), most) in holders_of(&info).into_iter().zip(most) {
-                if most == 0 || info.held & kind != 0 || (kind == intf::CCP_HOLDER_CGROUP && id == 0) {
+            for ((kind, id), maximum) in holders_of(&info).into_iter().zip(maximum) {
+                if maximum == 0 || info.held & kind != 0 || (kind == intf::CCP_HOLDER_CGROUP && id == 0) {
                     continue;
                 }
                 if self.change(kind, id, true)? && !shared.mark_held(flow_id, kind) {

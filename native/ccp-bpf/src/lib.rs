@@ -14,8 +14,8 @@ mod handles;
 mod head;
 mod holders;
 mod kernel;
-mod letters;
 mod map;
+mod messages;
 mod names;
 mod namespaces;
 mod object;
@@ -34,7 +34,7 @@ mod upgrade;
 mod walk;
 
 pub use ccp_error::Error;
-pub use ccp_record::{Letter, Record, Records, Update, intf};
+pub use ccp_record::{Message, Record, Records, Update, intf};
 pub use datapath::Datapath;
 pub use fold::verify;
 pub use holders::Quotas;

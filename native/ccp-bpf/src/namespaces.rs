@@ -100,10 +100,10 @@ pub(crate) fn set_default(name: &str) -> io::Result<()> {
 
 /// The replacement for ccplane's congestion controls: the namespace's other default, else the kernel's CUBIC,
 /// else Reno.
-pub(crate) fn instead_of(ours: &[String]) -> String {
+pub(crate) fn instead_of(mine: &[String]) -> String {
     let available = fs::read_to_string(AVAILABLE).unwrap_or_default();
     let is_there = |name: &str| available.split_whitespace().any(|one| one == name);
-    let others = default().ok().filter(|name| !ours.contains(name));
+    let others = default().ok().filter(|name| !mine.contains(name));
     let cubic = || is_there("cubic").then(|| "cubic".to_owned());
     others.or_else(cubic).unwrap_or_else(|| ALWAYS.to_owned())
 }

@@ -109,11 +109,11 @@ fn fit(object: &mut OpenObject, kernel: &Kernel, registration: &Registration<'_>
         flags |= TCP_CONG_NEEDS_ECN;
     }
     let cc_name = registration.padded_name();
-    let told = [("name", &cc_name[..]), ("flags", &flags.to_ne_bytes())];
+    let reported = [("name", &cc_name[..]), ("flags", &flags.to_ne_bytes())];
     // Kernels whose cong_control gets the ACK's flags need no other hook for them.
     let hooks = [("cong_control", control), ("in_ack_event", None)];
     let hooks = if kernel.cong_control_has_flag { &hooks[..] } else { &hooks[..1] };
-    fit_members(object, kernel, "ccp", hooks, &told)?;
+    fit_members(object, kernel, "ccp", hooks, &reported)?;
     fit_members(object, kernel, "ccp_finish", &[("cong_control", finish)], &[])
 }
 

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_woke_nobody_is_found_about_as_late_as_its_writer_was() {
+    fn a_record_that_woke_none_is_found_about_as_late_as_its_writer_was() {
         let mut pace = Pace::default();
         pace.looked(1_000_000, true, 0);
         assert!(after(&mut pace, 1_000_000, 100, 200, 1));

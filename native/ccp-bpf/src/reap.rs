@@ -129,8 +129,9 @@ impl Reaper {
         let quotas =
             [(intf::CCP_HOLDER_USER, g.flows_per_user), (intf::CCP_HOLDER_CGROUP, g.flows_per_cgroup)];
         let is_used_up = |holder: (u32, u64)| {
-            let most = quotas.iter().find(|(kind, _)| *kind == holder.0).map_or(0, |(_, most)| *most);
-            most > 0 && numbers.get(&holder).is_some_and(|number| *number >= most)
+            let maximum =
+                quotas.iter().find(|(kind, _)| *kind == holder.0).map_or(0, |(_, maximum)| *maximum);
+            maximum > 0 && numbers.get(&holder).is_some_and(|number| *number >= maximum)
         };
         silent
             .into_iter()

@@ -70,7 +70,7 @@ impl Ring {
         });
         // SAFETY: two pollfds, valid for the call. A signal ends the wait early, which callers tolerate.
         unsafe { libc::poll(events.as_mut_ptr(), events.len() as libc::nfds_t, timeout_ms) };
-        Woken { rang: events[1].revents != 0 && bell.heard(), ready: events[0].revents != 0 }
+        Woken { rang: events[1].revents != 0 && bell.received(), ready: events[0].revents != 0 }
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_woke_nobody_ends_the_next_wait() {
+    fn a_record_that_woke_none_ends_the_next_wait() {
         // SAFETY: asks for nothing but a number.
         if unsafe { libc::geteuid() } != 0 {
             println!("skipped: needs root");

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_is_waited_for_without_keeping_the_processor() {
+    fn a_update_is_waited_for_without_keeping_the_processor() {
         let owner = AtomicU32::new(intf::CCP_MAIL_WRITING);
         std::thread::scope(|scope| {
             scope.spawn(|| {

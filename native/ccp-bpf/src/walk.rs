@@ -105,9 +105,9 @@ impl Walk {
                 _ => walked.left.push(format!("{} in {place}: {}", described(&row), error_of(&row))),
             }
         }
-        let told =
+        let reported =
             moved.iter().map(|(from, n)| format!("{n} sockets in {place}: {from}, now {}", self.names[from]));
-        walked.done.extend(told);
+        walked.done.extend(reported);
         if without_choice > 0 {
             walked.left.push(format!(
                 "{without_choice} listeners of {place} keep programs in memory until they close; their connections get the \
@@ -123,7 +123,7 @@ fn text(row: &walk::walk_row) -> String {
 }
 
 fn described(row: &walk::walk_row) -> String {
-    let address = |octets: [u8; 16]| Ipv6Addr::from(octets).to_canonical();
+    let address = |raw: [u8; 16]| Ipv6Addr::from(raw).to_canonical();
     let (from, to) = (address(row.saddr), address(row.daddr));
     format!("{} of {from} port {} to {to} port {}", text(row), row.sport, row.dport)
 }

@@ -105,7 +105,7 @@ impl Described {
     pub fn rust_type(&self) -> &str {
         match (self.tag.as_str(), self.kind.as_str()) {
             ("flag", _) => "bool",
-            ("ccp_law_cause", _) => "&'static str",
+            ("ccp_fallback_cause", _) => "&'static str",
             (_, "__u64") => "u64",
             (_, "__u16") => "u16",
             _ => "u32",

@@ -22,7 +22,7 @@ pub struct Tally {
     pub fold_errors: usize,
     pub insns: usize,
     /// Instructions of the largest program.
-    pub most_instrs: usize,
+    pub max_instrs: usize,
 }
 
 impl Tally {
@@ -33,7 +33,7 @@ impl Tally {
         self.reports += other.reports;
         self.fold_errors += other.fold_errors;
         self.insns += other.insns;
-        self.most_instrs = self.most_instrs.max(other.most_instrs);
+        self.max_instrs = self.max_instrs.max(other.max_instrs);
     }
 }
 
@@ -77,11 +77,11 @@ pub fn try_sent(
         (sent.1 as usize <= reference::MAX_INSTRS).then_some((text, sent))
     };
     // portus does not accept every text.
-    let (text, (n_events, n_instrs, octets)) =
+    let (text, (n_events, n_instrs, raw)) =
         std::iter::repeat_with(sent).take(1000).flatten().next().expect("portus takes one of a thousand");
-    let code = Bytecode { n_events, n_instrs, octets: &octets, name: "sent", origin: "<generated>" };
+    let code = Bytecode { n_events, n_instrs, raw: &raw, name: "sent", origin: "<generated>" };
     let program = bytecode::decode(&code).map_err(|error| format!("seed {seed}\n{text}\n{error}"))?;
-    let machines = Machines::beside(&program, kernel, Some(Reference::given(&code)))?;
+    let machines = Machines::alongside(&program, kernel, Some(Reference::given(&code)))?;
     let mut account = format!("seed {seed}\n{text}\n{program:?}");
     let mut trial = Trial { rng, program: &program, temper, for_libccp: true };
     trial.run_on(machines, tally, &mut account).map_err(|difference| format!("{account}\n{difference}"))
@@ -133,7 +133,7 @@ impl Trial<'_> {
         tally.programs += 1;
         tally.with_libccp += self.for_libccp as usize;
         tally.insns += machines.n_insns();
-        tally.most_instrs = tally.most_instrs.max(self.program.instrs.len());
+        tally.max_instrs = tally.max_instrs.max(self.program.instrs.len());
         let mut now_us = 1 + self.rng.number(40);
         for i in 0..self.rng.between(4, 10) {
             now_us += self.rng.number(24);

@@ -340,10 +340,10 @@ impl Generator<'_> {
                 self.put("(max ");
                 self.operators_left = self.operators_left.saturating_sub(1);
                 self.num();
-                let most = 1 << self.rng.between(3, 30);
-                self.put(&format!(" {most})"));
-                let least = self.rng.below(most);
-                self.put(&format!(" {least}"));
+                let maximum = 1 << self.rng.between(3, 30);
+                self.put(&format!(" {maximum})"));
+                let minimum = self.rng.below(maximum);
+                self.put(&format!(" {minimum}"));
             }
             "/" | "div" if self.rng.chance(self.temper.guarded()) => {
                 self.num();
@@ -351,12 +351,12 @@ impl Generator<'_> {
                 self.put(&format!(" {divisor}"));
             }
             "*" | "mul" if self.rng.chance(self.temper.guarded()) => {
-                let most = 1u64 << self.rng.between(3, 50.min(self.size.constant_bits as usize - 1));
+                let maximum = 1u64 << self.rng.between(3, 50.min(self.size.constant_bits as usize - 1));
                 self.put("(min ");
                 self.operators_left = self.operators_left.saturating_sub(1);
                 self.num();
                 let factor = self.rng.between(0, 1000);
-                self.put(&format!(" {most}) {factor}"));
+                self.put(&format!(" {maximum}) {factor}"));
             }
             _ => {
                 self.value(operands);

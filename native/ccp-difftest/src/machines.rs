@@ -61,11 +61,11 @@ pub struct Machines<'a> {
 impl<'a> Machines<'a> {
     /// Prepares for `program`, which starts with the first run; fails if the kernel rejects it.
     pub fn new(program: &'a Program, kernel: Option<&'a Kernel>, with_libccp: bool) -> Result<Self, String> {
-        Machines::beside(program, kernel, with_libccp.then(|| Reference::new(program)))
+        Machines::alongside(program, kernel, with_libccp.then(|| Reference::new(program)))
     }
 
     /// The same, next to a libccp that already has the program.
-    pub fn beside(
+    pub fn alongside(
         program: &'a Program,
         kernel: Option<&'a Kernel>,
         libccp: Option<Reference>,
@@ -100,22 +100,22 @@ impl<'a> Machines<'a> {
         }
         inputs.put(&mut self.interpreter);
         let outcome = self.interpreter.invoke(program, &inputs.prims, inputs.now_us);
-        let ours = Seen::new(program, &mut self.interpreter, outcome);
+        let own = Seen::new(program, &mut self.interpreter, outcome);
         if let Some((kernel, loaded, registers)) = &mut self.kernel {
             if starts {
                 registers.reset(program, inputs.now_us);
             }
             inputs.put(registers);
             let outcome = kernel.invoke(loaded, registers, &inputs.prims, inputs.now_us);
-            ours.same("kernel eBPF", &Seen::new(program, registers, outcome))?;
+            own.same("kernel eBPF", &Seen::new(program, registers, outcome))?;
         }
         if let Some(libccp) = &self.libccp {
             libccp.update(program, &inputs.updates);
             let run = libccp.invoke(&inputs.prims, inputs.now_us, inputs.cwnd_bytes, inputs.rate_bytes_per_s);
             let ran = Ran { outcome: run.outcome, report: run.report };
-            ours.same("libccp", &Seen { ran, registers: with_plain_flag(run.registers) })?;
+            own.same("libccp", &Seen { ran, registers: with_plain_flag(run.registers) })?;
         }
-        Ok(ours.ran)
+        Ok(own.ran)
     }
 }
 
@@ -141,8 +141,8 @@ impl Seen {
 
     fn same(&self, name: &str, other: &Seen) -> Result<(), String> {
         let mut differences = String::new();
-        let mut differ = |what: &str, ours: &dyn std::fmt::Debug, theirs: &dyn std::fmt::Debug| {
-            let _ = writeln!(differences, "  {what}: interpreter {ours:?}, {name} {theirs:?}");
+        let mut differ = |what: &str, own: &dyn std::fmt::Debug, reference: &dyn std::fmt::Debug| {
+            let _ = writeln!(differences, "  {what}: interpreter {own:?}, {name} {reference:?}");
         };
         if self.ran.outcome != other.ran.outcome {
             differ("outcome", &self.ran.outcome, &other.ran.outcome);
@@ -160,9 +160,9 @@ impl Seen {
             ("Local", &a.local, &b.local),
             ("Implicit", &a.imp, &b.imp),
         ];
-        for (kind, ours, theirs) in arrays {
-            for (i, (ours, theirs)) in ours.iter().zip(theirs).enumerate().filter(|(_, (a, b))| a != b) {
-                differ(&format!("{kind}({i})"), ours, theirs);
+        for (kind, own, reference) in arrays {
+            for (i, (own, reference)) in own.iter().zip(reference).enumerate().filter(|(_, (a, b))| a != b) {
+                differ(&format!("{kind}({i})"), own, reference);
             }
         }
         if differences.is_empty() { Ok(()) } else { Err(format!("{name} differs:\n{differences}")) }

@@ -23,7 +23,7 @@ struct path_set {
 };
 
 static struct ccp_connection connections[MAX_FLOWS];
-static struct path_set told[MAX_FLOWS];
+static struct path_set reported[MAX_FLOWS];
 static struct ccp_datapath_info infos[MAX_FLOWS];
 static struct ccp_connection *of_flow[MAX_FLOWS];
 static int n_flows;
@@ -111,7 +111,7 @@ int path_flow(u32 mss_bytes, u32 init_cwnd_bytes, const char *algorithm)
 		.dst_port = __builtin_bswap16(5001),
 	};
 	strncpy(info->congAlg, algorithm, sizeof(info->congAlg) - 1);
-	of_flow[n_flows] = ccp_connection_start(&datapath, &told[n_flows], info);
+	of_flow[n_flows] = ccp_connection_start(&datapath, &reported[n_flows], info);
 	return of_flow[n_flows] ? n_flows++ : -1;
 }
 
@@ -129,7 +129,7 @@ void path_again(void)
 	ccp_free(&datapath);
 	ccp_init(&datapath, 1);
 	for (int flow = 0; flow < n_flows; flow++)
-		of_flow[flow] = ccp_connection_start(&datapath, &told[flow], &infos[flow]);
+		of_flow[flow] = ccp_connection_start(&datapath, &reported[flow], &infos[flow]);
 }
 
 /* Receives and handles the agent's messages. */
@@ -152,10 +152,10 @@ int path_invoke(int flow, const struct ccp_primitives *prims, struct path_set *s
 {
 	int err;
 
-	told[flow] = (struct path_set){};
+	reported[flow] = (struct path_set){};
 	of_flow[flow]->prims = *prims;
 	err = ccp_invoke(of_flow[flow]);
-	*set = told[flow];
+	*set = reported[flow];
 	/* No program yet, or no agent. */
 	return err == LIBCCP_FALLBACK_TIMED_OUT || err == LIBCCP_PROG_IS_NULL ? 1 : err;
 }

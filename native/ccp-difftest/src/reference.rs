@@ -68,16 +68,15 @@ impl Reference {
     pub fn new(program: &Program) -> Self {
         let instrs = wire_instrs(program);
         let n_defs = instrs.len() - program.instrs.len();
-        let mut octets = Vec::new();
+        let mut raw = Vec::new();
         for Event { flag_start, n_flag, body_start, n_body, .. } in &program.events {
             for n in [n_defs + flag_start, *n_flag, n_defs + body_start, *n_body] {
-                octets.extend((n as u32).to_le_bytes());
+                raw.extend((n as u32).to_le_bytes());
             }
         }
-        octets.extend(instrs.iter().flat_map(|i| i.bytes()));
+        raw.extend(instrs.iter().flat_map(|i| i.bytes()));
         let (n_events, n_instrs) = (program.events.len() as u32, instrs.len() as u32);
-        let reference =
-            Reference::given(&Bytecode { n_events, n_instrs, octets: &octets, name: "", origin: "" });
+        let reference = Reference::given(&Bytecode { n_events, n_instrs, raw: &raw, name: "", origin: "" });
         for (i, instr) in instrs.iter().enumerate() {
             for (right, (_, value)) in [instr.left, instr.right].into_iter().enumerate() {
                 if value > u64::from(u32::MAX) {
@@ -91,10 +90,10 @@ impl Reference {
 
     /// Returns a flow that runs a program as ccplane's agent sends it.
     pub fn portable(sent: &Portable) -> Self {
-        let Portable { n_events, n_instrs, octets, .. } = sent;
+        let Portable { n_events, n_instrs, raw, .. } = sent;
         let kind = |i: u8| sent.control_kinds.get(usize::from(i)).copied().unwrap_or_default();
         let begin = sent.begin.iter().map(|(i, value)| (kind(*i), *i, *value)).collect();
-        let code = Bytecode { n_events: *n_events, n_instrs: *n_instrs, octets, name: "", origin: "" };
+        let code = Bytecode { n_events: *n_events, n_instrs: *n_instrs, raw, name: "", origin: "" };
         Reference::beginning(&code, begin)
     }
 
@@ -110,7 +109,7 @@ impl Reference {
         let reference = Reference { n_instrs: code.n_instrs as usize, begin };
         assert!(reference.n_instrs <= MAX_INSTRS, "libccp has no room for {} instructions", code.n_instrs);
         let counts = [FIRST_UID, code.n_events, code.n_instrs].into_iter().flat_map(u32::to_le_bytes);
-        reference.send(INSTALL, &counts.chain(code.octets.iter().copied()).collect::<Vec<_>>());
+        reference.send(INSTALL, &counts.chain(code.raw.iter().copied()).collect::<Vec<_>>());
         reference.change_program();
         reference
     }

@@ -35,7 +35,7 @@ impl Rng {
 
     /// Returns a number of at most `bits` bits: mostly small, often near arithmetic limits.
     pub fn number(&mut self, bits: u32) -> u64 {
-        let most = u64::MAX >> (64 - bits);
+        let maximum = u64::MAX >> (64 - bits);
         let n = match self.below(10) {
             0 => 0,
             1 => 1,
@@ -43,8 +43,8 @@ impl Rng {
             6 => self.draw() % 100_000,
             7 => self.draw() >> self.below(64),
             8 => (1u64 << self.between(28, 63)).wrapping_add(self.draw() % 5).wrapping_sub(2),
-            _ => most.wrapping_sub(self.draw() % 4),
+            _ => maximum.wrapping_sub(self.draw() % 4),
         };
-        n & most
+        n & maximum
     }
 }

@@ -55,7 +55,7 @@ fn machines_agree_on_random_programs() {
         total.reports,
         total.fold_errors,
         total.insns,
-        total.most_instrs,
+        total.max_instrs,
         started.elapsed().as_secs_f64(),
     );
     if !is_root() {

@@ -51,9 +51,9 @@ fn programs(size: Size) -> impl Iterator<Item = (Rng, Temper, String, Program, P
 
 #[test]
 fn libccp_reports_of_what_it_gets_what_the_interpreter_reports_of_the_program() {
-    let (mut reports, mut runs, mut most) = (0, 0, 0);
+    let (mut reports, mut runs, mut maximum) = (0, 0, 0);
     for (mut rng, temper, text, program, sent) in programs(LARGE).take(PROGRAMS) {
-        most = most.max(sent.n_instrs);
+        maximum = maximum.max(sent.n_instrs);
         let libccp = Reference::portable(&sent);
         let mut machine = Machine::new();
         let (mut now_us, mut acked) = (1 + rng.number(30), 0);
@@ -67,18 +67,18 @@ fn libccp_reports_of_what_it_gets_what_the_interpreter_reports_of_the_program() 
             machine.imp[Implicit::Cwnd as usize] = cwnd;
             machine.imp[Implicit::Rate as usize] = rate;
             let outcome = machine.invoke(&program, &prims, now_us);
-            let theirs = libccp.invoke(&prims, now_us, cwnd, rate);
-            assert_eq!(outcome, theirs.outcome, "run {run} of\n{text}");
+            let reference = libccp.invoke(&prims, now_us, cwnd, rate);
+            assert_eq!(outcome, reference.outcome, "run {run} of\n{text}");
             acked += prims[0];
             if let Ok(folded) = outcome {
                 let own = folded.report.then(|| machine.take_report(&program));
                 let n = program.reports.len();
                 assert_eq!(
                     own.as_deref(),
-                    theirs.report.as_ref().map(|sent| &sent[..n]),
+                    reference.report.as_ref().map(|sent| &sent[..n]),
                     "run {run} of\n{text}"
                 );
-                if let Some(report) = &theirs.report {
+                if let Some(report) = &reference.report {
                     let place = |name: &str| sent.head.iter().find(|(known, _)| *known == name).unwrap().1;
                     let head = |name: &str| report[usize::from(place(name))];
                     assert_eq!(
@@ -91,12 +91,12 @@ fn libccp_reports_of_what_it_gets_what_the_interpreter_reports_of_the_program() 
                 }
             }
             let n = program.controls.len();
-            assert_eq!(machine.control[..n], theirs.registers.control[..n], "run {run} of\n{text}");
-            assert_eq!(machine.time_zero_us, theirs.registers.time_zero_us, "run {run} of\n{text}");
+            assert_eq!(machine.control[..n], reference.registers.control[..n], "run {run} of\n{text}");
+            assert_eq!(machine.time_zero_us, reference.registers.time_zero_us, "run {run} of\n{text}");
             runs += 1;
         }
     }
-    println!("{PROGRAMS} programs, {runs} runs, {reports} reports, the largest of {most} instructions");
+    println!("{PROGRAMS} programs, {runs} runs, {reports} reports, the largest of {maximum} instructions");
     assert!(reports * 10 > runs, "hardly any program reports");
 }
 
@@ -105,9 +105,9 @@ fn libccp_derives_what_datapaths_that_take_our_programs_derive() {
     let (mut reports, mut runs) = (0, 0);
     for (mut rng, temper, text, program, sent) in programs(DERIVING).take(PROGRAMS / 4) {
         let Ok(other) = portable(&program, &CCPLANE) else { continue };
-        let Portable { n_events, n_instrs, octets, .. } = &other;
+        let Portable { n_events, n_instrs, raw, .. } = &other;
         let (n_events, n_instrs) = (*n_events, *n_instrs);
-        let code = Bytecode { n_events, n_instrs, octets, name: "sent", origin: "<generated>" };
+        let code = Bytecode { n_events, n_instrs, raw, name: "sent", origin: "<generated>" };
         let read = decode(&code).unwrap_or_else(|error| panic!("{text}\n{error}"));
         let libccp = Reference::portable(&sent);
         let mut machine = Machine::new();
@@ -125,10 +125,10 @@ fn libccp_derives_what_datapaths_that_take_our_programs_derive() {
             machine.imp[Implicit::Cwnd as usize] = cwnd;
             machine.imp[Implicit::Rate as usize] = rate;
             let outcome = machine.invoke(&read, &prims, now_us);
-            let theirs = libccp.invoke(&prims, now_us, cwnd, rate);
-            assert_eq!(outcome, theirs.outcome, "run {run} of\n{text}");
+            let reference = libccp.invoke(&prims, now_us, cwnd, rate);
+            assert_eq!(outcome, reference.outcome, "run {run} of\n{text}");
             let own = outcome.is_ok_and(|folded| folded.report).then(|| machine.take_report(&read));
-            assert_eq!(own, theirs.report, "run {run} of\n{text}");
+            assert_eq!(own, reference.report, "run {run} of\n{text}");
             reports += usize::from(own.is_some());
             runs += 1;
         }
@@ -141,9 +141,9 @@ fn window_of_whole_segments(grows_bytes: u64, n_acks: u64) -> u64 {
     const MSS_BYTES: u64 = 1448;
     let text = format!("(def (Report (n 0)))\n(when true (:= Cwnd (+ Cwnd {grows_bytes})))");
     let program = compile(&Source { text: &text, name: "p", origin: "o", first_line: 1 }).unwrap();
-    let Portable { n_events, n_instrs, octets, carried, .. } = &portable(&program, &CCPLANE).unwrap();
+    let Portable { n_events, n_instrs, raw, carried, .. } = &portable(&program, &CCPLANE).unwrap();
     let (n_events, n_instrs) = (*n_events, *n_instrs);
-    let read = decode(&Bytecode { n_events, n_instrs, octets, name: "sent", origin: "<generated>" }).unwrap();
+    let read = decode(&Bytecode { n_events, n_instrs, raw, name: "sent", origin: "<generated>" }).unwrap();
     let mut machine = Machine::new();
     machine.reset(&read, 1);
     for (_, index, _) in carried.iter().filter(|(name, ..)| *name == "mss_bytes") {

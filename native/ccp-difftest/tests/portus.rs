@@ -9,8 +9,8 @@ const PROGRAMS: u64 = 10_000;
 fn compiled(text: &str) -> Option<Sent> {
     let (bin, _) = portus::lang::compile(text.as_bytes(), &[]).ok()?;
     // The serializer rejects programs beyond its limits.
-    let octets = bin.serialize().ok()?;
-    Some((bin.events.len() as u32, bin.instrs.len() as u32, octets))
+    let raw = bin.serialize().ok()?;
+    Some((bin.events.len() as u32, bin.instrs.len() as u32, raw))
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn what_portus_sends_means_for_us_what_it_means_for_libccp() {
         tally.invocations,
         tally.reports,
         tally.fold_errors,
-        tally.most_instrs,
+        tally.max_instrs,
         if is_root() { "" } else { "; kernel eBPF skipped: needs root" }
     );
     assert!(tally.reports * 10 > tally.invocations, "hardly any program reports");

@@ -24,8 +24,8 @@ impl Stream {
     }
 
     /// A number from 0 to `most`, inclusive.
-    pub fn up_to(&mut self, most: u64) -> u64 {
-        if most == 0 { 0 } else { self.0.random_range(0..=most) }
+    pub fn up_to(&mut self, maximum: u64) -> u64 {
+        if maximum == 0 { 0 } else { self.0.random_range(0..=maximum) }
     }
 }
 

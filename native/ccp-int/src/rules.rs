@@ -11,7 +11,8 @@ mod types {
 
 pub use types::{LOST_BY_CONGESTION, LOST_BY_LINK, LOST_UNKNOWN, NODE_MISSING as MISSING};
 pub use types::{
-    node_count as Count, node_told as Told, path_found as Found, path_known as Known, path_loss as Cause,
+    node_count as Count, node_report as Reported, path_found as Found, path_known as Known,
+    path_loss as Cause,
 };
 
 unsafe extern "C" {
@@ -22,7 +23,7 @@ unsafe extern "C" {
         numbers: *const types::numbers,
         missing: u16,
         hop_limit: u32,
-        nodes: *const Told,
+        nodes: *const Reported,
         count: u32,
         found: *mut Found,
     ) -> bool;
@@ -52,7 +53,7 @@ impl Known {
         numbers: Numbers,
         missing: u16,
         hop_limit: u32,
-        nodes: &[Told],
+        nodes: &[Reported],
     ) -> Option<Found> {
         let mut found = Found::default();
         // SAFETY: all of it outlives the call, and the number of nodes is right.

@@ -39,15 +39,15 @@ pub fn fill_headers(extension: &mut [u8], first: u8, namespace_id: u16, node: &N
 
 /// Writes the transit delay, which is known later than the rest, into a slot at [`Filled::transit_delay_at`].
 /// Other offsets overwrite other data; offsets beyond the end are ignored.
-pub fn set_transit_delay(octets: &mut [u8], at: usize, delay_ns: u64) {
-    if let Some(word) = octets.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+pub fn set_transit_delay(raw: &mut [u8], at: usize, delay_ns: u64) {
+    if let Some(word) = raw.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *word = delay_word(Some(delay_ns)).to_be_bytes();
     }
 }
 
 /// Writes the flow's drops by the queue, known when the packet leaves, at [`Filled::flow_dropped_at`].
-pub fn set_flow_dropped(octets: &mut [u8], at: usize, dropped_pkts: u64) {
-    if let Some(half) = octets.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+pub fn set_flow_dropped(raw: &mut [u8], at: usize, dropped_pkts: u64) {
+    if let Some(half) = raw.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *half = (flow_word(Some(dropped_pkts)) as u16).to_be_bytes();
     }
 }
@@ -93,7 +93,7 @@ fn places(mut headers: Headers<'_>, namespace_id: u16) -> Result<Places> {
     Ok((first, others))
 }
 
-fn write(octets: &mut [u8], (first, others): Places, node: &Node) -> Result<Filled> {
+fn write(raw: &mut [u8], (first, others): Places, node: &Node) -> Result<Filled> {
     // Several are all tried before any is changed; a single one is unchanged if writing fails.
     if !others.is_empty() {
         for place in first.iter().chain(&others) {
@@ -101,9 +101,9 @@ fn write(octets: &mut [u8], (first, others): Places, node: &Node) -> Result<Fill
         }
     }
     let mut outcome = Filled::default();
-    let is_ours = matches!(node.snapshot, Some(Snapshot::Ccplane(_)));
+    let is_own = matches!(node.snapshot, Some(Snapshot::Ccplane(_)));
     for place in first.iter().chain(&others) {
-        match trace::fill(&mut octets[place.start..place.end], place.trace_type, node)? {
+        match trace::fill(&mut raw[place.start..place.end], place.trace_type, node)? {
             None => outcome.overflowed += 1,
             Some(slot_at) => {
                 let trace_type = place.trace_type;
@@ -111,8 +111,8 @@ fn write(octets: &mut [u8], (first, others): Places, node: &Node) -> Result<Fill
                 let delay_at = trace_type.offset_of(TraceType::TRANSIT_DELAY).map(|at| slot_at + at);
                 outcome.transit_delay_at = outcome.transit_delay_at.or(delay_at);
                 let data_at = slot_at + usize::from(trace_type.node_words()) * 4 + SNAPSHOT_HEAD_BYTES;
-                let told = is_ours && trace_type.has(TraceType::SNAPSHOT);
-                let dropped_at = told.then_some(data_at + State::FLOW_DROPPED_AT);
+                let reported = is_own && trace_type.has(TraceType::SNAPSHOT);
+                let dropped_at = reported.then_some(data_at + State::FLOW_DROPPED_AT);
                 outcome.flow_dropped_at = outcome.flow_dropped_at.or(dropped_at);
                 outcome.filled += 1;
             }

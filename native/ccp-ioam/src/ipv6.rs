@@ -248,8 +248,8 @@ impl<'a> Iterator for Tlvs<'a> {
 }
 
 /// Appends less than 8 bytes of padding (RFC 8200, section 4.2).
-pub fn pad(out: &mut Vec<u8>, octets: usize) {
-    match octets {
+pub fn pad(out: &mut Vec<u8>, raw: usize) {
+    match raw {
         0 => {}
         1 => out.push(PAD1),
         more => {

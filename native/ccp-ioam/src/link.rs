@@ -18,9 +18,9 @@ pub enum Content<'a> {
 
 pub fn content(link: DataLink, frame: &[u8]) -> Content<'_> {
     let packet = match link {
-        DataLink::ETHERNET => behind_type(frame, 12, 14),
-        DataLink::LINUX_SLL => behind_type(frame, 14, 16),
-        DataLink::LINUX_SLL2 => behind_type(frame, 0, 20),
+        DataLink::ETHERNET => after_type(frame, 12, 14),
+        DataLink::LINUX_SLL => after_type(frame, 14, 16),
+        DataLink::LINUX_SLL2 => after_type(frame, 0, 20),
         DataLink::RAW | DataLink::IPV6 => by_version(frame),
         DataLink::NULL | DataLink::LOOP => frame.get(4..).and_then(by_version),
         DataLink::IPV4 => None,
@@ -36,7 +36,7 @@ fn by_version(packet: &[u8]) -> Option<&[u8]> {
 }
 
 /// The packet after an EtherType and any VLAN tags.
-fn behind_type(frame: &[u8], mut type_at: usize, mut at: usize) -> Option<&[u8]> {
+fn after_type(frame: &[u8], mut type_at: usize, mut at: usize) -> Option<&[u8]> {
     loop {
         match u16_at(frame, type_at)? {
             IPV6 => return frame.get(at..),

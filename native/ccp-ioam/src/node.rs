@@ -162,18 +162,18 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn word(&mut self, field: u32, value: u32) -> Result<()> {
-        self.octets(field, value.to_be_bytes())
+        self.raw(field, value.to_be_bytes())
     }
 
     fn double(&mut self, field: u32, value: u64) -> Result<()> {
-        self.octets(field, value.to_be_bytes())
+        self.raw(field, value.to_be_bytes())
     }
 
-    fn octets<const N: usize>(&mut self, field: u32, octets: [u8; N]) -> Result<()> {
+    fn raw<const N: usize>(&mut self, field: u32, raw: [u8; N]) -> Result<()> {
         if self.trace_type.has(field) {
             let out = std::mem::take(&mut self.out);
             let (place, rest) = out.split_first_chunk_mut::<N>().ok_or_else(|| truncated("node data", 0))?;
-            *place = octets;
+            *place = raw;
             self.out = rest;
         }
         Ok(())

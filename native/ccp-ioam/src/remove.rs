@@ -9,7 +9,7 @@ use crate::option::Parsed;
 pub fn remove(packet: &[u8]) -> Result<Vec<u8>> {
     let mut headers = ipv6::headers(packet)?;
     let packet = headers.packet();
-    let (rest, first) = without_ours(&mut headers)?;
+    let (rest, first) = without_own(&mut headers)?;
     let mut out = Vec::with_capacity(packet.len());
     out.extend(&packet[..HEADER_BYTES]);
     out[NEXT_HEADER_AT] = first;
@@ -31,10 +31,10 @@ pub fn remove(packet: &[u8]) -> Result<Vec<u8>> {
 /// Also returns the type of the new first header. Allocates nothing if nothing is left. Errors: those of the
 /// headers, not those within the removed options.
 pub fn remove_headers(extension: &[u8], first: u8) -> Result<(Vec<u8>, u8)> {
-    without_ours(&mut ipv6::detached(extension, first))
+    without_own(&mut ipv6::detached(extension, first))
 }
 
-fn without_ours(headers: &mut Headers<'_>) -> Result<(Vec<u8>, u8)> {
+fn without_own(headers: &mut Headers<'_>) -> Result<(Vec<u8>, u8)> {
     let packet = headers.packet();
     let mut out = Vec::new();
     let (mut first, mut last_at) = (headers.upper().0, None);
@@ -57,14 +57,14 @@ fn without_ours(headers: &mut Headers<'_>) -> Result<(Vec<u8>, u8)> {
 
 /// Appends a header without ccplane's options; nothing if it has no others.
 fn keep(packet: &[u8], header: &Extension, out: &mut Vec<u8>) -> Result<()> {
-    let (mut ours, mut others) = (false, false);
+    let (mut own, mut others) = (false, false);
     if header.kind().is_some() {
         for tlv in Tlvs::new(packet, header) {
             let tlv = tlv?;
-            *if Parsed::read(tlv.kind, tlv.data, tlv.at).is_some() { &mut ours } else { &mut others } = true;
+            *if Parsed::read(tlv.kind, tlv.data, tlv.at).is_some() { &mut own } else { &mut others } = true;
         }
     }
-    if !ours {
+    if !own {
         out.extend(&packet[header.at..header.end]);
     } else if others {
         keep_others(packet, header, out)?;

@@ -11,7 +11,7 @@ const RADIO_BYTES: usize = 12;
 /// The same in the first version, without the link's rate and the flow's counters.
 const FIRST_COMMON_BYTES: usize = 16;
 /// Decibels are encoded as hundredths above this value, so that no number has all bits set.
-const LEAST_DECIBELS: f64 = -300.0;
+const MIN_DECIBELS: f64 = -300.0;
 
 /// State of a queue and its link. `None`: unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct State {
     pub flow_count: Option<u32>,
     /// Packets lost on the link so far; modulo 2^32 - 1 on the wire and when read.
     pub lost_pkts: Option<u64>,
-    /// Drain rate of the queue while busy; [`State::MOST_BYTES_PER_S`]: that or more.
+    /// Drain rate of the queue while busy; [`State::MAX_BYTES_PER_S`]: that or more.
     pub link_rate_bytes_per_s: Option<u32>,
     /// Packets of this packet's flow missing when this one arrived; modulo 2^16 - 1 on the wire.
     pub flow_missing_pkts: Option<u64>,
@@ -48,7 +48,7 @@ impl State {
     /// Modulus of the flow's counters.
     pub const FLOW_MODULUS: u64 = u16::MAX as u64;
     /// The maximum encodable rate.
-    pub const MOST_BYTES_PER_S: u32 = u32::MAX - 1;
+    pub const MAX_BYTES_PER_S: u32 = u32::MAX - 1;
     /// Offset of the flow's drops in the snapshot's data.
     pub const FLOW_DROPPED_AT: usize = 22;
 
@@ -91,7 +91,7 @@ impl State {
         let word = |of, at| u32_at(of, at).and_then(|value| known(value, u32::MAX));
         let half = |of, at| u16_at(of, at).and_then(|value| known(value, u16::MAX));
         let decibels = |at| half(radio, at).map(|v| f64::from(v) / 100.0);
-        let decibels = |at| decibels(at).map(|value| ((value + LEAST_DECIBELS) * 100.0).round() / 100.0);
+        let decibels = |at| decibels(at).map(|value| ((value + MIN_DECIBELS) * 100.0).round() / 100.0);
         Ok(State {
             queue_free_pkts: word(common, 0),
             arrival_pkts_per_s: word(common, 4),
@@ -146,7 +146,7 @@ pub fn flow_word(pkts: Option<u64>) -> u32 {
 
 fn decibels(field: &str, value: Option<f64>) -> Result<u16> {
     let Some(value) = value else { return Ok(u16::MAX) };
-    let steps = ((value - LEAST_DECIBELS) * 100.0).round();
+    let steps = ((value - MIN_DECIBELS) * 100.0).round();
     if (0.0..f64::from(u16::MAX)).contains(&steps) {
         return Ok(steps as u16);
     }

@@ -55,7 +55,7 @@ pub const CCPLANE: Target = Target {
 pub struct Portable {
     pub n_events: u32,
     pub n_instrs: u32,
-    pub octets: Vec<u8>,
+    pub raw: Vec<u8>,
     /// Kind on the wire of each control register of the program itself.
     pub control_kinds: Vec<u8>,
     /// Initial values, by control register, that are sent with the program.
@@ -193,12 +193,12 @@ pub fn portable(program: &Program, target: &Target) -> Result<Portable, LangErro
         first_line: program.first_line,
         events: work.clauses.iter().map(|clause| (&clause.flag[..], &clause.body[..])).collect(),
     };
-    let (n_events, n_instrs, octets) = sent.octets().map_err(refuse)?;
+    let (n_events, n_instrs, raw) = sent.to_bytes().map_err(refuse)?;
     let control_kinds = program.controls.iter().map(bytecode::control_kind).collect();
     Ok(Portable {
         n_events,
         n_instrs,
-        octets,
+        raw,
         control_kinds,
         begin,
         carried: derived.carried,
@@ -217,14 +217,14 @@ fn too_large(work: &Work, target: &Target) -> Vec<Problem> {
         (work.reports.len(), target.max_registers, "Report registers, including the agent's"),
         (work.controls.len(), target.max_registers, "control registers, including the agent's"),
     ];
-    let beyond = counts.into_iter().filter(|(n, most, _)| n > most);
+    let beyond = counts.into_iter().filter(|(n, maximum, _)| n > maximum);
     beyond
-        .map(|(n, most, what)| {
+        .map(|(n, maximum, what)| {
             Problem::new(
                 "lang.limit",
                 Pos { line: 1, column: 1 },
                 format!("{n} {what}"),
-                format!("this datapath has room for {most}"),
+                format!("this datapath has room for {maximum}"),
                 "shorten the program, or run it on the kernel datapath",
             )
         })

@@ -30,8 +30,8 @@ impl Form {
 pub(crate) const FNV: u32 = 0x811c_9dc5;
 
 /// Continues FNV-1a over `octets`.
-pub(crate) fn fnv(hash: u32, octets: impl IntoIterator<Item = u8>) -> u32 {
-    octets.into_iter().fold(hash, |h, octet| (h ^ u32::from(octet)).wrapping_mul(0x0100_0193))
+pub(crate) fn fnv(hash: u32, raw: impl IntoIterator<Item = u8>) -> u32 {
+    raw.into_iter().fold(hash, |h, byte| (h ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// Returns a hash (FNV-1a) of a text without comments and layout; never 0.

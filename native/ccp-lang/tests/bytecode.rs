@@ -22,26 +22,26 @@ fn compiled(text: &str) -> Program {
     compile(&Source { text, name: "p", origin: "o", first_line: 1 }).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn octets() -> (u32, u32, Vec<u8>) {
+fn to_bytes() -> (u32, u32, Vec<u8>) {
     encode(&compiled(TEXT)).unwrap()
 }
 
-fn read((n_events, n_instrs, octets): &(u32, u32, Vec<u8>)) -> Result<Program, LangError> {
-    decode(&Bytecode { n_events: *n_events, n_instrs: *n_instrs, octets, name: "3", origin: "the agent" })
+fn read((n_events, n_instrs, raw): &(u32, u32, Vec<u8>)) -> Result<Program, LangError> {
+    decode(&Bytecode { n_events: *n_events, n_instrs: *n_instrs, raw, name: "3", origin: "the agent" })
 }
 
 /// The error for `TEXT` with some bytes replaced.
 fn refusal(changes: &[(usize, u8)]) -> LangError {
-    let mut sent = octets();
-    for (at, octet) in changes {
-        sent.2[*at] = *octet;
+    let mut sent = to_bytes();
+    for (at, byte) in changes {
+        sent.2[*at] = *byte;
     }
     read(&sent).expect_err("it is rejected")
 }
 
 #[test]
 fn what_was_encoded_is_decoded_and_does_the_same() {
-    let (before, after) = (compiled(TEXT), read(&octets()).unwrap());
+    let (before, after) = (compiled(TEXT), read(&to_bytes()).unwrap());
     assert_eq!(after.reports.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["r0", "r1"]);
     let mut machines = [Machine::new(), Machine::new()];
     for now_us in [100, 105, 130] {
@@ -70,8 +70,8 @@ fn an_ack_without_a_sample_has_the_smoothed_rtt_where_that_is_asked_for() {
             (:= seen Flow.rtt_sample_us)
             (:= Report.twice (* 2 seen))
             (report))";
-    let (n_events, n_instrs, octets) = encode(&compiled(text)).unwrap();
-    let code = Bytecode { n_events, n_instrs, octets: &octets, name: "3", origin: "the agent" };
+    let (n_events, n_instrs, raw) = encode(&compiled(text)).unwrap();
+    let code = Bytecode { n_events, n_instrs, raw: &raw, name: "3", origin: "the agent" };
     let program = decode_with_rtt(&code).unwrap();
     let mut machine = Machine::new();
     machine.reset(&program, 0);
@@ -84,8 +84,8 @@ fn an_ack_without_a_sample_has_the_smoothed_rtt_where_that_is_asked_for() {
         assert_eq!(machine.take_report(&program), reported);
     }
     assert_eq!(program.instrs.len(), decode(&code).unwrap().instrs.len() + 4);
-    let (n_events, n_instrs, octets) = crate::octets();
-    let code = Bytecode { n_events, n_instrs, octets: &octets, name: "3", origin: "the agent" };
+    let (n_events, n_instrs, raw) = crate::to_bytes();
+    let code = Bytecode { n_events, n_instrs, raw: &raw, name: "3", origin: "the agent" };
     assert_eq!(decode_with_rtt(&code), decode(&code), "it reads no RTT");
 }
 
@@ -93,8 +93,8 @@ fn an_ack_without_a_sample_has_the_smoothed_rtt_where_that_is_asked_for() {
 fn the_rtt_takes_one_local_register() {
     let binds: String = (0..64).map(|i| format!("(:= l{i} Flow.rtt_sample_us)")).collect();
     let text = format!("(def (Report (a 0))) (when true {binds} (:= Report.a l0) (report))");
-    let (n_events, n_instrs, octets) = encode(&compiled(&text)).unwrap();
-    let code = Bytecode { n_events, n_instrs, octets: &octets, name: "3", origin: "the agent" };
+    let (n_events, n_instrs, raw) = encode(&compiled(&text)).unwrap();
+    let code = Bytecode { n_events, n_instrs, raw: &raw, name: "3", origin: "the agent" };
     assert!(decode(&code).is_ok());
     assert!(decode_with_rtt(&code).unwrap_err().to_string().contains("one is for the RTT"));
 }
@@ -131,8 +131,8 @@ fn what_no_compiler_makes_is_refused_with_its_place() {
 }
 
 #[test]
-fn octets_that_are_too_few_or_too_many_are_refused() {
-    let sent = octets();
+fn bytes_that_are_too_few_or_too_many_are_refused() {
+    let sent = to_bytes();
     for cut in [1, 16] {
         let error = read(&(sent.0, sent.1, sent.2[cut..].to_vec())).unwrap_err();
         assert!(error.message.contains("bytes are not 2 events"), "{error}");
@@ -190,10 +190,10 @@ proptest! {
     fn nothing_panics_whatever_comes(
         changes in prop::collection::vec((any::<prop::sample::Index>(), prop_oneof![0..16u8, any::<u8>()]), 1..4)
     ) {
-        let mut sent = octets();
+        let mut sent = to_bytes();
         let n = sent.2.len();
-        for (at, octet) in changes {
-            sent.2[at.index(n)] = octet;
+        for (at, byte) in changes {
+            sent.2[at.index(n)] = byte;
         }
         if let Ok(program) = read(&sent) {
             codegen(&program, &LAYOUT).unwrap();

@@ -33,7 +33,7 @@ fn cost(statement: &str) -> usize {
 fn common_statements_are_short() {
     // After the program, once: a jump over the error exit, R0, and the store to fold_error.
     let first_check = 3;
-    for (statement, most) in [
+    for (statement, maximum) in [
         ("(:= Report.n Ack.bytes_acked)", 2),
         ("(:= Report.n 5)", 1),
         ("(:= Report.n (+ Report.n Ack.bytes_acked))", 5 + first_check),
@@ -55,7 +55,11 @@ fn common_statements_are_short() {
         ("(+ 2 3)", 0),
         ("(max m 3)", 0),
     ] {
-        assert!(cost(statement) <= most, "{statement} takes {} instructions, not {most}", cost(statement));
+        assert!(
+            cost(statement) <= maximum,
+            "{statement} takes {} instructions, not {maximum}",
+            cost(statement)
+        );
     }
 }
 

@@ -235,11 +235,11 @@ fn limits_are_exact() {
             Box::new(move |n| body(format!("(:= y {})", nested(n, |e| format!("(+ {e} y)"))))),
         ),
     ];
-    for (what, most, make) in cases {
-        let text = make(most);
+    for (what, maximum, make) in cases {
+        let text = make(maximum);
         let source = Source { text: &text, name: "default", origin: "alg.py", first_line: 1 };
         compile(&source).unwrap_or_else(|e| panic!("{what}: {e}"));
-        let error = refusal(&make(most + 1));
+        let error = refusal(&make(maximum + 1));
         assert_eq!(error.slug, "lang.limit", "{what}: {error}");
         assert!(error.context.more.is_empty(), "{what}: {error}");
     }

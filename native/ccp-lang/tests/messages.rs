@@ -9,11 +9,11 @@ const TEXT: &str = "(def (Report (volatile acked 0)) (step 3))
     (when (> Micros 10) (:= Report.acked (+ Report.acked Ack.bytes_acked)) (fallthrough))
     (when true (:= Cwnd step) (report))";
 
-fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+fn hex(raw: &[u8]) -> String {
+    raw.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn octets(hex: &str) -> Vec<u8> {
+fn to_bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
 }
 
@@ -60,18 +60,18 @@ fn made() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn what_is_kept_is_what_portus_sends() {
-    for (name, octets) in made() {
-        assert_eq!(kept(name), hex(&octets), "{name}");
+    for (name, raw) in made() {
+        assert_eq!(kept(name), hex(&raw), "{name}");
     }
 }
 
 /// portus itself cannot send one.
 #[test]
 fn portus_reads_the_name_of_the_algorithm_that_a_flow_asks_for() {
-    let octets = octets(kept("create-bbr"));
-    match Msg::from_buf(&octets).unwrap() {
+    let raw = to_bytes(kept("create-bbr"));
+    match Msg::from_buf(&raw).unwrap() {
         (Msg::Cr(created), n) => {
-            assert_eq!((created.cong_alg.as_deref(), created.sid, n), (Some("bbr"), 9, octets.len()));
+            assert_eq!((created.cong_alg.as_deref(), created.sid, n), (Some("bbr"), 9, raw.len()));
         }
         other => panic!("{other:?}"),
     }

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 /// The operator of declarations.
 const DEF: u8 = 2;
 
-fn reg(theirs: &portus::Reg) -> Reg {
-    match theirs {
+fn reg(reference: &portus::Reg) -> Reg {
+    match reference {
         portus::Reg::Report(i, ..) => Reg::Report(*i),
         portus::Reg::Control(i, ..) => Reg::Control(*i),
         portus::Reg::Local(i, _) => Reg::Local(*i),
@@ -22,7 +22,7 @@ fn reg(theirs: &portus::Reg) -> Reg {
     }
 }
 
-fn ours(instr: &Instr) -> (u8, [Reg; 3]) {
+fn own(instr: &Instr) -> (u8, [Reg; 3]) {
     (number(instr.op), [instr.res, instr.left, instr.right])
 }
 
@@ -31,13 +31,13 @@ fn same(text: &str) -> Option<Program> {
     let program = compile(&Source { text, name: "p", origin: "o", first_line: 1 }).ok()?;
     let (bin, scope) = portus::compile(text.as_bytes(), &[]).expect("portus accepts what we accept");
     // The types of portus' instructions and events cannot be named here.
-    let theirs = bin.instrs.iter().map(|i| {
+    let reference = bin.instrs.iter().map(|i| {
         let number = i.clone().into_iter().next().expect("an instruction has octets").expect("an operator");
         (number, [&i.res, &i.left, &i.right])
     });
-    let n_defs = theirs.clone().take_while(|(number, _)| *number == DEF).count();
-    let theirs: Vec<_> = theirs.skip(n_defs).map(|(number, regs)| (number, regs.map(reg))).collect();
-    assert_eq!(program.instrs.iter().map(ours).collect::<Vec<_>>(), theirs, "{text}");
+    let n_defs = reference.clone().take_while(|(number, _)| *number == DEF).count();
+    let reference: Vec<_> = reference.skip(n_defs).map(|(number, regs)| (number, regs.map(reg))).collect();
+    assert_eq!(program.instrs.iter().map(own).collect::<Vec<_>>(), reference, "{text}");
     let their_events = bin.events.iter();
     let their_events: Vec<_> = their_events
         .map(|e| [e.flag_idx, e.num_flag_instrs, e.body_idx, e.num_body_instrs].map(|n| n as usize))
@@ -50,13 +50,13 @@ fn same(text: &str) -> Option<Program> {
     assert_eq!(our_events, their_events, "{text}");
     for (name, registers) in [("Report.", &program.reports), ("", &program.controls)] {
         for (i, register) in registers.iter().enumerate() {
-            let theirs = scope.get(&format!("{name}{}", register.name)).map(reg);
-            let ours = if name.is_empty() { Reg::Control(i as u8) } else { Reg::Report(i as u8) };
-            assert_eq!(theirs, Some(ours), "{text}");
+            let reference = scope.get(&format!("{name}{}", register.name)).map(reg);
+            let own = if name.is_empty() { Reg::Control(i as u8) } else { Reg::Report(i as u8) };
+            assert_eq!(reference, Some(own), "{text}");
         }
     }
-    if let Ok(octets) = bin.serialize() {
-        same_octets(&program, &octets, [bin.events.len() as u32, bin.instrs.len() as u32]);
+    if let Ok(raw) = bin.serialize() {
+        same_bytes(&program, &raw, [bin.events.len() as u32, bin.instrs.len() as u32]);
     }
     Some(program)
 }
@@ -65,10 +65,10 @@ fn same(text: &str) -> Option<Program> {
 fn on_the_wire(program: &Program) -> Program {
     let shortened = |n: u64| if n == u64::MAX { u64::from(u32::MAX) } else { n };
     let short = |reg: Reg| if let Reg::Imm(n) = reg { Reg::Imm(shortened(n)) } else { reg };
-    let nameless = |letter: char, registers: &[Register]| {
+    let nameless = |update: char, registers: &[Register]| {
         let each = registers.iter().enumerate();
         let each = each.map(|(i, register)| Register {
-            name: format!("{letter}{i}"),
+            name: format!("{update}{i}"),
             is_bool: false,
             volatile: register.volatile,
             init: shortened(register.init),
@@ -88,31 +88,31 @@ fn on_the_wire(program: &Program) -> Program {
 
 /// A program without its lines, which are instruction numbers on the wire.
 fn meaning(program: &Program) -> impl PartialEq + std::fmt::Debug + use<> {
-    let instrs: Vec<_> = program.instrs.iter().map(ours).collect();
+    let instrs: Vec<_> = program.instrs.iter().map(own).collect();
     let events: Vec<_> =
         program.events.iter().map(|e| [e.flag_start, e.n_flag, e.body_start, e.n_body]).collect();
     (instrs, events, program.reports.clone(), program.controls.clone(), program.prims_used)
 }
 
-fn same_octets(program: &Program, theirs: &[u8], [n_events, n_instrs]: [u32; 2]) {
-    let decoded = |octets: &[u8]| {
-        decode(&Bytecode { n_events, n_instrs, octets, name: "p", origin: "portus" })
+fn same_bytes(program: &Program, reference: &[u8], [n_events, n_instrs]: [u32; 2]) {
+    let decoded = |raw: &[u8]| {
+        decode(&Bytecode { n_events, n_instrs, raw, name: "p", origin: "portus" })
             .unwrap_or_else(|e| panic!("{e}"))
     };
     let expected = meaning(&on_the_wire(program));
-    assert_eq!(meaning(&decoded(theirs)), expected, "what portus sends");
-    let ours = encode(program).unwrap_or_else(|e| panic!("portus sends it: {e}"));
-    assert_eq!((ours.0, ours.1), (n_events, n_instrs));
+    assert_eq!(meaning(&decoded(reference)), expected, "what portus sends");
+    let own = encode(program).unwrap_or_else(|e| panic!("portus sends it: {e}"));
+    assert_eq!((own.0, own.1), (n_events, n_instrs));
     // portus declares registers in the order of their names.
     let (events, instrs) = (16 * n_events as usize, 16 * n_instrs as usize);
-    let sorted = |octets: &[u8]| {
-        let n_defs = octets[events..].chunks(16).take_while(|instr| instr[0] == DEF).count();
-        let mut defs: Vec<_> = octets[events..][..16 * n_defs].chunks(16).map(<[u8]>::to_vec).collect();
+    let sorted = |raw: &[u8]| {
+        let n_defs = raw[events..].chunks(16).take_while(|instr| instr[0] == DEF).count();
+        let mut defs: Vec<_> = raw[events..][..16 * n_defs].chunks(16).map(<[u8]>::to_vec).collect();
         defs.sort();
-        [&octets[..events], &defs.concat(), &octets[events + 16 * n_defs..]].concat()
+        [&raw[..events], &defs.concat(), &raw[events + 16 * n_defs..]].concat()
     };
-    assert_eq!(ours.2.len(), events + instrs);
-    assert_eq!(sorted(&ours.2), sorted(theirs), "what we would send");
+    assert_eq!(own.2.len(), events + instrs);
+    assert_eq!(sorted(&own.2), sorted(reference), "what we would send");
 }
 
 #[test]

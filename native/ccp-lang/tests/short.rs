@@ -11,7 +11,7 @@ fn length(lines: &str) -> u32 {
 }
 
 #[test]
-fn a_condition_takes_the_form_that_costs_least() {
+fn a_condition_takes_the_form_that_costs_min() {
     let given = length("(:= Report.r (if a 1))");
     for (more, condition) in [
         (0, "(> a 0)"),

@@ -12,7 +12,7 @@ use pyo3::types::PyDict;
 use crate::errors;
 use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
-use crate::programs::{Letters, Many, Programs, given, letters_of, lock, no_program};
+use crate::programs::{Many, Messages, Programs, given, lock, messages_of, no_program};
 use crate::report::{Batch, Installed, Names};
 
 /// A datapath implementation. Errors become Python exceptions only after a method has returned and released
@@ -115,7 +115,7 @@ impl Datapath {
     }
 
     /// Writes an update to one flow; False if it is gone.
-    #[pyo3(signature = (flow_id, cwnd_bytes = None, rate_bytes_per_s = None, program = None, registers = None, letters = None))]
+    #[pyo3(signature = (flow_id, cwnd_bytes = None, rate_bytes_per_s = None, program = None, registers = None, messages = None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn update(
         &self,
@@ -125,7 +125,7 @@ impl Datapath {
         rate_bytes_per_s: Option<u64>,
         program: Option<u32>,
         registers: Option<Bound<'_, PyDict>>,
-        letters: Letters,
+        messages: Messages,
     ) -> PyResult<bool> {
         let (program, stamp) = given(program);
         let controls = match registers {
@@ -135,9 +135,9 @@ impl Datapath {
             }
             _ => Vec::new(),
         };
-        let letters = letters_of(&letters);
+        let messages = messages_of(&messages);
         let update =
-            Update { cwnd_bytes, rate_bytes_per_s, program, stamp, controls: &controls, letters: &letters };
+            Update { cwnd_bytes, rate_bytes_per_s, program, stamp, controls: &controls, messages: &messages };
         let written = self.kind.update(flow_id, &update).map_err(|e| errors::raise(py, &e))?;
         if let (true, Some(handle)) = (written, program) {
             lock(&self.programs).gave(flow_id, handle);

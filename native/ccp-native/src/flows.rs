@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use ::ccp_record::intf::{ccp_close, ccp_flow, ccp_flow_info};
-use ::ccp_record::{COUNTERS, Fact, LAW_CAUSES, PRIMITIVES, REPORT_FLAGS, REPORT_HEAD, TOTALS};
+use ::ccp_record::{COUNTERS, FALLBACK_CAUSES, Fact, PRIMITIVES, REPORT_FLAGS, REPORT_HEAD, TOTALS};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -80,7 +80,7 @@ impl FlowStats {
         let record = &close.record;
         FlowStats::of_flow(&ccp_flow {
             flow_id: record.flow_id,
-            law: u32::from(record.program == 0),
+            fallback: u32::from(record.program == 0),
             program: u32::from(record.program),
             rate_bytes_per_s: record.rate_bytes_per_s,
             stats: close.stats,
@@ -98,7 +98,7 @@ pub fn facts<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         ("totals", &TOTALS),
         ("report_head", &REPORT_HEAD),
         ("report_flags", &REPORT_FLAGS),
-        ("law_causes", &LAW_CAUSES),
+        ("fallback_causes", &FALLBACK_CAUSES),
         ("counters", &COUNTERS),
     ];
     let facts = PyDict::new(py);
@@ -136,15 +136,15 @@ impl Closed {
 
 /// A message of an extension of the datapath about a flow.
 #[pyclass(frozen, get_all, module = "ccplane.base._native")]
-pub struct Told {
+pub struct Reported {
     pub flow_id: u64,
     pub now_us: u64,
     pub extension: String,
-    pub octets: Py<PyBytes>,
+    pub raw: Py<PyBytes>,
 }
 
 #[pymethods]
-impl Told {
+impl Reported {
     #[classattr]
     const EVENT_KIND: u8 = 3;
 }

@@ -32,7 +32,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 pub struct Portable {
     n_events: u32,
     n_instrs: u32,
-    octets: Py<PyBytes>,
+    raw: Py<PyBytes>,
     control_kinds: Vec<u8>,
     begin: Vec<(u8, u64)>,
     carried: Vec<(&'static str, u8, u64)>,
@@ -49,7 +49,7 @@ fn portable(py: Python<'_>, program: &Program, libccp: bool) -> PyResult<Portabl
     Ok(Portable {
         n_events: made.n_events,
         n_instrs: made.n_instrs,
-        octets: PyBytes::new(py, &made.octets).unbind(),
+        raw: PyBytes::new(py, &made.raw).unbind(),
         control_kinds: made.control_kinds,
         begin: made.begin,
         carried: made.carried,
@@ -61,24 +61,24 @@ fn portable(py: Python<'_>, program: &Program, libccp: bool) -> PyResult<Portabl
 /// Bytecode of a program, as portus agents send it: number of events, number of instructions, bytes.
 #[pyfunction]
 fn to_bytecode<'py>(py: Python<'py>, program: &Program) -> PyResult<(u32, u32, Bound<'py, PyBytes>)> {
-    let (n_events, n_instrs, octets) =
+    let (n_events, n_instrs, raw) =
         bytecode::encode(&program.inner).map_err(|e| errors::raise_lang(py, &e))?;
-    Ok((n_events, n_instrs, PyBytes::new(py, &octets)))
+    Ok((n_events, n_instrs, PyBytes::new(py, &raw)))
 }
 
 /// Decodes a program that a portus agent sent; `with_rtt` substitutes the smoothed RTT for ACKs without a sample.
 #[pyfunction]
-#[pyo3(signature = (n_events, n_instrs, octets, name, origin, with_rtt = false))]
+#[pyo3(signature = (n_events, n_instrs, raw, name, origin, with_rtt = false))]
 fn from_bytecode(
     py: Python<'_>,
     n_events: u32,
     n_instrs: u32,
-    octets: &[u8],
+    raw: &[u8],
     name: &str,
     origin: &str,
     with_rtt: bool,
 ) -> PyResult<Program> {
-    let code = Bytecode { n_events, n_instrs, octets, name, origin };
+    let code = Bytecode { n_events, n_instrs, raw, name, origin };
     let decode = if with_rtt { bytecode::decode_with_rtt } else { bytecode::decode };
     Ok(Program { inner: decode(&code).map_err(|e| errors::raise_lang(py, &e))?, source: String::new() })
 }
@@ -111,16 +111,16 @@ struct WireLink(Arc<Link>);
 #[pymethods]
 impl WireLink {
     #[new]
-    #[pyo3(signature = (agent, heard, own = None))]
-    fn new(py: Python<'_>, agent: PathBuf, heard: Py<PyAny>, own: Option<PathBuf>) -> PyResult<Self> {
-        let own = own.unwrap_or_else(|| Link::beside(&agent, "aioquic"));
+    #[pyo3(signature = (agent, received, own = None))]
+    fn new(py: Python<'_>, agent: PathBuf, received: Py<PyAny>, own: Option<PathBuf>) -> PyResult<Self> {
+        let own = own.unwrap_or_else(|| Link::alongside(&agent, "aioquic"));
         let listener = move |_: &Path, event: &Event<'_>| {
             let is_done = |py: Python<'_>| {
                 let done = match event {
-                    Event::Came { flows } => heard.call1(py, ("came", *flows)),
-                    Event::Gone { why, .. } => heard.call1(py, ("gone", *why)),
-                    Event::Refused { why } => heard.call1(py, ("refused", *why)),
-                    Event::Datagram(octets) => heard.call1(py, ("datagram", PyBytes::new(py, octets))),
+                    Event::Came { flows } => received.call1(py, ("came", *flows)),
+                    Event::Gone { why, .. } => received.call1(py, ("gone", *why)),
+                    Event::Refused { why } => received.call1(py, ("refused", *why)),
+                    Event::Datagram(raw) => received.call1(py, ("datagram", PyBytes::new(py, raw))),
                 };
                 done.and_then(|done| done.is_truthy(py)).unwrap_or_else(|error| {
                     error.write_unraisable(py, None);
@@ -211,10 +211,10 @@ impl WireFlow {
     }
 
     /// Applies the agent's messages; returns whether its program controls the connection.
-    fn hear(&mut self, py: Python<'_>, now_s: f64, window_bytes: u64) -> bool {
+    fn receive(&mut self, py: Python<'_>, now_s: f64, window_bytes: u64) -> bool {
         let now = self.at(now_s);
         self.with(py, |steered| {
-            steered.hear(now, window_bytes);
+            steered.receive(now, window_bytes);
             steered.is_steered()
         })
     }

@@ -54,7 +54,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<flows::FlowStats>()?;
     module.add_class::<flows::Created>()?;
     module.add_class::<flows::Closed>()?;
-    module.add_class::<flows::Told>()?;
+    module.add_class::<flows::Reported>()?;
     module.add_class::<ioam::IoamCapture>()?;
     module.add_class::<base::Datapath>()?;
     module.add_class::<sim::SimDatapath>()?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ccp_record::{Letter, Records, Update};
+use ccp_record::{Message, Records, Update};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -89,12 +89,12 @@ pub fn no_program(py: Python<'_>) -> PyErr {
 }
 
 /// Messages to extensions in Python's form: bytes by name.
-pub type Letters = Option<HashMap<String, Vec<u8>>>;
+pub type Messages = Option<HashMap<String, Vec<u8>>>;
 
 /// The same in an update's form.
-pub fn letters_of(letters: &Letters) -> Vec<Letter<'_>> {
-    let each = letters.iter().flatten();
-    each.map(|(extension, octets)| Letter { extension, octets }).collect()
+pub fn messages_of(messages: &Messages) -> Vec<Message<'_>> {
+    let each = messages.iter().flatten();
+    each.map(|(extension, raw)| Message { extension, raw }).collect()
 }
 
 /// Arguments of `update_many`: columns, with a row per flow.

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
-use crate::flows::{Closed, Created, FlowInfo, FlowStats, Told};
+use crate::flows::{Closed, Created, FlowInfo, FlowStats, Reported};
 use crate::programs::STAMP_SHIFT;
 
 /// The reader's knowledge of an installed program.
@@ -228,12 +228,12 @@ impl Batch {
                 let stats = Py::new(py, FlowStats::of_close(close))?;
                 Some(Py::new(py, Closed { flow_id: close.record.flow_id, stats })?.into_any())
             }
-            Record::Extension { head, octets } => {
+            Record::Extension { head, raw } => {
                 let extension =
                     self.names.extensions.get(usize::from(head.program)).cloned().unwrap_or_default();
-                let octets = PyBytes::new(py, octets).unbind();
-                let told = Told { flow_id: head.flow_id, now_us: head.now_us, extension, octets };
-                Some(Py::new(py, told)?.into_any())
+                let raw = PyBytes::new(py, raw).unbind();
+                let reported = Reported { flow_id: head.flow_id, now_us: head.now_us, extension, raw };
+                Some(Py::new(py, reported)?.into_any())
             }
             Record::Report { .. } => None,
         })

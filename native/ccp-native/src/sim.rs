@@ -41,8 +41,8 @@ impl Simulated {
     fn poll(&mut self, timeout_ms: u64) -> Records {
         let timeout_ns = timeout_ms.saturating_mul(1_000_000);
         let end_ns = self.until_ns(self.world.now_ns().saturating_add(timeout_ns));
-        let told = self.world.shared().has_records() || self.world.run_until(end_ns) == Stop::Agent;
-        if told {
+        let reported = self.world.shared().has_records() || self.world.run_until(end_ns) == Stop::Agent;
+        if reported {
             let end_ns = self.until_ns(self.world.now_ns().saturating_add(self.latency_ns));
             while self.world.run_until(end_ns) != Stop::Time {}
         }
@@ -56,7 +56,7 @@ impl Simulated {
             return Err(Error::new("program.unknown", format!("no program has the handle {program}"))
                 .fix("install the program first"));
         }
-        for message in update.letters {
+        for message in update.messages {
             self.world.shared().extension_of(message)?;
         }
         let flow = self.world.agent_flow_mut(flow_id);

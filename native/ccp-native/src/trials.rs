@@ -45,7 +45,7 @@ pub fn try_load(py: Python<'_>) -> PyResult<Vec<(String, Option<Py<PyAny>>)>> {
         ]);
         all
     });
-    let told =
+    let reported =
         |outcome: ccp_bpf::Result<()>| outcome.err().map(|e| errors::raise(py, &e).into_value(py).into_any());
-    Ok(outcomes.into_iter().map(|(name, outcome)| (name, told(outcome))).collect())
+    Ok(outcomes.into_iter().map(|(name, outcome)| (name, reported(outcome))).collect())
 }

@@ -64,8 +64,8 @@ fn mask(bits: u8) -> [u32; 4] {
 }
 
 fn words(address: Ipv6Addr) -> [u32; 4] {
-    let octets = address.octets();
-    std::array::from_fn(|i| u32::from_ne_bytes(std::array::from_fn(|j| octets[4 * i + j])))
+    let raw = address.octets();
+    std::array::from_fn(|i| u32::from_ne_bytes(std::array::from_fn(|j| raw[4 * i + j])))
 }
 
 /// The headers, with the offsets at which programs write into them.
@@ -117,14 +117,14 @@ pub fn put_queue(now: &mut node_now, queue: &Queue, sees_drops: bool) {
     now.air_fresh_ns = queue.air.map_or(0, |air| air.fresh_ns);
     now.air_limit_pkts = queue.air.and_then(|air| air.limit_pkts).unwrap_or(MISSING);
     let rate = queue.link_rate_bytes_per_s.unwrap_or(0);
-    now.link_rate_bytes_per_s = rate.min(State::MOST_BYTES_PER_S.into()) as u32;
+    now.link_rate_bytes_per_s = rate.min(State::MAX_BYTES_PER_S.into()) as u32;
 }
 
 /// The wireless words of a snapshot. Errors: `ioam.cannot_write`.
 pub fn radio(state: &State) -> Result<node_radio> {
-    let mut octets = [u8::MAX; (shared::NODE_WIRELESS_WORDS as usize - 1) * 4];
-    state.write(&mut octets)?;
-    let word = |i: usize| u32::from_be_bytes(std::array::from_fn(|j| octets[4 * i + j]));
+    let mut raw = [u8::MAX; (shared::NODE_WIRELESS_WORDS as usize - 1) * 4];
+    state.write(&mut raw)?;
+    let word = |i: usize| u32::from_be_bytes(std::array::from_fn(|j| raw[4 * i + j]));
     Ok(node_radio { lost_pkts: word(3), rssi_snr: word(6), data_rate_bytes_per_s: word(7), mcs: word(8) })
 }
 
@@ -155,8 +155,8 @@ mod tests {
     #[test]
     fn what_programs_write_lands_in_the_options_that_it_is_for() {
         let mut config = config(&spec()).expect("a good spec");
-        let put = |template: &mut [u8], at: u32, octets: &[u8]| {
-            template[at as usize..][..octets.len()].copy_from_slice(octets);
+        let put = |template: &mut [u8], at: u32, raw: &[u8]| {
+            template[at as usize..][..raw.len()].copy_from_slice(raw);
         };
         put(&mut config.template_, config.sequence_at, &41u64.to_be_bytes());
         put(&mut config.template_, config.timestamp_at, &[0, 0, 0, 9, 0, 0, 0, 8]);
@@ -201,14 +201,14 @@ mod tests {
         let mut now = node_now { air_fresh_ns: 1, ..node_now::default() };
         put_queue(&mut now, &Queue::default(), true);
         assert_eq!((now.air_fresh_ns, now.air_limit_pkts), (0, MISSING));
-        let told: Queue = serde_json::from_str(
+        let reported: Queue = serde_json::from_str(
             r#"{"known": false, "packet_bytes": 1514, "drops": "early", "air": {"fresh_ns": 9, "limit_pkts": 40}}"#,
         )
         .expect("a queue");
-        put_queue(&mut now, &told, true);
+        put_queue(&mut now, &reported, true);
         assert_eq!((now.air_fresh_ns, now.air_limit_pkts), (9, 40));
         assert_eq!((now.queue_known, now.drops), (0, shared::NODE_DROPS_EARLY));
-        put_queue(&mut now, &told, false);
+        put_queue(&mut now, &reported, false);
         assert_eq!(now.drops, shared::NODE_DROPS_UNKNOWN);
     }
 

@@ -56,16 +56,16 @@ macro_rules! counters {
 }
 
 counters! {
-    inserted too_long merged filled overflowed not_filled removed not_removed foreign reflected heard ring_full
+    inserted too_long merged filled overflowed not_filled removed not_removed foreign reflected received ring_full
 }
 
 /// The programs' variables and their map.
-pub(crate) struct Told {
+pub(crate) struct Reported {
     map: MapHandle,
     now: Mutex<node_now>,
 }
 
-impl Told {
+impl Reported {
     fn lock(&self) -> MutexGuard<'_, node_now> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,7 +96,7 @@ pub struct Node {
     links: Vec<OwnedFd>,
     ifindex: u32,
     reader: Reader,
-    told: Arc<Told>,
+    reported: Arc<Reported>,
     radios: MapHandle,
     airs: MapHandle,
     /// The programs that see drops by the kernel and by mac80211, if available.
@@ -131,8 +131,9 @@ impl Node {
             echoes.hand_over().map_err(|e| not_shared(&spec.pin_dir, e))?;
         }
         find_device(&object)?;
-        let told = Arc::new(Told { map: handle(&object, "now")?, now: Mutex::new(node_now::default()) });
-        let reader = Reader::start(&object, spec, Arc::clone(&told), summaries, records)?;
+        let reported =
+            Arc::new(Reported { map: handle(&object, "now")?, now: Mutex::new(node_now::default()) });
+        let reader = Reader::start(&object, spec, Arc::clone(&reported), summaries, records)?;
         let radios = handle(&object, "radios")?;
         let airs = handle(&object, "airs")?;
         let sees = |name| {
@@ -145,7 +146,7 @@ impl Node {
             links: vec![],
             ifindex: spec.ifindex,
             reader,
-            told,
+            reported,
             radios,
             airs,
             drops,
@@ -192,7 +193,7 @@ impl Node {
     /// Describes the device's queue. Errors: `int.refused`.
     pub fn set_queue(&self, queue: &Queue) -> Result<()> {
         let sees = self.drops.len() == ON_DROP.len() && (queue.air.is_none() || self.radio_drops.is_some());
-        self.told.change(|now| config::put_queue(now, queue, sees))
+        self.reported.change(|now| config::put_queue(now, queue, sees))
     }
 
     /// Sets the wireless state of all peers. Errors: `int.refused` or `ioam.cannot_write`.

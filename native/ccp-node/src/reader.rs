@@ -13,7 +13,7 @@ use ccp_int::{Came, FLOW_WINDOW_NS, FlowKey, Lines, Protocol, Sink, Summary};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::node::{ONLY, Told, handle, parse, refused};
+use crate::node::{ONLY, Reported, handle, parse, refused};
 use crate::records::Records;
 use crate::shared::{node_counters, node_flow, node_record, node_sunk};
 use crate::spec::{NodeSpec, Role};
@@ -50,13 +50,13 @@ impl Reader {
     pub fn start(
         object: &Object,
         spec: &NodeSpec,
-        told: Arc<Told>,
+        reported: Arc<Reported>,
         summaries: OwnedFd,
         records: Option<Records>,
     ) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let counted = Arc::new(Counted::default());
-        told.change(|now| now.wall_minus_mono_ns = wall_minus_mono_ns())?;
+        reported.change(|now| now.wall_minus_mono_ns = wall_minus_mono_ns())?;
         let mut outlet = Outlet {
             sink: Sink::new(spec.sink.clone())?,
             summaries: Lines::new(File::from(summaries)),
@@ -73,7 +73,7 @@ impl Reader {
         let mut active = Active { flows: handle(object, "active")?, due_ns: 0 };
         outlet.sunk = Some(handle(object, "sunk")?).filter(|_| spec.roles.contains(&Role::Sink));
         let read = move || {
-            read(&ring, &mut outlet, &told, |mono_ns| round(&mut active, &told, mono_ns), &stopping)?;
+            read(&ring, &mut outlet, &reported, |mono_ns| round(&mut active, &reported, mono_ns), &stopping)?;
             outlet.records.map_or(Ok(()), Records::close)
         };
         let thread = std::thread::Builder::new().name("inband-sink".to_owned()).spawn(read);
@@ -107,7 +107,7 @@ impl Reader {
 fn read(
     ring: &MapHandle,
     outlet: &mut Outlet,
-    told: &Told,
+    reported: &Reported,
     mut round: impl FnMut(u64) -> Result<u64>,
     stop: &AtomicBool,
 ) -> Result<()> {
@@ -138,7 +138,7 @@ fn read(
         let much_came = std::mem::take(&mut outlet.records_read) >= BUSY_RECORDS;
         if much_came != std::mem::replace(&mut is_busy, much_came) {
             // Packets before this takes effect wait until the next poll.
-            told.change(|now| now.reader_looks = is_busy.into())?;
+            reported.change(|now| now.reader_looks = is_busy.into())?;
         }
         let now_ns = mono_ns();
         if stopping || now_ns >= round_ns {
@@ -156,10 +156,10 @@ fn read(
 }
 
 /// Updates the programs' clock and removes ended flows; returns the clock offset.
-fn round(active: &mut Active, told: &Told, mono_ns: u64) -> Result<u64> {
+fn round(active: &mut Active, reported: &Reported, mono_ns: u64) -> Result<u64> {
     let gone = active.take_out(mono_ns)?;
     let offset_ns = wall_minus_mono_ns();
-    told.change(|now| {
+    reported.change(|now| {
         now.wall_minus_mono_ns = offset_ns;
         now.flows_gone += gone;
     })?;
@@ -270,7 +270,7 @@ impl Outlet {
 }
 
 fn flow_of(flow: &node_flow) -> Option<FlowKey> {
-    let address = |octets: [u8; 16]| IpAddr::V6(Ipv6Addr::from(octets));
+    let address = |raw: [u8; 16]| IpAddr::V6(Ipv6Addr::from(raw));
     let protocol = u8::try_from(flow.protocol).ok()?;
     FlowKey::of(address(flow.saddr), address(flow.daddr), flow.sport, flow.dport, protocol)
 }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_disk_says_is_told_at_the_end() {
+    fn what_the_disk_says_is_reported_at_the_end() {
         assert_eq!(
             Records::create(Path::new("/nowhere/records.csv")).expect_err("no folder").slug,
             "int.cannot_write"

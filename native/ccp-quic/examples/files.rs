@@ -100,18 +100,18 @@ fn configured(
 }
 
 /// Value of an environment variable; None if unset.
-fn told<T: FromStr>(name: &str) -> Option<T> {
+fn reported<T: FromStr>(name: &str) -> Option<T> {
     env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
 fn sample_interval() -> Option<Duration> {
-    told("FILES_SAMPLE_US").filter(|&us| us > 0).map(Duration::from_micros)
+    reported("FILES_SAMPLE_US").filter(|&us| us > 0).map(Duration::from_micros)
 }
 
 fn transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
-    if let Some(octets) = told("FILES_MTU") {
-        transport.initial_mtu(octets);
+    if let Some(n_bytes) = reported("FILES_MTU") {
+        transport.initial_mtu(n_bytes);
     }
     transport
 }
@@ -124,7 +124,7 @@ fn now_us() -> u64 {
 }
 
 /// Prints a line of JSON at multiples of an interval, and at start and end of a connection.
-async fn tell(connection: Connection, every: Duration, port: u16, fields: impl Fn() -> String) {
+async fn emit(connection: Connection, every: Duration, port: u16, fields: impl Fn() -> String) {
     let every_us = every.as_micros() as u64;
     loop {
         let open = connection.close_reason().is_none();
@@ -165,8 +165,8 @@ async fn answer(
 ) -> Result<(), Fails> {
     let connection = incoming.accept_with(config)?.await?;
     if let Some(every) = sample_interval() {
-        let (told, port) = (connection.clone(), connection.remote_address().port());
-        tokio::spawn(tell(connection.clone(), every, port, move || state(&told, link.as_ref())));
+        let (reported, port) = (connection.clone(), connection.remote_address().port());
+        tokio::spawn(emit(connection.clone(), every, port, move || state(&reported, link.as_ref())));
     }
     while let Ok((mut out, mut wanted)) = connection.accept_bi().await {
         let name = String::from_utf8(wanted.read_to_end(MAX_NAME_BYTES).await?)?;
@@ -250,11 +250,11 @@ async fn get(address: SocketAddr, certificate: &str, steps: &[Step], say: fn(&Go
     let endpoint = Endpoint::client((any, 0).into())?;
     let began_us = now_us();
     let connection = endpoint.connect_with(config, address, NAME)?.await?;
-    let (port, octets) = (endpoint.local_addr()?.port(), Arc::new(AtomicU64::new(0)));
+    let (port, n_bytes) = (endpoint.local_addr()?.port(), Arc::new(AtomicU64::new(0)));
     if let Some(every) = sample_interval() {
-        let octets = Arc::clone(&octets);
-        let fields = move || format!("\"octets\": {}", octets.load(Ordering::Relaxed));
-        tokio::spawn(tell(connection.clone(), every, port, fields));
+        let n_bytes = Arc::clone(&n_bytes);
+        let fields = move || format!("\"bytes\": {}", n_bytes.load(Ordering::Relaxed));
+        tokio::spawn(emit(connection.clone(), every, port, fields));
     }
     let mut start_us = Some(began_us);
     for step in steps {
@@ -262,7 +262,7 @@ async fn get(address: SocketAddr, certificate: &str, steps: &[Step], say: fn(&Go
             Step::Pause(length) => tokio::time::sleep(*length).await,
             Step::Get(name, file) => {
                 let asked_us = now_us();
-                let (size_bytes, first_byte_us) = fetch(&connection, name, file, &octets).await?;
+                let (size_bytes, first_byte_us) = fetch(&connection, name, file, &n_bytes).await?;
                 let start_us = start_us.take().unwrap_or(asked_us);
                 say(&Got { start_us, asked_us, first_byte_us, end_us: now_us(), size_bytes, port });
             }
@@ -282,7 +282,7 @@ async fn fetch(
     connection: &Connection,
     name: &str,
     file: &str,
-    octets: &AtomicU64,
+    n_bytes: &AtomicU64,
 ) -> Result<(u64, u64), Fails> {
     let mut file = File::create(file)?;
     let (mut wanted, mut coming) = connection.open_bi().await?;
@@ -293,7 +293,7 @@ async fn fetch(
         first_us.get_or_insert_with(now_us);
         let n = chunk.bytes.len() as u64;
         size_bytes += n;
-        octets.fetch_add(n, Ordering::Relaxed);
+        n_bytes.fetch_add(n, Ordering::Relaxed);
         if !name.starts_with(ZEROS) {
             file.write_all(&chunk.bytes)?;
         }

@@ -14,7 +14,7 @@ use quinn_proto::congestion::{Controller, ControllerFactory};
 
 use crate::fold::Happened;
 use crate::steered::Steered;
-use crate::{Link, law};
+use crate::{Link, fallback};
 
 #[derive(Clone)]
 pub struct CcpConfig {
@@ -47,7 +47,7 @@ impl CcpConfig {
 
 impl ControllerFactory for CcpConfig {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        Box::new(Ccp::new(self, law::first(now, current_mtu), current_mtu))
+        Box::new(Ccp::new(self, fallback::first(now, current_mtu), current_mtu))
     }
 }
 
@@ -55,7 +55,7 @@ impl ControllerFactory for CcpConfig {
 struct Ccp {
     config: Arc<CcpConfig>,
     /// quinn's, while no program controls the connection.
-    law: Option<Box<dyn Controller>>,
+    fallback: Option<Box<dyn Controller>>,
     steered: Steered,
     initial_window_bytes: u64,
     srtt: Duration,
@@ -64,13 +64,13 @@ struct Ccp {
 
 impl Ccp {
     /// Returns the controller of a connection that uses `law` for now.
-    fn new(config: Arc<CcpConfig>, law: Box<dyn Controller>, mss_bytes: u16) -> Self {
-        let window_bytes = law.window();
+    fn new(config: Arc<CcpConfig>, fallback: Box<dyn Controller>, mss_bytes: u16) -> Self {
+        let window_bytes = fallback.window();
         let link = Arc::clone(&config.link);
         let steered = Steered::new(link, config.ends, &config.algorithm, window_bytes, mss_bytes);
         Ccp {
             config,
-            law: Some(law),
+            fallback: Some(fallback),
             steered,
             initial_window_bytes: window_bytes,
             srtt: Duration::ZERO,
@@ -79,21 +79,21 @@ impl Ccp {
     }
 
     fn heir(&self, now: Instant) -> Box<dyn Controller> {
-        law::heir(now, self.steered.mss_bytes, self.window_bytes, self.srtt, !self.steered.has_lost)
+        fallback::heir(now, self.steered.mss_bytes, self.window_bytes, self.srtt, !self.steered.has_lost)
     }
 
-    fn hear(&mut self, now: Instant) {
-        self.steered.hear(now, self.window_bytes);
+    fn receive(&mut self, now: Instant) {
+        self.steered.receive(now, self.window_bytes);
         if self.steered.is_steered() {
-            self.law = None;
-        } else if self.law.is_none() {
-            self.law = Some(self.heir(now));
+            self.fallback = None;
+        } else if self.fallback.is_none() {
+            self.fallback = Some(self.heir(now));
         }
     }
 
     fn settle(&mut self) {
-        self.window_bytes = match &self.law {
-            Some(law) => law.window(),
+        self.window_bytes = match &self.fallback {
+            Some(fallback) => fallback.window(),
             // One byte more, as quinn sends while less than its window is in flight: two packets, which the
             // receiver acknowledges immediately, would otherwise be one.
             None => self.steered.window_bytes(self.srtt).map_or(self.window_bytes, |window| window + 1),
@@ -106,16 +106,16 @@ impl Controller for Ccp {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
         self.steered.announce();
         self.steered.sent(now, bytes);
-        if let Some(law) = &mut self.law {
-            law.on_sent(now, bytes, last_packet_number);
+        if let Some(fallback) = &mut self.fallback {
+            fallback.on_sent(now, bytes, last_packet_number);
         }
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &RttEstimator) {
         self.srtt = rtt.get();
         self.steered.acked(sent, bytes);
-        if let Some(law) = &mut self.law {
-            law.on_ack(now, sent, bytes, app_limited, rtt);
+        if let Some(fallback) = &mut self.fallback {
+            fallback.on_ack(now, sent, bytes, app_limited, rtt);
         }
     }
 
@@ -126,11 +126,11 @@ impl Controller for Ccp {
         app_limited: bool,
         largest_packet_num_acked: Option<u64>,
     ) {
-        if let Some(law) = &mut self.law {
-            law.on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
+        if let Some(fallback) = &mut self.fallback {
+            fallback.on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
         }
         self.steered.is_app_limited = app_limited;
-        self.hear(now);
+        self.receive(now);
         self.steered.ack_ended(now, in_flight);
         self.settle();
     }
@@ -142,9 +142,9 @@ impl Controller for Ccp {
         is_persistent_congestion: bool,
         lost_bytes: u64,
     ) {
-        self.hear(now);
-        if let Some(law) = &mut self.law {
-            law.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
+        self.receive(now);
+        if let Some(fallback) = &mut self.fallback {
+            fallback.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
         }
         let happened = Happened {
             lost_bytes,
@@ -159,8 +159,8 @@ impl Controller for Ccp {
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.steered.mss_bytes = new_mtu;
-        if let Some(law) = &mut self.law {
-            law.on_mtu_update(new_mtu);
+        if let Some(fallback) = &mut self.fallback {
+            fallback.on_mtu_update(new_mtu);
         }
         self.settle();
     }
@@ -172,8 +172,9 @@ impl Controller for Ccp {
     /// quinn clones it when the peer's port changes, or for display. If the clone is used for sending, it is
     /// a separate flow, without a program until the agent sets one.
     fn clone_box(&self) -> Box<dyn Controller> {
-        let law = self.law.as_ref().map_or_else(|| self.heir(Instant::now()), |law| law.clone_box());
-        Box::new(Ccp::new(Arc::clone(&self.config), law, self.steered.mss_bytes))
+        let fallback =
+            self.fallback.as_ref().map_or_else(|| self.heir(Instant::now()), |fallback| fallback.clone_box());
+        Box::new(Ccp::new(Arc::clone(&self.config), fallback, self.steered.mss_bytes))
     }
 
     fn initial_window(&self) -> u64 {

@@ -17,7 +17,7 @@ pub struct Numbered {
 
 /// An agent's pending update of a flow.
 #[derive(Debug, Default)]
-pub struct Letter {
+pub struct Update {
     /// The agent that wrote it, as [`crate::Link`] counts them.
     pub agent: u64,
     /// Another program, which restarts.
@@ -35,8 +35,8 @@ pub struct Flow {
     /// Number of control registers of its last program.
     n_controls: AtomicUsize,
     is_steered: AtomicBool,
-    letter: Mutex<Letter>,
-    has_letter: AtomicBool,
+    update: Mutex<Update>,
+    has_update: AtomicBool,
 }
 
 impl Flow {
@@ -49,8 +49,8 @@ impl Flow {
             mss_bytes: AtomicU32::new(0),
             n_controls: AtomicUsize::new(0),
             is_steered: AtomicBool::new(false),
-            letter: Mutex::default(),
-            has_letter: AtomicBool::new(false),
+            update: Mutex::default(),
+            has_update: AtomicBool::new(false),
         }
     }
 
@@ -80,7 +80,7 @@ impl Flow {
             dst_port,
             algorithm: self.algorithm.clone(),
         };
-        create.octets()
+        create.to_bytes()
     }
 
     /// Adds an update of `agent`. A program replaces the previous update, as does another agent. `Err` names
@@ -94,24 +94,24 @@ impl Flow {
             return Err(format!("flow {}: register beyond the {n_controls} of its program", self.number));
         }
         self.n_controls.store(n_controls, Ordering::Relaxed);
-        let mut letter = self.letter.lock().unwrap_or_else(PoisonError::into_inner);
-        if program.is_some() || letter.agent != agent {
-            *letter = Letter { agent, program, values };
+        let mut update = self.update.lock().unwrap_or_else(PoisonError::into_inner);
+        if program.is_some() || update.agent != agent {
+            *update = Update { agent, program, values };
         } else {
-            letter.values.merge(&values);
+            update.values.merge(&values);
         }
-        self.has_letter.store(true, Ordering::Release);
+        self.has_update.store(true, Ordering::Release);
         Ok(())
     }
 
     /// Takes the update, if there is one; needs no lock if there is none.
-    pub fn take(&self) -> Option<Letter> {
-        if !self.has_letter.load(Ordering::Acquire) {
+    pub fn take(&self) -> Option<Update> {
+        if !self.has_update.load(Ordering::Acquire) {
             return None;
         }
-        let mut letter = self.letter.lock().unwrap_or_else(PoisonError::into_inner);
-        self.has_letter.store(false, Ordering::Release);
-        let empty = Letter { agent: letter.agent, ..Letter::default() };
-        Some(std::mem::replace(&mut letter, empty))
+        let mut update = self.update.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_update.store(false, Ordering::Release);
+        let empty = Update { agent: update.agent, ..Update::default() };
+        Some(std::mem::replace(&mut update, empty))
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ccp_lang::prims::{self, NOTHING, Prims};
 use ccp_lang::{Implicit, Machine};
 
-use crate::flow::{Letter, Numbered};
+use crate::flow::{Numbered, Update};
 use crate::link::{Link, Sent};
 use crate::rates::Rates;
 use crate::wire::{MAX_MEASURE_BYTES, Values, measure};
@@ -72,12 +72,12 @@ impl Fold {
         fold
     }
 
-    pub fn obey(&mut self, now: Instant, letter: Letter) {
-        if let Some(program) = letter.program {
-            (self.agent, self.program, self.is_due) = (letter.agent, program, false);
+    pub fn obey(&mut self, now: Instant, update: Update) {
+        if let Some(program) = update.program {
+            (self.agent, self.program, self.is_due) = (update.agent, program, false);
             self.machine.reset(&self.program.program, self.now_us(now));
         }
-        self.set(&letter.values);
+        self.set(&update.values);
     }
 
     fn set(&mut self, values: &Values) {
@@ -98,12 +98,12 @@ impl Fold {
     /// Returns the window [bytes]: the minimum of the program's and of its rate times `srtt`. QUIC libraries
     /// pace by window and `srtt`, and have no settable rate.
     pub fn window_bytes(&self, srtt: Duration, mss_bytes: u16) -> u64 {
-        let least = MIN_WINDOW_PKTS * u64::from(mss_bytes);
+        let minimum = MIN_WINDOW_PKTS * u64::from(mss_bytes);
         let by_rate = match self.rate_bytes_per_s {
             0 | NO_RATE.. => u128::MAX,
             rate => u128::from(rate) * srtt.as_micros() / 1_000_000,
         };
-        u128::from(self.cwnd_bytes).min(by_rate).max(u128::from(least)) as u64
+        u128::from(self.cwnd_bytes).min(by_rate).max(u128::from(minimum)) as u64
     }
 
     pub fn sent(&mut self, now: Instant, bytes: u64) {

@@ -47,19 +47,19 @@ impl Wire {
         let agent = UnixDatagram::bind(directory.join("agent")).unwrap();
         agent.set_nonblocking(true).unwrap();
         let wire = Wire { link: Link::open(&directory.join("agent")).unwrap(), agent, directory };
-        assert_eq!(wire.octets()[0], 5, "Ready");
+        assert_eq!(wire.to_bytes()[0], 5, "Ready");
         wire
     }
 
     /// The next message sent so far.
-    fn octets(&self) -> Vec<u8> {
+    fn to_bytes(&self) -> Vec<u8> {
         let mut buffer = [0; MAX_MEASURE_BYTES];
         let n = self.agent.recv(&mut buffer).expect("a message");
         buffer[..n].to_vec()
     }
 
     fn fields(&self) -> Vec<u64> {
-        self.octets()[16..].chunks(8).map(|field| u64::from_le_bytes(field.try_into().unwrap())).collect()
+        self.to_bytes()[16..].chunks(8).map(|field| u64::from_le_bytes(field.try_into().unwrap())).collect()
     }
 
     fn is_empty(&self) -> bool {

@@ -15,10 +15,10 @@
 
 #[cfg(feature = "quinn")]
 mod controller;
+#[cfg(feature = "quinn")]
+mod fallback;
 mod flow;
 mod fold;
-#[cfg(feature = "quinn")]
-mod law;
 mod link;
 mod rates;
 mod steered;

@@ -85,11 +85,11 @@ impl Link {
     /// Starts looking for the agent with its socket at `agent`. The datapath's socket is in the same directory, which
     /// is created if missing. Events go to `tracing`. Errors: the system's, if the socket cannot be created.
     pub fn open(agent: &Path) -> io::Result<Arc<Link>> {
-        Link::with(agent, Link::beside(agent, "quic"), Box::new(trace))
+        Link::with(agent, Link::alongside(agent, "quic"), Box::new(trace))
     }
 
     /// Returns a name for a socket next to the agent's, unique in this process.
-    pub fn beside(agent: &Path, name: &str) -> PathBuf {
+    pub fn alongside(agent: &Path, name: &str) -> PathBuf {
         static LINKS: AtomicU32 = AtomicU32::new(0);
         let number = LINKS.fetch_add(1, Ordering::Relaxed);
         agent.with_file_name(format!("{name}-{}-{number}", std::process::id()))
@@ -104,7 +104,7 @@ impl Link {
         }
         let socket = UnixDatagram::bind(&own)?;
         socket.set_read_timeout(Some(LOOK))?;
-        let heard = socket.try_clone()?;
+        let incoming = socket.try_clone()?;
         let link = Arc::new(Link {
             listener,
             agent: agent.to_path_buf(),
@@ -118,7 +118,7 @@ impl Link {
         });
         link.look();
         let weak = Arc::downgrade(&link);
-        thread::Builder::new().name("ccp".to_string()).spawn(move || hear(&weak, &heard))?;
+        thread::Builder::new().name("ccp".to_string()).spawn(move || receive(&weak, &incoming))?;
         Ok(link)
     }
 
@@ -141,7 +141,7 @@ impl Link {
     pub(crate) fn add(&self, flow: &Arc<Flow>) {
         let mut known = self.known();
         known.flows.insert(flow.number, Arc::clone(flow));
-        self.tell(&mut known, flow.create());
+        self.emit(&mut known, flow.create());
     }
 
     /// Announces a flow that only sends reports later; returns its number.
@@ -162,13 +162,13 @@ impl Link {
     pub fn remove(&self, number: u32) {
         let mut known = self.known();
         known.flows.remove(&number);
-        self.tell(&mut known, Message::Measure { flow: number, program: 0, fields: vec![] }.octets());
+        self.emit(&mut known, Message::Measure { flow: number, program: 0, fields: vec![] }.to_bytes());
     }
 
     /// Sends a report, or keeps it while the agent has no room; without an agent it is lost.
     pub fn measured(&self, flow: u32, program: u32, fields: &[u64]) {
         let mut buffer = [0; wire::MAX_MEASURE_BYTES];
-        self.tell(&mut self.known(), wire::measure(&mut buffer, flow, program, fields).to_vec());
+        self.emit(&mut self.known(), wire::measure(&mut buffer, flow, program, fields).to_vec());
     }
 
     /// Leaves the agent permanently: flows continue without one, and the socket is removed.
@@ -181,8 +181,8 @@ impl Link {
     }
 
     /// Sends a report without blocking, for ACK handling.
-    pub(crate) fn report(&self, octets: &[u8]) -> Sent {
-        match self.try_send(octets) {
+    pub(crate) fn report(&self, raw: &[u8]) -> Sent {
+        match self.try_send(raw) {
             Ok(()) => Sent::Yes,
             Err(error) if is_busy(&error) => Sent::Busy,
             Err(error) => {
@@ -196,11 +196,11 @@ impl Link {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn try_send(&self, octets: &[u8]) -> io::Result<()> {
+    fn try_send(&self, raw: &[u8]) -> io::Result<()> {
         if self.agent().is_none() {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        let sent = self.send(octets);
+        let sent = self.send(raw);
         match &sent {
             Err(error) if is_busy(error) => {
                 let now_us = self.began.elapsed().as_micros() as u64;
@@ -211,9 +211,9 @@ impl Link {
         sent
     }
 
-    fn send(&self, octets: &[u8]) -> io::Result<()> {
+    fn send(&self, raw: &[u8]) -> io::Result<()> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        SockRef::from(&self.socket).send_with_flags(octets, flags).map(|_| ())
+        SockRef::from(&self.socket).send_with_flags(raw, flags).map(|_| ())
     }
 
     /// Whether the agent has not read for too long.
@@ -223,14 +223,14 @@ impl Link {
     }
 
     /// Sends a message, or keeps it while the agent has no room; without an agent it is lost.
-    fn tell(&self, known: &mut Known, octets: Vec<u8>) {
-        known.waiting.push_back(octets);
+    fn emit(&self, known: &mut Known, raw: Vec<u8>) {
+        known.waiting.push_back(raw);
         self.flush(known);
     }
 
     fn flush(&self, known: &mut Known) {
-        while let Some(octets) = known.waiting.front() {
-            match self.try_send(octets) {
+        while let Some(raw) = known.waiting.front() {
+            match self.try_send(raw) {
                 Ok(()) => known.waiting.pop_front(),
                 Err(error) if is_busy(&error) => return,
                 Err(error) => return self.lose(known, &error.to_string()),
@@ -282,7 +282,7 @@ impl Link {
 
     /// Announces datapath and flows to a new agent; one without room for that does not count yet.
     fn greet(&self, known: &mut Known, peer: Peer) {
-        if self.send(&Message::Ready { datapath: std::process::id() }.octets()).is_err() {
+        if self.send(&Message::Ready { datapath: std::process::id() }.to_bytes()).is_err() {
             return;
         }
         (self.listener)(&self.agent, &Event::Came { flows: known.flows.len() });
@@ -294,7 +294,7 @@ impl Link {
         self.flush(known);
     }
 
-    fn heard(&self, datagram: &[u8]) {
+    fn incoming(&self, datagram: &[u8]) {
         if self.agent().is_none() {
             self.look(); // portus 0.5 sends programs first
         }
@@ -320,7 +320,7 @@ impl Known {
                     self.programs.clear();
                 }
                 let name = program.to_string();
-                let code = Bytecode { n_events, n_instrs, octets: &code, name: &name, origin: "<the agent>" };
+                let code = Bytecode { n_events, n_instrs, raw: &code, name: &name, origin: "<the agent>" };
                 let decoded = decode(&code).map_err(|error| error.to_string())?;
                 self.programs.insert(program, Arc::new(decoded));
             }
@@ -365,14 +365,14 @@ fn is_busy(error: &io::Error) -> bool {
 }
 
 /// The link's thread, until the link has no owner.
-fn hear(link: &Weak<Link>, socket: &UnixDatagram) {
+fn receive(link: &Weak<Link>, socket: &UnixDatagram) {
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     let mut looked = Instant::now();
     loop {
         let received = socket.recv(&mut buffer);
         let Some(link) = link.upgrade().filter(|link| !link.known().is_closed) else { return };
         match received {
-            Ok(n) => link.heard(&buffer[..n]),
+            Ok(n) => link.incoming(&buffer[..n]),
             Err(error) if is_busy(&error) => {}
             Err(_) => thread::sleep(LOOK), // the agent has ended
         }

@@ -67,17 +67,17 @@ impl Steered {
 
     /// Drops the program if its agent is gone, otherwise applies the agent's updates. `window_bytes` is the
     /// present window.
-    pub fn hear(&mut self, now: Instant, window_bytes: u64) {
+    pub fn receive(&mut self, now: Instant, window_bytes: u64) {
         let there = self.link.agent();
         if self.fold.as_ref().is_some_and(|fold| there != Some(fold.agent)) {
             self.fold = None;
         }
-        let Some(letter) = self.flow.take().filter(|letter| there == Some(letter.agent)) else { return };
+        let Some(update) = self.flow.take().filter(|update| there == Some(update.agent)) else { return };
         if let Some(fold) = &mut self.fold {
-            fold.obey(now, letter);
-        } else if let Some(program) = letter.program {
+            fold.obey(now, update);
+        } else if let Some(program) = update.program {
             (self.acked_bytes, self.acked_pkts, self.newest_sent) = (0, 0, None);
-            self.fold = Some(Box::new(Fold::new(now, window_bytes, letter.agent, program, &letter.values)));
+            self.fold = Some(Box::new(Fold::new(now, window_bytes, update.agent, program, &update.values)));
         }
     }
 

@@ -76,7 +76,7 @@ pub enum Message {
 #[cfg_attr(feature = "python", pyo3::pymethods)]
 impl Message {
     /// Returns the bytes. Panics above 64 KiB, which no program or flow needs.
-    pub fn octets(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Message::Create {
                 flow,
@@ -115,16 +115,16 @@ impl Message {
 fn framed(of_type: u16, flow: u32, words: &[u32], rest: &[u8]) -> Vec<u8> {
     let length = u16::try_from(HEADER_BYTES + 4 * words.len() + rest.len()).expect("at most 64 KiB");
     let head = u32::from(of_type) | u32::from(length) << 16;
-    let mut octets = Vec::with_capacity(usize::from(length));
-    [&[head, flow], words].concat().iter().for_each(|word| octets.extend(word.to_le_bytes()));
-    octets.extend(rest);
-    octets
+    let mut raw = Vec::with_capacity(usize::from(length));
+    [&[head, flow], words].concat().iter().for_each(|word| raw.extend(word.to_le_bytes()));
+    raw.extend(rest);
+    raw
 }
 
 fn packed(fields: &[Field]) -> Vec<u8> {
-    let octets =
+    let raw =
         |&(kind, index, value): &Field| [&[kind][..], &index.to_le_bytes(), &value.to_le_bytes()].concat();
-    fields.iter().flat_map(octets).collect()
+    fields.iter().flat_map(raw).collect()
 }
 
 /// Returns address and port for a [`Message::Create`].
@@ -186,7 +186,7 @@ fn read(of_type: u16, flow: u32, body: &[u8]) -> Option<Message> {
     Some(match of_type {
         CREATE => {
             let name = body.get(24..).filter(|name| name.len() == NAME_BYTES)?;
-            let end = name.iter().position(|octet| *octet == 0)?;
+            let end = name.iter().position(|byte| *byte == 0)?;
             Message::Create {
                 flow,
                 init_cwnd_bytes: at(0)?,
@@ -217,22 +217,22 @@ fn read(of_type: u16, flow: u32, body: &[u8]) -> Option<Message> {
     })
 }
 
-fn unpacked(octets: &[u8], n: u32) -> Option<Vec<Field>> {
-    let field = |octets: [u8; 13]| {
-        let [kind, i, j, k, l, value @ ..] = octets;
+fn unpacked(raw: &[u8], n: u32) -> Option<Vec<Field>> {
+    let field = |raw: [u8; 13]| {
+        let [kind, i, j, k, l, value @ ..] = raw;
         (kind, u32::from_le_bytes([i, j, k, l]), u64::from_le_bytes(value))
     };
-    Some(records(octets, n)?.into_iter().map(field).collect())
+    Some(records(raw, n)?.into_iter().map(field).collect())
 }
 
 /// Splits bytes into `n` records of N bytes each; `None` if the length differs.
-fn records<const N: usize>(octets: &[u8], n: u32) -> Option<Vec<[u8; N]>> {
-    let is_whole = octets.len() as u64 == u64::from(n) * N as u64;
-    is_whole.then(|| octets.chunks_exact(N).map(|one| one.try_into().expect("N bytes")).collect())
+fn records<const N: usize>(raw: &[u8], n: u32) -> Option<Vec<[u8; N]>> {
+    let is_whole = raw.len() as u64 == u64::from(n) * N as u64;
+    is_whole.then(|| raw.chunks_exact(N).map(|one| one.try_into().expect("N bytes")).collect())
 }
 
-fn word(octets: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(octets.get(at..at + 4)?.try_into().expect("four bytes")))
+fn word(raw: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(raw.get(at..at + 4)?.try_into().expect("four bytes")))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,15 +45,15 @@ fn messages_are_portus_bytes() {
         ("update", Message::Update { flow: 9, fields: fields.clone() }),
         ("change", Message::ChangeProgram { flow: 9, program: 2, fields }),
     ] {
-        assert_eq!(message.octets(), kept(name), "{name}");
+        assert_eq!(message.to_bytes(), kept(name), "{name}");
         assert_eq!(messages(&kept(name)).collect::<Vec<_>>(), [Ok(message)], "{name}");
         for n in 1..kept(name).len() {
             assert!(messages(&kept(name)[..n]).any(|message| message.is_err()), "{n} bytes of {name}");
         }
     }
     let Some(Ok(install)) = messages(&kept("install")).next() else { panic!("no message") };
-    assert_eq!(install.octets(), kept("install"));
-    assert_eq!(create(&"x".repeat(100)).octets()[32..], [[b'x'; 63].as_slice(), &[0]].concat());
+    assert_eq!(install.to_bytes(), kept("install"));
+    assert_eq!(create(&"x".repeat(100)).to_bytes()[32..], [[b'x'; 63].as_slice(), &[0]].concat());
     let mut buffer = [0; MAX_MEASURE_BYTES];
     assert_eq!(measure(&mut buffer, 9, 2, &[5, u64::MAX]), kept("measure"));
     assert_eq!(measure(&mut buffer, 9, 2, &[1; MAX_REGISTERS]).len(), MAX_MEASURE_BYTES);

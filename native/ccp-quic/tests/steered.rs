@@ -26,7 +26,7 @@ async fn began(agent: &Path) -> (Connection, Arc<Link>) {
     (connection, link)
 }
 
-async fn wait_for_law(link: &Link) {
+async fn wait_for_fallback(link: &Link) {
     wait_for("law", || (link.flows() == (1, 0)).then_some(())).await;
 }
 
@@ -55,16 +55,16 @@ async fn an_agent_has_the_window_the_rate_and_the_program() {
     reported(1, CWND_BYTES, 1).await;
     assert_eq!(connection.stats().path.cwnd, CWND_BYTES + 1);
 
-    agent.tell(&update(flow, &[(IMPLICIT, CWND, 2 * CWND_BYTES), (CONTROL, 0, 5)]));
+    agent.emit(&update(flow, &[(IMPLICIT, CWND, 2 * CWND_BYTES), (CONTROL, 0, 5)]));
     reported(1, 2 * CWND_BYTES, 5).await;
 
-    agent.tell(&install(2, WATCH));
-    agent.tell(&change(flow, 2, &[(IMPLICIT, CWND, 3 * CWND_BYTES)]));
+    agent.emit(&install(2, WATCH));
+    agent.emit(&change(flow, 2, &[(IMPLICIT, CWND, 3 * CWND_BYTES)]));
     assert!(reported(2, 3 * CWND_BYTES, 1).await[0] > 0);
 
-    agent.tell(&update(flow, &[(IMPLICIT, RATE, 1)]));
-    let least = 2 * u64::from(connection.stats().path.current_mtu) + 1;
-    wait_for("window for that rate", || (connection.stats().path.cwnd == least).then_some(())).await;
+    agent.emit(&update(flow, &[(IMPLICIT, RATE, 1)]));
+    let minimum = 2 * u64::from(connection.stats().path.current_mtu) + 1;
+    wait_for("window for that rate", || (connection.stats().path.cwnd == minimum).then_some(())).await;
 
     drop(connection.congestion_state()); // a copy for display, not a flow
     connection.close(0u32.into(), b"");
@@ -85,7 +85,7 @@ async fn agents_that_are_killed_stall_nothing_and_get_the_flow_again() {
         wait_for("report", || agent.reports(1).into_iter().find(|fields| fields[1] == window)).await;
         assert_eq!(link.flows(), (1, 1));
         drop(agent);
-        wait_for_law(&link).await;
+        wait_for_fallback(&link).await;
         goes_on(&connection).await;
     }
 }
@@ -97,8 +97,8 @@ async fn agents_that_read_nothing_are_none_and_what_they_send_does_no_harm() {
     let (connection, link) = began(&place.agent()).await;
     let flow = wait_for("flow", || agent.created().first().copied()).await;
     wait_for("report", || agent.reports(1).pop()).await;
-    for octets in [&b""[..], b"abc"] {
-        agent.tell_octets(octets);
+    for raw in [&b""[..], b"abc"] {
+        agent.report_bytes(raw);
     }
     for message in [
         change(flow, 7, &[]),
@@ -106,15 +106,15 @@ async fn agents_that_read_nothing_are_none_and_what_they_send_does_no_harm() {
         update(flow, &[(CONTROL, 1, 1), (IMPLICIT, CWND, 1)]),
         update(flow + 1, &[(IMPLICIT, CWND, 1)]),
     ] {
-        agent.tell(&message);
+        agent.emit(&message);
     }
-    agent.tell(&update(flow, &[(CONTROL, 0, 9)]));
+    agent.emit(&update(flow, &[(CONTROL, 0, 9)]));
     let fields = wait_for("report", || agent.reports(1).into_iter().find(|fields| fields[2] == 9)).await;
     assert_eq!(fields[1], CWND_BYTES);
     drop(agent);
 
     let deaf = Agent::deaf(&place.agent());
-    wait_for_law(&link).await;
+    wait_for_fallback(&link).await;
     goes_on(&connection).await;
     drop(deaf);
     let agent = Agent::serve(&place.agent(), WATCH, CWND_BYTES);

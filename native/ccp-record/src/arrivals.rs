@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_grew_is_told() {
+    fn only_what_grew_is_reported() {
         let mut before = tcp_arrivals { cookie: 7, segs: 100, ce_segs: 3, ticks: 50, ..Default::default() };
         before.resent_segs = 9;
         before.bins[5] = u32::MAX;

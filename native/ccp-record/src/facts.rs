@@ -22,8 +22,8 @@ include!(concat!(env!("OUT_DIR"), "/facts.rs"));
 const _: () = assert!(PRIMITIVES.len() == intf::CCP_PRIM_COUNT as usize, "a primitive has no description");
 
 /// Why the fallback has a flow.
-pub fn law_cause(cause: u32) -> &'static str {
-    LAW_CAUSES.get(cause as usize).unwrap_or(&LAW_CAUSES[0]).name
+pub fn fallback_cause(cause: u32) -> &'static str {
+    FALLBACK_CAUSES.get(cause as usize).unwrap_or(&FALLBACK_CAUSES[0]).name
 }
 
 pub fn counters(g: &intf::ccp_globals) -> Vec<(&'static str, u64)> {
@@ -33,11 +33,11 @@ pub fn counters(g: &intf::ccp_globals) -> Vec<(&'static str, u64)> {
         ("flows_created", g.generation),
         ("without_slot_limit", g.without_slot[intf::CCP_NO_SLOT_LIMIT as usize]),
         ("without_slot_quota", g.without_slot[intf::CCP_NO_SLOT_QUOTA as usize]),
-        ("law_entries", g.law_entries.iter().sum()),
-        ("law_entries_silent", g.law_entries[intf::CCP_LAW_SILENT as usize]),
-        ("law_entries_uninstalled", g.law_entries[intf::CCP_LAW_UNINSTALLED as usize]),
-        ("law_entries_no_program", g.law_entries[intf::CCP_LAW_NO_PROGRAM as usize]),
-        ("law_entries_failed", g.law_entries[intf::CCP_LAW_FAILED as usize]),
+        ("fallback_entries", g.fallback_entries.iter().sum()),
+        ("fallback_entries_silent", g.fallback_entries[intf::CCP_FALLBACK_SILENT as usize]),
+        ("fallback_entries_uninstalled", g.fallback_entries[intf::CCP_FALLBACK_UNINSTALLED as usize]),
+        ("fallback_entries_no_program", g.fallback_entries[intf::CCP_FALLBACK_NO_PROGRAM as usize]),
+        ("fallback_entries_failed", g.fallback_entries[intf::CCP_FALLBACK_FAILED as usize]),
         ("max_flows", u64::from(g.max_flows)),
         ("agent_pid", u64::from(g.agent_pid)),
         ("heartbeat_us", g.heartbeat_us),

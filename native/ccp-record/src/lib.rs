@@ -11,10 +11,10 @@ mod facts;
 mod update;
 
 pub use facts::{
-    COUNTERS, Fact, HEAD_COLUMNS, LAW_CAUSES, PRIMITIVES, REPORT_FLAGS, REPORT_HEAD, TOTALS, counters,
-    law_cause,
+    COUNTERS, FALLBACK_CAUSES, Fact, HEAD_COLUMNS, PRIMITIVES, REPORT_FLAGS, REPORT_HEAD, TOTALS, counters,
+    fallback_cause,
 };
-pub use update::{Letter, Update};
+pub use update::{Message, Update};
 
 /// The state of a socket, made from `ccp-trace/src/bpf/row.h`.
 #[allow(non_camel_case_types, dead_code, missing_docs)]
@@ -62,7 +62,7 @@ pub enum Record<'a> {
         /// Flow, time, and the extension's index in `program`.
         head: ccp_record,
         /// The message, in the extension's format.
-        octets: &'a [u8],
+        raw: &'a [u8],
     },
 }
 
@@ -108,7 +108,7 @@ impl Records {
         match head.kind {
             intf::CCP_RECORD_REPORT => Some(Record::Report { head, raw: raw.get(..bytes)? }),
             intf::CCP_RECORD_EXTENSION => {
-                Some(Record::Extension { head, octets: raw.get(size_of::<ccp_record>()..bytes)? })
+                Some(Record::Extension { head, raw: raw.get(size_of::<ccp_record>()..bytes)? })
             }
             intf::CCP_RECORD_CREATE => copy_out(raw).map(Record::Create),
             intf::CCP_RECORD_CLOSE => copy_out(raw).map(Record::Close),

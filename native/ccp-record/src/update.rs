@@ -12,13 +12,13 @@ pub struct Update<'a> {
     pub stamp: u16,
     pub controls: &'a [(usize, u64)],
     /// Messages to extensions of the datapath.
-    pub letters: &'a [Letter<'a>],
+    pub messages: &'a [Message<'a>],
 }
 
 /// A message to an extension of the datapath about a flow.
 #[derive(Clone, Copy, Debug)]
-pub struct Letter<'a> {
+pub struct Message<'a> {
     pub extension: &'a str,
     /// The message in the extension's format; empty detaches the flow.
-    pub octets: &'a [u8],
+    pub raw: &'a [u8],
 }

@@ -16,7 +16,7 @@ pub const EXTENSION: &str = "rate_limits";
 mod clients;
 
 pub use clients::{Clients, Connection, Learned};
-pub use types::{rtcp_ack as Ack, rtcp_letter as Letter, rtcp_remote as Remote, rtcp_row as Row};
+pub use types::{rtcp_ack as Ack, rtcp_message as Message, rtcp_remote as Remote, rtcp_row as Row};
 pub use types::{rtcp_detector, rtcp_options as Options, rtcp_progress as Progress, tcp_sock as Socket};
 
 unsafe extern "C" {
@@ -58,7 +58,7 @@ impl Options {
             convergence_min_rtts_ppm: 10_000_000,
             tolerance_ratio_ppm: 5_000,
             excess_buckets_ppm: 2_000_000,
-            excess_buckets_anew_ppm: 5_000_000,
+            excess_buckets_again_ppm: 5_000_000,
             excess_rates_ppm: 2_000_000,
             probe_every_rounds: 20,
             probe_rounds: 3,
@@ -76,16 +76,15 @@ impl Options {
     }
 }
 
-impl Letter {
+impl Message {
     /// A message of Python's `RateLimited`; an empty one requests nothing. None if the size differs.
     #[must_use]
-    pub fn from_bytes(octets: &[u8]) -> Option<Self> {
-        if octets.is_empty() {
+    pub fn from_bytes(raw: &[u8]) -> Option<Self> {
+        if raw.is_empty() {
             return Some(Self::default());
         }
         // SAFETY: the length is right, and any bytes are valid for the structure's integers.
-        (octets.len() == size_of::<Self>())
-            .then(|| unsafe { octets.as_ptr().cast::<Self>().read_unaligned() })
+        (raw.len() == size_of::<Self>()).then(|| unsafe { raw.as_ptr().cast::<Self>().read_unaligned() })
     }
 }
 
@@ -106,7 +105,7 @@ impl Remote {
 
     /// For Python's `Remote.from_bytes`.
     #[must_use]
-    pub fn octets(&self) -> [u8; size_of::<Self>()] {
+    pub fn to_bytes(&self) -> [u8; size_of::<Self>()] {
         // SAFETY: integers without gaps, as asserted above.
         unsafe { std::mem::transmute_copy(self) }
     }
@@ -121,7 +120,7 @@ impl Row {
     }
 
     #[must_use]
-    pub fn octets(&self) -> [u8; size_of::<Self>()] {
+    pub fn to_bytes(&self) -> [u8; size_of::<Self>()] {
         // SAFETY: as above.
         unsafe { std::mem::transmute_copy(self) }
     }
@@ -130,7 +129,7 @@ impl Row {
 impl Ack {
     /// Its bytes for programs.
     #[must_use]
-    pub fn octets(&self) -> [u8; size_of::<Self>()] {
+    pub fn to_bytes(&self) -> [u8; size_of::<Self>()] {
         // SAFETY: integers without gaps, as asserted above.
         unsafe { std::mem::transmute_copy(self) }
     }

@@ -1,7 +1,7 @@
 //! Whether connections of a client share a bucket.
 
 use crate::Progress;
-use crate::types::{RTCP_APART_PKTS, RTCP_MOST_DUE_PKTS, rtcp_member};
+use crate::types::{RTCP_APART_PKTS, RTCP_MAX_DUE_PKTS, rtcp_member};
 
 unsafe extern "C" {
     fn rtcp_host_member_start(m: *mut rtcp_member, now_us: u64);
@@ -40,17 +40,17 @@ fn doubt(rounds: &[Round], round_us: u64) -> (u32, bool) {
 #[test]
 fn doubt_is_what_should_have_been_lost() {
     let cases: [(&[Round], u32); 10] = [
-        (&[[40, 0, 100, 25]], 8),                  // a fifth of 40 should have been lost
-        (&[[40, 25, 100, 0]], RTCP_MOST_DUE_PKTS), // reversed: most of 100 should have been
+        (&[[40, 0, 100, 25]], 8),                 // a fifth of 40 should have been lost
+        (&[[40, 25, 100, 0]], RTCP_MAX_DUE_PKTS), // reversed: most of 100 should have been
         (&[[40, 1, 100, 25]], 8 - 4),
         (&[[40, 8, 100, 25]], 0),
-        (&[[400, 0, 100, 25]], RTCP_MOST_DUE_PKTS),
+        (&[[400, 0, 100, 25]], RTCP_MAX_DUE_PKTS),
         (&[[19, 0, 100, 25]], 0),   // three of these prove nothing
         (&[[400, 0, 100, 2]], 0),   // two lost packets do not show an empty bucket
         (&[[400, 0, 1000, 25]], 0), // nor does less than a twentieth
         (
             &[[400, 0, 100, 25], [400, 0, 100, 25], [400, 0, 100, 25], [40, 1, 100, 10]],
-            3 * RTCP_MOST_DUE_PKTS - 1,
+            3 * RTCP_MAX_DUE_PKTS - 1,
         ),
         (&[[400, 0, 100, 25], [40, 4, 100, 25]], 0), // both lose much
     ];
@@ -61,7 +61,7 @@ fn doubt_is_what_should_have_been_lost() {
 
 #[test]
 fn a_long_round_speaks_only_against_doubt() {
-    for (rounds, expected) in [(8, 0), (7, RTCP_MOST_DUE_PKTS)] {
+    for (rounds, expected) in [(8, 0), (7, RTCP_MAX_DUE_PKTS)] {
         assert_eq!(doubt(&[[400, 0, 100, 25]], rounds * ROUND_US).0, expected);
     }
     assert_eq!(doubt(&[[40, 4, 100, 25]], 8 * ROUND_US).0, 0);

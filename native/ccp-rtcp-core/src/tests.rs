@@ -77,7 +77,7 @@ impl Sender {
         self.send_at_us += step_us;
     }
 
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         let Some((at_us, passed)) = self.on_the_way.pop_front() else { return };
         self.now.time_us = at_us;
         self.now.delivered_pkts += u64::from(passed);
@@ -90,23 +90,23 @@ impl Sender {
     }
 
     /// Sends until an ACK arrives, and handles it.
-    fn hear_next(&mut self) {
+    fn receive_next(&mut self) {
         while self.on_the_way.front().is_none_or(|(at_us, _)| (*at_us as f64) >= self.send_at_us) {
             self.send();
         }
-        self.hear();
+        self.receive();
     }
 
     fn run_until(&mut self, end_us: u64) {
         while self.now.time_us < end_us {
-            self.hear_next();
+            self.receive_next();
         }
     }
 
     /// Waits until all is acknowledged, and then for `idle_us`.
     fn idle(&mut self, idle_us: u64) {
         while !self.on_the_way.is_empty() {
-            self.hear();
+            self.receive();
         }
         self.now.time_us += idle_us;
         self.level_bytes = self.bucket_bytes.min(self.level_bytes + idle_us as f64 * self.limit);
@@ -144,7 +144,7 @@ fn first_probe(limit: f64) -> (f64, f64, u64) {
     let (mut capped, mut probing, mut delivered) = (None, None, 0);
     while probing.is_none() || sender.limiter.stage() == RTCP_STAGE_PROBING {
         let before = sender.limiter.stage();
-        sender.hear_next();
+        sender.receive_next();
         let now = sender.now;
         match (before, sender.limiter.stage()) {
             (RTCP_STAGE_OPEN, RTCP_STAGE_CAPPED) => capped = Some(now),
@@ -227,7 +227,7 @@ fn a_flow_that_pauses_while_it_probes_finds_the_end_of_a_limit_all_the_same() {
     sender.run_until(seconds(20));
     sender.limit = 40.0 * MBIT;
     while sender.limiter.stage() != RTCP_STAGE_RAISED {
-        sender.hear_next();
+        sender.receive_next();
     }
     let capped = sender.was_in(RTCP_STAGE_CAPPED);
     sender.own_rate = 0.8 * MBIT; // as BBR does for PROBE_RTT
@@ -369,7 +369,7 @@ fn tokens_of_an_idle_time_count_although_the_transfer_before_lost_much() {
     assert_eq!((transfer.triggered, transfer.carried), (1, 1));
     assert_eq!(sender.limiter.rate_bytes_per_s(&sender.now), None);
     sender.own_rate = 2.0 * MBIT;
-    sender.hear_next();
+    sender.receive_next();
     assert_eq!(sender.limiter.stage(), RTCP_STAGE_CREDIT);
     // If the tokens do not exist, losses show it.
     sender.idle(100_000);

@@ -58,8 +58,8 @@ mod tests {
             for acks in [1_000, 100_000] {
                 let detector = work(Options::usual(), state, acks);
                 let found = detector.state();
-                let told = (found.transfer.triggered, found.limited, found.undetected);
-                assert_eq!(told, (triggered, limited, 0), "{state:?}, {acks} ACKs");
+                let reported = (found.transfer.triggered, found.limited, found.undetected);
+                assert_eq!(reported, (triggered, limited, 0), "{state:?}, {acks} ACKs");
             }
         }
     }

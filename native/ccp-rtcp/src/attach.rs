@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refuses_is_told_apart() {
+    fn what_the_kernel_refuses_is_reported_apart() {
         let of = |number| io::Error::from_raw_os_error(number).into();
         assert_eq!(
             [refused(&of(1)).slug, refused(&of(13)).slug, refused(&of(22)).slug],

@@ -31,7 +31,7 @@ impl Client {
     /// The present verdict: a number of `rtcp_verdict`.
     #[must_use]
     pub fn verdict(&self) -> u32 {
-        self.state.told.into()
+        self.state.reported.into()
     }
 }
 

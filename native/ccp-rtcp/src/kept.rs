@@ -119,12 +119,12 @@ fn goes_on(known: rtcp_client, now_us: u64, kept_us: u64) -> Option<rtcp_client>
     if (!is_limited && known.apart == 0) || over_us <= now_us {
         return None;
     }
-    let told = if known.apart != 0 { RTCP_APART } else { RTCP_LIMITED };
+    let reported = if known.apart != 0 { RTCP_APART } else { RTCP_LIMITED };
     let mut client = rtcp_client {
         born_us: now_us,
         over_us,
         netns: known.netns,
-        told: told as u8,
+        reported: reported as u8,
         apart: known.apart,
         ..Default::default()
     };
@@ -135,7 +135,7 @@ fn goes_on(known: rtcp_client, now_us: u64, kept_us: u64) -> Option<rtcp_client>
     let (to, from) = (&mut client.detector, &known.detector);
     (to.limited, to.detected, to.started) = (1, 1, 1);
     (to.bucket_bytes, to.rate_bytes_per_s) = (from.bucket_bytes, from.rate_bytes_per_s);
-    (to.told_bytes_per_s, to.highest_bytes_per_s) = (from.told_bytes_per_s, from.highest_bytes_per_s);
+    (to.reported_bytes_per_s, to.highest_bytes_per_s) = (from.reported_bytes_per_s, from.highest_bytes_per_s);
     // As of the last update, whose clock has 32 bits: a transfer that began then is kept for the whole time.
     let since_us = from.last.time_us.wrapping_sub(from.transfer.origin_us as u32);
     let last_us = from.transfer.origin_us + u64::from(since_us);
@@ -159,7 +159,7 @@ pub(crate) fn pin(folder: &Path, maps: [&MapHandle; 3]) -> Result<()> {
     for (name, map) in [MAP, NO_ROOM, CURRENT].into_iter().zip(maps) {
         replace(folder, name, map).map_err(&failed)?;
     }
-    tell_layout(folder).map_err(|e| failed(e.to_string()))
+    report_layout(folder).map_err(|e| failed(e.to_string()))
 }
 
 fn replace(folder: &Path, name: &str, map: &MapHandle) -> std::result::Result<(), String> {
@@ -171,7 +171,7 @@ fn replace(folder: &Path, name: &str, map: &MapHandle) -> std::result::Result<()
 }
 
 /// Pins the layout beside a table of this version. Errors: `rtcp.not_permitted` or `rtcp.refused`.
-pub fn tell_layout(folder: &Path) -> Result<()> {
+pub fn report_layout(folder: &Path) -> Result<()> {
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
         ..Default::default()

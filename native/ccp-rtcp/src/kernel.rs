@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_struct_ops_is_told_apart() {
+    fn a_kernel_without_struct_ops_is_reported_apart() {
         let btf =
             Btf::from_path(env!("CCP_RTCP_OBJECT")).expect("the programs have BTF, but not the kernel's");
         assert_eq!(Kernel::of(&btf).expect_err("it has no such type").slug, "rtcp.no_struct_ops");

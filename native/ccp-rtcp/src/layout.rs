@@ -54,7 +54,7 @@ impl Layout {
             key: fields!(rtcp_key: netns_cookie, remote),
             value: fields!(rtcp_client:
                 over_us, open_flows, netns, apart, detector.limited, detector.mss_bytes, detector.bucket_bytes,
-                detector.rate_bytes_per_s, detector.told_bytes_per_s, detector.highest_bytes_per_s,
+                detector.rate_bytes_per_s, detector.reported_bytes_per_s, detector.highest_bytes_per_s,
                 detector.tokens_ubytes, detector.transfer.origin_us, detector.last.time_us),
         }
     }
@@ -95,12 +95,12 @@ impl Layout {
             let [part, name, offset, size] = line.split(' ').collect::<Vec<_>>().try_into().ok()?;
             let field =
                 Field { name: name.to_owned(), offset: offset.parse().ok()?, size: size.parse().ok()? };
-            let (fields, most) = match part {
+            let (fields, maximum) = match part {
                 "key" => (&mut layout.key, layout.key_size),
                 "value" => (&mut layout.value, layout.value_size),
                 _ => return None,
             };
-            if field.offset.checked_add(field.size).is_none_or(|end| end > most) {
+            if field.offset.checked_add(field.size).is_none_or(|end| end > maximum) {
                 return None;
             }
             fields.push(field);
@@ -114,7 +114,7 @@ impl Layout {
         NEEDED.iter().all(|name| {
             [(&own.key, &self.key), (&own.value, &self.value)]
                 .into_iter()
-                .any(|(ours, theirs)| ours.iter().any(|f| f.name == *name && same(theirs, f).is_some()))
+                .any(|(mine, reference)| mine.iter().any(|f| f.name == *name && same(reference, f).is_some()))
         })
     }
 
@@ -141,9 +141,9 @@ fn same<'a>(fields: &'a [Field], wanted: &Field) -> Option<&'a Field> {
     fields.iter().find(|field| field.name == wanted.name && field.size == wanted.size)
 }
 
-fn copy(ours: &[Field], theirs: &[Field], from: &[u8], to: &mut [u8]) {
-    for our in ours {
-        if let Some(there) = same(theirs, our)
+fn copy(mine: &[Field], reference: &[Field], from: &[u8], to: &mut [u8]) {
+    for our in mine {
+        if let Some(there) = same(reference, our)
             && let Some(bytes) = from.get(there.offset..there.offset + there.size)
         {
             to[our.offset..our.offset + our.size].copy_from_slice(bytes);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_was_told() {
+    fn it_is_read_as_it_was_reported() {
         let own = Layout::own();
         assert!(own.is_own() && own.has_verdicts());
         assert_eq!(Layout::from_text(&(own.to_text() + "\0\0")), Some(own));
@@ -191,11 +191,11 @@ mod tests {
 
     #[test]
     fn an_entry_of_another_layout_has_what_both_know() {
-        let mut theirs = rtcp_client { over_us: 7, open_flows: 3, ..Default::default() };
-        theirs.detector.limited = 1;
-        theirs.detector.rate_bytes_per_s = 125_000;
+        let mut reference = rtcp_client { over_us: 7, open_flows: 3, ..Default::default() };
+        reference.detector.limited = 1;
+        reference.detector.rate_bytes_per_s = 125_000;
         let mut key = rtcp_key { netns_cookie: 5, ..Default::default() };
-        let value = [&[0xff; 8], &*bytes_of(&mut theirs)].concat();
+        let value = [&[0xff; 8], &*bytes_of(&mut reference)].concat();
         let (at, client) = other().entry(bytes_of(&mut key), &value);
         assert_eq!((at.netns_cookie, client.over_us, client.open_flows), (5, 7, 0));
         assert_eq!((client.detector.limited, client.detector.rate_bytes_per_s), (1, 125_000));

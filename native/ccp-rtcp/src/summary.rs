@@ -56,7 +56,7 @@ fn count(entries: &[(rtcp_key, rtcp_client)], bounds_bytes_per_s: &[f64]) -> Sum
         rates_sum: 0,
     };
     for (_, client) in entries {
-        if let Some(count) = summary.clients.get_mut(usize::from(client.told)) {
+        if let Some(count) = summary.clients.get_mut(usize::from(client.reported)) {
             *count += 1;
         }
         if client.detector.limited != 0 {
@@ -74,8 +74,8 @@ mod tests {
 
     #[test]
     fn clients_are_counted_by_verdict_and_limited_ones_by_rate() {
-        let client = |told, limited, rate_bytes_per_s| {
-            let mut client = rtcp_client { told, ..Default::default() };
+        let client = |reported, limited, rate_bytes_per_s| {
+            let mut client = rtcp_client { reported, ..Default::default() };
             client.detector.limited = limited;
             client.detector.rate_bytes_per_s = rate_bytes_per_s;
             (rtcp_key::default(), client)

@@ -47,7 +47,7 @@ fn utilisation(before: &Sock, after: &Sock) -> f64 {
 }
 
 /// Delivered and retransmitted by CUBIC and the fallback in 20 s with random losses.
-fn cubic_and_law(loss_ratio: f64) -> [(f64, f64); 2] {
+fn cubic_and_fallback(loss_ratio: f64) -> [(f64, f64); 2] {
     ["cubic", "ccp"].map(|name| {
         // 17 packets in flight, 20 in the buffer.
         let mut world = world(&format!(
@@ -61,19 +61,19 @@ fn cubic_and_law(loss_ratio: f64) -> [(f64, f64); 2] {
 }
 
 #[test]
-fn the_fallback_law_is_cubic_packet_for_packet() {
-    let [cubic, law] = cubic_and_law(0.0);
+fn the_fallback_fallback_is_cubic_packet_for_packet() {
+    let [cubic, fallback] = cubic_and_fallback(0.0);
     assert!(cubic.0 > 0.95 * 19.0 * RATE_BYTES_PER_S, "{cubic:?}");
-    assert_eq!(cubic, law);
+    assert_eq!(cubic, fallback);
 }
 
 #[test]
-fn with_losses_by_chance_the_law_is_close_to_cubic() {
+fn with_losses_by_chance_the_fallback_is_close_to_cubic() {
     // If one ACK ends a recovery and begins another, the fallback does not return to the threshold in between.
     for loss_ratio in [0.01, 0.1] {
-        let [cubic, law] = cubic_and_law(loss_ratio);
-        assert!((law.0 / cubic.0 - 1.0).abs() < 0.1, "{loss_ratio} {cubic:?} {law:?}");
-        assert!((law.1 / cubic.1 - 1.0).abs() < 0.1, "{loss_ratio} {cubic:?} {law:?}");
+        let [cubic, fallback] = cubic_and_fallback(loss_ratio);
+        assert!((fallback.0 / cubic.0 - 1.0).abs() < 0.1, "{loss_ratio} {cubic:?} {fallback:?}");
+        assert!((fallback.1 / cubic.1 - 1.0).abs() < 0.1, "{loss_ratio} {cubic:?} {fallback:?}");
     }
 }
 

@@ -117,7 +117,7 @@ impl SimPacket {
     /// Path information of an ACK.
     pub(crate) fn path_echo(&self) -> Option<PathEcho> {
         let extension = self.inband.as_ref()?.extension.as_ref()?;
-        read_headers(&extension.octets, extension.first).find_map(|found| match found.ok()?.option {
+        read_headers(&extension.raw, extension.first).find_map(|found| match found.ok()?.option {
             Parsed::PathEcho(echo) => Some(echo),
             _ => None,
         })
@@ -132,7 +132,7 @@ impl SimPacket {
 impl Packet for SimPacket {
     fn len_bytes(&self) -> u32 {
         let extension = self.inband.as_ref().and_then(|inband| inband.extension.as_ref());
-        self.len_bytes + extension.map_or(0, |extension| extension.octets.len() as u32)
+        self.len_bytes + extension.map_or(0, |extension| extension.raw.len() as u32)
     }
 
     fn ecn(&self) -> Ecn {

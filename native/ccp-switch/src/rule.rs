@@ -24,7 +24,7 @@ pub struct Rule {
     /// Maximum pacing rate [bytes/s].
     pub rate_bytes_per_s: Option<u32>,
     /// Produces a row of each matching socket, switched or not.
-    pub tell: bool,
+    pub emit: bool,
 }
 
 /// `struct switch_table` of these rules. Errors: `switch.too_many`, or `switch.bad_rule`.
@@ -88,7 +88,7 @@ impl Rule {
             rate_bytes_per_s,
             needs_ecn: u8::from(self.needs_ecn),
             asks_ecn: u8::from(self.asks_ecn),
-            tell: u8::from(self.tell),
+            emit: u8::from(self.emit),
             ..Default::default()
         };
         for (to, byte) in entry.congestion.iter_mut().zip(name) {
@@ -127,7 +127,7 @@ mod tests {
             needs_ecn: true,
             asks_ecn: false,
             rate_bytes_per_s: None,
-            tell: false,
+            emit: false,
         }
     }
 

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_refuses_is_told_apart() {
+    fn what_the_kernel_refuses_is_reported_apart() {
         let slug = |number| refused(&io::Error::from_raw_os_error(number).into()).slug;
         assert_eq!(
             [slug(1), slug(13), slug(22)],

@@ -5,14 +5,14 @@ use crate::Config;
 /// Initial window of senders (`TCP_INIT_CWND`): the first estimate of the bytes per RTT.
 const INITIAL_PKTS: u64 = 10;
 /// Shorter segments do not increase the window.
-const LEAST_BYTES: u32 = 128;
+const MIN_BYTES: u32 = 128;
 
 /// The window of a receiver whose application reads immediately.
 #[derive(Debug)]
 pub(crate) struct ReceiveWindow {
     mss_bytes: u64,
     /// Maximum buffer (net.ipv4.tcp_rmem).
-    most_bytes: u64,
+    max_bytes: u64,
     /// Present size of the buffer (`window_clamp`).
     clamp_bytes: u64,
     /// Offered part of it (`rcv_ssthresh`).
@@ -31,7 +31,7 @@ impl ReceiveWindow {
         let mss_bytes = u64::from(config.mss_bytes);
         Self {
             mss_bytes,
-            most_bytes: config.rcv_window_bytes,
+            max_bytes: config.rcv_window_bytes,
             clamp_bytes: offered_bytes,
             offered_bytes,
             end: offered_bytes,
@@ -49,7 +49,7 @@ impl ReceiveWindow {
     pub(crate) fn on_segment(&mut self, len_bytes: u32, waiting_bytes: u64) -> bool {
         let free_bytes = self.clamp_bytes.saturating_sub(waiting_bytes);
         let room_bytes = free_bytes.saturating_sub(self.offered_bytes);
-        if len_bytes < LEAST_BYTES || room_bytes == 0 {
+        if len_bytes < MIN_BYTES || room_bytes == 0 {
             return false;
         }
         self.offered_bytes += room_bytes.min(2 * self.mss_bytes);
@@ -75,7 +75,7 @@ impl ReceiveWindow {
         let twice = u128::from(2 * read_bytes);
         let faster = twice * u128::from(read_bytes - before_bytes) / u128::from(before_bytes);
         let wanted = twice + 2 * faster + u128::from(waiting_bytes);
-        let bytes = u64::try_from(wanted).unwrap_or(u64::MAX).min(self.most_bytes);
+        let bytes = u64::try_from(wanted).unwrap_or(u64::MAX).min(self.max_bytes);
         self.clamp_bytes = self.clamp_bytes.max(bytes);
     }
 

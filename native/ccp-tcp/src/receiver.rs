@@ -12,7 +12,7 @@ use crate::{Ack, Config, Data, SackRange};
 /// Initial segments that are acknowledged immediately (`TCP_MAX_QUICKACKS`).
 const MAX_QUICK_ACKS: u32 = 16;
 /// After an ECN mark: the sender may have a window of one segment.
-const QUICK_ACKS_BEHIND_MARK: u32 = 2;
+const QUICK_ACKS_AFTER_MARK: u32 = 2;
 /// Minimum delay of an ACK (`TCP_DELACK_MIN`, `TCP_ATO_MIN`) [ns].
 const ATO_MIN_NS: u64 = 40_000_000;
 /// Maximum delay (`TCP_DELACK_MAX`) [ns].
@@ -258,9 +258,9 @@ impl Receiver {
         self.last_data_ns = self.now_ns;
     }
 
-    fn start_quick_acks(&mut self, most: u32) {
+    fn start_quick_acks(&mut self, maximum: u32) {
         let half_window_pkts = ((self.window.end() - self.rcv_nxt) / (2 * self.mss_bytes)).max(2);
-        let quick = (half_window_pkts as u32).min(most);
+        let quick = (half_window_pkts as u32).min(maximum);
         self.quick_acks = self.quick_acks.max(quick);
         self.ato_ns = ATO_MIN_NS;
     }
@@ -283,7 +283,7 @@ impl Receiver {
             self.demands_cwr = ce;
         } else if ce && !self.demands_cwr {
             self.demands_cwr = true;
-            self.start_quick_acks(QUICK_ACKS_BEHIND_MARK);
+            self.start_quick_acks(QUICK_ACKS_AFTER_MARK);
         }
         early
     }
@@ -332,11 +332,11 @@ impl Receiver {
 
     /// `tcp_send_delayed_ack`: at most an RTT, if known.
     fn delay_ack(&mut self) {
-        let most_ns = match u64::from(self.own_rtt.srtt8_us()) * 1000 / 8 {
+        let max_ns = match u64::from(self.own_rtt.srtt8_us()) * 1000 / 8 {
             0 => ATO_MAX_NS,
             srtt_ns => srtt_ns.clamp(ATO_MIN_NS, ATO_MAX_NS),
         };
-        let at_ns = expiry_ns(self.tick_ns, self.now_ns, self.ato_ns.min(most_ns));
+        let at_ns = expiry_ns(self.tick_ns, self.now_ns, self.ato_ns.min(max_ns));
         self.ack_at_ns = Some(self.ack_at_ns.map_or(at_ns, |old_ns| old_ns.min(at_ns)));
     }
 

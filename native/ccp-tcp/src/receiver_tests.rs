@@ -144,22 +144,22 @@ fn acks_out_of_order_are_compressed() {
 #[test]
 fn compression_forgets_no_range() {
     let mut receiver = warm();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for number in (18..60).step_by(2) {
         for ack in take(&mut receiver, 16 * MS, number) {
-            told.extend(ranges(&ack));
+            reported.extend(ranges(&ack));
         }
     }
     let rest = receiver.due_ns().and_then(|at_ns| receiver.on_timer(at_ns));
-    told.extend(rest.iter().flat_map(ranges));
+    reported.extend(rest.iter().flat_map(ranges));
     for number in (18..60).step_by(2) {
-        assert!(told.contains(&(number, number + 1)), "{number} is missing");
+        assert!(reported.contains(&(number, number + 1)), "{number} is missing");
     }
 }
 
 /// tcp_grow_window(): while the window grows, each segment is acknowledged.
 #[test]
-fn a_growing_window_is_told_at_once() {
+fn a_growing_window_is_reported_at_once() {
     let mut receiver = Receiver::new(&Config { tick_ns: 0, ..Config::default() });
     let mut single = 0;
     for number in 0..200 {
@@ -190,7 +190,7 @@ fn a_mark_is_echoed_until_the_sender_answers() {
 
 /// RFC 8257, section 3.2: when the mark changes, earlier segments are acknowledged with the previous mark.
 #[test]
-fn a_receiver_of_dctcp_tells_each_change_of_the_mark() {
+fn a_receiver_of_dctcp_reports_each_change_of_the_mark() {
     let config = Config { ecn: true, accurate_ecn: true, ..exact() };
     let mut receiver = Receiver::new(&config);
     for number in 0..16 {
@@ -198,8 +198,8 @@ fn a_receiver_of_dctcp_tells_each_change_of_the_mark() {
     }
     assert_eq!(take(&mut receiver, 16, 16), []);
     let acks: Vec<Ack> = receiver.on_data(17, &segment(17, 17), true).into_iter().collect();
-    let told: Vec<(u64, bool)> = acks.iter().map(|ack| (ack.ack / MSS, ack.ece)).collect();
-    assert_eq!(told, [(17, false), (18, true)]);
+    let reported: Vec<(u64, bool)> = acks.iter().map(|ack| (ack.ack / MSS, ack.ece)).collect();
+    assert_eq!(reported, [(17, false), (18, true)]);
     let marked: Vec<Ack> = (18..20).flat_map(|n| receiver.on_data(n, &segment(n, n), true)).collect();
     assert_eq!(marked.iter().map(|ack| ack.ece).collect::<Vec<_>>(), [true]);
 }

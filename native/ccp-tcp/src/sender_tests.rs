@@ -68,7 +68,7 @@ fn every_byte_arrives_when_segments_are_lost() {
 
 /// RFC 8985, section 6.2: with three later segments SACKed, a segment is lost at once.
 #[test]
-fn the_third_segment_behind_a_hole_starts_recovery() {
+fn the_third_segment_after_a_hole_starts_recovery() {
     let mut sender = with_segments(30);
     assert_eq!(take(&mut sender, 0).len(), 10);
     sender.on_ack(20 * MS, &ack(0, &[(1, 2)], 0));
@@ -452,8 +452,8 @@ fn the_rate_of_delivery_is_that_of_the_bottleneck() {
     path.run(5 * S);
     let sock = &path.sender.sock;
     let rate = u64::from(sock.rate_delivered_pkts) * MSS * 1_000_000 / u64::from(sock.rate_interval_us);
-    let most = 2_500_000.0 * 1448.0 / 1500.0;
-    assert!((rate as f64 / most - 1.0).abs() < 0.05, "{rate} bytes/s");
+    let maximum = 2_500_000.0 * 1448.0 / 1500.0;
+    assert!((rate as f64 / maximum - 1.0).abs() < 0.05, "{rate} bytes/s");
     assert!(!sock.rate_app_limited);
 }
 

@@ -194,10 +194,10 @@ impl Sock {
         if self.packets_out > 0 || self.data_segs_out == 0 || self.rto_us == 0 || idle_us <= self.rto_us {
             return false;
         }
-        let least = self.init_cwnd.min(self.snd_cwnd);
+        let minimum = self.init_cwnd.min(self.snd_cwnd);
         let halvings = u32::try_from((idle_us - 1) / self.rto_us).unwrap_or(u32::MAX);
         self.snd_ssthresh = self.current_ssthresh();
-        self.snd_cwnd = self.snd_cwnd.checked_shr(halvings).unwrap_or(0).max(least);
+        self.snd_cwnd = self.snd_cwnd.checked_shr(halvings).unwrap_or(0).max(minimum);
         true
     }
 }

@@ -26,7 +26,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn short_waits_last_until_the_tick_behind_them() {
+    fn short_waits_last_until_the_tick_after_them() {
         assert_eq!(expiry_ns(0, 5, 7), 12);
         assert_eq!(expiry_ns(4 * MS, 0, 40 * MS), 44 * MS);
         assert_eq!(expiry_ns(4 * MS, 3 * MS, 40 * MS), 44 * MS);

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_the_tracepoints_is_told_apart() {
+    fn a_kernel_without_the_tracepoints_is_reported_apart() {
         let btf = Btf::from_path(env!("CCP_TRACE_OBJECT")).expect("the program has BTF, but no tracepoints");
         let error = need_tracepoints(&btf, &SOCKET_TRACEPOINTS).expect_err("there are none");
         assert_eq!(error.slug, "trace.no_tracepoint");

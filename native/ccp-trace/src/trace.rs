@@ -8,7 +8,7 @@ use crate::{Result, Rows};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_TRACE_OBJECT"));
 
-const LEAST_RING_BYTES: u32 = 4096;
+const MIN_RING_BYTES: u32 = 4096;
 
 /// Which sockets to sample, and how often.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct Options {
 impl Options {
     fn sizes(&self) -> [(&'static str, u32); 2] {
         let netns = self.netns_inodes.as_ref().map_or(1, |inodes| inodes.len().max(1) as u32);
-        [("rows", self.ring_bytes.max(LEAST_RING_BYTES).next_power_of_two()), ("netns_wanted", netns)]
+        [("rows", self.ring_bytes.max(MIN_RING_BYTES).next_power_of_two()), ("netns_wanted", netns)]
     }
 
     /// `struct trace_config`.

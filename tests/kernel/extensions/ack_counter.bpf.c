@@ -16,21 +16,21 @@ struct count {
 };
 
 /* The algorithm's letter. */
-struct counter_letter {
+struct counter_message {
 	u32 prefix_bits; /* of an IPv6 address; IPv4 ones are mapped */
-	u32 tell_every; /* ACKs of a flow */
+	u32 report_every; /* ACKs of a flow */
 };
 
 /* A flow that it was given. */
 struct counted {
 	u64 flow_id;
 	u32 acks;
-	u32 tell_every; /* 0: it is not counted any more */
+	u32 report_every; /* 0: it is not counted any more */
 	struct prefix prefix;
 };
 
 /* What the algorithm is told. */
-struct counter_told {
+struct counter_event {
 	struct ccp_record record;
 	struct prefix prefix;
 	struct count count;
@@ -50,27 +50,27 @@ struct {
 	__type(value, struct counted);
 } counted SEC(".maps");
 
-EXTENSION_MAIL(struct counter_letter);
+EXTENSION_MAIL(struct counter_message);
 
-static __always_inline void take_letter(const struct ccp_flow *flow, struct counted *it)
+static __always_inline void take_message(const struct ccp_flow *flow, struct counted *it)
 {
 	u32 slot = (u32)flow->flow_id;
-	struct extension_mail *letters = bpf_map_lookup_elem(&mail, &slot);
+	struct extension_mail *messages = bpf_map_lookup_elem(&mail, &slot);
 
-	if (!letters || !mail_begin(&letters->head))
+	if (!messages || !mail_begin(&messages->head))
 		return;
-	if (mail_is_for(&letters->head, flow)) {
+	if (mail_is_for(&messages->head, flow)) {
 		it->flow_id = flow->flow_id;
 		it->acks = 0;
-		it->tell_every = letters->head.n_octets ? letters->letter.tell_every : 0;
+		it->report_every = messages->head.n_bytes ? messages->message.report_every : 0;
 		for (u32 i = 0; i < sizeof(it->prefix.address); i++) {
-			u32 before = i * 8, bits = letters->letter.prefix_bits;
+			u32 before = i * 8, bits = messages->message.prefix_bits;
 			u32 kept = bits <= before ? 0 : bits - before >= 8 ? 8 : bits - before;
 
 			it->prefix.address[i] = flow->info.daddr[i] & (u8)(0xff00 >> kept);
 		}
 	}
-	mail_end(&letters->head);
+	mail_end(&messages->head);
 }
 
 /* The flow, if it is counted. */
@@ -86,8 +86,8 @@ static __always_inline struct counted *counted_of(struct sock *sk)
 	it = bpf_map_lookup_elem(&counted, &slot);
 	if (!it)
 		return NULL;
-	take_letter(flow, it);
-	return it->tell_every && it->flow_id == flow->flow_id ? it : NULL;
+	take_message(flow, it);
+	return it->report_every && it->flow_id == flow->flow_id ? it : NULL;
 }
 
 SEC("struct_ops")
@@ -109,7 +109,7 @@ SEC("struct_ops")
 void BPF_PROG(count_folded, struct sock *sk)
 {
 	struct counted *it = counted_of(sk);
-	struct counter_told *told;
+	struct counter_event *reported;
 	struct count *count;
 
 	if (!it)
@@ -118,15 +118,15 @@ void BPF_PROG(count_folded, struct sock *sk)
 	if (!count)
 		return;
 	__sync_fetch_and_add(&count->folded, 1);
-	if (it->acks % it->tell_every)
+	if (it->acks % it->report_every)
 		return;
-	told = bpf_ringbuf_reserve(&records, sizeof(*told), 0);
-	if (!told)
+	reported = bpf_ringbuf_reserve(&records, sizeof(*reported), 0);
+	if (!reported)
 		return;
-	extension_tells(&told->record, sizeof(*told), it->flow_id, bpf_ktime_get_ns() / 1000);
-	told->prefix = it->prefix;
-	told->count = *count;
-	bpf_ringbuf_submit(told, 0);
+	extension_sends(&reported->record, sizeof(*reported), it->flow_id, bpf_ktime_get_ns() / 1000);
+	reported->prefix = it->prefix;
+	reported->count = *count;
+	bpf_ringbuf_submit(reported, 0);
 }
 
 EXTENSION("ack_counter", .cong_control = (void *)count_ack);

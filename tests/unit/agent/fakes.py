@@ -17,8 +17,8 @@ from ccplane.datapath.protocol import (
     CREATED,
     REPORT,
     REPORT_HEAD,
+    REPORTED,
     STAMP_SHIFT,
-    TOLD,
     Datapath,
     handle_of,
 )
@@ -42,7 +42,7 @@ class FakeInfo(FlowInfo):
 @dataclass(frozen=True, slots=True)
 class FakeStats(FlowStats):
     cwnd_bytes: int = 14_480
-    law: bool = False
+    fallback: bool = False
     program: int = 1
     srtt_us: int = 20_000
     min_rtt_us: int = 10_000
@@ -63,10 +63,10 @@ class FakeClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class FakeTold:
-    EVENT_KIND: ClassVar = TOLD
+class FakeEvent:
+    EVENT_KIND: ClassVar = REPORTED
     flow_id: int
-    octets: bytes
+    raw: bytes
     extension: str = "counter"
     now_us: int = 1_000_000
 
@@ -159,7 +159,7 @@ class Written:
     rate_bytes_per_s: int | None
     program: int | None
     registers: dict[str, int] | None
-    letters: dict[str, bytes] | None = None
+    messages: dict[str, bytes] | None = None
 
 
 class FakeDatapath:
@@ -233,7 +233,7 @@ class FakeDatapath:
         rate_bytes_per_s: int | None = None,
         program: int | None = None,
         registers: dict[str, int] | None = None,
-        letters: dict[str, bytes] | None = None,
+        messages: dict[str, bytes] | None = None,
     ) -> bool:
         self.written_between_heartbeats[-1] += 1
         handle = None if program is None else handle_of(program)
@@ -243,7 +243,7 @@ class FakeDatapath:
                 raise RegisterError("register.unknown", f"no `{name}`", fix="none")
             if not 0 <= operator.index(value) <= MAX_REGISTER:
                 raise OverflowError(value)
-        self.written.append(Written(flow_id, cwnd_bytes, rate_bytes_per_s, handle, registers, letters))
+        self.written.append(Written(flow_id, cwnd_bytes, rate_bytes_per_s, handle, registers, messages))
         return flow_id in self.there
 
     def update_many(

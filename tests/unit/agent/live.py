@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.algorithms import Running, compile_programs, find, name_of
 from ccplane.agent.events import Event
 from ccplane.agent.names import derived
-from ccplane.agent.plane import Plane
 from ccplane.agent.reload import Loader
 from ccplane.agent.source import Source
 from ccplane.datapath.ebpf import compile_program
@@ -39,7 +39,7 @@ class Edited:
     """A running agent loop whose only algorithm is edited.
 
     Attributes:
-        plane: The plane.
+        agent_loop: The plane.
         datapath: The recording datapath.
         loader: The loader.
         file: The algorithm's file.
@@ -53,38 +53,38 @@ class Edited:
         programs = compile_programs(algorithm, compile_program)
         name = name_of(algorithm, str(file))
         self.datapath = FakeDatapath()
-        self.plane = Plane(
+        self.agent_loop = AgentLoop(
             self.datapath,  # type: ignore[arg-type]
             [Running(algorithm, name, programs, next(iter(programs)), derived(name))],
         )
-        self.loader = Loader(self.plane, compile_program)
+        self.loader = Loader(self.agent_loop, compile_program)
         self.events: list[Event] = []
-        self.plane.events.listen(self.events.append)
+        self.agent_loop.events.listen(self.events.append)
         self.feed(*(FakeCreated(FakeInfo(flow_id)) for flow_id in flow_ids))
 
     @property
     def handle(self) -> int:
         """Handle of the program that flows start with."""
-        initial = self.plane.hosts["mine"].programs.initial
+        initial = self.agent_loop.hosts["mine"].programs.initial
         assert initial is not None
         return initial.handle
 
     def instance(self, flow_id: int = 1) -> Any:
-        return self.plane.flows[flow_id].instance
+        return self.agent_loop.flows[flow_id].instance
 
     def feed(self, *events: Any) -> None:
         self.datapath.feed(*events)
-        self.plane.turn(0)
+        self.agent_loop.turn(0)
 
     def report(self, flow_id: int, **registers: int) -> None:
-        live = self.plane.flows.get(flow_id)
+        live = self.agent_loop.flows.get(flow_id)
         handle = self.handle if live is None or live.failed else live.flow.handle
         self.feed(FakeReport(flow_id, handle, **registers))
 
     def done(self, future: Future[T]) -> T:
         """Run the loop until a job on another thread is done."""
         while not future.done():
-            self.plane.turn(0)
+            self.agent_loop.turn(0)
             threading.Event().wait(0.001)
         return future.result()
 

@@ -50,7 +50,7 @@ def test_name_is_the_registered_one_else_that_of_the_file_else_that_of_the_class
     assert name_of(Some, "package.module:Some") == "some"
 
 
-def test_programs_that_do_not_compile_are_told_together() -> None:
+def test_programs_that_do_not_compile_are_reported_together() -> None:
     class Bad(Algorithm):
         program: ClassVar = {"one": "(nonsense", "two": GOOD, "three": "(when)"}
 
@@ -70,7 +70,7 @@ def test_first_program_is_the_one_that_flows_start_with(tmp_path: Path) -> None:
     assert list(running.programs) == ["b", "a"]
 
 
-def test_all_algorithms_that_cannot_be_had_are_told_at_once() -> None:
+def test_all_algorithms_that_cannot_be_had_are_reported_at_once() -> None:
     with pytest.raises(Several) as caught:
         prepare(["nobody", "reno", "reno", "nothing.py"], ebpf.compile_program)
     assert [error.slug for error in caught.value.errors] == [

@@ -43,7 +43,7 @@ def test_lines_are_added_to_what_is_there(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_full_disk_is_told_once_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_is_reported_once_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     log = AuditLog(Path("/dev/full"))
     with caplog.at_level(logging.ERROR, "ccplane.agent"):
         for number in range(2):
@@ -66,14 +66,14 @@ def audited(folder: Path, address: str = "", keys: Path | None = None) -> Iterat
     served, file = Served(folder), folder / "audit.jsonl"
     log = AuditLog(file)
     options = ControlOptions(address or served.address, keys=keys)
-    with managed(served.plane, compile_program, options, audit=Audit(log, served.plane)):
-        thread = threading.Thread(target=served.plane.run)
+    with managed(served.agent_loop, compile_program, options, audit=Audit(log, served.agent_loop)):
+        thread = threading.Thread(target=served.agent_loop.run)
         thread.start()
         try:
             with Client(options.address, keys_dir=keys) as client:
                 yield client, file
         finally:
-            served.plane.request_stop()
+            served.agent_loop.request_stop()
             thread.join()
     log.close()
 

@@ -131,7 +131,7 @@ def test_run_passes_options_on(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> 
         (["reno", "--rule", "nonsense"], "rule.syntax"),
         (["reno", "--rule", "dport=1 -> cubic"], "rule.unknown_algorithm"),
         (["reno", "--param", "beta"], "param.syntax"),
-        (["reno", "--param", "bet=0.5"], "param.nobody_has"),
+        (["reno", "--param", "bet=0.5"], "param.unknown_params"),
         (["reno", "--param", "beta=7"], "param.out_of_range"),
         (["reno", "--cc-name", "reno"], "name.invalid"),
         (["reno", "--cc-name", "reno=cubic"], "name.invalid"),

@@ -41,7 +41,7 @@ def test_parameters_are_shown_and_set(served: Served) -> None:
     assert json.loads(ccp(served, "get", "--json").output)["mine"][0]["high"] == 0.9
     chosen = json.loads(ccp(served, "get", "mine.beta", "rounds", "--json").output)["mine"]
     assert [row["name"] for row in chosen] == ["beta", "rounds"]
-    assert "param.nobody_has" in ccp(served, "get", "bta").output
+    assert "param.unknown_params" in ccp(served, "get", "bta").output
     assert "2 running flows" in ccp(served, "set", "beta=0.8").output
     assert "1 running flow" in ccp(served, "set", "mine.rounds=5", "--flow", 1).output
     assert (served.instance(1).beta, served.instance(1).rounds, served.instance(2).rounds) == (0.8, 5, 3)
@@ -77,7 +77,7 @@ def test_program_is_replaced_and_the_agent_stopped(served: Served, tmp_path: Pat
 def test_events_are_printed_as_they_come(served: Served) -> None:
 
     def set_again() -> None:
-        served.plane.call(lambda: served.plane.changes.set_params({"beta": 0.6}, Which()))
+        served.agent_loop.call(lambda: served.agent_loop.changes.set_params({"beta": 0.6}, Which()))
 
     with repeating(set_again, 0.01):
         printed = ccp(served, "tail", "-n", "2")
@@ -92,7 +92,7 @@ def test_unknown_stream_is_refused(served: Served) -> None:
     assert "control.no_stream" in result.output
     assert "`report`" in result.output
     with pytest.raises(UsageError) as caught:
-        serving._control(None, None, "nobody_of_that_name")
+        serving._control(None, None, "none_of_that_name")
     assert caught.value.slug == "control.no_user"
 
 

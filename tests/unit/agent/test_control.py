@@ -67,17 +67,17 @@ class Served(Edited):
         if hasattr(self, "_woken"):
             self._woken.set()
         else:
-            self.plane.turn(0)
+            self.agent_loop.turn(0)
 
 
 @contextmanager
 def running(served: Served, **options: Any) -> Iterator[Served]:
     """Run the loop on a thread, with its control socket."""
-    with managed(served.plane, compile_program, ControlOptions(served.address, **options)):
-        thread = threading.Thread(target=served.plane.run)
+    with managed(served.agent_loop, compile_program, ControlOptions(served.address, **options)):
+        thread = threading.Thread(target=served.agent_loop.run)
         thread.start()
         yield served
-        served.plane.request_stop()
+        served.agent_loop.request_stop()
         thread.join()
 
 
@@ -119,7 +119,7 @@ def test_status_says_what_runs(served: Served, client: Client) -> None:
     assert (status["pid"], status["default"], status["flows"]) == (os.getpid(), "mine", 2)
     (algorithm,) = status["algorithms"]
     assert algorithm["file"] == str(served.file)
-    assert algorithm["sha256"] == served.plane.hosts["mine"].version.sha256
+    assert algorithm["sha256"] == served.agent_loop.hosts["mine"].version.sha256
     assert client.algorithms() == ["mine"]
 
 
@@ -135,12 +135,12 @@ def test_one_flow_shows_parameters_and_state(client: Client) -> None:
 
 def test_one_flow_shows_its_last_report(served: Served, client: Client) -> None:
     assert client.flow(1)["report"] is None
-    handle = served.plane.hosts["mine"].programs.all()[0].handle
+    handle = served.agent_loop.hosts["mine"].programs.all()[0].handle
     now_us = time.monotonic_ns() // 1000
     reports = [FakeReport(flow_id, handle, now_us, acked=flow_id + n) for n in (5, 10) for flow_id in (1, 2)]
     served.datapath.feed(*reports)
     served.datapath.wake()
-    while served.plane.counters.reports < 4:
+    while served.agent_loop.counters.reports < 4:
         client.status()
     report = client.flow(1)["report"]
     assert report["fields"] == {"acked": 11}
@@ -244,7 +244,7 @@ def test_flows_are_switched_one_some_and_all(served: Served, client: Client) -> 
 def subscribed(served: Served, client: Client, *arguments: Any, **options: Any) -> Any:
     """A stream whose subscription has arrived, which takes a moment."""
     stream = client.stream(*arguments, **options)
-    while served.plane.on_batch is None and "report" in options.get("kinds", ("report",)):
+    while served.agent_loop.on_batch is None and "report" in options.get("kinds", ("report",)):
         time.sleep(0.001)
     return stream
 
@@ -260,14 +260,14 @@ def test_reports_and_decisions_of_a_flow_are_streamed(served: Served, client: Cl
     assert stream.dropped == 0
 
 
-def test_nothing_is_looked_at_when_nobody_listens(served: Served, client: Client) -> None:
-    writer = served.plane.writer
+def test_nothing_is_looked_at_when_none_listens(served: Served, client: Client) -> None:
+    writer = served.agent_loop.writer
     update = writer.update
     with subscribed(served, client, kinds=("report", "decision")):
         assert writer.update != update
     while writer.update != update:
         time.sleep(0.001)
-    assert served.plane.on_batch is None
+    assert served.agent_loop.on_batch is None
 
 
 def test_events_are_streamed(served: Served, client: Client) -> None:
@@ -290,7 +290,7 @@ def test_client_that_takes_nothing_does_not_slow_the_agent(served: Served, clien
     with subscribed(served, client, kinds=("report", "decision")) as stream:
         for _ in range(300):
             served.feed(*(FakeReport(1, served.handle, acked=1) for _ in range(100)))
-        while served.plane.counters.reports < 30_000:
+        while served.agent_loop.counters.reports < 30_000:
             time.sleep(0.001)
         assert sum(row["stream"] == "report" for row in stream.ready()) < 30_000
         end_s = time.monotonic() + 60
@@ -305,7 +305,7 @@ def test_socket_is_for_its_owner_only_and_goes_with_the_agent(tmp_path: Path) ->
     served = Served(tmp_path)
     path = Path(served.address.removeprefix("ipc://"))
     streams = Path(stream_address(served.address).removeprefix("ipc://"))
-    with managed(served.plane, compile_program, ControlOptions(served.address)):
+    with managed(served.agent_loop, compile_program, ControlOptions(served.address)):
         for one in (path, streams):
             assert stat.S_IMODE(one.stat().st_mode) == 0o600
     assert not path.exists()
@@ -315,7 +315,7 @@ def test_socket_is_for_its_owner_only_and_goes_with_the_agent(tmp_path: Path) ->
     assert caught.value.slug == "control.no_agent"
 
 
-def test_socket_that_a_killed_agent_left_is_told_at_once(tmp_path: Path) -> None:
+def test_socket_that_a_killed_agent_left_is_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "a.control.sock"
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
@@ -325,7 +325,7 @@ def test_socket_that_a_killed_agent_left_is_told_at_once(tmp_path: Path) -> None
     assert "killed" in caught.value.why
 
 
-def test_whom_the_socket_does_not_let_in_is_told_what_would(
+def test_whom_the_socket_does_not_let_in_is_reported_what_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def connect(self: socket.socket, address: str) -> None:
@@ -344,7 +344,7 @@ def test_socket_may_be_handed_to_another_user_before_anything_else_is_dropped(tm
     path = Path(served.address.removeprefix("ipc://"))
     for name, early in ((user, True), (None, False)):
         options = ControlOptions(served.address, user=name)
-        with managed(served.plane, compile_program, options, start=False) as ways:
+        with managed(served.agent_loop, compile_program, options, start=False) as ways:
             assert path.exists() == early
             ways.start()
             assert path.stat().st_uid == os.getuid()
@@ -356,20 +356,20 @@ def test_address_belongs_to_the_pin_directory(tmp_path: Path) -> None:
     assert stream_address("tcp://127.0.0.1:7000") == "tcp://127.0.0.1:7001"
 
 
-def test_address_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+def test_address_that_cannot_be_had_is_reported(tmp_path: Path) -> None:
     served = Served(tmp_path)
     for options in (
         ControlOptions("ipc:///nowhere/at/all.sock"),
         ControlOptions(served.address, user="no-such-user"),
     ):
-        with pytest.raises(LoadError) as caught, managed(served.plane, compile_program, options):
+        with pytest.raises(LoadError) as caught, managed(served.agent_loop, compile_program, options):
             pass
         assert caught.value.slug == "control.cannot_listen"
 
 
-def test_agent_that_hangs_is_told(tmp_path: Path) -> None:
+def test_agent_that_hangs_is_reported(tmp_path: Path) -> None:
     served = Served(tmp_path)
-    with managed(served.plane, compile_program, ControlOptions(served.address)):
+    with managed(served.agent_loop, compile_program, ControlOptions(served.address)):
         with Client(served.address, timeout_s=0.05) as client, pytest.raises(LoadError) as caught:
             client.status()
         assert caught.value.slug == "control.no_answer"
@@ -378,13 +378,16 @@ def test_agent_that_hangs_is_told(tmp_path: Path) -> None:
 def test_tcp_asks_for_keys(serve: Callable[..., Served], tmp_path: Path) -> None:
     address = f"tcp://127.0.0.1:{_free_port()}"
     served = Served(tmp_path)
-    with pytest.raises(UsageError) as caught, managed(served.plane, compile_program, ControlOptions(address)):
+    with (
+        pytest.raises(UsageError) as caught,
+        managed(served.agent_loop, compile_program, ControlOptions(address)),
+    ):
         pass
     assert caught.value.slug == "control.no_keys"
     keys = tmp_path / "keys"
     options = ControlOptions(address, keys=keys)
-    with managed(served.plane, compile_program, options):
-        thread = threading.Thread(target=served.plane.run)
+    with managed(served.agent_loop, compile_program, options):
+        thread = threading.Thread(target=served.agent_loop.run)
         thread.start()
         assert stat.S_IMODE((keys / "client.key_secret").stat().st_mode) == 0o600
         with Client(address, keys_dir=keys) as client:
@@ -394,7 +397,7 @@ def test_tcp_asks_for_keys(serve: Callable[..., Served], tmp_path: Path) -> None
         with pytest.raises(UsageError) as caught:
             Client(address, keys_dir=tmp_path)
         assert caught.value.slug == "control.bad_keys"
-        served.plane.request_stop()
+        served.agent_loop.request_stop()
         thread.join()
 
 
@@ -410,7 +413,7 @@ def _free_port() -> int:
             return port
 
 
-def test_rubbish_on_the_socket_is_answered_and_harms_nobody(served: Served, client: Client) -> None:
+def test_rubbish_on_the_socket_is_answered_and_harms_none(served: Served, client: Client) -> None:
     context = zmq.Context()
     try:
         dealer = context.socket(zmq.DEALER)

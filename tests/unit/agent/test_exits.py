@@ -12,22 +12,22 @@ NOW_US = 200_000_000
     ("stats", "expected"),
     [
         (
-            FakeStats(1, law=True, law_cause="silent", law_entered_us=196_800_000),
+            FakeStats(1, fallback=True, fallback_cause="silent", fallback_entered_us=196_800_000),
             "agent silent for 3.2 s",
         ),
-        (FakeStats(1, law=True, law_entered_us=NOW_US), "no program yet for 0.0 s"),
+        (FakeStats(1, fallback=True, fallback_entered_us=NOW_US), "no program yet for 0.0 s"),
         (
             FakeStats(
                 1,
-                law=False,
-                law_entries=2,
-                law_cause="failed",
-                law_entered_us=20_000_000,
-                law_left_us=20_250_000,
+                fallback=False,
+                fallback_entries=2,
+                fallback_cause="failed",
+                fallback_entered_us=20_000_000,
+                fallback_left_us=20_250_000,
             ),
             "its algorithm raised for 0.2 s, 180 s ago",
         ),
-        (FakeStats(1, law=False, law_left_us=5), None),
+        (FakeStats(1, fallback=False, fallback_left_us=5), None),
     ],
 )
 def test_says_why_how_long_and_when(stats: FakeStats, expected: str | None) -> None:

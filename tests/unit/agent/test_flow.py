@@ -58,7 +58,7 @@ def test_set_leaves_what_is_not_given(datapath: FakeDatapath) -> None:
     ]
 
 
-def test_everything_of_on_create_is_one_letter_with_the_first_program(datapath: FakeDatapath) -> None:
+def test_everything_of_on_create_is_one_message_with_the_first_program(datapath: FakeDatapath) -> None:
     flow = FlowControl(FakeInfo(1), programs(datapath), datapath)
     flow.set(cwnd_bytes=20_000, cap_bytes=5)
     flow.set(rate_bytes_per_s=9, beta_permille=700)
@@ -68,7 +68,9 @@ def test_everything_of_on_create_is_one_letter_with_the_first_program(datapath: 
     assert (flow.handle, flow.program) == (1, "default")
 
 
-def test_letter_to_an_extension_goes_with_the_first_letter_and_later_at_once(datapath: FakeDatapath) -> None:
+def test_message_to_an_extension_goes_with_the_first_message_and_later_at_once(
+    datapath: FakeDatapath,
+) -> None:
     flow = FlowControl(FakeInfo(1), programs(datapath), datapath)
     flow.extend("counter", b"24")
     flow.extend("other", b"x")
@@ -76,7 +78,7 @@ def test_letter_to_an_extension_goes_with_the_first_letter_and_later_at_once(dat
     flow.open()
     flow.extend("counter", b"16")
     flow.extend("counter", None)
-    assert [written.letters for written in datapath.written] == [
+    assert [written.messages for written in datapath.written] == [
         {"counter": b"24", "other": b"x"},
         {"counter": b"16"},
         {"counter": b""},
@@ -95,11 +97,11 @@ def test_extensions_of_the_algorithm_before_leave_the_flow(datapath: FakeDatapat
     after = FlowControl(FakeInfo(1), programs(datapath), datapath)
     after.extend("other", b"y")
     after.open(before)
-    assert datapath.written[-1].letters == {"counter": b"", "other": b"y"}
+    assert datapath.written[-1].messages == {"counter": b"", "other": b"y"}
     last = FlowControl(FakeInfo(1), programs(datapath), datapath)
     last.extend("other", b"z")
     last.open(after)
-    assert datapath.written[-1].letters == {"other": b"z"}
+    assert datapath.written[-1].messages == {"other": b"z"}
 
 
 def test_program_chosen_in_on_create_is_the_first_one(datapath: FakeDatapath) -> None:
@@ -112,7 +114,7 @@ def test_program_chosen_in_on_create_is_the_first_one(datapath: FakeDatapath) ->
     assert flow.handle == 2
 
 
-def test_flow_without_first_program_goes_to_the_law(datapath: FakeDatapath) -> None:
+def test_flow_without_first_program_goes_to_the_fallback(datapath: FakeDatapath) -> None:
     flow = FlowControl(FakeInfo(1), programs(datapath, initial=None), datapath)
     with pytest.raises(ProgramError) as caught:
         flow.set(cap_bytes=1)
@@ -208,25 +210,25 @@ def test_register_may_be_infinity_of_the_language(datapath: FakeDatapath) -> Non
         flow.set(cap_bytes=MAX_REGISTER + 1)
 
 
-def test_what_is_told_goes_out_at_once_or_with_the_first_letter(datapath: FakeDatapath) -> None:
-    told: list[Any] = []
+def test_what_is_reported_goes_out_at_once_or_with_the_first_message(datapath: FakeDatapath) -> None:
+    reported: list[Any] = []
     flow = FlowControl(
         FakeInfo(1),
         programs(datapath),
         datapath,
-        lambda kind, info, detail: told.append((kind, info.flow_id, detail)),
+        lambda kind, info, detail: reported.append((kind, info.flow_id, detail)),
     )
-    flow.tell("regime:begun", flow="shared")
-    assert told == []
+    flow.emit("regime:begun", flow="shared")
+    assert reported == []
     flow.open()
-    flow.tell("regime:switched", kind=1)
-    assert told == [("regime:begun", 1, {"flow": "shared"}), ("regime:switched", 1, {"kind": 1})]
+    flow.emit("regime:switched", kind=1)
+    assert reported == [("regime:begun", 1, {"flow": "shared"}), ("regime:switched", 1, {"kind": 1})]
 
 
 @pytest.mark.parametrize("kind", ["flow:closed", "telemetry:lost", "Regime:switched", "switched", "a:b:c"])
 def test_event_that_is_the_agents_or_misspelt_is_refused(datapath: FakeDatapath, kind: str) -> None:
     with pytest.raises(ContractError) as caught:
-        opened(datapath).tell(kind)
+        opened(datapath).emit(kind)
     assert caught.value.slug == "contract.bad_event"
 
 

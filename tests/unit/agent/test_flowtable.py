@@ -60,8 +60,8 @@ def test_flow_without_acks_has_throughput_zero_and_unknown_loss() -> None:
 @pytest.mark.parametrize(
     ("stats", "agent", "expected"),
     [
-        (FakeStats(1, law=True), AGENT, "law"),
-        (FakeStats(1, program=0), AGENT, "law"),
+        (FakeStats(1, fallback=True), AGENT, "fallback"),
+        (FakeStats(1, program=0), AGENT, "fallback"),
         (FakeStats(1, program=1), AGENT, "cubic/default"),
         (FakeStats(1, program=2), AGENT, "program 2"),
         (FakeStats(1, program=1), None, "program 1"),

@@ -36,7 +36,7 @@ def test_a_full_inbox_drops_the_oldest_samples_and_no_decision() -> None:
     assert len(inbox.drain()) == 3
 
 
-def test_decisions_that_nobody_takes_are_bounded_and_the_last_a_topic_is_kept() -> None:
+def test_decisions_that_none_takes_are_bounded_and_the_last_a_topic_is_kept() -> None:
     inbox = Inbox(BusOptions(), sender="host-a", max_waiting=10)
     for number in range(1000):
         inbox._take(msgspec.structs.replace(sample(number, decision=True), topic=f"t/{number % 5}"))

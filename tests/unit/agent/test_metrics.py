@@ -14,12 +14,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ccp_algs import Algorithm
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.metrics import MetricsAddress, MetricsServer, listening
 from ccplane.agent.metrics.families import AgentCollector
-from ccplane.agent.plane import Plane
 from ccplane.base.errors import LoadError, UsageError
 from tests.unit.agent.fakes import FakeCreated, FakeDatapath, FakeInfo, FakeProgram, FakeStats
-from tests.unit.agent.test_plane import running
+from tests.unit.agent.test_agent_loop import running
 
 MAX_SERIES = 500
 
@@ -38,7 +38,7 @@ class Counting(FakeDatapath):
             **super().counters(),
             "max_flows": 100,
             "flows_active": 3,
-            "law_entries_failed": 2,
+            "fallback_entries_failed": 2,
             "without_slot_quota": 6,
         }
 
@@ -46,9 +46,9 @@ class Counting(FakeDatapath):
         return [(1_000, 90), (200_000, 9), (1 << 64, 1)], 3_000_000
 
 
-def plane_of(datapath: FakeDatapath, names: Sequence[str] = ("a", "b")) -> Plane:
+def loop_of(datapath: FakeDatapath, names: Sequence[str] = ("a", "b")) -> AgentLoop:
     classes = [type(name, (Algorithm,), {"name": name, "program": "x"}) for name in names]
-    return Plane(
+    return AgentLoop(
         datapath,  # type: ignore[arg-type]
         [running(cls, default=FakeProgram()) for cls in classes],
     )
@@ -65,24 +65,30 @@ def scraped(port: int) -> dict[str, dict[tuple[str, ...], float]]:
     return found
 
 
-def test_flows_are_told_by_algorithm_and_what_came_to_the_law_by_cause() -> None:
+def test_flows_are_reported_by_algorithm_and_what_came_to_the_fallback_by_cause() -> None:
     datapath = Counting()
-    plane = plane_of(datapath)
+    agent_loop = loop_of(datapath)
     datapath.feed(*(FakeCreated(FakeInfo(flow_id)) for flow_id in (1, 2, 3)))
-    plane.turn(0)
+    agent_loop.turn(0)
     for flow_id in (1, 2, 3):
-        datapath.totals[flow_id] = FakeStats(flow_id, law=False, srtt_us=20_000, now_us=1_000_000)
-    with listening(MetricsAddress(), plane) as server:
+        datapath.totals[flow_id] = FakeStats(flow_id, fallback=False, srtt_us=20_000, now_us=1_000_000)
+    with listening(MetricsAddress(), agent_loop) as server:
         server.start(lambda: None)
         first = scraped(server.port)
         datapath.totals[1] = FakeStats(
-            1, law=False, srtt_us=20_000, bytes_acked=5_000, lost_pkts=1, delivered_pkts=9, now_us=1_500_000
+            1,
+            fallback=False,
+            srtt_us=20_000,
+            bytes_acked=5_000,
+            lost_pkts=1,
+            delivered_pkts=9,
+            now_us=1_500_000,
         )
-        datapath.totals[2] = FakeStats(2, law=True, law_cause="failed", now_us=1_000_000)
+        datapath.totals[2] = FakeStats(2, fallback=True, fallback_cause="failed", now_us=1_000_000)
         second = scraped(server.port)
     assert first["ccplane_flows"] == {("a",): 3}
     assert first["ccplane_slots"] == {("used",): 3, ("free",): 97}
-    assert first["ccplane_law_entries_total"][("failed",)] == 2
+    assert first["ccplane_fallback_entries_total"][("failed",)] == 2
     assert first["ccplane_flow_rtt_seconds_bucket"][("a", "0.01")] == 0
     assert first["ccplane_flow_rtt_seconds_bucket"][("a", "0.03")] == 3
     assert first["ccplane_heartbeat_silence_seconds_bucket"] == {("0.001",): 90, ("0.2",): 99, ("+Inf",): 100}
@@ -91,19 +97,19 @@ def test_flows_are_told_by_algorithm_and_what_came_to_the_law_by_cause() -> None
     assert second["ccplane_flow_throughput_bytes_per_second_bucket"][("a", "10000")] == 3
     assert second["ccplane_flow_loss_ratio_bucket"][("a", "0.01")] == 0
     assert second["ccplane_flow_loss_ratio_bucket"][("a", "0.1")] == 1
-    assert second["ccplane_flows_in_law"][("failed",)] == 1
+    assert second["ccplane_flows_in_fallback"][("failed",)] == 1
     assert second["ccplane_sockets_without_slot"] == {("limit",): 0, ("quota",): 6}
 
 
 def test_many_flows_and_algorithms_make_few_series() -> None:
     datapath = Counting()
-    plane = plane_of(datapath, [f"a{number}" for number in range(20)])
-    for number, host in enumerate(plane.hosts.values()):
+    agent_loop = loop_of(datapath, [f"a{number}" for number in range(20)])
+    for number, host in enumerate(agent_loop.hosts.values()):
         datapath.feed(*(FakeCreated(FakeInfo(500 * number + i, cc_name=host.cc_name)) for i in range(500)))
-        plane.turn(0)
-    for flow_id in plane.flows:
-        datapath.totals[flow_id] = FakeStats(flow_id, law=False, srtt_us=flow_id + 1, now_us=1_000_000)
-    with listening(MetricsAddress(), plane) as server:
+        agent_loop.turn(0)
+    for flow_id in agent_loop.flows:
+        datapath.totals[flow_id] = FakeStats(flow_id, fallback=False, srtt_us=flow_id + 1, now_us=1_000_000)
+    with listening(MetricsAddress(), agent_loop) as server:
         server.start(lambda: None)
         found = scraped(server.port)
     assert sum(found["ccplane_flows"].values()) == 10_000
@@ -113,7 +119,7 @@ def test_many_flows_and_algorithms_make_few_series() -> None:
 
 def test_a_unix_socket_is_answered_and_removed(tmp_path: Path) -> None:
     place = tmp_path / "metrics.sock"
-    with listening(MetricsAddress.from_text(f"unix:{place}"), plane_of(FakeDatapath())) as server:
+    with listening(MetricsAddress.from_text(f"unix:{place}"), loop_of(FakeDatapath())) as server:
         server.start(lambda: None)
         connection = http.client.HTTPConnection("localhost")
         connection.sock = socket.socket(socket.AF_UNIX)
@@ -145,13 +151,13 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 
 def test_a_port_that_is_taken_is_an_error() -> None:
-    plane = plane_of(FakeDatapath())
-    with listening(MetricsAddress(), plane) as server, pytest.raises(LoadError) as caught:
-        MetricsServer(MetricsAddress("127.0.0.1", server.port), AgentCollector(plane, None, None))
+    agent_loop = loop_of(FakeDatapath())
+    with listening(MetricsAddress(), agent_loop) as server, pytest.raises(LoadError) as caught:
+        MetricsServer(MetricsAddress("127.0.0.1", server.port), AgentCollector(agent_loop, None, None))
     assert caught.value.slug == "metrics.cannot_listen"
 
 
-def test_without_the_extra_its_name_is_told() -> None:
+def test_without_the_extra_its_name_is_reported() -> None:
     script = (
         "import sys; sys.modules['prometheus_client'] = None\n"
         "from ccplane.agent.metrics import MetricsAddress, MetricsServer\n"

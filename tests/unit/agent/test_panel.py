@@ -115,7 +115,7 @@ def test_each_moment_is_sent_while_the_page_confirms() -> None:
     assert sent.rows == [1] * 59
     times, values = sent.last()
     assert (times, values[0, 0, 0]) == ([5.9], 59)
-    assert (sent.feed.messages, sent.feed.octets) == (59, 59 * (8 + 4 * 2 * len(QUANTITIES)))
+    assert (sent.feed.messages, sent.feed.raw) == (59, 59 * (8 + 4 * 2 * len(QUANTITIES)))
 
 
 def test_a_page_that_does_not_confirm_gets_little_and_misses_no_extreme(

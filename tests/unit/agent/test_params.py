@@ -53,7 +53,7 @@ def test_qualified_name_sets_it_for_one_algorithm() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "slug", "hint"),
     [
-        ("betta", "0.5", "param.nobody_has", "`beta`"),
+        ("betta", "0.5", "param.unknown_params", "`beta`"),
         ("one.betta", "0.5", "param.unknown", "`beta`"),
         ("three.beta", "0.5", "algorithm.unknown", "one"),
         ("one.beta", "7", "param.out_of_range", "0.9"),

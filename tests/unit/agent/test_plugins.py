@@ -37,7 +37,7 @@ def plug(monkeypatch: pytest.MonkeyPatch, *entries: Entry) -> None:
     monkeypatch.setattr(cli, "plugins", lambda: {one.path: one for one in entries})
 
 
-def test_plugin_command_runs_and_its_errors_are_shown_like_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_command_runs_and_its_errors_are_shown_like_own(monkeypatch: pytest.MonkeyPatch) -> None:
     plug(
         monkeypatch, Entry("extra", f"{__name__}:plugged"), Entry("group.greet", f"{__name__}:plugged.hello")
     )
@@ -54,7 +54,7 @@ def test_plugin_command_runs_and_its_errors_are_shown_like_ours(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("value", ["no.such.module:app", "json:loads"], ids=["import error", "no typer app"])
-def test_broken_plugin_is_told_and_breaks_no_other_command(
+def test_broken_plugin_is_reported_and_breaks_no_other_command(
     value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plug(monkeypatch, Entry("extra", value))

@@ -53,7 +53,7 @@ def test_replaced_program_goes_when_its_last_flow_has_left() -> None:
     assert programs.initial is after
 
 
-def test_replaced_program_goes_at_once_when_nobody_runs_it() -> None:
+def test_replaced_program_goes_at_once_when_none_runs_it() -> None:
     datapath = fake_datapath()
     programs = ProgramSet("alg", datapath, {"a": FakeProgram("a")}, "a")
     programs.replace("a", FakeProgram("a", uid=2))

@@ -74,7 +74,7 @@ def standing(regime: Regime, lost: str = "") -> Standing:
 SINGLE, BUSY, LOST = standing(SINGLE_OWNER), standing(SHARED), standing(SHARED, "stale")
 
 
-def told(events: list[RegimeEvent]) -> list[tuple[str, ...]]:
+def reported(events: list[RegimeEvent]) -> list[tuple[str, ...]]:
     return [
         tuple(text for text in (one.kind, one.before, one.after, one.wanted, one.reason, one.why) if text)
         for one in events
@@ -82,12 +82,14 @@ def told(events: list[RegimeEvent]) -> list[tuple[str, ...]]:
 
 
 def test_one_shared_path_makes_the_host_shared(host: HostActuator, settings: Settings) -> None:
-    assert told(host.apply({})) == [(SWITCHED, "bbr", "cubic", NOTHING_DECIDED)]
-    assert told(host.apply({NEAR: SINGLE})) == [(SWITCHED, "cubic", "reno", "all 1 paths are SINGLE_OWNER")]
+    assert reported(host.apply({})) == [(SWITCHED, "bbr", "cubic", NOTHING_DECIDED)]
+    assert reported(host.apply({NEAR: SINGLE})) == [
+        (SWITCHED, "cubic", "reno", "all 1 paths are SINGLE_OWNER")
+    ]
     assert settings.congestion == "reno"
     assert settings.limits == {ETH0: None}
-    assert told(host.apply({NEAR: SINGLE, EITHER_WAY: SINGLE})) == []
-    assert told(host.apply({NEAR: SINGLE, EITHER_WAY: BUSY})) == [
+    assert reported(host.apply({NEAR: SINGLE, EITHER_WAY: SINGLE})) == []
+    assert reported(host.apply({NEAR: SINGLE, EITHER_WAY: BUSY})) == [
         (SWITCHED, "reno", "cubic", "path to all destinations: because of nothing")
     ]
     assert settings.congestion == "cubic"
@@ -102,10 +104,10 @@ def test_paths_of_other_hosts_do_not_count(host: HostActuator, settings: Setting
     assert settings.asked == [ETH0]
 
 
-def test_what_cannot_be_paced_is_told_once_and_the_rest_goes_on(
+def test_what_cannot_be_paced_is_reported_once_and_the_rest_goes_on(
     host: HostActuator, settings: Settings
 ) -> None:
-    events = told(host.apply({FAR: SINGLE}))
+    events = reported(host.apply({FAR: SINGLE}))
     assert events == [
         (REFUSED, "fq", "somebody chose htb for eth1"),
         (SWITCHED, "bbr", "reno", "all 1 paths are SINGLE_OWNER"),
@@ -124,9 +126,9 @@ def test_an_interface_that_comes_later_gets_the_rate_that_holds(
     assert settings.limits == {ETH0: 5_000_000}
 
 
-def test_a_lost_decision_is_told_once_for_each_loss(host: HostActuator) -> None:
+def test_a_lost_decision_is_reported_once_for_each_loss(host: HostActuator) -> None:
     host.apply({NEAR: SINGLE})
-    assert told(host.apply({NEAR: LOST})) == [
+    assert reported(host.apply({NEAR: LOST})) == [
         (FAIL_SAFE, "path to 10.0.0.2: because of stale"),
         (SWITCHED, "reno", "cubic", "path to 10.0.0.2: because of stale"),
     ]
@@ -137,7 +139,7 @@ def test_a_lost_decision_is_told_once_for_each_loss(host: HostActuator) -> None:
 
 def test_it_ends_with_what_was_before_or_leaves_it(host: HostActuator, settings: Settings) -> None:
     host.apply({NEAR: SINGLE})
-    assert told(host.close(leave=False)) == [(SWITCHED, "reno", "bbr", PUT_BACK)]
+    assert reported(host.close(leave=False)) == [(SWITCHED, "reno", "bbr", PUT_BACK)]
     assert settings.state == "put back"
     other = Settings()
     assert HostActuator("reno", "cubic", settings=other).close(leave=True) == []

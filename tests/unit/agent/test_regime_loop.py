@@ -80,11 +80,11 @@ class FakeActuator:
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> tuple[Loop, FakeInbox, FakeActuator, list[RegimeEvent]]:
     monkeypatch.setattr(looping, "Inbox", FakeInbox)
-    actuator, told = FakeActuator(), []
+    actuator, reported = FakeActuator(), []
     loop = Loop(
-        BusOptions(), actuator, Follower(stale_ms=1000), told.append, sender="me", status=online("client")
+        BusOptions(), actuator, Follower(stale_ms=1000), reported.append, sender="me", status=online("client")
     )
-    return loop, loop._inbox, actuator, told
+    return loop, loop._inbox, actuator, reported
 
 
 def decision(received_us: int, ttl_us: int = SECOND_US) -> Sample:
@@ -98,12 +98,12 @@ def decision(received_us: int, ttl_us: int = SECOND_US) -> Sample:
     )
 
 
-def test_a_decision_is_carried_out_and_what_happened_is_told_and_published(scene) -> None:
-    loop, inbox, actuator, told = scene
+def test_a_decision_is_carried_out_and_what_happened_is_reported_and_published(scene) -> None:
+    loop, inbox, actuator, reported = scene
     inbox.samples = [decision(0)]
     loop.turn(0)
     assert actuator.regimes == [{PATH: SINGLE_OWNER}]
-    assert [event.after for event in told] == ["dctcp"]
+    assert [event.after for event in reported] == ["dctcp"]
     (message,) = inbox.published
     assert (message.algorithm, message.event, message.flow) == ("dctcp", "regime:switched", FLOW)
     assert message.detail == {"before": "cubic", "after": "dctcp"}
@@ -129,18 +129,18 @@ def test_so_does_a_broker_that_is_away(scene) -> None:
 
 
 @pytest.mark.parametrize("leave", [False, True])
-def test_the_end_is_told_before_the_bus_is_left(scene, leave: bool) -> None:
-    loop, inbox, actuator, told = scene
+def test_the_end_is_reported_before_the_bus_is_left(scene, leave: bool) -> None:
+    loop, inbox, actuator, reported = scene
     begun: list[str] = []
     actuator.each_turn = loop.request_stop
     loop.run(leave=leave, on_start=lambda: begun.append("started"))
     assert (actuator.left, begun, inbox.said) == (leave, ["started"], ["start", "flush", "stop"])
-    assert [event.reason for event in told] == ["put back"]
+    assert [event.reason for event in reported] == ["put back"]
     assert len(inbox.published) == 1
 
 
 def test_what_cannot_be_carried_out_ends_it_and_all_is_put_back(scene) -> None:
-    loop, inbox, actuator, told = scene
+    loop, inbox, actuator, reported = scene
 
     def fail() -> None:
         raise SwitchError("switch.not_permitted", "no")
@@ -149,7 +149,7 @@ def test_what_cannot_be_carried_out_ends_it_and_all_is_put_back(scene) -> None:
     with pytest.raises(SwitchError):
         loop.run(leave=False, on_start=lambda: None)
     assert (actuator.left, inbox.said[-1]) == (False, "stop")
-    assert [event.reason for event in told] == ["put back"]
+    assert [event.reason for event in reported] == ["put back"]
 
 
 def test_an_event_as_json_has_what_there_is_to_say_and_both_clocks() -> None:
@@ -179,9 +179,9 @@ class Recorded:
 
 class FakeLoop:
     def __init__(
-        self, options: BusOptions, actuator: Any, follower: Follower, tell: Any, **named: Any
+        self, options: BusOptions, actuator: Any, follower: Follower, emit: Any, **named: Any
     ) -> None:
-        self.tell = tell
+        self.emit = emit
         FakeLoop.named = named
 
     def request_stop(self) -> None:
@@ -189,9 +189,9 @@ class FakeLoop:
 
     def run(self, *, leave: bool, on_start: Callable[[], None]) -> None:
         on_start()
-        self.tell(RegimeEvent(kind=FAIL_SAFE, flow=FLOW, regime=SHARED, why="rx is offline"))
-        self.tell(RegimeEvent(kind=SWITCHED, flow=FLOW, before="cubic", after="reno", regime=SHARED))
-        self.tell(RegimeEvent(kind=REFUSED, wanted="fq", why="no such qdisc"))
+        self.emit(RegimeEvent(kind=FAIL_SAFE, flow=FLOW, regime=SHARED, why="rx is offline"))
+        self.emit(RegimeEvent(kind=SWITCHED, flow=FLOW, before="cubic", after="reno", regime=SHARED))
+        self.emit(RegimeEvent(kind=REFUSED, wanted="fq", why="no such qdisc"))
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def test_options_that_cannot_be_are_refused(run: Callable[..., Any], words: list
     assert slug in done.stderr
 
 
-def test_a_machine_without_cgroup_v2_is_told_so(tmp_path: File) -> None:
+def test_a_machine_without_cgroup_v2_is_reported_so(tmp_path: File) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text("tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n")
     with pytest.raises(SwitchError) as caught:

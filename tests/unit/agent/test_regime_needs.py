@@ -19,7 +19,7 @@ MOUNTS = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n
         (["reno", "ccp"], None),
     ],
 )
-def test_dctcp_is_the_kernels_or_ours_or_missing(
+def test_dctcp_is_the_kernels_or_own_or_missing(
     available: list[str], detail: str | None, tmp_path: Path
 ) -> None:
     mounts = tmp_path / "mounts"

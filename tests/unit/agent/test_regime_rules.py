@@ -57,7 +57,7 @@ def test_a_rule_becomes_what_the_kernel_compares() -> None:
     assert (entry.src, entry.dst) == (("::", 0), ("::ffff:10.0.0.0", 104))
 
 
-def test_sockets_of_a_rule_follow_their_own_paths_the_most_exact_first() -> None:
+def test_sockets_of_a_rule_follow_their_own_paths_the_max_exact_first() -> None:
     assert briefly(entries([parse_socket_rule("dport=5001 -> destination")], TREATMENTS, REGIMES)) == [
         (ME, NEAR, "dctcp", "quiet"),
         (ME, FAR, "cubic", "marks"),
@@ -112,10 +112,10 @@ def test_only_what_needs_ecn_asks_for_it(congestion: str, needs: bool) -> None:
     assert entry.asks_ecn is needs
 
 
-def test_only_the_sockets_of_some_paths_are_told_of() -> None:
+def test_only_the_sockets_of_some_paths_are_reported_of() -> None:
     rules = [parse_socket_rule(f"sport=1 -> {NEAR}"), parse_socket_rule("sport=2 -> destination")]
-    told = [entry.tell for entry, _ in entries(rules, TREATMENTS, REGIMES, tell={Path(ME, NEAR)})]
-    assert told == [True, True, False, False, False]
+    reported = [entry.emit for entry, _ in entries(rules, TREATMENTS, REGIMES, emit={Path(ME, NEAR)})]
+    assert reported == [True, True, False, False, False]
 
 
 def test_a_cgroup_is_known_by_its_number(tmp_path: File) -> None:
@@ -131,7 +131,7 @@ def test_a_cgroup_is_known_by_its_number(tmp_path: File) -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "most"),
+    ("texts", "maximum"),
     [
         ([], 4096),
         (["dport=1 -> destination"], 4095),
@@ -139,10 +139,10 @@ def test_a_cgroup_is_known_by_its_number(tmp_path: File) -> None:
         (["dport=1 -> destination"] * 2048, 1),
     ],
 )
-def test_as_many_paths_are_known_as_the_kernels_table_has_room_for(texts: list[str], most: int) -> None:
+def test_as_many_paths_are_known_as_the_kernels_table_has_room_for(texts: list[str], maximum: int) -> None:
     rules = [parse_socket_rule(text) for text in texts]
-    regimes = {Path(ME, f"10.1.{number // 250}.{number % 250}"): BUSY for number in range(most)}
-    assert max_paths(rules) == most
+    regimes = {Path(ME, f"10.1.{number // 250}.{number % 250}"): BUSY for number in range(maximum)}
+    assert max_paths(rules) == maximum
     assert len(entries(rules, TREATMENTS, regimes)) <= MAX_ENTRIES
 
 
@@ -171,7 +171,7 @@ def test_a_rule_that_cannot_be_is_refused(text: str, slug: str) -> None:
     assert caught.value.fix
 
 
-def test_all_that_is_wrong_with_a_rule_is_told_at_once() -> None:
+def test_all_that_is_wrong_with_a_rule_is_reported_at_once() -> None:
     with pytest.raises(Several) as caught:
         parse_socket_rule("dport=0 src=nobody -> destination")
     assert [error.slug for error in caught.value.errors] == ["rule.bad_value"] * 2

@@ -41,7 +41,7 @@ def file(tmp_path: Path) -> Path:
 def test_running_and_new_flows_get_the_new_version_and_state_is_carried(file: Path) -> None:
     with edited(file, FIRST, 1) as live:
         live.report(1, acked=1)
-        old, handle = live.plane.hosts["mine"].version, live.handle
+        old, handle = live.agent_loop.hosts["mine"].version, live.handle
         done = live.save(SECOND)
         live.report(1, acked=1)
         assert live.datapath.written[-1] == Written(1, 50_002, None, None, None)
@@ -49,7 +49,7 @@ def test_running_and_new_flows_get_the_new_version_and_state_is_carried(file: Pa
         live.report(2, acked=1)
         assert live.datapath.written[-1] == Written(2, 50_001, None, None, None)
         assert (done.flows, done.programs, done.old_sha256) == (1, {"default": "kept"}, old.sha256)
-        assert done.new_sha256 == live.plane.hosts["mine"].version.sha256 != old.sha256
+        assert done.new_sha256 == live.agent_loop.hosts["mine"].version.sha256 != old.sha256
         assert live.handle == handle
         (event,) = [event for event in live.events if event.kind == "algorithm:reloaded"]
         assert (event.detail["old_sha256"], event.detail["new_sha256"]) == (old.sha256, done.new_sha256)
@@ -62,7 +62,7 @@ def test_unchanged_program_is_neither_installed_again_nor_written_to(file: Path)
         assert live.datapath.installed == before
         assert live.datapath.written[written:] == []
         live.feed(FakeClosed(1, FakeStats(1)), FakeClosed(2, FakeStats(2)))
-        assert live.plane.hosts["mine"].programs.all()[0].users == 0
+        assert live.agent_loop.hosts["mine"].programs.all()[0].users == 0
 
 
 def test_changed_program_is_replaced_and_gets_the_registers_that_on_create_sets(file: Path) -> None:
@@ -74,18 +74,18 @@ def test_changed_program_is_replaced_and_gets_the_registers_that_on_create_sets(
         assert new != old
         assert live.datapath.written[-1] == Written(1, None, None, new, {"beta_permille": 700})
         live.feed(FakeReport(1, old, acked=1))
-        assert live.plane.counters.reports_stale == 1
+        assert live.agent_loop.counters.reports_stale == 1
 
 
 def test_flow_stays_with_the_program_of_the_same_name(file: Path) -> None:
     two = FIRST.replace(f"program = '''{FOLD}'''", f"program = {{'a': '''{FOLD}''', 'b': '''{FOLD}#b'''}}")
     with edited(file, two, 1) as live:
-        live.plane.flows[1].flow.set_program("b")
+        live.agent_loop.flows[1].flow.set_program("b")
         live.save(two.replace("10_000", "11_000"))
-        assert live.plane.flows[1].flow.program == "b"
+        assert live.agent_loop.flows[1].flow.program == "b"
         done = live.save(two.replace("'b'", "'c'"))
         assert done.programs == {"a": "kept", "b": "removed", "c": "new"}
-        assert live.plane.flows[1].flow.program == "a"
+        assert live.agent_loop.flows[1].flow.program == "a"
 
 
 def test_new_attributes_have_their_first_values_and_windows_of_on_create_are_forgotten(file: Path) -> None:
@@ -96,23 +96,23 @@ def test_new_attributes_have_their_first_values_and_windows_of_on_create_are_for
         assert [one.cwnd_bytes for one in live.datapath.written] == [20_000]
 
 
-def test_what_flows_tell_is_an_event_but_a_new_version_does_not_tell_of_their_start_again(
+def test_what_flows_report_is_an_event_but_a_new_version_does_not_report_of_their_start_again(
     file: Path,
 ) -> None:
-    telling = FIRST.replace("self.n = 0", 'self.n = 0\n        self.flow.tell("mine:begun", flow=1)').replace(
-        "self.n += 1", 'self.n += 1\n        self.flow.tell("mine:went_on", n=self.n)'
-    )
-    with edited(file, telling, 1) as live:
+    reporting = FIRST.replace(
+        "self.n = 0", 'self.n = 0\n        self.flow.emit("mine:begun", flow=1)'
+    ).replace("self.n += 1", 'self.n += 1\n        self.flow.emit("mine:went_on", n=self.n)')
+    with edited(file, reporting, 1) as live:
         live.report(1)
-        live.save(telling.replace("10_000", "50_000"))
+        live.save(reporting.replace("10_000", "50_000"))
         live.report(1)
-        told = [event for event in live.events if event.kind.startswith("mine:")]
-        assert [(event.kind, event.detail) for event in told] == [
+        reported = [event for event in live.events if event.kind.startswith("mine:")]
+        assert [(event.kind, event.detail) for event in reported] == [
             ("mine:begun", {"flow": 1}),
             ("mine:went_on", {"n": 1}),
             ("mine:went_on", {"n": 2}),
         ]
-        assert {(event.algorithm, event.flow.flow_id) for event in told if event.flow} == {("mine", 1)}
+        assert {(event.algorithm, event.flow.flow_id) for event in reported if event.flow} == {("mine", 1)}
 
 
 def test_on_reload_may_decide_by_itself_and_write(file: Path) -> None:
@@ -125,8 +125,8 @@ def test_on_reload_may_decide_by_itself_and_write(file: Path) -> None:
 
 def test_parameters_stay_set_for_all_and_for_one(file: Path) -> None:
     with edited(file, FIRST, 1, 2) as live:
-        live.plane.changes.set_params({"beta": 0.6}, Which())
-        live.plane.changes.set_params({"beta": 0.7}, Which(2))
+        live.agent_loop.changes.set_params({"beta": 0.6}, Which())
+        live.agent_loop.changes.set_params({"beta": 0.7}, Which(2))
         live.save(SECOND)
         assert (live.instance(1).beta, live.instance(2).beta) == (0.6, 0.7)
         live.feed(FakeCreated(FakeInfo(3)))
@@ -144,9 +144,9 @@ def test_flow_whose_algorithm_failed_starts_afresh(file: Path) -> None:
     with edited(file, FIRST, 1) as live:
         live.save(failing)
         live.report(1, acked=666)
-        assert live.plane.flows[1].failed
+        assert live.agent_loop.flows[1].failed
         live.save(SECOND)
-        assert not live.plane.flows[1].failed
+        assert not live.agent_loop.flows[1].failed
         assert live.datapath.written[-1] == Written(1, 20_000, None, live.handle, {"beta_permille": 700})
         live.report(1, acked=1)
         assert live.datapath.written[-1].cwnd_bytes == 50_001
@@ -155,7 +155,7 @@ def test_flow_whose_algorithm_failed_starts_afresh(file: Path) -> None:
 def test_name_stays_whatever_the_new_version_calls_itself(file: Path) -> None:
     with edited(file, FIRST, 1) as live:
         live.save(FIRST.replace("class Mine", "class Other"))
-        assert live.plane.flow_ids("mine") == [1]
+        assert live.agent_loop.flow_ids("mine") == [1]
 
 
 def test_old_modules_do_not_pile_up(file: Path) -> None:
@@ -221,18 +221,18 @@ def test_broken_edit_leaves_the_old_version_and_an_error(file: Path, broken: tup
         live.report(1, acked=1)
         instances = [live.instance(i) for i in (1, 2)]
         written, installed = len(live.datapath.written), dict(live.datapath.installed)
-        before = live.plane.hosts["mine"].version
+        before = live.agent_loop.hosts["mine"].version
         with pytest.raises(CcpError) as caught:
             live.save(source)
         assert caught.value.slug == slug
         assert says in str(caught.value)
         assert "mine.py" in str(caught.value)
         assert [live.instance(i) for i in (1, 2)] == instances
-        assert live.plane.hosts["mine"].version is before
+        assert live.agent_loop.hosts["mine"].version is before
         assert live.datapath.installed == installed
         live.report(1, acked=1)
         assert live.datapath.written[written:] == [Written(1, 10_002, None, None, None)]
-        live.plane.turn(0)
+        live.agent_loop.turn(0)
         (event,) = [event for event in live.events if event.kind == "algorithm:refused"]
         assert event.detail["error"]["slug"] == slug
         assert event.detail["old_sha256"] == before.sha256
@@ -268,7 +268,7 @@ def test_program_that_the_kernel_refuses_leaves_the_old_version(file: Path) -> N
 
 def test_value_that_the_new_version_refuses_leaves_the_old_one(file: Path) -> None:
     with edited(file, FIRST, 1) as live:
-        live.plane.changes.set_params({"beta": 0.9}, Which())
+        live.agent_loop.changes.set_params({"beta": 0.9}, Which())
         with pytest.raises(CcpError) as caught:
             live.save(FIRST.replace("max=0.9", "max=0.8"))
         assert caught.value.slug == "param.out_of_range"
@@ -278,7 +278,7 @@ def test_value_that_the_new_version_refuses_leaves_the_old_one(file: Path) -> No
 def test_loop_without_end_is_interrupted(file: Path) -> None:
     with edited(file, FIRST, 1) as live:
         live.loader.close()
-        live.loader = Loader(live.plane, live.loader._compile, prepare_s=2.0)
+        live.loader = Loader(live.agent_loop, live.loader._compile, prepare_s=2.0)
         live.loader.start()
         with pytest.raises(UsageError) as caught:
             live.save(FIRST + "\nwhile True:\n    pass\n")
@@ -295,7 +295,7 @@ def test_name_that_the_kernel_refuses_runs_nothing(file: Path, monkeypatch: pyte
         monkeypatch.setattr(live.datapath, "register", refuse)
         with pytest.raises(CcpError):
             live.load(SECOND, "second")
-        assert list(live.plane.hosts) == ["mine"]
+        assert list(live.agent_loop.hosts) == ["mine"]
         assert list(live.datapath.installed) == [live.handle]
 
 
@@ -326,7 +326,7 @@ VECTOR = text(
 def test_vectorised_algorithm_is_swapped_with_its_state(file: Path) -> None:
     with edited(file, VECTOR, 1, 2) as live:
         live.report(1, acked=1)
-        host: Any = live.plane.hosts["mine"]
+        host: Any = live.agent_loop.hosts["mine"]
         before = host.instance
         done = live.save(VECTOR.replace("gain = 2", "gain = 3"))
         assert (done.flows, host.instance.seen) == (2, {1: 1, 2: 0})
@@ -338,7 +338,7 @@ def test_vectorised_algorithm_is_swapped_with_its_state(file: Path) -> None:
 
 def test_broken_vectorised_edit_leaves_the_old_version(file: Path) -> None:
     with edited(file, VECTOR, 1) as live:
-        host: Any = live.plane.hosts["mine"]
+        host: Any = live.agent_loop.hosts["mine"]
         before = host.instance
         for broken in (
             VECTOR.replace("self.seen[flow_id] += 1", "self.gone[flow_id] += 1"),
@@ -353,7 +353,7 @@ def test_vectorised_flows_that_failed_start_afresh(file: Path) -> None:
     with edited(file, VECTOR, 1) as live:
         live.save(VECTOR.replace("+= 1", "+= 1 // (1 - (reports['acked'] == 666).any())"))
         live.report(1, acked=666)
-        assert live.plane.flows[1].failed
+        assert live.agent_loop.flows[1].failed
         live.save(VECTOR)
         live.report(1, acked=1)
         assert live.datapath.written_many[-1][0] == [1]
@@ -386,14 +386,14 @@ def test_helper_is_edited_and_its_objects_are_carried_over(tmp_path: Path) -> No
     with edited(tmp_path / "mine.py", HELPED, 1) as live:
         live.report(1, acked=5)
         old = live.instance().filter
-        before = live.plane.hosts["mine"].version.sha256
+        before = live.agent_loop.hosts["mine"].version.sha256
         helper.write_text(HELPER.replace("10_000", "50_000"))
         done = live.do(lambda: live.loader.reload("mine"))
         live.report(1, acked=1)
         assert live.datapath.written[-1].cwnd_bytes == 50_006
         assert type(old) is not type(live.instance().filter), "it became one of the new class"
         assert old.add(0) == 10_005, "the old version has its old helper"
-        assert (done.old_sha256, done.new_sha256) == (before, live.plane.hosts["mine"].version.sha256)
+        assert (done.old_sha256, done.new_sha256) == (before, live.agent_loop.hosts["mine"].version.sha256)
         assert before != done.new_sha256
         files = ["helper.py", "mine.py"]
         listed = subprocess.run(["sha256sum", *files], cwd=tmp_path, capture_output=True, check=True).stdout

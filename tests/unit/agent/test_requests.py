@@ -24,7 +24,7 @@ from tests.unit.agent.test_control import SOURCE
 REQUESTS: list[ask.Ask] = [
     ask.Status(),
     ask.Flows(),
-    ask.Flow(flow=1),
+    ask.FlowRequest(flow=1),
     ask.GetParams(algorithm="mine"),
     ask.GetParams(flow=2),
     ask.SetParams(values={"beta": 0.5}),
@@ -89,12 +89,12 @@ def mutated(rng: random.Random, seeds: list[bytes]) -> bytes:
 COUNT = 200_000 if os.environ.get("HYPOTHESIS_PROFILE") == "slow" else 50_000
 
 
-def test_mutated_requests_are_answered_and_the_plane_stays_whole(tmp_path: Path) -> None:
+def test_mutated_requests_are_answered_and_the_loop_stays_whole(tmp_path: Path) -> None:
     """Execute every request that decodes, with a real loop and loader."""
     rng = random.Random(20_251_121)
     seeds = [msgspec.json.encode(Envelope(id=i, ask=what)) for i, what in enumerate(REQUESTS)]
     served = Edited(tmp_path / "mine.py", SOURCE, 1, 2)
-    requests = Requests(served.plane, served.loader, Streams(served.plane))
+    requests = Requests(served.agent_loop, served.loader, Streams(served.agent_loop))
     served.loader.start()
     done = refused = answered = 0
     waiting: list[Any] = []
@@ -114,7 +114,7 @@ def test_mutated_requests_are_answered_and_the_plane_stays_whole(tmp_path: Path)
         requests.take(what, waiting.append)
         done += 1
         while not waiting:
-            served.plane.turn(0)
+            served.agent_loop.turn(0)
         outcome = waiting.pop()
         answered += 1
         answer = json.loads(answer_text(1, outcome))
@@ -126,9 +126,9 @@ def test_mutated_requests_are_answered_and_the_plane_stays_whole(tmp_path: Path)
     assert len(slugs) > 8
     assert refused > COUNT / 4
     assert done > COUNT / 20
-    assert set(served.plane.flow_ids("mine")) == {1, 2}
+    assert set(served.agent_loop.flow_ids("mine")) == {1, 2}
     assert 0.1 <= served.instance(1).beta <= 0.9
     served.report(1, acked=1)
     assert served.datapath.written[-1].flow_id == 1
     with pytest.raises(FlowGone):
-        served.plane.changes.set_params({"beta": 0.5}, Which(99))
+        served.agent_loop.changes.set_params({"beta": 0.5}, Which(99))

@@ -22,7 +22,7 @@ def detect(*arguments: object) -> Result:
     return CliRunner().invoke(cli.app, ["rtcp", "detect", *(str(argument) for argument in arguments)])
 
 
-def told(*arguments: object) -> Any:
+def reported(*arguments: object) -> Any:
     result = detect(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
@@ -48,7 +48,7 @@ def limited() -> str:
 
 def test_json_has_the_flow_and_its_transfers(limited: str, tmp_path: Path) -> None:
     (tmp_path / "trace.csv").write_text(limited)
-    verdict = told(tmp_path / "trace.csv")
+    verdict = reported(tmp_path / "trace.csv")
     assert list(verdict) == ["triggered_at_us", *FIELDS, "transfers"]
     first, second = verdict["transfers"]
     assert list(first) == ["started_at_us", "triggered_at_us", *FIELDS]
@@ -67,21 +67,21 @@ def test_compressed_traces_and_columns_in_any_order_say_the_same(limited: str, t
     (tmp_path / "trace.csv.gz").write_bytes(gzip.compress(limited.encode()))
     turned = "\n".join(",".join(reversed(line.split(","))) for line in limited.splitlines())
     (tmp_path / "turned.csv").write_text(turned)
-    verdict = told(tmp_path / "trace.csv")
-    assert told(tmp_path / "trace.csv.gz") == verdict
-    assert told(tmp_path / "turned.csv") == verdict
+    verdict = reported(tmp_path / "trace.csv")
+    assert reported(tmp_path / "trace.csv.gz") == verdict
+    assert reported(tmp_path / "turned.csv") == verdict
 
 
 def test_what_has_not_happened_is_null(tmp_path: Path) -> None:
     (tmp_path / "trace.csv").write_text(rows(network.recorded(network.path(link=2 * MBIT), "cubic", 2)))
-    verdict = told(tmp_path / "trace.csv")
+    verdict = reported(tmp_path / "trace.csv")
     nothing = {"triggered_at_us": None, **dict.fromkeys(FIELDS), "detected": False}
     assert verdict == nothing | {"transfers": [{"started_at_us": 2**32, **nothing}]}
 
 
 def test_a_trace_without_rows_has_no_transfers(tmp_path: Path) -> None:
     (tmp_path / "trace.csv").write_text(HEADER + "\n")
-    assert told(tmp_path / "trace.csv")["transfers"] == []
+    assert reported(tmp_path / "trace.csv")["transfers"] == []
 
 
 def test_the_table_has_a_line_a_transfer_and_one_for_the_flow(limited: str, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def scraped(known: Mapping[str, Any] | CcpError | None) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
-def test_clients_are_told_by_state_and_rates_as_a_distribution() -> None:
+def test_clients_are_reported_by_state_and_rates_as_a_distribution() -> None:
     lines = scraped(KNOWN)
     assert [line for line in lines if "_clients" in line] == [
         'ccplane_rate_limit_clients{state="unlimited"} 50.0',
@@ -58,5 +58,5 @@ def test_clients_are_told_by_state_and_rates_as_a_distribution() -> None:
 
 
 @pytest.mark.parametrize("known", [None, CcpError("rtcp.refused", "no")])
-def test_there_is_nothing_to_tell_where_there_is_no_table(known: CcpError | None) -> None:
+def test_there_is_nothing_to_report_where_there_is_no_table(known: CcpError | None) -> None:
     assert scraped(known) == []

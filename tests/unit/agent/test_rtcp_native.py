@@ -90,7 +90,7 @@ def test_each_connection_has_a_file_that_the_detector_reads(tmp_path: Path) -> N
     }
 
 
-def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_to_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CcpError) as caught:
         AckRecorder(tmp_path / "file" / "acks")

@@ -40,7 +40,7 @@ def test_a_rule_that_is_wrong_says_how_to_write_it(text: str, slug: str, fix: st
     assert fix in error.fix
 
 
-def test_all_rules_that_are_wrong_are_told_before_anything_is_loaded() -> None:
+def test_all_rules_that_are_wrong_are_reported_before_anything_is_loaded() -> None:
     done = CliRunner().invoke(
         cli.app, ["rtcp", "attach", "--rule", "dst=x -> limit", "--rule", "sport=80 -> no"]
     )

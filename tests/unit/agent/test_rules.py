@@ -101,7 +101,7 @@ def test_bad_rule_says_how_to_write_it(text: str, slug: str, hint: str) -> None:
     assert text in caught.value.where
 
 
-def test_all_bad_conditions_are_told_at_once() -> None:
+def test_all_bad_conditions_are_reported_at_once() -> None:
     with pytest.raises(Several) as caught:
         parse_rules(["dst=x dport=y -> cubic", "nonsense"], ["cubic"])
     assert [error.slug for error in caught.value.errors] == [

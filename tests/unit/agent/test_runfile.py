@@ -17,7 +17,7 @@ from ccplane.base.errors import LoadError
 PIN_DIR = "/sys/fs/bpf/test"
 
 
-def test_run_file_tells_what_the_agent_runs_while_it_lives(tmp_path: Path) -> None:
+def test_run_file_reports_what_the_agent_runs_while_it_lives(tmp_path: Path) -> None:
     assert running(PIN_DIR, tmp_path) is None
     with RunFile(PIN_DIR, tmp_path) as file:
         seen = running(PIN_DIR, tmp_path)
@@ -63,8 +63,8 @@ def test_another_process_with_the_number_of_a_killed_agent_is_none(tmp_path: Pat
 
 
 def test_others_may_lock_the_run_file_as_they_like(tmp_path: Path) -> None:
-    with RunFile(PIN_DIR, tmp_path) as file, file.path.open() as theirs:
-        fcntl.flock(theirs, fcntl.LOCK_EX)
+    with RunFile(PIN_DIR, tmp_path) as file, file.path.open() as rival:
+        fcntl.flock(rival, fcntl.LOCK_EX)
         file.write(RunInfo(pid=os.getpid(), pin_dir=PIN_DIR, default="reno"))
         info = running(PIN_DIR, tmp_path)
         assert info is not None
@@ -82,7 +82,7 @@ def test_run_directory_that_cannot_be_made_is_a_load_error(tmp_path: Path) -> No
     assert caught.value.fix == "run as root, and check that the disk is not full"
 
 
-def test_garbage_in_the_run_file_is_nobody_we_know(tmp_path: Path) -> None:
+def test_garbage_in_the_run_file_is_none_we_know(tmp_path: Path) -> None:
     with RunFile(PIN_DIR, tmp_path) as file:
         file.path.write_text("no json")
         assert running(PIN_DIR, tmp_path) is None
@@ -102,7 +102,7 @@ def test_different_directories_have_different_run_files(names: list[str]) -> Non
     assert run_file(first).parent == Path("/run/ccplane")
 
 
-def test_what_cannot_be_written_later_is_told_and_stops_nothing(
+def test_what_cannot_be_written_later_is_reported_and_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(before: str, after: Path) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from ccp_algs import Algorithm, registry
 from ccplane.agent import serve as serving
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.algorithms import check_contract, find
 from ccplane.agent.client import Client
 from ccplane.agent.control import ControlOptions, control_socket
 from ccplane.agent.description import Description, Plan, plan
-from ccplane.agent.plane import Plane
 from ccplane.agent.runfile import running
 from ccplane.agent.serve import ServeOptions
 from ccplane.base.errors import CcpError, Several, UsageError, VerifierError
@@ -65,7 +65,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return Kernel(fake_datapath(), monkeypatch)
 
 
-def serve(tmp_path: Path, *algorithms: str | type[Algorithm], **more: Any) -> Plane:
+def serve(tmp_path: Path, *algorithms: str | type[Algorithm], **more: Any) -> AgentLoop:
     """Serve algorithms (default `reno`), by default for 0 s."""
     called = {name: more.pop(name) for name in ("on_start", "each_turn") if name in more}
     described = Description(algorithms or ("reno",), rules=more.pop("rules", ()))
@@ -73,8 +73,8 @@ def serve(tmp_path: Path, *algorithms: str | type[Algorithm], **more: Any) -> Pl
     return serving.serve(plan(described), ServeOptions(**options), **called)
 
 
-def stop(plane: Plane) -> None:
-    plane.request_stop()
+def stop(agent_loop: AgentLoop) -> None:
+    agent_loop.request_stop()
 
 
 def test_plain_name_asks_for_ecn_when_the_default_needs_it() -> None:
@@ -107,14 +107,14 @@ def test_what_measures_is_not_tried_before() -> None:
     assert Measures.seen != []
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
     with pytest.raises(Several) as caught:
         plan(Description(["reno"], params={"x": "1"}, rules=["bad"], names={"y": "ccp.y"}, default="z"))
     assert [error.slug for error in caught.value.errors] == [
         "algorithm.unknown",
         "rule.syntax",
         "algorithm.unknown",
-        "param.nobody_has",
+        "param.unknown_params",
     ]
 
 
@@ -154,10 +154,10 @@ def test_flows_are_adopted_names_registered_and_capabilities_dropped(kernel: Ker
     kernel.datapath.there = {1: FakeInfo(1), 2: FakeInfo(2, cc_name="ccp.dctcp")}
     seen: list[Any] = []
 
-    def started(plane: Plane, ready: Plan) -> None:
+    def started(agent_loop: AgentLoop, ready: Plan) -> None:
         info = running(PIN_DIR, tmp_path)
         assert info is not None
-        seen.append((plane.flow_ids(), dict(kernel.datapath.names), kernel.dropped, info))
+        seen.append((agent_loop.flow_ids(), dict(kernel.datapath.names), kernel.dropped, info))
 
     serve(tmp_path, "reno", "dctcp", rules=["dport=80 -> dctcp"], on_start=started)
     ((flow_ids, names, dropped, info),) = seen
@@ -200,7 +200,7 @@ def test_signal_stops_cleanly_and_handlers_are_restored(
     before = signal.getsignal(number)
     turns = []
 
-    def turn(plane: Plane) -> None:
+    def turn(agent_loop: AgentLoop) -> None:
         turns.append(1)
         signal.raise_signal(number)
 
@@ -211,7 +211,7 @@ def test_signal_stops_cleanly_and_handlers_are_restored(
 
 
 def test_second_signal_interrupts(kernel: Kernel, tmp_path: Path) -> None:
-    def turn(plane: Plane) -> None:
+    def turn(agent_loop: AgentLoop) -> None:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
@@ -221,7 +221,7 @@ def test_second_signal_interrupts(kernel: Kernel, tmp_path: Path) -> None:
 
 
 def test_serving_works_in_another_thread(kernel: Kernel, tmp_path: Path) -> None:
-    planes: list[Plane] = []
+    planes: list[AgentLoop] = []
     thread = threading.Thread(target=lambda: planes.append(serve(tmp_path, duration_s=None, each_turn=stop)))
     thread.start()
     thread.join(60)
@@ -248,9 +248,9 @@ def test_agent_is_controlled_over_its_socket_and_the_run_file_follows(kernel: Ke
     file.write_text(SOURCE)
     kernel.datapath.there = {1: FakeInfo(1)}
     seen: list[Any] = []
-    told: list[Any] = []
+    reported: list[Any] = []
 
-    def drive(plane: Plane) -> None:
+    def drive(agent_loop: AgentLoop) -> None:
         with Client(control_socket(PIN_DIR, tmp_path)) as client:
             seen.append(client.flows()["algorithm"].to_dict())
             before = running(PIN_DIR, tmp_path)
@@ -263,8 +263,8 @@ def test_agent_is_controlled_over_its_socket_and_the_run_file_follows(kernel: Ke
 
     threads: list[threading.Thread] = []
 
-    def started(plane: Plane, ready: Plan) -> None:
-        threads.append(threading.Thread(target=drive, args=(plane,)))
+    def started(agent_loop: AgentLoop, ready: Plan) -> None:
+        threads.append(threading.Thread(target=drive, args=(agent_loop,)))
         threads[0].start()
 
     serve(
@@ -272,7 +272,7 @@ def test_agent_is_controlled_over_its_socket_and_the_run_file_follows(kernel: Ke
         str(file),
         duration_s=60.0,
         control=ControlOptions(""),
-        on_reload=lambda name, came: told.append(name),
+        on_reload=lambda name, came: reported.append(name),
         on_start=started,
     )
     threads[0].join()
@@ -285,7 +285,7 @@ def test_agent_is_controlled_over_its_socket_and_the_run_file_follows(kernel: Ke
     assert not list(tmp_path.glob("*.sock"))
 
 
-def test_file_that_cannot_be_watched_leaves_nothing_behind(kernel: Kernel, tmp_path: Path) -> None:
+def test_file_that_cannot_be_watched_leaves_nothing_after(kernel: Kernel, tmp_path: Path) -> None:
     class NoFile(Algorithm):
         program = "(def (Report (acked 0))) (when true (report))"
 

@@ -140,14 +140,14 @@ def test_a_program_in_a_closed_home_is_refused(monkeypatch: pytest.MonkeyPatch, 
     assert caught.value.slug == "service.out_of_reach"
 
 
-def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "etc").write_text("")
     with pytest.raises(UsageError) as caught:
         service.install((Service.AGENT,), tmp_path)
     assert caught.value.slug == "service.not_written"
 
 
-def test_what_systemd_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_systemd_refuses_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UsageError) as caught:
         service._run("systemctl", "daemon-reload")

@@ -5,45 +5,45 @@ from pathlib import Path
 import pytest
 
 from ccp_algs import Algorithm
-from ccplane.agent.breath import CALLBACKS_A_BREATH
+from ccplane.agent.keepalive import CALLBACKS_PER_KEEPALIVE
 from ccplane.agent.supervised import supervised
 from tests.service_manager import ServiceManager
 from tests.unit.agent.fakes import FakeInfo, fake_datapath
-from tests.unit.agent.test_plane import plane_with
+from tests.unit.agent.test_agent_loop import loop_with
 
 
 class Quiet(Algorithm):
     name = "quiet"
 
 
-def test_the_turns_of_the_loop_are_what_the_manager_hears_of(
+def test_the_turns_of_the_loop_are_what_the_manager_receives_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plane = plane_with(fake_datapath(FakeInfo(1), FakeInfo(2)), Quiet)
-    plane.adopt()
+    agent_loop = loop_with(fake_datapath(FakeInfo(1), FakeInfo(2)), Quiet)
+    agent_loop.adopt()
     with ServiceManager(tmp_path / "notify", watchdog_s=0.04) as systemd:
         for name, value in systemd.environment.items():
             monkeypatch.setenv(name, value)
-        with supervised(plane):
+        with supervised(agent_loop):
             assert systemd.listen(0.05) == []  # not before the loop runs
-            plane.turn(0)
+            agent_loop.turn(0)
             assert systemd.listen() == [
                 {"READY": "1"},
                 {"WATCHDOG": "1"},
                 {"STATUS": "quiet: 2 flows, 0 reports"},
             ]
             assert systemd.listen(0.1) == []  # a loop that hangs, though the process lives
-            for _ in plane.breath.between(range(CALLBACKS_A_BREATH)):  # a long turn
+            for _ in agent_loop.keepalive.between(range(CALLBACKS_PER_KEEPALIVE)):  # a long turn
                 pass
             assert systemd.listen() == [{"WATCHDOG": "1"}]
         assert systemd.listen() == [{"STOPPING": "1"}]
-        plane.turn(0)
+        agent_loop.turn(0)
         assert systemd.listen() == []
 
 
 def test_without_a_manager_turns_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    plane = plane_with(fake_datapath(), Quiet)
-    with supervised(plane):
-        assert plane.each_turn == []
-        assert plane.breath.also == []
+    agent_loop = loop_with(fake_datapath(), Quiet)
+    with supervised(agent_loop):
+        assert agent_loop.each_turn == []
+        assert agent_loop.keepalive.also == []

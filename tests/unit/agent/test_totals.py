@@ -9,11 +9,11 @@ import pytest
 
 from ccp_algs import Algorithm, check_algorithm
 from ccp_algs.api import FlowStats
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.algorithms import Running
-from ccplane.agent.plane import Plane
 from ccplane.datapath import ebpf
 from tests.unit.agent.fakes import FakeCreated, FakeInfo, fake_datapath
-from tests.unit.agent.test_plane import Clock
+from tests.unit.agent.test_agent_loop import Clock
 from tests.unit.datapath.test_sim import PROGRAM, plan, world
 
 TOTALS = [name for name in vars(FlowStats) if not name.startswith("_")]
@@ -51,10 +51,10 @@ def test_a_check_has_them(read: list[Mapping[str, Any]]) -> None:
 
 def test_the_simulator_has_them(read: list[Mapping[str, Any]]) -> None:
     datapath = world()
-    plane = Plane(datapath, [reader()])
+    agent_loop = AgentLoop(datapath, [reader()])
     datapath.connect(plan(stop_us=2_000_000))
     while not datapath.finished:
-        plane.turn(1000)
+        agent_loop.turn(1000)
     (stats,) = read
     assert stats["reports"] > 5
     assert stats["mail_applied_us"] > 1_000_000
@@ -62,12 +62,12 @@ def test_the_simulator_has_them(read: list[Mapping[str, Any]]) -> None:
 
 def test_a_flow_whose_close_event_was_lost_has_them(read: list[Mapping[str, Any]]) -> None:
     datapath, clock = fake_datapath(), Clock()
-    plane = Plane(datapath, [reader()], clock=clock)
-    plane.adopt()
+    agent_loop = AgentLoop(datapath, [reader()], clock=clock)
+    agent_loop.adopt()
     datapath.feed(FakeCreated(FakeInfo(1)))
-    plane.turn(0)
+    agent_loop.turn(0)
     datapath.there = {}
     datapath.missed = {"closes_missed": 1}
     clock.now_s += 1
-    plane.turn(0)
-    assert read == [{**dict.fromkeys(TOTALS, 0), "flow_id": 1, "law": True, "law_cause": "new"}]
+    agent_loop.turn(0)
+    assert read == [{**dict.fromkeys(TOTALS, 0), "flow_id": 1, "fallback": True, "fallback_cause": "new"}]

@@ -17,7 +17,7 @@ def test_a_user_who_does_not_exist_is_refused(tmp_path: Path) -> None:
     assert "useradd" in caught.value.fix
 
 
-def test_nobody_else_than_root_becomes_another(tmp_path: Path) -> None:
+def test_none_else_than_root_becomes_another(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
         "from pathlib import Path\n"

@@ -110,11 +110,11 @@ def test_nothing_is_written_when_a_register_is_bad(value: float) -> None:
     assert datapath.written_many == []
 
 
-def test_registers_of_many_are_told_flow_by_flow() -> None:
+def test_registers_of_many_are_reported_flow_by_flow() -> None:
     ids = np.array([1, 2], np.uint64)
     many = Updates(ids, registers={"mtp_us": np.array([10, 20], np.uint64)})
-    told = list(Decision(5, many=many).singles())
-    assert [(one.flow_id, one.cwnd_bytes, one.registers) for one in told] == [
+    reported = list(Decision(5, many=many).singles())
+    assert [(one.flow_id, one.cwnd_bytes, one.registers) for one in reported] == [
         (1, None, {"mtp_us": 10}),
         (2, None, {"mtp_us": 20}),
     ]

@@ -16,21 +16,23 @@ from tests.unit.agent.live import Edited, edited, text
 
 SOURCE = text("def on_report(self, report):\n    self.flow.set(cwnd_bytes=20_000)")
 
-Told = list[tuple[str, Reloaded | CcpError]]
+Reported = list[tuple[str, Reloaded | CcpError]]
 
 
-def watching(live: Edited) -> tuple[Watcher, Told]:
-    told: Told = []
-    watcher = Watcher(live.plane, live.loader, lambda name, came: told.append((name, came)), look_s=0.005)
+def watching(live: Edited) -> tuple[Watcher, Reported]:
+    reported: Reported = []
+    watcher = Watcher(
+        live.agent_loop, live.loader, lambda name, came: reported.append((name, came)), look_s=0.005
+    )
     watcher.start()
-    return watcher, told
+    return watcher, reported
 
 
-def until_told(live: Edited, told: Told, n: int) -> None:
+def until_reported(live: Edited, reported: Reported, n: int) -> None:
     end_s = time.monotonic() + 20
-    while len(told) < n:
+    while len(reported) < n:
         assert time.monotonic() < end_s
-        live.plane.turn(0)
+        live.agent_loop.turn(0)
         time.sleep(0.001)
 
 
@@ -54,21 +56,21 @@ def counting_looks(live: Edited) -> Callable[[int], None]:
     return until_looked
 
 
-def test_saving_reloads_and_what_is_wrong_is_told(tmp_path: Path) -> None:
+def test_saving_reloads_and_what_is_wrong_is_reported(tmp_path: Path) -> None:
     with edited(tmp_path / "mine.py", SOURCE, 1) as live:
-        watcher, told = watching(live)
+        watcher, reported = watching(live)
         live.file.write_text(SOURCE.replace("20_000", "30_000"))
-        until_told(live, told, 1)
+        until_reported(live, reported, 1)
         live.file.write_text(SOURCE + "\nnonsense\n")
-        until_told(live, told, 2)
+        until_reported(live, reported, 2)
         # as editors do: a new file replaces the old one
         other = tmp_path / "other"
         other.write_text(SOURCE.replace("20_000", "50_000"))
         os.replace(other, live.file)
-        until_told(live, told, 3)
+        until_reported(live, reported, 3)
         watcher.close()
         live.report(1, acked=1)
-    assert [type(came).__name__ for _, came in told] == ["Reloaded", "UsageError", "Reloaded"]
+    assert [type(came).__name__ for _, came in reported] == ["Reloaded", "UsageError", "Reloaded"]
     assert live.datapath.written[-1].cwnd_bytes == 50_000
     assert watcher.files == [str(live.file)]
 
@@ -79,25 +81,25 @@ HELPED = text(
 HELPER = "def window(algorithm):\n    return 20_000\n"
 
 
-def test_saving_a_module_beside_the_file_reloads_with_it(tmp_path: Path) -> None:
+def test_saving_a_module_alongside_the_file_reloads_with_it(tmp_path: Path) -> None:
     helper = tmp_path / "helper.py"
     helper.write_text(HELPER)
     with edited(tmp_path / "mine.py", HELPED, 1) as live:
-        watcher, told = watching(live)
+        watcher, reported = watching(live)
         helper.write_text(HELPER.replace("20_000", "30_000"))
-        until_told(live, told, 1)
+        until_reported(live, reported, 1)
         live.report(1, acked=1)
         assert live.datapath.written[-1].cwnd_bytes == 30_000
         helper.write_text(HELPER.replace("20_000", "int(algorithm.nothing)"))
-        until_told(live, told, 2)
+        until_reported(live, reported, 2)
         live.report(1, acked=1)
         assert live.datapath.written[-1].cwnd_bytes == 30_000, "the old version keeps its old helper"
         helper.write_text(HELPER.replace("20_000", "40_000"))
-        until_told(live, told, 3)
+        until_reported(live, reported, 3)
         watcher.close()
         live.report(1, acked=1)
         assert live.datapath.written[-1].cwnd_bytes == 40_000
-    done, error, _ = (came for _, came in told)
+    done, error, _ = (came for _, came in reported)
     assert isinstance(done, Reloaded)
     assert done.old_sha256 != done.new_sha256
     assert isinstance(error, CcpError)
@@ -107,17 +109,17 @@ def test_saving_a_module_beside_the_file_reloads_with_it(tmp_path: Path) -> None
 
 def test_version_that_waits_for_another_file_is_tried_again_when_that_is_saved(tmp_path: Path) -> None:
     with edited(tmp_path / "mine.py", SOURCE, 1) as live:
-        watcher, told = watching(live)
+        watcher, reported = watching(live)
         live.file.write_text(HELPED)
-        until_told(live, told, 1)
+        until_reported(live, reported, 1)
         helper = tmp_path / "helper.py"
         helper.write_text("1 / 0")
-        until_told(live, told, 2)
+        until_reported(live, reported, 2)
         helper.write_text(HELPER.replace("20_000", "30_000"))
-        until_told(live, told, 3)
+        until_reported(live, reported, 3)
         watcher.close()
         live.report(1, acked=1)
-    first, second, third = (came for _, came in told)
+    first, second, third = (came for _, came in reported)
     assert isinstance(first, CcpError)
     assert "helper" in first.why
     assert isinstance(second, CcpError)
@@ -129,23 +131,23 @@ def test_version_that_waits_for_another_file_is_tried_again_when_that_is_saved(t
 def test_file_takes_over_again_from_a_text_that_was_loaded(tmp_path: Path) -> None:
     with edited(tmp_path / "mine.py", SOURCE, 1) as live:
         until_looked = counting_looks(live)
-        watcher, told = watching(live)
+        watcher, reported = watching(live)
         live.load(SOURCE.replace("20_000", "30_000"), "mine")
         until_looked(3)
-        assert told == [], "the text runs until the file is saved"
+        assert reported == [], "the text runs until the file is saved"
         live.file.write_text(SOURCE.replace("20_000", "40_000"))
-        until_told(live, told, 1)
+        until_reported(live, reported, 1)
         watcher.close()
         live.report(1, acked=1)
-    assert isinstance(told[0][1], Reloaded)
+    assert isinstance(reported[0][1], Reloaded)
     assert live.datapath.written[-1].cwnd_bytes == 40_000
 
 
 def test_what_was_saved_between_import_and_watching_is_a_change(tmp_path: Path) -> None:
     with edited(tmp_path / "mine.py", SOURCE, 1) as live:
         live.file.write_text(SOURCE.replace("20_000", "30_000"))
-        watcher, told = watching(live)
-        until_told(live, told, 1)
+        watcher, reported = watching(live)
+        until_reported(live, reported, 1)
         watcher.close()
         live.report(1, acked=1)
     assert live.datapath.written[-1].cwnd_bytes == 30_000
@@ -153,31 +155,31 @@ def test_what_was_saved_between_import_and_watching_is_a_change(tmp_path: Path) 
 
 def test_touching_a_file_or_removing_it_does_nothing(tmp_path: Path) -> None:
     with edited(tmp_path / "mine.py", SOURCE, 1) as live:
-        watcher, told = watching(live)
+        watcher, reported = watching(live)
         os.utime(live.file, (1, 1))
         instance = live.instance()
         live.file.unlink()
         for _ in range(50):
-            live.plane.turn(0)
+            live.agent_loop.turn(0)
             time.sleep(0.001)
         live.file.write_text(SOURCE.replace("20_000", "30_000"))
-        until_told(live, told, 1)
+        until_reported(live, reported, 1)
         watcher.close()
         assert live.instance() is not instance
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_file_that_was_emptied_is_about_to_be_written(tmp_path: Path) -> None:
     """Save as many editors do, with an interruption as on a busy machine."""
     with edited(tmp_path / "mine.py", SOURCE, 1) as live:
         until_looked = counting_looks(live)
-        watcher, told = watching(live)
+        watcher, reported = watching(live)
         live.file.write_text("")
         until_looked(10)
         live.file.write_text(SOURCE.replace("20_000", "30_000"))
-        until_told(live, told, 1)
+        until_reported(live, reported, 1)
         watcher.close()
-    assert isinstance(told[0][1], Reloaded)
+    assert isinstance(reported[0][1], Reloaded)
 
 
 def test_nothing_to_watch_is_an_error(tmp_path: Path) -> None:
@@ -188,7 +190,7 @@ def test_nothing_to_watch_is_an_error(tmp_path: Path) -> None:
         assert caught.value.slug == "reload.no_file"
 
 
-def test_file_that_cannot_be_read_is_told_at_the_start(tmp_path: Path) -> None:
+def test_file_that_cannot_be_read_is_reported_at_the_start(tmp_path: Path) -> None:
     with edited(tmp_path / "mine.py", SOURCE) as live:
         live.file.unlink()
         with pytest.raises(UsageError) as caught:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from paho.mqtt import client as paho
 
-from broker.client import MAX_DECISIONS, Client, Outgoing
+from broker.client import MAX_DECISIONS, BusClient, Outgoing
 from broker.errors import BusError
 from broker.options import BusOptions
 
@@ -25,7 +25,7 @@ def nobody() -> Iterator[BusOptions]:
 
 
 def test_a_full_queue_drops_the_oldest_samples_and_no_decision(nobody: BusOptions) -> None:
-    client = Client(nobody)
+    client = BusClient(nobody)
     for number in range(10):
         client.publish(Outgoing("s", b"%d" % number))
         client.publish(Outgoing("d", b"%d" % number, qos=1, decision=True))
@@ -37,7 +37,7 @@ def test_a_full_queue_drops_the_oldest_samples_and_no_decision(nobody: BusOption
 
 def test_an_hour_without_a_broker_costs_no_memory(nobody: BusOptions) -> None:
     """Decisions on 100 paths per second, and parameter changes, for an hour."""
-    client = Client(nobody)
+    client = BusClient(nobody)
     for second in range(3600):
         for path in range(100):
             client.publish(Outgoing(f"regime/{path}", b"%d" % second, qos=1, retain=True, decision=True))
@@ -54,7 +54,7 @@ def test_an_hour_without_a_broker_costs_no_memory(nobody: BusOptions) -> None:
 
 def test_it_tries_again_until_it_is_stopped(nobody: BusOptions) -> None:
     now_s = 100.0
-    client = Client(nobody, clock=lambda: now_s)
+    client = BusClient(nobody, clock=lambda: now_s)
     assert client.away_s == 0
     client.start()
     with pytest.raises(BusError) as caught:
@@ -69,7 +69,7 @@ def test_it_tries_again_until_it_is_stopped(nobody: BusOptions) -> None:
 
 
 def test_stopping_what_never_started_is_no_error(nobody: BusOptions) -> None:
-    client = Client(nobody)
+    client = BusClient(nobody)
     client.stop()
     assert not client.flush(0)
     assert not client.ready
@@ -88,10 +88,12 @@ def test_message_of_another_thread_wakes_the_network_thread(monkeypatch: pytest.
         return select.select(read, write, *others)
 
     monkeypatch.setattr(paho, "select", SimpleNamespace(select=watched))
-    monkeypatch.setattr(paho.Client, "loop_forever", partialmethod(paho.Client.loop_forever, timeout=3600.0))
+    monkeypatch.setattr(
+        paho.BusClient, "loop_forever", partialmethod(paho.BusClient.loop_forever, timeout=3600.0)
+    )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(30)
-        client = Client(BusOptions(port=listener.getsockname()[1], keepalive_s=3600))
+        client = BusClient(BusOptions(port=listener.getsockname()[1], keepalive_s=3600))
         client.start()
         broker, _ = listener.accept()
         with broker:

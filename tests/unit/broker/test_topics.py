@@ -55,7 +55,7 @@ def test_decisions_are_at_least_once() -> None:
         "other/v1/status/a",
     ],
 )
-def test_other_topics_are_not_ours(topic: str) -> None:
+def test_other_topics_are_not_own(topic: str) -> None:
     assert parse_topic(topic) is None
 
 

@@ -95,7 +95,7 @@ class Bottleneck:
             }
         )
         ready = plan(Description([Watched]), tries=False)
-        self._plane = assembled(ready, self.datapath, clock=lambda: self.datapath.now_us / 1e6)
+        self._loop = assembled(ready, self.datapath, clock=lambda: self.datapath.now_us / 1e6)
         for app, start_s in apps:
             flow = {"sender": "a", "receiver": "b", "congestion": "ccp", "app": app}
             start_us = sim.START_US + round(1e6 * start_s)
@@ -114,7 +114,7 @@ class Bottleneck:
         end_us = self.now_us + round(1e6 * seconds)
         while self.now_us < end_us and not until():
             self.datapath.horizon_us = min(end_us, self.now_us + 10_000)
-            self._plane.turn(10)
+            self._loop.turn(10)
 
     def share(self, seconds: float) -> float:
         """Let time pass, and return what part of the link the flows got."""

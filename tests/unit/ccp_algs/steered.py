@@ -85,7 +85,7 @@ class Steered(Driven):
         self.algorithm.on_create(INFO)
         self.ack(0, cwnd_limited=0)
 
-    def hear(
+    def receive(
         self,
         cause: str | None = "none",
         hops: tuple[IntHop, ...] = ROOM,
@@ -121,7 +121,7 @@ class Hybrid(Driven):
         self.ssthresh = INFINITY if ssthresh_pkts is None else int(ssthresh_pkts * MSS)
         self.min_rtt_us = MIN_RTT_US
         self.program = ""
-        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.reported: list[tuple[str, dict[str, Any]]] = []
         self.algorithm = RHybrid()
         self.algorithm.flow = self
         set_params(self.algorithm, params)
@@ -144,10 +144,10 @@ class Hybrid(Driven):
         self.cwnd, self.interpreter.rate_bytes_per_s = cwnd_bytes, rate_before
         self.set(rate_bytes_per_s=rate_bytes_per_s, **registers)
 
-    def tell(self, kind: str, /, **detail: Any) -> None:
-        self.told.append((kind, detail))
+    def emit(self, kind: str, /, **detail: Any) -> None:
+        self.reported.append((kind, detail))
 
-    def hear(
+    def receive(
         self,
         regime: str = "SINGLE_OWNER",
         *,
@@ -175,4 +175,4 @@ class Hybrid(Driven):
 
     @property
     def kinds(self) -> list[str]:
-        return [kind for kind, _ in self.told]
+        return [kind for kind, _ in self.reported]

@@ -9,7 +9,7 @@ from tests.unit.ccp_algs.steered import NO_ROOM, RTT_US, SILENT, Steered
 @pytest.mark.parametrize(("increment", "added_pkts"), [(0, 2), (1, 2), (2, 4), (3, 6)])
 def test_window_grows_by_the_equation_below_the_threshold(increment: int, added_pkts: int) -> None:
     flow = Steered(10, 100, increment=increment, period_rtts=4.0)
-    flow.hear()  # 100 / (250 a second * 4 * 0.1 s * 1) = 1
+    flow.receive()  # 100 / (250 a second * 4 * 0.1 s * 1) = 1
     flow.ack(2)
     assert flow.cwnd_pkts == 10 + added_pkts
 
@@ -19,23 +19,23 @@ def test_growth_of_a_round_is_bounded_by_the_free_room_of_each_flow() -> None:
     scarce = (IntHop(queue_depth_pkts=0, queue_free_pkts=12, arrival_pkts_per_s=1, flow_count=2),)
     for expected_pkts in (16, 22, 28):
         for _ in range(5):
-            flow.hear(hops=scarce, after_us=RTT_US // 5)
+            flow.receive(hops=scarce, after_us=RTT_US // 5)
             flow.ack(4)
         assert flow.cwnd_pkts == expected_pkts
 
 
 def test_window_stays_where_there_is_no_room() -> None:
     flow = Steered(50, 100, increment=3)
-    flow.hear(hops=NO_ROOM)
+    flow.receive(hops=NO_ROOM)
     for _ in range(5):
         flow.round_trip()
-        flow.hear(hops=NO_ROOM)
+        flow.receive(hops=NO_ROOM)
     assert flow.cwnd_pkts == 50
 
 
 def test_growth_ends_at_the_threshold() -> None:
     flow = Steered(95, 100, increment=3)
-    flow.hear()
+    flow.receive()
     flow.ack(44)
     assert flow.cwnd_pkts == 100
 
@@ -43,8 +43,8 @@ def test_growth_ends_at_the_threshold() -> None:
 @pytest.mark.parametrize("hops", [(), SILENT, (IntHop(queue_depth_pkts=0, flow_count=1),)])
 def test_growth_without_the_fields_is_slow_start(hops: tuple[IntHop, ...]) -> None:
     flow = Steered(10, 100, increment=3)
-    flow.hear()
-    flow.hear(hops=hops)
+    flow.receive()
+    flow.receive(hops=hops)
     flow.ack(2)
     assert flow.cwnd_pkts == 12
 
@@ -52,7 +52,7 @@ def test_growth_without_the_fields_is_slow_start(hops: tuple[IntHop, ...]) -> No
 @pytest.mark.parametrize("end", ["stale", "lost", "switched off"])
 def test_growth_without_telemetry_is_slow_start(end: str) -> None:
     flow = Steered(10, 100, increment=3)
-    flow.hear()
+    flow.receive()
     if end == "stale":
         flow.now_us += 1_000_000
     elif end == "lost":
@@ -81,7 +81,7 @@ def test_round_is_a_round_trip_or_the_interval(interval_us: int | None, srtt_us:
     flow.ack(0, cwnd_limited=0, after_us=200_000)  # the regular report
     scarce = (IntHop(queue_depth_pkts=0, queue_free_pkts=3, arrival_pkts_per_s=1, flow_count=1),)
     for expected_pkts in (13, 16):
-        flow.hear(hops=scarce, interval_us=interval_us)
+        flow.receive(hops=scarce, interval_us=interval_us)
         flow.ack(5)
         assert flow.cwnd_pkts == expected_pkts
         flow.ack(5, after_us=round_us - 1)
@@ -97,7 +97,7 @@ def round_trips_to(threshold_pkts: int, increment: int) -> int:
             return n
         queued = min(100, max(0, int(flow.cwnd_pkts) - 90))
         arrival = int(min(900, flow.cwnd_pkts * 10))
-        flow.hear(
+        flow.receive(
             hops=(
                 IntHop(
                     queue_depth_pkts=queued,

@@ -17,7 +17,7 @@ from experiments.metrics import jain_index
 from experiments.netlab.spec import Buffer, Direction
 from experiments.run import run
 from experiments.runs.shapes import PointToPoint
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from tests.unit.ccp_algs.folded import INFINITY, MSS
 from tests.unit.ccp_algs.simulated import BULK, PAYLOAD_SHARE, Bottleneck
 
@@ -57,7 +57,7 @@ def test_startup_ends_when_the_rate_grows_no_more_and_the_queue_is_drained() -> 
     assert rtts_us[-1] < 1.1 * RTT_US
 
 
-def test_link_is_full_and_the_queue_is_short_most_of_the_time() -> None:
+def test_link_is_full_and_the_queue_is_short_max_of_the_time() -> None:
     net = alone()
     net.run(1)
     assert net.share(3.9) > 0.97  # up to the first ProbeRTT
@@ -142,7 +142,7 @@ def test_probe_rtt_empties_the_queue_and_gives_the_window_back() -> None:
     assert names(net).count(PROBE_RTT) == 2
 
 
-def test_probe_rtt_is_not_needed_behind_a_silence() -> None:
+def test_probe_rtt_is_not_needed_after_a_silence() -> None:
     phases_us = [(4_000_000, 2_000_000), (4_000_000, 1_000_000)]
     net = alone(apps=(({"kind": "on_off", "phases_us": phases_us}, 0),))
     net.run(10)
@@ -173,16 +173,16 @@ def test_tenth_of_the_rate_is_believed_after_two_cycles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "rtt_us", "most_pkts"), [(12_500, 10_000, 10), (125_000, 8_000, 16), (1_250_000, 800, 16)]
+    ("rate", "rtt_us", "max_pkts"), [(12_500, 10_000, 10), (125_000, 8_000, 16), (1_250_000, 800, 16)]
 )
 def test_window_stays_small_where_less_than_a_packet_fills_the_path(
-    rate: int, rtt_us: int, most_pkts: int
+    rate: int, rtt_us: int, max_pkts: int
 ) -> None:
     """The link never idles, so that the span over which aggregation is measured has no end."""
     net = alone(rate=rate, rtt_us=rtt_us, **NO_PROBE_RTT)
     net.run(30)
     assert net.flows[0].state in PROBE_BW
-    assert 4 * MSS <= net.run(0.1)["cwnd_bytes"][-1] <= most_pkts * MSS
+    assert 4 * MSS <= net.run(0.1)["cwnd_bytes"][-1] <= max_pkts * MSS
     assert net.share(10) > 0.97
 
 
@@ -216,7 +216,7 @@ def test_waits_depend_on_seed_and_on_nothing_else() -> None:
 # The class alone.
 
 
-class Told:
+class Reported:
     """The algorithm, told by hand: fields keep the values that they had."""
 
     def __init__(self) -> None:
@@ -235,71 +235,71 @@ class Told:
             "in_flight_bytes": 100 * MSS,
         }
 
-    def tell(self, after_us: int = 100_000, cwnd_pkts: int = 200, **events: int) -> dict[str, int]:
+    def emit(self, after_us: int = 100_000, cwnd_pkts: int = 200, **events: int) -> dict[str, int]:
         """Tell of something, and return what the fold program was told last."""
         self.now_us += after_us
         head = {"now_us": self.now_us, "cwnd_bytes": cwnd_pkts * MSS}
         self.algorithm.on_report(FakeReport(head, self.fields | events, "Bbr3"))
-        told = self.flow.calls[-1][1]
-        self.fields["long_bytes"] = told.get("inflight_long_bytes", self.fields["long_bytes"])
-        return told
+        reported = self.flow.calls[-1][1]
+        self.fields["long_bytes"] = reported.get("inflight_long_bytes", self.fields["long_bytes"])
+        return reported
 
     def to(self, state: str) -> dict[str, int]:
         """Let rounds pass until it is in a state."""
         for _ in range(200):
-            told = self.tell(rounds=1)
+            reported = self.emit(rounds=1)
             if self.algorithm.state == state:
-                return told
+                return reported
         raise AssertionError(f"never came to {state}")
 
 
 def test_probe_that_loses_too_much_bounds_what_is_in_flight() -> None:
-    told = Told()
-    told.to(UP)
+    reported = Reported()
+    reported.to(UP)
     # Half of the round's ACKs are in: the lost packet was sent when 140 packets were in flight.
     lost = {"inflight_before_pkts": 120, "inflight_start_pkts": 160, "gone_pkts": 80, "too_high": 1}
-    said = told.tell(**lost)
+    said = reported.emit(**lost)
     assert said["inflight_long_bytes"] == 140 * MSS
     assert said["is_probe_sample"] == 0
-    assert told.algorithm.state == DOWN
-    assert "inflight_long_bytes" not in told.tell(**lost), "once a probe"
+    assert reported.algorithm.state == DOWN
+    assert "inflight_long_bytes" not in reported.emit(**lost), "once a probe"
 
 
 def test_bound_is_no_less_than_beta_of_the_target() -> None:
-    told = Told()
-    told.to(UP)
-    assert told.tell(too_high=1, inflight_start_pkts=10)["inflight_long_bytes"] == 70 * MSS
+    reported = Reported()
+    reported.to(UP)
+    assert reported.emit(too_high=1, inflight_start_pkts=10)["inflight_long_bytes"] == 70 * MSS
 
 
 def test_losses_lower_the_short_term_bounds_to_what_was_delivered_but_not_below_beta() -> None:
-    told = Told()
-    told.to(CRUISE)
-    said = told.tell(loss_rounds=1, bw_latest_bytes_per_s=1_400_000, inflight_latest_bytes=90 * MSS)
+    reported = Reported()
+    reported.to(CRUISE)
+    said = reported.emit(loss_rounds=1, bw_latest_bytes_per_s=1_400_000, inflight_latest_bytes=90 * MSS)
     assert said["bw_short_bytes_per_s"] == 1_400_000
     assert said["inflight_short_bytes"] == 140 * MSS, "0.7 of the window"
-    said = told.tell(loss_rounds=1, bw_latest_bytes_per_s=0, inflight_latest_bytes=0)
+    said = reported.emit(loss_rounds=1, bw_latest_bytes_per_s=0, inflight_latest_bytes=0)
     assert said["bw_short_bytes_per_s"] == pytest.approx(980_000, abs=1)
     assert said["inflight_short_bytes"] == pytest.approx(98 * MSS, abs=1)
-    assert told.to(REFILL)["bw_short_bytes_per_s"] == INFINITY
+    assert reported.to(REFILL)["bw_short_bytes_per_s"] == INFINITY
 
 
 def test_spurious_recovery_gives_back_bounds_and_state() -> None:
-    told = Told()
-    told.to(UP)
-    told.tell(too_high=1, recoveries=1, inflight_start_pkts=120, inflight_before_pkts=120)
-    told.tell(loss_rounds=1, recoveries=1)
-    assert told.algorithm.state == DOWN
-    said = told.tell(undone=1, recoveries=1)
-    assert told.algorithm.state == REFILL
+    reported = Reported()
+    reported.to(UP)
+    reported.emit(too_high=1, recoveries=1, inflight_start_pkts=120, inflight_before_pkts=120)
+    reported.emit(loss_rounds=1, recoveries=1)
+    assert reported.algorithm.state == DOWN
+    said = reported.emit(undone=1, recoveries=1)
+    assert reported.algorithm.state == REFILL
     assert said["inflight_long_bytes"] == INFINITY == said["bw_short_bytes_per_s"]
 
 
 def test_losses_of_a_spurious_recovery_lower_no_bound() -> None:
-    told = Told()
-    told.to(CRUISE)
-    told.tell(loss_rounds=1, bw_latest_bytes_per_s=1_000_000, recoveries=1)
+    reported = Reported()
+    reported.to(CRUISE)
+    reported.emit(loss_rounds=1, bw_latest_bytes_per_s=1_000_000, recoveries=1)
     # The kernel takes it back on the ACK that ends another round with losses, and in one that is under way.
-    said = told.tell(undone=1, loss_rounds=1, recoveries=1)
+    said = reported.emit(undone=1, loss_rounds=1, recoveries=1)
     assert (said["bw_short_bytes_per_s"], said["inflight_short_bytes"]) == (INFINITY, INFINITY)
     assert said["is_lossy"] == 0
 
@@ -310,7 +310,7 @@ def test_window_survives_a_spurious_timeout_while_cruising() -> None:
     longer, as_before = (
         SetLink(at, "link>", {"delay_us": delay}) for at, delay in ((3.5, 410_000), (3.6, 10_000))
     )
-    flow = Flow("flow", "sender", "receiver", "bbr3", params={"probe_rtt_interval_s": 600})
+    flow = FlowSpec("flow", "sender", "receiver", "bbr3", params={"probe_rtt_interval_s": 600})
     samples = run(
         Scenario(
             name="spurious",
@@ -328,14 +328,14 @@ def test_window_survives_a_spurious_timeout_while_cruising() -> None:
 
 
 def test_spurious_recovery_leads_back_to_startup() -> None:
-    told = Told()
-    told.tell(
+    reported = Reported()
+    reported.emit(
         rounds=1, loss_rounds=1, round_in_trouble=1, round_loss_events=6, round_lost_pkts=5,
         round_gone_pkts=100, inflight_latest_bytes=80 * MSS, recoveries=1,
     )  # fmt: skip
-    assert told.algorithm.state != STARTUP
-    said = told.tell(undone=1, recoveries=1)
-    assert told.algorithm.state == STARTUP
+    assert reported.algorithm.state != STARTUP
+    said = reported.emit(undone=1, recoveries=1)
+    assert reported.algorithm.state == STARTUP
     assert said["is_full"] == 0
     assert said["inflight_long_bytes"] == INFINITY
 
@@ -344,60 +344,60 @@ def test_spurious_recovery_leads_back_to_startup() -> None:
     "but", [{"round_loss_events": 5}, {"round_lost_pkts": 2}, {"round_in_trouble": 0}, {"loss_rounds": 0}]
 )
 def test_startup_bears_what_is_not_sustained_loss(but: dict[str, int]) -> None:
-    told = Told()
+    reported = Reported()
     losses = {"loss_rounds": 1, "round_in_trouble": 1, "round_loss_events": 6, "round_lost_pkts": 5}
-    told.tell(rounds=1, round_gone_pkts=100, **(losses | but))
-    assert told.algorithm.state == STARTUP
+    reported.emit(rounds=1, round_gone_pkts=100, **(losses | but))
+    assert reported.algorithm.state == STARTUP
 
 
 def test_drain_ends_after_three_rounds_at_the_latest() -> None:
-    told = Told()
-    told.fields["in_flight_bytes"] = 150 * MSS
-    told.to(DRAIN)
+    reported = Reported()
+    reported.fields["in_flight_bytes"] = 150 * MSS
+    reported.to(DRAIN)
     for _ in range(3):
-        told.tell(rounds=1)
-        assert told.algorithm.state == DRAIN
-    told.tell(rounds=1)
-    assert told.algorithm.state == DOWN
+        reported.emit(rounds=1)
+        assert reported.algorithm.state == DRAIN
+    reported.emit(rounds=1)
+    assert reported.algorithm.state == DOWN
 
 
 def test_down_goes_on_until_there_is_headroom_or_time_is_up() -> None:
-    told = Told()
-    told.fields |= {"long_bytes": 100 * MSS, "in_flight_bytes": 90 * MSS}
-    assert told.to(DOWN)["drain_bytes"] == 85 * MSS + 1
-    told.tell(rounds=1)
-    assert told.algorithm.state == DOWN
-    told.tell(after_us=3_000_000)
-    assert told.algorithm.state == REFILL
+    reported = Reported()
+    reported.fields |= {"long_bytes": 100 * MSS, "in_flight_bytes": 90 * MSS}
+    assert reported.to(DOWN)["drain_bytes"] == 85 * MSS + 1
+    reported.emit(rounds=1)
+    assert reported.algorithm.state == DOWN
+    reported.emit(after_us=3_000_000)
+    assert reported.algorithm.state == REFILL
 
 
-def test_program_that_starts_anew_begins_in_startup_and_gets_all_registers() -> None:
-    told = Told()
-    told.to(CRUISE)
-    said = told.tell(event=STARTED)
-    assert told.algorithm.state == STARTUP
+def test_program_that_starts_again_begins_in_startup_and_gets_all_registers() -> None:
+    reported = Reported()
+    reported.to(CRUISE)
+    said = reported.emit(event=STARTED)
+    assert reported.algorithm.state == STARTUP
     assert said["is_full"] == 0
     assert {"loss_permille", "probe_rtt_interval_us", "wanted_rounds"} <= set(said)
 
 
 def test_edited_version_goes_on_where_the_one_before_was() -> None:
-    told = Told()
-    before = told.to(CRUISE)
+    reported = Reported()
+    before = reported.to(CRUISE)
     new = Bbr3()
-    new.flow = told.flow
+    new.flow = reported.flow
     new.on_create(FakeInfo())
-    new.on_reload(told.algorithm)
+    new.on_reload(reported.algorithm)
     assert new.state == CRUISE
-    assert told.flow.calls[-1][1].items() <= before.items()
-    assert told.flow.calls[-1][1]["is_full"] == 1
+    assert reported.flow.calls[-1][1].items() <= before.items()
+    assert reported.flow.calls[-1][1]["is_full"] == 1
 
 
 def test_parameters_reach_the_fold_program() -> None:
-    told = Told()
-    told.algorithm.loss_thresh = 0.05
-    told.algorithm.headroom = 0.25
-    told.algorithm.probe_rtt_interval_s = 2.5
-    said = told.to(CRUISE)
+    reported = Reported()
+    reported.algorithm.loss_thresh = 0.05
+    reported.algorithm.headroom = 0.25
+    reported.algorithm.probe_rtt_interval_s = 2.5
+    said = reported.to(CRUISE)
     assert said["loss_permille"] == 50
     assert said["headroom_permille"] == 250
     assert said["probe_rtt_interval_us"] == 2_500_000

@@ -158,7 +158,7 @@ def test_smallest_rtt_holds_until_probe_rtt_is_due() -> None:
     assert flow.on(rtt_us=RTT_US, after_us=4_999_000)["min_rtt_us"] == RTT_US
 
 
-def test_no_probe_rtt_is_due_behind_a_silence_or_during_one() -> None:
+def test_no_probe_rtt_is_due_after_a_silence_or_during_one() -> None:
     flow = Model(10)
     flow.on(bytes_pending=0)
     assert flow.on(after_us=6_000_000)["expired"] == 0
@@ -232,7 +232,7 @@ def test_bounds_limit_the_window_and_headroom_lowers_the_long_one() -> None:
     assert flow.cwnd == 40 * MSS
 
 
-def test_window_is_given_back_behind_a_timeout() -> None:
+def test_window_is_given_back_after_a_timeout() -> None:
     flow = filled()
     before = flow.cwnd
     flow.ca_state, flow.cwnd = LOSS, 2 * MSS
@@ -256,7 +256,7 @@ def test_signs_of_congestion_above_the_threshold_are_too_high_only_while_a_probe
     assert flow.on(**{sign: 3})["too_high"] == 1
 
 
-def test_round_with_a_loss_tells_what_was_delivered() -> None:
+def test_round_with_a_loss_reports_what_was_delivered() -> None:
     flow = filled()
     flow.set(wanted_rounds=INFINITY)
     assert flow.on(lost=1, in_flight=100) is None
@@ -306,7 +306,7 @@ def test_bound_does_not_grow_while_it_holds_nothing_back() -> None:
     assert flow["inflight_long_bytes"] == 150 * MSS
 
 
-def test_kernel_taking_a_recovery_back_is_told_once() -> None:
+def test_kernel_taking_a_recovery_back_is_reported_once() -> None:
     flow = filled()
     flow.ssthresh = 100 * MSS
     flow.on()

@@ -139,7 +139,7 @@ def test_successor_without_the_callback_is_found(versions: Any) -> None:
     assert caught.value.slug == "contract.missing_callback"
 
 
-def test_callback_that_nobody_calls_is_found(versions: Any) -> None:
+def test_callback_that_none_calls_is_found(versions: Any) -> None:
     with pytest.raises(ContractError) as caught:
         check_algorithm(versions(HEAD.replace("on_report", "on_reprot")).Mine)
     assert caught.value.slug == "contract.unknown_callback"

@@ -153,7 +153,7 @@ def test_broken_contract_of_a_vectorised_algorithm_is_named(updates: Any, slug: 
 
 def test_event_that_is_the_agents_is_refused() -> None:
     def on_create(self: Any, info: Any) -> None:
-        self.flow.tell("flow:closed")
+        self.flow.emit("flow:closed")
 
     with pytest.raises(ContractError) as caught:
         check_algorithm(type("Bad", (Good,), {"on_create": on_create}))

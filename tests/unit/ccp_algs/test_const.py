@@ -33,7 +33,7 @@ def test_fastest_rate_does_not_overflow_on_the_longest_path() -> None:
     assert flow.cwnd == 2 * 125_000_000_000 * 60
 
 
-def test_parameters_are_set_at_the_start_when_changed_and_when_the_program_started_anew() -> None:
+def test_parameters_are_set_at_the_start_when_changed_and_when_the_program_started_again() -> None:
     algorithm = Const()
     flow = RecordingFlow(FakeInfo(), {"default": ConstFold.source})
     algorithm.flow = flow

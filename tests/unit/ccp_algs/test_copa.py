@@ -13,7 +13,7 @@ from experiments.netlab.spec import Buffer, Direction
 from experiments.results import Result
 from experiments.run import run
 from experiments.runs.shapes import Dumbbell
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from tests.unit.ccp_algs.folded import MSS, Folded, timeout
 
 RTT_US = 50_000
@@ -148,7 +148,7 @@ def test_it_paces_at_twice_the_window_in_a_standing_rtt() -> None:
 def ran(*algorithms: str, buffer_bdp: float = 2.0, duration_s: float = 20.0, apart_s: float = 2.0) -> Result:
     link = Direction(RATE_BYTES_PER_S, delay_us=RTT_US // 2, buffer=Buffer(bdp=buffer_bdp))
     flows = tuple(
-        Flow(f"f{i}", f"s{i + 1}", f"r{i + 1}", algorithm, start_s=apart_s * i)
+        FlowSpec(f"f{i}", f"s{i + 1}", f"r{i + 1}", algorithm, start_s=apart_s * i)
         for i, algorithm in enumerate(algorithms)
     )
     return run(
@@ -186,7 +186,7 @@ def test_two_share_evenly_and_the_queue_stays_short() -> None:
     assert queueing_us(samples) < 0.3 * RTT_US
 
 
-def test_beside_cubic_it_competes() -> None:
+def test_alongside_cubic_it_competes() -> None:
     samples = late(ran("kernel/cubic", "copa", duration_s=40))
     goodput = goodput_bytes_per_s(samples)
     assert goodput["f1"] > 0.25 * goodput.sum()

@@ -246,7 +246,7 @@ def test_changed_parameter_reaches_the_fold_program() -> None:
     assert flow.calls[-1][1]["alpha_permille"] == 333
 
 
-def test_parameters_are_handed_over_again_when_the_program_started_anew() -> None:
+def test_parameters_are_handed_over_again_when_the_program_started_again() -> None:
     algorithm, flow = cubic()
     calls = len(flow.calls)
     algorithm.on_report(report(event=STARTED))

@@ -69,11 +69,11 @@ def test_an_old_echo_is_none(age_us: int, cwnd_pkts: int) -> None:
 
 def test_an_echo_goes_before_a_summary() -> None:
     flow = Steered()
-    flow.hear("wireless")
+    flow.receive("wireless")
     flow.echo(losses_congestion=1)
     flow.lose()
     assert flow.cwnd_pkts == 70
-    flow.hear("wireless", after_us=5_000)
+    flow.receive("wireless", after_us=5_000)
     flow.ack(0, cwnd_limited=0)
     assert (flow.cwnd_pkts, events(flow)) == (70, [STARTED, CUT]), "nothing is taken back"
 
@@ -82,7 +82,7 @@ def test_a_summary_orders_nothing_where_there_are_echoes() -> None:
     flow = Steered()
     flow.echo(losses_link=1)
     flow.lose()
-    flow.hear("overflow", after_us=10_000)
+    flow.receive("overflow", after_us=10_000)
     flow.ack(0, cwnd_limited=0)
     assert flow.cwnd_pkts == 100
 
@@ -128,7 +128,7 @@ def test_the_age_of_what_judged_is_reported() -> None:
 
 
 @pytest.mark.parametrize(("increment", "added_pkts"), [(0, 2), (1, 2), (2, 4), (3, 6)])
-def test_window_grows_by_the_room_that_an_echo_tells(increment: int, added_pkts: int) -> None:
+def test_window_grows_by_the_room_that_an_echo_reports(increment: int, added_pkts: int) -> None:
     flow = Steered(10, 100, increment=increment, period_rtts=4.0)
     # 50 / (125 a second * 4 * 0.1 s * 1) = 1
     flow.echo(arrival_bytes_per_s=125 * MSS)

@@ -37,7 +37,7 @@ def test_first_fold_takes_over_the_threshold_and_says_that_it_started() -> None:
     assert flow["ssthresh_bytes"] == 77 * MSS
 
 
-def test_start_that_calls_for_no_answer_is_not_told() -> None:
+def test_start_that_calls_for_no_answer_is_not_reported() -> None:
     flow = Folded(RenoFold, 100, configured=1)
     flow.ssthresh = 77 * MSS
     assert flow.ack(1) is None
@@ -114,7 +114,7 @@ def test_reordering_alone_reduces_nothing() -> None:
     assert flow.cwnd >= 100 * MSS
 
 
-def test_window_follows_what_is_delivered_when_most_of_it_is_lost() -> None:
+def test_window_follows_what_is_delivered_when_max_of_it_is_lost() -> None:
     # RFC 6937 section 3: what is delivered, and a segment more if that was in order and shows no loss.
     flow = started(RenoFold)
     flow.ca_state = RECOVERY
@@ -194,7 +194,7 @@ def test_undo_of_the_kernel_ends_the_episode_and_restores_the_threshold(spurious
 
 
 @pytest.mark.parametrize("ca_state", [CWR, RECOVERY, LOSS])
-def test_flow_taken_over_in_trouble_is_not_reduced_for_what_the_law_answered(ca_state: int) -> None:
+def test_flow_taken_over_in_trouble_is_not_reduced_for_what_the_fallback_answered(ca_state: int) -> None:
     flow = Folded(RenoFold, 40)
     flow.ssthresh = 40 * MSS
     flow.ca_state = ca_state

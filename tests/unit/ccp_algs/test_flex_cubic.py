@@ -149,9 +149,13 @@ def test_timeout_without_inflation_leaves_threshold_and_curve() -> None:
 def test_timeout_with_inflation_is_that_of_cubic() -> None:
     flow = flex(w_max_bytes=120 * MSS, k_us=3_000_000, epoch=1)
     flow.ack(0, rtt_us=100_000, cwnd_limited=0)
-    told = timeout(flow)
-    assert told is not None
-    assert (told["event"], told["prior_bytes"], told["loss_reason"]) == (TIMEOUT, 100 * MSS, INFLATED)
+    reported = timeout(flow)
+    assert reported is not None
+    assert (reported["event"], reported["prior_bytes"], reported["loss_reason"]) == (
+        TIMEOUT,
+        100 * MSS,
+        INFLATED,
+    )
     assert (flow.cwnd, flow["ssthresh_bytes"]) == (2 * MSS, 70 * MSS)
     assert (flow["epoch"], flow["w_max_bytes"]) == (0, 0)
 
@@ -388,7 +392,7 @@ def test_scale_of_41_is_the_c_of_the_rfc() -> None:
     assert k_us(100 * MSS, 70 * MSS, MSS, c_per_s3_of(41)) / 1e6 == pytest.approx(k_s, rel=1e-5)
 
 
-def test_inflated_loss_behind_a_spared_timeout_reduces() -> None:
+def test_inflated_loss_after_a_spared_timeout_reduces() -> None:
     flow = flex()
     flow.ack(0, rtt_us=60_000, cwnd_limited=0)
     timeout(flow)

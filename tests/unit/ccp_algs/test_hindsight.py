@@ -17,20 +17,20 @@ def reduced(number: int = 1, at_us: int = CUT_US, doubtful: bool = True) -> Hind
     return hindsight
 
 
-def hear(hindsight: Hindsight, end_us: int, verdict: int) -> None:
-    hindsight.heard(CUT_US + end_us - INTERVAL_US, CUT_US + end_us, verdict)
+def receive(hindsight: Hindsight, end_us: int, verdict: int) -> None:
+    hindsight.received(CUT_US + end_us - INTERVAL_US, CUT_US + end_us, verdict)
 
 
 def test_overflow_without_a_reduction_so_far_is_due() -> None:
     hindsight = Hindsight()
-    hear(hindsight, 0, OVERFLOW)
+    receive(hindsight, 0, OVERFLOW)
     assert hindsight.is_due(RTT_US)
 
 
 @pytest.mark.parametrize("verdict", [CALM, WIRELESS, FULL])
 def test_nothing_else_is_due(verdict: int) -> None:
     hindsight = Hindsight()
-    hear(hindsight, 0, verdict)
+    receive(hindsight, 0, verdict)
     assert not hindsight.is_due(RTT_US)
 
 
@@ -46,7 +46,7 @@ def test_nothing_else_is_due(verdict: int) -> None:
 )
 def test_overflow_of_data_that_a_reduction_answered_is_not_due(end_us: int, due: bool) -> None:
     hindsight = reduced(doubtful=False)
-    hear(hindsight, end_us, OVERFLOW)
+    receive(hindsight, end_us, OVERFLOW)
     assert hindsight.is_due(RTT_US) == due
 
 
@@ -71,22 +71,22 @@ def test_reduction_for_wireless_losses_is_excused(story: list[tuple[int, int]], 
     hindsight = reduced(number=7)
     found = 0
     for end_us, verdict in story:
-        hear(hindsight, end_us, verdict)
+        receive(hindsight, end_us, verdict)
         found = hindsight.excused()
     assert found == (7 if excused else 0)
 
 
 def test_overflow_settles_it() -> None:
     hindsight = reduced()
-    hear(hindsight, 5_000, OVERFLOW)
+    receive(hindsight, 5_000, OVERFLOW)
     assert hindsight.excused() == 0
-    hear(hindsight, 6_000, WIRELESS)
+    receive(hindsight, 6_000, WIRELESS)
     assert hindsight.excused() == 0
 
 
 def test_reduction_that_was_undone_answers_nothing() -> None:
     hindsight = reduced()
-    hear(hindsight, 30_000, OVERFLOW)
+    receive(hindsight, 30_000, OVERFLOW)
     assert not hindsight.is_due(RTT_US)
     hindsight.undone()
     assert hindsight.is_due(RTT_US)

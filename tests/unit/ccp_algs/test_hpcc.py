@@ -24,7 +24,7 @@ class Steering(Driven):
     def __init__(self, cwnd_pkts: float = 20, **path: int) -> None:
         super().__init__(HpccFold, cwnd_pkts)
         self.srtt_us, self.min_rtt_us = T_US, T_US
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.algorithm = Hpcc()
         self.algorithm.flow = self
         self.algorithm.on_create(INFO)
@@ -33,8 +33,8 @@ class Steering(Driven):
     def set(self, *, rate_bytes_per_s: int | None = None, **registers: int) -> None:
         super().set(**registers)
 
-    def tell(self, kind: str, /, **detail: Any) -> None:
-        self.told.append(kind)
+    def emit(self, kind: str, /, **detail: Any) -> None:
+        self.reported.append(kind)
 
     def find(self, queue_pkts: float = 0, load: float = 1.0, *, pkts: int = 0, **path: int) -> None:
         """Fold an ACK whose echo found such a queue, and arrivals by the link's rate."""
@@ -99,7 +99,7 @@ def test_after_some_steps_the_window_is_what_fills_the_link() -> None:
     assert flow.cwnd_pkts == pytest.approx(32.5 * 0.95 / 0.5 - 9.25, abs=STEP)  # 50, and a step
 
 
-def test_what_the_mean_lags_behind_is_added() -> None:
+def test_what_the_mean_lags_after_is_added() -> None:
     flow = Steering()
     flow.find(0, 0.2)
     flow.round(0, 0.4)  # in T a mean over 2 T has risen by 0.2: arrivals are at 0.4 + 2 * 0.2
@@ -112,9 +112,9 @@ def test_what_the_mean_lags_behind_is_added() -> None:
 def test_where_the_path_is_silent_it_rests(path: dict[str, int]) -> None:
     flow = Steering()
     flow.find(0, 0.5)
-    assert flow.told == ["hpcc:steers"]
+    assert flow.reported == ["hpcc:steers"]
     flow.find(0, 0.5, **path)
-    assert flow.told == ["hpcc:steers", "hpcc:rests"]
+    assert flow.reported == ["hpcc:steers", "hpcc:rests"]
     assert flow["ssthresh_bytes"] == flow.cwnd, "congestion avoidance from there"
     assert flow.interpreter.rate_bytes_per_s == 0
 
@@ -132,7 +132,7 @@ def test_losses_are_judged_by_the_echo() -> None:
         assert flow.cwnd_pkts == pytest.approx(factor * before + (0 if factor == 1 else STEP), abs=STEP)
 
 
-def test_a_timeout_begins_anew() -> None:
+def test_a_timeout_begins_again() -> None:
     flow = Steering(40)
     flow.find(0, 0.9)
     flow.echo(losses_congestion=1)

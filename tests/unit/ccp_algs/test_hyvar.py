@@ -137,7 +137,7 @@ def test_best_throughput_is_forgotten_after_the_window() -> None:
     assert (seen[0], seen[-1]) == (0.25, 1.0)
 
 
-def test_latest_train_tells_the_rate_of_the_path_where_it_is_higher() -> None:
+def test_latest_train_reports_the_rate_of_the_path_where_it_is_higher() -> None:
     collector = Collector()
     collector.add(ID, 10_000.0)
     collector.begin(rows(START))
@@ -184,7 +184,7 @@ def test_several_reports_of_a_flow_are_one_interval() -> None:
     assert np.array_equal(states.observations[row], alone.observations[0])
 
 
-def test_report_that_is_not_behind_the_last_tells_nothing() -> None:
+def test_report_that_is_not_after_the_last_reports_nothing() -> None:
     collector = Collector()
     collector.add(ID, 10_000.0)
     collector.begin(rows(START))
@@ -278,7 +278,7 @@ def test_price_of_losses_is_for_what_a_flow_has_of_the_path(
     ],
 )
 def test_bounds_of_the_mtp(mtp_us: float, rtt_min_us: float, expected_us: float) -> None:
-    bounds = Bounds(least_us=10_000, most_us=200_000, least_rtts=1.0)
+    bounds = Bounds(min_us=10_000, max_us=200_000, min_rtts=1.0)
     assert bounds.clip(np.array([mtp_us]), np.array([rtt_min_us])).tolist() == [expected_us]
 
 
@@ -366,17 +366,17 @@ def test_losses_at_a_long_queue_cost_the_policy_a_part_of_its_factor(
 
 def test_reductions_are_answered_as_by_cubic(tmp_path: Path) -> None:
     algorithm = begun(Hyvar, tmp_path)
-    told = {
+    reported = {
         "event": CUT,
         "prior_bytes": 80 * MSS,
         "old_w_max_bytes": 100 * MSS,
         "due": 0,
         "now_us": 1_005_000,
     }
-    made = registers(algorithm.on_reports(rows(told), "default"))
-    fields = dict.fromkeys(HyvarFold.report_fields, 0) | {"mss_bytes": MSS} | told
+    made = registers(algorithm.on_reports(rows(reported), "default"))
+    fields = dict.fromkeys(HyvarFold.report_fields, 0) | {"mss_bytes": MSS} | reported
     assert made == CubicAnswers().answer(FakeReport({}, fields, "Hyvar"))
-    undone = told | {"event": UNDO, "old_t_us": 7}
+    undone = reported | {"event": UNDO, "old_t_us": 7}
     assert registers(algorithm.on_reports(rows(undone), "default"))["t_us"] == 7
 
 

@@ -26,7 +26,7 @@ def ends(flow: Folded) -> list[dict[str, int]]:
     return [report for report in flow.reports if report["due"]]
 
 
-def test_first_report_tells_that_the_program_started() -> None:
+def test_first_report_reports_that_the_program_started() -> None:
     flow = Folded(HyvarFold)
     first = flow.ack()
     assert first is not None
@@ -34,7 +34,7 @@ def test_first_report_tells_that_the_program_started() -> None:
 
 
 @pytest.mark.parametrize("mtp_us", [FIRST_MTP_US, 5_000, 70_000])
-def test_interval_ends_with_the_first_ack_behind_it(mtp_us: int) -> None:
+def test_interval_ends_with_the_first_ack_after_it(mtp_us: int) -> None:
     flow = started(HyvarFold)
     flow.set(mtp_us=mtp_us)
     begin_us = flow.now_us
@@ -68,7 +68,7 @@ def test_interval_reports_totals_of_the_flow() -> None:
     assert (end["rtt_min_us"], end["srtt_us"], end["in_slow_start"]) == (30_000, 45_000, 0)
 
 
-def test_slow_start_is_told() -> None:
+def test_slow_start_is_reported() -> None:
     flow = started(HyvarFold, cwnd_pkts=10, ssthresh_pkts=100)
     flow.ack(after_us=FIRST_MTP_US)
     assert ends(flow)[0]["in_slow_start"] == 1
@@ -132,7 +132,7 @@ def test_factor_below_one_ends_slow_start_and_one_above_does_not() -> None:
     assert (flow.cwnd, flow["ssthresh_bytes"]) == (15 * MSS, 15 * MSS)
 
 
-def test_path_is_known_behind_a_factor_below_one() -> None:
+def test_path_is_known_after_a_factor_below_one() -> None:
     # Before the first loss CUBIC grows by 5 % a round trip, as Linux: here 5 segments.
     grown = []
     for gain in (None, 0.999_999):
@@ -185,7 +185,7 @@ def test_cubic_neither_grows_nor_reduces_while_the_policy_is_alone() -> None:
     assert flow.cwnd == 125 * MSS
 
 
-def test_policy_alone_has_no_slow_start_before_the_first_threshold_but_behind_a_timeout() -> None:
+def test_policy_alone_has_no_slow_start_before_the_first_threshold_but_after_a_timeout() -> None:
     flow = Folded(HyvarFold, learned=1)
     for _ in range(5):
         flow.round_trip()
@@ -259,7 +259,7 @@ def test_trains_that_say_nothing(last: int, apart_us: int) -> None:
     assert trains(flow) == []
 
 
-def test_window_behind_a_pause_is_a_train() -> None:
+def test_window_after_a_pause_is_a_train() -> None:
     flow = started(HyvarFold, cwnd_pkts=20)
     flow.ack(delivered=500, packets_in_flight=0)
     flow.ack(after_us=900_000, delivered=501, packets_in_flight=14)  # of 15 that the application had
@@ -268,13 +268,13 @@ def test_window_behind_a_pause_is_a_train() -> None:
     assert trains(flow) == [MSS * 1_000_000 // 300]
 
 
-@pytest.mark.parametrize(("window", "told"), [(4, True), (20, False)], ids=["small", "large"])
-def test_five_packets_that_leave_together_are_a_train_of_a_small_window(window: int, told: bool) -> None:
+@pytest.mark.parametrize(("window", "reported"), [(4, True), (20, False)], ids=["small", "large"])
+def test_five_packets_that_leave_together_are_a_train_of_a_small_window(window: int, reported: bool) -> None:
     flow = Folded(HyvarFold, cwnd_pkts=window, mtp_us=20_000)
     flow.ack(delivered=1, packets_in_flight=4)
     arrives(flow, 2, 5, apart_us=1_000)
     arrives(flow, 6, 40, apart_us=2_000)
-    assert trains(flow) == [MSS * 1_000] * told
+    assert trains(flow) == [MSS * 1_000] * reported
 
 
 def test_smaller_window_is_no_train() -> None:

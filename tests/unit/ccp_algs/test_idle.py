@@ -9,7 +9,7 @@ import pytest
 from experiments.netlab.spec import Direction
 from experiments.run import run
 from experiments.runs.shapes import PointToPoint
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.traffic.spec import Http
 
 
@@ -22,7 +22,7 @@ def windows_after_idle_bytes(algorithm: str) -> list[int]:
         datapath="sim",
         sample_interval_us=40_000,
         topology=PointToPoint(Direction(12.5e6, delay_us=20_000)),
-        flows=(Flow("flow", "sender", "receiver", algorithm, traffic=download),),
+        flows=(FlowSpec("flow", "sender", "receiver", algorithm, traffic=download),),
     )
     samples = run(scenario).connection_samples
     begins = samples["t_s"].diff().idxmax()
@@ -31,8 +31,8 @@ def windows_after_idle_bytes(algorithm: str) -> list[int]:
 
 @pytest.mark.parametrize("name", ["cubic", "reno"])
 def test_a_window_grows_again_from_the_initial_one_as_the_kernels(name: str) -> None:
-    ours, kernels = windows_after_idle_bytes(name), windows_after_idle_bytes(f"kernel/{name}")
-    for windows in (ours, kernels):
+    own, kernels = windows_after_idle_bytes(name), windows_after_idle_bytes(f"kernel/{name}")
+    for windows in (own, kernels):
         assert windows[0] == 10 * 1448 < windows[-1] / 20
         assert all(now < 3.5 * before for before, now in itertools.pairwise(windows)), windows
-    assert ours[-1] == pytest.approx(kernels[-1], rel=0.1)
+    assert own[-1] == pytest.approx(kernels[-1], rel=0.1)

@@ -53,7 +53,7 @@ def test_loss_is_answered_by_the_table(
     for mode, expected in (("keep", keep), ("mild", mild), ("cubic", cubic)):
         flow = Steered(wireless_loss=mode)
         if hops is not None:
-            flow.hear(cause, hops)
+            flow.receive(cause, hops)
         flow.lose(ca_state)
         assert flow.cwnd_pkts == pytest.approx(expected, abs=0.01), mode
         assert flow.ssthresh_pkts == pytest.approx(expected, abs=0.01), mode
@@ -72,14 +72,14 @@ def test_loss_is_answered_by_the_table(
 )
 def test_stale_telemetry_is_none(stale_ms: float, age_us: int, silence_us: int, cwnd_pkts: int) -> None:
     flow = Steered(stale_ms=stale_ms)
-    flow.hear("wireless", age_us=age_us)
+    flow.receive("wireless", age_us=age_us)
     flow.lose(after_us=silence_us)
     assert flow.cwnd_pkts == cwnd_pkts
 
 
 def test_telemetry_that_is_lost_leaves_plain_cubic() -> None:
     flow = Steered()
-    flow.hear("wireless")
+    flow.receive("wireless")
     flow.algorithm.on_telemetry_lost("receiver_signal", "somebody")
     flow.lose(after_us=1)
     assert flow.cwnd_pkts == 100
@@ -99,9 +99,9 @@ def test_telemetry_that_is_lost_leaves_plain_cubic() -> None:
 @pytest.mark.parametrize("mode", ["keep", "mild", "cubic"])
 def test_explicit_congestion_is_cubics_and_stays(ca_state: int, prims: dict[str, int], mode: str) -> None:
     flow = Steered(wireless_loss=mode)
-    flow.hear("wireless")
+    flow.receive("wireless")
     flow.lose(ca_state, **prims)
-    flow.hear("wireless", after_us=5_000)
+    flow.receive("wireless", after_us=5_000)
     flow.ack(0, cwnd_limited=0)
     assert flow.cwnd_pkts == 70
 
@@ -109,18 +109,18 @@ def test_explicit_congestion_is_cubics_and_stays(ca_state: int, prims: dict[str,
 def test_summary_of_the_acks_or_of_another_kind_says_nothing() -> None:
     flow = Steered()
     back = FlowId(src=FLOW.dst, src_port=FLOW.dst_port, dst=FLOW.src, dst_port=FLOW.src_port)
-    flow.hear("wireless", flow=back)
+    flow.receive("wireless", flow=back)
     flow.lose()
     assert flow.cwnd_pkts == 70
 
 
-def test_direction_is_told_by_addresses_where_both_ports_are_the_same() -> None:
+def test_direction_is_reported_by_addresses_where_both_ports_are_the_same() -> None:
     there = FlowId(src="2001:db8::1", src_port=443, dst="2001:db8::2", dst_port=443)
     back = FlowId(src=there.dst, src_port=443, dst=there.src, dst_port=443)
     for flow_id, cwnd_pkts in ((there, 100), (back, 70)):
         flow = Steered()
         flow.info = FakeInfo(src_addr="2001:db8:0::1", src_port=443)
-        flow.hear("wireless", flow=flow_id)
+        flow.receive("wireless", flow=flow_id)
         flow.lose()
         assert flow.cwnd_pkts == cwnd_pkts
 
@@ -132,7 +132,7 @@ def test_spared_timeout_leaves_threshold_and_curve() -> None:
     flow = Steered()
     flow.set(w_max_bytes=120 * MSS, k_us=3_000_000, epoch=1, t_us=2_000_000, w_est_bytes=80 * MSS)
     curve = {name: flow[name] for name in CURVE}
-    flow.hear("wireless")
+    flow.receive("wireless")
     timeout(flow)
     assert (flow.cwnd, flow.ssthresh_pkts) == (2 * MSS, 100)
     assert {name: flow[name] for name in CURVE} == curve
@@ -143,7 +143,7 @@ def test_spared_timeout_leaves_threshold_and_curve() -> None:
 def test_timeouts_are_judged_by_what_held_when_the_last_ack_came() -> None:
     # While the sender backs off nothing is sent that could carry telemetry: it has to get stale.
     flow = Steered()
-    flow.hear("wireless")
+    flow.receive("wireless")
     flow.ack(1, cwnd_limited=0)
     for after_us in (300_000, 600_000, 1_200_000):
         timeout(flow, after_us=after_us)
@@ -158,7 +158,7 @@ def test_timeouts_are_judged_by_what_held_when_the_last_ack_came() -> None:
 def test_last_sign_of_life_counts_when_telemetry_is_lost() -> None:
     flow = Steered()
     flow.ack(1, cwnd_limited=0, after_us=50_000)  # without a report
-    flow.hear("wireless")
+    flow.receive("wireless")
     flow.algorithm.on_telemetry_lost("int_summary", "sink")
     timeout(flow, after_us=300_000)
     assert (events(flow), flow.ssthresh_pkts) == ([STARTED], 100)
@@ -179,7 +179,7 @@ def test_modes_change_from_loss_to_loss() -> None:
     expected = 100.0
     for mode, factor in (("cubic", 0.7), ("keep", 1.0), ("mild", 0.95), ("keep", 1.0), ("cubic", 0.7)):
         flow.param(wireless_loss=mode)
-        flow.hear("wireless", after_us=300_000)
+        flow.receive("wireless", after_us=300_000)
         flow.ack(0, cwnd_limited=0, after_us=1)  # the regular report
         flow.lose()
         expected *= factor
@@ -187,7 +187,7 @@ def test_modes_change_from_loss_to_loss() -> None:
         flow.repair()
 
 
-def test_program_that_starts_anew_gets_its_parameters_again() -> None:
+def test_program_that_starts_again_gets_its_parameters_again() -> None:
     flow = Steered(wireless_loss="mild", wireless_beta=0.9, beta=0.8)
     flow.set(mild_permille=1000, cut_permille=700, episode=3)
     flow.ack(0, cwnd_limited=0)
@@ -198,10 +198,10 @@ def test_program_that_starts_anew_gets_its_parameters_again() -> None:
 
 ACKS = acks()
 CAUSES = st.sampled_from(["none", "wireless", "overflow", "mixed"])
-HEARD = st.dictionaries(st.integers(0, 99), st.tuples(CAUSES, st.sampled_from([ROOM, NO_ROOM, ()])))
+RECEIVED = st.dictionaries(st.integers(0, 99), st.tuples(CAUSES, st.sampled_from([ROOM, NO_ROOM, ()])))
 
 
-def cubic_beside(steered: Steered) -> Folded:
+def cubic_alongside(steered: Steered) -> Folded:
     """Return a flow of plain CUBIC that is where this one is."""
     flow = Folded(CubicFold, steered.cwnd_pkts)
     flow.ssthresh = steered.ssthresh
@@ -209,32 +209,34 @@ def cubic_beside(steered: Steered) -> Folded:
     return flow
 
 
-@given(acks=ACKS, heard=HEARD, in_avoidance=st.booleans(), mode=st.sampled_from(["keep", "mild", "cubic"]))
+@given(
+    acks=ACKS, received=RECEIVED, in_avoidance=st.booleans(), mode=st.sampled_from(["keep", "mild", "cubic"])
+)
 def test_window_without_loss_is_that_of_cubic(
-    acks: list[dict[str, Any]], heard: dict[int, Any], in_avoidance: bool, mode: str
+    acks: list[dict[str, Any]], received: dict[int, Any], in_avoidance: bool, mode: str
 ) -> None:
     steered = Steered(ssthresh_pkts=100 if in_avoidance else None, wireless_loss=mode)
-    plain = cubic_beside(steered)
+    plain = cubic_alongside(steered)
     for i, ack in enumerate(acks):
-        if i in heard and heard[i][0] in ("none", "wireless"):
-            steered.hear(*heard[i])
+        if i in received and received[i][0] in ("none", "wireless"):
+            steered.receive(*received[i])
         steered.ack(**ack)
         plain.ack(**ack)
         assert steered.cwnd == plain.cwnd
     assert steered["ssthresh_bytes"] == plain["ssthresh_bytes"]
 
 
-@given(acks=ACKS, heard=HEARD, losses=st.sets(st.integers(0, 99), max_size=20), deaf=st.booleans())
+@given(acks=ACKS, received=RECEIVED, losses=st.sets(st.integers(0, 99), max_size=20), deaf=st.booleans())
 def test_window_of_plain_mode_or_without_telemetry_is_that_of_cubic(
-    acks: list[dict[str, Any]], heard: dict[int, Any], losses: set[int], deaf: bool
+    acks: list[dict[str, Any]], received: dict[int, Any], losses: set[int], deaf: bool
 ) -> None:
     steered = Steered(wireless_loss="keep" if deaf else "cubic")
-    plain = cubic_beside(steered)
+    plain = cubic_alongside(steered)
     for name in ("k_us", "w_max_bytes"):  # which Python sets
         plain.set(**{name: steered[name]})
     for i, ack in enumerate(acks):
-        if i in heard and not deaf:
-            steered.hear(*heard[i])
+        if i in received and not deaf:
+            steered.receive(*received[i])
         for flow in (steered, plain):
             flow.ca_state = RECOVERY if i in losses else OPEN
             report = flow.ack(**ack, lost_pkts_sample=int(i in losses))
@@ -248,7 +250,7 @@ def test_wireless_losses_change_nothing_in_new_l1(acks: list[dict[str, Any]], lo
     lossy, calm = Steered(), Steered()
     for i, ack in enumerate(acks):
         for flow in (lossy, calm):
-            flow.hear("wireless")
+            flow.receive("wireless")
         lossy.ca_state = RECOVERY if i in losses else OPEN
         lossy.ack(**ack, lost_pkts_sample=int(i in losses))
         calm.ack(**ack)
@@ -259,15 +261,15 @@ def test_wireless_losses_change_nothing_in_new_l1(acks: list[dict[str, Any]], lo
 
 @given(
     acks=ACKS,
-    heard=HEARD,
+    received=RECEIVED,
     losses=st.sets(st.integers(0, 99), max_size=50),
     timeouts=st.sets(st.integers(0, 99), max_size=3),
     mode=st.sampled_from(["keep", "mild", "cubic"]),
     increment=st.integers(0, 3),
 )
-def test_whatever_is_heard_losses_are_counted_once_and_the_window_stays_sane(
+def test_whatever_is_received_losses_are_counted_once_and_the_window_stays_sane(
     acks: list[dict[str, Any]],
-    heard: dict[int, Any],
+    received: dict[int, Any],
     losses: set[int],
     timeouts: set[int],
     mode: str,
@@ -277,8 +279,8 @@ def test_whatever_is_heard_losses_are_counted_once_and_the_window_stays_sane(
     flow.reports.clear()
     lost = 0
     for i, ack in enumerate(acks):
-        if i in heard:
-            flow.hear(*heard[i])
+        if i in received:
+            flow.receive(*received[i])
         flow.ca_state = LOSS if i in timeouts else RECOVERY if i in losses else OPEN
         if i in timeouts:
             flow.cwnd = MSS

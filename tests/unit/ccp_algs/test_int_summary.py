@@ -73,12 +73,14 @@ def test_verdict_is_that_of_the_table(hops: list[IntHop], cause: Any, verdict: i
     assert verdict_of(summary(*hops, loss_cause=cause), full_ratio=0.9) == verdict
 
 
-@pytest.mark.parametrize("told", [{"has_silent_hop": True}, {"lost_unknown_pkts": 1}])
-def test_a_hop_that_writes_nothing_and_losses_without_a_place_are_congestion(told: dict[str, Any]) -> None:
+@pytest.mark.parametrize("reported", [{"has_silent_hop": True}, {"lost_unknown_pkts": 1}])
+def test_a_hop_that_writes_nothing_and_losses_without_a_place_are_congestion(
+    reported: dict[str, Any],
+) -> None:
     """Hop limits show the one, and the sink's counts the other: all who write have room."""
-    assert verdict_of(summary(CALM_HOP, **told), full_ratio=0.9) == UNKNOWN
-    assert verdict_of(summary(CALM_HOP, loss_cause="overflow", **told), full_ratio=0.9) == OVERFLOW
-    assert verdict_of(summary(FULL_HOP, **told), full_ratio=0.9) == FULL
+    assert verdict_of(summary(CALM_HOP, **reported), full_ratio=0.9) == UNKNOWN
+    assert verdict_of(summary(CALM_HOP, loss_cause="overflow", **reported), full_ratio=0.9) == OVERFLOW
+    assert verdict_of(summary(FULL_HOP, **reported), full_ratio=0.9) == FULL
 
 
 def test_full_is_what_the_parameter_says() -> None:
@@ -155,9 +157,9 @@ CAUSES = st.sampled_from([None, "none", "wireless", "overflow", "mixed"])
 def test_any_summary_has_a_verdict_and_a_finite_growth(
     hops: list[IntHop], cause: Any, period_s: float
 ) -> None:
-    told = summary(*hops, loss_cause=cause)
-    assert UNKNOWN <= verdict_of(told, full_ratio=0.9) <= OVERFLOW
-    room = room_of(told, period_s, MSS)
+    reported = summary(*hops, loss_cause=cause)
+    assert UNKNOWN <= verdict_of(reported, full_ratio=0.9) <= OVERFLOW
+    room = room_of(reported, period_s, MSS)
     assert room is None or (0 <= room.growth <= MAX_GROWTH and room.share_bytes >= 0)
 
 

@@ -5,7 +5,7 @@ from ccp_algs.fold.expressions import Flag, Num
 from ccplane.base._native import Interpreter, compile
 
 
-def ours() -> dict[str, Num | Flag]:
+def own() -> dict[str, Num | Flag]:
     return {
         value.render(): value
         for prefix in (Ack, Flow, Int)
@@ -14,9 +14,9 @@ def ours() -> dict[str, Num | Flag]:
     }
 
 
-@pytest.mark.parametrize("name", sorted(ours()))
+@pytest.mark.parametrize("name", sorted(own()))
 def test_primitive_has_the_type_that_the_compiler_gives_it(name: str) -> None:
-    condition = f"(> {name} 0)" if isinstance(ours()[name], Num) else f"(&& {name} true)"
+    condition = f"(> {name} 0)" if isinstance(own()[name], Num) else f"(&& {name} true)"
     program = compile(f"(def (Report (x 0)))(when {condition} (:= Report.x 1))")
     assert program.primitives == [name]
 
@@ -28,7 +28,7 @@ def test_attribute_is_called_as_the_primitive(prefix: object, label: str) -> Non
             assert repr(value) == f"{label}.{key}"
 
 
-def test_where_nobody_echoes_telemetry_is_older_than_any_other_and_the_rest_is_0() -> None:
+def test_where_none_echoes_telemetry_is_older_than_any_other_and_the_rest_is_0() -> None:
     fields = [key for key, value in vars(type(Int)).items() if isinstance(value, Num)]
     declared = " ".join(f"({key} 7)" for key in fields)
     read = " ".join(f"(:= Report.{key} Int.{key})" for key in fields)

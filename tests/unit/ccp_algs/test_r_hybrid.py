@@ -24,13 +24,13 @@ PEER = FakeInfo().dst_addr
 
 def test_flow_begins_shared_and_follows_the_decisions_on_its_path() -> None:
     flow = Hybrid()
-    assert (flow.program, flow.told) == ("cubic", [])
-    flow.hear("SINGLE_OWNER", reason="density 0.2")
+    assert (flow.program, flow.reported) == ("cubic", [])
+    flow.receive("SINGLE_OWNER", reason="density 0.2")
     assert flow.program == "dctcp"
-    flow.hear("SINGLE_OWNER")
-    flow.hear("SHARED")
+    flow.receive("SINGLE_OWNER")
+    flow.receive("SHARED")
     assert flow.program == "cubic"
-    assert flow.told == [
+    assert flow.reported == [
         (
             "regime:switched",
             {"before": "cubic", "after": "dctcp", "regime": "SINGLE_OWNER", "reason": "density 0.2"},
@@ -54,24 +54,24 @@ def test_flow_begins_shared_and_follows_the_decisions_on_its_path() -> None:
 )
 def test_decision_of_another_direction_or_kind_is_none(said: dict[str, Any], program: str) -> None:
     flow = Hybrid()
-    flow.hear(**said)
+    flow.receive(**said)
     assert flow.program == program
 
 
 def test_ipv4_in_ipv6_is_ipv4() -> None:
     flow = Hybrid()
     flow.info = FakeInfo(src_addr="10.0.0.1")
-    flow.hear(peer="::ffff:10.0.0.1")
+    flow.receive(peer="::ffff:10.0.0.1")
     assert flow.program == "dctcp"
 
 
 def test_flow_without_ecn_stays_with_cubic_and_says_so_once() -> None:
     flow = Hybrid(ecn=False)
     for _ in range(2):
-        flow.hear("SINGLE_OWNER")
-        flow.hear("SHARED")
+        flow.receive("SINGLE_OWNER")
+        flow.receive("SHARED")
     assert flow.program == "cubic"
-    ((kind, detail),) = flow.told
+    ((kind, detail),) = flow.reported
     assert (kind, detail["wanted"]) == ("regime:refused", "dctcp")
     assert "ECN" in detail["why"]
 
@@ -85,32 +85,32 @@ def test_window_stays_and_the_threshold_is_handed_over_or_forgotten(handover: st
     flow = Hybrid(cwnd_pkts=80, handover=handover, start="single_owner" if regime == "SHARED" else "shared")
     flow.set(ssthresh_bytes=60 * MSS)  # not the kernel's, as behind HyStart
     flow.later(200)  # it is reported
-    flow.hear(regime)
+    flow.receive(regime)
     assert flow.cwnd_pkts == 80
     assert flow["ssthresh_bytes"] == (60 * MSS if handover == "carry" else INFINITY)
     flow.ack(1)
     assert flow.cwnd_pkts == (80 if handover == "carry" else 81), "slow start adds what is acknowledged"
 
 
-def test_slow_start_that_is_not_over_goes_on_behind_a_switch() -> None:
+def test_slow_start_that_is_not_over_goes_on_after_a_switch() -> None:
     flow = Hybrid(cwnd_pkts=20, ssthresh_pkts=None)
-    flow.hear("SINGLE_OWNER")
+    flow.receive("SINGLE_OWNER")
     assert flow["ssthresh_bytes"] == INFINITY
 
 
 def test_first_switch_before_any_report_takes_the_kernels_threshold() -> None:
     flow = Hybrid(ssthresh_pkts=90)
     flow.algorithm.on_create(flow.info)
-    flow.hear("SINGLE_OWNER")
+    flow.receive("SINGLE_OWNER")
     assert flow.ssthresh_pkts == 90
 
 
-def test_curve_and_alpha_begin_anew() -> None:
+def test_curve_and_alpha_begin_again() -> None:
     flow = Hybrid()
     flow.set(w_max_bytes=120 * MSS, epoch=1)
-    flow.hear("SINGLE_OWNER")
+    flow.receive("SINGLE_OWNER")
     assert flow.reports[-1]["alpha_ppm"] == 1_000_000
-    flow.hear("SHARED")
+    flow.receive("SHARED")
     assert (flow["w_max_bytes"], flow["epoch"]) == (0, 0)
 
 
@@ -118,8 +118,8 @@ def test_reports_of_a_former_run_of_the_program_are_passed_over() -> None:
     flow = Hybrid()
     flow.lose()
     old = next(report for report in flow.reports if report["event"] == CUT)
-    flow.hear("SINGLE_OWNER", ack=False)
-    flow.hear("SHARED", ack=False)
+    flow.receive("SINGLE_OWNER", ack=False)
+    flow.receive("SHARED", ack=False)
     fresh = dict(flow.interpreter.controls)
     flow.take(old)
     assert flow.interpreter.controls == fresh
@@ -133,16 +133,16 @@ def test_first_report_counts_if_that_of_the_start_found_no_room() -> None:
     flow = Hybrid()
     flow.lose()
     cut = flow.reports[-1]
-    flow.hear("SINGLE_OWNER", ack=False)
-    flow.hear("SHARED", ack=False)
+    flow.receive("SINGLE_OWNER", ack=False)
+    flow.receive("SHARED", ack=False)
     flow.take(cut, missed=1)
     assert flow["k_us"] > 0
 
 
-def test_program_that_starts_anew_gets_its_parameters_again() -> None:
+def test_program_that_starts_again_gets_its_parameters_again() -> None:
     flow = Hybrid(shared_pacing_ratio=1.5, shared_ecn="queue", rtt_multiplier=3.0)
-    flow.hear("SINGLE_OWNER")
-    flow.hear("SHARED")
+    flow.receive("SINGLE_OWNER")
+    flow.receive("SHARED")
     flow.set(
         pace_permille=0, ecn_counts=0, k_permille=2000, cut_permille=1, episode=3
     )  # the law had the flow
@@ -157,14 +157,14 @@ def test_program_that_starts_anew_gets_its_parameters_again() -> None:
 def test_bbr_may_take_the_place_of_cubic() -> None:
     flow = Hybrid(shared="bbr3", single_rate_bytes_per_s=125_000_000)
     assert flow.program == "bbr3"
-    flow.hear("SINGLE_OWNER")
+    flow.receive("SINGLE_OWNER")
     assert (flow.program, flow.rate_bytes_per_s) == ("dctcp", 125_000_000)
     flow.set(ssthresh_bytes=60 * MSS)
     flow.later(200)
-    flow.hear("SHARED")
+    flow.receive("SHARED")
     assert (flow.program, flow["is_full"]) == ("bbr3", 0)
     assert 0 < flow.rate_bytes_per_s < 125_000_000, "its own"
-    flow.hear("SINGLE_OWNER")
+    flow.receive("SINGLE_OWNER")
     assert flow.ssthresh_pkts == 60, "that before BBR, which has none"
 
 
@@ -172,7 +172,7 @@ def test_control_of_the_shared_regime_changes_while_the_flow_runs() -> None:
     flow = Hybrid()
     flow.param(shared="bbr3")
     flow.later(200)
-    assert flow.told[-1][1]["after"] == "bbr3"
+    assert flow.reported[-1][1]["after"] == "bbr3"
     flow.param(shared="cubic", shared_ecn="ignore")
     flow.ack(0, cwnd_limited=0)
     assert (flow.program, flow.rate_bytes_per_s) == ("cubic_marks", 0)
@@ -183,7 +183,7 @@ def test_control_of_the_shared_regime_changes_while_the_flow_runs() -> None:
 
 def test_flow_is_shared_some_time_after_its_decisions_were_lost() -> None:
     flow = Hybrid(stale_ms=500)
-    flow.hear("SINGLE_OWNER")
+    flow.receive("SINGLE_OWNER")
     flow.later(200)
     flow.lose_telemetry()
     flow.later(499)
@@ -191,17 +191,17 @@ def test_flow_is_shared_some_time_after_its_decisions_were_lost() -> None:
     flow.later(101)
     assert flow.program == "cubic"
     assert flow.kinds == ["regime:switched", "regime:fail_safe", "regime:switched"]
-    why = flow.told[1][1]["why"]
+    why = flow.reported[1][1]["why"]
     assert "receiver" in why
     assert "500 ms" in why
-    assert flow.told[2][1] == {"before": "dctcp", "after": "cubic", "regime": "SHARED", "reason": why}
+    assert flow.reported[2][1] == {"before": "dctcp", "after": "cubic", "regime": "SHARED", "reason": why}
     flow.later(10_000)
-    assert len(flow.told) == 3
+    assert len(flow.reported) == 3
 
 
 def test_idle_flow_is_shared_with_its_first_report() -> None:
     flow = Hybrid(stale_ms=500)
-    flow.hear("SINGLE_OWNER")
+    flow.receive("SINGLE_OWNER")
     flow.now_us += 10_000_000
     flow.lose_telemetry()
     flow.later(0.001)
@@ -210,18 +210,18 @@ def test_idle_flow_is_shared_with_its_first_report() -> None:
 
 def test_decision_that_comes_in_time_keeps_the_regime() -> None:
     flow = Hybrid(stale_ms=500)
-    flow.hear("SINGLE_OWNER")
+    flow.receive("SINGLE_OWNER")
     flow.lose_telemetry()
     flow.later(400)
-    flow.hear("SINGLE_OWNER")
+    flow.receive("SINGLE_OWNER")
     flow.later(10_000)
     assert (flow.program, flow.kinds) == ("dctcp", ["regime:switched"])
 
 
 def test_loss_of_what_did_not_decide_last_changes_nothing() -> None:
     flow = Hybrid(stale_ms=0)
-    flow.hear("SINGLE_OWNER", sender="before")
-    flow.hear("SINGLE_OWNER", sender="receiver")
+    flow.receive("SINGLE_OWNER", sender="before")
+    flow.receive("SINGLE_OWNER", sender="receiver")
     flow.lose_telemetry("before")
     flow.algorithm.on_telemetry_lost("receiver_signal", "receiver")
     assert flow.program == "dctcp"
@@ -229,10 +229,10 @@ def test_loss_of_what_did_not_decide_last_changes_nothing() -> None:
 
 def test_lost_decision_of_shared_is_no_event() -> None:
     flow = Hybrid(stale_ms=0)
-    flow.hear("SHARED")
+    flow.receive("SHARED")
     flow.lose_telemetry()
     flow.later(1_000)
-    assert (flow.program, flow.told) == ("cubic", [])
+    assert (flow.program, flow.reported) == ("cubic", [])
 
 
 def test_start_in_single_owner_needs_a_decision_soon() -> None:
@@ -244,7 +244,7 @@ def test_start_in_single_owner_needs_a_decision_soon() -> None:
     assert flow.program == "cubic"
     assert flow.kinds == ["regime:fail_safe", "regime:switched"]
     decided = Hybrid(start="single_owner", stale_ms=500)
-    decided.hear("SINGLE_OWNER")
+    decided.receive("SINGLE_OWNER")
     decided.later(10_000)
     assert decided.program == "dctcp"
 
@@ -315,7 +315,7 @@ def test_treatment_of_marks_changes_while_the_flow_runs() -> None:
     flow.param(shared_ecn="ignore")
     flow.later(200)
     assert flow.program == "cubic_marks"
-    assert flow.told[-1][1]["reason"] == "parameter changed"
+    assert flow.reported[-1][1]["reason"] == "parameter changed"
     flow.ack(0, cwnd_limited=0)
     mark(flow, 9 * MIN_RTT_US)
     assert flow.cwnd_pkts == 100
@@ -331,9 +331,9 @@ def test_each_regime_has_its_pacing() -> None:
     flow = Hybrid(single_rate_bytes_per_s=125_000_000, shared_pacing_ratio=1.2)
     window_a_round = 100 * MSS * 10  # at a smoothed RTT of 100 ms
     assert flow.rate_bytes_per_s == pytest.approx(1.2 * window_a_round, rel=0.001)
-    flow.hear("SINGLE_OWNER")
+    flow.receive("SINGLE_OWNER")
     assert flow.rate_bytes_per_s == 125_000_000
-    flow.hear("SHARED")
+    flow.receive("SHARED")
     assert flow.rate_bytes_per_s == pytest.approx(1.2 * window_a_round, rel=0.001)
     flow.param(shared_pacing_ratio=0)
     flow.later(200)
@@ -351,16 +351,16 @@ STATES = st.lists(st.sampled_from([OPEN, OPEN, OPEN, CWR, RECOVERY]), min_size=1
 def test_programs_are_those_of_cubic_and_dctcp(
     acks: list[dict[str, Any]], states: list[int], dctcp: bool
 ) -> None:
-    ours, theirs = (
+    own, other = (
         Folded(program, 100)
         for program in ((DctcpProgram, DctcpFold) if dctcp else (CubicProgram, CubicFold))
     )
     for ack, state in zip(acks, states, strict=False):
-        for flow in (ours, theirs):
+        for flow in (own, other):
             flow.ca_state = state
             flow.ack(**ack)
-        assert ours.cwnd == theirs.cwnd
-    assert ours["ssthresh_bytes"] == theirs["ssthresh_bytes"]
+        assert own.cwnd == other.cwnd
+    assert own["ssthresh_bytes"] == other["ssthresh_bytes"]
 
 
 @given(acks=ACKS, marks=st.sets(st.integers(0, 99)))
@@ -380,7 +380,7 @@ def test_marks_that_are_ignored_change_nothing(acks: list[dict[str, Any]], marks
 @given(
     acks=ACKS,
     states=STATES,
-    heard=st.dictionaries(st.integers(0, 99), st.sampled_from(["SINGLE_OWNER", "SHARED", "lost"])),
+    received=st.dictionaries(st.integers(0, 99), st.sampled_from(["SINGLE_OWNER", "SHARED", "lost"])),
     timeouts=st.sets(st.integers(0, 99), max_size=3),
     handover=st.sampled_from(["carry", "reset"]),
     shared_ecn=st.sampled_from(["abe", "loss", "queue", "ignore"]),
@@ -390,7 +390,7 @@ def test_marks_that_are_ignored_change_nothing(acks: list[dict[str, Any]], marks
 def test_whatever_is_decided_the_window_stays_sane_and_the_program_is_that_of_the_regime(
     acks: list[dict[str, Any]],
     states: list[int],
-    heard: dict[int, str],
+    received: dict[int, str],
     timeouts: set[int],
     handover: str,
     shared_ecn: str,
@@ -401,14 +401,14 @@ def test_whatever_is_decided_the_window_stays_sane_and_the_program_is_that_of_th
     flow = Hybrid(ssthresh_pkts=None, ecn=ecn, **params)
     regime = "SHARED"
     for i, (ack, state) in enumerate(zip(acks, states, strict=False)):
-        if heard.get(i) == "lost":
+        if received.get(i) == "lost":
             flow.lose_telemetry()
             regime = "SHARED"
-        elif i in heard:
+        elif i in received:
             before = flow.cwnd
-            flow.hear(heard[i], ack=False)
+            flow.receive(received[i], ack=False)
             assert flow.cwnd == before
-            regime = heard[i]
+            regime = received[i]
         flow.ca_state = LOSS if i in timeouts else state
         if i in timeouts:
             flow.cwnd = MSS

@@ -14,7 +14,7 @@ from ccp_algs.hyvar.fold import HyvarFold
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
 from ccp_algs.r_tcp_hyvar import RTcpHyvar
 from ccp_algs.rtcp import Options
-from ccp_algs.rtcp.limit import RateLimit, letter
+from ccp_algs.rtcp.limit import RateLimit, message
 from ccplane.base._native import compile
 from experiments.runs.files import sources
 from tests.unit.ccp_algs.test_hyvar import ID, policy_of
@@ -35,8 +35,8 @@ def test_limited_hyvar_looks_for_limits_and_grows_fast_while_the_cap_is_raised(t
     algorithm.flows = flows
     for flow_id in ids:
         algorithm.on_create(FakeInfo(flow_id=flow_id))
-        letters = [bytes(call.values()) for kind, call in flows[flow_id].calls if kind == "rate_limits"]
-        assert letters == [letter(Options(), cwnd=True, rate=True)]
+        messages = [bytes(call.values()) for kind, call in flows[flow_id].calls if kind == "rate_limits"]
+        assert messages == [message(Options(), cwnd=True, rate=True)]
     calls = [list(flow.calls) for flow in flows.values()]
     algorithm.on_rate_limit(ID, RateLimit("capped", 500_000, 250_000, 0, 1, "10.0.0.2"))
     assert [flow.calls for flow in flows.values()] == calls

@@ -15,7 +15,7 @@ LINK_BYTES_PER_S = 12_500_000
 QUEUE_US = 20_000
 STEP_US = 1_000
 EVERY_S = 2.0
-UNTIL_HEARD_S = 2.0
+UNTIL_RECEIVED_S = 2.0
 """Clocks begin at 1 s, the first probe at 2 s."""
 
 
@@ -54,7 +54,7 @@ def over_a_link(
 
 
 def shares(flow: Hybrid) -> list[float]:
-    return [detail["share"] for kind, detail in flow.told if kind == "regime:probed"]
+    return [detail["share"] for kind, detail in flow.reported if kind == "regime:probed"]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def shares(flow: Hybrid) -> list[float]:
 )
 def test_the_echo_is_the_share_of_the_queue_and_the_flow_follows_it(share: float, program: str) -> None:
     flow = Hybrid(probe_s=EVERY_S)
-    delays = over_a_link(flow, share, UNTIL_HEARD_S)
+    delays = over_a_link(flow, share, UNTIL_RECEIVED_S)
     assert shares(flow) == [pytest.approx(share, abs=0.04)]
     assert flow.program == program
     assert max(delays) <= QUEUE_US * 1.01  # the slow half comes first
@@ -77,7 +77,7 @@ def test_afterwards_window_and_pacing_are_as_before() -> None:
         rates.add(flow.rate_bytes_per_s)
         windows.add(flow.cwnd)
 
-    over_a_link(flow, 0.5, UNTIL_HEARD_S, at_step=look)
+    over_a_link(flow, 0.5, UNTIL_RECEIVED_S, at_step=look)
     assert sorted(rates) == [
         0,
         *(pytest.approx(one * LINK_BYTES_PER_S / 2, rel=0.01) for one in (0.95, 1.05)),
@@ -90,15 +90,15 @@ def test_a_loss_ends_a_probe_at_once() -> None:
     flow = Hybrid(probe_s=EVERY_S)
 
     def lose() -> None:
-        if flow.rate_bytes_per_s and "lost" not in told:
-            told.append("lost")
+        if flow.rate_bytes_per_s and "lost" not in reported:
+            reported.append("lost")
             flow.lose(RECOVERY)
-            told.extend([flow.rate_bytes_per_s, round(flow.cwnd_pkts)])
+            reported.extend([flow.rate_bytes_per_s, round(flow.cwnd_pkts)])
             flow.repair()
 
-    told: list[object] = []
-    over_a_link(flow, 1.0, UNTIL_HEARD_S, at_step=lose)
-    assert told == ["lost", 0, 70]  # of the window before, not of the room for the fast halves
+    reported: list[object] = []
+    over_a_link(flow, 1.0, UNTIL_RECEIVED_S, at_step=lose)
+    assert reported == ["lost", 0, 70]  # of the window before, not of the room for the fast halves
     assert shares(flow) == []
 
 
@@ -110,7 +110,7 @@ def test_a_queue_that_a_slow_half_would_empty_is_not_probed() -> None:
 
 def test_an_echo_stands_for_three_probes_that_were_not_done() -> None:
     flow = Hybrid(probe_s=EVERY_S)
-    over_a_link(flow, 1.0, UNTIL_HEARD_S)
+    over_a_link(flow, 1.0, UNTIL_RECEIVED_S)
     assert flow.program == "dctcp"
     over_a_link(flow, 1.0, 5, queue_us=0)
     assert flow.program == "dctcp"
@@ -118,10 +118,10 @@ def test_an_echo_stands_for_three_probes_that_were_not_done() -> None:
     assert flow.program == "cubic"
 
 
-def test_a_flow_that_nobody_decides_of_any_more_does_not_trust_its_probes() -> None:
+def test_a_flow_that_none_decides_of_any_more_does_not_trust_its_probes() -> None:
     flow = Hybrid(probe_s=EVERY_S, stale_ms=500)
-    flow.hear("SHARED")
-    over_a_link(flow, 1.0, UNTIL_HEARD_S)
+    flow.receive("SHARED")
+    over_a_link(flow, 1.0, UNTIL_RECEIVED_S)
     assert flow.program == "dctcp"
     flow.lose_telemetry()
     over_a_link(flow, 1.0, 1)
@@ -135,13 +135,13 @@ def test_a_flow_that_nobody_decides_of_any_more_does_not_trust_its_probes() -> N
 @pytest.mark.parametrize("params", [{}, {"probe_s": EVERY_S, "shared_ecn": "ignore"}])
 def test_nothing_is_probed_by_default_or_without_a_program_that_can(params: dict[str, Any]) -> None:
     flow = Hybrid(**params)
-    over_a_link(flow, 1.0, UNTIL_HEARD_S)
-    assert (flow.told, flow.rate_bytes_per_s) == ([], 0)
+    over_a_link(flow, 1.0, UNTIL_RECEIVED_S)
+    assert (flow.reported, flow.rate_bytes_per_s) == ([], 0)
 
 
 def test_flows_of_a_host_go_together_and_hosts_do_not() -> None:
     drains_us = [Prober(address).drains_us for address in ("10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.3")]
     assert drains_us[0] == drains_us[1]
     assert len(set(drains_us)) == 3
-    least, most = (DEPTH_PERMILLE / 1000 * HALF_US * (1 + sign * SPREAD) for sign in (-1, 1))
-    assert all(least <= one <= most for one in drains_us)
+    minimum, maximum = (DEPTH_PERMILLE / 1000 * HALF_US * (1 + sign * SPREAD) for sign in (-1, 1))
+    assert all(minimum <= one <= maximum for one in drains_us)

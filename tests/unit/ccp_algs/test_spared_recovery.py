@@ -55,7 +55,7 @@ def test_inflation_has_to_last_so_many_round_trips(lasted_us: int, is_cut: bool)
     assert events(flow) == ([CUT] if is_cut else [])
 
 
-def test_one_rtt_without_inflation_begins_anew() -> None:
+def test_one_rtt_without_inflation_begins_again() -> None:
     flow = flex(persist_rounds=2)
     for rtt_us in (100_000, 99_000, 100_000):
         flow.ack(0, rtt_us=rtt_us, after_us=150_000, cwnd_limited=0)

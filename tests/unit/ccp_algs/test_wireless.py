@@ -17,30 +17,30 @@ def test_spared_loss_that_was_overflow_is_answered_late(
     mode: str, cwnd_pkts: float, then_pkts: float
 ) -> None:
     flow = Steered(wireless_loss="keep" if mode == "cubic" else mode)
-    flow.hear("none")
+    flow.receive("none")
     flow.lose()
     flow.param(wireless_loss=mode)
-    flow.hear("overflow", after_us=10_000)
+    flow.receive("overflow", after_us=10_000)
     flow.ack(0, cwnd_limited=0)
     assert flow.cwnd_pkts == pytest.approx(cwnd_pkts, abs=0.01)
-    flow.hear("overflow", after_us=10_000)
+    flow.receive("overflow", after_us=10_000)
     flow.lose()
-    flow.hear("none")
+    flow.receive("none")
     flow.lose()
     assert flow.cwnd_pkts == pytest.approx(then_pkts, abs=0.01), "once a window"
 
 
-def test_overflow_that_is_told_before_the_kernel_sees_it_is_answered_once() -> None:
+def test_overflow_that_is_reported_before_the_kernel_sees_it_is_answered_once() -> None:
     flow = Steered()
-    flow.hear("overflow")
+    flow.receive("overflow")
     flow.ack(0, cwnd_limited=0)
     assert (flow.cwnd_pkts, events(flow)) == (70, [STARTED, CUT])
     flow.ack(0, cwnd_limited=0)
-    flow.hear("none", NO_ROOM, after_us=30_000)
+    flow.receive("none", NO_ROOM, after_us=30_000)
     flow.lose()
     assert (flow.cwnd_pkts, events(flow)) == (70, [STARTED, CUT])
     flow.repair()
-    flow.hear("none", NO_ROOM, after_us=100_000)
+    flow.receive("none", NO_ROOM, after_us=100_000)
     flow.lose()
     assert flow.cwnd_pkts == 49, "new data"
 
@@ -48,7 +48,7 @@ def test_overflow_that_is_told_before_the_kernel_sees_it_is_answered_once() -> N
 def test_overflow_that_goes_on_is_answered_again() -> None:
     flow = Steered()
     for expected in (70, 49, 34.3):
-        flow.hear("overflow")
+        flow.receive("overflow")
         flow.ack(0, cwnd_limited=0)
         assert flow.cwnd_pkts == pytest.approx(expected, abs=0.01)
         flow.repair()
@@ -62,13 +62,13 @@ def test_reduction_for_a_wireless_loss_is_taken_back(mode: str, cwnd_pkts: int) 
     curve = {name: flow[name] for name in CURVE}
     flow.lose()
     assert flow.cwnd_pkts == 70
-    flow.hear("wireless", after_us=5_000)
+    flow.receive("wireless", after_us=5_000)
     flow.ack(0, cwnd_limited=0)
     assert events(flow) == [STARTED, CUT, UNDO]
     assert flow.cwnd_pkts == cwnd_pkts
     assert flow.ssthresh_pkts == cwnd_pkts
     assert {name: flow[name] for name in CURVE} == curve
-    flow.hear("wireless", after_us=5_000)
+    flow.receive("wireless", after_us=5_000)
     flow.ack(0, cwnd_limited=0)
     assert events(flow) == [STARTED, CUT, UNDO], "once"
 
@@ -76,11 +76,11 @@ def test_reduction_for_a_wireless_loss_is_taken_back(mode: str, cwnd_pkts: int) 
 def test_reduction_that_was_taken_back_is_over_while_the_kernel_still_repairs() -> None:
     flow = Steered()
     flow.lose()
-    flow.hear("wireless", after_us=5_000)
+    flow.receive("wireless", after_us=5_000)
     flow.ack(0, cwnd_limited=0)
     flow.ack(1, cwnd_limited=0, bytes_in_flight=20 * MSS)
     assert flow.cwnd_pkts == 100, "not tied to what is delivered"
-    flow.hear("none")
+    flow.receive("none")
     flow.round_trip()
     assert flow.ca_state == RECOVERY
     assert flow.cwnd_pkts > 100
@@ -91,17 +91,17 @@ def test_window_that_has_grown_past_what_is_taken_back_stays() -> None:
     flow.lose()
     flow.repair()
     flow.cwnd = 120 * MSS
-    flow.hear("wireless", after_us=5_000)
+    flow.receive("wireless", after_us=5_000)
     flow.ack(0, cwnd_limited=0)
     assert flow.cwnd_pkts == 120
 
 
-def test_overflow_behind_a_reduction_that_was_taken_back_is_answered() -> None:
+def test_overflow_after_a_reduction_that_was_taken_back_is_answered() -> None:
     flow = Steered()
     flow.lose()
-    flow.hear("wireless", after_us=5_000)
+    flow.receive("wireless", after_us=5_000)
     flow.ack(0, cwnd_limited=0)
-    flow.hear("overflow", after_us=10_000)
+    flow.receive("overflow", after_us=10_000)
     flow.ack(0, cwnd_limited=0)
     assert (flow.cwnd_pkts, events(flow)) == (70, [STARTED, CUT, UNDO, CUT])
 
@@ -110,17 +110,17 @@ def test_overflow_behind_a_reduction_that_was_taken_back_is_answered() -> None:
 def test_summary_is_of_its_interval(interval_us: int | None, cwnd_pkts: int) -> None:
     flow = Steered()
     flow.lose()
-    flow.hear("wireless", after_us=20_000, interval_us=interval_us)
+    flow.receive("wireless", after_us=20_000, interval_us=interval_us)
     flow.ack(0, cwnd_limited=0)
     assert flow.cwnd_pkts == cwnd_pkts
 
 
-def test_program_that_starts_anew_has_nothing_to_take_back() -> None:
+def test_program_that_starts_again_has_nothing_to_take_back() -> None:
     flow = Steered()
     flow.lose()
     flow.set(episode=STARTING)
     flow.ack(0, cwnd_limited=0)
-    flow.hear("wireless", after_us=5_000)
+    flow.receive("wireless", after_us=5_000)
     assert flow["take_back"] == 0
 
 
@@ -129,7 +129,7 @@ def test_reduction_that_telemetry_does_not_call_wrong_stays(cause: str) -> None:
     flow = Steered()
     flow.lose()
     for _ in range(3):
-        flow.hear(cause, after_us=5_000)
+        flow.receive(cause, after_us=5_000)
         flow.ack(0, cwnd_limited=0)
     assert flow.cwnd_pkts == 70
 
@@ -164,19 +164,19 @@ def test_timeout_that_answers_a_loss_is_a_reduction_of_its_own() -> None:
     assert events(flow) == [STARTED, CUT, TIMEOUT]
 
 
-def test_order_waits_for_the_next_ack_whatever_is_heard_until_then() -> None:
+def test_order_waits_for_the_next_ack_whatever_is_received_until_then() -> None:
     flow = Steered()
     flow.lose()
-    flow.hear("wireless", after_us=5_000)
-    flow.hear("none", after_us=10_000)
+    flow.receive("wireless", after_us=5_000)
+    flow.receive("none", after_us=10_000)
     flow.ack(0, cwnd_limited=0)
     assert flow.cwnd_pkts == 100
 
 
-def test_reduction_is_taken_back_behind_a_timeout_without_its_window() -> None:
+def test_reduction_is_taken_back_after_a_timeout_without_its_window() -> None:
     flow = Steered()
     flow.lose()
-    flow.hear("wireless", after_us=5_000)
+    flow.receive("wireless", after_us=5_000)
     timeout(flow)  # before the order came; the kernel has collapsed the window
     assert flow.cwnd == 2 * MSS
     assert flow.ssthresh_pkts == 100
@@ -187,7 +187,7 @@ def test_reduction_is_taken_back_behind_a_timeout_without_its_window() -> None:
 
 def test_mild_reduction_takes_its_part_once_a_window() -> None:
     flow = Steered(wireless_loss="mild", wireless_beta=0.8)
-    flow.hear("wireless")
+    flow.receive("wireless")
     for _ in range(3):
         flow.lose()
     assert flow.cwnd_pkts == pytest.approx(80, abs=0.01)
@@ -198,19 +198,19 @@ def test_mild_reduction_takes_its_part_once_a_window() -> None:
 
 def test_loss_that_an_ordered_reduction_has_answered_reduces_nothing_mildly() -> None:
     flow = Steered(wireless_loss="mild")
-    flow.hear("overflow")
+    flow.receive("overflow")
     flow.ack(0, cwnd_limited=0)
-    flow.hear("wireless", after_us=10_000)
+    flow.receive("wireless", after_us=10_000)
     flow.lose()
     assert flow.cwnd_pkts == 70
 
 
 def test_window_grows_while_the_loss_of_a_mild_reduction_is_repaired() -> None:
     flow = Steered(wireless_loss="mild")
-    flow.hear("wireless")
+    flow.receive("wireless")
     flow.lose()
     for _ in range(10):
-        flow.hear("none")
+        flow.receive("none")
         flow.round_trip()
     assert flow.ca_state == RECOVERY
     assert flow.cwnd_pkts > 95
@@ -222,7 +222,7 @@ def test_mild_reduction_restarts_the_curve_but_never_lowers_its_top(
 ) -> None:
     flow = Steered(wireless_loss="mild")
     flow.set(w_max_bytes=w_max_pkts * MSS, k_us=3_000_000, epoch=1, t_us=2_000_000)
-    flow.hear("wireless")
+    flow.receive("wireless")
     flow.lose()
     assert flow["w_max_bytes"] == expected_pkts * MSS
     assert flow["epoch"] == 0
@@ -232,14 +232,14 @@ def test_mild_reduction_restarts_the_curve_but_never_lowers_its_top(
 
 def test_mild_reduction_ends_the_first_slow_start() -> None:
     flow = Steered(40, None, wireless_loss="mild")
-    flow.hear("wireless")
+    flow.receive("wireless")
     flow.lose()
     assert (flow.cwnd_pkts, flow.ssthresh_pkts) == (38, 38)
 
 
-def test_mild_reduction_behind_a_timeout_takes_from_the_threshold_what_it_takes_from_the_window() -> None:
+def test_mild_reduction_after_a_timeout_takes_from_the_threshold_what_it_takes_from_the_window() -> None:
     flow = Steered(wireless_loss="mild")
-    flow.hear("wireless")
+    flow.receive("wireless")
     timeout(flow)
     assert (flow.cwnd, flow.ssthresh_pkts) == (2 * MSS, 95)
     timeout(flow)
@@ -253,6 +253,6 @@ def test_mild_reduction_behind_a_timeout_takes_from_the_threshold_what_it_takes_
 
 def test_timeout_of_the_first_slow_start_is_mild_too() -> None:
     flow = Steered(40, None, wireless_loss="mild")
-    flow.hear("wireless")
+    flow.receive("wireless")
     timeout(flow)
     assert (flow.cwnd, flow.ssthresh_pkts) == (2 * MSS, 38)

@@ -65,9 +65,9 @@ def test_the_command_has_the_path_of_pip_where_the_shell_finds_another_or_none(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
 
     def fix() -> str:
-        told = lacking(ModuleNotFoundError(name="pandas"))
-        assert told is not None
-        return told.fix
+        reported = lacking(ModuleNotFoundError(name="pandas"))
+        assert reported is not None
+        return reported.fix
 
     monkeypatch.setenv("PATH", str(tmp_path))
     assert fix() == "pip install 'ccplane[lab]'"

@@ -11,7 +11,7 @@ from tests.waiting import Clock
 
 
 @pytest.mark.parametrize("abstract", [False, True])
-def test_a_loop_tells_that_it_is_ready_goes_round_and_ends(tmp_path: Path, abstract: bool) -> None:
+def test_a_loop_reports_that_it_is_ready_goes_round_and_ends(tmp_path: Path, abstract: bool) -> None:
     place = f"@ccplane-test-{os.getpid()}" if abstract else tmp_path / "notify"
     clock = Clock(100.0)
     with ServiceManager(place, watchdog_s=8.0) as systemd:
@@ -33,7 +33,7 @@ def test_a_loop_tells_that_it_is_ready_goes_round_and_ends(tmp_path: Path, abstr
         assert systemd.listen() == [{"STOPPING": "1"}]
 
 
-def test_without_a_manager_there_is_nobody_to_tell() -> None:
+def test_without_a_manager_there_is_none_to_report() -> None:
     assert Manager.from_environment({}) is None
 
 
@@ -57,14 +57,14 @@ def test_the_watchdog_of_another_process_is_not_fed(tmp_path: Path) -> None:
         assert [*map(set, systemd.listen())] == [{"READY"}, {"STATUS"}, {"STOPPING"}]
 
 
-def test_a_manager_that_is_gone_or_busy_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_manager_that_is_gone_or_busy_holds_none_up(tmp_path: Path) -> None:
     clock = Clock(100.0)
     with ServiceManager(tmp_path / "notify", watchdog_s=1.0) as systemd:
         manager = Manager.from_environment(systemd.environment.copy())
         assert manager is not None
         loop = Supervised(manager, lambda: "", clock)
         taken = 0
-        while manager.tell(STATUS="x"):  # until its queue is full
+        while manager.emit(STATUS="x"):  # until its queue is full
             taken += 1
         loop.turn()
         assert [*map(set, systemd.listen())] == taken * [{"STATUS"}]

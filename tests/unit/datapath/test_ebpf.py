@@ -40,7 +40,7 @@ def test_native_classes_have_what_the_protocols_ask_for() -> None:
         (_native.EbpfDatapath, protocol.Datapath),
         (_native.EbpfView, protocol.DatapathView),
         (_native.Batch, protocol.Batch),
-        (_native.Report, protocol.Report),
+        (_native.Report, protocol.DatapathReport),
         (_native.FlowInfo, protocol.FlowInfo),
         (_native.FlowStats, protocol.FlowStats),
         (_native.Created, protocol.Created),
@@ -53,7 +53,7 @@ def test_native_classes_have_what_the_protocols_ask_for() -> None:
         assert not {name for name in names if not hasattr(cls, name)}, cls
 
 
-def test_program_tells_its_registers() -> None:
+def test_program_reports_its_registers() -> None:
     program = ebpf.compile_program(GOOD, "mine")
     assert program.name == "mine"
     assert program.report_fields == ["acked", "rtt_us"]
@@ -101,7 +101,7 @@ def test_probe_gives_a_fix_for_everything_that_is_missing() -> None:
     assert all(one.fix for one in found if not one.ok)
 
 
-def test_what_does_not_load_is_told_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_load_is_reported_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = LoadError(
         "load.refused", "the kernel refused it", where="prog", why="too large", fix="use less"
     )

@@ -50,9 +50,9 @@ class Running:
     """An emulator on a thread, and the peer of its control socket."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
-        self.ours, self._theirs = socket.socketpair()
-        self.ours.settimeout(TIMEOUT_S)
-        self._lines = self.ours.makefile("r")
+        self.own, self._other = socket.socketpair()
+        self.own.settimeout(TIMEOUT_S)
+        self._lines = self.own.makefile("r")
         self.raised: CcpError | None = None
         self.thread = threading.Thread(target=self._run, args=(msgspec.json.encode(spec),))
         self.thread.start()
@@ -60,17 +60,17 @@ class Running:
 
     def _run(self, spec_json: bytes) -> None:
         try:
-            _native.emulate(spec_json, [], self._theirs.fileno())
+            _native.emulate(spec_json, [], self._other.fileno())
         except CcpError as error:
             self.raised = error
         finally:
-            self._theirs.close()
+            self._other.close()
 
     def answer(self) -> Any:
         return json.loads(self._lines.readline())
 
     def ask(self, **request: Any) -> Any:
-        self.ours.sendall(json.dumps(request).encode() + b"\n")
+        self.own.sendall(json.dumps(request).encode() + b"\n")
         return self.answer()
 
     def join(self) -> CcpError | None:
@@ -86,7 +86,7 @@ def running(spec: dict[str, Any]) -> Iterator[Running]:
         yield emulator
     finally:
         emulator._lines.close()
-        emulator.ours.close()
+        emulator.own.close()
         emulator.join()
 
 
@@ -156,9 +156,9 @@ def test_what_it_cannot_do_is_said_and_it_goes_on(request_: dict[str, Any], wron
         assert "ok" in emulator.ask(id=4, do="stats")
 
 
-def test_it_ends_when_nobody_holds_the_other_end() -> None:
+def test_it_ends_when_none_holds_the_other_end() -> None:
     with running(network()) as emulator:
-        emulator.ours.shutdown(socket.SHUT_RDWR)
+        emulator.own.shutdown(socket.SHUT_RDWR)
         assert emulator.join() is None
 
 
@@ -205,9 +205,9 @@ def test_a_signal_reaches_its_python_handler() -> None:
         "try: _native.emulate(sys.stdin.buffer.read(), [], int(sys.argv[1]))\n"
         "except KeyboardInterrupt: sys.exit(7)"
     )
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        number = theirs.fileno()
+    own, other = socket.socketpair()
+    with own, other:
+        number = other.fileno()
         command = [sys.executable, "-c", code, str(number)]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, pass_fds=[number], cwd=Path(__file__).parents[3]
@@ -215,7 +215,7 @@ def test_a_signal_reaches_its_python_handler() -> None:
             assert process.stdin is not None
             process.stdin.write(msgspec.json.encode(network()))
             process.stdin.close()
-            ours.settimeout(TIMEOUT_S)
-            assert ours.recv(100) == b'{"ready":true}\n'
+            own.settimeout(TIMEOUT_S)
+            assert own.recv(100) == b'{"ready":true}\n'
             process.send_signal(signal.SIGINT)
             assert process.wait(TIMEOUT_S) == 7

@@ -142,10 +142,10 @@ def test_reports_come_as_arrays_and_many_flows_are_written_to_at_once() -> None:
     assert last == {ids[n]: ((5 + n) * 1448, n) for n in range(3)}
     stats = {one.flow_id: one for one in datapath.all_stats()}
     assert {flow_id: one.cwnd_bytes for flow_id, one in stats.items()} == dict(zip(ids, windows, strict=True))
-    assert not any(one.law for one in stats.values())
+    assert not any(one.fallback for one in stats.values())
 
 
-def test_an_agent_hears_and_answers_as_late_as_was_asked_for() -> None:
+def test_an_agent_receives_and_answers_as_late_as_was_asked_for() -> None:
     datapath = world(latency_us=700)
     datapath.connect(plan())
     info = begun(datapath)
@@ -168,7 +168,7 @@ def test_poll_returns_at_its_timeout_at_the_horizon_and_when_woken() -> None:
     assert datapath.now_us == START_US + 550_000
 
 
-def test_a_closed_datapath_leaves_flows_to_the_law_until_an_agent_is_back() -> None:
+def test_a_closed_datapath_leaves_flows_to_the_fallback_until_an_agent_is_back() -> None:
     datapath = world()
     handle = datapath.install(ebpf.compile_program(PROGRAM))
     datapath.connect(plan())
@@ -178,9 +178,9 @@ def test_a_closed_datapath_leaves_flows_to_the_law_until_an_agent_is_back() -> N
     for act in (lambda: None, datapath.close, datapath.heartbeat):
         act()
         datapath.run_until(datapath.now_us + SECOND_US)
-        laws.append(datapath.all_stats()[0].law)
+        laws.append(datapath.all_stats()[0].fallback)
     assert laws == [False, True, False]
-    assert datapath.counters()["law_entries"] == 1
+    assert datapath.counters()["fallback_entries"] == 1
 
 
 def test_a_program_that_is_gone_cannot_be_given() -> None:
@@ -197,7 +197,7 @@ def test_a_program_that_is_gone_cannot_be_given() -> None:
     assert caught.value.slug == "register.no_program"
 
 
-def test_applications_tell_what_they_saw() -> None:
+def test_applications_report_what_they_saw() -> None:
     datapath = world()
     objects = [10_000, 20_000]
     app = {"kind": "http", "objects": objects, "gaps_us": [100_000], "connections": 2, "persistent": False}
@@ -261,7 +261,7 @@ def test_arrivals_are_those_of_the_kernels_probe_and_more() -> None:
     assert 40_000 <= latest_us <= 50_000
 
 
-def test_links_change_and_tell_what_became_of_packets(tmp_path: Path) -> None:
+def test_links_change_and_report_what_became_of_packets(tmp_path: Path) -> None:
     path = tmp_path / "links.csv"
     datapath = sim.open_world(spec(samples_path=path))
     datapath.connect(plan(congestion="cubic"))
@@ -288,7 +288,7 @@ def test_links_change_and_tell_what_became_of_packets(tmp_path: Path) -> None:
     assert caught.value.slug == "emulator.no_link"
 
 
-def test_sinks_of_telemetry_are_heard() -> None:
+def test_sinks_of_telemetry_are_received() -> None:
     nodes = [
         {"node": 0, "roles": ["source", "transit"], "node_id": 1},
         {"node": 1, "roles": ["sink"], "node_id": 2},
@@ -304,7 +304,7 @@ def test_sinks_of_telemetry_are_heard() -> None:
 
 
 PATH_PROGRAM = """
-(def (Report (age 0) (fresh false) (rtt 0) (hop 0) (node 0) (known false) (link 0) (told 0) (lost 0)))
+(def (Report (age 0) (fresh false) (rtt 0) (hop 0) (node 0) (known false) (link 0) (reported 0) (lost 0)))
 (when true
     (:= Report.age Int.age_us)
     (:= Report.fresh Int.fresh)
@@ -313,7 +313,7 @@ PATH_PROGRAM = """
     (:= Report.node Int.node)
     (:= Report.known Int.all_known)
     (:= Report.link Int.link_bytes_per_s)
-    (:= Report.told (+ Int.losses_congestion (+ Int.losses_link Int.losses_unknown)))
+    (:= Report.reported (+ Int.losses_congestion (+ Int.losses_link Int.losses_unknown)))
     (:= Report.lost Flow.lost)
     (report))
 """
@@ -338,17 +338,17 @@ def test_the_ack_that_shows_a_loss_has_brought_what_the_path_says_of_it(echo: bo
         reports += [event for event in datapath.poll(1000) if isinstance(event, _native.Report)]
     assert reports[-1].lost > 20
     if not echo:
-        assert {(one.age, one.fresh, one.hop, one.told) for one in reports} == {((1 << 64) - 1, 0, 0, 0)}
+        assert {(one.age, one.fresh, one.hop, one.reported) for one in reports} == {((1 << 64) - 1, 0, 0, 0)}
         return
-    heard = [one for one in reports if one.fresh]
-    assert len(heard) > 0.9 * len(reports)
-    assert {(one.hop, one.node, one.known) for one in heard} == {(1, 7, 1)}
-    assert {one.link for one in heard} == {1_250_000}
-    assert all(one.told >= one.lost for one in heard)
-    assert reports[-1].told - reports[-1].lost < 5, "the last ones are not marked yet"
-    rtts_us = [one.rtt for one in heard if one.rtt < 0xFFFF_FFFF]
-    assert min(one.age for one in heard) >= min(rtts_us) >= 20_000
-    assert np.median([one.age for one in heard]) == pytest.approx(np.median(rtts_us), rel=0.05)
+    received = [one for one in reports if one.fresh]
+    assert len(received) > 0.9 * len(reports)
+    assert {(one.hop, one.node, one.known) for one in received} == {(1, 7, 1)}
+    assert {one.link for one in received} == {1_250_000}
+    assert all(one.reported >= one.lost for one in received)
+    assert reports[-1].reported - reports[-1].lost < 5, "the last ones are not marked yet"
+    rtts_us = [one.rtt for one in received if one.rtt < 0xFFFF_FFFF]
+    assert min(one.age for one in received) >= min(rtts_us) >= 20_000
+    assert np.median([one.age for one in received]) == pytest.approx(np.median(rtts_us), rel=0.05)
 
 
 def test_probes_meet_the_queue() -> None:
@@ -429,7 +429,7 @@ for call in (
     lambda: datapath.unregister("none"),
     lambda: datapath.extend("none"),
     lambda: datapath.uninstall(77),
-    lambda: datapath.update(1, letters={"none": b"x"}),
+    lambda: datapath.update(1, messages={"none": b"x"}),
 ):
     try:
         call()

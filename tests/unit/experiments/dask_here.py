@@ -77,16 +77,16 @@ def scheduler(folder: Path) -> Iterator[Here]:
 
 
 def workers_of(client: Any) -> Mapping[str, Any]:
-    told: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
-    return told
+    reported: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
+    return reported
 
 
 def left(out: Path) -> dict[str, bytes]:
     found = {str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*") if file.is_file()}
     for name in [name for name in found if name.endswith("metadata.json")]:
-        told = json.loads(found[name])
-        del told["started"], told["wall_s"]
-        found[name] = json.dumps(told).encode()
+        reported = json.loads(found[name])
+        del reported["started"], reported["wall_s"]
+        found[name] = json.dumps(reported).encode()
     return found
 
 

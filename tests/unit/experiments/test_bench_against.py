@@ -43,7 +43,7 @@ def test_a_verdict_needs_the_whole_interval(low: float, high: float, cost: str, 
     assert (judge(low, high, COST), judge(low, high, SPEED)) == (cost, speed)
 
 
-def test_the_interval_of_eight_pairs_is_from_the_least_to_the_greatest() -> None:
+def test_the_interval_of_eight_pairs_is_from_the_min_to_the_max() -> None:
     # Signed ranks: P(sum = 0) = 2^-8 = 0.39 %, so that a sum of 0 is all that 99 % leave out.
     found = judge_pairs([1.1, 1.3, 1.2, 1.15, 1.25, 1.12, 1.22, 1.18], COST)
     assert (found.low, found.high) == (pytest.approx(1.1), pytest.approx(1.3))
@@ -164,15 +164,15 @@ def test_an_unknown_revision_is_an_error(repository: Path) -> None:
 
 
 def test_a_build_that_fails_says_why_and_is_tried_again(repository: Path, cargo: Path) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     with pytest.raises(BenchError) as caught:
-        build_of("old", told.append, repository=repository)
+        build_of("old", reported.append, repository=repository)
     assert caught.value.slug == "bench.build_failed"
     assert "error: no" in caught.value.why
-    assert told[-1] == "old: error: no"
+    assert reported[-1] == "old: error: no"
     made = 'mkdir -p "$CARGO_TARGET_DIR/release" && echo built > "$CARGO_TARGET_DIR/release/lib_native.so"'
     cargo.write_text(CARGO.format(then=made))
-    build = build_of("old", told.append, repository=repository)
+    build = build_of("old", reported.append, repository=repository)
     assert builds.extension_of(build.packages).read_text() == "built\n"
     assert (build.packages / "datapath/__init__.py").exists()
 

@@ -57,8 +57,8 @@ def test_what_is_undecided_says_how_many_rounds_would_decide() -> None:
 
 
 def test_below_six_rounds_there_is_no_interval() -> None:
-    told = Metric((1.0, 2.0, 3.0, 4.0, 5.0), "s").as_dict()
-    assert (told["value"], told["low"], told["high"]) == (3.0, None, None)
+    reported = Metric((1.0, 2.0, 3.0, 4.0, 5.0), "s").as_dict()
+    assert (reported["value"], reported["low"], reported["high"]) == (3.0, None, None)
 
 
 def test_no_value_is_an_error_and_no_zero() -> None:
@@ -69,13 +69,13 @@ def test_no_value_is_an_error_and_no_zero() -> None:
 def test_json_has_all_of_the_run(tmp_path: Path) -> None:
     kept = result()
     kept.add("metric", [1.0, 2.0, 3.0, 3.0, 4.0, 5.0], "s", "<= 3")
-    told = json.loads(kept.to_json())
-    assert told["command"] == ["ccp", "bench", "name"]
-    assert told["git"] == {"commit": "0" * 40, "dirty": True}
-    assert told["plan"] == {"rounds": 5, "max_rounds": 9, "precision": 0.03, "seed": 1}
-    assert told["options"] == {"count": 3}
-    assert told["rounds"]["part"]["causes"] == {"steal": 1}
-    assert told["metrics"]["metric"] == {
+    reported = json.loads(kept.to_json())
+    assert reported["command"] == ["ccp", "bench", "name"]
+    assert reported["git"] == {"commit": "0" * 40, "dirty": True}
+    assert reported["plan"] == {"rounds": 5, "max_rounds": 9, "precision": 0.03, "seed": 1}
+    assert reported["options"] == {"count": 3}
+    assert reported["rounds"]["part"]["causes"] == {"steal": 1}
+    assert reported["metrics"]["metric"] == {
         "value": 3.0,
         "low": 1.0,
         "high": 5.0,

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from experiments.bench.errors import BenchError
-from experiments.bench.rounds import LEAST_ROUNDS, Plan, Rounds, Unfit, measure_rounds, precise
+from experiments.bench.rounds import MIN_ROUNDS, Plan, Rounds, Unfit, measure_rounds, precise
 from experiments.disturbance import (
     CLOCKS_APART_S,
     TAKEN_APART,
-    TAKEN_MOST,
+    TAKEN_MAX,
     Seen,
     Watch,
     disturbances,
@@ -58,7 +58,7 @@ def test_the_interval_covers_the_median_whatever_the_distribution(shape: str, n:
 def test_to_stop_when_the_interval_is_narrow_leaves_it_honest(shape: str, precision: float) -> None:
     draw, true = SHAPES[shape]
     rng = np.random.default_rng(1)
-    looks = Plan(LEAST_ROUNDS, 40).looks()
+    looks = Plan(MIN_ROUNDS, 40).looks()
     covered = 0
     for _ in range(1000):
         values = draw(rng, looks[-1])
@@ -77,8 +77,8 @@ def test_to_stop_when_the_interval_is_narrow_leaves_it_honest(shape: str, precis
         ([seen(foreign=0.02), seen(foreign=0.02 + TAKEN_APART + 0.01)], ("processes",)),
         # Stolen and foreign time are added.
         ([seen(stolen=0.05, foreign=0.05), seen(stolen=0.1)], ()),
-        ([seen(stolen=TAKEN_MOST + 0.01)], ("steal",)),
-        ([seen(stolen=0.1, foreign=TAKEN_MOST)], ("processes",)),
+        ([seen(stolen=TAKEN_MAX + 0.01)], ("steal",)),
+        ([seen(stolen=0.1, foreign=TAKEN_MAX)], ("processes",)),
         ([seen(), seen(clocks_apart_s=2 * CLOCKS_APART_S)], ("clock",)),
     ],
 )
@@ -161,7 +161,7 @@ def measured(
     return measure_rounds(ways, lambda *_: next(values), plan, title="t", headlines=headlines, judge=judge)
 
 
-def test_equal_values_are_precise_after_the_least_number_of_rounds() -> None:
+def test_equal_values_are_precise_after_the_min_number_of_rounds() -> None:
     tally = measured(itertools.repeat(1.0), Plan(6, 40)).tally
     assert (tally.counted, tally.disturbed, tally.stopped) == (6, 0, "precise")
 
@@ -174,7 +174,7 @@ def test_rounds_are_looked_at_now_and_then_only() -> None:
     assert measured(values, Plan(5, 40)).tally.counted == 12
 
 
-def test_it_ends_with_the_most_rounds() -> None:
+def test_it_ends_with_the_max_rounds() -> None:
     tally = measured(itertools.cycle([1.0, 2.0]), Plan(5, 9)).tally
     assert (tally.counted, tally.stopped) == (9, "max_rounds")
 

@@ -86,12 +86,12 @@ def test_all_are_run_even_if_one_fails(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert [line.split()[-3] for line in calls] == list(BENCHMARKS)
     assert all(line.endswith(f"--keep {tmp_path}/kept") for line in calls)
     said = console.export_text()
-    assert f"datapath: {BENCHMARKS['datapath'].told_minutes}" in said
+    assert f"datapath: {BENCHMARKS['datapath'].minutes_text}" in said
     assert re.search(r"all: \d+ to \d+ minutes", said)
     assert said.index("all:") < said.index("sim took")
 
 
-def test_bad_options_and_unknown_names_are_errors(whatever_others_do: None) -> None:
+def test_bad_options_and_unknown_names_are_errors(any_load: None) -> None:
     ran = CliRunner().invoke(app, ["sim", "--rounds", "9", "--max-rounds", "5"])
     assert isinstance(ran.exception, BenchError)
     assert ran.exception.slug == "bench.bad_options"

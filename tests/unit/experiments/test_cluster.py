@@ -14,7 +14,7 @@ import pytest
 from distributed import KilledWorker
 from typer.testing import CliRunner
 
-from ccp_algs.beside import OURS
+from ccp_algs.siblings import OWN
 from ccplane.base.errors import CcpError, LoadError
 from experiments.commands import app
 from experiments.errors import SweepError
@@ -26,8 +26,8 @@ from experiments.runs.build import Build, this_build
 from experiments.runs.cluster import Cluster, Worker, address_of
 from experiments.runs.grid import Grid
 from experiments.runs.planned import PlannedRun
-from experiments.runs.reports import Report
-from experiments.scenario import Flow, Scenario
+from experiments.runs.reports import RunReport
+from experiments.scenario import FlowSpec, Scenario
 from experiments.sweep import sweep
 from tests.unit.experiments.dask_here import ROOT, Here, left, scheduler, workers_of
 from tests.unit.experiments.test_run import SCENARIO
@@ -44,7 +44,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
         yield started
 
 
-class Hears(Report):
+class Listens(RunReport):
     def __init__(self, at: int = 0, what: Callable[[], None] = lambda: None) -> None:
         self.done_keys: list[str] = []
         self.errors: list[CcpError] = []
@@ -104,11 +104,11 @@ def test_a_file_is_the_same_algorithm_wherever_it_is(tmp_path: Path) -> None:
 
 def test_a_run_that_fails_comes_back_with_what_there_is(here: Here, tmp_path: Path) -> None:
     late = Grid(
-        one(flows=(Flow("flow", "sender", "receiver", "kernel/cubic", start_s=1.9999),)), {"seed": [1]}
+        one(flows=(FlowSpec("flow", "sender", "receiver", "kernel/cubic", start_s=1.9999),)), {"seed": [1]}
     )
-    hears = Hears()
-    results = sweep(late, out=tmp_path / "away", on=here.place, report=hears)
-    assert [error.slug for error in hears.errors] == ["run.no_samples"]
+    listens = Listens()
+    results = sweep(late, out=tmp_path / "away", on=here.place, report=listens)
+    assert [error.slug for error in listens.errors] == ["run.no_samples"]
     assert results.failed[0]["error"]["slug"] == "run.no_samples"
 
 
@@ -119,9 +119,9 @@ def test_what_is_done_is_not_done_again(here: Here, tmp_path: Path) -> None:
     for key in gone:
         shutil.rmtree(out / key)
     kept = {file: file.stat().st_mtime_ns for file in out.glob("*/metadata.json")}
-    hears = Hears()
-    assert len(sweep(GRID, out=out, on=here.place, report=hears)) == 6
-    assert set(hears.done_keys) == set(gone)
+    listens = Listens()
+    assert len(sweep(GRID, out=out, on=here.place, report=listens)) == 6
+    assert set(listens.done_keys) == set(gone)
     assert all(file.stat().st_mtime_ns == then for file, then in kept.items())
     assert len(sweep(GRID, out=out, on="dask://127.0.0.1:1")) == 6  # nothing to do: no connection
 
@@ -131,7 +131,7 @@ def test_an_interruption_keeps_what_is_done_and_takes_back_what_waits(here: Here
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        sweep(GRID, out=tmp_path / "s", on=here.place, report=Hears(2, interrupt))
+        sweep(GRID, out=tmp_path / "s", on=here.place, report=Listens(2, interrupt))
     assert len(ResultSet.load(tmp_path / "s")) == 2
     with here.client() as client:
         assert client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0
@@ -141,7 +141,7 @@ def test_an_interruption_keeps_what_is_done_and_takes_back_what_waits(here: Here
 def test_a_worker_killed_loses_nothing(here: Here, tmp_path: Path) -> None:
     (victim,) = here.workers(1, "--name", "victim")
     with here.client() as client:
-        (address,) = [at for at, told in workers_of(client).items() if told["name"] == "victim"]
+        (address,) = [at for at, reported in workers_of(client).items() if reported["name"] == "victim"]
 
         def kill() -> None:
             until_s = time.monotonic() + 30
@@ -150,7 +150,7 @@ def test_a_worker_killed_loses_nothing(here: Here, tmp_path: Path) -> None:
             victim.kill()
 
         grid = Grid(one("cubic"), {"duration_s": [2], "seed": list(range(10))}, "killed")
-        assert len(sweep(grid, out=tmp_path / "away", on=here.place, report=Hears(1, kill))) == 10
+        assert len(sweep(grid, out=tmp_path / "away", on=here.place, report=Listens(1, kill))) == 10
         assert victim.wait() == -9
     sweep(grid, out=tmp_path / "near")
     assert left(tmp_path / "away") == left(tmp_path / "near")
@@ -177,7 +177,7 @@ def test_a_worker_that_offers_real_sockets_without_root_is_refused() -> None:
 def test_another_ccplane_is_refused(here: Here, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    for package in OURS - {"telemetry"}:
+    for package in OWN - {"telemetry"}:
         (other / package).symlink_to(ROOT / package)
     shutil.copytree(ROOT / "telemetry", other / "telemetry")
     edited = other / "telemetry/errors.py"
@@ -239,21 +239,23 @@ def test_an_installed_algorithm_that_is_another_one_is_refused(tmp_path: Path) -
     assert caught.value.slug == "sweep.other_algorithm"
 
 
-def test_nobody_there_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_none_there_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
     error = refused("dask://127.0.0.1:1", tmp_path / "s")
     assert error.slug == "sweep.unreachable"
     assert "tcp://127.0.0.1:1" in error.message
 
 
-def test_a_scheduler_that_is_alone_or_dies_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_scheduler_that_is_alone_or_dies_is_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(cluster, "_WORKERS_S", 0.1)
     (tmp_path / "dask").mkdir()
     with scheduler(tmp_path / "dask") as lonely:
         assert refused(lonely.place, tmp_path / "s").slug == "sweep.no_workers"
         lonely.workers(1)
         monkeypatch.undo()
-        error = refused(lonely.place, tmp_path / "s", report=Hears(2, lonely.end_scheduler))
+        error = refused(lonely.place, tmp_path / "s", report=Listens(2, lonely.end_scheduler))
     assert error.slug == "sweep.cluster_lost"
     assert 2 <= len(ResultSet.load(tmp_path / "s")) < 6
 
@@ -261,7 +263,7 @@ def test_a_scheduler_that_is_alone_or_dies_is_told(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     "place", ["dask://somewhere", "dask://h:port", "ray://h:1", "h:8786", "dask://h:1/x"]
 )
-def test_what_is_no_place_is_told(place: str, tmp_path: Path) -> None:
+def test_what_is_no_place_is_reported(place: str, tmp_path: Path) -> None:
     assert refused(place, tmp_path / "s").slug == "sweep.bad_place"
     assert not (tmp_path / "s").exists()
 
@@ -275,7 +277,7 @@ def test_there_is_one_way_to_do_runs(tmp_path: Path) -> None:
     assert refused("dask://h:1", tmp_path / "s", jobs=2).slug == "sweep.two_places"
 
 
-def test_what_a_worker_raises_is_told(here: Here) -> None:
+def test_what_a_worker_raises_is_reported(here: Here) -> None:
     def ended(error: Exception) -> Any:
         def result() -> None:
             raise error

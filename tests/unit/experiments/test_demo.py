@@ -127,7 +127,7 @@ def test_what_is_missing_is_said_when_the_kernel_is_asked_for(monkeypatch: pytes
     assert caught.value.fix == "another kernel"
 
 
-def test_a_network_that_is_not_permitted_is_told_as_what_keeps_from_running(
+def test_a_network_that_is_not_permitted_is_reported_as_what_keeps_from_running(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ebpf, "probe", lambda: [OPTIONAL])

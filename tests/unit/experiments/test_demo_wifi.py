@@ -40,7 +40,7 @@ def look(t_s: float, acked_bytes: int) -> TcpInfo:
 
 
 def summary(t_s: float, **fields: Any) -> IntSummary:
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "flow": FLOW,
         "end_mono_us": round(1e6 * (100 + t_s)),
         "cwnd_bytes": 14_000,
@@ -53,7 +53,7 @@ def summary(t_s: float, **fields: Any) -> IntSummary:
             IntHop(node_id=AIR_ID, rssi_dbm=-30.0, data_rate_bytes_per_s=1_625_000),
         ),
     }
-    return IntSummary(**told | fields)
+    return IntSummary(**reported | fields)
 
 
 def transfer(run: Run, summaries: list[IntSummary] | None = None) -> Transfer:
@@ -78,9 +78,9 @@ def test_without_words_two_algorithms_run_side_by_side() -> None:
 def test_algorithm_parameters_loss_and_length_are_taken() -> None:
     words = ["kernel/reno", "int_cubic", "int_cubic"]
     recipe = choose(None, words, ["int_cubic.wireless_loss=mild", "increment=2"], loss_ratio=0.0, seconds=3)
-    kernel, ours = recipe.runs
+    kernel, mine = recipe.runs
     assert (kernel.variant.congestion, dict(kernel.variant.params)) == ("reno", {})
-    assert ours.variant.params == {"wireless_loss": "mild", "increment": "2"}
+    assert mine.variant.params == {"wireless_loss": "mild", "increment": "2"}
     assert (recipe.losses, recipe.seconds) == ((0.0,), 3)
 
 
@@ -112,8 +112,8 @@ def test_a_figures_loss_and_algorithm_may_be_others() -> None:
         ((3,), WifiError, "wifi.no_figure"),
         ((6, ["cubic"]), WifiError, "wifi.fixed_algorithms"),
         ((7, [], ["increment=1"]), WifiError, "wifi.fixed_algorithms"),
-        ((4, [], ["increment=1"]), ParamError, "param.nobody_has"),
-        ((None, ["int_cubic"], ["incremnt=1"]), ParamError, "param.nobody_has"),
+        ((4, [], ["increment=1"]), ParamError, "param.unknown_params"),
+        ((None, ["int_cubic"], ["incremnt=1"]), ParamError, "param.unknown_params"),
         ((None, ["int_cubic"], ["increment"]), ParamError, "param.syntax"),
         ((None, ["int_cubi"]), RegistryError, "registry.unknown"),
     ],
@@ -125,7 +125,7 @@ def test_what_makes_no_sense_is_refused(arguments: tuple[Any, ...], kind: type[C
     assert caught.value.fix
 
 
-class Told:
+class Reported:
     name = "ap2"
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class Told:
 
 
 def lossy(conditions: Conditions) -> str:
-    host: Any = Told()
+    host: Any = Reported()
     port = Port(host, "wlan0")
     Chain(port, port, port, port, host, "a", "b", conditions).lose(0.05)
     (command,) = host.commands
@@ -179,7 +179,7 @@ def test_figures_are_of_socket_and_telemetry() -> None:
     assert (figures["cwnd_bytes"], figures["queue_depth_pkts"]) == (14_000, 4.0)
 
 
-def test_what_telemetry_did_not_tell_is_missing_and_not_zero() -> None:
+def test_what_telemetry_did_not_report_is_missing_and_not_zero() -> None:
     figures = transfer(RUN, []).figures
     assert figures["lost_pkts"] is None
     assert figures["queue_depth_pkts"] is None
@@ -294,19 +294,19 @@ def test_options_of_the_other_demonstration_are_not_ignored() -> None:
     assert result.exception.slug == "demo.option_of_other"
 
 
-def test_all_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_that_is_missing_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(ready, "MODULE", "no_such_module")
     monkeypatch.setattr(ready, "PROGRAMS", ("sh", "no-such-program"))
     with pytest.raises(Several) as caught:
         ready.must_be_ready()
-    told = {one.slug: one.fix for one in caught.value.errors}
-    assert "sudo" in told["wifi.not_root"]
-    assert "lab.no_command" in told
-    assert set(told) - {"wifi.not_root", "lab.no_command"} <= {"wifi.no_radios"}
+    reported = {one.slug: one.fix for one in caught.value.errors}
+    assert "sudo" in reported["wifi.not_root"]
+    assert "lab.no_command" in reported
+    assert set(reported) - {"wifi.not_root", "lab.no_command"} <= {"wifi.no_radios"}
 
 
-def test_a_kernel_without_the_module_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_the_module_is_reported_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(ready, "MODULE", "no_such_module")
     monkeypatch.setattr(ready, "PROGRAMS", ())

@@ -18,7 +18,7 @@ from experiments.scenario import Scenario
 from telemetry.schema import IntHop
 from tests.unit.experiments.recorded import START_US, record
 from tests.unit.experiments.test_int_tables import FAR, NEAR, summary, with_telemetry
-from tests.unit.experiments.test_regimes import SWITCHED, decision, told
+from tests.unit.experiments.test_regimes import SWITCHED, decision, reported
 from tests.unit.experiments.test_run import SCENARIO
 
 GRID = "base: scenario.yaml\nname: two seeds\naxes: {seed: [1, 2]}\nrepeats: 2\n"
@@ -46,14 +46,14 @@ def test_a_run_prints_a_summary_and_keeps_its_result() -> None:
     assert Result.load("there").metadata["seed"] == 2
 
 
-def test_a_run_with_telemetry_tells_of_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_with_telemetry_reports_of_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     hops = (IntHop(node_id=1, interval_us=10_000, queue_depth_pkts=2.5), IntHop(interval_us=10_000))
     noted = f"{START_US + 12_500},{NEAR},1000,{FAR},5201,False,10000,{START_US + 10_000}\n"
 
     def record(scenario: Scenario, into: Recording, directory: Path, progress: Any) -> None:
         causes = {"lost_congestion_pkts": 1, "lost_link_pkts": 2, "lost_unknown_pkts": 3}
-        told = summary(hops=hops, lost_pkts=6, **causes)
-        done = with_telemetry(directory, told, decisions=noted)
+        reported = summary(hops=hops, lost_pkts=6, **causes)
+        done = with_telemetry(directory, reported, decisions=noted)
         vars(into).update(vars(done) | {"facts": {"emulator": {"int_summaries_dropped": 7}}})
 
     monkeypatch.setitem(runs.DATAPATHS, "ebpf", record)
@@ -65,10 +65,10 @@ def test_a_run_with_telemetry_tells_of_the_nodes(monkeypatch: pytest.MonkeyPatch
     assert warnings(Result.load("there")) == ["7 in-band telemetry summaries were lost"]
 
 
-def test_a_run_with_receivers_tells_of_the_regimes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_with_receivers_reports_of_the_regimes(monkeypatch: pytest.MonkeyPatch) -> None:
     def record(scenario: Scenario, into: Recording, directory: Path, progress: Any) -> None:
         lines = (decision(n, "SHARED" if n else "SINGLE_OWNER", switched=n == 1) for n in range(4))
-        vars(into).update(vars(told(directory, *lines, events=(SWITCHED,))))
+        vars(into).update(vars(reported(directory, *lines, events=(SWITCHED,))))
 
     monkeypatch.setitem(runs.DATAPATHS, "ebpf", record)
     said = call("run", "scenario.yaml", "--out", "there")
@@ -139,7 +139,7 @@ def test_figures_are_drawn() -> None:
     assert {file.suffix for file in files} == {".png"}
 
 
-def test_what_is_wrong_is_told_without_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_is_reported_without_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, slug in (
         (["run", "none.yaml"], "scenario.no_file"),
         (["run", "scenario.yaml", "--param", "seed"], "scenario.bad_field"),

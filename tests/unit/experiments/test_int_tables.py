@@ -25,7 +25,7 @@ def summary(flow: FlowId = DATA, end_us: int = 10_000, **fields: object) -> IntS
     return IntSummary(flow=flow, interval_us=10_000, end_mono_us=START_US + end_us, **fields)  # type: ignore[arg-type]
 
 
-def with_telemetry(directory: Path, *told: IntSummary, decisions: str = "") -> Recording:
+def with_telemetry(directory: Path, *reported: IntSummary, decisions: str = "") -> Recording:
     kept = recording(*steady(1e6, 1), *steady(1e6, 1, cookie=2, sport=1001))
     kept.telemetry = IntFiles(
         summaries=directory / "summaries",
@@ -34,7 +34,7 @@ def with_telemetry(directory: Path, *told: IntSummary, decisions: str = "") -> R
         nodes={1: "sta1", 2: "ap1"},
     )
     kept.addresses = {"sender": ("10.78.0.1", NEAR), "receiver": ("10.78.0.2", FAR)}
-    kept.telemetry.summaries.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in told))
+    kept.telemetry.summaries.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in reported))
     if decisions:
         kept.telemetry.decisions.write_text(f"{','.join(DECISION_COLUMNS)}\n{decisions}")
     return kept
@@ -49,7 +49,7 @@ def test_a_summary_is_of_a_flow_and_has_the_time_of_its_end(tmp_path: Path) -> N
     assert pd.isna(row["latency_us"])
 
 
-def test_connections_and_directions_are_told_apart(tmp_path: Path) -> None:
+def test_connections_and_directions_are_reported_apart(tmp_path: Path) -> None:
     second = FlowId(src=NEAR, src_port=1001, dst=FAR, dst_port=5201)
     unseen = FlowId(src=NEAR, src_port=1002, dst=FAR, dst_port=5201)  # the flow's, but never sampled
     made = tables.made(with_telemetry(tmp_path, *map(summary, (DATA, ACKS, second, unseen))))["int_summaries"]

@@ -21,7 +21,7 @@ def test_asking_for_the_revision_writes_nothing_into_the_repository(
     os.utime(file, (1, 1))  # unchanged, but git must check the file, and would then update its index
     before = index.stat().st_mtime_ns, index.read_bytes()
     monkeypatch.setattr(metadata, "_ROOT", tmp_path)
-    told = metadata.git_revision()
-    assert told is not None
-    assert told["dirty"] is False
+    reported = metadata.git_revision()
+    assert reported is not None
+    assert reported["dirty"] is False
     assert (index.stat().st_mtime_ns, index.read_bytes()) == before

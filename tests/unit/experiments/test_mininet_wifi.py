@@ -17,10 +17,10 @@ from experiments.demo.command import app as ccp_demo
 from experiments.mininet_wifi import demo, int_demo, radios, show
 from experiments.mininet_wifi.chain import Chain, Port
 from experiments.mininet_wifi.errors import SLUGS, WifiError
-from experiments.mininet_wifi.findings import AIR_ID, LEAST_PKTS, WIRE_ID, Finding, Seen, findings
-from experiments.mininet_wifi.recorded import HEARD, PACKETS, read
+from experiments.mininet_wifi.findings import AIR_ID, MIN_PKTS, WIRE_ID, Finding, Seen, findings
+from experiments.mininet_wifi.recorded import PACKETS, RECEIVED, read
 from experiments.netlab.errors import LabError
-from telemetry.ioam import Flow, Node, Placed, Record, Trace, TraceField, insert
+from telemetry.ioam import IoamFlow, Node, Placed, Record, Trace, TraceField, insert
 from telemetry.schema import FlowId, IntHop, IntSummary
 from tests.unit.telemetry.ioam.packets import udp, write_pcap
 
@@ -35,7 +35,7 @@ def record(*node_ids: int) -> Record:
         packet=1,
         bytes=1500,
         captured_bytes=400,
-        flow=Flow(src=FLOW.src, dst=FLOW.dst),
+        flow=IoamFlow(src=FLOW.src, dst=FLOW.dst),
         options=(Placed(header="hop_by_hop", offset=44, option=trace),),
     )
 
@@ -47,7 +47,7 @@ def summary(**fields: Any) -> IntSummary:
 
 def seen(**changes: Any) -> Seen:
     good = {
-        "packets": [record(WIRE_ID, AIR_ID)] * LEAST_PKTS,
+        "packets": [record(WIRE_ID, AIR_ID)] * MIN_PKTS,
         "summaries": [summary()] * 100,
         "n_delivered": 100,
         "windows_bytes": {"cubic": [10_000, 12_000], "keep": [20_000, 40_000]},
@@ -67,8 +67,8 @@ def test_a_good_run_shows_everything() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"packets": [record(WIRE_ID)] * LEAST_PKTS}, "packets carry"),
-        ({"packets": [record(WIRE_ID, AIR_ID)] * (LEAST_PKTS - 1)}, "packets carry"),
+        ({"packets": [record(WIRE_ID)] * MIN_PKTS}, "packets carry"),
+        ({"packets": [record(WIRE_ID, AIR_ID)] * (MIN_PKTS - 1)}, "packets carry"),
         ({"packets": []}, "packets carry"),
         ({"n_delivered": 0}, "algorithm receives"),
         ({"windows_bytes": {"cubic": [10_000], "keep": [12_000]}}, "window grows"),
@@ -116,7 +116,7 @@ def test_summaries_without_an_access_point_do_not_count() -> None:
 def test_the_account_of_a_run_is_read_back(tmp_path: Path) -> None:
     trace = Trace(trace_type=TraceField.NODE, remaining_words=2)
     write_pcap(tmp_path / PACKETS, [insert(udp(), [trace])])
-    heard = {
+    received = {
         "stream": "telemetry",
         "kind": "int_summary",
         "body": {
@@ -127,13 +127,13 @@ def test_the_account_of_a_run_is_read_back(tmp_path: Path) -> None:
     }
     report = {"stream": "report", "phase": "cubic", "settled": True, "cwnd_bytes": 14_280}
     rows = [
-        heard | {"phase": "keep", "settled": True},
-        heard | {"kind": "receiver_signal", "phase": "keep", "settled": True},
+        received | {"phase": "keep", "settled": True},
+        received | {"kind": "receiver_signal", "phase": "keep", "settled": True},
         report,
         report | {"settled": False},
         report | {"phase": "keep", "cwnd_bytes": 28_560},
     ]
-    (tmp_path / HEARD).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / RECEIVED).write_text("".join(json.dumps(row) + "\n" for row in rows))
     account = read(tmp_path, 0.05)
     assert len(account.packets) == 1
     assert account.summaries == [IntSummary(flow=FLOW, received_pkts=3)]
@@ -213,7 +213,7 @@ def test_help_needs_no_mininet_wifi(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("loaded", [True, False])
-def test_radios_of_somebody_else_or_none_are_told_apart(
+def test_radios_of_somebody_else_or_none_are_reported_apart(
     monkeypatch: pytest.MonkeyPatch, loaded: bool
 ) -> None:
     monkeypatch.setattr(radios, "MODULE", "kernel" if loaded else "no_such_module")

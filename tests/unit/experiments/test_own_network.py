@@ -7,7 +7,7 @@ from experiments.netlab.spec import Buffer, Direction, Link, Topology
 from experiments.papers.two_flows import dumbbell
 from experiments.runs.own_network import FARTHER_RATIO, LATER_S, own_network
 from experiments.runs.shapes import Dumbbell, Graph, PointToPoint
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 
 FAR_US = 20_000
 BOTTLENECK = Direction(rate_bytes_per_s=1e6, delay_us=FAR_US, buffer=Buffer(bdp=1.0))
@@ -16,7 +16,7 @@ CHAIN = Topology(("s", "r"), (Link("own", "s", "n"), Link("far", "n", "r", BOTTL
 
 def scenario(topology: Dumbbell | Graph | PointToPoint, **more: object) -> Scenario:
     ends = ("sender", "receiver") if isinstance(topology, PointToPoint) else ("s", "r")
-    flow = Flow("flow", *ends, "kernel/cubic", start_s=1.0)
+    flow = FlowSpec("flow", *ends, "kernel/cubic", start_s=1.0)
     return Scenario(name="x", topology=topology, flows=(flow,), duration_s=5, **more)  # type: ignore[arg-type]
 
 

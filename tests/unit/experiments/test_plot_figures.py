@@ -151,7 +151,7 @@ def test_conditions_stand_side_by_side_with_the_same_panels_and_limits() -> None
     np.testing.assert_allclose(lossy_goodput.lines[1].get_ydata(), 8, rtol=1e-5)
 
 
-def test_cdf_is_of_known_values_and_tells_how_many() -> None:
+def test_cdf_is_of_known_values_and_reports_how_many() -> None:
     table = pd.DataFrame(
         {"algorithm": ["cubic"] * 4 + ["reno"], "rtt_us": [3000.0, 1000, np.nan, 2000, np.nan]}
     )
@@ -257,8 +257,8 @@ def test_a_heat_map_has_a_panel_an_algorithm_and_writes_its_values() -> None:
     table = repeats()
     gap = (table["algorithm"] == "cubic") & (table["loss_ratio"] == 0.01) & (table["delay_us"] == 25_000)
     figure = plots.heat_map(table[~gap], "goodput_bytes_per_s", "loss_ratio", "delay_us", subtitle="where")
-    kernel, ours, bar = figure.axes
-    assert [kernel.get_title(), ours.get_title()] == ["kernel CUBIC", "ccplane CUBIC"]
+    kernel, own, bar = figure.axes
+    assert [kernel.get_title(), own.get_title()] == ["kernel CUBIC", "ccplane CUBIC"]
     assert kernel.get_xlabel() == "loss [%]"
     assert kernel.get_ylabel() == "delay [ms]"
     assert bar.get_ylabel() == "goodput [Mbit/s]"
@@ -271,8 +271,8 @@ def test_a_heat_map_has_a_panel_an_algorithm_and_writes_its_values() -> None:
         "40.2",
         "40.2",
     ]
-    assert len(ours.texts) == 5
-    assert any(patch.get_hatch() for patch in ours.patches)
+    assert len(own.texts) == 5
+    assert any(patch.get_hatch() for patch in own.patches)
     assert "where · median, n = 5; seeds 1 to 5" in texts(figure)
 
 
@@ -285,7 +285,7 @@ def test_a_heat_map_of_nothing_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seeds", "told"),
+    ("seeds", "reported"),
     [
         ([3], "seed 3"),
         ([1, 2, 3], "seeds 1 to 3"),
@@ -293,9 +293,9 @@ def test_a_heat_map_of_nothing_is_refused() -> None:
         (list(range(0, 40, 2)), "20 seeds"),
     ],
 )
-def test_the_note_tells_seeds_in_short(seeds: list[int], told: str) -> None:
+def test_the_note_reports_seeds_in_short(seeds: list[int], reported: str) -> None:
     table = pd.DataFrame({"algorithm": "cubic", "seed": seeds, "x_s": 1.0})
-    assert any(text.endswith(f"; {told}") for text in texts(plots.bars(table, "x_s")))
+    assert any(text.endswith(f"; {reported}") for text in texts(plots.bars(table, "x_s")))
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_panels_without_values_are_empty_and_rows_are_optional() -> None:
     assert len(plots.panels(repeats(), "rtt_p50_us", "loss_ratio", "delay_us").axes) == 2
 
 
-def test_a_column_that_is_missing_is_told() -> None:
+def test_a_column_that_is_missing_is_reported() -> None:
     with pytest.raises(MetricError) as caught:
         plots.panels(repeats(), "goodput_bytes_per_s", "loss_ratio", "delay_us", "buffer")
     assert caught.value.slug == "metric.no_column"

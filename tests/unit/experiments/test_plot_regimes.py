@@ -37,7 +37,7 @@ def test_marks_have_a_panel_if_there_were_any_and_a_threshold_is_optional() -> N
     assert len(figure.axes[0].lines) == 1
 
 
-def test_a_column_that_is_missing_is_told() -> None:
+def test_a_column_that_is_missing_is_reported() -> None:
     with pytest.raises(MetricError) as caught:
         plots.regime_series(series().drop(columns="regime"))
     assert caught.value.slug == "metric.no_column"

@@ -12,13 +12,13 @@ from experiments.netlab.spec import Direction
 from experiments.plots.results import describe, of_run, of_sweep, origin
 from experiments.results import Result
 from experiments.runs.tables import COLUMNS
-from experiments.scenario import Flow, PointToPoint, Scenario
+from experiments.scenario import FlowSpec, PointToPoint, Scenario
 from tests.unit.experiments.test_plot_figures import flow_samples, link_samples
 
 SCENARIO = Scenario(
     name="a try",
     topology=PointToPoint(Direction(rate_bytes_per_s=12.5e6, delay_us=25_000)),
-    flows=(Flow("a", "sender", "receiver", "cubic"),),
+    flows=(FlowSpec("a", "sender", "receiver", "cubic"),),
     duration_s=3,
 )
 
@@ -87,7 +87,7 @@ def test_a_run_without_samples_has_nothing_to_draw() -> None:
     assert caught.value.slug == "plot.nothing"
 
 
-def test_the_path_and_the_origin_are_told_in_a_line() -> None:
+def test_the_path_and_the_origin_are_reported_in_a_line() -> None:
     assert describe(result()) == "100 Mbit/s, base RTT 50 ms"
     assert origin(result()) == "one run, seed 7; Linux 6.18"
 
@@ -126,7 +126,7 @@ def test_the_axes_of_a_sweep_decide_its_figures(
     assert set(figures) == compared | ellipses
 
 
-def test_each_point_of_a_sweep_is_told_where_it_is_drawn_alone() -> None:
+def test_each_point_of_a_sweep_is_reported_where_it_is_drawn_alone() -> None:
     figures = of_sweep(Sweep(table(loss_ratio=[0.0, 0.1], queue=["red"]), "loss_ratio", "queue"))
     assert figures["throughput-delay-2"].axes[0].get_title(loc="left") == "loss 10 %"
 

@@ -46,7 +46,7 @@ def test_every_algorithm_of_the_registry_has_a_look() -> None:
     assert set(looks(names)) == set(names)
 
 
-def test_what_is_compared_most_can_be_told_apart_by_people_who_see_no_green() -> None:
+def test_what_is_compared_max_can_be_reported_apart_by_people_who_see_no_green() -> None:
     close = [
         (a, b)
         for i, a in enumerate(PAPERS)
@@ -64,7 +64,7 @@ def test_colours_are_dark_enough_on_white() -> None:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "told"),
+    ("algorithm", "reported"),
     [
         ("kernel/cubic", "kernel CUBIC"),
         ("cubic", "ccplane CUBIC"),
@@ -73,8 +73,10 @@ def test_colours_are_dark_enough_on_white() -> None:
         ("papers/mine.py:Mine", "mine.py:Mine"),
     ],
 )
-def test_algorithms_are_called_so_that_kernel_and_ccplane_are_told_apart(algorithm: str, told: str) -> None:
-    assert label(algorithm) == told
+def test_algorithms_are_called_so_that_kernel_and_ccplane_are_reported_apart(
+    algorithm: str, reported: str
+) -> None:
+    assert label(algorithm) == reported
 
 
 @pytest.mark.parametrize(

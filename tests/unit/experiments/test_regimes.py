@@ -20,7 +20,7 @@ from experiments.runs.program import Failure, Program
 from experiments.runs.recording import Recording, RegimeFiles
 from experiments.runs.session import may_become
 from experiments.runs.variants import variants_of
-from experiments.scenario import Flow, ReceiverAgent, Scenario, SocketSwitch
+from experiments.scenario import FlowSpec, ReceiverAgent, Scenario, SocketSwitch
 from tests.unit.experiments.recorded import START_US, flow_record, recording, steady
 from tests.unit.experiments.test_run import SCENARIO
 
@@ -90,7 +90,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
         ({"switches": (SocketSwitch("sender", rules=("port=1",)),)}, "bad_field", "switches[0].rules[0]"),
     ],
 )
-def test_what_cannot_be_is_told(changed: dict[str, Any], slug: str, where: str) -> None:
+def test_what_cannot_be_is_reported(changed: dict[str, Any], slug: str, where: str) -> None:
     assert problems(SCENARIO.replace(**changed)) == [(f"scenario.{slug}", where)]
 
 
@@ -104,14 +104,14 @@ def test_the_hash_knows_the_sources_of_what_switches_choose(tmp_path: Path) -> N
 
 def test_a_switch_shares_its_algorithm_with_flows_that_run_it_without_parameters() -> None:
     flows = (
-        Flow("a", "sender", "receiver", "dctcp", params={"g": 0.1}),
-        Flow("b", "sender", "receiver", "kernel/cubic"),
+        FlowSpec("a", "sender", "receiver", "dctcp", params={"g": 0.1}),
+        FlowSpec("b", "sender", "receiver", "kernel/cubic"),
     )
     scenario = with_regimes(SocketSwitch("sender"), flows=flows)
     variants = variants_of(scenario)
     assert [one.congestion for one in variants.all] == ["ccp.dctcp", "ccp.dctcp_2"]
     assert may_become(scenario, flows[1], variants) == {"ccp.dctcp_2", "cubic"}
-    plain = with_regimes(SocketSwitch("sender"), flows=(Flow("a", "sender", "receiver", "dctcp"),))
+    plain = with_regimes(SocketSwitch("sender"), flows=(FlowSpec("a", "sender", "receiver", "dctcp"),))
     assert [one.congestion for one in variants_of(plain).all] == ["ccp.dctcp"]
 
 
@@ -136,7 +136,7 @@ def option(arguments: list[str], name: str) -> list[str]:
 
 def test_a_receiver_agent_watches_the_addresses_that_send_to_it() -> None:
     flows = tuple(
-        Flow(f"f{i}", "sender", "receiver", "kernel/cubic", family=family)  # type: ignore[arg-type]
+        FlowSpec(f"f{i}", "sender", "receiver", "kernel/cubic", family=family)  # type: ignore[arg-type]
         for i, family in enumerate(("ipv6", "ipv4", "ipv6"))
     )
     receiver = ReceiverAgent("receiver", mode="paper", detector={"delta_ms": 2.5}, probe_ms=20)
@@ -151,7 +151,7 @@ def test_a_receiver_agent_watches_the_addresses_that_send_to_it() -> None:
     assert "--interval" not in arguments
 
 
-def test_a_switch_is_told_names_of_the_kernel_and_addresses() -> None:
+def test_a_switch_is_reported_names_of_the_kernel_and_addresses() -> None:
     switch = SocketSwitch("sender", stale_ms=300, rules=("dst={receiver} dport=5201 -> {receiver}",))
     variants = variants_of(with_regimes(switch))
     arguments = regimes.apply_arguments(switch, variants, hosts(), BROKER)
@@ -163,9 +163,9 @@ def test_a_switch_is_told_names_of_the_kernel_and_addresses() -> None:
     assert "--single-rate" not in arguments
 
 
-def test_one_that_ends_too_early_is_told_with_its_words(tmp_path: Path) -> None:
+def test_one_that_ends_too_early_is_reported_with_its_words(tmp_path: Path) -> None:
     failure = Failure("it failed", "run it by hand", "run.regimes")
-    program = Program(["no-such-command"], tmp_path / "lines.jsonl", failure, tells=True)
+    program = Program(["no-such-command"], tmp_path / "lines.jsonl", failure, emits=True)
     with pytest.raises(RunError) as caught:
         program.wait_ready()
     assert caught.value.slug == "run.regimes"
@@ -188,7 +188,7 @@ def decision(t_us: int, regime: str, **fields: object) -> dict[str, object]:
     return given | {"t_mono_us": START_US + t_us} | fields
 
 
-def told(directory: Path, *lines: dict[str, object], events: tuple[bytes, ...] = ()) -> Recording:
+def reported(directory: Path, *lines: dict[str, object], events: tuple[bytes, ...] = ()) -> Recording:
     kept = recording(*steady(1e6, 1))
     kept.addresses = {"sender": SENDER, "receiver": RECEIVER}
     kept.regimes = RegimeFiles({"receiver": directory / "lines"}, (directory / "events", directory / "none"))
@@ -200,16 +200,16 @@ def told(directory: Path, *lines: dict[str, object], events: tuple[bytes, ...] =
 def test_signals_are_of_peers_by_name(tmp_path: Path) -> None:
     of_flow = {"src": SENDER[0], "src_port": 1, "dst": RECEIVER[0], "dst_port": 2}
     lines = (signal(50_000, rtt_p99_us=12_000, ce_marks=3), signal(50_000, flow=of_flow))
-    (row,) = tables.made(told(tmp_path, *lines))["receiver_signals"].to_dict("records")
+    (row,) = tables.made(reported(tmp_path, *lines))["receiver_signals"].to_dict("records")
     assert (row["t_s"], row["host"], row["peer"]) == (0.05, "receiver", "sender")
     assert (row["rtt_p99_us"], row["ce_marks"]) == (12_000, 3)
     assert row["goodput_bytes_per_s"] is None
 
 
-def test_what_was_seen_stands_beside_what_was_decided(tmp_path: Path) -> None:
+def test_what_was_seen_stands_alongside_what_was_decided(tmp_path: Path) -> None:
     seen = {"rtt_tail_ms": 12.0, "ce_marks": 3, "retransmits": None, "baseline_ms": 5.0}
     line = decision(100_000, "SHARED", estimate="SHARED", score=1, density=0.6, switched=True, **seen)
-    (row,) = tables.made(told(tmp_path, line, signal(100_000)))["regimes"].to_dict("records")
+    (row,) = tables.made(reported(tmp_path, line, signal(100_000)))["regimes"].to_dict("records")
     assert (row["t_s"], row["host"], row["peer"]) == (0.1, "receiver", "sender")
     assert {name: row[name] for name in seen} == seen
     assert (row["score"], row["density"], row["estimate"], row["regime"]) == (1, 0.6, "SHARED", "SHARED")
@@ -217,7 +217,7 @@ def test_what_was_seen_stands_beside_what_was_decided(tmp_path: Path) -> None:
 
 
 def test_a_line_at_which_a_program_was_killed_is_left_out(tmp_path: Path) -> None:
-    kept = told(tmp_path, decision(0, "SHARED"))
+    kept = reported(tmp_path, decision(0, "SHARED"))
     assert kept.regimes is not None
     with open(kept.regimes.receivers["receiver"], "a") as file:
         file.write('{"kind": "regime_deci')
@@ -238,7 +238,7 @@ def test_events_are_of_flows_by_name_and_in_order(tmp_path: Path) -> None:
     unknown = Event("regime:switched", "", info(999), detail, t_us=START_US)
     of_host = Event("regime:fail_safe", "", None, {"why": "stale", "other": 1}, t_us=START_US + 3_000)
     lines = tuple(map(regime_tables.line_of, (switched, refused, unknown, of_host)))
-    frame = tables.made(told(tmp_path, events=lines))["regime_events"]
+    frame = tables.made(reported(tmp_path, events=lines))["regime_events"]
     assert frame["t_s"].tolist() == [0.001, 0.002, 0.003]
     assert frame["event"].tolist() == ["regime:refused", "regime:switched", "regime:fail_safe"]
     assert frame["flow"].tolist()[:2] == ["flow", "flow"]
@@ -250,7 +250,7 @@ def test_events_are_of_flows_by_name_and_in_order(tmp_path: Path) -> None:
 
 def test_all_of_it_is_kept_in_files_and_absent_without_regimes(tmp_path: Path) -> None:
     line = decision(0, "SHARED", estimate="SHARED", score=1, density=1.0, reason="full")
-    tables.write(told(tmp_path, line, signal(0)), tmp_path)
+    tables.write(reported(tmp_path, line, signal(0)), tmp_path)
     for name, rows in (("receiver_signals", 1), ("regimes", 1), ("regime_events", 0)):
         frame = tables.read(tmp_path, name)
         assert list(frame) == list(tables.COLUMNS[name])

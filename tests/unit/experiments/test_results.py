@@ -40,7 +40,7 @@ def test_a_newer_format_is_refused_with_a_hint(stored: Path) -> None:
     assert not is_complete(stored)
 
 
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+def test_what_is_not_there_is_reported(tmp_path: Path) -> None:
     for load in (Result.load, ResultSet.load):
         with pytest.raises(ResultError) as caught:
             load(tmp_path)
@@ -48,7 +48,7 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "3", '{"form": 1}', '{"format": "x"}'])
-def test_metadata_that_cannot_be_read_are_told(stored: Path, text: str) -> None:
+def test_metadata_that_cannot_be_read_are_reported(stored: Path, text: str) -> None:
     (stored / "metadata.json").write_text(text)
     with pytest.raises(ResultError) as caught:
         Result.load(stored)
@@ -56,7 +56,7 @@ def test_metadata_that_cannot_be_read_are_told(stored: Path, text: str) -> None:
     assert not is_complete(stored)
 
 
-def test_a_table_that_cannot_be_read_is_told_when_it_is_asked_for(stored: Path) -> None:
+def test_a_table_that_cannot_be_read_is_reported_when_it_is_asked_for(stored: Path) -> None:
     (stored / "flows.parquet").write_bytes(b"no Parquet")
     (stored / "events.parquet").unlink()
     result = Result.load(stored)
@@ -67,7 +67,7 @@ def test_a_table_that_cannot_be_read_is_told_when_it_is_asked_for(stored: Path) 
     assert len(result.flow_samples) == 21
 
 
-def test_a_scenario_that_is_missing_is_told(stored: Path) -> None:
+def test_a_scenario_that_is_missing_is_reported(stored: Path) -> None:
     (stored / "scenario.yaml").unlink()
     with pytest.raises(ResultError) as caught:
         Result.load(stored)

@@ -20,13 +20,13 @@ from experiments.run import judge, run
 from experiments.runs import places
 from experiments.runs.program import Failure, Program
 from experiments.runs.recording import Recording
-from experiments.scenario import Flow, PointToPoint, Scenario
+from experiments.scenario import FlowSpec, PointToPoint, Scenario
 from tests.unit.experiments.recorded import flow_record, of_quic, quic_sample, record, recording, steady
 
 SCENARIO = Scenario(
     name="a try",
     topology=PointToPoint(Direction(rate_bytes_per_s=12.5e6, delay_us=10_000)),
-    flows=(Flow("flow", "sender", "receiver", "kernel/cubic"),),
+    flows=(FlowSpec("flow", "sender", "receiver", "kernel/cubic"),),
     duration_s=2,
 )
 
@@ -46,10 +46,10 @@ def failing(error: BaseException) -> Any:
 
 
 def test_a_result_has_all_that_explains_it(tmp_path: Path) -> None:
-    told: list[tuple[str, float]] = []
-    result = run(SCENARIO, tmp_path / "new" / "here", progress=lambda *what: told.append(what))
+    reported: list[tuple[str, float]] = []
+    result = run(SCENARIO, tmp_path / "new" / "here", progress=lambda *what: reported.append(what))
     assert sorted(os.listdir(tmp_path / "new")) == ["here"]
-    assert told == [("flows are sending", 2)]
+    assert reported == [("flows are sending", 2)]
     assert result.complete
     assert result.scenario == SCENARIO
     assert result.flows["goodput_bytes_per_s"][0] == pytest.approx(1e6)
@@ -80,7 +80,7 @@ def test_a_result_is_never_written_over(tmp_path: Path) -> None:
     assert caught.value.slug == "result.exists"
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultError) as caught:
         run(SCENARIO, tmp_path / "file" / "here")
@@ -130,9 +130,9 @@ def test_an_interruption_while_the_directory_is_made_leaves_nothing(
 
 
 def test_what_killed_runs_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
-    ours = this_process()
-    dead = tmp_path / f".here.{ours.pid}-{ours.start_ticks - 1}.tmp"  # an earlier process with the same pid
-    alive = tmp_path / f".there.{ours.pid}-{ours.start_ticks}.tmp"
+    own = this_process()
+    dead = tmp_path / f".here.{own.pid}-{own.start_ticks - 1}.tmp"  # an earlier process with the same pid
+    alive = tmp_path / f".there.{own.pid}-{own.start_ticks}.tmp"
     other = tmp_path / ".hidden"
     for one in (dead, alive, other):
         one.mkdir()
@@ -159,7 +159,9 @@ def test_a_datapath_that_is_added_is_used(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_scenario_that_cannot_be_is_not_run(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError):
-        run(SCENARIO.replace(flows=(Flow("flow", "sender", "nobody", "kernel/cubic"),)), tmp_path / "here")
+        run(
+            SCENARIO.replace(flows=(FlowSpec("flow", "sender", "nobody", "kernel/cubic"),)), tmp_path / "here"
+        )
     assert os.listdir(tmp_path) == []
 
 
@@ -178,7 +180,7 @@ def test_files_belong_to_whom_the_directory_around_them_belongs(
     assert given == {"place": (1000, 1001), "file": (1000, 1001)}
 
 
-def test_a_flow_that_nobody_saw_is_an_error() -> None:
+def test_a_flow_that_none_saw_is_an_error() -> None:
     with pytest.raises(RunError) as caught:
         judge(recording())
     assert caught.value.slug == "run.no_samples"
@@ -200,7 +202,7 @@ def test_a_quic_connection_that_its_agent_did_not_have_is_an_error() -> None:
     assert "quinn/cubic instead of ccp.cubic" in caught.value.message
 
 
-def test_both_are_told_at_once() -> None:
+def test_both_are_reported_at_once() -> None:
     with pytest.raises(Several):
         judge(
             recording(

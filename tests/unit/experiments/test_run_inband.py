@@ -11,7 +11,7 @@ import pytest
 from experiments.errors import RunError
 from experiments.netlab.spec import Int, IntNode
 from experiments.runs import inband
-from experiments.runs.leavings import SUMMARIES
+from experiments.runs.artifacts import SUMMARIES
 from experiments.scenario import Scenario
 from tests.unit.experiments.test_run import SCENARIO
 
@@ -47,7 +47,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(inband.subprocess, "Popen", start)
 
 
-def test_a_publisher_that_does_not_start_is_told_with_its_words(
+def test_a_publisher_that_does_not_start_is_reported_with_its_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in(monkeypatch, "import sys; sys.exit('last words')")

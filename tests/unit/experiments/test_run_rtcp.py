@@ -13,21 +13,23 @@ from experiments.errors import RunError
 from experiments.events import SetParam
 from experiments.features.rtcp import FEATURE, live
 from experiments.runs import steering, tables
-from experiments.runs.leavings import reports
+from experiments.runs.artifacts import reports
 from experiments.runs.recording import Recording
 from experiments.runs.variants import Variant, congestion_of, variants_of
-from experiments.scenario import Flow, Scenario, SocketSwitch
+from experiments.scenario import FlowSpec, Scenario, SocketSwitch
 from experiments.sweep import PlannedRun
 from experiments.traffic.spec import Quic
 from tests.unit.experiments.recorded import NETNS, START_US, flow_record, recording
 from tests.unit.experiments.test_run import SCENARIO
 
-OVER_QUIC = Flow("f0", "sender", "receiver", "rtcp/cubic", traffic=Quic((1000,)))
+OVER_QUIC = FlowSpec("f0", "sender", "receiver", "rtcp/cubic", traffic=Quic((1000,)))
 SENDER, RECEIVER = ("10.78.0.1", "fd78::1"), ("10.78.0.2", "fd78::2")
 
 
 def scenario(*flows: tuple[str, dict[str, Any]], **changes: Any) -> Scenario:
-    given = tuple(Flow(f"f{i}", "sender", "receiver", name, params) for i, (name, params) in enumerate(flows))
+    given = tuple(
+        FlowSpec(f"f{i}", "sender", "receiver", name, params) for i, (name, params) in enumerate(flows)
+    )
     return SCENARIO.replace(flows=given, **changes)
 
 
@@ -67,14 +69,14 @@ def test_flows_name_the_kernels_under_r_tcp_with_its_options() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_told(asked: Scenario, slug: str, where: str) -> None:
+def test_what_cannot_be_is_reported(asked: Scenario, slug: str, where: str) -> None:
     with pytest.raises(CcpError) as caught:
         asked.validate()
     errors = caught.value.errors if isinstance(caught.value, Several) else (caught.value,)
     assert [(one.slug, one.where) for one in errors] == [(f"scenario.{slug}", where)]
 
 
-def test_it_is_told_the_options_and_where_acks_go(tmp_path: Path) -> None:
+def test_it_is_reported_the_options_and_where_acks_go(tmp_path: Path) -> None:
     plain = scenario(("kernel/cubic", {}), ("rtcp/cubic", {}))
     assert live.arguments_of(plain, tmp_path) == []
     params = {"observe": True, "probe_gain_ratio": 0.1}
@@ -94,7 +96,7 @@ def test_nothing_is_attached_for_others(tmp_path: Path) -> None:
     assert reports(SCENARIO, tmp_path)[FEATURE.name] == ()
 
 
-def test_one_that_fails_is_told_with_its_words(tmp_path: Path) -> None:
+def test_one_that_fails_is_reported_with_its_words(tmp_path: Path) -> None:
     program = live.attach(tmp_path / "lines.jsonl", "--param", "eta=20")
     with pytest.raises(RunError) as caught:
         program.wait_ready()
@@ -102,7 +104,7 @@ def test_one_that_fails_is_told_with_its_words(tmp_path: Path) -> None:
     assert "eta" in caught.value.why
 
 
-def told(tmp_path: Path, *lines: dict[str, Any]) -> Recording:
+def stated(tmp_path: Path, *lines: dict[str, Any]) -> Recording:
     kept = recording({"t_us": START_US}, flows=[flow_record()])
     kept.addresses = {"sender": SENDER, "receiver": RECEIVER}
     file = tmp_path / "rate-limits-kernel.jsonl"
@@ -112,12 +114,12 @@ def told(tmp_path: Path, *lines: dict[str, Any]) -> Recording:
 
 
 def test_acks_are_put_with_their_flow(tmp_path: Path) -> None:
-    kept = told(tmp_path)
-    ours, other = (f"{SENDER[0]}-{port}-{RECEIVER[0]}-5201.csv.gz" for port in (1000, 4000))
-    for name in (ours, other):
+    kept = stated(tmp_path)
+    own, other = (f"{SENDER[0]}-{port}-{RECEIVER[0]}-5201.csv.gz" for port in (1000, 4000))
+    for name in (own, other):
         (tmp_path / name).touch()
     live.sort_acks(kept, tmp_path)
-    assert (tmp_path / "flow" / ours).exists()
+    assert (tmp_path / "flow" / own).exists()
     assert (tmp_path / other).exists()
 
 
@@ -128,7 +130,7 @@ def verdict(state: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_the_table_has_what_became_of_clients_of_the_run(tmp_path: Path) -> None:
-    kept = told(
+    kept = stated(
         tmp_path,
         {"kind": "attached", "t_mono_us": START_US, "names": []},
         verdict("capped"),
@@ -149,8 +151,8 @@ def test_the_table_has_what_became_of_clients_of_the_run(tmp_path: Path) -> None
     assert set(found["rate_bytes_per_s"]) == {250_000}
 
 
-def test_where_several_flows_go_to_a_client_the_row_is_none_of_theirs(tmp_path: Path) -> None:
-    kept = told(tmp_path, verdict("capped"))
+def test_where_several_flows_go_to_a_client_the_row_is_none_of_other(tmp_path: Path) -> None:
+    kept = stated(tmp_path, verdict("capped"))
     kept.flows.append(flow_record("other"))
     assert tables.made(kept)["rate_limits"]["flow"].tolist() == [None]
 

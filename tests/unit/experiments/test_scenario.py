@@ -12,7 +12,7 @@ from experiments.errors import ScenarioError
 from experiments.netlab.spec import Direction, Int, IntNode, Link, Topology
 from experiments.runs import reading
 from experiments.runs.grid import Grid
-from experiments.scenario import Dumbbell, Flow, Graph, ParkingLot, PointToPoint, Scenario, SetLink
+from experiments.scenario import Dumbbell, FlowSpec, Graph, ParkingLot, PointToPoint, Scenario, SetLink
 from experiments.traffic import Quic
 
 ROOT = Path(__file__).parents[3]
@@ -60,7 +60,7 @@ def test_a_number_with_an_exponent_is_a_number() -> None:
     assert reading.parse_yaml("[12.5e6, 1e3, 1.5, -2e-3, 1e, e3]") == [12.5e6, 1e3, 1.5, -2e-3, "1e", "e3"]
 
 
-def test_what_yaml_cannot_be_is_told_with_its_line() -> None:
+def test_what_yaml_cannot_be_is_reported_with_its_line() -> None:
     (error,) = problems("name: a\nflows: [1\n")
     assert error.slug == "scenario.syntax"
     assert error.where.startswith("x.yaml:3")
@@ -72,7 +72,7 @@ def test_a_key_that_stands_twice_is_an_error() -> None:
     assert "duplicate key `name`" in error.why
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         Scenario.load(tmp_path / "none.yaml")
     assert caught.value.slug == "scenario.no_file"
@@ -86,7 +86,7 @@ def test_it_reads_what_it_wrote(tmp_path: Path) -> None:
     assert again.flows[1].params == {"beta": 0.8}
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         parse(TEXT).save(tmp_path / "none" / "x.yaml")
     assert caught.value.slug == "scenario.cannot_write"
@@ -148,8 +148,8 @@ def test_the_examples_of_the_documents_can_be_run(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_field_is_named(was: str, becomes: str, slug: str, where: str, says: str) -> None:
-    told = problems(TEXT.replace(was, becomes, 1))
-    error = next(one for one in told if one.slug == f"scenario.{slug}")
+    reported = problems(TEXT.replace(was, becomes, 1))
+    error = next(one for one in reported if one.slug == f"scenario.{slug}")
     assert error.where.startswith(f"x.yaml: {where}")
     assert says in str(error)
 
@@ -225,7 +225,7 @@ def test_a_scenario_made_in_python_is_checked_as_one_from_yaml() -> None:
 def test_a_bare_topology_is_a_graph() -> None:
     topology = Topology(hosts=("a", "b"), links=(Link("wire", "a", "b"),))
     scenario = Scenario(
-        name="x", topology=topology, flows=(Flow("f", "a", "b", "kernel/reno"),), duration_s=1
+        name="x", topology=topology, flows=(FlowSpec("f", "a", "b", "kernel/reno"),), duration_s=1
     )
     assert isinstance(scenario.topology, Graph)
     scenario.validate()
@@ -288,7 +288,7 @@ def test_the_hash_follows_the_contents_of_files_and_not_their_places(tmp_path: P
     assert len(set(hashes.values())) == 3
 
 
-def test_the_hash_follows_modules_beside_an_algorithm(tmp_path: Path) -> None:
+def test_the_hash_follows_modules_alongside_an_algorithm(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import helper\n" + ALGORITHM)
     hashes = set()
     for text in ("GAIN = 1\n", "GAIN = 2\n"):

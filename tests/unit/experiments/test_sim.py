@@ -29,7 +29,7 @@ from experiments.regimes import ReceiverAgent
 from experiments.results import Result
 from experiments.run import run
 from experiments.runs.tables import COLUMNS
-from experiments.scenario import Dumbbell, Flow, PointToPoint, Scenario
+from experiments.scenario import Dumbbell, FlowSpec, PointToPoint, Scenario
 from experiments.traffic.spec import Http, Iperf3, OnOff
 from tests.answering import answering
 
@@ -46,7 +46,7 @@ def one(algorithm: str = "kernel/cubic", path: Direction = PATH, **changes: obje
     made = Scenario(
         name="simulated",
         topology=PointToPoint(path),
-        flows=(Flow("flow", "sender", "receiver", algorithm, **flow),),  # type: ignore[arg-type]
+        flows=(FlowSpec("flow", "sender", "receiver", algorithm, **flow),),  # type: ignore[arg-type]
         duration_s=2,
         datapath="sim",
     )
@@ -55,7 +55,7 @@ def one(algorithm: str = "kernel/cubic", path: Direction = PATH, **changes: obje
 
 def two(*algorithms: tuple[str, dict[str, object]], **changes: object) -> Scenario:
     flows = tuple(
-        Flow(f"f{n}", f"s{n}", f"r{n}", name, params)  # type: ignore[arg-type]
+        FlowSpec(f"f{n}", f"s{n}", f"r{n}", name, params)  # type: ignore[arg-type]
         for n, (name, params) in enumerate(algorithms, 1)
     )
     return one(topology=Dumbbell(len(flows), PATH), flows=flows, **changes)
@@ -72,8 +72,8 @@ def cwnds(result: Result, flow: str, after_s: float, until_s: float) -> set[int]
 
 @pytest.mark.parametrize("algorithm", ["kernel/cubic", "kernel/reno", "kernel/bbr", "cubic"])
 def test_a_flow_fills_its_path_and_leaves_a_result(algorithm: str, tmp_path: Path) -> None:
-    told: list[tuple[str, float]] = []
-    result = run(one(algorithm), tmp_path / "here", progress=lambda *what: told.append(what))
+    reported: list[tuple[str, float]] = []
+    result = run(one(algorithm), tmp_path / "here", progress=lambda *what: reported.append(what))
     (flow,) = result.flows.to_dict("records")
     assert flow["goodput_bytes_per_s"] == pytest.approx(RATE_BYTES_PER_S * PAYLOAD, rel=0.1)
     assert flow["base_rtt_us"] == 20_000
@@ -87,7 +87,7 @@ def test_a_flow_fills_its_path_and_leaves_a_result(algorithm: str, tmp_path: Pat
     assert [one[1] for one in result.events[["t_s", "kind"]].to_numpy()] == ["flow_start", "flow_end"]
     closed = result.connection_samples.iloc[-1]
     assert not closed["open"]
-    assert told[-1][1] <= 2
+    assert reported[-1][1] <= 2
     assert {file.suffix for file in (tmp_path / "here").iterdir()} <= {".parquet", ".json", ".yaml", ".log"}
 
 
@@ -108,9 +108,9 @@ def test_the_metadata_say_what_ran() -> None:
 def test_the_same_scenario_gives_the_same_tables_and_another_seed_others() -> None:
     lossy = Direction(rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=10_000, loss=Bernoulli(0.01))
     flows = (
-        Flow("a", "s1", "r1", "cubic"),
-        Flow("b", "s2", "r2", "bbr3"),
-        Flow("c", "s3", "r3", "kernel/cubic", traffic=OnOff(0.2, 0.1)),
+        FlowSpec("a", "s1", "r1", "cubic"),
+        FlowSpec("b", "s2", "r2", "bbr3"),
+        FlowSpec("c", "s3", "r3", "kernel/cubic", traffic=OnOff(0.2, 0.1)),
     )
     scenario = one(topology=Dumbbell(3, lossy), flows=flows)
     first, again, other = (
@@ -226,8 +226,8 @@ def test_a_source_that_is_on_and_off_keeps_its_rate() -> None:
 
 def test_flows_start_and_stop_when_they_shall() -> None:
     flows = (
-        Flow("early", "s1", "r1", "kernel/cubic", stop_s=1),
-        Flow("late", "s2", "r2", "cubic", start_s=0.5, family="ipv6"),
+        FlowSpec("early", "s1", "r1", "kernel/cubic", stop_s=1),
+        FlowSpec("late", "s2", "r2", "cubic", start_s=0.5, family="ipv6"),
     )
     result = run(one(topology=Dumbbell(2, PATH), flows=flows))
     assert list(result.flows["start_s"]) == [0, 0.5]
@@ -257,7 +257,7 @@ def test_routes_change_while_packets_are_on_their_way() -> None:
     )
     topology = Topology(hosts=("a", "b"), routers=("left", "right"), links=links)
     event = SetRoute(1.0, ("a", "left", "long", "right", "b"))
-    flow = Flow("flow", "a", "b", *const(4))
+    flow = FlowSpec("flow", "a", "b", *const(4))
     result = run(one(topology=topology, flows=(flow,), events=(event,)))
     rtt_us = result.flow_samples.set_index("t_s")["rtt_us"]
     assert rtt_us[0.2:0.9].max() < 20_000
@@ -290,7 +290,7 @@ def chain() -> Topology:
 
 def test_telemetry_goes_from_the_packets_over_sink_and_bus_to_the_window(tmp_path: Path) -> None:
     (tmp_path / "answering.py").write_text(answering(ASKED_BYTES))
-    flow = Flow("flow", "sta1", "sta2", f"{tmp_path}/answering.py", family="ipv6")
+    flow = FlowSpec("flow", "sta1", "sta2", f"{tmp_path}/answering.py", family="ipv6")
     result = run(one(topology=chain(), flows=(flow,)))
     summaries = result.int_summaries[~result.int_summaries["backward"]]
     decisions = result.int_decisions[~result.int_decisions["backward"]]
@@ -313,7 +313,7 @@ def test_telemetry_goes_from_the_packets_over_sink_and_bus_to_the_window(tmp_pat
 
 
 def test_telemetry_of_flows_without_an_agent_is_in_the_result() -> None:
-    flow = Flow("flow", "sta1", "sta2", "kernel/cubic", family="ipv6")
+    flow = FlowSpec("flow", "sta1", "sta2", "kernel/cubic", family="ipv6")
     result = run(one(topology=chain(), flows=(flow,)))
     assert set(result.int_summaries["backward"]) == {False, True}
     assert result.int_summaries["t_s"].between(0, 2.1).all()
@@ -321,13 +321,13 @@ def test_telemetry_of_flows_without_an_agent_is_in_the_result() -> None:
     assert "agent" not in result.metadata
 
 
-def test_receivers_tell_regimes_apart_and_flows_follow(tmp_path: Path) -> None:
+def test_receivers_report_regimes_apart_and_flows_follow(tmp_path: Path) -> None:
     marking = Direction(
         rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=5_000, queue=DropTail(ce_threshold_us=4_000)
     )
     flows = (
-        Flow("flow", "s1", "r1", "r_hybrid", ecn=True),
-        Flow("other", "s2", "r2", "kernel/cubic", start_s=1.5),  # it fills the queue
+        FlowSpec("flow", "s1", "r1", "r_hybrid", ecn=True),
+        FlowSpec("other", "s2", "r2", "kernel/cubic", start_s=1.5),  # it fills the queue
     )
     receiver = ReceiverAgent("r1", detector={"delta_ms": 6, "noise_ce_marks": 1000})
     scenario = one(
@@ -375,11 +375,11 @@ def test_a_newcomer_runs_an_algorithm(tmp_path: Path, monkeypatch: pytest.Monkey
     said = call(cli.app, "simulate", "cubic", "kernel/cubic", *path)
     assert "10 Mbit/s, 20 ms, a buffer of 1 BDP (simulated)" in said
     assert os.listdir(tmp_path) == []
-    (told,) = json.loads(
+    (reported,) = json.loads(
         call(cli.app, "simulate", "cubic", "-p", "beta=0.5", *path, "--out", "kept", "--json")
     )
-    assert told["flows"][0]["goodput_bytes_per_s"] == pytest.approx(RATE_BYTES_PER_S * PAYLOAD, rel=0.1)
-    assert told["warnings"] == []
+    assert reported["flows"][0]["goodput_bytes_per_s"] == pytest.approx(RATE_BYTES_PER_S * PAYLOAD, rel=0.1)
+    assert reported["warnings"] == []
     assert Result.load("kept").scenario.flows[0].params == {"beta": 0.5}
 
 

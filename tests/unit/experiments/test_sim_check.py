@@ -9,7 +9,7 @@ from experiments.runs import metadata
 from experiments.runs.session import flow_records
 from experiments.runs.sim_traffic import Object, Outcome, plan, result, sockets
 from experiments.runs.variants import variants_of
-from experiments.scenario import Flow, PointToPoint, Scenario
+from experiments.scenario import FlowSpec, PointToPoint, Scenario
 from experiments.sweep import PlannedRun, estimate_s
 from experiments.traffic.pulses import durations
 from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, Quic, Traffic
@@ -17,7 +17,7 @@ from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, Quic, Traffic
 SCENARIO = Scenario(
     name="a try",
     topology=PointToPoint(Direction(rate_bytes_per_s=12.5e6, delay_us=10_000)),
-    flows=(Flow("flow", "sender", "receiver", "kernel/cubic"),),
+    flows=(FlowSpec("flow", "sender", "receiver", "kernel/cubic"),),
     duration_s=2,
     datapath="sim",
 )
@@ -30,9 +30,9 @@ def problems(scenario: Scenario) -> list[tuple[str, str]]:
     return [(one.slug, one.where) for one in (error.errors if isinstance(error, Several) else [error])]
 
 
-def test_all_that_cannot_be_simulated_is_told_in_one_report() -> None:
+def test_all_that_cannot_be_simulated_is_reported_in_one_report() -> None:
     flows = tuple(
-        Flow(f"f{n}", "sender", "receiver", algorithm, traffic=traffic)
+        FlowSpec(f"f{n}", "sender", "receiver", algorithm, traffic=traffic)
         for n, (algorithm, traffic) in enumerate(
             [
                 ("kernel/dctcp", Iperf3()),
@@ -70,16 +70,16 @@ def test_a_simulation_says_nothing_of_this_machines_kernel() -> None:
 
 
 def test_simulations_need_not_take_turns() -> None:
-    ours = SCENARIO.replace(flows=(Flow("flow", "sender", "receiver", "cubic"),))
-    assert not PlannedRun("key", {}, 0, ours).takes_turns
-    real = PlannedRun("key", {}, 0, ours.replace(datapath="ebpf"))
+    own = SCENARIO.replace(flows=(FlowSpec("flow", "sender", "receiver", "cubic"),))
+    assert not PlannedRun("key", {}, 0, own).takes_turns
+    real = PlannedRun("key", {}, 0, own.replace(datapath="ebpf"))
     assert real.takes_turns
     assert estimate_s([real], 1) == real.estimate_s
-    assert estimate_s([real, PlannedRun("other", {}, 0, ours)], 1) is None  # unknown
+    assert estimate_s([real, PlannedRun("other", {}, 0, own)], 1) is None  # unknown
 
 
 def planned(traffic: Traffic, seed: int = 1) -> dict[str, object]:
-    flow = Flow("flow", "sender", "receiver", "kernel/cubic", traffic=traffic, start_s=0.5)
+    flow = FlowSpec("flow", "sender", "receiver", "kernel/cubic", traffic=traffic, start_s=0.5)
     scenario = SCENARIO.replace(flows=(flow,), seed=seed)
     (record,) = flow_records(scenario, variants_of(scenario))
     record.start_us, record.stop_us = 1_500_000, 3_000_000
@@ -135,9 +135,9 @@ def test_pulses_are_those_of_real_sockets(distribution: str) -> None:
     assert app["rate_bytes_per_s"] == 1e6
 
 
-def test_sockets_are_told_apart_by_the_port_on_which_they_are_accepted() -> None:
+def test_sockets_are_reported_apart_by_the_port_on_which_they_are_accepted() -> None:
     bulk, web = (
-        Flow("flow", "sender", "receiver", "kernel/cubic", traffic=traffic)
+        FlowSpec("flow", "sender", "receiver", "kernel/cubic", traffic=traffic)
         for traffic in (Iperf3(), Http((1000,)))
     )
     assert sockets(bulk, 3, 7).has(7, 40_000, 5204)

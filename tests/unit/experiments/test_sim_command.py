@@ -12,7 +12,7 @@ from experiments.netlab.spec import Bernoulli
 from experiments.runs import sim_command
 from experiments.runs.sim_command import scenarios_of
 from experiments.runs.sim_order import SimOrder
-from experiments.scenario import Dumbbell, Flow, PointToPoint
+from experiments.scenario import Dumbbell, FlowSpec, PointToPoint
 from tests.unit.experiments.test_run import SCENARIO
 
 
@@ -46,25 +46,25 @@ def test_several_share_a_bottleneck() -> None:
 
 def test_in_a_scenario_the_flows_of_ccplane_run_them_in_turn(tmp_path: Path) -> None:
     names = ("kernel/cubic", "reno", "reno", "const")
-    flows = tuple(Flow(f"f{n}", "sender", "receiver", name) for n, name in enumerate(names))
+    flows = tuple(FlowSpec(f"f{n}", "sender", "receiver", name) for n, name in enumerate(names))
     SCENARIO.replace(flows=flows, seed=5).save(tmp_path / "ours.yaml")
     SCENARIO.save(tmp_path / "theirs.yaml")
     files = [tmp_path / "ours.yaml", tmp_path / "theirs.yaml"]
-    ours, theirs = scenarios_of(SimOrder(["cubic", "bbr3"], ["cubic.beta=0.5"], files))
-    assert [(one.algorithm, one.params) for one in ours.flows] == [
+    own, other = scenarios_of(SimOrder(["cubic", "bbr3"], ["cubic.beta=0.5"], files))
+    assert [(one.algorithm, one.params) for one in own.flows] == [
         ("kernel/cubic", {}),
         ("cubic", {"beta": 0.5}),
         ("bbr3", {}),
         ("cubic", {"beta": 0.5}),
     ]
-    assert [one.algorithm for one in theirs.flows] == ["cubic"]  # only kernel algorithms were given
-    assert (ours.datapath, ours.seed) == ("sim", 5)
+    assert [one.algorithm for one in other.flows] == ["cubic"]  # only kernel algorithms were given
+    assert (own.datapath, own.seed) == ("sim", 5)
 
 
-def test_what_cannot_be_is_told() -> None:
+def test_what_cannot_be_is_reported() -> None:
     for order, slug in (
         (SimOrder(["cubik"]), "registry.unknown"),
-        (SimOrder(["cubic"], ["bta=1"]), "param.nobody_has"),
+        (SimOrder(["cubic"], ["bta=1"]), "param.unknown_params"),
         (SimOrder(["cubic"], ["beta=7"]), "param.out_of_range"),
         (SimOrder(["cubic"], scenarios=[Path("none.yaml")]), "scenario.no_file"),
     ):
@@ -80,8 +80,8 @@ def test_a_scenario_leaves_no_room_for_a_path(monkeypatch: pytest.MonkeyPatch) -
     refused = CliRunner().invoke(
         cli.app, ["simulate", "cubic", "--scenario", "x.yaml", "--loss", "0.1", "--rtt", "9"]
     )
-    told = [line for line in refused.stderr.splitlines() if line.startswith("scenario.two_paths")]
-    assert [line.split()[1] for line in told] == ["--rtt", "--loss"]
+    reported = [line for line in refused.stderr.splitlines() if line.startswith("scenario.two_paths")]
+    assert [line.split()[1] for line in reported] == ["--rtt", "--loss"]
     assert orders == []
     done = CliRunner().invoke(
         cli.app, ["simulate", "cubic", "--loss", "0.1", "-p", "beta=0.5", "--flows", "2"]

@@ -13,7 +13,7 @@ from tests.unit.experiments.test_sim import PAYLOAD, one
 
 
 @pytest.mark.parametrize("algorithm", ["r_tcp_cubic", "r_tcp_hyvar"])
-def test_a_rate_limit_is_found_and_told(algorithm: str) -> None:
+def test_a_rate_limit_is_found_and_reported(algorithm: str) -> None:
     limited = Direction(
         rate_bytes_per_s=5e6, delay_us=10_000, token_bucket=TokenBucket(250_000, bucket_bytes=300_000)
     )
@@ -25,10 +25,10 @@ def test_a_rate_limit_is_found_and_told(algorithm: str) -> None:
     assert 0 < first["t_s"] < 2
 
 
-@pytest.mark.parametrize(("plain", "ours"), [("cubic", "r_tcp_cubic"), ("bbr3", "r_tcp_bbr3")])
+@pytest.mark.parametrize(("plain", "own"), [("cubic", "r_tcp_cubic"), ("bbr3", "r_tcp_bbr3")])
 @pytest.mark.parametrize("link_mbit_per_s", [50, 200])
 def test_a_rate_limit_is_found_with_one_object_of_256_kb_and_less_is_sent_again(
-    plain: str, ours: str, link_mbit_per_s: float
+    plain: str, own: str, link_mbit_per_s: float
 ) -> None:
     # A cap from an untested estimate would keep flows far below the limit, where nothing is lost or found.
     limited = Direction(
@@ -38,7 +38,7 @@ def test_a_rate_limit_is_found_with_one_object_of_256_kb_and_less_is_sent_again(
         token_bucket=TokenBucket(125_000, bucket_bytes=135_000),
     )
     results = [
-        run(one(name, limited, traffic=Http((262_144,)), duration_s=4, seed=2)) for name in (plain, ours)
+        run(one(name, limited, traffic=Http((262_144,)), duration_s=4, seed=2)) for name in (plain, own)
     ]
     found = results[1].table("rate_limits").iloc[0]
     assert found["state"] == "capped"
@@ -111,7 +111,7 @@ def test_the_kernels_under_r_tcp_find_a_rate_limit_and_send_less_again(control: 
     assert retrans_pct[1] < 0.9 * retrans_pct[0]
 
 
-def test_recorded_acks_make_the_verdict_that_was_told(tmp_path: Path) -> None:
+def test_recorded_acks_make_the_verdict_that_was_reported(tmp_path: Path) -> None:
     watched = {"record": True, "observe": True}
     scenario = one("rtcp/cubic", LIMITED, params=watched, traffic=Http((3_000_000,)), duration_s=20)
     result = run(scenario, tmp_path / "run")
@@ -130,6 +130,6 @@ def test_recorded_acks_of_several_connections_are_taken_together(tmp_path: Path)
     several = list(connections(result, "flow"))
     assert len(several) == 3
     detector = together(several)
-    told = result.table("rate_limits").iloc[-1]
+    reported = result.table("rate_limits").iloc[-1]
     assert detector.limited
-    assert detector.rate_bytes_per_s == pytest.approx(told["rate_bytes_per_s"], rel=0.01)
+    assert detector.rate_bytes_per_s == pytest.approx(reported["rate_bytes_per_s"], rel=0.01)

@@ -28,7 +28,7 @@ from experiments.runs.planned import PlannedRun
 from experiments.runs.session import fire, flow_records
 from experiments.runs.steering import turn
 from experiments.runs.variants import Variant, described, variants_of
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.traffic import Quic
 from telemetry.schema import FlowId, IntSummary, ReceiverSignal, Sample
 from tests.unit.experiments.test_run import SCENARIO
@@ -36,7 +36,8 @@ from tests.unit.experiments.test_run import SCENARIO
 
 def scenario(*flows: tuple[str, dict[str, Any]], events: tuple[SetParam, ...] = ()) -> Scenario:
     made = [
-        Flow(f"f{n}", "sender", "receiver", algorithm, params) for n, (algorithm, params) in enumerate(flows)
+        FlowSpec(f"f{n}", "sender", "receiver", algorithm, params)
+        for n, (algorithm, params) in enumerate(flows)
     ]
     return SCENARIO.replace(flows=tuple(made), events=events)
 
@@ -76,10 +77,10 @@ def test_a_flow_whose_parameters_change_by_themselves_has_its_own_variant() -> N
 def test_flows_over_tcp_and_quic_have_variants_and_agents_of_their_own() -> None:
     quic = Quic((1000,))
     flows = [
-        Flow("tcp", "sender", "receiver", "cubic"),
-        Flow("quic", "sender", "receiver", "cubic", traffic=quic),
-        Flow("quinn", "sender", "receiver", "quinn/cubic", traffic=quic),
-        Flow("kernel", "sender", "receiver", "kernel/cubic"),
+        FlowSpec("tcp", "sender", "receiver", "cubic"),
+        FlowSpec("quic", "sender", "receiver", "cubic", traffic=quic),
+        FlowSpec("quinn", "sender", "receiver", "quinn/cubic", traffic=quic),
+        FlowSpec("kernel", "sender", "receiver", "kernel/cubic"),
     ]
     of = SCENARIO.replace(flows=tuple(flows))
     variants = variants_of(of)
@@ -88,20 +89,20 @@ def test_flows_over_tcp_and_quic_have_variants_and_agents_of_their_own() -> None
     assert [one.name for one in variants.over("quic")] == ["cubic_2"]
     records = flow_records(of, variants)
     assert [one.congestion for one in records] == ["ccp.cubic", "ccp.cubic_2", "quinn/cubic", "cubic"]
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
     agents: Any = {
-        name: SimpleNamespace(set_param=lambda variant, *_, name=name: told.append((name, variant.name)))
+        name: SimpleNamespace(set_param=lambda variant, *_, name=name: reported.append((name, variant.name)))
         for name in ("tcp", "quic")
     }
     network: Any = None
     fire(SetParam(1, "beta", 0.5, algorithm="cubic"), network, agents, variants)
-    assert told == [("tcp", "cubic"), ("quic", "cubic_2")]
+    assert reported == [("tcp", "cubic"), ("quic", "cubic_2")]
 
 
 def test_runs_whose_agent_is_of_quic_flows_need_no_turn(tmp_path: Path) -> None:
-    quic = Flow("quic", "sender", "receiver", "cubic", traffic=Quic((1000,)))
+    quic = FlowSpec("quic", "sender", "receiver", "cubic", traffic=Quic((1000,)))
     assert not PlannedRun("key", {}, 0, SCENARIO.replace(flows=(quic,))).takes_turns
-    both = SCENARIO.replace(flows=(quic, Flow("tcp", "sender", "receiver", "cubic")))
+    both = SCENARIO.replace(flows=(quic, FlowSpec("tcp", "sender", "receiver", "cubic")))
     assert PlannedRun("key", {}, 0, both).takes_turns
 
 
@@ -146,16 +147,16 @@ def test_variants_have_parameters_of_their_own() -> None:
 
 def test_one_run_at_a_time_has_the_agent(tmp_path: Path) -> None:
     lock, order = tmp_path / "new" / "lock", []
-    told = threading.Event()
+    reported = threading.Event()
 
     def second() -> None:
-        with turn(told.set, lock):
+        with turn(reported.set, lock):
             order.append("second")
 
     with turn(lambda: order.append("waited"), lock):
         thread = threading.Thread(target=second)
         thread.start()
-        assert told.wait(30)
+        assert reported.wait(30)
         order.append("first")
     thread.join(30)
     assert order == ["first", "second"]
@@ -171,7 +172,7 @@ def test_who_has_a_copy_of_the_lock_keeps_it(tmp_path: Path) -> None:
         pass
 
 
-def test_a_lock_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_lock_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LoadError) as caught, turn(lock=tmp_path / "file" / "lock"):
         pass
@@ -185,7 +186,7 @@ def test_a_lock_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         ("import time; time.sleep(60)", "it does not answer"),
     ],
 )
-def test_an_agent_that_says_nothing_is_told_with_its_log(
+def test_an_agent_that_says_nothing_is_reported_with_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, why: str
 ) -> None:
     real = steering.subprocess.Popen
@@ -211,10 +212,10 @@ def test_an_agent_that_says_nothing_is_told_with_its_log(
 
 
 class Listening(Cubic):
-    heard: ClassVar[list[Any]] = []
+    received: ClassVar[list[Any]] = []
 
     def on_telemetry(self, sample: Any) -> None:
-        self.heard.append(sample)
+        self.received.append(sample)
 
 
 class ListeningVector(VectorAlgorithm):
@@ -229,8 +230,8 @@ def sample_of(body: Any) -> Sample:
     return Sample(kind="x", body=body, sender="sink", topic="t", received_us=1)
 
 
-def test_it_is_told_when_an_algorithm_has_answered() -> None:
-    order: list[Any] = Listening.heard
+def test_it_is_reported_when_an_algorithm_has_answered() -> None:
+    order: list[Any] = Listening.received
     variant: Any = described(
         [Variant("own", f"{__name__}:Listening")], lambda *what: order.append(what)
     ).algorithms[0]
@@ -240,27 +241,27 @@ def test_it_is_told_when_an_algorithm_has_answered() -> None:
     assert order == ["sample", (7, "sample")]
 
 
-def test_it_is_told_of_each_sample_that_a_vectorised_algorithm_answers_to() -> None:
-    told: list[Any] = []
+def test_it_is_reported_of_each_sample_that_a_vectorised_algorithm_answers_to() -> None:
+    reported: list[Any] = []
     variant: Any = described(
-        [Variant("own", f"{__name__}:ListeningVector")], lambda *what: told.append(what)
+        [Variant("own", f"{__name__}:ListeningVector")], lambda *what: reported.append(what)
     ).algorithms[0]
     updates = variant.__new__(variant).on_telemetry([(7, "a"), (8, "b")])
     assert updates.flow_ids.tolist() == [7, 8]
-    assert told == [(7, "a"), (8, "b")]
+    assert reported == [(7, "a"), (8, "b")]
 
 
 def test_decisions_on_summaries_of_in_band_telemetry_are_noted(tmp_path: Path) -> None:
     info = SimpleNamespace(src_addr="fd78::1", src_port=1000, dst_addr="fd78::2", dst_port=5201)
     flows = {7: SimpleNamespace(flow=SimpleNamespace(info=info))}
-    plane: Any = SimpleNamespace(flows=flows, events=Events())
+    agent_loop: Any = SimpleNamespace(flows=flows, events=Events())
     data = FlowId(src="fd78::1", src_port=1000, dst="fd78::2", dst_port=5201)
     acks = FlowId(src="fd78::2", src_port=5201, dst="fd78::1", dst_port=1000)
     before_us = time.monotonic_ns() // 1000
     with notes(decisions=tmp_path / "decisions") as noted:
         assert noted.note is not None
         noted.note(7, sample_of(IntSummary(flow=data)))  # a contract test, before there is a plane
-        noted.begin(plane)
+        noted.begin(agent_loop)
         noted.note(7, sample_of(ReceiverSignal(peer="10.0.0.1")))
         for flow in (data, acks):
             noted.note(7, sample_of(IntSummary(flow=flow, interval_us=10_000, end_mono_us=before_us)))

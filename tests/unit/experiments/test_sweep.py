@@ -122,20 +122,20 @@ def test_a_way_back_that_was_not_described_begins_as_it_was() -> None:
         ("duration", "`duration_s`"),
     ],
 )
-def test_a_path_that_leads_nowhere_is_told(path: str, says: str) -> None:
+def test_a_path_that_leads_nowhere_is_reported(path: str, says: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         changed(SCENARIO, {path: 1})
     assert says in caught.value.fix
 
 
-def test_a_problem_of_the_grid_is_told_once_and_with_its_point() -> None:
+def test_a_problem_of_the_grid_is_reported_once_and_with_its_point() -> None:
     grid = Grid(SCENARIO, {"seed": [1, 2, 3], DELAY: [1, -1]})
     with pytest.raises(ScenarioError) as caught:
         grid.points()
     assert "seed=1, links.link.forward.delay_us=-1" in caught.value.where
 
 
-def test_an_axis_without_points_is_told() -> None:
+def test_an_axis_without_points_is_reported() -> None:
     with pytest.raises(ScenarioError) as caught:
         Grid(SCENARIO, {"seed": []}).points()
     assert caught.value.where == "axes.seed"
@@ -271,7 +271,7 @@ def test_an_interruption_takes_back_what_waits(tmp_path: Path) -> None:
     assert len(ResultSet.load(tmp_path / "s")) == 1
 
 
-def test_a_pool_whose_processes_die_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_whose_processes_die_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Dying(Workers):
         def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
             return super().submit(os._exit, 3)
@@ -319,7 +319,7 @@ def test_a_grid_that_cannot_be_runs_nothing(tmp_path: Path, kernel: Kernel) -> N
     assert os.listdir(tmp_path) == []
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultError) as caught:
         sweep(GRID, out=tmp_path / "file" / "s")

@@ -68,7 +68,7 @@ def test_several_connections_are_one_flow() -> None:
     assert (samples["bytes_acked"].diff().dropna() >= 0).all()
 
 
-def test_what_a_program_tells_of_its_connections_is_in_the_tables_and_the_rest_is_null() -> None:
+def test_what_a_program_reports_of_its_connections_is_in_the_tables_and_the_rest_is_null() -> None:
     quic = of_quic(*(quic_sample(n / 10, 0) for n in range(21)))
     made = tables.made(recording(*steady(2e6, 2), flows=[flow_record(), quic]))
     tcp, flow = made["flows"].to_dict("records")
@@ -96,7 +96,7 @@ def test_several_connections_of_a_program_are_one_flow() -> None:
     assert samples["bytes_in_flight"].isna().all()
 
 
-def test_samples_behind_the_stop_of_a_flow_are_of_its_connections_only() -> None:
+def test_samples_after_the_stop_of_a_flow_are_of_its_connections_only() -> None:
     late = {"t_us": START_US + 2_300_000, "bytes_acked": 2_500_000, "state": 7}
     made = tables.made(recording(*steady(1e6, 2), late))
     assert made["flow_samples"]["t_s"].max() == 2.0
@@ -203,5 +203,5 @@ def test_the_documents_have_every_column() -> None:
     for name, columns in tables.COLUMNS.items():
         row = re.search(rf"^\| `{name}`.*?\|(.*)\|$", text, re.MULTILINE)
         assert row is not None, name
-        told = re.findall(r"`(\w+)`", row[1])
-        assert {*told, *(shared if "of a socket" in row[1] else [])} == set(columns), name
+        reported = re.findall(r"`(\w+)`", row[1])
+        assert {*reported, *(shared if "of a socket" in row[1] else [])} == set(columns), name

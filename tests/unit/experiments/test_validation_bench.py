@@ -7,7 +7,7 @@ import pytest
 from experiments.bench import sim
 from experiments.bench.rounds import Plan
 
-pytestmark = pytest.mark.usefixtures("whatever_others_do")
+pytestmark = pytest.mark.usefixtures("any_load")
 
 
 def test_every_kind_of_work_has_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from experiments.units import MBIT
 from experiments.validation import drawing, rules, running
 from experiments.validation.command import app
 from experiments.validation.drawing import KINDS, Drawn, draw_scenarios, part_of
-from experiments.validation.heldout import LEAST_RETRANS_PKTS, QUANTITIES, Heldout, Spread
+from experiments.validation.heldout import MIN_RETRANS_PKTS, QUANTITIES, Heldout, Spread
 from tests.unit.experiments.recorded import record
 
 
@@ -76,7 +76,7 @@ def test_kinds_come_in_turn_and_all_of_the_space_is_drawn(many: list[Drawn]) -> 
     assert {one.token_bucket.shaper for one in paths if one.token_bucket} == {True, False}
     assert any(isinstance(one.queue, DropTail) and one.queue.ce_threshold_us for one in paths)
     algorithms = {name for one in many for name in one.algorithms}
-    assert algorithms == {*drawing.KERNELS, *drawing.OURS, drawing.STEP_MARKED}
+    assert algorithms == {*drawing.KERNELS, *drawing.OWN, drawing.STEP_MARKED}
     assert {len(one.algorithms) for one in many} == {1, 2, 3, 4}
     assert any(flow.ecn for one in many for flow in one.scenario.flows)
     assert len({one.scenario.seed for one in many}) == len(many), "each has random streams of its own"
@@ -101,8 +101,8 @@ def test_recordings_are_cut_where_they_are_given(tmp_path: Path) -> None:
     recording = tmp_path / "cell.down"
     write_trace(recording, draw(Cellular(), 60, 1))
     drawn = draw_scenarios(60, 1, tmp_path / "traces", [recording])
-    told = [one.told for one in drawn if one.kind == "cellular"]
-    assert 0 < sum("cell.down from" in one for one in told) < len(told)
+    description = [one.description for one in drawn if one.kind == "cellular"]
+    assert 0 < sum("cell.down from" in one for one in description) < len(description)
     for one in drawn:
         if one.kind == "cellular":
             times_ms = traces.read_trace(str(bottleneck(one).trace), "")
@@ -168,7 +168,7 @@ def test_retransmissions_may_differ_by_a_fifth_or_by_five_packets(
     goal = next(one.goal for one in QUANTITIES if one.column == "retrans_pkts")
     found = errors_of({"retrans_pkts": simulator}, retrans_pkts=kernel)["retrans_pkts"]
     assert (found <= goal) is within
-    assert goal * LEAST_RETRANS_PKTS == 5
+    assert goal * MIN_RETRANS_PKTS == 5
 
 
 def test_a_spread_has_the_distribution_and_an_exact_interval_of_the_share() -> None:
@@ -199,9 +199,11 @@ def test_cases_are_judged_by_medians_of_runs_that_count(heldout: Heldout) -> Non
     assert found["s1-001"]["goodput_bytes_per_s"] == pytest.approx(0.1)
     assert heldout.kernels_own()["s1-001"]["goodput_bytes_per_s"] == pytest.approx(0.02)
     assert heldout.left_out() == {"stalled": 2, "late": 0, "overrun": 0, "taken": 0, "full": 0}
-    told = heldout.told_left_out()
-    assert told.startswith("2 of 6 runs of the kernel do not count: 2 because the emulator was once more")
-    assert told.endswith("1 of 3 cases have no run that counts.")
+    description = heldout.reported_left_out()
+    assert description.startswith(
+        "2 of 6 runs of the kernel do not count: 2 because the emulator was once more"
+    )
+    assert description.endswith("1 of 3 cases have no run that counts.")
 
 
 def test_the_table_has_errors_by_kind_and_the_kernels_own(heldout: Heldout) -> None:

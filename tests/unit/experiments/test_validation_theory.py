@@ -13,7 +13,7 @@ from experiments.netlab.spec import Bernoulli, Buffer, CoDel, Direction, TokenBu
 from experiments.results import Result
 from experiments.run import run
 from experiments.runs.shapes import Dumbbell
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.traffic.spec import Http, Iperf3
 from tests.laws import Laws
 
@@ -42,7 +42,7 @@ def _requests(load_ratio: float, rate_bytes_per_s: float, seconds: float) -> Sce
     mean_s = clients * CUSTOMER_BYTES / rate_bytes_per_s / load_ratio
     each = round(seconds / mean_s * 1.5)
     flows = tuple(
-        Flow(
+        FlowSpec(
             f"f{number}",
             "s1",
             "r1",
@@ -83,7 +83,7 @@ def test_one_reno_flow_fills_a_drop_tail_buffer_as_a_sawtooth(buffer_bdp: float,
     """Expected is the integral of q (1 + q) over dW from W = (1 + b) / 2 to 1 + b, q = max(0, W - 1)."""
     rate_bytes_per_s, rtt_us = 2.5e6, 40_000
     direction = Direction(rate_bytes_per_s, delay_us=rtt_us // 2, buffer=Buffer(bdp=buffer_bdp))
-    flow = Flow("f1", "s1", "r1", "kernel/reno")
+    flow = FlowSpec("f1", "s1", "r1", "kernel/reno")
     scenario = _simulated("sawtooth", Dumbbell(1, direction), [flow], 60)
     link = _link(run(scenario), "bottleneck>", from_s=15, to_s=59)
     bdp_bytes = rate_bytes_per_s * rtt_us / 1e6
@@ -107,8 +107,8 @@ def crowded() -> Result:
     )
     backward = Direction(25_000, delay_us=10_000, buffer=Buffer(packets=10), loss=Bernoulli(0.02))
     names = ("kernel/cubic", "kernel/reno", "kernel/bbr", "cubic")
-    flows = [Flow(f"f{n}", f"s{n}", f"r{n}", name) for n, name in enumerate(names, 1)]
-    flows[1] = Flow("f2", "s2", "r2", "kernel/reno", traffic=Iperf3(parallel=4))
+    flows = [FlowSpec(f"f{n}", f"s{n}", f"r{n}", name) for n, name in enumerate(names, 1)]
+    flows[1] = FlowSpec("f2", "s2", "r2", "kernel/reno", traffic=Iperf3(parallel=4))
     topology = Dumbbell(4, bottleneck, backward=backward)
     return run(_simulated("crowded", topology, flows, 10))
 
@@ -120,8 +120,8 @@ def test_what_arrives_at_a_link_leaves_it_is_dropped_or_is_in_it(crowded: Result
         inside = link["arrived_pkts"] - gone  # in transmission, or on their way
         assert (inside >= 0).all(), name
         # On the bottleneck 10 ms of the smallest packets; elsewhere a burst, at the moment of the sample.
-        most = 2.5e6 * 0.01 / 52 if name.startswith("bottleneck") else 16
-        assert (inside <= most).all(), name
+        maximum = 2.5e6 * 0.01 / 52 if name.startswith("bottleneck") else 16
+        assert (inside <= maximum).all(), name
     drops = _link(crowded, "bottleneck>")[list(DROPS)].iloc[-1]
     assert (drops[["dropped_loss_pkts", "dropped_policer_pkts"]] > 0).all()
 
@@ -145,7 +145,7 @@ def test_what_senders_sent_is_what_their_links_got(crowded: Result) -> None:
 def test_the_same_seed_gives_the_same_packets_and_another_one_others() -> None:
     def samples(seed: int) -> pd.DataFrame:
         direction = Direction(1.25e6, delay_us=5_000, loss=Bernoulli(0.02))
-        flow = Flow("f1", "s1", "r1", "cubic")
+        flow = FlowSpec("f1", "s1", "r1", "cubic")
         scenario = _simulated("seeds", Dumbbell(1, direction), [flow], 3, seed=seed)
         return run(scenario).connection_samples
 
@@ -154,7 +154,9 @@ def test_the_same_seed_gives_the_same_packets_and_another_one_others() -> None:
     assert not first.equals(samples(2))
 
 
-def _simulated(name: str, shape: Dumbbell, flows: Iterable[Flow], seconds: float, **more: int) -> Scenario:
+def _simulated(
+    name: str, shape: Dumbbell, flows: Iterable[FlowSpec], seconds: float, **more: int
+) -> Scenario:
     own = {"topology": shape, "flows": tuple(flows), "duration_s": seconds, "datapath": "sim"}
     return Scenario(name=name, **own, **more)  # type: ignore[arg-type]
 

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from experiments.metrics import NAN
-from experiments.statistics import Estimate, least_runs, median_interval
-from experiments.verdicts import MOST_RUNS, runs_needed, verdict
+from experiments.statistics import Estimate, median_interval, min_runs
+from experiments.verdicts import MAX_RUNS, runs_needed, verdict
 from tests.unit.experiments.coverage import SHAPES, of_one, of_pairs
 
 TIMES = 1000
@@ -20,7 +20,7 @@ def test_the_median_is_covered_as_often_as_is_said(shape: str, n: int) -> None:
 
 
 def test_five_runs_have_no_interval_because_none_is_honest_for_all() -> None:
-    assert least_runs() == 6
+    assert min_runs() == 6
     assert math.isnan(of_one("order statistics", "normal", 5, 10))
     assert math.isnan(median_interval([1, 2, 3, 4, 5]).low)
     assert median_interval([1, 2, 3, 4, 5]).value == 3
@@ -59,7 +59,7 @@ def test_how_many_runs_would_decide() -> None:
     assert runs_needed(Estimate(1.1, 0.9, 1.3, 10), 1.0, None) == 40
     assert runs_needed(Estimate(1.0, 0.9, 1.2, 10), 0.95, 1.05) == 160
     assert runs_needed(Estimate(1.0, 0.9, 1.1, 10), 1.0, None) is None
-    assert runs_needed(Estimate(1.0 + 1e-9, 0.9, 1.1, 10), 1.0, None) is None, f"more than {MOST_RUNS}"
+    assert runs_needed(Estimate(1.0 + 1e-9, 0.9, 1.1, 10), 1.0, None) is None, f"more than {MAX_RUNS}"
     assert runs_needed(Estimate(2.0, NAN, NAN, 2), 1.0, None) == 6
     assert runs_needed(Estimate(2.0, NAN, NAN, 6), 1.0, None) == 7
     assert runs_needed(Estimate(NAN, NAN, NAN, 0), 1.0, None) is None

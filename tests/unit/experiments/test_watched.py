@@ -8,7 +8,7 @@ import pytest
 from ccplane.agent.client import Client
 from ccplane.base.errors import CcpError
 from experiments.netlab.spec import Buffer, Direction
-from experiments.scenario import Dumbbell, Flow, Scenario
+from experiments.scenario import Dumbbell, FlowSpec, Scenario
 from experiments.watched import Watched
 
 
@@ -18,7 +18,7 @@ def crowd(*algorithms: str, duration_s: float = 60.0) -> Scenario:
         name="crowd",
         topology=Dumbbell(pairs=len(algorithms), bottleneck=path),
         flows=tuple(
-            Flow(name=f"f{i}", sender=f"s{i}", receiver=f"r{i}", algorithm=name)
+            FlowSpec(name=f"f{i}", sender=f"s{i}", receiver=f"r{i}", algorithm=name)
             for i, name in enumerate(algorithms, 1)
         ),
         duration_s=duration_s,
@@ -70,7 +70,7 @@ def test_kernel_flows_only_are_nothing_to_watch() -> None:
     assert caught.value.slug == "run.nothing_to_watch"
 
 
-def test_what_the_simulator_refuses_is_told() -> None:
+def test_what_the_simulator_refuses_is_reported() -> None:
     with pytest.raises(CcpError) as caught:
         Watched(crowd("nosuch"))
     assert caught.value.slug == "scenario.unknown_algorithm"

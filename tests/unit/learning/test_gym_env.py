@@ -61,7 +61,7 @@ def test_a_seed_determines_all_that_follows() -> None:
     assert len(set(first)) > len(first) / 2
 
 
-def test_stepping_behind_the_end_is_refused() -> None:
+def test_stepping_after_the_end_is_refused() -> None:
     env = CongestionControl(SMALL)
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(np.zeros(1, np.float32))

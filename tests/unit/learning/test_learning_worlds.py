@@ -49,7 +49,7 @@ def judged(rows: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("reward", "best_thr", "best_rtt", "least"),
+    ("reward", "best_thr", "best_rtt", "minimum"),
     [
         (slides.reward, lambda rows: rows["thr_max_bytes_per_s"], "rtt_min_us", -10),
         (
@@ -60,11 +60,11 @@ def judged(rows: np.ndarray) -> np.ndarray:
         ),
     ],
 )
-def test_rewards_are_those_of_the_formula(reward: Any, best_thr: Any, best_rtt: str, least: int) -> None:
+def test_rewards_are_those_of_the_formula(reward: Any, best_thr: Any, best_rtt: str, minimum: int) -> None:
     rows = judged(played(Worlds(8, SMALL, reward), 13, 60)[1:].reshape(-1))
     beyond = np.maximum(rows["rtt_us"] / rows[best_rtt], 1)
     gained = (rows["thr_bytes_per_s"] - 5 * rows["loss_bytes_per_s"]) / best_thr(rows)
-    np.testing.assert_allclose(rows["reward"], np.maximum(gained / beyond, least), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(rows["reward"], np.maximum(gained / beyond, minimum), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("reward", "bounds"), [(slides.reward, (0.9, 1.0)), (hyvar.reward, (0.0, 0.2))])
@@ -105,7 +105,7 @@ def test_an_action_multiplies_the_window() -> None:
     assert later["rtt_us"][0] < before["rtt_us"][0]
 
 
-def test_cubic_fills_the_path_and_its_buffer_when_nobody_acts() -> None:
+def test_cubic_fills_the_path_and_its_buffer_when_none_acts() -> None:
     worlds = Worlds(1, PATH)
     worlds.reset(1)
     rows = np.concatenate([worlds.step([0.0]) for _ in range(200)])[50:]

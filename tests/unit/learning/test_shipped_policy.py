@@ -24,7 +24,7 @@ def test_it_fills_the_path_of_the_slides_without_the_queue_of_cubic(mtp_ms: int)
         assert found.loc["alone", "utilisation"] > 0.97
 
 
-def test_it_keeps_throughput_and_shortens_the_queue_on_most_random_paths() -> None:
+def test_it_keeps_throughput_and_shortens_the_queue_on_max_random_paths() -> None:
     found = evaluate(contenders(), n_paths=32)
     throughput = found.pivot(index="path", columns="contender", values="utilisation")
     queueing = found.pivot(index="path", columns="contender", values="queueing_us")

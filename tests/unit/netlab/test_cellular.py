@@ -132,7 +132,7 @@ def test_the_command_writes_what_is_read_again(tmp_path: Path) -> None:
     assert json.loads(done.output)["mean_bytes_per_s"] == pytest.approx(625e3, rel=1e-3)
 
 
-def test_the_command_tells_the_figures_and_takes_all_parameters(tmp_path: Path) -> None:
+def test_the_command_reports_the_figures_and_takes_all_parameters(tmp_path: Path) -> None:
     options = "--rate 12mbit --variation 0.2 --coherence 2 --outage-interval 0 --outage 3"
     done = CliRunner().invoke(app, ["trace", "-o", str(tmp_path / "t"), *options.split()])
     assert done.exit_code == 0, done.output

@@ -21,22 +21,22 @@ DIED = LabError("lab.emulator_died", "the emulator ended")
 
 @pytest.fixture
 def pair() -> Iterator[tuple[Control, socket.socket]]:
-    ours, theirs = socket.socketpair()
-    control = Control(ours, lambda: DIED)
-    with theirs:
-        yield control, theirs
+    own, other = socket.socketpair()
+    control = Control(own, lambda: DIED)
+    with other:
+        yield control, other
     control.close()
 
 
-def answering(theirs: socket.socket, *answers: Callable[[dict[str, Any]], bytes | None]) -> threading.Thread:
+def answering(other: socket.socket, *answers: Callable[[dict[str, Any]], bytes | None]) -> threading.Thread:
     def answer() -> None:
-        with theirs.makefile("rb") as lines:
+        with other.makefile("rb") as lines:
             for one in answers:
                 sent = one(json.loads(lines.readline()))
                 if sent is None:
-                    theirs.shutdown(socket.SHUT_RDWR)
+                    other.shutdown(socket.SHUT_RDWR)
                     return
-                theirs.sendall(sent)
+                other.sendall(sent)
 
     thread = threading.Thread(target=answer)
     thread.start()
@@ -48,20 +48,20 @@ def ok(value: object) -> Callable[[dict[str, Any]], bytes]:
 
 
 def test_readiness_is_waited_for(pair: tuple[Control, socket.socket]) -> None:
-    control, theirs = pair
-    theirs.sendall(b'{"ready": true}\n')
+    control, other = pair
+    other.sendall(b'{"ready": true}\n')
     control.wait_ready()
 
 
 def test_a_request_has_an_answer(pair: tuple[Control, socket.socket]) -> None:
-    control, theirs = pair
+    control, other = pair
     seen: list[dict[str, Any]] = []
 
     def first(request: dict[str, Any]) -> bytes:
         seen.append(request)
         return ok({"a": 1})(request)
 
-    thread = answering(theirs, first, ok(None))
+    thread = answering(other, first, ok(None))
     assert control.request("set_link", link="l>", direction={"delay_us": 1}) == {"a": 1}
     assert control.request("stop") is None
     thread.join()
@@ -69,15 +69,15 @@ def test_a_request_has_an_answer(pair: tuple[Control, socket.socket]) -> None:
 
 
 def test_an_answer_may_come_in_pieces_and_be_long(pair: tuple[Control, socket.socket]) -> None:
-    control, theirs = pair
-    thread = answering(theirs, ok("x" * 1_000_000))
+    control, other = pair
+    thread = answering(other, ok("x" * 1_000_000))
     assert control.request("stats") == "x" * 1_000_000
     thread.join()
 
 
 def test_a_refusal_is_an_error(pair: tuple[Control, socket.socket]) -> None:
-    control, theirs = pair
-    thread = answering(theirs, lambda r: json.dumps({"id": r["id"], "error": "no link `x`"}).encode() + b"\n")
+    control, other = pair
+    thread = answering(other, lambda r: json.dumps({"id": r["id"], "error": "no link `x`"}).encode() + b"\n")
     with pytest.raises(LabError) as caught:
         control.request("set_link", link="x")
     thread.join()
@@ -87,23 +87,23 @@ def test_a_refusal_is_an_error(pair: tuple[Control, socket.socket]) -> None:
 
 
 def test_silence_is_an_error_and_the_late_answer_goes_unheard(pair: tuple[Control, socket.socket]) -> None:
-    control, theirs = pair
+    control, other = pair
     with pytest.raises(LabError) as caught:
         control.request("stats", timeout_s=0.01)
     assert caught.value.slug == "lab.timeout"
     assert "`stats`" in caught.value.message
-    theirs.sendall(b'{"id": 1, "ok": "late"}\n{"id": 2, "ok": "in time"}\n')
+    other.sendall(b'{"id": 1, "ok": "late"}\n{"id": 2, "ok": "in time"}\n')
     assert control.request("stats") == "in time"
 
 
 def test_death_is_an_error(pair: tuple[Control, socket.socket]) -> None:
-    control, theirs = pair
-    thread = answering(theirs, lambda _: None)
+    control, other = pair
+    thread = answering(other, lambda _: None)
     with pytest.raises(LabError) as caught:
         control.request("stats")
     thread.join()
     assert caught.value is DIED
-    theirs.close()
+    other.close()
     with pytest.raises(LabError) as caught:
         control.request("stats")
     assert caught.value is DIED
@@ -201,7 +201,7 @@ def test_an_emulator_that_fails_at_its_end_says_why() -> None:
     assert process.stop() is None  # already reported
 
 
-def test_an_emulator_hears_that_the_run_died() -> None:
+def test_an_emulator_receives_that_the_run_died() -> None:
     process = start(GOOD)
     process.control.close()  # as the kernel does when a process is killed
     assert process._process.wait(10) == 0
@@ -214,6 +214,8 @@ def test_the_emulator_is_this_code_wherever_the_user_is(tmp_path: Path) -> None:
     EmulatorProcess(host, b"{}", ()).stop()
     assert host.command == [sys.executable, "-P", emulator.__file__, host.command[-1]]
     (tmp_path / "telemetry.py").write_text("raise SystemExit('not this one')")
-    told = subprocess.run(host.command, env=host.env, cwd=tmp_path, input="{", capture_output=True, text=True)
-    assert told.returncode == 1
-    assert told.stderr.startswith("emulator.bad_spec")
+    reported = subprocess.run(
+        host.command, env=host.env, cwd=tmp_path, input="{", capture_output=True, text=True
+    )
+    assert reported.returncode == 1
+    assert reported.stderr.startswith("emulator.bad_spec")

@@ -65,7 +65,7 @@ def test_what_cannot_be_names_its_field(nodes: tuple[IntNode, ...], where: str, 
     assert message in found[where]
 
 
-def test_headers_leave_ipv6_its_least_packet() -> None:
+def test_headers_leave_ipv6_its_min_packet() -> None:
     overhead = inband.overhead_bytes(ALL, CHAIN.hosts)
     check(with_telemetry(mtu_bytes=1280 + overhead))
     found = problems(with_telemetry(mtu_bytes=1279 + overhead))

@@ -98,7 +98,7 @@ def test_an_empty_interval_has_no_throughput() -> None:
     assert IperfInterval(0, 1.0, 1.0, 0, None, None, None).throughput_bytes_per_s == 0.0
 
 
-def test_errors_of_iperf3_are_ours() -> None:
+def test_errors_of_iperf3_are_own() -> None:
     assert slug_of('{"end": {}, "error": "unable to connect to server: Connection refused"}') == "lab.iperf3"
     assert slug_of('{"start": {}, "intervals": []}') == "lab.iperf3"
     assert slug_of("", complaint="iperf3: parameter error") == "lab.iperf3"

@@ -10,7 +10,7 @@ from experiments.netlab import LabError
 from experiments.netlab.names import Owner, host_of, namespace_name, owner_of, this_process
 
 
-def test_a_name_tells_owner_and_host() -> None:
+def test_a_name_reports_owner_and_host() -> None:
     owner = Owner(pid=4711, start_ticks=123456)
     name = namespace_name(owner, 3, "to-router-2")
     assert owner_of(name) == owner
@@ -61,7 +61,7 @@ def test_a_dead_process_is_not_alive_even_before_it_is_reaped() -> None:
     assert not Owner(pid, start_ticks).is_alive()
 
 
-def test_without_proc_a_process_is_told_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_proc_a_process_is_reported_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert this_process() == Owner(os.getpid(), 0)
     assert this_process().is_alive()

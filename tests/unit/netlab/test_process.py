@@ -59,7 +59,7 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children() -> None:
     assert ends(int(caught.value.why))
 
 
-def test_a_missing_program_tells_its_package() -> None:
+def test_a_missing_program_reports_its_package() -> None:
     with pytest.raises(LabError) as caught:
         start("no-such-program-here")
     assert caught.value.slug == "lab.no_command"

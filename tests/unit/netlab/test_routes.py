@@ -165,7 +165,7 @@ def test_a_change_leaves_the_rest_and_the_buffer() -> None:
     assert backward.rate_bytes_per_s == 1e6
 
 
-def test_a_named_buffer_is_sized_anew() -> None:
+def test_a_named_buffer_is_sized_again() -> None:
     graph = graph_of(point_to_point(FAST))
     changed = graph.change("link>", {"rate_bytes_per_s": 5e6, "buffer": {"bdp": 1}})
     assert changed.directions[0].buffer == Buffer(bytes=100_000)
@@ -181,7 +181,7 @@ def test_a_change_takes_plain_data_and_both_directions() -> None:
     assert [direction.loss for direction in gone.directions] == [Bernoulli(0.5), None]
 
 
-def test_a_link_is_described_anew() -> None:
+def test_a_link_is_described_again() -> None:
     graph = graph_of(point_to_point(FAST))
     lossy = Direction(rate_bytes_per_s=2e6, delay_us=5000, loss=Bernoulli(0.1))
     whole = graph.set_link("link", lossy)

@@ -36,7 +36,7 @@ def test_point_to_point_is_one_link() -> None:
     assert (link.name, link.a, link.b, link.forward) == ("link", "sender", "receiver", FAST)
 
 
-def test_the_way_back_loses_nothing_unless_told() -> None:
+def test_the_way_back_loses_nothing_unless_reported() -> None:
     lossy = msgspec.structs.replace(FAST, loss=Bernoulli(0.1), duplicate_ratio=0.1)
     assert point_to_point(lossy).links[0].back == FAST
     assert point_to_point(FAST, lossy).links[0].back == lossy

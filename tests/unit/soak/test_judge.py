@@ -61,7 +61,7 @@ def test_what_is_quiet_for_long_holds() -> None:
     assert trend.level == pytest.approx(100 * MB, rel=0.1)
 
 
-def test_a_leak_is_found_though_processes_begin_anew() -> None:
+def test_a_leak_is_found_though_processes_begin_again() -> None:
     verdicts = {judge(series(12, 10, per_hour=40 * MB, seed=seed), LIMIT).verdict for seed in range(100)}
     assert verdicts == {"fails"}
 
@@ -89,7 +89,7 @@ def test_a_descriptor_lost_now_and_then_is_found() -> None:
     assert judge(points, 2.0).verdict == "fails"
 
 
-def test_lives_are_told_apart_when_they_take_turns() -> None:
+def test_lives_are_reported_apart_when_they_take_turns() -> None:
     points = [Point(n * EACH_S, f"room {n % 2}", 50.0 + 1000 * (n % 2)) for n in range(40)]
     assert judge(points, 2.0).verdict == "holds"
 

@@ -29,7 +29,7 @@ SHORT = [50.0] * 3
 
 
 @pytest.mark.parametrize(
-    ("told", "code"),
+    ("reported", "code"),
     [
         (outcome(CONSTANT, CONSTANT), HELD),
         (outcome(CONSTANT, LEAKING), FAILED),
@@ -39,8 +39,8 @@ SHORT = [50.0] * 3
         (outcome(CONSTANT, violations=("3.0 s: a connection failed",)), FAILED),
     ],
 )
-def test_exit_code_is_the_worst_of_what_is_judged(told: Outcome, code: int) -> None:
-    assert exit_code(told) == code
+def test_exit_code_is_the_worst_of_what_is_judged(reported: Outcome, code: int) -> None:
+    assert exit_code(reported) == code
 
 
 def test_file_has_the_series_the_verdicts_and_how_to_run_it_again(tmp_path: Path) -> None:
@@ -53,9 +53,9 @@ def test_file_has_the_series_the_verdicts_and_how_to_run_it_again(tmp_path: Path
 
 
 def test_summary_counts_disturbances_and_has_no_samples(tmp_path: Path) -> None:
-    told = outcome(CONSTANT)
-    told.disturbances = [{"at_s": at, "kind": "agent killed"} for at in (1.0, 2.0)]
-    keep(told, tmp_path / "soak.json")
+    reported = outcome(CONSTANT)
+    reported.disturbances = [{"at_s": at, "kind": "agent killed"} for at in (1.0, 2.0)]
+    keep(reported, tmp_path / "soak.json")
     publish(tmp_path / "soak.json", tmp_path / "kept.json")
     whole, read = (json.loads((tmp_path / name).read_text()) for name in ("soak.json", "kept.json"))
     assert read == {name: value for name, value in whole.items() if name != "series"} | {

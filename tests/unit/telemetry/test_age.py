@@ -70,7 +70,7 @@ def test_a_sender_that_booted_again_is_another() -> None:
     assert send(ages, 1_000_500, 1400, skew_us=0) == 500
 
 
-def test_senders_are_told_apart() -> None:
+def test_senders_are_reported_apart() -> None:
     ages = Ages()
     assert ages.age_us("a", 0, 0, 100) == 0
     assert ages.age_us("b", 0, 0, 50_000) == 0

@@ -22,7 +22,9 @@ class Ear:
         self.bus = Bus(BusOptions(), sender="host-a", on_sample=self.samples.append)
         self.counters = self.bus.counters
 
-    def hear(self, body=SIGNAL, *, sender="recv", ttl_ms=1000, wall=None, mono=None, at=None, retained=False):
+    def receive(
+        self, body=SIGNAL, *, sender="recv", ttl_ms=1000, wall=None, mono=None, at=None, retained=False
+    ):
         envelope = Envelope(
             version=VERSION,
             sender=sender,
@@ -32,9 +34,9 @@ class Ear:
             body=body,
         )
         topic = topic_of(kind_of(body), sender, about_of(body))
-        self.hear_bytes(topic, encode(envelope), at=at, retained=retained)
+        self.receive_bytes(topic, encode(envelope), at=at, retained=retained)
 
-    def hear_bytes(
+    def receive_bytes(
         self, topic: str, payload: bytes, *, at: int | None = None, retained: bool = False
     ) -> None:
         self.bus._receive(Incoming(topic, payload, retained, "", mono_us() if at is None else at))
@@ -42,7 +44,7 @@ class Ear:
 
 def test_a_message_becomes_a_sample() -> None:
     ear = Ear()
-    ear.hear(mono=5_000_000, wall=7, at=9_000_000)
+    ear.receive(mono=5_000_000, wall=7, at=9_000_000)
     (sample,) = ear.samples
     assert sample == Sample(
         kind="receiver_signal",
@@ -61,15 +63,15 @@ def test_a_message_becomes_a_sample() -> None:
 
 def test_a_message_without_time_to_live_never_expires() -> None:
     ear = Ear()
-    ear.hear(ttl_ms=None)
+    ear.receive(ttl_ms=None)
     assert ear.samples[0].expires_us is None
 
 
 def test_what_waited_too_long_is_not_delivered() -> None:
     ear = Ear()
-    ear.hear(mono=0, wall=0, at=1000)
-    ear.hear(mono=10, wall=10, at=500_010)
-    ear.hear(mono=20, wall=20, at=1_101_020)
+    ear.receive(mono=0, wall=0, at=1000)
+    ear.receive(mono=10, wall=10, at=500_010)
+    ear.receive(mono=20, wall=20, at=1_101_020)
     assert [sample.age_at_receipt_us // 1000 for sample in ear.samples] == [0, 499]
     assert (ear.counters.valid, ear.counters.expired) == (2, 1)
 
@@ -77,8 +79,8 @@ def test_what_waited_too_long_is_not_delivered() -> None:
 def test_a_retained_message_is_as_old_as_the_wall_clocks_say() -> None:
     ear = Ear()
     decision = RegimeDecision(regime="SHARED", peer="10.0.0.1")
-    ear.hear(decision, wall=wall_us() - 40_000_000, ttl_ms=60_000, retained=True)
-    ear.hear(decision, wall=wall_us() - 70_000_000, ttl_ms=60_000, retained=True)
+    ear.receive(decision, wall=wall_us() - 40_000_000, ttl_ms=60_000, retained=True)
+    ear.receive(decision, wall=wall_us() - 70_000_000, ttl_ms=60_000, retained=True)
     (sample,) = ear.samples
     assert 40_000 <= sample.age_ms(sample.received_us) < 60_000
     assert ear.counters.expired == 1
@@ -86,13 +88,13 @@ def test_a_retained_message_is_as_old_as_the_wall_clocks_say() -> None:
 
 def test_our_own_messages_are_not_delivered() -> None:
     ear = Ear()
-    ear.hear(sender="host-a")
+    ear.receive(sender="host-a")
     assert (ear.samples, ear.counters.echoes) == ([], 1)
 
 
 def test_the_removal_of_a_retained_message_is_no_message() -> None:
     ear = Ear()
-    ear.hear_bytes("ccp/v1/regime/recv/host", b"")
+    ear.receive_bytes("ccp/v1/regime/recv/host", b"")
     assert (ear.samples, ear.counters.invalid) == ([], {})
 
 
@@ -100,8 +102,8 @@ def test_invalid_messages_are_counted_and_logged_once_a_source(caplog: pytest.Lo
     ear = Ear()
     with caplog.at_level(logging.WARNING, "ccplane.bus"):
         for _ in range(3):
-            ear.hear_bytes("ccp/v1/status/a", b"{")
-            ear.hear_bytes("ccp/v1/status/b", b'{"version":7}')
+            ear.receive_bytes("ccp/v1/status/a", b"{")
+            ear.receive_bytes("ccp/v1/status/b", b'{"version":7}')
     assert ear.counters.invalid == {"message.not_readable": 3, "message.version": 3}
     assert len(caplog.records) == 2
     assert "schema version 7" in caplog.text
@@ -114,7 +116,7 @@ def test_many_sources_of_nonsense_do_not_fill_log_and_memory(
     monkeypatch.setattr(bus_module, "MAX_LOGGED_SOURCES", 5)
     ear = Ear()
     for number in range(20):
-        ear.hear_bytes(f"ccp/v1/status/{number}", b"{")
+        ear.receive_bytes(f"ccp/v1/status/{number}", b"{")
     assert len(caplog.records) == 5
     assert ear.counters.invalid == {"message.not_readable": 20}
 

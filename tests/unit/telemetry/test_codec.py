@@ -182,7 +182,7 @@ def test_who_may_speak_of_one_peer_cannot_speak_of_another(about: str, body: Abo
     assert caught.value.slug == "message.wrong_topic"
 
 
-def test_a_sample_tells_its_age() -> None:
+def test_a_sample_reports_its_age() -> None:
     sample = Sample(
         kind="receiver_signal",
         body=BODIES[0],

@@ -32,7 +32,7 @@ def test_a_flow_is_found_in_either_direction(index: FlowIndex) -> None:
     assert index.find(flow("FD00::1", 1004, "fd00:0::2", 80)) == [5]
 
 
-def test_a_flow_that_is_not_tcp_is_none_of_ours(index: FlowIndex) -> None:
+def test_a_flow_that_is_not_tcp_is_none_of_own(index: FlowIndex) -> None:
     assert index.find(flow(A, 1001, B, 80, protocol="udp")) == []
 
 

@@ -24,7 +24,7 @@ def clock() -> Clock:
 
 
 @pytest.mark.parametrize("form", ["json", "msgpack"])
-def test_who_listens_hears_what_others_say_in_order(clock: Clock, form: str) -> None:
+def test_who_listens_receives_what_others_say_in_order(clock: Clock, form: str) -> None:
     bus = LocalBus(clock, form)  # type: ignore[arg-type]
     sink, agent = bus.join("sink"), bus.join("agent", kinds=("int_summary",))
     first, second = IntSummary(flow=FLOW, lost_pkts=1), IntSummary(flow=FLOW, lost_pkts=2)
@@ -59,7 +59,7 @@ def test_what_a_broker_keeps_is_kept_for_those_who_come_later(clock: Clock) -> N
     assert late[1].expires_us == 61_000_000
 
 
-def test_who_goes_says_so_and_hears_nothing_more(clock: Clock) -> None:
+def test_who_goes_says_so_and_receives_nothing_more(clock: Clock) -> None:
     bus = LocalBus(clock)
     receiver = bus.join("receiver", kinds=("int_summary",), status=online("receiver"))
     agent = bus.join("agent", kinds=("agent_status",))

@@ -14,7 +14,7 @@ WATCHDOG_S = 1.0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="measures what Linux tells")
-def test_a_receiver_tells_its_manager_how_it_is(tmp_path: Path) -> None:
+def test_a_receiver_reports_its_manager_how_it_is(tmp_path: Path) -> None:
     with ServiceManager(tmp_path / "notify", watchdog_s=WATCHDOG_S) as systemd:
         receiver = subprocess.Popen(
             [

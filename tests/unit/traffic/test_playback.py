@@ -34,7 +34,7 @@ LOADED = [
 ]
 
 
-def test_the_page_is_heard_among_all_that_a_browser_says() -> None:
+def test_the_page_is_received_among_all_that_a_browser_says() -> None:
     line = '[1:1:1122/0152.4:INFO:CONSOLE:10] "player {"kind":"opened","at_ms":5.5}", source: http://a (10)\n'
     assert playback.message(line) == {"kind": "opened", "at_ms": 5.5}
     assert playback.message(line.replace("CONSOLE:10]", "CONSOLE(10)]")) == {"kind": "opened", "at_ms": 5.5}

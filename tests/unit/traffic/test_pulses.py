@@ -37,15 +37,15 @@ def received(sock: socket.socket, size_bytes: list[int]) -> None:
 
 @pytest.mark.parametrize("rate_bytes_per_s", [2e6, None])
 def test_a_pulse_reports_what_it_wrote_and_keeps_its_rate(rate_bytes_per_s: float | None) -> None:
-    ours, theirs = socket.socketpair()
+    own, other = socket.socketpair()
     sizes: list[int] = []
-    reader = threading.Thread(target=received, args=[theirs, sizes])
+    reader = threading.Thread(target=received, args=[other, sizes])
     reader.start()
-    with ours:
+    with own:
         start_s = time.monotonic()
-        written = pulses.send_pulse(ours, start_s + 0.2, rate_bytes_per_s)
+        written = pulses.send_pulse(own, start_s + 0.2, rate_bytes_per_s)
     reader.join()
-    theirs.close()
+    other.close()
     assert sum(sizes) == written > 0
     if rate_bytes_per_s is not None:
         assert written <= 0.2 * rate_bytes_per_s
@@ -63,18 +63,20 @@ class Written:
         return len(data)
 
 
-@pytest.mark.parametrize(("rate_bytes_per_s", "least"), [(2e6, 2_000), (50.0, 1), (1e9, pulses.CHUNK_BYTES)])
-def test_a_limited_pulse_is_not_written_in_crumbs(rate_bytes_per_s: float, least: int) -> None:
+@pytest.mark.parametrize(
+    ("rate_bytes_per_s", "minimum"), [(2e6, 2_000), (50.0, 1), (1e9, pulses.CHUNK_BYTES)]
+)
+def test_a_limited_pulse_is_not_written_in_crumbs(rate_bytes_per_s: float, minimum: int) -> None:
     written = Written()
     pulses.send_pulse(written, time.monotonic() + 0.1, rate_bytes_per_s)  # type: ignore[arg-type]
-    assert min(written.sizes) >= least
+    assert min(written.sizes) >= minimum
 
 
-def test_a_pulse_ends_although_nobody_reads() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        written = pulses.send_pulse(ours, time.monotonic() + 0.05, None)
-        theirs.setblocking(False)
+def test_a_pulse_ends_although_none_reads() -> None:
+    own, other = socket.socketpair()
+    with own, other:
+        written = pulses.send_pulse(own, time.monotonic() + 0.05, None)
+        other.setblocking(False)
         assert 0 < written < 10_000_000  # as much as the buffers hold
 
 

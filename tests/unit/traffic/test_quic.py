@@ -27,8 +27,8 @@ def server_row(t_us: int, port: int, **changes: Any) -> dict[str, Any]:
     return row | changes
 
 
-def client_row(t_us: int, port: int, octets: int) -> dict[str, Any]:
-    return {"t_us": t_us, "port": port, "open": True, "octets": octets}
+def client_row(t_us: int, port: int, raw: int) -> dict[str, Any]:
+    return {"t_us": t_us, "port": port, "open": True, "bytes": raw}
 
 
 def test_a_sample_has_what_the_client_had_at_that_time() -> None:
@@ -45,7 +45,7 @@ def test_a_sample_has_what_the_client_had_at_that_time() -> None:
     assert {one.connection for one in found} == {3}
 
 
-def test_connections_are_told_apart_by_the_clients_ports() -> None:
+def test_connections_are_reported_apart_by_the_clients_ports() -> None:
     server = [server_row(100_000, 7), server_row(100_000, 8), server_row(100_000, 9)]
     clients = {0: [client_row(100_000, 8, 80)], 1: [client_row(100_000, 7, 70)], 2: []}
     found = sampled(server, clients, "ccp.cubic", 100_000)
@@ -64,7 +64,7 @@ def test_what_carries_quic_is_named_with_how_to_build_it_where_it_is_missing(
 
 
 @pytest.mark.parametrize("congestion", ["cubic", "ccp.cubic"])
-def test_a_congestion_control_that_nobody_has_is_refused(
+def test_a_congestion_control_that_none_has_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, congestion: str
 ) -> None:
     program = tmp_path / "files"

@@ -62,7 +62,7 @@ def test_an_error_names_the_field(text: str, path: str) -> None:
     assert path in str(caught.value)
 
 
-def test_gaps_lie_between_downloads_and_start_anew() -> None:
+def test_gaps_lie_between_downloads_and_start_again() -> None:
     assert steps(Http(objects=(10, 20, 30))) == [10, 20, 30]
     assert steps(Http(objects=(10, 20), gaps_s=(0.5, 2), repeat=2)) == [10, 0.5, 20, 2.0, 10, 0.5, 20]
     assert steps(Http(objects=(10, 20, 30), gaps_s=(0, 1.0))) == [10, 20, 1.0, 30]
@@ -70,12 +70,12 @@ def test_gaps_lie_between_downloads_and_start_anew() -> None:
     assert steps(Quic(objects=(10, 20), gaps_s=(0.5,))) == [10, 0.5, 20]
 
 
-def test_a_gap_is_told_from_a_size_by_its_type() -> None:
+def test_a_gap_is_reported_from_a_size_by_its_type() -> None:
     found = steps(Http(objects=(10, 20), gaps_s=(2,)))
     assert [type(step) for step in found] == [int, float, int]
 
 
-def test_sockets_are_told_apart_by_namespace_and_ports() -> None:
+def test_sockets_are_reported_apart_by_namespace_and_ports() -> None:
     sockets = FlowSockets(netns=7, sports=(5201, 5203), dports=(80, 80))
     assert sockets.has(7, 5202, 80)
     assert not sockets.has(8, 5202, 80)
@@ -84,7 +84,7 @@ def test_sockets_are_told_apart_by_namespace_and_ports() -> None:
     assert FlowSockets(netns=7).has(7, 1, 2)
 
 
-def test_sockets_are_told_apart_in_columns_of_a_trace() -> None:
+def test_sockets_are_reported_apart_in_columns_of_a_trace() -> None:
     sockets = FlowSockets(netns=7, sports=(5201, 5203))
     netns = np.array([7, 7, 8, 7], np.uint32)
     sport = np.array([5200, 5201, 5202, 5203], np.uint16)

@@ -31,8 +31,8 @@ def start() -> Iterator[Start]:
             message,
             where="here",
             hint="look",
-            objects=lambda told: [one["n"] for one in told if one["kind"] == "download"],
-            playback=lambda told: [one["n"] for one in told if one["kind"] == "played"],
+            objects=lambda reported: [one["n"] for one in reported if one["kind"] == "download"],
+            playback=lambda reported: [one["n"] for one in reported if one["kind"] == "played"],
         )
         started.append(viewer)
         return viewer
@@ -43,9 +43,9 @@ def start() -> Iterator[Start]:
 
 
 def test_it_is_over_when_everything_was_played_though_the_program_goes_on(start: Start) -> None:
-    told = ('{"kind":"download","n":1}', "noise", '{"kind":"played","n":2}', '{"kind":"ended"}')
+    reported = ('{"kind":"download","n":1}', "noise", '{"kind":"played","n":2}', '{"kind":"ended"}')
     viewer = start(
-        f"printf '%s\\n' {' '.join(repr(one) for one in told)}; exec {sys.executable} -c 'input()'"
+        f"printf '%s\\n' {' '.join(repr(one) for one in reported)}; exec {sys.executable} -c 'input()'"
     )
     viewer.join(30.0)
     assert not viewer.running
@@ -61,7 +61,7 @@ def test_it_is_over_when_everything_was_played_though_the_program_goes_on(start:
         ("exec >&-; sleep 60", "the player stopped reporting"),
     ],
 )
-def test_what_goes_wrong_is_told(start: Start, script: str, failure: str) -> None:
+def test_what_goes_wrong_is_reported(start: Start, script: str, failure: str) -> None:
     viewer = start(script)
     viewer.join(30.0)
     if "exit" in script:

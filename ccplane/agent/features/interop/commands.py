@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.algorithms import Running
 from ccplane.agent.commands.serving import Given, how_to_use, serving
 from ccplane.agent.description import Plan
 from ccplane.agent.features.interop.session import Session
-from ccplane.agent.plane import Plane
 from ccplane.base import options
 from ccplane.base.errors import UsageError
 from ccplane.datapath import wire
@@ -37,7 +37,7 @@ app = typer.Typer(add_completion=False)
 @serving
 def serve_ccp(
     given: Given,
-    beside: Annotated[
+    alongside: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="ALGORITHM",
@@ -76,10 +76,10 @@ def serve_ccp(
     wire.log.setLevel(logging.INFO)  # a user waits for the agent
     with closing(Session(agent, bind, NAME)) as session:
         steered = Running(session.algorithm(), session.name, {}, initial=None)
-        ready = given.planned(beside or [], also=[steered])
+        ready = given.planned(alongside or [], also=[steered])
 
-        def begin(plane: Plane, _ready: Plan) -> None:
-            session.attach(plane)
-            typer.echo(f"ccp: waiting for the agent at {agent}, {how_to_use(plane)}")
+        def begin(agent_loop: AgentLoop, _ready: Plan) -> None:
+            session.attach(agent_loop)
+            typer.echo(f"ccp: waiting for the agent at {agent}, {how_to_use(agent_loop)}")
 
         given.serve(ready, given.options, begin)

@@ -40,7 +40,7 @@ from ccplane.base.errors import LangError, Several
 from ccplane.base.flows import MAX_REGISTER, FlowInfo
 from ccplane.base.names import close_names
 from ccplane.datapath import ebpf
-from ccplane.datapath.protocol import Program, Report
+from ccplane.datapath.protocol import DatapathReport, Program
 
 __all__ = ["AlgBase", "DatapathInfo", "PyDatapath", "PyReport", "start", "try_compile"]
 
@@ -127,7 +127,7 @@ class PyReport:
 
     __slots__ = ("_registers", "_report")
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: DatapathReport) -> None:
         self._report = report
         self._registers = report.as_dict()
 
@@ -271,9 +271,9 @@ def start(
     return 0
 
 
-def _greet(plane: Any, ready: Plan) -> None:
+def _greet(agent_loop: Any, ready: Plan) -> None:
     print(
-        f"portus: {ready.default.name} loaded, {plane.counters.flows_adopted} flows adopted; "
+        f"portus: {ready.default.name} loaded, {agent_loop.counters.flows_adopted} flows adopted; "
         'use setsockopt(TCP_CONGESTION, "ccp"); Ctrl-C stops',
         file=sys.stderr,
     )

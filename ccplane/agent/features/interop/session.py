@@ -14,11 +14,11 @@ from ccp_algs import Algorithm
 from ccplane.agent.flow import FlowControl, describe
 from ccplane.base.errors import CcpError, FlowGone
 from ccplane.datapath import wire
-from ccplane.datapath.protocol import LAW_PROGRAM
+from ccplane.datapath.protocol import FALLBACK_PROGRAM
 from ccplane.datapath.wire import ChangeProgram, Install, Update
 
 if TYPE_CHECKING:
-    from ccplane.agent.plane import Plane
+    from ccplane.agent.agent_loop import AgentLoop
     from ccplane.agent.programs import ProgramSet
     from ccplane.base._native import WireLink
 
@@ -40,7 +40,7 @@ class Session:
         self._numbers: dict[int, int] = {}
         self._flows: dict[int, FlowControl] = {}
         self._adopted: dict[int, FlowControl] = {}
-        self._plane: Plane | None = None
+        self._loop: AgentLoop | None = None
 
     def algorithm(self) -> type[Algorithm]:
         """Return the algorithm that forwards its flows to the portus agent."""
@@ -64,18 +64,18 @@ class Session:
         Portus.name = self.name
         return Portus
 
-    def attach(self, plane: Plane) -> None:
+    def attach(self, agent_loop: AgentLoop) -> None:
         """Start looking for the portus agent, and announce existing flows to it.
 
         Raises:
             UsageError: `wire.no_socket`.
         """
-        self._plane = plane
+        self._loop = agent_loop
         self._link = wire.link(
             self._agent,
             self._own,
-            gone=lambda: plane.call(self.let_go),
-            datagram=lambda datagram: plane.call(lambda: self.heard(datagram)),
+            gone=lambda: agent_loop.call(self.let_go),
+            datagram=lambda datagram: agent_loop.call(lambda: self.received(datagram)),
         )
         for flow in self._adopted.values():
             self.created(flow)
@@ -115,14 +115,14 @@ class Session:
 
     def let_go(self) -> None:
         """Move all flows to the fallback."""
-        assert self._plane is not None
+        assert self._loop is not None
         for flow_id, number in self._numbers.items():
             self._flows[number].retire()
-            self._plane.datapath.update(flow_id, program=LAW_PROGRAM)
+            self._loop.datapath.update(flow_id, program=FALLBACK_PROGRAM)
 
     # From the portus agent
 
-    def heard(self, datagram: bytes) -> None:
+    def received(self, datagram: bytes) -> None:
         """Execute the messages of a datagram."""
         if self._link is None or not self._link.connected:
             return
@@ -161,5 +161,5 @@ class Session:
 
     @property
     def _programs(self) -> ProgramSet:
-        assert self._plane is not None
-        return self._plane.hosts[self.name].programs
+        assert self._loop is not None
+        return self._loop.hosts[self.name].programs

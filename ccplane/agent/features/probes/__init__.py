@@ -1,6 +1,7 @@
 """Users' own BCC probes: shows their events together with the reports of an agent.
 
-`beside.record` returns both as DataFrames; `commands` is `ccp probe`. `telemetry.bpfcc` is the probe itself.
+`timeline.record` returns both as DataFrames; `commands` is `ccp probe`. `telemetry.bpfcc` is the
+probe itself.
 """
 
 from __future__ import annotations

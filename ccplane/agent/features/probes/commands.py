@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ccplane.agent.commands.connection import PIN_DIR, AsJson, Connect, FlowId, Keys, PinDir, client
-from ccplane.agent.features.probes.beside import Beside
+from ccplane.agent.features.probes.timeline import ProbeTimeline
 from ccplane.base import options
 from telemetry.bpfcc import BccProbe, Table
 from telemetry.bpfcc.errors import ProbeError
@@ -74,9 +74,9 @@ def probe(
             _greet(attached)
             if not as_json:
                 typer.secho(COLUMNS.format("time [s]", "source", "flow", "what"), bold=True)
-            beside = Beside(attached, agent, flow)
+            alongside = ProbeTimeline(attached, agent, flow)
             end_s = math.inf if seconds is None else time.monotonic() + seconds
-            rows = beside.rows(lambda: stop.is_set() or time.monotonic() >= end_s)
+            rows = alongside.rows(lambda: stop.is_set() or time.monotonic() >= end_s)
             for number, row in enumerate(rows, start=1):
                 if as_json:
                     typer.echo(json.dumps(row))
@@ -86,7 +86,7 @@ def probe(
                     break
             for table in attached.read_tables():
                 typer.echo(json.dumps(table_row(table)) if as_json else drawn(table))
-        _take_leave(attached, beside)
+        _take_leave(attached, alongside)
 
 
 def _greet(attached: BccProbe) -> None:
@@ -102,15 +102,15 @@ def _greet(attached: BccProbe) -> None:
         typer.echo(f"ccp: {left_out}: not shown, because bcc cannot decode their types", err=True)
 
 
-def _take_leave(attached: BccProbe, beside: Beside) -> None:
+def _take_leave(attached: BccProbe, alongside: ProbeTimeline) -> None:
     """Print on stderr what the output lacks."""
-    for what, lost in (("events", attached.dropped), ("reports", beside.dropped_reports)):
+    for what, lost in (("events", attached.dropped), ("reports", alongside.dropped_reports)):
         if lost:
             typer.echo(
                 f"ccp: {lost} {what} were lost: they arrived faster than they could be printed", err=True
             )
-    if beside.late:
-        typer.echo(f"ccp: {beside.late} rows arrived too late to be printed in order", err=True)
+    if alongside.late:
+        typer.echo(f"ccp: {alongside.late} rows arrived too late to be printed in order", err=True)
 
 
 def line(row: dict[str, Any]) -> str:

@@ -17,14 +17,14 @@ def stand_in(name: str) -> str:
     Raises:
         SwitchError: `switch.no_congestion_control`.
     """
-    ours = derived(name)
-    found = next((one for one in (name, ours) if _is_there(one)), None)
+    own = derived(name)
+    found = next((one for one in (name, own) if _is_there(one)), None)
     if found is None:
         raise SwitchError(
             "switch.no_congestion_control",
             f"this kernel has no congestion control `{name}`",
             "/proc/sys/net/ipv4/tcp_available_congestion_control",
-            f"ccplane's replacement `{ours}` is not registered",
+            f"ccplane's replacement `{own}` is not registered",
             f"load the module with `modprobe tcp_{name}`, or run ccplane's with `ccp run {name}`",
         )
     return found

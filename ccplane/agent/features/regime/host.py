@@ -71,7 +71,7 @@ class HostActuator:
         }
         self._netns = netns
         self._regime: Regime | None = None
-        self._ours: dict[Path, bool] = {}
+        self._own: dict[Path, bool] = {}
         self._lost: set[Path] = set()
         self._looked_at: set[int] = set()
         self._paced: list[int] = []
@@ -89,11 +89,11 @@ class HostActuator:
         """
         with inside(self._netns):
             paced = len(self._paced)
-            events = [event for path in regimes if path not in self._ours for event in self._meet(path)]
-            self._ours = {path: self._ours[path] for path in regimes}
-            ours = {path: standing for path, standing in regimes.items() if self._ours[path]}
-            events += self._fail_safes(ours)
-            regime, reason = _of_host(ours)
+            events = [event for path in regimes if path not in self._own for event in self._meet(path)]
+            self._own = {path: self._own[path] for path in regimes}
+            own = {path: standing for path, standing in regimes.items() if self._own[path]}
+            events += self._fail_safes(own)
+            regime, reason = _of_host(own)
             if regime != self._regime:
                 before = self._settings.choose(self._congestion[regime])
                 self._regime = regime
@@ -121,8 +121,8 @@ class HostActuator:
 
     def _meet(self, path: Path) -> list[RegimeEvent]:
         """Check whether a new path belongs to this host, and set fq on its interface."""
-        self._ours[path] = self._settings.is_here(path.peer)
-        if path.address is None or not self._ours[path]:
+        self._own[path] = self._settings.is_here(path.peer)
+        if path.address is None or not self._own[path]:
             return []
         index = self._settings.interface_to(path.address)
         if index is None or index in self._looked_at:
@@ -133,25 +133,25 @@ class HostActuator:
         self._paced.append(index)
         return []
 
-    def _fail_safes(self, ours: Regimes) -> list[RegimeEvent]:
+    def _fail_safes(self, own: Regimes) -> list[RegimeEvent]:
         """Return an event for each path whose decision has just been lost."""
-        lost = {path for path, standing in ours.items() if standing.lost}
+        lost = {path for path, standing in own.items() if standing.lost}
         new, self._lost = lost - self._lost, lost
-        return [RegimeEvent(kind=FAIL_SAFE, why=_said(path, ours)) for path in sorted(new, key=str)]
+        return [RegimeEvent(kind=FAIL_SAFE, why=_said(path, own)) for path in sorted(new, key=str)]
 
 
-def _of_host(ours: Regimes) -> tuple[Regime, str]:
+def _of_host(own: Regimes) -> tuple[Regime, str]:
     """Return the regime of a host, and why."""
-    if not ours:
+    if not own:
         return SHARED, NOTHING_DECIDED
-    shared = next((path for path, standing in ours.items() if standing.regime == SHARED), None)
+    shared = next((path for path, standing in own.items() if standing.regime == SHARED), None)
     if shared is None:
-        return SINGLE_OWNER, f"all {len(ours)} paths are SINGLE_OWNER"
-    return SHARED, _said(shared, ours)
+        return SINGLE_OWNER, f"all {len(own)} paths are SINGLE_OWNER"
+    return SHARED, _said(shared, own)
 
 
-def _said(path: Path, ours: Regimes) -> str:
-    return f"path to {path.address or 'all destinations'}: {ours[path].reason}"
+def _said(path: Path, own: Regimes) -> str:
+    return f"path to {path.address or 'all destinations'}: {own[path].reason}"
 
 
 def _switched(before: str, after: str, regime: Regime, reason: str) -> RegimeEvent:

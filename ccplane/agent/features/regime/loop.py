@@ -28,7 +28,7 @@ class Loop:
         options: BusOptions,
         actuator: Actuator,
         follower: Follower,
-        tell: Callable[[RegimeEvent], None],
+        emit: Callable[[RegimeEvent], None],
         *,
         sender: str,
         status: AgentStatus,
@@ -39,7 +39,7 @@ class Loop:
             options: The broker.
             actuator: Applies regimes.
             follower: Derives regimes from decisions.
-            tell: Called with each event, which is also published on the bus.
+            emit: Called with each event, which is also published on the bus.
             sender: Name on the bus.
             status: Birth message.
 
@@ -48,7 +48,7 @@ class Loop:
         """
         self._actuator = actuator
         self._follower = follower
-        self._tell = tell
+        self._report = emit
         self._stopping = False
         self._woken = threading.Event()
         kinds = ("regime_decision", "agent_status")
@@ -74,7 +74,7 @@ class Loop:
                 self._woken.clear()
         finally:
             try:
-                self._told(self._actuator.close(leave=leave))
+                self._reported(self._actuator.close(leave=leave))
                 self._inbox.flush(LEAVE_S)
             finally:
                 self._inbox.stop()
@@ -84,9 +84,9 @@ class Loop:
         for sample in self._inbox.drain():
             self._follower.take(sample)
         self._follower.set_connected(self._inbox.connected, now_us)
-        self._told(self._actuator.apply(self._follower.regimes(now_us)))
+        self._reported(self._actuator.apply(self._follower.regimes(now_us)))
 
-    def _told(self, events: list[RegimeEvent]) -> None:
+    def _reported(self, events: list[RegimeEvent]) -> None:
         for event in events:
-            self._tell(event)
+            self._report(event)
             self._inbox.publish(event.message(event.after or event.wanted or "-"))

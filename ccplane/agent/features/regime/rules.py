@@ -81,7 +81,7 @@ class Entry(Conditions, frozen=True, kw_only=True):
     needs_ecn: bool = False
     asks_ecn: bool = False
     rate_bytes_per_s: int | None = None
-    tell: bool = False
+    emit: bool = False
 
 
 def parse_socket_rule(text: str) -> SocketRule:
@@ -118,7 +118,7 @@ def entries(
     rules: Sequence[SocketRule],
     treatments: Mapping[Regime, Treatment],
     regimes: Regimes,
-    tell: Collection[Path] = (),
+    emit: Collection[Path] = (),
     cgroup: File | None = None,
 ) -> list[tuple[Entry, Standing]]:
     """Return the kernel's table, each entry with its regime.
@@ -127,14 +127,14 @@ def entries(
         rules: In order of precedence; if there are none, all paths in `regimes` apply.
         treatments: Settings of sockets in each regime.
         regimes: Current regime of each path.
-        tell: Paths whose sockets are reported even if they are not switched.
+        emit: Paths whose sockets are reported even if they are not switched.
         cgroup: Cgroup of sockets, unless a rule names another; None for any.
     """
     asks_ecn = any(treatment.needs_ecn for treatment in treatments.values())
     made: list[tuple[Entry, Standing]] = []
     for rule in rules or [SocketRule({})]:
         conditions = {**({} if cgroup is None else {"cgroup": cgroup}), **rule.conditions}
-        for ends, standing, told in _standings(rule, regimes, tell, bool(rules)):
+        for ends, standing, reported in _standings(rule, regimes, emit, bool(rules)):
             treatment = treatments[standing.regime]
             entry = Entry(
                 **fields_of({**conditions, **ends}),
@@ -142,7 +142,7 @@ def entries(
                 needs_ecn=treatment.needs_ecn,
                 asks_ecn=asks_ecn,
                 rate_bytes_per_s=treatment.rate_bytes_per_s,
-                tell=told,
+                emit=reported,
             )
             made.append((entry, standing))
     return made
@@ -153,19 +153,19 @@ Ends = Mapping[str, Network]
 
 
 def _standings(
-    rule: SocketRule, regimes: Regimes, tell: Collection[Path], everywhere: bool
+    rule: SocketRule, regimes: Regimes, emit: Collection[Path], everywhere: bool
 ) -> Iterator[tuple[Ends, Standing, bool]]:
     """Yield the endpoints of the paths of a rule, their regime, and whether to report their sockets."""
     if rule.receiver is not None:
-        theirs = [path for path in regimes if path.address == rule.receiver]
-        yield {}, _safest([regimes[path] for path in theirs]), any(path in tell for path in theirs)
+        selected = [path for path in regimes if path.address == rule.receiver]
+        yield {}, _safest([regimes[path] for path in selected]), any(path in emit for path in selected)
         return
     for path in sorted(regimes, key=lambda path: path.address is None):  # the most specific paths first
         ends = {"src": _host(path.peer)}
         if path.address is not None:
             ends["dst"] = _host(path.address)
         if all(_within(end, rule.conditions.get(key)) for key, end in ends.items()):
-            yield ends, regimes[path], path in tell
+            yield ends, regimes[path], path in emit
     if everywhere:
         yield {}, UNDECIDED, False
 

@@ -201,10 +201,10 @@ class HostSettings:
                 self._ipr.tc("del", index=index, parent=TC_H_ROOT, handle=_HANDLE)
         self._write(_ECN, before.ecn)
         self._write(_DEFAULT, before.congestion)
-        ours = {*before.added} - {*before.allowed}
+        own = {*before.added} - {*before.allowed}
         allowed = self._read(_ALLOWED).split()
-        if ours & {*allowed}:
-            self._write(_ALLOWED, " ".join(name for name in allowed if name not in ours))
+        if own & {*allowed}:
+            self._write(_ALLOWED, " ".join(name for name in allowed if name not in own))
 
     def _is_paced(self, index: int) -> bool:
         """Return whether an interface exists and has the fq of `pace`."""

@@ -90,7 +90,7 @@ class SocketActuator:
         self._netns = netns
         self._key: dict[Path, tuple[Regime, str]] | None = None
         self._due_us = 0
-        self._telling = False
+        self._reporting = False
         self._tables: deque[tuple[int, list[Standing]]] = deque(maxlen=_TABLES_KEPT)
         self._dropped = 0
         with inside(netns):
@@ -109,7 +109,7 @@ class SocketActuator:
         self._renew()
         changed = key != self._key
         if changed or now_us >= self._due_us:
-            if changed or self._telling:  # each loss is reported once per socket
+            if changed or self._reporting:  # each loss is reported once per socket
                 self._write(regimes, self._newly_lost(regimes))
             self._key, self._due_us = key, now_us + LOOK_AGAIN_US
             with inside(self._netns):
@@ -137,11 +137,11 @@ class SocketActuator:
             path for path, one in regimes.items() if one.lost and not before.get(path, ("", ""))[1]
         )
 
-    def _write(self, regimes: Regimes, tell: frozenset[Path]) -> None:
-        made = entries(self._rules, self._treatments, regimes, tell, self._cgroup)
+    def _write(self, regimes: Regimes, emit: frozenset[Path]) -> None:
+        made = entries(self._rules, self._treatments, regimes, emit, self._cgroup)
         version = self._switch.set_rules(msgspec.json.encode([entry for entry, _ in made]))
         self._tables.append((version, [standing for _, standing in made]))
-        self._telling = bool(tell)
+        self._reporting = bool(emit)
 
     def _events(self) -> list[RegimeEvent]:
         dropped = self._switch.dropped
@@ -153,18 +153,18 @@ class SocketActuator:
     def _event(self, row: Any) -> RegimeEvent:
         what, after = int(row["what"]), row["after"].decode()
         standing = self._standing(int(row["version"]), int(row["rule"]))
-        told: dict[str, str] = {"regime": "" if standing is None else standing.regime}
+        reported: dict[str, str] = {"regime": "" if standing is None else standing.regime}
         reason = PUT_BACK if standing is None else standing.reason
         if what == _SEEN:
-            told |= {"kind": FAIL_SAFE, "why": reason}
+            reported |= {"kind": FAIL_SAFE, "why": reason}
         elif what in (_NO_ECN, _FAILED):
             wanted = "" if standing is None else self._treatments[standing.regime].congestion
-            told |= {"kind": REFUSED, "wanted": wanted, "why": _why(what, int(row["error"]))}
+            reported |= {"kind": REFUSED, "wanted": wanted, "why": _why(what, int(row["error"]))}
         else:
-            told |= {"kind": SWITCHED, "before": row["before"].decode(), "after": after, "reason": reason}
+            reported |= {"kind": SWITCHED, "before": row["before"].decode(), "after": after, "reason": reason}
         t_us = int(row["t_us"])
         return RegimeEvent(
-            t_mono_us=t_us, t_wall_us=wall_us() - (mono_us() - t_us), flow=_flow_of(row), **told
+            t_mono_us=t_us, t_wall_us=wall_us() - (mono_us() - t_us), flow=_flow_of(row), **reported
         )
 
     def _standing(self, version: int, index: int) -> Standing | None:

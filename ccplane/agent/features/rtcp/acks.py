@@ -37,8 +37,8 @@ def _by_connection(rows: NDArray[np.void]) -> Iterator[NDArray[np.void]]:
     """Yield the rows of each connection, in order."""
     if not len(rows):
         return
-    octets = [np.ascontiguousarray(rows[name]).view(np.uint8).reshape(len(rows), -1) for name in _ENDS]
-    ends = np.ascontiguousarray(np.concatenate(octets, axis=1))
+    raw = [np.ascontiguousarray(rows[name]).view(np.uint8).reshape(len(rows), -1) for name in _ENDS]
+    ends = np.ascontiguousarray(np.concatenate(raw, axis=1))
     _, which = np.unique(ends.view(f"V{ends.shape[1]}").ravel(), return_inverse=True)
     order = np.argsort(which, kind="stable")
     yield from np.split(rows[order], np.flatnonzero(np.diff(which[order])) + 1)

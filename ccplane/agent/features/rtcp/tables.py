@@ -62,10 +62,10 @@ def known_clients() -> list[dict[str, Any]]:
     return [client for table in tables for client in table.clients or ()]
 
 
-def _client(told: dict[str, Any]) -> dict[str, Any]:
+def _client(reported: dict[str, Any]) -> dict[str, Any]:
     return {
-        "netns": told.pop("netns"),
-        "client": Remote.from_bytes(told.pop("remote")).name,
-        "state": LIMIT_STATES[told.pop("verdict")],
-        **told,
+        "netns": reported.pop("netns"),
+        "client": Remote.from_bytes(reported.pop("remote")).name,
+        "state": LIMIT_STATES[reported.pop("verdict")],
+        **reported,
     }

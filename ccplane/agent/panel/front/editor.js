@@ -57,37 +57,37 @@ class Editor {
     else if (this.text.value === this.saved) this.open(this.algorithm, false);
   }
 
-  async open(name, tell = true) {
+  async open(name, emit = true) {
     this.algorithm = name;
     const answer = await this.ask({ do: "source", algorithm: name });
-    if (answer.errors) return this.tell(errorBox(answer.errors));
-    if (tell || this.text.value === this.saved) this.text.value = this.saved = answer.ok.text;
+    if (answer.errors) return this.emit(errorBox(answer.errors));
+    if (emit || this.text.value === this.saved) this.text.value = this.saved = answer.ok.text;
     this.badLine = 0;
-    if (tell) this.tell(answer.ok.text ? "" : "The source of this algorithm is not in a file.");
+    if (emit) this.emit(answer.ok.text ? "" : "The source of this algorithm is not in a file.");
     this.paint();
   }
 
   async send(what) {
     const text = this.text.value;
-    this.tell(el("span", { className: "dim", textContent: `${what} …` }));
+    this.emit(el("span", { className: "dim", textContent: `${what} …` }));
     const answer = await this.ask({ do: what, text, algorithm: this.algorithm });
     this.badLine = 0;
     if (answer.errors) {
       this.badLine = Number(/:(\d+)(?::\d+)?(?:,|$)/.exec(answer.errors[0].where)?.[1] ?? 0);
-      this.tell(errorBox(answer.errors));
+      this.emit(errorBox(answer.errors));
       this.showBadLine();
     } else if (what === "switch") {
-      this.tell(`${answer.ok} flows switched to ${this.algorithm}.`);
+      this.emit(`${answer.ok} flows switched to ${this.algorithm}.`);
     } else {
       const programs = Object.entries(answer.ok.programs).map(([name, fate]) => `program ${name}: ${fate}`);
       const done = what === "check" ? "Check passed." : `Loaded: ${answer.ok.flows} flows switched in ${shortNumber(answer.ok.took_us / 1000)} ms.`;
-      this.tell([done, ...programs, ...answer.ok.notes].join(" · "));
+      this.emit([done, ...programs, ...answer.ok.notes].join(" · "));
       if (what === "load") this.saved = text;
     }
     this.paint();
   }
 
-  tell(what) {
+  emit(what) {
     this.said.replaceChildren(what);
   }
 

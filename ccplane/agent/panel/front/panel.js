@@ -32,7 +32,7 @@ function render({ model, el: place }) {
   const highlight = (column) => {
     plot.highlight(column);
     table.highlight(column);
-    tellHovered(column);
+    reportHovered(column);
   };
   const plot = new Plot(canvas, store, colours, highlight);
   const table = new FlowTable(store, colours, {
@@ -73,7 +73,7 @@ function render({ model, el: place }) {
   let paused = false;
   let painted = 0;
   let received = 0;
-  let octets = 0;
+  let bytes = 0;
   const draw = () => {
     if (dirty || !store.quantities.length) return;
     dirty = true;
@@ -94,7 +94,7 @@ function render({ model, el: place }) {
     draw();
   }
 
-  function tellHovered(column) {
+  function reportHovered(column) {
     const flow = store.flows.get(column);
     if (!flow) return hovered.replaceChildren();
     const { scale, unit } = store.quantities[plot.quantity];
@@ -155,7 +155,7 @@ function render({ model, el: place }) {
   const onMessage = (message, buffers) => {
     root.dataset.messages = ++received;
     if (message.kind === "rows" || message.kind === "past") {
-      root.dataset.octets = octets += buffers.reduce((sum, one) => sum + one.byteLength, 0);
+      root.dataset.bytes = bytes += buffers.reduce((sum, one) => sum + one.byteLength, 0);
       if (message.kind === "past" || message.number % CONFIRM_EVERY === 0) model.send({ do: "got", number: message.number });
       store.add(message, buffers);
       store.dropGone();
@@ -172,12 +172,12 @@ function render({ model, el: place }) {
   model.on("msg:custom", onMessage);
 
   const slow = setInterval(() => table.refresh(), TABLE_MS);
-  let before = { painted, received, octets, at: performance.now() };
+  let before = { painted, received, bytes, at: performance.now() };
   const counting = setInterval(() => {
-    const now = { painted, received, octets, at: performance.now() };
+    const now = { painted, received, bytes, at: performance.now() };
     const passed = (now.at - before.at) / 1000;
     const perS = (name) => (now[name] - before[name]) / passed;
-    rate.replaceChildren(el("i", { className: perS("painted") > 0 ? "dot on" : "dot" }), `${perS("painted").toFixed(1)} updates/s · ${shortNumber(perS("octets") / 1000)} kB/s`);
+    rate.replaceChildren(el("i", { className: perS("painted") > 0 ? "dot on" : "dot" }), `${perS("painted").toFixed(1)} updates/s · ${shortNumber(perS("bytes") / 1000)} kB/s`);
     before = now;
   }, RATE_MS);
   const themed = () => {

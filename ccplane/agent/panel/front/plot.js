@@ -4,7 +4,7 @@ const HEIGHT = 340;
 const NEAR_PX = 18;
 const EVERY = 5; // sample every fifth value to find the usual range
 const LONELY = 3; // a peak is an outlier above this multiple of the usual range
-const LEAST_S = 5; // minimum time window at the beginning
+const MIN_S = 5; // minimum time window at the beginning
 
 class Plot {
   constructor(place, store, colours, onHover) {
@@ -38,7 +38,7 @@ class Plot {
     if (this.drawn !== this.store.version || !this.plot) this.build(width);
     else if (width !== this.plot.width) this.plot.setSize({ width, height: HEIGHT });
     const to = this.store.now;
-    const from = Math.max(to - this.windowS, Math.min(this.store.rows[0]?.t ?? to, to - LEAST_S));
+    const from = Math.max(to - this.windowS, Math.min(this.store.rows[0]?.t ?? to, to - MIN_S));
     const [min, max] = this.zoom?.x ?? [from, to];
     const data = this.data(min, max, width);
     this.plot.batch(() => {
@@ -189,12 +189,12 @@ class Plot {
     const { idx, left, top } = plot.cursor;
     let nearest = null;
     if (left >= 0 && idx !== null && idx !== undefined) {
-      let least = NEAR_PX;
+      let minimum = NEAR_PX;
       this.columns.forEach((column, at) => {
         const value = plot.data[at + 1][idx];
         if (value === undefined || this.store.hidden.has(column)) return;
         const away = Math.abs(plot.valToPos(value, "y") - top);
-        if (away < least) [least, nearest] = [away, column];
+        if (away < minimum) [minimum, nearest] = [away, column];
       });
     }
     if (nearest !== this.highlighted) {

@@ -27,14 +27,14 @@ from typing import Final
 
 from experiments.papers.r_tcp.baselines.acks import MSS_BYTES, US_PER_S, Ack, Finding
 
-LEAST_ROUNDS: Final = 4
-MOST_ROUNDS: Final = 16
+MIN_ROUNDS: Final = 4
+MAX_ROUNDS: Final = 16
 HEAVY: Final = 50 / 256
 """Minimum ratio of lost to delivered packets in an interval."""
 SAME_RATIO: Final = 1 / 8
 SAME_BYTES_PER_S: Final = 500.0
 USED_ROUNDS: Final = 48
-LEAST_US: Final = 1_000
+MIN_US: Final = 1_000
 """Minimum length of an interval [us]."""
 
 MBBR_INTERVALS: Final = 5
@@ -117,16 +117,16 @@ class _Sampler:
             self._reset()
             return False
         self._round_trips += begins
-        if self._round_trips > MOST_ROUNDS:
+        if self._round_trips > MAX_ROUNDS:
             self._reset()
             return False
-        return lost and self._round_trips >= LEAST_ROUNDS and self._interval(self._since, ack)
+        return lost and self._round_trips >= MIN_ROUNDS and self._interval(self._since, ack)
 
     def _interval(self, since: Ack, ack: Ack) -> bool:
         delivered_pkts = ack.delivered_pkts - since.delivered_pkts
         lost_pkts = ack.lost_pkts - since.lost_pkts
         time_us = ack.time_us - since.time_us
-        if not delivered_pkts or lost_pkts < HEAVY * delivered_pkts or time_us < LEAST_US:
+        if not delivered_pkts or lost_pkts < HEAVY * delivered_pkts or time_us < MIN_US:
             return False
         rate = delivered_pkts * MSS_BYTES * US_PER_S / time_us
         before = self._rates[-1] if self._rates else 0.0

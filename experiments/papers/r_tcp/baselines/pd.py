@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 
 from experiments.papers.r_tcp.baselines.acks import MSS_BYTES, US_PER_S, Ack, Finding
 
-LEAST_SAMPLES: Final = 15
-LEAST_SLICES: Final = 3
+MIN_SAMPLES: Final = 15
+MIN_SLICES: Final = 3
 """Round trips with losses."""
 LATEST_LOSS_BYTES: Final = 2_000_000
 EMPTY_AT_LOSS_RTTS: Final = 2.0
@@ -35,7 +35,7 @@ OUT_AT_LOSS_RATIO: Final = 0.1
 OUT_AT_PASS_RATIO: Final = 0.03
 """Share of samples that may be out of range."""
 INFLATED: Final = 1.3
-LEAST_INFLATED_US: Final = 20_000
+MIN_INFLATED_US: Final = 20_000
 INFLATED_RATIO: Final = 0.2
 """Share of losses that may follow RTTs above INFLATED times their 10th percentile."""
 LEFT_OUT_LOSSES: Final = (0, 2)
@@ -102,7 +102,7 @@ def _judge(steps: list[_Step], left_out: int) -> Finding:
     if before_bytes - per_us * (steps[first].time_us - steps[0].time_us) < -at_pass_bytes:
         return _no("the bucket would have been less than empty at the start")
     on_loss, on_pass = _levels(steps[first:], per_us)
-    if min(len(on_loss), len(on_pass)) < LEAST_SAMPLES or _slices(steps[first:], rtt_us) < LEAST_SLICES:
+    if min(len(on_loss), len(on_pass)) < MIN_SAMPLES or _slices(steps[first:], rtt_us) < MIN_SLICES:
         return _no("few losses")
     if fmean(on_loss) >= fmean(on_pass) or median(on_loss) >= median(on_pass):
         return _no("more tokens when packets were lost than when they passed")
@@ -157,7 +157,7 @@ def _inflated(steps: list[_Step], first: int) -> int:
         if i >= first and step.lost_pkts and rtts_us:
             rtt_us = steps[i - 1].srtt_us
             middle_us, low_us = rtts_us[len(rtts_us) // 2], rtts_us[len(rtts_us) // 10]
-            if rtt_us >= middle_us and rtt_us > INFLATED * low_us and rtt_us >= LEAST_INFLATED_US:
+            if rtt_us >= middle_us and rtt_us > INFLATED * low_us and rtt_us >= MIN_INFLATED_US:
                 count += step.lost_pkts
         insort(rtts_us, step.srtt_us)
     return count

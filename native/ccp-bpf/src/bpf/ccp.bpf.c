@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The congestion control: hooks of tcp_congestion_ops, implemented in flow.h (with agent) and law.h (fallback). */
+/* The congestion control: hooks of tcp_congestion_ops, implemented in flow.h (with agent) and fallback.h (fallback). */
 #include "flow.h"
 #include "idle.h"
 #include "leave.h"
@@ -23,7 +23,7 @@ void BPF_PROG(ccp_init, struct sock *sk)
 		return;
 	if (g->load != load && leave(sk))
 		return;
-	law_enter(sk, ca);
+	fallback_enter(sk, ca);
 	take_slot(sk);
 }
 
@@ -50,8 +50,8 @@ u32 BPF_PROG(ccp_ssthresh, struct sock *sk)
 	struct ccp_sk *ca = ccp_sk(sk);
 	u32 half = tcp_sk(sk)->snd_cwnd >> 1;
 
-	if (ca->law)
-		return law_ssthresh(sk);
+	if (ca->fallback)
+		return fallback_ssthresh(sk);
 	/* With cong_control the algorithm sets the window; ssthresh only ends the kernel's slow start. */
 	return half > CCP_MIN_CWND_PKTS ? half : CCP_MIN_CWND_PKTS;
 }
@@ -92,7 +92,7 @@ void BPF_PROG(ccp_set_state, struct sock *sk, u8 new_state)
 			return;
 		}
 	}
-	if (ca->law && HAVE_CUBIC)
+	if (ca->fallback && HAVE_CUBIC)
 		cubictcp_state(sk, new_state);
 }
 
@@ -138,7 +138,7 @@ static __always_inline u32 tx_start(struct sock *sk)
 		return flow->extensions;
 	}
 	restart_after_idle(sk);
-	law_tx_start(sk);
+	fallback_tx_start(sk);
 	return 0;
 }
 
@@ -185,7 +185,7 @@ static __always_inline u32 on_ack(void *ctx, struct sock *sk, const struct rate_
 		return 0;
 	flow = flow_or_turn(sk, ca, g);
 	if (!flow) {
-		law_on_ack(sk, ca, rs);
+		fallback_on_ack(sk, ca, rs);
 		return 0;
 	}
 	flow->acks++;
@@ -193,12 +193,12 @@ static __always_inline u32 on_ack(void *ctx, struct sock *sk, const struct rate_
 		refresh_stats(sk, flow);
 	if (!follow_agent(sk, ca, flow)) {
 		flow->last_delivered = tp->delivered; /* set_state() detects local congestion by it */
-		law_on_ack(sk, ca, rs);
+		fallback_on_ack(sk, ca, rs);
 		return 0;
 	}
 	if (flow->extensions)
 		extensions_ack(ctx, flow->extensions);
-	if (!flow->rate_bytes_per_s && !flow->pace_most_bytes_per_s)
+	if (!flow->rate_bytes_per_s && !flow->pace_cap_bytes_per_s)
 		update_pacing_rate(sk);
 	return flow->program;
 }

@@ -33,7 +33,7 @@ const volatile u32 extension_index = 0;
 #define EXTENSION_MAIL(type_)                         \
 	struct extension_mail {                       \
 		struct ccp_extension_mail head;       \
-		type_ letter;                         \
+		type_ message;                         \
 	};                                            \
 	struct {                                      \
 		__uint(type, BPF_MAP_TYPE_ARRAY);     \
@@ -61,7 +61,7 @@ static __always_inline void mail_end(struct ccp_extension_mail *head)
 }
 
 /* Fills in the head of a record of `bytes`; the extension's message follows it, a multiple of eight bytes. */
-static __always_inline void extension_tells(struct ccp_record *record, u64 bytes, u64 flow_id, u64 now_us)
+static __always_inline void extension_sends(struct ccp_record *record, u64 bytes, u64 flow_id, u64 now_us)
 {
 	__builtin_memset(record, 0, sizeof(*record));
 	record->kind = CCP_RECORD_EXTENSION;

@@ -4,7 +4,7 @@
 #define CCP_FLOW_H
 
 #include "extension.h"
-#include "law.h"
+#include "fallback.h"
 
 #define ALL_ONES (~0ULL)
 
@@ -90,7 +90,7 @@ static __always_inline void flow_set_rate(struct sock *sk, struct ccp_sk *ca, st
 static __always_inline void program_is_gone(struct ccp_flow *flow)
 {
 	flow->program = 0;
-	flow->counts.law_cause = CCP_LAW_UNINSTALLED;
+	flow->counts.fallback_cause = CCP_FALLBACK_UNINSTALLED;
 }
 
 /* Applies the agent's update. The owner word keeps the agent out during reading, and this program out during writing. */
@@ -113,8 +113,8 @@ static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 			flow->record.stamp = mail->stamp;
 			/* A new agent's first update must not hide that its predecessor fell silent. */
 			if (!mail->program &&
-			    (mail->stamp || flow->counts.law_cause != CCP_LAW_SILENT || !flow->law))
-				flow->counts.law_cause = CCP_LAW_NO_PROGRAM + mail->stamp;
+			    (mail->stamp || flow->counts.fallback_cause != CCP_FALLBACK_SILENT || !flow->fallback))
+				flow->counts.fallback_cause = CCP_FALLBACK_NO_PROGRAM + mail->stamp;
 		}
 		mask = mail->control_mask;
 		for (int i = 0; mask && i < CCP_MAX_CONTROL; i++, mask >>= 1) {
@@ -150,29 +150,29 @@ static __always_inline bool follow_agent(struct sock *sk, struct ccp_sk *ca, str
 	if (!g)
 		return false;
 	silent = (s64)(tp->tcp_mstamp - g->heartbeat_us) > (s64)g->heartbeat_timeout_us;
-	if (ca->law && !silent)
+	if (ca->fallback && !silent)
 		flow_start_program(tp, flow, flow->program);
 	if (flow->mail.owner == CCP_MAIL_FULL)
 		take_mail(sk, flow);
 	if (!flow->program || silent) {
-		if (!ca->law) {
-			law_enter(sk, ca);
-			flow->law = 1;
+		if (!ca->fallback) {
+			fallback_enter(sk, ca);
+			flow->fallback = 1;
 			flow->rate_bytes_per_s = 0;
 			clear_bounds(flow);
 			if (silent)
-				flow->counts.law_cause = CCP_LAW_SILENT;
-			flow->counts.law_entries++;
-			flow->counts.law_entered_us = tp->tcp_mstamp;
-			flow->counts.law_left_us = 0;
-			__sync_fetch_and_add(&g->law_entries[flow->counts.law_cause % CCP_LAW_CAUSES], 1);
+				flow->counts.fallback_cause = CCP_FALLBACK_SILENT;
+			flow->counts.fallback_entries++;
+			flow->counts.fallback_entered_us = tp->tcp_mstamp;
+			flow->counts.fallback_left_us = 0;
+			__sync_fetch_and_add(&g->fallback_entries[flow->counts.fallback_cause % CCP_FALLBACK_CAUSES], 1);
 		}
 		return false;
 	}
-	if (ca->law) {
-		ca->law = 0;
-		flow->law = 0;
-		flow->counts.law_left_us = tp->tcp_mstamp;
+	if (ca->fallback) {
+		ca->fallback = 0;
+		flow->fallback = 0;
+		flow->counts.fallback_left_us = tp->tcp_mstamp;
 		flow_start_counting(tp, flow);
 	}
 	return true;

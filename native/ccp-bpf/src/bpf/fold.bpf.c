@@ -42,7 +42,7 @@ static __noinline u64 fold_code(struct ccp_flow *flow, struct ccp_fold *fold)
 }
 
 /* The event that the fold handles: an ACK or a timeout. */
-struct told {
+struct fold_event {
 	const struct rate_sample *rs; /* NULL: a retransmission timeout */
 	u32 ca_state;
 	bool ece;
@@ -68,10 +68,10 @@ static __always_inline void load_rates(struct tcp_sock *tp, struct ccp_flow *flo
  * include packets marked lost between two ACKs.
  */
 static __always_inline void load_primitives(struct sock *sk, struct ccp_flow *flow, struct ccp_fold *fold,
-					    const struct told *told)
+					    const struct fold_event *fold_event)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	const struct rate_sample *rs = told->rs;
+	const struct rate_sample *rs = fold_event->rs;
 	u64 mss = tp->mss_cache;
 	u64 bytes_acked = tp->bytes_acked - flow->last_bytes_acked;
 	u32 sacked_out = tp->sacked_out, lost = tp->lost, delivered = tp->delivered;
@@ -90,14 +90,14 @@ static __always_inline void load_primitives(struct sock *sk, struct ccp_flow *fl
 	LOAD(FLOW_WAS_TIMEOUT, !rs);
 	LOAD(FLOW_SRTT_US, tp->srtt_us >> 3);
 	LOAD(FLOW_MSS, mss);
-	LOAD(FLOW_CA_STATE, told->ca_state);
+	LOAD(FLOW_CA_STATE, fold_event->ca_state);
 	LOAD(FLOW_CWND_LIMITED, cwnd_limited(tp));
 	LOAD(FLOW_LOCAL_CONGESTION, flow->local_congestion);
 	LOAD(FLOW_DELIVERED_BYTES, tp->bytes_acked);
 	LOAD(FLOW_SND_SSTHRESH,
 	     tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH ? ALL_ONES : tp->snd_ssthresh * mss);
 	LOAD(FLOW_MIN_RTT_US, tp->rtt_min.s[0].v);
-	LOAD(ACK_ECN_BYTES, told->ece ? bytes_acked : 0);
+	LOAD(ACK_ECN_BYTES, fold_event->ece ? bytes_acked : 0);
 	LOAD(ACK_ECN_PACKETS, tp->delivered_ce - flow->last_delivered_ce);
 	LOAD(FLOW_DELIVERED, delivered);
 	LOAD(FLOW_LOST, lost);
@@ -159,7 +159,7 @@ static __always_inline void load_path(struct sock *sk, struct ccp_flow *flow)
 }
 
 /* Runs the fold. Returns whether there is something to apply, to report, or an error. */
-static __always_inline bool run_fold(struct sock *sk, const struct told *told)
+static __always_inline bool run_fold(struct sock *sk, const struct fold_event *fold_event)
 {
 	struct ccp_flow *flow = ccp_flow_of(ccp_sk(sk));
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -167,7 +167,7 @@ static __always_inline bool run_fold(struct sock *sk, const struct told *told)
 
 	if (!flow)
 		return false;
-	load_primitives(sk, flow, &fold, told);
+	load_primitives(sk, flow, &fold, fold_event);
 	if (READS_OF_PATH)
 		load_path(sk, flow);
 	refresh_cwnd(tp, flow);
@@ -192,9 +192,9 @@ static __always_inline bool run_fold(struct sock *sk, const struct told *told)
 
 static __always_inline void fold_ack(void *ctx, struct sock *sk, const struct rate_sample *rs, bool ece)
 {
-	struct told told = {.rs = rs, .ca_state = tcp_ca_state(tcp_sk(sk)), .ece = ece};
+	struct fold_event fold_event = {.rs = rs, .ca_state = tcp_ca_state(tcp_sk(sk)), .ece = ece};
 
-	if (run_fold(sk, &told))
+	if (run_fold(sk, &fold_event))
 		bpf_tail_call(ctx, &finish_on_ack, 0);
 }
 
@@ -213,9 +213,9 @@ void BPF_PROG(fold_on_ack_6_9, struct sock *sk, const struct rate_sample *rs)
 SEC("struct_ops")
 void BPF_PROG(fold_on_timeout, struct sock *sk, u8 new_state)
 {
-	struct told told = {.ca_state = new_state};
+	struct fold_event fold_event = {.ca_state = new_state};
 
-	if (run_fold(sk, &told))
+	if (run_fold(sk, &fold_event))
 		bpf_tail_call(ctx, &finish_on_timeout, 0);
 }
 

@@ -9,7 +9,7 @@
 #define HOLDER_GOES (1U << 31)
 
 /* Takes a slot for the holder if its quota allows. Fails also during the short time of its removal. */
-static __noinline int holder_takes(u64 id, u32 kind, u32 most)
+static __noinline int holder_takes(u64 id, u32 kind, u32 maximum)
 {
 	struct ccp_holder holder = {.id = id, .kind = kind};
 	u32 none = 0, *count;
@@ -18,7 +18,7 @@ static __noinline int holder_takes(u64 id, u32 kind, u32 most)
 	count = bpf_map_lookup_elem(&holders, &holder);
 	if (!count)
 		return 0; /* no memory */
-	if (__sync_fetch_and_add(count, 1) < most)
+	if (__sync_fetch_and_add(count, 1) < maximum)
 		return 1;
 	__sync_fetch_and_sub(count, 1);
 	return 0;

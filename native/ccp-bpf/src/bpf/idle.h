@@ -29,9 +29,9 @@ static __always_inline u32 initial_cwnd(struct sock *sk)
 static __always_inline u32 current_ssthresh(struct tcp_sock *tp)
 {
 	u32 state = tcp_ca_state(tp), ssthresh = tp->snd_ssthresh;
-	u32 most = (tp->snd_cwnd >> 1) + (tp->snd_cwnd >> 2);
+	u32 maximum = (tp->snd_cwnd >> 1) + (tp->snd_cwnd >> 2);
 
-	return state == TCP_CA_CWR || state == TCP_CA_Recovery || ssthresh > most ? ssthresh : most;
+	return state == TCP_CA_CWR || state == TCP_CA_Recovery || ssthresh > maximum ? ssthresh : maximum;
 }
 
 /* After an idle period longer than a timeout the window halves for each timeout, down to the initial window. */
@@ -40,21 +40,21 @@ static __always_inline void restart_after_idle(struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct net *net = sk->__sk_common.skc_net.net;
 	u32 rto = tp->inet_conn.icsk_rto, idle = bpf_jiffies64() - tp->lsndtime;
-	u32 cwnd = tp->snd_cwnd, least, halvings;
+	u32 cwnd = tp->snd_cwnd, minimum, halvings;
 
 	if (tp->packets_out || !tp->data_segs_out || !rto || idle <= rto || (s32)idle < 0)
 		return;
 	if (!net || !net->ipv4.sysctl_tcp_slow_start_after_idle)
 		return;
-	least = initial_cwnd(sk);
-	if (least > tp->snd_cwnd_clamp)
-		least = tp->snd_cwnd_clamp;
+	minimum = initial_cwnd(sk);
+	if (minimum > tp->snd_cwnd_clamp)
+		minimum = tp->snd_cwnd_clamp;
 	tp->snd_ssthresh = current_ssthresh(tp);
-	if (cwnd <= least)
+	if (cwnd <= minimum)
 		return;
 	halvings = (idle - 1) / rto;
 	cwnd >>= halvings < 31 ? halvings : 31;
-	tp->snd_cwnd = cwnd > least ? cwnd : least;
+	tp->snd_cwnd = cwnd > minimum ? cwnd : minimum;
 }
 
 #endif

@@ -226,7 +226,7 @@ struct ccp_extension {
 struct ccp_extension_mail {
 	__u64 flow_id;
 	__u32 owner; /* enum ccp_mail_owner */
-	__u32 n_octets; /* size of the message; 0: detach the extension from the flow */
+	__u32 n_bytes; /* size of the message; 0: detach the extension from the flow */
 };
 
 struct ccp_mailbox {
@@ -269,15 +269,15 @@ struct ccp_stats {
 
 /*
  * Why the fallback has a flow, or had it last. The last two are the agent's: it sets the flow's program to 0, and the
- * update's stamp is added to CCP_LAW_NO_PROGRAM.
+ * update's stamp is added to CCP_FALLBACK_NO_PROGRAM.
  */
-enum ccp_law_cause {
-	CCP_LAW_NEW, /**< No agent has set its program yet. */
-	CCP_LAW_SILENT, /**< The agent's heartbeat was too old. */
-	CCP_LAW_UNINSTALLED, /**< Its program was removed. */
-	CCP_LAW_NO_PROGRAM, /**< Its algorithm set no program. */
-	CCP_LAW_FAILED, /**< Its algorithm raised an exception. */
-	CCP_LAW_CAUSES = 8, /* array size, a power of two */
+enum ccp_fallback_cause {
+	CCP_FALLBACK_NEW, /**< No agent has set its program yet. */
+	CCP_FALLBACK_SILENT, /**< The agent's heartbeat was too old. */
+	CCP_FALLBACK_UNINSTALLED, /**< Its program was removed. */
+	CCP_FALLBACK_NO_PROGRAM, /**< Its algorithm set no program. */
+	CCP_FALLBACK_FAILED, /**< Its algorithm raised an exception. */
+	CCP_FALLBACK_CAUSES = 8, /* array size, a power of two */
 };
 
 #pragma clang diagnostic push
@@ -288,13 +288,13 @@ struct ccp_counts {
 	__u64 reports; /**< Reports sent. */
 	__u64 reports_missed; /**< Reports that found no room and were summed up in later ones. */
 	__u64 mail_applied_us; /**< Time at which the last update was applied [us]; 0 if none was. */
-	__u64 law_entered_us; /**< Time at which the fallback last took over the flow [us]. */
-	__u64 law_left_us; /**< Time at which it returned the flow after that [us]; 0 while it has the flow. */
+	__u64 fallback_entered_us; /**< Time at which the fallback last took over the flow [us]. */
+	__u64 fallback_left_us; /**< Time at which it returned the flow after that [us]; 0 while it has the flow. */
 	__u32 mail_applied; /**< Updates applied; several written before an ACK count once. */
 	__u32 fold_errors; /**< Folds aborted by an arithmetic error. */
 	__u32 last_fold_error; /**< The last of these errors, of enum ccp_fold_error; 0 if there was none. */
-	__u32 law_entries; /**< Number of times that the fallback took over. */
-	__u32 law_cause; /**< ccp_law_cause: Why the fallback has the flow, or had it last. */
+	__u32 fallback_entries; /**< Number of times that the fallback took over. */
+	__u32 fallback_cause; /**< ccp_fallback_cause: Why the fallback has the flow, or had it last. */
 	__u32 local_congestion; /**< Times that a queue of this host refused a packet. */
 	__u32 timeouts; /**< Retransmission timeouts. */
 	__u32 spare;
@@ -315,7 +315,7 @@ struct ccp_fold {
 struct ccp_flow {
 	__u64 flow_id; /**< Id of the flow: generation << 32 | slot, never reused. */
 	__u32 state; /* enum ccp_flow_state */
-	__u32 law; /**< flag: The fallback controls the flow. */
+	__u32 fallback; /**< flag: The fallback controls the flow. */
 	__u32 program; /**< Handle of the program that it runs; 0 if none. */
 	__u32 extensions; /* bits of the extensions that are called for this flow */
 	__u32 applied_pkts; /* snd_cwnd as last written by ccplane */
@@ -330,8 +330,8 @@ struct ccp_flow {
 	__u32 last_lost;
 	__u32 last_delivered;
 	__u32 local_congestion; /* since the last fold */
-	__u64 pace_most_bytes_per_s; /* bounds set by extensions; 0 and all ones: none */
-	__u64 cwnd_most_bytes;
+	__u64 pace_cap_bytes_per_s; /* bounds set by extensions; 0 and all ones: none */
+	__u64 cwnd_cap_bytes;
 	__u64 stats_due_us; /* earliest time of the next stats */
 	__u64 acks;
 	struct ccp_mailbox mail;
@@ -434,7 +434,7 @@ struct ccp_globals {
 	__u64 creates_missed; /**< Events of new flows lost for lack of room. */
 	__u64 closes_missed; /**< Events of closed flows lost for lack of room. */
 	__u64 fold_errors; /**< Folds aborted by an arithmetic error. */
-	__u64 law_entries[CCP_LAW_CAUSES]; /* flows that the fallback took over from an agent, by cause */
+	__u64 fallback_entries[CCP_FALLBACK_CAUSES]; /* flows that the fallback took over from an agent, by cause */
 };
 
 #endif

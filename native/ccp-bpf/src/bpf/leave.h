@@ -6,7 +6,7 @@
 #ifndef CCP_LEAVE_H
 #define CCP_LEAVE_H
 
-#include "law.h"
+#include "fallback.h"
 
 #define TCP_CONGESTION 13
 
@@ -83,8 +83,8 @@ static __always_inline bool arrives(struct sock *sk, struct ccp_sk *ca)
 	if (!along)
 		return false;
 	__builtin_memcpy(ca, along->state, sizeof(along->state));
-	if (ca->law)
-		law_enter(sk, ca);
+	if (ca->fallback)
+		fallback_enter(sk, ca);
 	return true;
 }
 

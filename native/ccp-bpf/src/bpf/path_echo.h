@@ -30,7 +30,7 @@ struct path_echo {
 	u32 flow_count;
 	u64 left_us; /* time at which the packet left this host, CLOCK_MONOTONIC */
 	u64 losses[PATH_LOSSES]; /* since the first echo; never decreases, even if a sink forgets */
-	u32 told[PATH_LOSSES]; /* as in the last echo */
+	u32 reported[PATH_LOSSES]; /* as in the last echo */
 	u32 spare;
 };
 

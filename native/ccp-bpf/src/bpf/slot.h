@@ -112,7 +112,7 @@ static __noinline int take_slot(struct sock *sk)
 	generation = next_generation(g);
 	flow->flow_id = (u64)generation << 32 | slot;
 	flow->program = 0;
-	flow->law = 1;
+	flow->fallback = 1;
 	flow->applied_pkts = tp->snd_cwnd;
 	flow->cwnd_bytes = (u64)tp->snd_cwnd * tp->mss_cache;
 	flow->cwnd_floor_bytes = flow->cwnd_bytes;
@@ -123,7 +123,7 @@ static __noinline int take_slot(struct sock *sk)
 	flow->missed = 0;
 	flow->report_flags = 0;
 	__builtin_memset(&flow->counts, 0, sizeof(flow->counts));
-	flow->counts.law_entered_us = tp->tcp_mstamp;
+	flow->counts.fallback_entered_us = tp->tcp_mstamp;
 	flow->acks = 0;
 	flow->rate_incoming_bytes_per_s = 0;
 	flow->rate_outgoing_bytes_per_s = 0;
@@ -162,8 +162,8 @@ static __always_inline struct ccp_flow *flow_or_turn(struct sock *sk, struct ccp
 	if (ca->slot1) { /* it was reclaimed */
 		ca->slot1 = 0;
 		ca->asks_at = 0;
-		if (!ca->law)
-			law_enter(sk, ca);
+		if (!ca->fallback)
+			fallback_enter(sk, ca);
 	} else if (!(ca->asks_at & NO_SLOT_BITS) || g->flows_active >= g->max_flows ||
 		   (s32)(now_ms(tcp_sk(sk)) - ca->asks_at) < 0) {
 		return NULL;

@@ -66,18 +66,18 @@ static __always_inline void stop_pacing(struct sock *sk, struct ccp_sk *ca)
 /* Removes the bounds; extensions may set them again. */
 static __always_inline void clear_bounds(struct ccp_flow *flow)
 {
-	flow->cwnd_most_bytes = NO_CWND_BOUND;
-	flow->pace_most_bytes_per_s = 0;
+	flow->cwnd_cap_bytes = NO_CWND_BOUND;
+	flow->pace_cap_bytes_per_s = 0;
 	flow->rate_allowed_bytes_per_s = 0;
 }
 
 /* Paces at the algorithm's rate or at the bound, otherwise as the kernel would. */
 static __always_inline void apply_rate(struct sock *sk, struct ccp_sk *ca, const struct ccp_flow *flow)
 {
-	u64 rate = flow->rate_bytes_per_s, most = flow->pace_most_bytes_per_s;
+	u64 rate = flow->rate_bytes_per_s, maximum = flow->pace_cap_bytes_per_s;
 
-	if (most && (!rate || rate > most))
-		rate = most;
+	if (maximum && (!rate || rate > maximum))
+		rate = maximum;
 	if (rate)
 		pace_at(sk, ca, rate);
 	else
@@ -94,8 +94,8 @@ static __always_inline void apply_cwnd(struct tcp_sock *tp, struct ccp_flow *flo
 		return;
 	if (cwnd_bytes > max_bytes)
 		cwnd_bytes = max_bytes;
-	if (cwnd_bytes > flow->cwnd_most_bytes)
-		cwnd_bytes = flow->cwnd_most_bytes;
+	if (cwnd_bytes > flow->cwnd_cap_bytes)
+		cwnd_bytes = flow->cwnd_cap_bytes;
 	if (cwnd_bytes < CCP_MIN_CWND_PKTS * mss)
 		cwnd_bytes = CCP_MIN_CWND_PKTS * mss;
 	pkts = cwnd_bytes / mss;

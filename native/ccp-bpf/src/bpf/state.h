@@ -18,12 +18,12 @@ struct ccp_sk {
 		u32 generation; /* of the flow; if the slot has another one, it was reclaimed */
 		u32 asks_at; /* without a slot: when to ask again [ms], and in NO_SLOT_BITS the reason */
 	};
-	u32 law; /* the kernel's CUBIC is initialised and in control */
+	u32 fallback; /* the kernel's CUBIC is initialised and in control */
 	u32 prr_delivered; /* packets delivered in this recovery (RFC 6937), for the fallback */
 	u32 prior_ca_state; /* ca_state at the fallback's last ACK */
 	u32 undone; /* the kernel has undone this reduction */
 	u32 ece; /* kernels before 6.10: this ACK carries ECE, seen by in_ack_event */
-	u32 law_una; /* snd_una at the fallback's last ACK */
+	u32 fallback_una; /* snd_una at the fallback's last ACK */
 	u16 ce_state; /* DCTCP receiver: the last data segment was marked (RFC 8257 section 3.2) */
 	u16 paced_by_us; /* ccplane enabled pacing for an algorithm's rate */
 	u32 prior_rcv_nxt; /* DCTCP receiver */

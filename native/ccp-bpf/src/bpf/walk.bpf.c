@@ -12,7 +12,7 @@
 const volatile bool only_listeners = false;
 
 struct name {
-	char octets[WALK_NAME_BYTES];
+	char bytes[WALK_NAME_BYTES];
 };
 
 struct {

@@ -98,7 +98,7 @@ impl Flow {
     }
 
     /// Prints the progress as JSON.
-    fn tell(&self, at_ns: u64) {
+    fn emit(&self, at_ns: u64) {
         let (sock, steered) = (&self.sender.sock, &self.sender.congestion);
         println!(
             "{{\"at_us\": {}, \"acked_bytes\": {}, \"rtt_us\": {}, \"srtt_us\": {}, \"lost\": {}, \"retransmits\": {}, \
@@ -130,9 +130,9 @@ fn agent(options: &Options) -> Option<(u64, i64, i64)> {
 
 fn main() {
     let options = Options::read();
-    let (theirs, own) = (text(&options.agent), text(&options.bind));
+    let (reference, own) = (text(&options.agent), text(&options.bind));
     // SAFETY: C copies the names.
-    let fd = unsafe { path_start(theirs.as_ptr(), own.as_ptr(), (options.age_s * 1e6) as u64) };
+    let fd = unsafe { path_start(reference.as_ptr(), own.as_ptr(), (options.age_s * 1e6) as u64) };
     assert!(fd >= 0, "the datapath does not start: {fd}");
     let config = Config::default();
     let mut flow = Flow::begin(&options, &config);
@@ -141,7 +141,7 @@ fn main() {
     carry(&options, &mut flow, fd, start);
     // SAFETY: plain calls.
     unsafe { path_end() };
-    flow.tell(start.elapsed().as_nanos() as u64);
+    flow.emit(start.elapsed().as_nanos() as u64);
     let _ = std::fs::remove_file(&options.bind);
 }
 
@@ -150,7 +150,7 @@ fn carry(options: &Options, flow: &mut Flow, fd: RawFd, start: Instant) {
     let (rate_bytes_per_s, delay_ns) = (options.mbit * 125e3, (options.rtt_ms * 0.5e6) as u64);
     let mut network = Bottleneck::new(rate_bytes_per_s, delay_ns, options.buffer_bytes);
     let mut there = agent(options);
-    let (mut look_ns, mut tell_ns) = (0, if options.every_s > 0.0 { 0 } else { u64::MAX });
+    let (mut look_ns, mut report_ns) = (0, if options.every_s > 0.0 { 0 } else { u64::MAX });
     let end_ns = (options.seconds * 1e9) as u64;
     loop {
         let now_ns = start.elapsed().as_nanos() as u64;
@@ -166,9 +166,9 @@ fn carry(options: &Options, flow: &mut Flow, fd: RawFd, start: Instant) {
                 there = found;
             }
         }
-        if now_ns >= tell_ns {
-            tell_ns = now_ns + (options.every_s * 1e9) as u64;
-            flow.tell(now_ns);
+        if now_ns >= report_ns {
+            report_ns = now_ns + (options.every_s * 1e9) as u64;
+            flow.emit(now_ns);
         }
         // SAFETY: plain calls.
         unsafe { path_receive() };
@@ -183,7 +183,7 @@ fn carry(options: &Options, flow: &mut Flow, fd: RawFd, start: Instant) {
                 Packet::Ack(ack) => sender.on_ack(now_ns, &ack),
             }
         }
-        let mut next_ns = network.next_ns().unwrap_or(look_ns).min(look_ns).min(tell_ns);
+        let mut next_ns = network.next_ns().unwrap_or(look_ns).min(look_ns).min(report_ns);
         if sender.due_ns().is_some_and(|at_ns| at_ns <= now_ns) {
             sender.on_timer(now_ns);
         }

@@ -83,12 +83,12 @@ impl Agenda {
         loop {
             let first = place * CHILDREN + 1;
             let last = (first + CHILDREN).min(self.heap.len());
-            let Some(least) = (first..last).min_by_key(|child| self.heap[*child]) else { break };
-            if self.heap[least] > entry {
+            let Some(minimum) = (first..last).min_by_key(|child| self.heap[*child]) else { break };
+            if self.heap[minimum] > entry {
                 break;
             }
-            self.put(place, self.heap[least]);
-            place = least;
+            self.put(place, self.heap[minimum]);
+            place = minimum;
         }
         self.put(place, entry);
     }
@@ -146,8 +146,8 @@ mod tests {
                     all[link] = at_ns.map(|at_ns| (at_ns, number));
                 }
                 agenda.set(link, at_ns);
-                let least = (0..11).filter(|link| all[*link].is_some()).min_by_key(|link| all[*link]);
-                prop_assert_eq!(agenda.first(), least.and_then(|link| Some((all[link]?.0, link))));
+                let minimum = (0..11).filter(|link| all[*link].is_some()).min_by_key(|link| all[*link]);
+                prop_assert_eq!(agenda.first(), minimum.and_then(|link| Some((all[link]?.0, link))));
                 if number % 3 == 0
                     && let Some((at_ns, link)) = agenda.first()
                 {

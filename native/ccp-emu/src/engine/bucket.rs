@@ -132,8 +132,8 @@ mod tests {
                 let mut sum_bytes = 0.0;
                 for (at_ns, len_bytes) in &passed[start..] {
                     sum_bytes += len_bytes;
-                    let most = size as f64 + rate * (at_ns - start_ns) as f64 / 1e9;
-                    prop_assert!(sum_bytes <= most + 1e-6, "{sum_bytes} > {most}");
+                    let maximum = size as f64 + rate * (at_ns - start_ns) as f64 / 1e9;
+                    prop_assert!(sum_bytes <= maximum + 1e-6, "{sum_bytes} > {maximum}");
                 }
             }
         }

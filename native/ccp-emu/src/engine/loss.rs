@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_starts_anew_after_its_period() {
+    fn a_pattern_starts_again_after_its_period() {
         let mut loss = made(Spec::Pattern { drop: vec![1], repeat_every_pkts: Some(3) });
         let lost: Vec<_> = (0..9).filter(|_| loss.loses()).collect();
         assert_eq!(lost, [1, 4, 7]);

@@ -130,7 +130,7 @@ impl<P: Packet> Network<P> {
         Network {
             agenda: Agenda::new(places.len()),
             arrivals: Agenda::new(places.len()),
-            to_host_ns: least_delays_ns(&spec),
+            to_host_ns: min_delays_ns(&spec),
             places,
             spec,
             now_ns,
@@ -246,7 +246,7 @@ impl<P: Packet> Network<P> {
         let link = self.link(name)?;
         self.advance(now_ns, deliveries);
         self.spec.links[link].direction = direction.clone();
-        self.to_host_ns = least_delays_ns(&self.spec);
+        self.to_host_ns = min_delays_ns(&self.spec);
         self.places[link].pipe.set(self.now_ns, direction);
         (0..self.places.len()).for_each(|link| self.schedule(link));
         Ok(())
@@ -306,17 +306,17 @@ impl<P: Packet> Network<P> {
 }
 
 /// Minimum delay from each node to a host: 0 at hosts. Queueing, transmission and jitter come on top.
-fn least_delays_ns(spec: &Spec) -> Vec<u64> {
+fn min_delays_ns(spec: &Spec) -> Vec<u64> {
     let is_router = |node: &crate::spec::Node| node.addresses.is_empty() && node.tun.is_none();
-    let mut least: Vec<_> = spec.nodes.iter().map(|n| if is_router(n) { u64::MAX } else { 0 }).collect();
+    let mut minimum: Vec<_> = spec.nodes.iter().map(|n| if is_router(n) { u64::MAX } else { 0 }).collect();
     // A path passes each node at most once.
     for _ in 0..spec.nodes.len() {
         for link in &spec.links {
-            let way_ns = least[link.to].saturating_add(link.direction.delay_us.saturating_mul(1000));
-            least[link.from] = least[link.from].min(way_ns);
+            let way_ns = minimum[link.to].saturating_add(link.direction.delay_us.saturating_mul(1000));
+            minimum[link.from] = minimum[link.from].min(way_ns);
         }
     }
-    least
+    minimum
 }
 
 #[cfg(test)]

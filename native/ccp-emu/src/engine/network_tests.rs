@@ -115,7 +115,7 @@ fn changes_that_cannot_be_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn taps_hear_what_reaches_the_end_of_their_link() {
+fn taps_receive_what_reaches_the_end_of_their_link() {
     let mut network = line([delayed(1), delayed(1), delayed(1)]);
     let link = network.tap("l1>").unwrap();
     assert_eq!(network.tap("l9>").unwrap_err().slug, "emulator.no_link");
@@ -140,7 +140,7 @@ fn samples_say_what_is_where() {
 
 proptest! {
     #[test]
-    fn it_does_not_matter_how_often_time_is_told(
+    fn it_does_not_matter_how_often_time_is_reported(
         steps in prop::collection::vec(0u64..300_000, 1..60), rate in 1e6..1e8f64, loss in 0.0..0.3f64,
         jitter_us in 0u64..3000,
     ) {

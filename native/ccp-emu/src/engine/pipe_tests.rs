@@ -275,11 +275,11 @@ proptest! {
         });
         prop_assert_eq!(counters.arrived_pkts, traffic.len() as u64);
         prop_assert!(arrived.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1.id <= pair[1].1.id));
-        let least_us = first.delay_us.min(second.delay_us);
+        let min_us = first.delay_us.min(second.delay_us);
         let mut sent_ns = 0;
         let sent: Vec<_> = traffic.iter().map(|(step_ns, ..)| { sent_ns += step_ns; sent_ns }).collect();
         for (at_ns, packet) in &arrived {
-            prop_assert!(*at_ns >= sent[packet.id as usize] + least_us * US);
+            prop_assert!(*at_ns >= sent[packet.id as usize] + min_us * US);
             // Only markable packets were marked.
             prop_assert!(packet.ecn != Ecn::Ce || traffic[packet.id as usize].2);
         }
@@ -296,15 +296,15 @@ proptest! {
 
     #[test]
     fn the_rate_and_the_buffer_are_never_exceeded(
-        rate in 1e5..1e9f64, most in 1u64..20, traffic in traffic(), queue in 0u64..2,
+        rate in 1e5..1e9f64, maximum in 1u64..20, traffic in traffic(), queue in 0u64..2,
     ) {
         let direction = Direction {
             rate_bytes_per_s: Some(rate),
-            buffer: Some(if queue == 0 { Buffer::Packets(most) } else { Buffer::Bytes(most * 1000) }),
+            buffer: Some(if queue == 0 { Buffer::Packets(maximum) } else { Buffer::Bytes(maximum * 1000) }),
             ..Direction::default()
         };
         let (_, arrived) = play(&direction, &direction, &traffic, |pipe, _| {
-            assert!(if queue == 0 { pipe.queue_pkts() <= most } else { pipe.queue_bytes() <= most * 1000 });
+            assert!(if queue == 0 { pipe.queue_pkts() <= maximum } else { pipe.queue_bytes() <= maximum * 1000 });
         });
         for (index, (start_ns, _)) in arrived.iter().enumerate() {
             let mut bytes = 0.0;

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn opportunities_that_nobody_used_are_gone() {
+    fn opportunities_that_none_used_are_gone() {
         let mut at = trace(&[1, 2, 10]);
         assert_eq!(at.send(5 * MS, 40, false), 10 * MS);
         assert_eq!(at.send(20 * MS, 40, false), 20 * MS);
@@ -231,8 +231,8 @@ mod tests {
             let rounds = free_ns / period;
             let in_last = times.iter().filter(|t| **t * MS <= free_ns % period).count() as u64;
             // At the end of a period the zeroth opportunities of the next one are counted by `in_last`.
-            let most = (rounds * times.len() as u64 + in_last) * 1500;
-            prop_assert!(sum_bytes <= most, "{sum_bytes} > {most}");
+            let maximum = (rounds * times.len() as u64 + in_last) * 1500;
+            prop_assert!(sum_bytes <= maximum, "{sum_bytes} > {maximum}");
             prop_assert!(now_ns <= free_ns);
         }
     }

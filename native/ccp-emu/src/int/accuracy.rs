@@ -126,8 +126,8 @@ impl Watched {
 
 /// Whether a number of packets is within 2 % of the truth; for a nearly empty queue, within 0.16 packets:
 /// changes between two packets with telemetry cannot be seen.
-fn is_right(told_pkts: Option<f64>, truth_pkts: f64) -> bool {
-    told_pkts.is_some_and(|told_pkts| (told_pkts - truth_pkts).abs() < 0.02 * truth_pkts.max(8.0))
+fn is_right(reported_pkts: Option<f64>, truth_pkts: f64) -> bool {
+    reported_pkts.is_some_and(|reported_pkts| (reported_pkts - truth_pkts).abs() < 0.02 * truth_pkts.max(8.0))
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn means_of_every_whole_interval_are_those_of_the_link() {
             let rate = came_pkts as f64 * 1e9 / (to_ns - from_ns) as f64;
             assert!(is_right(left.queue_depth_pkts, queue_pkts), "{left:?} {queue_pkts}");
             assert!(is_right(left.queue_free_pkts, 60.0 - queue_pkts), "{left:?} {queue_pkts}");
-            let told_rate = left.arrival_pkts_per_s.unwrap() as f64;
-            assert!((told_rate / rate - 1.0).abs() < 0.02, "{left:?} {rate}");
+            let reported_rate = left.arrival_pkts_per_s.unwrap() as f64;
+            assert!((reported_rate / rate - 1.0).abs() < 0.02, "{left:?} {rate}");
             assert_eq!(left.flow_count, Some(2));
         }
     }
@@ -164,15 +164,15 @@ proptest! {
         let lost = |seen: usize| watched.at(watched.came_ns[seen - 1]).counters.dropped_loss_pkts;
         prop_assert_eq!(by_node, lost(last) - lost(first));
         let sum = |of: fn(&Summary) -> Option<u64>| -> u64 {
-            watched.summaries.iter().map(|(_, told)| of(told).unwrap()).sum()
+            watched.summaries.iter().map(|(_, reported)| of(reported).unwrap()).sum()
         };
-        let lost_pkts = sum(|told| told.lost_pkts);
+        let lost_pkts = sum(|reported| reported.lost_pkts);
         // All nodes count, so each loss has a cause in the end: the queue's drops, or the link's losses.
-        prop_assert_eq!(sum(|told| told.lost_congestion_pkts) + sum(|told| told.lost_link_pkts), lost_pkts);
-        let told = sum(|told| Some(told.received_pkts)) + lost_pkts;
+        prop_assert_eq!(sum(|reported| reported.lost_congestion_pkts) + sum(|reported| reported.lost_link_pkts), lost_pkts);
+        let reported = sum(|reported| Some(reported.received_pkts)) + lost_pkts;
         // After the last packet with telemetry, some came without.
         let (first_sequence, last_sequence) = watched.sequences.unwrap();
-        let behind = told - (last_sequence + 1 - first_sequence);
+        let behind = reported - (last_sequence + 1 - first_sequence);
         prop_assert!(behind < every_pkts.into(), "{} behind", behind);
     }
 }

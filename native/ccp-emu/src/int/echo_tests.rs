@@ -19,11 +19,11 @@ fn echoing(int: Value, asks: bool) -> Network<IpPacket> {
 
 /// The receiver's answer to `segment()`s.
 fn answer(tcp: Tcp) -> IpPacket {
-    let mut octets = Tcp { v6: true, ..tcp }.bytes().to_vec();
+    let mut raw = Tcp { v6: true, ..tcp }.bytes().to_vec();
     for (here, there, length) in [(8, 24, 16), (40, 42, 2)] {
-        (0..length).for_each(|n| octets.swap(here + n, there + n));
+        (0..length).for_each(|n| raw.swap(here + n, there + n));
     }
-    IpPacket::new(Bytes::from(octets), Some(Tcp { v6: true, ..tcp }.partial())).unwrap()
+    IpPacket::new(Bytes::from(raw), Some(Tcp { v6: true, ..tcp }.partial())).unwrap()
 }
 
 fn ack() -> Tcp {
@@ -43,7 +43,7 @@ fn answered(network: &mut Network<IpPacket>, at_ns: u64, segments: u32, tcp: Tcp
 
 fn echo_in(packet: &mut IpPacket) -> Option<PathEcho> {
     let extension = packet.extension_mut()?.take()?;
-    let mut found = read_headers(&extension.octets, extension.first);
+    let mut found = read_headers(&extension.raw, extension.first);
     match found.next()?.unwrap().option {
         Parsed::PathEcho(echo) => Some(echo),
         other => panic!("{other:?}"),
@@ -51,7 +51,7 @@ fn echo_in(packet: &mut IpPacket) -> Option<PathEcho> {
 }
 
 #[test]
-fn an_ack_tells_what_the_last_packet_found_and_the_next_one_nothing() {
+fn an_ack_reports_what_the_last_packet_found_and_the_next_one_nothing() {
     let mut network = echoing(everywhere(), true);
     let mut came = answered(&mut network, START_NS, 4, ack());
     // After the first, which is in transmission, two waited at the left router's link, which has room for ten.
@@ -90,7 +90,7 @@ fn only_acks_without_data_bring_news_and_it_waits_for_one() {
 }
 
 #[test]
-fn nobody_echoes_unless_the_source_asks() {
+fn none_echoes_unless_the_source_asks() {
     let mut network = echoing(everywhere(), false);
     let mut came = answered(&mut network, START_NS, 1, ack());
     assert_eq!(echo_in(&mut came), None);

@@ -106,7 +106,7 @@ fn room(free_pkts: Option<u64>) -> u32 {
 }
 
 fn rate(bytes_per_s: f64) -> Option<u32> {
-    bytes_per_s.is_finite().then_some(bytes_per_s.min(State::MOST_BYTES_PER_S.into()) as u32)
+    bytes_per_s.is_finite().then_some(bytes_per_s.min(State::MAX_BYTES_PER_S.into()) as u32)
 }
 
 /// Missing packets; negative while packets without numbers were overtaken, then written as 0.

@@ -155,7 +155,7 @@ impl Telemetry {
         let Some(sink) = &mut self.sinks[node] else { return };
         let Seen { at_ns, flow, len_bytes, hop_limit, tcp_sequence, extension, .. } = seen;
         let wall_ns = at_ns.saturating_add(self.real_offset_ns);
-        let extension = extension.as_ref().map(|extension| (&extension.octets[..], extension.first));
+        let extension = extension.as_ref().map(|extension| (&extension.raw[..], extension.first));
         let came = Came {
             flow,
             len_bytes: *len_bytes,
@@ -198,8 +198,8 @@ impl Telemetry {
     fn reflect<P: Packet>(&mut self, now_ns: u64, node: usize, flow: &FlowKey, packet: &mut P) {
         let Some(sink) = self.sinks[node].as_mut().filter(|_| packet.is_pure_ack()) else { return };
         let Some(place @ None) = packet.extension_mut() else { return };
-        if let Some(octets) = sink.echo(now_ns, flow) {
-            *place = Some(Box::new(Extension { first: DESTINATION, octets, later: None }));
+        if let Some(raw) = sink.echo(now_ns, flow) {
+            *place = Some(Box::new(Extension { first: DESTINATION, raw, later: None }));
             self.counters.reflected_pkts += 1;
         }
     }
@@ -231,7 +231,7 @@ impl Telemetry {
             self.counters.no_room_pkts += 1;
             return;
         }
-        let extension = Extension { first: HOP_BY_HOP, octets: headers.to_vec(), later: None };
+        let extension = Extension { first: HOP_BY_HOP, raw: headers.to_vec(), later: None };
         *place = Some(Box::new(extension));
         self.counters.inserted_pkts += 1;
     }
@@ -244,7 +244,7 @@ impl Telemetry {
         };
         let wall_ns = now_ns.saturating_add(self.real_offset_ns);
         let node = egress.node(now_ns, wall_ns, hop_limit, hop.ingress, found);
-        match fill_headers(&mut extension.octets, extension.first, self.namespace_id, &node) {
+        match fill_headers(&mut extension.raw, extension.first, self.namespace_id, &node) {
             Ok(filled) => {
                 let dropped = filled.flow_dropped_at.zip(found.flow_count);
                 extension.later = Some(Later {
@@ -266,7 +266,7 @@ impl Telemetry {
 fn numbers<P: Packet>(packet: &mut P) -> Option<Numbers> {
     let tcp_sequence = packet.tcp_sequence();
     let extension = packet.extension_mut()?.as_ref()?;
-    Numbers::read(&extension.octets, extension.first, tcp_sequence, 1)
+    Numbers::read(&extension.raw, extension.first, tcp_sequence, 1)
 }
 
 #[cfg(test)]

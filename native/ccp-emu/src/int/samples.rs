@@ -84,7 +84,7 @@ pub fn segment(number: u32) -> Tcp {
 pub fn carried(packet: &mut IpPacket) -> (Vec<Node>, Option<EdgeToEdge>, Option<TcpState>) {
     let mut carried = (Vec::new(), None, None);
     let Some(Some(extension)) = packet.extension_mut() else { return carried };
-    for found in read_headers(&extension.octets, extension.first) {
+    for found in read_headers(&extension.raw, extension.first) {
         match found.unwrap().option {
             Parsed::Trace(trace) => carried.0 = trace.to_option().unwrap().nodes,
             Parsed::EdgeToEdge(edge) => carried.1 = Some(edge),

@@ -27,10 +27,10 @@ impl Seen {
         let extension = place.take();
         let mut removed = false;
         if let Some(extension) = &extension {
-            *place = match remove_headers(&extension.octets, extension.first) {
+            *place = match remove_headers(&extension.raw, extension.first) {
                 Ok((rest, first)) => {
-                    removed = rest.len() < extension.octets.len();
-                    (!rest.is_empty()).then(|| Box::new(Extension { first, octets: rest, later: None }))
+                    removed = rest.len() < extension.raw.len();
+                    (!rest.is_empty()).then(|| Box::new(Extension { first, raw: rest, later: None }))
                 }
                 Err(_) => Some(extension.clone()),
             };

@@ -154,9 +154,11 @@ fn nodes_count_what_a_flow_lacks_and_what_their_own_queue_dropped() {
             .filter(|tapped| tapped.link == first)
             .map(|tapped| carried(&mut tapped.packet).1.unwrap().sequence.unwrap())
             .collect();
-        let told = counted(tapped, last);
-        assert!(dropped_pkts > 100 && came.len() < 2800 && told.len() + dropped_pkts as usize == came.len());
-        for (at, (number, counts)) in told.iter().enumerate() {
+        let reported = counted(tapped, last);
+        assert!(
+            dropped_pkts > 100 && came.len() < 2800 && reported.len() + dropped_pkts as usize == came.len()
+        );
+        for (at, (number, counts)) in reported.iter().enumerate() {
             let not_come = number - came.partition_point(|other| other < number) as u64 - came[0];
             let gone = number - at as u64 - came[0];
             assert_eq!(counts, &[(0, 0), (not_come, gone - not_come), (gone, 0)], "{number} {queue:?}");
@@ -249,10 +251,9 @@ fn headers_of_hosts_are_filled_and_taken_off_and_other_options_stay() {
         TraceOption { trace_type: TraceType(TraceType::NODE), remaining_words: 2, ..Default::default() };
     let made = ccp_ioam::build(&[IoamOption::Trace(trace)], 60).unwrap().hop_by_hop;
     let other = [6, 0, 5, 4, 0, 0, 0, 0];
-    let host = |octets: Vec<u8>| {
+    let host = |raw: Vec<u8>| {
         let mut packet = packet(segment(0));
-        *packet.extension_mut().unwrap() =
-            Some(Box::new(Extension { first: HOP_BY_HOP, octets, later: None }));
+        *packet.extension_mut().unwrap() = Some(Box::new(Extension { first: HOP_BY_HOP, raw, later: None }));
         packet
     };
     network.tap("l2>").unwrap();
@@ -261,7 +262,7 @@ fn headers_of_hosts_are_filled_and_taken_off_and_other_options_stay() {
     let (nodes, _, _) = carried(&mut network.take_tapped()[0].packet);
     assert_eq!(nodes.iter().map(|node| node.node_id).collect::<Vec<_>>(), [Some(1), Some(2)]);
     let rest = delivered[0].packet.extension_mut().unwrap().take().unwrap();
-    assert_eq!((rest.first, &rest.octets[..]), (60, &other[..]));
+    assert_eq!((rest.first, &rest.raw[..]), (60, &other[..]));
     let expected =
         IntCounters { filled_pkts: 2, overflowed_pkts: 1, removed_pkts: 1, ..IntCounters::default() };
     assert_eq!(network.telemetry_mut().unwrap().counters(), expected);
@@ -270,12 +271,12 @@ fn headers_of_hosts_are_filled_and_taken_off_and_other_options_stay() {
     let broken = vec![6, 0, 0x31, 200, 0, 0, 0, 0];
     network.arrive(START_NS + 100 * MS, 0, 1, host(broken.clone()));
     let mut delivered = run(&mut network, START_NS + 200 * MS);
-    assert_eq!(delivered[0].packet.extension_mut().unwrap().take().unwrap().octets, broken);
+    assert_eq!(delivered[0].packet.extension_mut().unwrap().take().unwrap().raw, broken);
     assert_eq!(network.telemetry_mut().unwrap().counters().unreadable_pkts, 3);
 }
 
 #[test]
-fn what_sinks_say_does_not_depend_on_how_often_time_is_told() {
+fn what_sinks_say_does_not_depend_on_how_often_time_is_reported() {
     let mut int = everywhere();
     // The left router is the sink, and its packets continue to nodes without a role.
     int["nodes"] = json!([int["nodes"][0], int["nodes"][1]]);

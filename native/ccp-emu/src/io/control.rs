@@ -145,35 +145,35 @@ mod tests {
 
     #[test]
     fn requests_are_read_also_in_pieces() {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut control = Control::new(ours.as_fd());
-        theirs.write_all(b"{\"id\": 1, \"do\": \"stats\"}\n{\"id\": 2, ").unwrap();
+        let (own, mut other) = UnixStream::pair().unwrap();
+        let mut control = Control::new(own.as_fd());
+        other.write_all(b"{\"id\": 1, \"do\": \"stats\"}\n{\"id\": 2, ").unwrap();
         assert_eq!(control.requests(), [Request::Stats { id: json!(1) }]);
         assert_eq!(control.requests(), []);
-        theirs
+        other
             .write_all(b"\"do\": \"set_link\", \"link\": \"l>\", \"direction\": {\"delay_us\": 5}}\n")
             .unwrap();
         let direction = Box::new(Direction { delay_us: 5, ..Direction::default() });
         assert_eq!(control.requests(), [Request::SetLink { id: json!(2), link: "l>".into(), direction }]);
         assert!(!control.has_ended());
-        drop(theirs);
+        drop(other);
         assert_eq!(control.requests(), []);
         assert!(control.has_ended());
     }
 
     #[test]
     fn what_is_no_request_is_answered_with_what_is_wrong() {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut control = Control::new(ours.as_fd());
+        let (own, mut other) = UnixStream::pair().unwrap();
+        let mut control = Control::new(own.as_fd());
         for (request, id, wrong) in [
             ("{\"id\": 3, \"do\": \"dance\"}", json!(3), "unknown variant `dance`"),
             ("{\"id\": 4, \"do\": \"stats\", \"now\": true}", json!(4), "unknown field `now`"),
             ("{\"do\": \"stop\"}", Value::Null, "missing field `id`"),
             ("rubbish", Value::Null, "expected value"),
         ] {
-            writeln!(theirs, "{request}").unwrap();
+            writeln!(other, "{request}").unwrap();
             assert_eq!(control.requests(), []);
-            let answer = line(&theirs);
+            let answer = line(&other);
             assert_eq!(answer["id"], id);
             assert!(answer["error"].as_str().unwrap().contains(wrong), "{answer}");
         }
@@ -181,12 +181,12 @@ mod tests {
 
     #[test]
     fn answers_wait_for_a_reader_that_is_slow() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut control = Control::new(ours.as_fd());
+        let (own, other) = UnixStream::pair().unwrap();
+        let mut control = Control::new(own.as_fd());
         let long = "x".repeat(1 << 20);
         control.send(&json!({ "id": 1, "ok": long }));
         assert!(control.has_unsent());
-        let reader = std::thread::spawn(move || line(&theirs));
+        let reader = std::thread::spawn(move || line(&other));
         while control.has_unsent() {
             control.flush();
         }

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 /// Range and resolution of the histogram.
-const MOST_NS: u64 = 60_000_000_000;
+const MAX_NS: u64 = 60_000_000_000;
 const FIGURES: u8 = 3;
 
 /// Delay from a packet's due time to its write.
@@ -20,7 +20,7 @@ pub struct Summary {
 
 impl Lateness {
     pub fn new() -> Self {
-        Lateness(Histogram::new_with_bounds(1, MOST_NS, FIGURES).ok())
+        Lateness(Histogram::new_with_bounds(1, MAX_NS, FIGURES).ok())
     }
 
     pub fn record(&mut self, due_ns: u64, written_ns: u64) {

@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::clock::now_ns;
 
 /// Maximum by which a sleep is shortened.
-const MOST_EARLY_NS: f64 = 100_000.0;
+const MAX_EARLY_NS: f64 = 100_000.0;
 /// Change of the estimated lateness per sleep.
 const STEP_NS: f64 = 2_000.0;
 /// Minimum length of a sleep.
-const LEAST_SLEEP_NS: u64 = 2_000;
+const MIN_SLEEP_NS: u64 = 2_000;
 
 /// The kernel stops real-time processes that leave other ones less than 5 % of a processor: for 50 ms, once
 /// per second. Own pauses leave more, and delay packets less: this much active time per unit of rest. That is
@@ -40,7 +40,7 @@ impl Pace {
     /// How long to sleep until the next work; 0: not at all.
     pub fn sleep_ns(&self, now_ns: u64, until_ns: u64) -> u64 {
         let left_ns = until_ns.saturating_sub(now_ns).saturating_sub(self.early_ns as u64);
-        if left_ns < LEAST_SLEEP_NS { 0 } else { left_ns }
+        if left_ns < MIN_SLEEP_NS { 0 } else { left_ns }
     }
 
     /// A sleep has ended; `asked_ns`: its intended end, unless an event ended it.
@@ -51,7 +51,7 @@ impl Pace {
             // As often up as down: half of the sleeps are later than the estimate. A larger estimate would
             // make more of them punctual, and cost more active waiting.
             let step_ns = if late_ns > self.early_ns { STEP_NS } else { -STEP_NS };
-            self.early_ns = (self.early_ns + step_ns).clamp(0.0, MOST_EARLY_NS);
+            self.early_ns = (self.early_ns + step_ns).clamp(0.0, MAX_EARLY_NS);
         }
     }
 

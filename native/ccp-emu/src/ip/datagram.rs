@@ -146,7 +146,7 @@ impl IpPacket {
             None => whole.extend_from_slice(self.head()),
             Some(extension) => {
                 whole.extend_from_slice(&extension.outer(&self.head));
-                whole.extend_from_slice(&extension.octets);
+                whole.extend_from_slice(&extension.raw);
                 whole.extend_from_slice(&self.head()[IPV6_BYTES..]);
                 partial = partial.map(|partial| extension.shifted(partial));
             }
@@ -183,7 +183,7 @@ fn pseudo_sum(head: &[u8], covered_bytes: usize, offset: u16) -> u16 {
 
 impl Packet for IpPacket {
     fn len_bytes(&self) -> u32 {
-        let extension_bytes = self.extension.as_ref().map_or(0, |extension| extension.octets.len());
+        let extension_bytes = self.extension.as_ref().map_or(0, |extension| extension.raw.len());
         u32::from(self.head_bytes) + (extension_bytes + self.tail.len()) as u32
     }
 

@@ -19,7 +19,7 @@ const NEXT_HEADER: usize = 6;
 pub struct Extension {
     /// Type of the first header.
     pub first: u8,
-    pub octets: Vec<u8>,
+    pub raw: Vec<u8>,
     /// Data that the present node has yet to write.
     pub later: Option<Later>,
 }
@@ -45,14 +45,14 @@ impl Extension {
     pub fn outer(&self, inner: &[u8]) -> [u8; IPV6_BYTES] {
         let mut outer = std::array::from_fn(|i| inner.get(i).copied().unwrap_or(0));
         outer[NEXT_HEADER] = self.first;
-        let payload_bytes = word(&outer, PAYLOAD_LENGTH).wrapping_add(self.octets.len() as u16);
+        let payload_bytes = word(&outer, PAYLOAD_LENGTH).wrapping_add(self.raw.len() as u16);
         set_word(&mut outer, PAYLOAD_LENGTH, payload_bytes);
         outer
     }
 
     /// Whether it is an echo of the path, as inserted by sinks.
     pub fn is_echo(&self) -> bool {
-        let mut found = read_headers(&self.octets, self.first);
+        let mut found = read_headers(&self.raw, self.first);
         self.first == DESTINATION
             && matches!(found.next(), Some(Ok(Located { option: Parsed::PathEcho(_), .. })))
     }
@@ -61,31 +61,31 @@ impl Extension {
     pub fn leaves(&mut self, now_ns: u64, dropped_late_pkts: u64) {
         let Some(Later { from_ns, delay_at, dropped }) = self.later.take() else { return };
         if let Some(at) = delay_at {
-            set_transit_delay(&mut self.octets, at, now_ns.saturating_sub(from_ns));
+            set_transit_delay(&mut self.raw, at, now_ns.saturating_sub(from_ns));
         }
         if let Some(Dropped { at, early_pkts }) = dropped {
-            set_flow_dropped(&mut self.octets, at, early_pkts + dropped_late_pkts);
+            set_flow_dropped(&mut self.raw, at, early_pkts + dropped_late_pkts);
         }
     }
 
     /// Place of a checksum in a packet with these headers.
     pub fn shifted(&self, partial: Partial) -> Partial {
-        Partial { start: partial.start.wrapping_add(self.octets.len() as u16), ..partial }
+        Partial { start: partial.start.wrapping_add(self.raw.len() as u16), ..partial }
     }
 }
 
 /// Removes the headers from a packet; a packet without headers, or with unreadable ones, is unchanged.
 pub fn take_out(bytes: Bytes, partial: Option<Partial>) -> (Bytes, Option<Partial>, Option<Box<Extension>>) {
     let Some((end, upper)) = end(&bytes, partial) else { return (bytes, partial, None) };
-    let octets = bytes[IPV6_BYTES..end].to_vec();
-    let mut rest = BytesMut::with_capacity(bytes.len() - octets.len());
+    let raw = bytes[IPV6_BYTES..end].to_vec();
+    let mut rest = BytesMut::with_capacity(bytes.len() - raw.len());
     rest.extend_from_slice(&bytes[..IPV6_BYTES]);
     rest.extend_from_slice(&bytes[end..]);
-    let payload_bytes = word(&rest, PAYLOAD_LENGTH).wrapping_sub(octets.len() as u16);
+    let payload_bytes = word(&rest, PAYLOAD_LENGTH).wrapping_sub(raw.len() as u16);
     set_word(&mut rest, PAYLOAD_LENGTH, payload_bytes);
     rest[NEXT_HEADER] = upper;
-    let partial = partial.map(|p| Partial { start: p.start - octets.len() as u16, ..p });
-    let extension = Extension { first: bytes[NEXT_HEADER], octets, later: None };
+    let partial = partial.map(|p| Partial { start: p.start - raw.len() as u16, ..p });
+    let extension = Extension { first: bytes[NEXT_HEADER], raw, later: None };
     (rest.freeze(), partial, Some(Box::new(extension)))
 }
 

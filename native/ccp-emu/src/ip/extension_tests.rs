@@ -4,7 +4,7 @@ use std::io::IoSlice;
 
 use proptest::prelude::*;
 
-use super::super::samples::{Tcp, behind_ip, is_right, udp};
+use super::super::samples::{Tcp, after_ip, is_right, udp};
 use super::super::vnet::VnetHeader;
 use super::super::{Group, IpPacket, segments};
 use super::*;
@@ -24,7 +24,7 @@ fn frame(tcp: Tcp, gso_bytes: u16) -> (VnetHeader, Bytes) {
     let partial = Partial { start: 40 + headers().len() as u16, offset: 16 };
     let header_bytes = if gso_bytes > 0 { vnet.header_bytes + headers().len() as u16 } else { 0 };
     let vnet = VnetHeader { header_bytes, partial: Some(partial), ..vnet };
-    (vnet, behind_ip(&tcp.bytes(), HOP_BY_HOP, &headers()).into())
+    (vnet, after_ip(&tcp.bytes(), HOP_BY_HOP, &headers()).into())
 }
 
 fn cut(vnet: VnetHeader, bytes: Bytes) -> Vec<IpPacket> {
@@ -50,7 +50,7 @@ fn a_packet_is_written_as_it_was_read() {
 
     let plain = IpPacket::new(tcp.bytes(), Some(tcp.partial())).unwrap().whole();
     assert!(is_right(&plain));
-    assert_eq!(packet.whole(), behind_ip(&plain, HOP_BY_HOP, &headers())[..]);
+    assert_eq!(packet.whole(), after_ip(&plain, HOP_BY_HOP, &headers())[..]);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn segments_of_a_super_packet_have_copies() {
     let (vnet, bytes) = frame(tcp, 1000);
     let plain: Vec<_> = cut(tcp.vnet(1000), tcp.bytes()).iter().map(IpPacket::whole).collect();
     let packets: Vec<_> = cut(vnet, bytes).iter().map(|packet| packet.whole().to_vec()).collect();
-    let expected: Vec<_> = plain.iter().map(|whole| behind_ip(whole, HOP_BY_HOP, &headers())).collect();
+    let expected: Vec<_> = plain.iter().map(|whole| after_ip(whole, HOP_BY_HOP, &headers())).collect();
     assert_eq!(packets.len(), 3);
     assert_eq!(packets, expected);
 }
@@ -73,7 +73,7 @@ fn packets_are_merged_if_their_headers_are_the_same() {
     assert!(group.add(packets[1].clone()).is_none());
     assert_eq!(written(group), [&vnet.write(), &bytes[..]].concat());
     let mut other = packets[1].clone();
-    other.extension_mut().unwrap().as_mut().unwrap().octets[4] ^= 1;
+    other.extension_mut().unwrap().as_mut().unwrap().raw[4] ^= 1;
     assert!(Group::new(packets[0].clone()).add(other).is_some());
     assert!(Group::new(packets[0].clone()).add(packets[1].clone().with_extension(None)).is_some());
     let bare: Vec<_> = packets.into_iter().map(|packet| packet.with_extension(None)).collect();
@@ -97,20 +97,20 @@ fn a_flipped_bit_is_one_that_a_checksum_covers() {
 fn what_cannot_be_followed_stays_where_it_is() {
     let udp = udp(true, 100);
     let partial = Some(Partial { start: 40, offset: 6 });
-    for (name, first, octets, partial) in [
+    for (name, first, raw, partial) in [
         ("no headers", 17, vec![], partial),
         ("the checksum begins within them", 0, vec![17, 0, 1, 4, 0, 0, 0, 0], partial),
         ("longer than the packet", 0, vec![17, 200, 1, 4, 0, 0, 0, 0], None),
         ("another header in front", 43, vec![17, 0, 1, 4, 0, 0, 0, 0], None),
     ] {
-        let bytes = Bytes::from(behind_ip(&udp, first, &octets));
+        let bytes = Bytes::from(after_ip(&udp, first, &raw));
         let (same, unchanged, extension) = take_out(bytes.clone(), partial);
         assert!(extension.is_none() && unchanged == partial && same == bytes, "{name}");
     }
-    let second = Bytes::from(behind_ip(&udp, 60, &[0, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0]));
+    let second = Bytes::from(after_ip(&udp, 60, &[0, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0]));
     let (rest, _, extension) = take_out(second, None);
     let extension = extension.unwrap();
-    assert_eq!((extension.first, extension.octets.len(), rest[6]), (60, 8, HOP_BY_HOP));
+    assert_eq!((extension.first, extension.raw.len(), rest[6]), (60, 8, HOP_BY_HOP));
 }
 
 proptest! {

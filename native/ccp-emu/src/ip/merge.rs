@@ -76,7 +76,7 @@ impl Group {
             Some(extension) => {
                 outer = extension.outer(head);
                 parts[1] = IoSlice::new(&outer);
-                parts[2] = IoSlice::new(&extension.octets);
+                parts[2] = IoSlice::new(&extension.raw);
                 parts[3] = IoSlice::new(&head[IPV6_BYTES..]);
                 front = 4;
             }
@@ -94,7 +94,7 @@ impl Group {
         if self.packets.len() == 1 {
             return VnetHeader::plain(partial);
         }
-        let extension_bytes = first.extension().map_or(0, |e| e.octets.len());
+        let extension_bytes = first.extension().map_or(0, |e| e.raw.len());
         let gso = if first.is_ipv4() { Gso::Tcp4 } else { Gso::Tcp6 };
         VnetHeader {
             gso,
@@ -130,7 +130,7 @@ fn mergeable(packet: &IpPacket) -> bool {
 
 /// Whether both have the same extension headers, as segments of a super-packet have.
 fn have_same(a: Option<&Extension>, b: Option<&Extension>) -> bool {
-    a.map(|a| (a.first, &a.octets)) == b.map(|b| (b.first, &b.octets))
+    a.map(|a| (a.first, &a.raw)) == b.map(|b| (b.first, &b.raw))
 }
 
 /// Sequence number after a segment; `None` if nothing may follow it.

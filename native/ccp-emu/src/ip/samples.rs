@@ -118,9 +118,9 @@ fn packet(v6: bool, protocol: u8, checksum_at: usize, ecn: u8, mut transport: Ve
 }
 
 /// An IPv6 packet with these bytes after its first header, starting with a header of this type.
-pub fn behind_ip(packet: &[u8], first: u8, octets: &[u8]) -> Vec<u8> {
+pub fn after_ip(packet: &[u8], first: u8, raw: &[u8]) -> Vec<u8> {
     let mut out = packet.to_vec();
-    out.splice(40..40, octets.iter().copied());
+    out.splice(40..40, raw.iter().copied());
     let length = (out.len() - 40) as u16;
     out[4..6].copy_from_slice(&length.to_be_bytes());
     out[6] = first;

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_at_the_end() {
+    fn a_full_disk_is_reported_at_the_end() {
         let writer = FileWriter::create(Path::new("/dev/full")).unwrap();
         writer.append(vec![0; 100]);
         assert_eq!(writer.close().unwrap_err().slug, "emulator.cannot_write");

@@ -14,7 +14,7 @@ void node_host_plain(struct node_count *count, __u32 pkts)
 
 /* Handles a packet that passed these nodes, the last of the path first; false if a later packet came before it. */
 bool node_host_path(struct path_known *known, const struct numbers *numbers, __u16 missing, __u32 hop_limit,
-		    const struct node_told *nodes, __u32 count, struct path_found *found)
+		    const struct node_report *nodes, __u32 count, struct path_found *found)
 {
 	struct path_reading reading = {.hop_limit = hop_limit};
 	struct bottleneck longest;
@@ -25,7 +25,7 @@ bool node_host_path(struct path_known *known, const struct numbers *numbers, __u
 	reading.next = known->losses.sink;
 	for (__u32 i = 0; i < PATH_NODES && i < count; i++)
 		read_node(&reading, &known->losses, i, i + 1, &nodes[i]);
-	tell_losses(known);
+	report_losses(known);
 	longest = longest_wait(&reading);
 	found->from_end = longest.from_end;
 	found->is_known = longest.at != 0;

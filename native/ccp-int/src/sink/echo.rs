@@ -4,7 +4,7 @@ use ccp_ioam::{IoamOption, Node, Numbers, PathEcho, State, build};
 
 use super::Carried;
 use crate::nodes;
-use crate::rules::{Cause, Found, Known, LOST_BY_CONGESTION, LOST_BY_LINK, LOST_UNKNOWN, MISSING, Told};
+use crate::rules::{Cause, Found, Known, LOST_BY_CONGESTION, LOST_BY_LINK, LOST_UNKNOWN, MISSING, Reported};
 
 /// Number of TCP, the next header.
 const TCP: u8 = 6;
@@ -23,13 +23,13 @@ impl Echo {
         let sent = carried.edge.and_then(|edge| edge.timestamp_s.zip(edge.timestamp_fraction));
         let wanted = carried.tcp.is_some_and(|tcp| tcp.wants_echo);
         let Some((sent_s, sent_us)) = sent.filter(|_| wanted) else { return };
-        let path: Vec<_> = carried.nodes.iter().rev().map(told).collect();
+        let path: Vec<_> = carried.nodes.iter().rev().map(reported).collect();
         let hop_limit = hop_limit.map(u32::from).or(path.first().map(|last| last.hop_limit));
         let missing = missing.rem_euclid(State::FLOW_MODULUS as i64) as u16;
         let Some(found) = self.known.packet(numbers, missing, hop_limit.unwrap_or(MISSING), &path) else {
             return;
         };
-        let lost = |cause: Cause| self.known.told[cause as usize];
+        let lost = |cause: Cause| self.known.reported[cause as usize];
         self.news = Some(PathEcho {
             losses_congestion: lost(LOST_BY_CONGESTION),
             losses_link: lost(LOST_BY_LINK),
@@ -48,11 +48,11 @@ impl Echo {
 }
 
 /// A node's data in the format of the rules.
-fn told(node: &Node) -> Told {
+fn reported(node: &Node) -> Reported {
     let state = nodes::state(node);
     let half = |pkts: Option<u64>| pkts.map_or(0xffff, |pkts| pkts as u32);
     let word = |of: fn(&State) -> Option<u32>| state.and_then(of).unwrap_or(MISSING);
-    Told {
+    Reported {
         id: nodes::node_id(node).map_or(MISSING, |id| id as u32),
         hop_limit: nodes::hop_limit(node).map_or(MISSING, u32::from),
         counts: half(state.and_then(|state| state.flow_missing_pkts)) << 16
@@ -94,9 +94,9 @@ mod tests {
     use super::*;
 
     fn of_path(path: &[Node], overflow: bool) -> PathEcho {
-        let path_told: Vec<_> = path.iter().rev().map(told).collect();
-        let end = path_told.first().map_or(MISSING, |last| last.hop_limit);
-        let found = Known::default().packet(Numbers { first: 1, pkts: 1 }, 0, end, &path_told).unwrap();
+        let path_reported: Vec<_> = path.iter().rev().map(reported).collect();
+        let end = path_reported.first().map_or(MISSING, |last| last.hop_limit);
+        let found = Known::default().packet(Numbers { first: 1, pkts: 1 }, 0, end, &path_reported).unwrap();
         super::of_path(path, overflow, found)
     }
 
@@ -125,7 +125,7 @@ mod tests {
             node(9, 61, Some(40), Some(12_500_000)),
         ];
         let echo = of_path(&path, false);
-        let told = PathEcho {
+        let reported = PathEcho {
             hops: 3,
             all_known: true,
             hop: Some(2),
@@ -137,11 +137,11 @@ mod tests {
             flow_count: Some(8),
             ..PathEcho::default()
         };
-        assert_eq!(echo, told);
+        assert_eq!(echo, reported);
     }
 
     #[test]
-    fn empty_queues_are_told_by_their_links_and_equal_ones_by_their_place() {
+    fn empty_queues_are_reported_by_their_links_and_equal_ones_by_their_place() {
         let hop = |path: &[Node]| of_path(path, false).hop;
         let slow_and_fast = [node(7, 63, Some(0), Some(2000)), node(8, 62, Some(0), Some(1000))];
         assert_eq!(hop(&slow_and_fast), Some(2));

@@ -4,7 +4,7 @@ use ccp_ioam::Numbers;
 
 use super::echo::Echo;
 use super::hop::HopState;
-use super::ledger::{Ledger, Losses, Told};
+use super::ledger::{Ledger, Losses, Reported};
 use super::mean::Mean;
 use super::summary::{Hop, LossCause, Summary};
 use super::{Came, Carried};
@@ -34,7 +34,7 @@ pub struct FlowState {
     cwnd_bytes: Option<u32>,
     gaps: Option<Gaps>,
     hops: Vec<HopState>,
-    told: Vec<Told>,
+    reported: Vec<Reported>,
     ledger: Ledger,
     /// Losses in earlier summaries.
     summarized: Losses,
@@ -69,9 +69,9 @@ impl FlowState {
 
     /// Sets the total of packets without telemetry; returns how many are new.
     pub fn plain_so_far(&mut self, plain_pkts: u64) -> u64 {
-        let told = self.plain_pkts.replace(plain_pkts);
+        let reported = self.plain_pkts.replace(plain_pkts);
         // A total that decreased has restarted.
-        let new = told.map_or(0, |told| plain_pkts.checked_sub(told).unwrap_or(plain_pkts));
+        let new = reported.map_or(0, |reported| plain_pkts.checked_sub(reported).unwrap_or(plain_pkts));
         self.received_pkts += new;
         self.plain(new);
         new
@@ -100,7 +100,7 @@ impl FlowState {
         };
         // If a super-packet was split, all segments carry what the first one found.
         if carried.edge.and_then(|edge| edge.sequence) == Some(numbers.first) {
-            self.ledger.packet(&self.told, came.hop_limit, gaps.missing());
+            self.ledger.packet(&self.reported, came.hop_limit, gaps.missing());
         } else {
             self.ledger.missing(gaps.missing());
         }
@@ -126,7 +126,7 @@ impl FlowState {
     }
 
     fn look_at(&mut self, wall_ns: u64, came: &Came<'_>, carried: &Carried, nodes: &NodeTable) {
-        self.told.clear();
+        self.reported.clear();
         self.hops.truncate(carried.nodes.len());
         for (at, node) in carried.nodes.iter().enumerate() {
             let id = node_id(node);
@@ -135,7 +135,7 @@ impl FlowState {
                 Some(known) if known != id => self.hops[at] = HopState::new(id),
                 Some(_) => {}
             }
-            self.told.push(self.hops[at].packet(node, nodes, came, wall_ns, self.fresh_ns));
+            self.reported.push(self.hops[at].packet(node, nodes, came, wall_ns, self.fresh_ns));
         }
     }
 
@@ -161,8 +161,8 @@ impl FlowState {
             new_pkts
         });
         let by_cause = self.gaps.is_some().then(|| {
-            let most = self.losses().most(self.summarized);
-            most.since(std::mem::replace(&mut self.summarized, most))
+            let maximum = self.losses().maximum(self.summarized);
+            maximum.since(std::mem::replace(&mut self.summarized, maximum))
         });
         let sent_pkts = |lost: u64| lost.saturating_add(received_pkts);
         Summary {

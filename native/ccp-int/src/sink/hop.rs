@@ -3,7 +3,7 @@
 use ccp_ioam::{Node, State};
 
 use super::Came;
-use super::ledger::Told;
+use super::ledger::Reported;
 use super::mean::{Mean, TimeMean};
 use super::queue::{Found, Queue};
 use super::summary::Hop;
@@ -61,7 +61,7 @@ impl HopState {
         came: &Came<'_>,
         wall_ns: u64,
         fresh_ns: Option<u64>,
-    ) -> Told {
+    ) -> Reported {
         self.unit = nodes.unit(node);
         let at_ns = nodes::timestamp_us(node).map_or(wall_ns, |us| us * 1000);
         let mut state = nodes::state(node).copied().unwrap_or_default();
@@ -99,7 +99,7 @@ impl HopState {
         self.seen = Some(Seen { at_ns, capacity: left, state });
         // A queue known never to fill drops nothing.
         let never_drops = nodes.untold_room(self.node_id).map(|_| 0);
-        Told {
+        Reported {
             node_id: self.node_id,
             hop_limit: nodes::hop_limit(node),
             missing: state.flow_missing_pkts,

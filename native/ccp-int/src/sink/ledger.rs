@@ -7,7 +7,7 @@
 use ccp_ioam::State;
 
 /// A counter that moved further in one step has restarted, or is another one.
-const MOST_STEP: i64 = 1 << 14;
+const MAX_STEP: i64 = 1 << 14;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
@@ -21,7 +21,7 @@ pub struct Losses {
 
 impl Losses {
     /// The maximum of each.
-    pub fn most(self, other: Self) -> Self {
+    pub fn maximum(self, other: Self) -> Self {
         Losses {
             congestion: self.congestion.max(other.congestion),
             link: self.link.max(other.link),
@@ -41,16 +41,16 @@ impl Losses {
 
 /// A node's data for the ledger.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told {
+pub struct Reported {
     pub node_id: Option<u64>,
     pub hop_limit: Option<u8>,
     pub missing: Option<u64>,
     pub dropped: Option<u64>,
 }
 
-impl Told {
-    fn is_at(&self, other: &Told) -> bool {
-        let place = |told: &Told| (told.node_id, told.hop_limit, told.missing.is_some());
+impl Reported {
+    fn is_at(&self, other: &Reported) -> bool {
+        let place = |stated: &Reported| (stated.node_id, stated.hop_limit, stated.missing.is_some());
         place(self) == place(other)
     }
 }
@@ -64,14 +64,14 @@ struct Counter {
 
 impl Counter {
     /// Advances to a packet's value; false if that is not a valid step, or the first value.
-    fn step(&mut self, told: Option<u64>) -> bool {
-        let Some(told) = told else { return true };
-        let Some(last) = self.last.replace(told) else { return false };
+    fn step(&mut self, stated: Option<u64>) -> bool {
+        let Some(stated) = stated else { return true };
+        let Some(last) = self.last.replace(stated) else { return false };
         let modulus = State::FLOW_MODULUS as i64;
-        let ahead = (told as i64 - last as i64).rem_euclid(modulus);
+        let ahead = (stated as i64 - last as i64).rem_euclid(modulus);
         let step = if ahead > modulus / 2 { ahead - modulus } else { ahead };
         self.sum += step;
-        step.abs() <= MOST_STEP
+        step.abs() <= MAX_STEP
     }
 }
 
@@ -91,7 +91,7 @@ impl Lost {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Hop {
-    told: Told,
+    stated: Reported,
     missing: Counter,
     dropped: Counter,
     lost: Lost,
@@ -112,18 +112,18 @@ pub struct Ledger {
 
 impl Ledger {
     /// Handles a packet in order, with its nodes' data; the sink misses `sink_missing` packets of the flow.
-    pub fn packet(&mut self, told: &[Told], sink_hop_limit: Option<u8>, sink_missing: i64) {
+    pub fn packet(&mut self, stated: &[Reported], sink_hop_limit: Option<u8>, sink_missing: i64) {
         self.sink_missing = sink_missing;
-        let same = self.hops.len() == told.len()
+        let same = self.hops.len() == stated.len()
             && self.sink_hop_limit == sink_hop_limit
-            && self.hops.iter().zip(told).all(|(hop, told)| hop.told.is_at(told));
+            && self.hops.iter().zip(stated).all(|(hop, stated)| hop.stated.is_at(stated));
         let steps = same
-            && self.hops.iter_mut().zip(told).all(|(hop, told)| {
-                hop.told = *told;
-                hop.missing.step(told.missing) & hop.dropped.step(told.dropped)
+            && self.hops.iter_mut().zip(stated).all(|(hop, stated)| {
+                hop.stated = *stated;
+                hop.missing.step(stated.missing) & hop.dropped.step(stated.dropped)
             });
         if !steps {
-            self.begin(told, sink_hop_limit);
+            self.begin(stated, sink_hop_limit);
         } else {
             self.judge();
         }
@@ -134,14 +134,14 @@ impl Ledger {
         self.sink_missing = sink_missing;
     }
 
-    fn begin(&mut self, told: &[Told], sink_hop_limit: Option<u8>) {
+    fn begin(&mut self, stated: &[Reported], sink_hop_limit: Option<u8>) {
         self.hops.drain(..).for_each(|hop| self.past.add(hop.lost));
-        self.hops.extend(told.iter().map(|told| {
+        self.hops.extend(stated.iter().map(|stated| {
             let counter = |last| Counter { last, sum: 0 };
             Hop {
-                told: *told,
-                missing: counter(told.missing),
-                dropped: counter(told.dropped),
+                stated: *stated,
+                missing: counter(stated.missing),
+                dropped: counter(stated.dropped),
                 ..Hop::default()
             }
         }));
@@ -161,7 +161,7 @@ impl Ledger {
     }
 
     fn next_counting(&self, from: usize) -> Option<usize> {
-        (from..self.hops.len()).find(|at| self.hops[*at].told.missing.is_some())
+        (from..self.hops.len()).find(|at| self.hops[*at].stated.missing.is_some())
     }
 
     /// Attributes the losses from a counting node to the next one, or to the sink.
@@ -169,7 +169,7 @@ impl Ledger {
         let is_adjacent = end == at + 1 && self.is_adjacent(at);
         // If waiting packets can still be dropped, a node reports drops when none wait; until then its last
         // value holds.
-        if is_adjacent && self.hops[at].told.dropped.is_none() && self.hops[at].dropped.last.is_some() {
+        if is_adjacent && self.hops[at].stated.dropped.is_none() && self.hops[at].dropped.last.is_some() {
             return;
         }
         let mut left = lost;
@@ -177,7 +177,7 @@ impl Ledger {
             hop.lost.congestion = hop.dropped.sum.clamp(0, left.max(0));
             left -= hop.lost.congestion;
         }
-        if is_adjacent && self.hops[at].told.dropped.is_some() {
+        if is_adjacent && self.hops[at].stated.dropped.is_some() {
             self.hops[at].lost.link = left;
         }
     }
@@ -185,12 +185,12 @@ impl Ledger {
     /// Whether no other node between a node and the next, or the sink, lowers the hop limit.
     fn is_adjacent(&self, at: usize) -> bool {
         // A node lowers it before it writes; a sink does not.
-        let (next, most) = match self.hops.get(at + 1) {
-            Some(next) => (next.told.hop_limit, 1),
+        let (next, maximum) = match self.hops.get(at + 1) {
+            Some(next) => (next.stated.hop_limit, 1),
             None => (self.sink_hop_limit, 0),
         };
-        let fall = self.hops[at].told.hop_limit.zip(next).and_then(|(own, next)| own.checked_sub(next));
-        fall.is_some_and(|fall| fall <= most)
+        let fall = self.hops[at].stated.hop_limit.zip(next).and_then(|(own, next)| own.checked_sub(next));
+        fall.is_some_and(|fall| fall <= maximum)
     }
 
     /// Whether nodes on the path wrote nothing.

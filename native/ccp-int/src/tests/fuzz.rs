@@ -15,7 +15,7 @@ fn mutated_headers_do_no_harm() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut source = Source::new(SourceSpec::default()).unwrap();
     let mut sink = Sink::new(SinkSpec { records: true, ..SinkSpec::default() }).unwrap();
-    let (mut summaries, mut told, mut lines) = (Vec::new(), 0, String::new());
+    let (mut summaries, mut reported, mut lines) = (Vec::new(), 0, String::new());
     for n in 0..INPUTS {
         let mut headers = source.headers(&flow(1), n * 1000, 6, || None).unwrap().to_vec();
         let state = State { queue_free_pkts: Some(random.random()), lost_pkts: Some(n), ..State::default() };
@@ -45,7 +45,7 @@ fn mutated_headers_do_no_harm() {
         for summary in summaries.drain(..) {
             let json = serde_json::to_string(&summary).unwrap();
             assert!(!json.contains("null"), "{json}");
-            told += summary.received_pkts;
+            reported += summary.received_pkts;
         }
         for row in sink.take_records() {
             lines.clear();
@@ -55,5 +55,5 @@ fn mutated_headers_do_no_harm() {
     // Both kinds arrived, and few are left for the last summary.
     let malformed_pkts = sink.malformed_pkts();
     assert!(malformed_pkts > INPUTS / 20 && malformed_pkts < INPUTS / 2, "{malformed_pkts}");
-    assert!(told > INPUTS / 2, "{told}");
+    assert!(reported > INPUTS / 2, "{reported}");
 }

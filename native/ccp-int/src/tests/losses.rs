@@ -25,13 +25,13 @@ fn fates(late_pkts: u8, twice: bool) -> impl Strategy<Value = Vec<Fate>> {
 
 /// The sink's totals: received, lost, and lost by cause.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
+struct Reported {
     received: u64,
     lost: u64,
 }
 
 /// Sends packets to a sink, and takes summaries regularly.
-fn told(fates: &[Fate], every_pkts: u32, take_pkts: usize) -> Told {
+fn reported(fates: &[Fate], every_pkts: u32, take_pkts: usize) -> Reported {
     let mut source = Source::new(SourceSpec { every_pkts, ..SourceSpec::default() }).unwrap();
     let mut sink = Sink::new(SinkSpec::default()).unwrap();
     let mut arrivals = Vec::new();
@@ -54,12 +54,12 @@ fn told(fates: &[Fate], every_pkts: u32, take_pkts: usize) -> Told {
         }
     }
     sink.take(u64::MAX, &mut summaries);
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     for summary in summaries {
-        told.received += summary.received_pkts;
-        told.lost += summary.lost_pkts.unwrap();
+        reported.received += summary.received_pkts;
+        reported.lost += summary.lost_pkts.unwrap();
     }
-    told
+    reported
 }
 
 /// Packets between numbered packets that arrived, as far as the sink can know.
@@ -78,9 +78,9 @@ proptest! {
     #[test]
     fn every_loss_is_counted_once(fates in fates(0, false), every in 1usize..6, take_pkts in 1usize..20) {
         if let Some(known) = bounds(&fates, every) {
-            let told = told(&fates, every as u32, take_pkts);
-            prop_assert_eq!(told.lost, lost(&fates[known.clone()]));
-            prop_assert_eq!(told.received, (fates.len() - known.start) as u64 - lost(&fates[known.start..]));
+            let reported = reported(&fates, every as u32, take_pkts);
+            prop_assert_eq!(reported.lost, lost(&fates[known.clone()]));
+            prop_assert_eq!(reported.received, (fates.len() - known.start) as u64 - lost(&fates[known.start..]));
         }
     }
 
@@ -90,26 +90,26 @@ proptest! {
         let mut fates = fates;
         (fates[0].lost, fates[0].late_pkts) = (false, 0);
         if let Some(known) = bounds(&fates, 1) {
-            let told = told(&fates, 1, usize::MAX);
-            prop_assert_eq!(told.lost, lost(&fates[known]));
-            prop_assert_eq!(told.received, fates.len() as u64 - lost(&fates));
+            let reported = reported(&fates, 1, usize::MAX);
+            prop_assert_eq!(reported.lost, lost(&fates[known]));
+            prop_assert_eq!(reported.received, fates.len() as u64 - lost(&fates));
         }
     }
 
     #[test]
-    fn what_is_told_too_early_is_taken_back(fates in fates(8, true), take_pkts in 1usize..20) {
+    fn what_is_reported_too_early_is_taken_back(fates in fates(8, true), take_pkts in 1usize..20) {
         let mut fates = fates;
         (fates[0].lost, fates[0].late_pkts) = (false, 0);
         let late = fates.iter().filter(|fate| !fate.lost).count() as u64;
         let lost = lost(&fates[bounds(&fates, 1).unwrap()]);
-        let told_lost = told(&fates, 1, take_pkts).lost;
-        prop_assert!((lost..=lost + late).contains(&told_lost));
+        let reported_lost = reported(&fates, 1, take_pkts).lost;
+        prop_assert!((lost..=lost + late).contains(&reported_lost));
         // Later losses compensate.
         let gone = Fate { lost: true, late_pkts: 0, again_pkts: None };
         let last = Fate { lost: false, ..gone };
         // By then all late packets have arrived.
         let more: Vec<_> = fates.into_iter().chain([last; 20]).chain([gone; 300]).chain([last]).collect();
-        prop_assert_eq!(told(&more, 1, take_pkts).lost, lost_within(&more));
+        prop_assert_eq!(reported(&more, 1, take_pkts).lost, lost_within(&more));
     }
 
     #[test]
@@ -120,8 +120,8 @@ proptest! {
         let calm = Fate { lost: false, late_pkts: 0, again_pkts: None };
         fates.extend([calm; 30]);
         let known = bounds(&fates, every).unwrap();
-        let told = told(&fates, every as u32, usize::MAX);
-        prop_assert_eq!(told.lost, lost(&fates[known]));
+        let reported = reported(&fates, every as u32, usize::MAX);
+        prop_assert_eq!(reported.lost, lost(&fates[known]));
     }
 }
 
@@ -130,7 +130,7 @@ fn lost_within(fates: &[Fate]) -> u64 {
 }
 
 #[test]
-fn a_source_that_starts_anew_is_believed_after_a_while() {
+fn a_source_that_starts_again_is_believed_after_a_while() {
     let mut sink = Sink::new(SinkSpec::default()).unwrap();
     let mut summaries = Vec::new();
     for round in 0..2 {

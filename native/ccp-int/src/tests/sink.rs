@@ -109,8 +109,8 @@ fn depths_have_the_unit_of_their_node() {
     let nodes = NodeTable([(8, listed)].into());
     let mut path = Path::new(SourceSpec::default(), SinkSpec { nodes, ..SinkSpec::default() });
     for at_ns in [0, 2 * MS] {
-        let ours = node(7, at_ns, 3000, Some(State::default()));
-        path.send(at_ns, MS, None, &[ours, node(8, at_ns, 3000, None), node(9, at_ns, 3000, None)]);
+        let own = node(7, at_ns, 3000, Some(State::default()));
+        path.send(at_ns, MS, None, &[own, node(8, at_ns, 3000, None), node(9, at_ns, 3000, None)]);
     }
     let hops = &path.end()[0].hops;
     assert_eq!(hops.iter().map(|hop| hop.node_id).collect::<Vec<_>>(), [Some(7), Some(8), Some(9)]);
@@ -120,7 +120,7 @@ fn depths_have_the_unit_of_their_node() {
 }
 
 #[test]
-fn wireless_links_and_losses_of_a_node_are_told() {
+fn wireless_links_and_losses_of_a_node_are_reported() {
     let mut path =
         Path::new(SourceSpec { wireless_nodes: true, ..SourceSpec::default() }, SinkSpec::default());
     for (n, (lost, rssi)) in
@@ -141,7 +141,7 @@ fn wireless_links_and_losses_of_a_node_are_told() {
 }
 
 #[test]
-fn another_node_in_its_place_starts_anew() {
+fn another_node_in_its_place_starts_again() {
     let mut path = Path::new(SourceSpec::default(), SinkSpec::default());
     let state = |lost| Some(State { lost_pkts: Some(lost), ..State::default() });
     path.send(0, MS, None, &[node(7, 0, 0, state(5))]);
@@ -204,50 +204,50 @@ fn losses_are_where_counters_say() {
         (0, &[(7, 64, known(65_533, 65_534)), (8, 63, known(5, 5))]),
         (10, &[(7, 64, known(65_534, 1)), (8, 63, known(11, 5))]),
     ];
-    let told = located(&packets, Some(63), NodeTable::default());
+    let reported = located(&packets, Some(63), NodeTable::default());
     assert_eq!(
-        (told.lost_pkts, causes(&told), told.loss_cause),
+        (reported.lost_pkts, causes(&reported), reported.loss_cause),
         (Some(10), (2, 7, 1), Some(LossCause::Mixed))
     );
     let of_hops: Vec<_> =
-        told.hops.iter().map(|hop| (hop.lost_congestion_pkts, hop.lost_link_pkts)).collect();
+        reported.hops.iter().map(|hop| (hop.lost_congestion_pkts, hop.lost_link_pkts)).collect();
     assert_eq!(of_hops, [(2, 3), (0, 4)]);
-    assert!(!told.has_silent_hop);
+    assert!(!reported.has_silent_hop);
 }
 
 #[test]
 fn between_the_neighbours_of_a_silent_hop_only_what_a_queue_counted_is_known() {
     let known = |missing, dropped| (Some(missing), Some(dropped));
     let table = NodeTable::default;
-    let told = |hop_limits: [u8; 2], sink, counts: [Counts; 2], table| {
+    let reported = |hop_limits: [u8; 2], sink, counts: [Counts; 2], table| {
         let first = [
             (7, hop_limits[0], known(0, 0)),
             (8, hop_limits[1], (counts[0].0.map(|_| 0), counts[0].1.map(|_| 0))),
         ];
         let then = [(7, hop_limits[0], known(0, 2)), (8, hop_limits[1], counts[1])];
-        let told = located(&[(0, &first), (10, &then)], sink, table);
-        (causes(&told), told.loss_cause, told.has_silent_hop)
+        let reported = located(&[(0, &first), (10, &then)], sink, table);
+        (causes(&reported), reported.loss_cause, reported.has_silent_hop)
     };
     let both = [known(0, 0), known(6, 1)];
     // Of ten, the first queue dropped two and the link behind it lost four; then one and three.
-    assert_eq!(told([64, 63], Some(63), both, table()), ((3, 7, 0), Some(LossCause::Mixed), false));
+    assert_eq!(reported([64, 63], Some(63), both, table()), ((3, 7, 0), Some(LossCause::Mixed), false));
     // A router that writes nothing, in the middle or at the end; a sink that does not know the hop limit.
-    assert_eq!(told([64, 62], Some(62), both, table()), ((3, 3, 4), Some(LossCause::Mixed), true));
-    assert_eq!(told([64, 63], Some(62), both, table()), ((3, 4, 3), Some(LossCause::Mixed), true));
-    assert_eq!(told([64, 63], None, both, table()).0, (3, 4, 3));
+    assert_eq!(reported([64, 62], Some(62), both, table()), ((3, 3, 4), Some(LossCause::Mixed), true));
+    assert_eq!(reported([64, 63], Some(62), both, table()), ((3, 4, 3), Some(LossCause::Mixed), true));
+    assert_eq!(reported([64, 63], None, both, table()).0, (3, 4, 3));
     // A node that counts gaps and not its drops, one that counts neither, and one whose queue never fills.
     let gaps = [(Some(0), None), (Some(6), None)];
-    assert_eq!(told([64, 63], Some(63), gaps, table()), ((2, 4, 4), Some(LossCause::Mixed), false));
+    assert_eq!(reported([64, 63], Some(63), gaps, table()), ((2, 4, 4), Some(LossCause::Mixed), false));
     let nothing = [(None, None); 2];
-    assert_eq!(told([64, 63], Some(63), nothing, table()), ((2, 0, 8), Some(LossCause::Overflow), false));
+    assert_eq!(reported([64, 63], Some(63), nothing, table()), ((2, 0, 8), Some(LossCause::Overflow), false));
     let never = || NodeTable([(8, NodeInfo { queue_is_unlimited: true, ..NodeInfo::default() })].into());
-    assert_eq!(told([64, 63], Some(63), gaps, never()), ((2, 8, 0), Some(LossCause::Mixed), false));
+    assert_eq!(reported([64, 63], Some(63), gaps, never()), ((2, 8, 0), Some(LossCause::Mixed), false));
 }
 
 #[test]
 fn what_a_queue_may_still_drop_is_unknown_until_the_node_says_so() {
-    let path = |told: [Option<u64>; 3]| {
-        let nodes = [0, 1, 2].map(|n: usize| [(7, 64, (Some(0), told[n]))]);
+    let path = |reported: [Option<u64>; 3]| {
+        let nodes = [0, 1, 2].map(|n: usize| [(7, 64, (Some(0), reported[n]))]);
         located(&[(0, &nodes[0]), (3, &nodes[1]), (0, &nodes[2])], Some(64), NodeTable::default())
     };
     assert_eq!(causes(&path([Some(0), None, None])), (0, 0, 3));
@@ -257,15 +257,15 @@ fn what_a_queue_may_still_drop_is_unknown_until_the_node_says_so() {
 }
 
 #[test]
-fn another_path_and_counters_that_start_anew_explain_nothing() {
+fn another_path_and_counters_that_start_again_explain_nothing() {
     let known = |missing, dropped| (Some(missing), Some(dropped));
     let then = |node: u32, counts| {
-        let told = located(
+        let reported = located(
             &[(0, &[(7, 64, known(0, 0))]), (3, &[(node, 64, counts)])],
             Some(64),
             NodeTable::default(),
         );
-        causes(&told)
+        causes(&reported)
     };
     assert_eq!(then(7, known(0, 3)), (3, 0, 0));
     assert_eq!(then(8, known(0, 3)), (0, 0, 3));

@@ -192,9 +192,9 @@ fn broken_files_do_no_harm() {
     for whole in [pcap(DataLink::RAW, &[telemetry(), telemetry()]), pcapng(Some(9))] {
         let mut ends = 0;
         for at in 0..whole.len().min(300) {
-            for octet in [0, 0x7f, 0xff, whole[at].wrapping_add(1)] {
+            for byte in [0, 0x7f, 0xff, whole[at].wrapping_add(1)] {
                 let mut broken = whole.clone();
-                broken[at] = octet;
+                broken[at] = byte;
                 let scratch = Scratch::new(&broken);
                 let Ok(mut capture) = Capture::open(&scratch.0) else { continue };
                 let records = capture.read(10);

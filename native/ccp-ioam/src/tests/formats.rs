@@ -62,7 +62,7 @@ fn a_wired_state_is_shorter() {
 
 #[test]
 fn the_first_version_is_read_and_has_neither_rate_nor_counters() {
-    let first = |octets: &str| Snapshot::read(&bytes(octets), 0).unwrap();
+    let first = |raw: &str| Snapshot::read(&bytes(raw), 0).unwrap();
     let known =
         State { link_rate_bytes_per_s: None, flow_missing_pkts: None, flow_dropped_pkts: None, ..state() };
     let wireless = "07 636301  00000050 0000208d 00000003 00000007  5d2a 822d  007bfa48  07ffffff";
@@ -75,9 +75,9 @@ fn the_first_version_is_read_and_has_neither_rate_nor_counters() {
 #[test]
 fn what_is_missing_has_all_bits_set() {
     let option = IoamOption::Trace(trace(ALL_FIELDS | TraceType::SNAPSHOT, 0, vec![Node::default()]));
-    let octets = written(&option);
-    assert_eq!(octets[12..72], [0xff; 60]);
-    assert_eq!(octets[72..], [0, 0xff, 0xff, 0xff]); // no schema
+    let raw = written(&option);
+    assert_eq!(raw[12..72], [0xff; 60]);
+    assert_eq!(raw[72..], [0, 0xff, 0xff, 0xff]); // no schema
     let decoded = decode(&insert(&tcp(), std::slice::from_ref(&option)).unwrap()).unwrap();
     assert_eq!(decoded.options[0].option, option);
 }
@@ -111,8 +111,8 @@ fn the_state_of_tcp_is_an_experiment() {
 
 #[test]
 fn what_is_not_of_a_super_packet_may_have_room_for_it() {
-    let read = |octets: &str| {
-        let header = bytes(&format!("06 01 {octets}"));
+    let read = |raw: &str| {
+        let header = bytes(&format!("06 01 {raw}"));
         let decoded = decode(&packet(60, &[&header[..], &tcp()[40..]].concat())).unwrap();
         assert_eq!(decoded.errors, []);
         decoded.options[0].option.clone()
@@ -136,7 +136,7 @@ fn a_super_packets_state_lies_where_else_padding_would() {
 }
 
 #[test]
-fn a_source_that_wants_echoes_says_so_beside_its_tcp() {
+fn a_source_that_wants_echoes_says_so_alongside_its_tcp() {
     let asks = TcpState { wants_echo: true, ..TcpState::default() };
     assert_eq!(written(&IoamOption::TcpState(asks)), bytes("1e 0a 6363 01 02 ffff ffffffff"));
 }
@@ -179,7 +179,7 @@ fn a_packet_with_options_is_longer_and_goes_to_the_same_ports() {
 }
 
 #[test]
-fn headers_that_are_there_take_options_in_and_keep_theirs() {
+fn headers_that_are_there_take_options_in_and_keep_other() {
     // Router alert in the first header, followed by a home address (201), which is aligned to 8n + 6.
     let alert = bytes("3c 00 05 02 0000 01 00");
     let home = bytes("06 02 01 02 0000 c9 10 fd000000000000000000000000000003");
@@ -268,7 +268,7 @@ fn options_that_must_not_change_are_not_filled() {
 }
 
 #[test]
-fn other_kinds_are_shown_as_octets_and_other_experiments_are_not_ours() {
+fn other_kinds_are_shown_as_bytes_and_other_experiments_are_not_own() {
     let header =
         bytes("3b 03  0100  11 06 00 04 01020304  1e 04 1234 0000 0000  1e 01 aa 00  0106 000000000000");
     let decoded = decode(&packet(60, &header)).unwrap();
@@ -279,11 +279,11 @@ fn other_kinds_are_shown_as_octets_and_other_experiments_are_not_ours() {
 
 #[test]
 fn delays_saturate() {
-    for (given, octets) in [(1 << 31, "80000000"), (u64::MAX, "80000000"), ((1 << 31) - 1, "7fffffff")] {
+    for (given, raw) in [(1 << 31, "80000000"), (u64::MAX, "80000000"), ((1 << 31) - 1, "7fffffff")] {
         let node = Node { transit_delay_ns: Some(given), ..Node::default() };
         let mut out = [0; 4];
         node.write(TraceType(TraceType::TRANSIT_DELAY), &mut out).unwrap();
-        assert_eq!(out[..], bytes(octets));
+        assert_eq!(out[..], bytes(raw));
         let (read, _) = Node::read(&out, TraceType(TraceType::TRANSIT_DELAY), 0).unwrap();
         assert_eq!(read.transit_delay_ns, Some(given.min(1 << 31)));
     }

@@ -30,7 +30,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn mutate(packet: &mut Vec<u8>, random: &mut Random) {
-    const TELLING: [u8; 12] = [0, 1, 2, 3, 4, 0x11, 0x1e, 0x31, 0x3c, 0x7f, 0x80, 0xff];
+    const INTERESTING: [u8; 12] = [0, 1, 2, 3, 4, 0x11, 0x1e, 0x31, 0x3c, 0x7f, 0x80, 0xff];
     for _ in 0..=random.below(4) {
         // Mostly within the options, where the lengths are.
         let range = packet.len().min(if random.below(4) == 0 { usize::MAX } else { 80 });
@@ -38,11 +38,11 @@ fn mutate(packet: &mut Vec<u8>, random: &mut Random) {
         match (random.below(8), packet.get_mut(at)) {
             (0, _) => packet.truncate(at),
             (1, Some(_)) => drop(packet.remove(at)),
-            (2, _) => packet.insert(at.min(packet.len()), TELLING[random.below(TELLING.len())]),
-            (3 | 4, Some(octet)) => *octet = TELLING[random.below(TELLING.len())],
-            (5, Some(octet)) => *octet ^= 1 << random.below(8),
-            (6, Some(octet)) => *octet = octet.wrapping_add(1),
-            (_, Some(octet)) => *octet = random.below(256) as u8,
+            (2, _) => packet.insert(at.min(packet.len()), INTERESTING[random.below(INTERESTING.len())]),
+            (3 | 4, Some(byte)) => *byte = INTERESTING[random.below(INTERESTING.len())],
+            (5, Some(byte)) => *byte ^= 1 << random.below(8),
+            (6, Some(byte)) => *byte = byte.wrapping_add(1),
+            (_, Some(byte)) => *byte = random.below(256) as u8,
             (_, None) => {}
         }
     }

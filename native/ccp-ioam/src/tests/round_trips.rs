@@ -107,8 +107,8 @@ proptest! {
         let outcome = fill_headers(&mut later, 0, trace.namespace_id, &node).unwrap();
         let asked = |field| trace.trace_type.has(field) && outcome.filled == 1;
         prop_assert_eq!(outcome.transit_delay_at.is_some(), asked(TraceType::TRANSIT_DELAY));
-        let ours = matches!(node.snapshot, Some(Snapshot::Ccplane(_)));
-        prop_assert_eq!(outcome.flow_dropped_at.is_some(), asked(TraceType::SNAPSHOT) && ours);
+        let own = matches!(node.snapshot, Some(Snapshot::Ccplane(_)));
+        prop_assert_eq!(outcome.flow_dropped_at.is_some(), asked(TraceType::SNAPSHOT) && own);
         if let Some(at) = outcome.transit_delay_at {
             set_transit_delay(&mut later, at, delay_ns);
         }
@@ -139,7 +139,7 @@ proptest! {
 
     #[test]
     fn other_options_keep_their_place_modulo_eight(mut numbers in numbers()) {
-        let ours = numbers.option();
+        let own = numbers.option();
         let mut header = vec![59, 0];
         for _ in 0..=numbers.below(3) {
             let length = numbers.below(20) as u8;
@@ -149,10 +149,10 @@ proptest! {
         let missing = header.len().next_multiple_of(8) - header.len();
         crate::ipv6::pad(&mut header, missing);
         header[1] = (header.len() / 8 - 1) as u8;
-        let protocol = if ours.is_hop_by_hop() { 0 } else { 60 };
+        let protocol = if own.is_hop_by_hop() { 0 } else { 60 };
         let before = packet(protocol, &header);
-        let with = insert(&before, std::slice::from_ref(&ours)).unwrap();
-        prop_assert_eq!(found(&with), [ours]);
+        let with = insert(&before, std::slice::from_ref(&own)).unwrap();
+        prop_assert_eq!(found(&with), [own]);
         prop_assert_eq!(remove(&with).unwrap(), &before[..]);
         prop_assert_eq!(remove_headers(&with[40..], protocol).unwrap(), (before[40..].to_vec(), protocol));
     }

@@ -14,7 +14,7 @@ pub struct Bytecode<'a> {
     pub n_events: u32,
     pub n_instrs: u32,
     /// The events, followed by the instructions.
-    pub octets: &'a [u8],
+    pub raw: &'a [u8],
     pub name: &'a str,
     /// Name of the sender, for messages.
     pub origin: &'a str,
@@ -40,18 +40,18 @@ fn source<'a>(code: &Bytecode<'a>) -> Source<'a> {
 
 fn parts(code: &Bytecode, with_rtt: bool) -> Result<Parts, Vec<Problem>> {
     let (events, instrs) = split(code).map_err(|problem| vec![problem])?;
-    let n_defs = instrs.iter().take_while(|octets| octets[0] == DEF).count();
+    let n_defs = instrs.iter().take_while(|raw| raw[0] == DEF).count();
     let mut decoder = Decoder::default();
-    for (i, octets) in instrs[..n_defs].iter().enumerate() {
-        decoder.declaration(at(i), octets);
+    for (i, raw) in instrs[..n_defs].iter().enumerate() {
+        decoder.declaration(at(i), raw);
     }
     decoder.number_registers();
     let instrs = instrs.iter().enumerate().skip(n_defs);
-    let mut instrs: Vec<_> = instrs.filter_map(|(i, octets)| decoder.instr(at(i), octets)).collect();
+    let mut instrs: Vec<_> = instrs.filter_map(|(i, raw)| decoder.instr(at(i), raw)).collect();
     if !decoder.problems.is_empty() {
         return Err(decoder.problems);
     }
-    let events = events.iter().map(|octets| decoder.event(octets, &instrs, n_defs));
+    let events = events.iter().map(|raw| decoder.event(raw, &instrs, n_defs));
     let mut events: Vec<_> = events.collect::<Option<_>>().unwrap_or_default();
     if with_rtt {
         decoder.fill_rtt(&mut instrs, &mut events);
@@ -62,7 +62,7 @@ fn parts(code: &Bytecode, with_rtt: bool) -> Result<Parts, Vec<Problem>> {
     }
     let counts = [code.n_events, code.n_instrs].into_iter().flat_map(u32::to_le_bytes);
     Ok(Parts {
-        uid: fnv(FNV, counts.chain(code.octets.iter().copied())).max(1),
+        uid: fnv(FNV, counts.chain(code.raw.iter().copied())).max(1),
         instrs,
         events,
         reports: decoder.reports.into_values().collect(),
@@ -74,12 +74,12 @@ fn parts(code: &Bytecode, with_rtt: bool) -> Result<Parts, Vec<Problem>> {
 type Record = [u8; RECORD_BYTES];
 
 fn split<'a>(code: &Bytecode<'a>) -> Result<(&'a [Record], &'a [Record]), Problem> {
-    let (records, rest) = code.octets.as_chunks();
+    let (records, rest) = code.raw.as_chunks();
     let wanted = u64::from(code.n_events) + u64::from(code.n_instrs);
     if records.len() as u64 != wanted || !rest.is_empty() {
         let came = format!(
             "{} bytes are not {} events and {} instructions",
-            code.octets.len(),
+            code.raw.len(),
             code.n_events,
             code.n_instrs
         );
@@ -100,13 +100,13 @@ fn too_many(at: Pos, message: impl Into<String>, why: impl Into<String>) -> Prob
     Problem::new("lang.limit", at, message, why, "shorten the program, or split it into several")
 }
 
-fn number_at(octets: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]])
+fn number_at(raw: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]])
 }
 
 /// Kind and number of the operand at this offset.
-fn operand(octets: &Record, at: usize) -> (u8, u32) {
-    (octets[at], number_at(octets, at + 1))
+fn operand(raw: &Record, at: usize) -> (u8, u32) {
+    (raw[at], number_at(raw, at + 1))
 }
 
 #[derive(Default)]
@@ -118,10 +118,10 @@ struct Decoder {
 }
 
 impl Decoder {
-    fn declaration(&mut self, at: Pos, octets: &Record) {
-        let (register, init) = (operand(octets, 6), operand(octets, 11));
+    fn declaration(&mut self, at: Pos, raw: &Record) {
+        let (register, init) = (operand(raw, 6), operand(raw, 11));
         let (of_kind, index) = register;
-        let (registers, letter, volatile) = match of_kind {
+        let (registers, update, volatile) = match of_kind {
             kind::CONTROL => (&mut self.controls, 'c', false),
             kind::VOLATILE_CONTROL => (&mut self.controls, 'c', true),
             kind::REPORT => (&mut self.reports, 'r', false),
@@ -139,12 +139,12 @@ impl Decoder {
             (kind::CONSTANT, INFINITE_INIT) => INFINITY,
             (kind::CONSTANT, init) => init,
             (other, _) => {
-                let message = format!("`{letter}{index}` begins with an operand of kind {other}");
+                let message = format!("`{update}{index}` begins with an operand of kind {other}");
                 return self.problems.push(malformed(at, message, "initial values must be constants"));
             }
         };
-        let name = format!("{letter}{index}");
-        if operand(octets, 1) != register || registers.contains_key(&index) {
+        let name = format!("{update}{index}");
+        if operand(raw, 1) != register || registers.contains_key(&index) {
             let why = "each register is declared once";
             return self.problems.push(malformed(at, format!("a second declaration of `{name}`"), why));
         }
@@ -153,16 +153,16 @@ impl Decoder {
 
     /// Checks that registers are numbered from 0 without gaps, as in reports, and that there is room.
     fn number_registers(&mut self) {
-        for (registers, letter) in [(&self.reports, 'r'), (&self.controls, 'c')] {
+        for (registers, update) in [(&self.reports, 'r'), (&self.controls, 'c')] {
             if registers.len() > MAX_REGISTERS {
-                let message = format!("too many registers like `{letter}0`: {}", registers.len());
+                let message = format!("too many registers like `{update}0`: {}", registers.len());
                 self.problems.push(too_many(
                     at(0),
                     message,
                     format!("a flow has at most {MAX_REGISTERS} of each kind"),
                 ));
             } else if let Some(gap) = (0..).zip(registers.keys()).find(|(i, index)| i != *index) {
-                let message = format!("`{letter}{}` is declared and `{letter}{}` is not", gap.1, gap.0);
+                let message = format!("`{update}{}` is declared and `{update}{}` is not", gap.1, gap.0);
                 self.problems.push(malformed(
                     at(0),
                     message,
@@ -172,9 +172,9 @@ impl Decoder {
         }
     }
 
-    fn instr(&mut self, at: Pos, octets: &Record) -> Option<Instr> {
-        let Some(Some(op)) = OPS.get(usize::from(octets[0])).copied() else {
-            let message = match octets[0] {
+    fn instr(&mut self, at: Pos, raw: &Record) -> Option<Instr> {
+        let Some(Some(op)) = OPS.get(usize::from(raw[0])).copied() else {
+            let message = match raw[0] {
                 DEF => "a declaration among instructions".to_string(),
                 other => format!("operator {other}"),
             };
@@ -185,10 +185,10 @@ impl Decoder {
             ));
             return None;
         };
-        let res = self.target(at, op, operand(octets, 1));
+        let res = self.target(at, op, operand(raw, 1));
         // The left operand of a bind is its target, and is not read.
-        let left = if op == Op::Bind { res } else { self.source(at, operand(octets, 6)) };
-        let right = self.source(at, operand(octets, 11));
+        let left = if op == Op::Bind { res } else { self.source(at, operand(raw, 6)) };
+        let right = self.source(at, operand(raw, 11));
         let instr = Instr { op, res: res?, left: left?, right: right?, line: at.line };
         if let Reg::Implicit(implicit @ (Implicit::ShouldContinue | Implicit::ShouldReport)) = instr.res
             && (op, instr.right) != (Op::Bind, Reg::Imm(1))
@@ -256,8 +256,8 @@ impl Decoder {
         reg
     }
 
-    fn event(&mut self, octets: &Record, instrs: &[Instr], n_defs: usize) -> Option<Event> {
-        let [flag_start, n_flag, body_start, n_body] = [0, 4, 8, 12].map(|at| number_at(octets, at) as usize);
+    fn event(&mut self, raw: &Record, instrs: &[Instr], n_defs: usize) -> Option<Event> {
+        let [flag_start, n_flag, body_start, n_body] = [0, 4, 8, 12].map(|at| number_at(raw, at) as usize);
         let inside = |start: usize, n: usize| start >= n_defs && start + n <= n_defs + instrs.len();
         if !inside(flag_start, n_flag) || !inside(body_start, n_body) {
             let message =

@@ -19,7 +19,7 @@ pub fn encode(program: &Program) -> Result<(u32, u32, Vec<u8>), LangError> {
         first_line: program.first_line,
         events: program.events.iter().map(|event| (program.flag(event), program.body(event))).collect(),
     };
-    wire.octets().map_err(|problems| LangError::of_program(program, problems))
+    wire.to_bytes().map_err(|problems| LangError::of_program(program, problems))
 }
 
 pub(crate) struct Wire<'a> {
@@ -35,9 +35,9 @@ pub(crate) struct Wire<'a> {
 
 impl Wire<'_> {
     /// Returns the numbers of events and instructions, and their bytes.
-    pub fn octets(&self) -> Result<(u32, u32, Vec<u8>), Vec<Problem>> {
+    pub fn to_bytes(&self) -> Result<(u32, u32, Vec<u8>), Vec<Problem>> {
         let mut encoder =
-            Encoder { wire: self, octets: Vec::new(), line: self.first_line, problems: Vec::new() };
+            Encoder { wire: self, raw: Vec::new(), line: self.first_line, problems: Vec::new() };
         let reports = self.reports.iter().zip(0..).map(|(register, i)| (Reg::Report(i), register));
         let controls = self.controls.iter().zip(0..).map(|(register, i)| (Reg::Control(i), register));
         let controls = controls.filter(|(_, register)| self.declares || register.volatile);
@@ -45,7 +45,7 @@ impl Wire<'_> {
         let mut at = declared.len();
         for (flag, body) in &self.events {
             for n in [at, flag.len(), at + flag.len(), body.len()] {
-                encoder.octets.extend((n as u32).to_le_bytes());
+                encoder.raw.extend((n as u32).to_le_bytes());
             }
             at += flag.len() + body.len();
         }
@@ -62,7 +62,7 @@ impl Wire<'_> {
         if !encoder.problems.is_empty() {
             return Err(encoder.problems);
         }
-        Ok((self.events.len() as u32, at as u32, encoder.octets))
+        Ok((self.events.len() as u32, at as u32, encoder.raw))
     }
 }
 
@@ -72,18 +72,18 @@ pub(crate) fn control_kind(register: &Register) -> u8 {
 
 struct Encoder<'a> {
     wire: &'a Wire<'a>,
-    octets: Vec<u8>,
+    raw: Vec<u8>,
     line: u32,
     problems: Vec<Problem>,
 }
 
 impl Encoder<'_> {
     fn instr(&mut self, op: u8, operands: [Reg; 3]) {
-        self.octets.push(op);
+        self.raw.push(op);
         for reg in operands {
             let (of_kind, number) = self.operand(reg);
-            self.octets.push(of_kind);
-            self.octets.extend(number.to_le_bytes());
+            self.raw.push(of_kind);
+            self.raw.extend(number.to_le_bytes());
         }
     }
 

@@ -283,7 +283,7 @@ fn result_range(op: Op, l: Range, r: Range) -> Range {
         Op::Add => (l.0.saturating_add(r.0), l.1.saturating_add(r.1)),
         Op::Sub => (l.0.saturating_sub(r.1), l.1.saturating_sub(r.0)),
         // A product may pass libccp's check although it wrapped.
-        Op::Mul => l.1.checked_mul(r.1).map_or(ANY, |most| (l.0 * r.0, most)),
+        Op::Mul => l.1.checked_mul(r.1).map_or(ANY, |maximum| (l.0 * r.0, maximum)),
         Op::Div => (l.0 / r.1.max(1), l.1 / r.0.max(1)),
         Op::Equiv | Op::Gt | Op::Lt => (0, 1),
         Op::Max => (l.0.max(r.0), l.1.max(r.1)),

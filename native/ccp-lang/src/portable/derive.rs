@@ -172,13 +172,13 @@ pub fn splice(work: &mut Work, prims_used: u64, looks_at_last: bool, target: &Ta
         From::Lines { lines, .. } => Some(*lines),
         _ => None,
     }));
-    let ours: Vec<&'static str> =
+    let mine: Vec<&'static str> =
         HEAD.into_iter().filter(|name| !totals.iter().any(|(own, at)| own == name && at.is_some())).collect();
     let registers = wanted.iter().filter_map(|(_, from)| match from {
         From::Lines { register, .. } => Some(*register),
         From::Constant(_) => None,
     });
-    let mut added = Added::new(&lines.join("\n"), &registers.collect::<Vec<_>>(), &ours, work);
+    let mut added = Added::new(&lines.join("\n"), &registers.collect::<Vec<_>>(), &mine, work);
     let mut carried = Vec::new();
     for name in CARRIED {
         if let Some(Reg::Control(i)) = added.register(name) {
@@ -210,10 +210,10 @@ pub fn splice(work: &mut Work, prims_used: u64, looks_at_last: bool, target: &Ta
             }
         }
     }
-    let mut head: Vec<_> = ours.iter().map(|name| (*name, added.report(&ours, name))).collect();
+    let mut head: Vec<_> = mine.iter().map(|name| (*name, added.report(&mine, name))).collect();
     head.extend(totals.iter().filter_map(|(name, own)| own.map(|at| (*name, at))));
     let line = work.clauses[0].flag.first().map_or(1, |instr| instr.line);
-    let [said, window] = ["stamp", "cwnd_bytes"].map(|name| Reg::Report(added.report(&ours, name)));
+    let [said, window] = ["stamp", "cwnd_bytes"].map(|name| Reg::Report(added.report(&mine, name)));
     added.instrs.push(bind(said, Reg::Control(stamp), line));
     follow(work, &mut added, Implicit::Cwnd, window, looks_at_last);
     if work.instrs().any(|instr| writes(instr, Implicit::Rate)) {

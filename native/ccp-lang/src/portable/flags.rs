@@ -64,13 +64,13 @@ struct Node {
     at: usize,
     last_use: usize,
     /// Maximum of the original number.
-    most: u64,
+    maximum: u64,
     costs: [usize; 4],
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Recipe {
-    Held(Reg),
+    Lifecycle(Reg),
     As(Form),
     One(Op, Operand, Operand),
     /// `a` is not below `b`: it is the larger of both.
@@ -118,7 +118,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
         self.run[..at].iter().filter(|instr| instr.res == reg).count()
     }
 
-    fn node(&mut self, kind: Kind, at: usize, most: u64) -> usize {
+    fn node(&mut self, kind: Kind, at: usize, maximum: u64) -> usize {
         let versions = match kind {
             Kind::Flag(a) | Kind::NonZero(a) => [self.writes_before(a, at), 0],
             Kind::Less(a, b) | Kind::Equal(a, b) => [self.writes_before(a, at), self.writes_before(b, at)],
@@ -126,7 +126,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
         };
         let nodes = &mut self.nodes;
         *self.known.entry((kind, versions)).or_insert_with(|| {
-            nodes.push(Node { kind, at, last_use: at, most, costs: [0; 4] });
+            nodes.push(Node { kind, at, last_use: at, maximum, costs: [0; 4] });
             nodes.len() - 1
         })
     }
@@ -195,13 +195,13 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
     /// Both conditions; with `either`, one of them.
     fn both(&mut self, left: Reg, right: Reg, at: usize, either: bool) -> Option<Literal> {
         let [left, right] = [self.literal(left, at)?, self.literal(right, at)?];
-        let (a, b) = (self.nodes[left.node].most, self.nodes[right.node].most);
-        let most = if either { a + b } else { a * b };
-        if most > 1 << 16 {
+        let (a, b) = (self.nodes[left.node].maximum, self.nodes[right.node].maximum);
+        let maximum = if either { a + b } else { a * b };
+        if maximum > 1 << 16 {
             return None; // as numbers these might overflow
         }
         let [left, right] = if either { [left.not(), right.not()] } else { [left, right] };
-        let node = self.node(Kind::Both(left, right), at, most);
+        let node = self.node(Kind::Both(left, right), at, maximum);
         Some(Literal { node, negated: either })
     }
 
@@ -242,7 +242,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
                     _ => [instr.left, instr.right],
                 };
                 escaped = numbers.into_iter().find(|reg| {
-                    self.of_tmp.get(reg).is_some_and(|literal| self.nodes[literal.node].most > 1)
+                    self.of_tmp.get(reg).is_some_and(|literal| self.nodes[literal.node].maximum > 1)
                 });
                 if escaped.is_some() {
                     break;

@@ -20,7 +20,7 @@ struct Written<'a> {
 }
 
 impl Work {
-    fn is_ours(&self, reg: Reg) -> bool {
+    fn is_own(&self, reg: Reg) -> bool {
         match reg {
             Reg::Local(_) => true,
             Reg::Control(i) => usize::from(i) >= self.n_own,
@@ -32,7 +32,7 @@ impl Work {
         let mut written: HashMap<Reg, Option<Written>> = HashMap::new();
         for run in self.clauses.iter().flat_map(|clause| [&clause.flag, &clause.body]) {
             for (i, by) in run.iter().enumerate() {
-                if self.is_ours(by.res) {
+                if self.is_own(by.res) {
                     let one = Written { register: by.res, before: &run[..i], by };
                     written.entry(by.res).and_modify(|known| *known = None).or_insert(Some(one));
                 }
@@ -85,7 +85,7 @@ impl Work {
             }
         }
         let passing = |(reg, (written, runs)): (Reg, (bool, HashSet<usize>))| {
-            (self.is_ours(reg) && !kept.contains(&reg) && written && runs.len() == 1).then_some(reg)
+            (self.is_own(reg) && !kept.contains(&reg) && written && runs.len() == 1).then_some(reg)
         };
         let mut passing: Vec<Reg> = uses.into_iter().filter_map(passing).collect();
         passing.sort_by_key(|reg| format!("{reg:?}"));

@@ -12,7 +12,7 @@ use super::private::Lasting;
 use crate::ir::{Implicit, Instr, Op, Reg};
 
 /// Maximum length of an optimised run: intermediate results have 8-bit numbers.
-const MOST: usize = 255;
+const MAXIMUM: usize = 255;
 
 /// Shortens all clauses; with `decides`, also conditions.
 pub fn squeeze(work: &mut Work, decides: bool) {
@@ -20,7 +20,7 @@ pub fn squeeze(work: &mut Work, decides: bool) {
     let lasting = work.lasting();
     let n_own = work.n_own;
     for run in work.clauses.iter_mut().flat_map(|clause| [&mut clause.flag, &mut clause.body]) {
-        if run.len() > MOST {
+        if run.len() > MAXIMUM {
             continue;
         }
         let mut short = shared(run, &lasting);
@@ -56,9 +56,9 @@ fn written_at_once(run: &mut Vec<Instr>, n_own: usize) {
     let mut back = 2;
     while back < run.len() {
         let (changed, copy) = (run[back - 1], run[back].right);
-        let ours = matches!(copy, Reg::Control(at) if usize::from(at) >= n_own);
+        let own = matches!(copy, Reg::Control(at) if usize::from(at) >= n_own);
         let copied = run[..back - 1].iter().rposition(|instr| instr.res == CWND || uses(instr, copy));
-        if ours
+        if own
             && (run[back].op, run[back].res) == (Op::Bind, CWND)
             && matches!(changed.op, Op::If | Op::NotIf)
             && changed.res == copy
@@ -278,7 +278,7 @@ fn can_stop(op: Op) -> bool {
 }
 
 /// Renumbers intermediate results to need as few as possible; the rest goes into control registers.
-pub fn number_tmps(work: &mut Work, most: usize) {
+pub fn number_tmps(work: &mut Work, maximum: usize) {
     let mut spilled: Vec<Reg> = Vec::new();
     let mut clauses = std::mem::take(&mut work.clauses);
     for run in clauses.iter_mut().flat_map(|clause| [&mut clause.flag, &mut clause.body]) {
@@ -300,10 +300,10 @@ pub fn number_tmps(work: &mut Work, most: usize) {
                 let free = held.iter().position(Option::is_none).unwrap_or(held.len());
                 held.resize(held.len().max(free + 1), None);
                 held[free] = Some(result);
-                while spilled.len() + most <= free {
+                while spilled.len() + maximum <= free {
                     spilled.push(Reg::Control(work.control(0)));
                 }
-                let now = if free < most { Reg::Tmp(free as u8) } else { spilled[free - most] };
+                let now = if free < maximum { Reg::Tmp(free as u8) } else { spilled[free - maximum] };
                 place.insert(result, now);
                 instr.res = now;
             }

@@ -27,28 +27,28 @@ fn end(number: u32) -> Option<&'static str> {
 
 fn as_dict<'py>(py: Python<'py>, client: &Client, now_us: u64) -> PyResult<Bound<'py, PyDict>> {
     let Client { netns_cookie, remote, state } = client;
-    let told = PyDict::new(py);
-    told.set_item("netns", state.netns)?;
-    told.set_item("netns_cookie", netns_cookie)?;
-    told.set_item("remote", PyBytes::new(py, &remote.octets()))?;
-    told.set_item("verdict", client.verdict())?;
-    told.set_item("bucket_bytes", state.detector.bucket_bytes)?;
-    told.set_item("rate_bytes_per_s", state.detector.rate_bytes_per_s)?;
-    told.set_item("tokens_bytes", state.detector.tokens_bytes(now_us))?;
-    told.set_item("open_flows", state.open_flows)?;
-    told.set_item("active_flows", state.active_flows)?;
+    let reported = PyDict::new(py);
+    reported.set_item("netns", state.netns)?;
+    reported.set_item("netns_cookie", netns_cookie)?;
+    reported.set_item("remote", PyBytes::new(py, &remote.to_bytes()))?;
+    reported.set_item("verdict", client.verdict())?;
+    reported.set_item("bucket_bytes", state.detector.bucket_bytes)?;
+    reported.set_item("rate_bytes_per_s", state.detector.rate_bytes_per_s)?;
+    reported.set_item("tokens_bytes", state.detector.tokens_bytes(now_us))?;
+    reported.set_item("open_flows", state.open_flows)?;
+    reported.set_item("active_flows", state.active_flows)?;
     let segment_bytes = u64::from(state.detector.mss_bytes);
-    told.set_item("delivered_bytes", state.delivered_pkts * segment_bytes)?;
-    told.set_item("lost_bytes", u64::from(state.lost_pkts) * segment_bytes)?;
-    told.set_item("triggered", state.detector.transfer.triggered != 0)?;
-    told.set_item("found", state.detector.detected != 0)?;
-    told.set_item("end", end(u32::from(state.detector.undetected)))?;
-    told.set_item("last_us", state.detector.last_us())?;
-    Ok(told)
+    reported.set_item("delivered_bytes", state.delivered_pkts * segment_bytes)?;
+    reported.set_item("lost_bytes", u64::from(state.lost_pkts) * segment_bytes)?;
+    reported.set_item("triggered", state.detector.transfer.triggered != 0)?;
+    reported.set_item("found", state.detector.detected != 0)?;
+    reported.set_item("end", end(u32::from(state.detector.undetected)))?;
+    reported.set_item("last_us", state.detector.last_us())?;
+    Ok(reported)
 }
 
 /// A table: its owner, its capacity, connections without room, and its clients.
-type Told<'py> = (&'static str, u32, u64, Option<Vec<Bound<'py, PyDict>>>);
+type Reported<'py> = (&'static str, u32, u64, Option<Vec<Bound<'py, PyDict>>>);
 
 pub const EXTENSION: Extension =
     Extension { name: ccp_rtcp::core::EXTENSION, object: ccp_rtcp::EXTENSION_OBJECT, open: open_left };
@@ -62,7 +62,7 @@ fn open_left(folder: &Path) -> Result<Box<dyn Left>> {
 impl Left for ClientsLeft {
     fn resume(self: Box<Self>, folder: &Path) -> Result<(&'static str, usize)> {
         let kept = self.0.map_or(Ok(Kept::Nothing), |left| left.go_on(folder))?;
-        kept::tell_layout(folder)?;
+        kept::report_layout(folder)?;
         Ok(of_before(kept))
     }
 }
@@ -82,9 +82,9 @@ pub fn rtcp_tables(
     now_us: u64,
     pin_dir: PathBuf,
     kept_in: PathBuf,
-) -> PyResult<Vec<Told<'_>>> {
+) -> PyResult<Vec<Reported<'_>>> {
     let tables = py.detach(|| clients::tables(&pin_dir, &kept_in)).map_err(|e| errors::raise(py, &e))?;
-    let told = |table: Table| {
+    let reported = |table: Table| {
         let whose = match table.whose {
             Whose::Agent => "agent",
             Whose::Attach => "attach",
@@ -94,7 +94,7 @@ pub fn rtcp_tables(
             |all: Vec<Client>| all.iter().map(|client| as_dict(py, client, now_us)).collect::<PyResult<_>>();
         Ok((whose, table.max_clients, table.no_room, table.clients.map(rows).transpose()?))
     };
-    tables.into_iter().map(told).collect()
+    tables.into_iter().map(reported).collect()
 }
 
 /// The outcome for the previous table, and its number of clients.
@@ -108,13 +108,13 @@ fn of_before(kept: Kept) -> (&'static str, usize) {
 }
 
 fn summary_dict<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyDict>> {
-    let told = PyDict::new(py);
-    told.set_item("max_clients", summary.max_clients)?;
-    told.set_item("no_room", summary.no_room)?;
-    told.set_item("clients", summary.clients.to_vec())?;
-    told.set_item("rates", &summary.rates)?;
-    told.set_item("rates_sum", summary.rates_sum)?;
-    Ok(told)
+    let reported = PyDict::new(py);
+    reported.set_item("max_clients", summary.max_clients)?;
+    reported.set_item("no_room", summary.no_room)?;
+    reported.set_item("clients", summary.clients.to_vec())?;
+    reported.set_item("rates", &summary.rates)?;
+    reported.set_item("rates_sum", summary.rates_sum)?;
+    Ok(reported)
 }
 
 /// Statistics of the table of an agent's extension.

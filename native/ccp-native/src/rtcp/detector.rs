@@ -275,6 +275,6 @@ impl RtcpConnection {
     /// The client, as `struct rtcp_remote`.
     #[getter]
     fn remote(&mut self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
-        Ok(PyBytes::new(py, &self.open()?.remote().octets()).unbind())
+        Ok(PyBytes::new(py, &self.open()?.remote().to_bytes()).unbind())
     }
 }

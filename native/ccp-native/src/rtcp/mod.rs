@@ -130,7 +130,7 @@ pub fn rtcp_work(py: Python<'_>, options: &[u8], state: &str, acks: u32) -> PyRe
 #[pyfunction]
 pub fn rtcp_remote_of(py: Python<'_>, options: &[u8], address: [u8; 16], port: u16) -> PyResult<Py<PyBytes>> {
     let remote = Remote::of(address, port, &options_of(options)?);
-    Ok(PyBytes::new(py, &remote.octets()).unbind())
+    Ok(PyBytes::new(py, &remote.to_bytes()).unbind())
 }
 
 pub(crate) fn options_of(options: &[u8]) -> PyResult<Options> {

@@ -23,11 +23,11 @@ impl RtcpSimulated {
 
     /// Verdicts on clients since the last call.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        verdicts(py, &self.0.take_rows().iter().flat_map(|row| row.octets()).collect::<Vec<_>>())
+        verdicts(py, &self.0.take_rows().iter().flat_map(|row| row.to_bytes()).collect::<Vec<_>>())
     }
 
     /// ACKs since the last call.
     fn drain_acks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        acks(py, &self.0.take_acks().iter().flat_map(|ack| ack.octets()).collect::<Vec<_>>())
+        acks(py, &self.0.take_acks().iter().flat_map(|ack| ack.to_bytes()).collect::<Vec<_>>())
     }
 }

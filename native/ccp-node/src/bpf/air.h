@@ -44,39 +44,39 @@ static __always_inline void read_radio(struct __sk_buff *skb, struct node_radio 
  * A reading counts if it is no older than the loader allows, or if the queue was empty and nothing has come since. Behind a
  * queue discipline packets reach mac80211 later than they pass here, so that only a new reading counts.
  */
-static __always_inline struct air read_air(struct __sk_buff *skb, const struct node_now *told, u64 came_ns,
+static __always_inline struct air read_air(struct __sk_buff *skb, const struct node_now *reported, u64 came_ns,
 					   u64 now_ns)
 {
 	struct air air = {NODE_MISSING, NODE_MISSING, false};
 	struct node_air *read;
 	bool still_empty;
 
-	read = told->air_fresh_ns ? of_other_end(skb, &airs) : NULL;
+	read = reported->air_fresh_ns ? of_other_end(skb, &airs) : NULL;
 	if (!read)
 		return air;
-	still_empty = !told->queue_known && !read->all_pkts && came_ns + IN_QUEUE_NS < read->read_ns;
-	if (!still_empty && now_ns > read->read_ns + told->air_fresh_ns)
+	still_empty = !reported->queue_known && !read->all_pkts && came_ns + IN_QUEUE_NS < read->read_ns;
+	if (!still_empty && now_ns > read->read_ns + reported->air_fresh_ns)
 		return air;
 	air.pkts = read->pkts;
-	air.settled = still_empty || (told->queue_known && !read->pkts);
-	if (told->air_limit_pkts != NODE_MISSING)
+	air.settled = still_empty || (reported->queue_known && !read->pkts);
+	if (reported->air_limit_pkts != NODE_MISSING)
 		air.free_pkts =
-			told->air_limit_pkts > read->all_pkts ? told->air_limit_pkts - read->all_pkts : 0;
+			reported->air_limit_pkts > read->all_pkts ? reported->air_limit_pkts - read->all_pkts : 0;
 	return air;
 }
 
 /* Packets in both queues, if the device also has a queue discipline. */
-static __always_inline u32 depth_with_air(const struct node_now *told, u32 pkts, const struct air *air)
+static __always_inline u32 depth_with_air(const struct node_now *reported, u32 pkts, const struct air *air)
 {
-	if (!told->queue_known)
+	if (!reported->queue_known)
 		return air->pkts;
 	return pkts == NODE_MISSING || air->pkts == NODE_MISSING ? pkts : pkts + air->pkts;
 }
 
 /* The free room of the queue with less room; NODE_MISSING is the largest number. */
-static __always_inline u32 free_with_air(const struct node_now *told, u32 pkts, const struct air *air)
+static __always_inline u32 free_with_air(const struct node_now *reported, u32 pkts, const struct air *air)
 {
-	if (!told->queue_known)
+	if (!reported->queue_known)
 		return air->free_pkts;
 	return pkts == NODE_MISSING || pkts < air->free_pkts ? pkts : air->free_pkts;
 }

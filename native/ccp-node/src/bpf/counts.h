@@ -43,18 +43,18 @@ static __always_inline bool is_queue_drop(u32 reason)
 }
 
 /* Whether this kernel reports queue drops of packets that had waited: since 6.14. */
-static __always_inline bool tells_late_drops(void)
+static __always_inline bool reports_late_drops(void)
 {
 	return bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_QDISC_CONGESTED) ||
 	       bpf_core_enum_value_exists(enum skb_drop_reason_subsys, SKB_DROP_REASON_SUBSYS_QDISC);
 }
 
 /* Whether all drops of earlier packets are known by now; otherwise none are reported. */
-static __always_inline bool drops_are_known(const struct node_now *told, const struct queue *queue)
+static __always_inline bool drops_are_known(const struct node_now *reported, const struct queue *queue)
 {
-	if (told->drops == NODE_DROPS_LATE)
-		return tells_late_drops() && !queue->pkts;
-	return told->drops == NODE_DROPS_EARLY;
+	if (reported->drops == NODE_DROPS_LATE)
+		return reports_late_drops() && !queue->pkts;
+	return reported->drops == NODE_DROPS_EARLY;
 }
 
 static __always_inline struct node_count *count_of(const struct node_flow *flow)

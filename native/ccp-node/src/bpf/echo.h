@@ -56,7 +56,7 @@ struct {
 	__type(value, struct node_path);
 } paths SEC(".maps");
 
-static __always_inline void put_echo(struct echo_header *header, const struct path *path, const u32 *told,
+static __always_inline void put_echo(struct echo_header *header, const struct path *path, const u32 *reported,
 				     const __be32 *left)
 {
 	header->next_header = IPPROTO_TCP;
@@ -77,7 +77,7 @@ static __always_inline void put_echo(struct echo_header *header, const struct pa
 	header->words[4] = bpf_htonl(path->link_rate_bytes_per_s);
 	header->words[5] = bpf_htonl(path->flow_count);
 	for (u32 cause = 0; cause < PATH_LOSSES; cause++)
-		header->words[6 + cause] = bpf_htonl(told[cause]);
+		header->words[6 + cause] = bpf_htonl(reported[cause]);
 	header->words[9] = left[0];
 	header->words[10] = left[1];
 }
@@ -116,8 +116,8 @@ static __noinline int note_path(struct __sk_buff *skb, struct packet *packet, st
 	if (is_newest(&known->known, &numbers)) {
 		note_sink(&known->known.losses, missing);
 		read_path(skb, options, &path, &known->known.losses);
-		tell_losses(&known->known);
-		put_echo(&known->header, &path, known->known.told, left);
+		report_losses(&known->known);
+		put_echo(&known->header, &path, known->known.reported, left);
 		known->is_news = 1;
 	}
 	end_turn(&known->busy);
@@ -170,12 +170,12 @@ static __noinline int reflect(struct __sk_buff *skb, struct packet *packet)
 }
 
 /* A sink's counters have 32 bits and restart when it forgets the flow; these totals continue. */
-static __always_inline void add_losses(struct path_echo *path, u32 cause, __be32 told)
+static __always_inline void add_losses(struct path_echo *path, u32 cause, __be32 reported)
 {
-	s32 more = bpf_ntohl(told) - path->told[cause];
+	s32 more = bpf_ntohl(reported) - path->reported[cause];
 
 	path->losses[cause] += more > 0 ? more : 0;
-	path->told[cause] += more;
+	path->reported[cause] += more;
 }
 
 static __always_inline void keep_echo(struct path_echo *path, const struct echo_header *header, u64 left_us)
@@ -201,16 +201,16 @@ static __always_inline void keep_echo(struct path_echo *path, const struct echo_
 }
 
 /* Source: handles an ACK with an echo, whose option begins at `at`. */
-static __noinline int hear(struct __sk_buff *skb, struct packet *packet, u32 at)
+static __noinline int receive(struct __sk_buff *skb, struct packet *packet, u32 at)
 {
 	struct bpf_sock_tuple tuple;
-	struct node_now *told = ONLY(now);
+	struct node_now *reported = ONLY(now);
 	struct echo_header header;
 	struct path_echo *path;
 	struct bpf_sock *sk;
 	u64 wall_us;
 
-	if (!packet || !told || bpf_skb_load_bytes(skb, at, &header.type, sizeof(header) - ECHO_OPTION_AT) ||
+	if (!packet || !reported || bpf_skb_load_bytes(skb, at, &header.type, sizeof(header) - ECHO_OPTION_AT) ||
 	    header.hop > header.hops)
 		return 0;
 	__builtin_memcpy(tuple.ipv6.saddr, packet->flow.saddr, sizeof(tuple.ipv6.saddr));
@@ -223,9 +223,9 @@ static __noinline int hear(struct __sk_buff *skb, struct packet *packet, u32 at)
 	path = bpf_sk_storage_get(&path_echoes, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (path && take_turn(&path->busy)) {
 		wall_us = bpf_ntohl(header.words[9]) * MICROSECONDS + bpf_ntohl(header.words[10]);
-		keep_echo(path, &header, wall_us - told->wall_minus_mono_ns / 1000);
+		keep_echo(path, &header, wall_us - reported->wall_minus_mono_ns / 1000);
 		end_turn(&path->busy);
-		COUNT(heard, 1);
+		COUNT(received, 1);
 	}
 	bpf_sk_release(sk);
 	return 0;

@@ -20,7 +20,7 @@ int on_egress(struct __sk_buff *skb)
 {
 	u64 mono_ns = bpf_ktime_get_ns(), wall_ns;
 	struct node_link *behind = ONLY(link);
-	struct node_now *told = ONLY(now);
+	struct node_now *reported = ONLY(now);
 	struct node_data data = {};
 	struct node_count *count = NULL;
 	struct packet packet;
@@ -28,9 +28,9 @@ int on_egress(struct __sk_buff *skb)
 	struct air air;
 	u64 came_ns;
 
-	if (!behind || !told)
+	if (!behind || !reported)
 		return TC_ACT_UNSPEC;
-	wall_ns = mono_ns + told->wall_minus_mono_ns;
+	wall_ns = mono_ns + reported->wall_minus_mono_ns;
 	read_packet(skb, &packet);
 	if (config.roles & NODE_REFLECTS)
 		reflect(skb, &packet);
@@ -53,18 +53,18 @@ int on_egress(struct __sk_buff *skb)
 		count_flow(skb, &packet, count, false);
 		return TC_ACT_UNSPEC;
 	}
-	queue = read_queue(told);
-	air = read_air(skb, told, came_ns, mono_ns);
+	queue = read_queue(reported);
+	air = read_air(skb, reported, came_ns, mono_ns);
 	data.flow_counts = count_flow(skb, &packet, count,
-				      drops_are_known(told, &queue) && (!told->air_fresh_ns || air.settled));
+				      drops_are_known(reported, &queue) && (!reported->air_fresh_ns || air.settled));
 	data.hop_limit = packet.hop_limit;
 	data.ingress_if = skb->ingress_ifindex;
 	data.timestamp_s = wall_ns / NSEC_PER_SEC;
 	data.timestamp_us = wall_ns % NSEC_PER_SEC / 1000;
-	data.queue_pkts = depth_with_air(told, depth_pkts(told, &queue), &air);
-	data.free_pkts = free_with_air(told, free_pkts(told, &queue), &air);
-	data.flow_count = behind->flows_seen - told->flows_gone;
-	data.link_rate_bytes_per_s = told->link_rate_bytes_per_s;
+	data.queue_pkts = depth_with_air(reported, depth_pkts(reported, &queue), &air);
+	data.free_pkts = free_with_air(reported, free_pkts(reported, &queue), &air);
+	data.flow_count = behind->flows_seen - reported->flows_gone;
+	data.link_rate_bytes_per_s = reported->link_rate_bytes_per_s;
 	read_radio(skb, &data.radio);
 	if (packet.is_chosen)
 		insert(skb, &packet, &data, wall_ns);

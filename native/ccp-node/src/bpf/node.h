@@ -148,7 +148,7 @@ struct node_counters {
 	__u64 not_removed; /* contains other headers or options */
 	__u64 foreign; /* telemetry of untrusted senders */
 	__u64 reflected; /* ACKs that got an echo of the path */
-	__u64 heard; /* ACKs whose echo was stored for their socket */
+	__u64 received; /* ACKs whose echo was stored for their socket */
 	__u64 plain; /* without headers, of flows with headers */
 	__u64 ring_full; /* lost while the reader had no room: missing in summaries */
 };

@@ -191,7 +191,7 @@ struct options {
 	u32 echo_at; /* echo of the path; 0: none */
 	bool wants_echo;
 	bool telemetry; /* contains telemetry other than an echo */
-	bool ours; /* contains ccplane's options */
+	bool own; /* contains ccplane's options */
 	bool others; /* contains third-party options, or is malformed */
 };
 
@@ -238,21 +238,21 @@ __noinline int read_options(struct __sk_buff *skb, u32 at, u32 bytes, struct opt
 			is_trace = option[0] == IOAM_MUTABLE && option[3] == IOAM_TRACE;
 			is_edge = option[0] == IOAM && option[3] == IOAM_EDGE_TO_EDGE;
 			if ((is_trace || is_edge) && (option[4] << 8 | option[5]) == config.namespace_id) {
-				options->ours = options->telemetry = true;
+				options->own = options->telemetry = true;
 				if (is_edge && option[1] == EDGE_BYTES)
 					options->edge_at = at;
 			} else if (option[0] == EXPERIMENT && (option[2] << 8 | option[3]) == EXPERIMENT_ID) {
-				options->ours = true;
+				options->own = true;
 				read_experiment(option, at, options);
 			} else {
 				options->others = true;
 			}
-			if (is_edge && options->ours && option[6] & E2E_NUMBER_64 && option[1] >= 14)
+			if (is_edge && options->own && option[6] & E2E_NUMBER_64 && option[1] >= 14)
 				options->number_at = at + 8;
-			if (option[0] == EXPERIMENT && options->ours && option[4] == TCP_STATE &&
+			if (option[0] == EXPERIMENT && options->own && option[4] == TCP_STATE &&
 			    option[5] & TCP_STATE_SUPER && option[1] >= 12)
 				options->super_at = at + 6;
-			if (is_trace && options->ours && !options->trace_at) {
+			if (is_trace && options->own && !options->trace_at) {
 				options->trace_at = at + 4;
 				options->trace_end = next;
 			}
@@ -329,7 +329,7 @@ __noinline int read_usual(struct __sk_buff *skb, const struct packet *packet, st
 	    ends.edge_bytes != EDGE_BYTES || ends.ioam_type != IOAM_EDGE_TO_EDGE ||
 	    bpf_ntohs(ends.namespace_id) != config.namespace_id || !(ends.e2e_type & E2E_NUMBER_64))
 		return 0;
-	options->ours = options->telemetry = true;
+	options->own = options->telemetry = true;
 	options->wants_echo = ends.flags & TCP_STATE_WANTS_ECHO;
 	options->trace_at = at + 8;
 	options->trace_end = end;

@@ -71,7 +71,7 @@ __noinline int read_path(struct __sk_buff *skb, struct options *options, struct 
 	struct trace_header trace;
 	struct places places = {};
 	u32 trace_at, trace_end, at, flags;
-	struct node_told told;
+	struct node_report reported;
 
 	if (!path || !options || !losses)
 		return 0;
@@ -89,16 +89,16 @@ __noinline int read_path(struct __sk_buff *skb, struct options *options, struct 
 	for (u32 i = 0; i < PATH_NODES && at < trace_end; i++) {
 		u32 snapshot_at = at + places.snapshot, head = word_at(skb, snapshot_at);
 		u32 limit_and_id = word_at(skb, at);
-		bool is_ours = (head >> 8 & 0xffff) == OUR_SCHEMAS;
+		bool is_own = (head >> 8 & 0xffff) == OUR_SCHEMAS;
 
-		told.id = limit_and_id & 0xffffff;
-		told.hop_limit = limit_and_id >> 24;
-		told.counts =
-			is_ours && is_second(head) ? word_at(skb, snapshot_at + COUNTS_AT) : NODE_MISSING;
-		told.queue_pkts = is_ours ? word_at(skb, at + places.queue) : NODE_MISSING;
-		told.free_pkts = is_ours ? word_at(skb, snapshot_at + FREE_AT) : NODE_MISSING;
-		told.rate_bytes_per_s = rate_of(skb, snapshot_at, head);
-		read_node(&reading, losses, i, at, &told);
+		reported.id = limit_and_id & 0xffffff;
+		reported.hop_limit = limit_and_id >> 24;
+		reported.counts =
+			is_own && is_second(head) ? word_at(skb, snapshot_at + COUNTS_AT) : NODE_MISSING;
+		reported.queue_pkts = is_own ? word_at(skb, at + places.queue) : NODE_MISSING;
+		reported.free_pkts = is_own ? word_at(skb, snapshot_at + FREE_AT) : NODE_MISSING;
+		reported.rate_bytes_per_s = rate_of(skb, snapshot_at, head);
+		read_node(&reading, losses, i, at, &reported);
 		path->nodes = i + 1;
 		at = snapshot_at + 4 + (head >> 24) * 4;
 	}

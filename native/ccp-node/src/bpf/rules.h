@@ -92,7 +92,7 @@ static __always_inline void count_plain(struct node_count *count, __u32 pkts)
 #define PATH_NODES 8
 
 /* A node's data in a packet; all ones for unknown values. */
-struct node_told {
+struct node_report {
 	__u32 id;
 	__u32 hop_limit;
 	__u32 counts; /* packets missing and dropped, in wire format */
@@ -134,7 +134,7 @@ struct path_losses {
 struct path_known {
 	__u64 next; /* number after the highest seen */
 	__u32 old_pkts; /* consecutive packets with old numbers */
-	__u32 told[PATH_LOSSES];
+	__u32 reported[PATH_LOSSES];
 	struct path_losses losses;
 };
 
@@ -200,29 +200,29 @@ static __always_inline void add_losses_at(struct path_losses *losses, __u32 i, c
 
 /* Reads the data of the i-th node from the end of the path, at offset `at`, which is not 0. */
 static __always_inline void read_node(struct path_reading *path, struct path_losses *losses, __u32 i,
-				      __u32 at, const struct node_told *told)
+				      __u32 at, const struct node_report *reported)
 {
 	struct counted node = {
-		.id = told->id, .missing = told->counts >> 16, .dropped = told->counts & 0xffff};
+		.id = reported->id, .missing = reported->counts >> 16, .dropped = reported->counts & 0xffff};
 
 	/* Between neighbours the hop limit decreases by one, except on the last link. */
-	if (told->hop_limit != path->hop_limit) {
+	if (reported->hop_limit != path->hop_limit) {
 		path->next.missing = HALF_MISSING;
 		path->has_silent_queue = true;
 	}
-	path->hop_limit = told->hop_limit + 1;
+	path->hop_limit = reported->hop_limit + 1;
 	add_losses_at(losses, i, &node, &path->next);
 	path->next = node;
-	if (told->queue_pkts == NODE_MISSING || told->free_pkts == NODE_MISSING)
+	if (reported->queue_pkts == NODE_MISSING || reported->free_pkts == NODE_MISSING)
 		path->has_silent_queue = true;
-	if (told->queue_pkts == NODE_MISSING)
+	if (reported->queue_pkts == NODE_MISSING)
 		return;
-	if (!told->rate_bytes_per_s || told->rate_bytes_per_s == NODE_MISSING)
+	if (!reported->rate_bytes_per_s || reported->rate_bytes_per_s == NODE_MISSING)
 		path->has_silent_rate = true;
 	else
-		note_wait(&path->by_rate, (((__u64)told->queue_pkts + 1) << 31) / told->rate_bytes_per_s, at,
+		note_wait(&path->by_rate, (((__u64)reported->queue_pkts + 1) << 31) / reported->rate_bytes_per_s, at,
 			  i);
-	note_wait(&path->by_depth, told->queue_pkts, at, i);
+	note_wait(&path->by_depth, reported->queue_pkts, at, i);
 }
 
 /*
@@ -258,19 +258,19 @@ static __always_inline void note_sink(struct path_losses *losses, __u16 missing)
 }
 
 /* Late arrivals of packets counted as lost are subtracted from later losses: reported totals never decrease. */
-static __always_inline void tell_more(struct path_known *known, __u32 cause, __s32 pkts)
+static __always_inline void report_more(struct path_known *known, __u32 cause, __s32 pkts)
 {
-	if ((__s32)(pkts - known->told[cause]) > 0)
-		known->told[cause] = pkts;
+	if ((__s32)(pkts - known->reported[cause]) > 0)
+		known->reported[cause] = pkts;
 }
 
-static __always_inline void tell_losses(struct path_known *known)
+static __always_inline void report_losses(struct path_known *known)
 {
 	const struct path_losses *losses = &known->losses;
 
-	tell_more(known, LOST_BY_CONGESTION, losses->congestion);
-	tell_more(known, LOST_BY_LINK, losses->link);
-	tell_more(known, LOST_UNKNOWN, losses->all - losses->congestion - losses->link);
+	report_more(known, LOST_BY_CONGESTION, losses->congestion);
+	report_more(known, LOST_BY_LINK, losses->link);
+	report_more(known, LOST_UNKNOWN, losses->all - losses->congestion - losses->link);
 }
 
 #endif

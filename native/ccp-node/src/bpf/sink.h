@@ -9,23 +9,23 @@
 #define WAKE_NS 2000000ULL
 
 /* Waking is the most expensive step here: it interrupts the sender's processor, and often another one. */
-static __always_inline u64 wake_flag(const struct node_now *told, u64 now_ns)
+static __always_inline u64 wake_flag(const struct node_now *reported, u64 now_ns)
 {
 	static u64 woken_ns;
 
-	if (told->reader_looks || now_ns - woken_ns < WAKE_NS)
+	if (reported->reader_looks || now_ns - woken_ns < WAKE_NS)
 		return BPF_RB_NO_WAKEUP;
 	woken_ns = now_ns;
 	return BPF_RB_FORCE_WAKEUP;
 }
 
-static __noinline int tell(struct __sk_buff *skb, struct packet *packet, u32 headers_bytes, u64 plain_pkts)
+static __noinline int emit(struct __sk_buff *skb, struct packet *packet, u32 headers_bytes, u64 plain_pkts)
 {
 	struct node_scratch *mine = ONLY(scratch);
-	struct node_now *told = ONLY(now);
+	struct node_now *reported = ONLY(now);
 	u64 now_ns = bpf_ktime_get_ns();
 
-	if (!mine || !told || !packet || headers_bytes > NODE_HEADERS_BYTES)
+	if (!mine || !reported || !packet || headers_bytes > NODE_HEADERS_BYTES)
 		return 0;
 	mine->record.mono_ns = now_ns;
 	mine->record.plain_pkts = plain_pkts;
@@ -39,7 +39,7 @@ static __noinline int tell(struct __sk_buff *skb, struct packet *packet, u32 hea
 	/* Verifiers of Linux 6.1 do not conclude that a value other than 0 is positive. */
 	if (headers_bytes >= 8 && bpf_skb_load_bytes(skb, headers_at(), mine->read, headers_bytes))
 		return 0;
-	if (bpf_ringbuf_output(&records, mine, sizeof(mine->record) + headers_bytes, wake_flag(told, now_ns)))
+	if (bpf_ringbuf_output(&records, mine, sizeof(mine->record) + headers_bytes, wake_flag(reported, now_ns)))
 		COUNT(ring_full, packet->pkts);
 	return 0;
 }
@@ -95,10 +95,10 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 			read_options(skb, at + packet->hop_by_hop_bytes, packet->destination_bytes, &options);
 	}
 	trusted = has_prefix(packet->flow.saddr, config.trusted, config.trusted_mask);
-	if (options.ours && !trusted)
+	if (options.own && !trusted)
 		COUNT(foreign, packet->pkts);
 	if (options.echo_at && trusted && config.roles & NODE_READER)
-		hear(skb, packet, options.echo_at);
+		receive(skb, packet, options.echo_at);
 	if (options.telemetry && !(config.roles & NODE_SINK))
 		return; /* another node removes it */
 	if (options.telemetry && trusted) {
@@ -106,11 +106,11 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 			note_path(skb, packet, &options);
 		if (!known)
 			bpf_map_update_elem(&sunk, &packet->flow, &none, BPF_NOEXIST);
-		tell(skb, packet, bytes, known ? known->plain_pkts : 0);
+		emit(skb, packet, bytes, known ? known->plain_pkts : 0);
 	}
-	if (options.ours && options.others)
+	if (options.own && options.others)
 		COUNT(not_removed, packet->pkts);
-	else if (options.ours)
+	else if (options.own)
 		take_out(skb, packet, bytes);
 	if (!options.telemetry && config.roles & NODE_REFLECTS)
 		count_flow(skb, packet, bpf_map_lookup_elem(&counts, &packet->flow),

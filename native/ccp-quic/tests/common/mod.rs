@@ -46,7 +46,7 @@ pub fn change(flow: u32, program: u32, fields: &[Field]) -> Message {
 /// An agent as made with portus: it sends a program to each datapath and flow.
 pub struct Agent {
     socket: Arc<UnixDatagram>,
-    heard: Arc<Mutex<(Vec<Message>, Option<PathBuf>)>>,
+    received: Arc<Mutex<(Vec<Message>, Option<PathBuf>)>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -54,8 +54,8 @@ impl Agent {
     /// Starts serving; each flow gets `text` and the window `cwnd_bytes`.
     pub fn serve(path: &Path, text: &str, cwnd_bytes: u64) -> Agent {
         let mut agent = Agent::deaf(path);
-        let (socket, heard) = (Arc::clone(&agent.socket), Arc::clone(&agent.heard));
-        let install = install(1, text).octets();
+        let (socket, received) = (Arc::clone(&agent.socket), Arc::clone(&agent.received));
+        let install = install(1, text).to_bytes();
         agent.thread = Some(std::thread::spawn(move || {
             let mut buffer = [0; 2048];
             loop {
@@ -69,13 +69,13 @@ impl Agent {
                 _ = match &said {
                     Message::Ready { .. } => socket.send_to(&install, &from),
                     Message::Create { flow, .. } => {
-                        socket.send_to(&change(*flow, 1, &[(IMPLICIT, CWND, cwnd_bytes)]).octets(), &from)
+                        socket.send_to(&change(*flow, 1, &[(IMPLICIT, CWND, cwnd_bytes)]).to_bytes(), &from)
                     }
                     _ => Ok(0),
                 };
-                let mut heard = heard.lock().unwrap();
-                heard.0.push(said);
-                heard.1 = Some(from);
+                let mut received = received.lock().unwrap();
+                received.0.push(said);
+                received.1 = Some(from);
             }
         }));
         agent
@@ -84,20 +84,20 @@ impl Agent {
     /// An agent that reads nothing.
     pub fn deaf(path: &Path) -> Agent {
         _ = std::fs::remove_file(path);
-        Agent { socket: Arc::new(UnixDatagram::bind(path).unwrap()), heard: Arc::default(), thread: None }
+        Agent { socket: Arc::new(UnixDatagram::bind(path).unwrap()), received: Arc::default(), thread: None }
     }
 
-    pub fn tell(&self, message: &Message) {
-        self.tell_octets(&message.octets());
+    pub fn emit(&self, message: &Message) {
+        self.report_bytes(&message.to_bytes());
     }
 
-    pub fn tell_octets(&self, octets: &[u8]) {
-        let to = self.heard.lock().unwrap().1.clone().expect("a datapath");
-        self.socket.send_to(octets, to).unwrap();
+    pub fn report_bytes(&self, raw: &[u8]) {
+        let to = self.received.lock().unwrap().1.clone().expect("a datapath");
+        self.socket.send_to(raw, to).unwrap();
     }
 
     pub fn said(&self) -> Vec<Message> {
-        self.heard.lock().unwrap().0.clone()
+        self.received.lock().unwrap().0.clone()
     }
 
     pub fn reports(&self, of: u32) -> Vec<Vec<u64>> {

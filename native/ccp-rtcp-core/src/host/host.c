@@ -59,12 +59,12 @@ int rtcp_host_member_ack(struct rtcp_member *m, __u32 mss_bytes, const struct rt
 	return rtcp_member_ack(m, mss_bytes, client);
 }
 
-static void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us)
+static void rtcp_event(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us)
 {
 	client_row(&rtcp_table->row, flow, client, now_us);
 	rtcp_table->has_row = 1;
-	rtcp_table->is_news = client->told != rtcp_table->row.verdict;
-	client->told = rtcp_table->row.verdict;
+	rtcp_table->is_news = client->reported != rtcp_table->row.verdict;
+	client->reported = rtcp_table->row.verdict;
 }
 
 void rtcp_host_flow_begin(struct rtcp_table *table, struct tcp_sock *tp, struct rtcp_flow *flow,

@@ -8,11 +8,11 @@
 
 /* The state of a flow's limit. */
 struct ccp_limit {
-	struct rtcp_flow flow; /* first, so that rtcp_tell() can convert the pointer */
+	struct rtcp_flow flow; /* first, so that rtcp_event() can convert the pointer */
 	struct rtcp_options options;
 	u64 flow_id; /* flow that the state belongs to */
 	u32 caps; /* enum rtcp_caps */
-	u32 told; /* enum rtcp_verdict last sent to the agent */
+	u32 reported; /* enum rtcp_verdict last sent to the agent */
 };
 
 struct {
@@ -22,10 +22,10 @@ struct {
 	__type(value, struct ccp_limit);
 } limits SEC(".maps");
 
-EXTENSION_MAIL(struct rtcp_letter);
+EXTENSION_MAIL(struct rtcp_message);
 
 /* The message to the agent. */
-struct limit_told {
+struct limit_reported {
 	struct ccp_record record;
 	struct rtcp_row row;
 };
@@ -37,65 +37,65 @@ static __always_inline struct ccp_limit *limit_of(const struct ccp_flow *flow)
 	return bpf_map_lookup_elem(&limits, &slot);
 }
 
-static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us)
+static __always_inline void rtcp_event(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us)
 {
 	struct ccp_limit *limit = (struct ccp_limit *)flow;
 	u32 verdict = client_verdict(client);
-	struct limit_told *told;
+	struct limit_reported *reported;
 
-	client->told = verdict;
-	if (verdict == limit->told)
+	client->reported = verdict;
+	if (verdict == limit->reported)
 		return;
-	told = bpf_ringbuf_reserve(&records, sizeof(*told), 0);
-	if (!told)
+	reported = bpf_ringbuf_reserve(&records, sizeof(*reported), 0);
+	if (!reported)
 		return; /* sent at the next ACK */
-	extension_tells(&told->record, sizeof(*told), limit->flow_id, now_us);
-	client_row(&told->row, flow, client, now_us);
-	bpf_ringbuf_submit(told, 0);
-	limit->told = verdict;
+	extension_sends(&reported->record, sizeof(*reported), limit->flow_id, now_us);
+	client_row(&reported->row, flow, client, now_us);
+	bpf_ringbuf_submit(reported, 0);
+	limit->reported = verdict;
 }
 
 /* Reports that there is no room for the flow's client. */
-static __always_inline void tell_no_room(struct sock *sk, struct ccp_limit *limit)
+static __always_inline void report_no_room(struct sock *sk, struct ccp_limit *limit)
 {
-	struct limit_told *told;
+	struct limit_reported *reported;
 
-	if (!limit->flow.no_room || limit->told == RTCP_NO_ROOM)
+	if (!limit->flow.no_room || limit->reported == RTCP_NO_ROOM)
 		return;
-	told = bpf_ringbuf_reserve(&records, sizeof(*told), 0);
-	if (!told)
+	reported = bpf_ringbuf_reserve(&records, sizeof(*reported), 0);
+	if (!reported)
 		return; /* sent at the next ACK */
-	extension_tells(&told->record, sizeof(*told), limit->flow_id, tcp_sk(sk)->tcp_mstamp);
-	__builtin_memset(&told->row, 0, sizeof(told->row));
-	told->row.t_us = tcp_sk(sk)->tcp_mstamp;
-	told->row.netns = netns_of(sk);
-	told->row.verdict = RTCP_NO_ROOM;
-	told->row.remote = limit->flow.key.remote;
-	bpf_ringbuf_submit(told, 0);
-	limit->told = RTCP_NO_ROOM;
+	extension_sends(&reported->record, sizeof(*reported), limit->flow_id, tcp_sk(sk)->tcp_mstamp);
+	__builtin_memset(&reported->row, 0, sizeof(reported->row));
+	reported->row.t_us = tcp_sk(sk)->tcp_mstamp;
+	reported->row.netns = netns_of(sk);
+	reported->row.verdict = RTCP_NO_ROOM;
+	reported->row.remote = limit->flow.key.remote;
+	bpf_ringbuf_submit(reported, 0);
+	limit->reported = RTCP_NO_ROOM;
 }
 
 /* Bounds window and pacing rate by what the client's limit allows this flow now. */
 static __always_inline void limit_apply(struct sock *sk, struct ccp_sk *ca, struct ccp_flow *flow,
 					const struct ccp_limit *limit)
 {
-	u64 rate = limit->flow.rate_bytes_per_s, most_bytes = NO_CWND_BOUND, pace_most = 0;
+	u64 rate = limit->flow.rate_bytes_per_s, max_bytes = NO_CWND_BOUND, pace_cap = 0;
 	bool paced = limit->caps & RTCP_CAP_RATE;
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 floor_pkts = paced ? limit->options.floor_pkts : CCP_MIN_CWND_PKTS;
-	u32 most_pkts = flow_window(tp, &limit->flow, floor_pkts, paced);
+	u32 max_pkts = flow_window(tp, &limit->flow, floor_pkts, paced);
 	u64 mss = tp->mss_cache;
 
-	if (limit->caps & RTCP_CAP_CWND && most_pkts != NO_WINDOW)
-		most_bytes = mss * most_pkts;
+	if (limit->caps & RTCP_CAP_CWND && max_pkts != NO_WINDOW)
+		max_bytes = mss * max_pkts;
 	if (rate && paced)
-		pace_most = rtcp_share(rate, limit->options.margin_ratio_ppm);
+		pace_cap = rtcp_share(rate, limit->options.margin_ratio_ppm);
 	flow->rate_allowed_bytes_per_s = rate;
-	flow->cwnd_most_bytes = most_bytes;
-	if (tp->snd_cwnd * mss > most_bytes)
-		apply_cwnd(tp, flow, most_bytes, most_bytes);
-	if (pace_most != flow->pace_most_bytes_per_s) {
-		flow->pace_most_bytes_per_s = pace_most;
+	flow->cwnd_cap_bytes = max_bytes;
+	if (tp->snd_cwnd * mss > max_bytes)
+		apply_cwnd(tp, flow, max_bytes, max_bytes);
+	if (pace_cap != flow->pace_cap_bytes_per_s) {
+		flow->pace_cap_bytes_per_s = pace_cap;
 		apply_rate(sk, ca, flow);
 	}
 }
@@ -111,7 +111,7 @@ static __always_inline void limit_end(struct sock *sk, struct ccp_flow *flow, st
 static __always_inline void limit_begin(struct sock *sk, struct ccp_flow *flow, struct ccp_limit *limit)
 {
 	limit->flow_id = flow->flow_id;
-	limit->told = RTCP_OPEN;
+	limit->reported = RTCP_OPEN;
 	flow_begin(sk, &limit->flow, &limit->options);
 	flow_join(sk, &limit->flow, &limit->options);
 	if (tcp_sk(sk)->packets_out) /* it is already sending */
@@ -127,9 +127,9 @@ static __noinline int take_limit_mail(struct sock *sk, struct ccp_flow *flow, st
 	if (!mail_begin(&mail->head))
 		return 0;
 	if (mail_is_for(&mail->head, flow)) {
-		if (mail->head.n_octets && mail->letter.caps) {
-			limit->caps = mail->letter.caps;
-			limit->options = mail->letter.options;
+		if (mail->head.n_bytes && mail->message.caps) {
+			limit->caps = mail->message.caps;
+			limit->options = mail->message.options;
 			if (!had)
 				limit_begin(sk, flow, limit);
 		} else if (had) {
@@ -150,16 +150,16 @@ struct limited {
 static __always_inline struct limited limited_of(struct sock *sk)
 {
 	struct limited it = {.flow = ccp_flow_of(ccp_sk(sk))};
-	struct extension_mail *letters;
+	struct extension_mail *messages;
 	u32 slot;
 
 	if (!it.flow)
 		return it;
 	slot = (u32)it.flow->flow_id;
 	it.limit = limit_of(it.flow);
-	letters = bpf_map_lookup_elem(&mail, &slot);
-	if (it.limit && letters && letters->head.owner == CCP_MAIL_FULL)
-		take_limit_mail(sk, it.flow, it.limit, letters);
+	messages = bpf_map_lookup_elem(&mail, &slot);
+	if (it.limit && messages && messages->head.owner == CCP_MAIL_FULL)
+		take_limit_mail(sk, it.flow, it.limit, messages);
 	if (it.limit && (!it.limit->caps || it.limit->flow_id != it.flow->flow_id))
 		it.limit = NULL;
 	return it;
@@ -183,7 +183,7 @@ void BPF_PROG(limit_on_ack, struct sock *sk)
 	if (!it.flow || !it.limit)
 		return;
 	flow_ack(sk, &it.limit->flow, &it.limit->options);
-	tell_no_room(sk, it.limit);
+	report_no_room(sk, it.limit);
 	limit_apply(sk, ccp_sk(sk), it.flow, it.limit);
 }
 

@@ -49,11 +49,11 @@ struct {
 	__uint(max_entries, 1 << 20);
 } rows SEC(".maps");
 
-static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us)
+static __always_inline void rtcp_event(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us)
 {
 	struct rtcp_row *row;
 
-	if (client_verdict(client) == client->told)
+	if (client_verdict(client) == client->reported)
 		return;
 	row = bpf_ringbuf_reserve(&rows, sizeof(*row), 0);
 	if (!row) {
@@ -61,35 +61,35 @@ static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client
 		return;
 	}
 	client_row(row, flow, client, now_us);
-	client->told = row->verdict;
+	client->reported = row->verdict;
 	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP); /* the reader polls */
 }
 
 static __always_inline struct rtcp_sock *rtcp_sk(struct sock *sk)
 {
-	struct rtcp_sock *ours = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	struct rtcp_sock *own = bpf_sk_storage_get(&sockets, sk, 0, 0);
 
-	return ours && !ours->leaves ? ours : NULL;
+	return own && !own->leaves ? own : NULL;
 }
 
 static __always_inline void begin(struct sock *sk)
 {
-	struct rtcp_sock *ours = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct rtcp_sock *own = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
-	if (!ours)
+	if (!own)
 		return;
 	/* The pacing limit is kept: the socket may have it from an earlier use of these programs. */
-	flow_begin(sk, &ours->flow, the_options());
-	ours->sought = 0;
-	ours->leaves = 0;
-	flow_join(sk, &ours->flow, the_options());
+	flow_begin(sk, &own->flow, the_options());
+	own->sought = 0;
+	own->leaves = 0;
+	flow_join(sk, &own->flow, the_options());
 }
 
 static __always_inline bool leaves(struct sock *sk)
 {
-	struct rtcp_sock *ours = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	struct rtcp_sock *own = bpf_sk_storage_get(&sockets, sk, 0, 0);
 
-	return ours && ours->leaves;
+	return own && own->leaves;
 }
 
 /*
@@ -99,7 +99,7 @@ static __always_inline bool leaves(struct sock *sk)
  */
 static __always_inline bool goes(struct sock *sk, char *name, char *original)
 {
-	struct rtcp_sock *ours;
+	struct rtcp_sock *own;
 
 	if (!is_current(config.load) && go(sk, name))
 		return true;
@@ -109,21 +109,21 @@ static __always_inline bool goes(struct sock *sk, char *name, char *original)
 	}
 	if (go(sk, original))
 		return true;
-	ours = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (ours)
-		ours->leaves = 1;
+	own = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (own)
+		own->leaves = 1;
 	return false;
 }
 
-static __always_inline void on_tx_start(struct sock *sk, struct rtcp_sock *ours)
+static __always_inline void on_tx_start(struct sock *sk, struct rtcp_sock *own)
 {
-	if (tcp_sk(sk)->app_limited && flow_start(sk, &ours->flow, the_options()) && config.records)
+	if (tcp_sk(sk)->app_limited && flow_start(sk, &own->flow, the_options()) && config.records)
 		record(sk, true);
 }
 
-static __always_inline void on_ack(struct sock *sk, struct rtcp_sock *ours)
+static __always_inline void on_ack(struct sock *sk, struct rtcp_sock *own)
 {
-	if (flow_ack(sk, &ours->flow, the_options()) && config.records)
+	if (flow_ack(sk, &own->flow, the_options()) && config.records)
 		record(sk, false);
 }
 
@@ -147,9 +147,9 @@ static __always_inline void set_max_rate(struct sock *sk, u64 rate)
 	bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &value, sizeof(value));
 }
 
-static __always_inline void pace_no_more(struct sock *sk, const struct rtcp_sock *ours)
+static __always_inline void pace_no_more(struct sock *sk, const struct rtcp_sock *own)
 {
-	if (ours->was_unpaced && ours->own_max_rate >= NO_MAX_RATE &&
+	if (own->was_unpaced && own->own_max_rate >= NO_MAX_RATE &&
 	    sk->sk_pacing_status == SK_PACING_NEEDED)
 		sk->sk_pacing_status = SK_PACING_NONE;
 }
@@ -158,35 +158,35 @@ static __always_inline void pace_no_more(struct sock *sk, const struct rtcp_sock
  * The kernel computes CUBIC's pacing rate itself, after cong_avoid, up to the limit that an application may set. That limit
  * is used while the flow is capped; then the application's own limit is restored.
  */
-static __always_inline void pace(struct sock *sk, struct rtcp_sock *ours)
+static __always_inline void pace(struct sock *sk, struct rtcp_sock *own)
 {
-	u64 rate = config.options.pace_cubic ? pacing_cap(&ours->flow) : 0, max_rate = sk->sk_max_pacing_rate;
+	u64 rate = config.options.pace_cubic ? pacing_cap(&own->flow) : 0, max_rate = sk->sk_max_pacing_rate;
 
-	if (!rate && !ours->our_max_rate)
+	if (!rate && !own->our_max_rate)
 		return;
 	if (!rate) {
-		if (max_rate == ours->our_max_rate) /* else the application has changed it */
-			set_max_rate(sk, ours->own_max_rate);
-		pace_no_more(sk, ours);
-		ours->our_max_rate = 0;
+		if (max_rate == own->our_max_rate) /* else the application has changed it */
+			set_max_rate(sk, own->own_max_rate);
+		pace_no_more(sk, own);
+		own->our_max_rate = 0;
 		return;
 	}
-	if (!ours->our_max_rate)
-		ours->was_unpaced = sk->sk_pacing_status == SK_PACING_NONE;
-	if (max_rate != ours->our_max_rate)
-		ours->own_max_rate = max_rate;
-	rate = rtcp_min(rtcp_min(rate, ours->own_max_rate), NO_MAX_RATE - 1);
+	if (!own->our_max_rate)
+		own->was_unpaced = sk->sk_pacing_status == SK_PACING_NONE;
+	if (max_rate != own->our_max_rate)
+		own->own_max_rate = max_rate;
+	rate = rtcp_min(rtcp_min(rate, own->own_max_rate), NO_MAX_RATE - 1);
 	if (rate != max_rate)
 		set_max_rate(sk, rate);
-	ours->our_max_rate = rate;
+	own->our_max_rate = rate;
 }
 
 /* Maximum window of CUBIC in packets; without pacing, the window for the rate would be too small. */
-static __always_inline u32 most_pkts(struct sock *sk, const struct rtcp_sock *ours)
+static __always_inline u32 max_pkts(struct sock *sk, const struct rtcp_sock *own)
 {
 	bool paced = config.options.pace_cubic;
 
-	return ours ? flow_window(tcp_sk(sk), &ours->flow, paced ? config.options.floor_pkts : 2, paced)
+	return own ? flow_window(tcp_sk(sk), &own->flow, paced ? config.options.floor_pkts : 2, paced)
 		    : NO_WINDOW;
 }
 
@@ -202,22 +202,22 @@ void BPF_PROG(cubic_init, struct sock *sk)
 SEC("struct_ops")
 void BPF_PROG(cubic_release, struct sock *sk)
 {
-	struct rtcp_sock *ours = rtcp_sk(sk);
+	struct rtcp_sock *own = rtcp_sk(sk);
 
-	if (!ours)
+	if (!own)
 		return;
 	/* setsockopt is not allowed here, so the pacing limit stays; without pacing it has no effect. */
-	if (ours->our_max_rate)
-		pace_no_more(sk, ours);
-	flow_leave(sk, &ours->flow, the_options());
+	if (own->our_max_rate)
+		pace_no_more(sk, own);
+	flow_leave(sk, &own->flow, the_options());
 }
 
 SEC("struct_ops")
 u32 BPF_PROG(cubic_ssthresh, struct sock *sk)
 {
-	u32 ssthresh = cubictcp_recalc_ssthresh(sk), most = most_pkts(sk, rtcp_sk(sk));
+	u32 ssthresh = cubictcp_recalc_ssthresh(sk), maximum = max_pkts(sk, rtcp_sk(sk));
 
-	return ssthresh < most ? ssthresh : most;
+	return ssthresh < maximum ? ssthresh : maximum;
 }
 
 SEC("struct_ops")
@@ -230,29 +230,29 @@ SEC("struct_ops")
 void BPF_PROG(cubic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	cubictcp_cong_avoid(sk, ack, acked);
-	cwnd_within(sk, most_pkts(sk, rtcp_sk(sk)));
+	cwnd_within(sk, max_pkts(sk, rtcp_sk(sk)));
 }
 
 /* Called for every ACK. Before 6.15 tp->delivered is not updated yet, so this ACK's deliveries count at the next one. */
 SEC("struct_ops")
 void BPF_PROG(cubic_in_ack_event, struct sock *sk, u32 flags)
 {
-	struct rtcp_sock *ours = rtcp_sk(sk);
+	struct rtcp_sock *own = rtcp_sk(sk);
 	char original[NAME_BYTES] = "cubic";
 
-	if (!ours) {
+	if (!own) {
 		if (leaves(sk))
 			go(sk, original);
 		return;
 	}
-	on_ack(sk, ours);
-	pace(sk, ours);
+	on_ack(sk, own);
+	pace(sk, own);
 	if (tcp_ca_state(tcp_sk(sk)) > TCP_CA_Disorder)
 		return;
-	if (ours->flow.seeks && !ours->sought)
+	if (own->flow.seeks && !own->sought)
 		tcp_sk(sk)->snd_ssthresh = TCP_INFINITE_SSTHRESH; /* slow start, within the bound */
-	ours->sought = ours->flow.seeks;
-	cwnd_within(sk, most_pkts(sk, ours));
+	own->sought = own->flow.seeks;
+	cwnd_within(sk, max_pkts(sk, own));
 }
 
 SEC("struct_ops")
@@ -272,13 +272,13 @@ void BPF_PROG(cubic_set_state, struct sock *sk, u8 new_state)
 
 static __always_inline void cubic_tx_start(struct sock *sk)
 {
-	struct rtcp_sock *ours = rtcp_sk(sk);
+	struct rtcp_sock *own = rtcp_sk(sk);
 
-	if (!ours)
+	if (!own)
 		return;
-	on_tx_start(sk, ours);
-	pace(sk, ours);
-	cwnd_within(sk, most_pkts(sk, ours));
+	on_tx_start(sk, own);
+	pace(sk, own);
+	cwnd_within(sk, max_pkts(sk, own));
 }
 
 SEC("struct_ops")
@@ -298,37 +298,37 @@ void BPF_PROG(cubic_cwnd_event_tx_start, struct sock *sk)
 
 /* --- BBR ------------------------------------------------------------------------------------------------------ */
 
-static __always_inline void bound_rate(struct sock *sk, const struct rtcp_sock *ours)
+static __always_inline void bound_rate(struct sock *sk, const struct rtcp_sock *own)
 {
-	u64 most;
+	u64 maximum;
 
-	if (!ours->flow.rate_bytes_per_s)
+	if (!own->flow.rate_bytes_per_s)
 		return;
-	most = pacing_cap(&ours->flow);
-	if (sk->sk_pacing_rate > most)
-		sk->sk_pacing_rate = most;
+	maximum = pacing_cap(&own->flow);
+	if (sk->sk_pacing_rate > maximum)
+		sk->sk_pacing_rate = maximum;
 	/* The rate is the bound; but half a window may leave in a burst. */
-	cwnd_within(sk, flow_window(tcp_sk(sk), &ours->flow, config.options.floor_pkts, true));
+	cwnd_within(sk, flow_window(tcp_sk(sk), &own->flow, config.options.floor_pkts, true));
 }
 
 /* BBR's own detection of policers would bound the rate by its own estimate (section 4.4). */
 static __always_inline struct rtcp_sock *before_bbr(struct sock *sk)
 {
-	struct rtcp_sock *ours = rtcp_sk(sk);
+	struct rtcp_sock *own = rtcp_sk(sk);
 
-	if (!ours)
+	if (!own)
 		return NULL;
-	on_ack(sk, ours);
-	if (ours->flow.limited || ours->flow.suspected)
+	on_ack(sk, own);
+	if (own->flow.limited || own->flow.suspected)
 		bbr_forget_policer(sk);
-	if (ours->flow.seeks == RTCP_SEEKS_A_LITTLE)
+	if (own->flow.seeks == RTCP_SEEKS_A_LITTLE)
 		bbr_probe(sk);
-	else if (ours->flow.seeks)
+	else if (own->flow.seeks)
 		bbr_start_up(sk);
-	else if (ours->sought == RTCP_SEEKS_MUCH && ours->flow.rate_bytes_per_s)
+	else if (own->sought == RTCP_SEEKS_MUCH && own->flow.rate_bytes_per_s)
 		bbr_drain(sk);
-	ours->sought = ours->flow.seeks;
-	return ours;
+	own->sought = own->flow.seeks;
+	return own;
 }
 
 SEC("struct_ops")
@@ -343,46 +343,46 @@ void BPF_PROG(rtcp_bbr_init, struct sock *sk)
 SEC("struct_ops")
 void BPF_PROG(rtcp_bbr_release, struct sock *sk)
 {
-	struct rtcp_sock *ours = rtcp_sk(sk);
+	struct rtcp_sock *own = rtcp_sk(sk);
 
-	if (ours)
-		flow_leave(sk, &ours->flow, the_options());
+	if (own)
+		flow_leave(sk, &own->flow, the_options());
 }
 
 SEC("struct_ops")
 void BPF_PROG(rtcp_bbr_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
 {
-	struct rtcp_sock *ours = before_bbr(sk);
+	struct rtcp_sock *own = before_bbr(sk);
 	char original[NAME_BYTES] = "bbr";
 
-	if (!ours && leaves(sk) && go(sk, original))
+	if (!own && leaves(sk) && go(sk, original))
 		return;
 	bbr_main(sk, ack, flag, rs);
-	if (ours)
-		bound_rate(sk, ours);
+	if (own)
+		bound_rate(sk, own);
 }
 
 SEC("struct_ops")
 void BPF_PROG(rtcp_bbr_cong_control_6_9, struct sock *sk, const struct rate_sample *rs)
 {
-	struct rtcp_sock *ours = before_bbr(sk);
+	struct rtcp_sock *own = before_bbr(sk);
 	char original[NAME_BYTES] = "bbr";
 
-	if (!ours && leaves(sk) && go(sk, original))
+	if (!own && leaves(sk) && go(sk, original))
 		return;
 	bbr_main___6_9(sk, rs);
-	if (ours)
-		bound_rate(sk, ours);
+	if (own)
+		bound_rate(sk, own);
 }
 
 static __always_inline void rtcp_bbr_tx_start(struct sock *sk)
 {
-	struct rtcp_sock *ours = rtcp_sk(sk);
+	struct rtcp_sock *own = rtcp_sk(sk);
 
-	if (!ours)
+	if (!own)
 		return;
-	on_tx_start(sk, ours);
-	bound_rate(sk, ours);
+	on_tx_start(sk, own);
+	bound_rate(sk, own);
 }
 
 SEC("struct_ops")

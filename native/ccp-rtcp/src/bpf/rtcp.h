@@ -35,7 +35,7 @@ struct rtcp_client {
 	__u32 open_flows;
 	__u32 active_flows; /* of these, those with data to send */
 	__u32 sharing_flows; /* of these, those that would use an equal share of the rate (equation 22) */
-	__u8 told; /* enum rtcp_verdict of the last row */
+	__u8 reported; /* enum rtcp_verdict of the last row */
 	__u8 apart; /* bool: its connections cannot share a bucket, and are separate clients */
 	__u8 pad[2];
 	__u32 netns; /* inode of the namespace, for display */
@@ -73,7 +73,7 @@ enum rtcp_caps {
 };
 
 /* The agent's message to the datapath extension (limit.bpf.c). */
-struct rtcp_letter {
+struct rtcp_message {
 	__u32 caps; /* enum rtcp_caps */
 	__u32 pad;
 	struct rtcp_options options;

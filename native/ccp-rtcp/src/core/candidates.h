@@ -29,7 +29,7 @@
 
 #include "types.h"
 
-#define RTCP_MOST_UBYTES ((1ULL << 63) - 1)
+#define RTCP_MAX_UBYTES ((1ULL << 63) - 1)
 
 static inline __u64 rtcp_min(__u64 a, __u64 b)
 {
@@ -58,16 +58,16 @@ static inline __u64 rtcp_share(__u64 amount, __u32 ppm)
 	return amount * ppm / RTCP_PPM;
 }
 
-/* What a rate yields in a time, up to RTCP_MOST [ubytes]: less than 2^63. */
+/* What a rate yields in a time, up to RTCP_MAX [ubytes]: less than 2^63. */
 static inline __u64 rtcp_brings(__u32 rate_bytes_per_s, __u64 t_us)
 {
-	return rate_bytes_per_s * rtcp_min(t_us, RTCP_MOST);
+	return rate_bytes_per_s * rtcp_min(t_us, RTCP_MAX);
 }
 
-/* The bytes of `pkts` packets, up to RTCP_MOST. */
+/* The bytes of `pkts` packets, up to RTCP_MAX. */
 static inline __u32 rtcp_bytes(const struct rtcp_detector *d, __u64 pkts)
 {
-	return rtcp_min(pkts * d->mss_bytes, RTCP_MOST);
+	return rtcp_min(pkts * d->mss_bytes, RTCP_MAX);
 }
 
 /* --- token buckets -------------------------------------------------------------------------------------------- */
@@ -128,7 +128,7 @@ static inline __u32 rtcp_lowest_rate(const struct rtcp_candidate *one, __u32 buc
 {
 	__u64 ubytes = rtcp_above(one->touch_bytes, bucket_bytes) * RTCP_PPM;
 
-	return one->touch_us ? rtcp_min((ubytes + one->touch_us - 1) / one->touch_us, RTCP_MOST_BYTES_PER_S)
+	return one->touch_us ? rtcp_min((ubytes + one->touch_us - 1) / one->touch_us, RTCP_MAX_BYTES_PER_S)
 			     : 0;
 }
 
@@ -139,7 +139,7 @@ static inline int rtcp_contradicts(const struct rtcp_candidate *one, __u32 bucke
 	__u64 above_bytes = rtcp_above(delivered_bytes, bucket_bytes);
 	__u64 touch_bytes = rtcp_above(one->touch_bytes, bucket_bytes);
 
-	if (rtcp_brings(RTCP_MOST_BYTES_PER_S, t_us) < above_bytes * RTCP_PPM)
+	if (rtcp_brings(RTCP_MAX_BYTES_PER_S, t_us) < above_bytes * RTCP_PPM)
 		return 1;
 	return touch_bytes * t_us < above_bytes * one->touch_us &&
 	       rtcp_brings(rtcp_lowest_rate(one, bucket_bytes), t_us) < above_bytes * RTCP_PPM;

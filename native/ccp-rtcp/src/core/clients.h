@@ -55,7 +55,7 @@ struct rtcp_flow {
 #define SEGS_OF_A_MEAN 32
 
 /* Called when the verdict has changed; implemented by the including file. */
-static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us);
+static __always_inline void rtcp_event(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us);
 
 static __always_inline struct rtcp_client *client_of(const struct rtcp_flow *flow)
 {
@@ -158,7 +158,7 @@ static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const s
 	if (!client || !client_lock(client))
 		return 0;
 	if (!client->born_us || is_over(client, now_us)) {
-		client->told = RTCP_OPEN;
+		client->reported = RTCP_OPEN;
 		client->apart = 0;
 		client->born_us = rtcp_max(now_us, 1);
 		client->netns = netns_of(sk);
@@ -310,7 +310,7 @@ static __always_inline void flow_learn(struct tcp_sock *tp, struct rtcp_flow *fl
 			rtcp_is_undecided(&client->detector) && rtcp_is_reduced(&client->detector, o);
 		flow->seeks = flow->limited ? rtcp_limiter_seeks(&client->limiter) : RTCP_SEEKS_NOTHING;
 	}
-	rtcp_tell(flow, client, sum->time_us);
+	rtcp_event(flow, client, sum->time_us);
 }
 
 /* Reports the connection's transfer so far to a new client. */

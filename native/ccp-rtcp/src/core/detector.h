@@ -108,10 +108,10 @@ static inline void rtcp_trigger(struct rtcp_detector *d, const struct rtcp_optio
 	__u32 delivered_bytes = rtcp_transfer_bytes(d, t->before_pkts);
 	__u32 t_us = rtcp_transfer_us(d, t->before_us);
 
-	if (!delivered_bytes || t_us < RTCP_LEAST_US)
+	if (!delivered_bytes || t_us < RTCP_MIN_US)
 		return;
 	t->triggered = 1;
-	t->before_bytes_per_s = rtcp_min(delivered_bytes * RTCP_PPM / t_us, RTCP_MOST_BYTES_PER_S);
+	t->before_bytes_per_s = rtcp_min(delivered_bytes * RTCP_PPM / t_us, RTCP_MAX_BYTES_PER_S);
 	rtcp_candidates_init(&d->candidates, o, delivered_bytes, t_us);
 }
 
@@ -160,7 +160,7 @@ static inline int rtcp_steady(const struct rtcp_detector *d, const struct rtcp_o
 {
 	const struct rtcp_transfer *t = &d->transfer;
 	__u64 rate_bytes_per_s = d->candidates.line.rate_bytes_per_s;
-	__u64 slack_bytes_per_s = RTCP_MOST_BYTES_PER_S;
+	__u64 slack_bytes_per_s = RTCP_MAX_BYTES_PER_S;
 	__u32 window_us = rtcp_moved(now_us, t->window.time_us);
 
 	if (window_us)
@@ -194,10 +194,10 @@ static inline int rtcp_is_over(const struct rtcp_detector *d, const struct rtcp_
 			       const struct rtcp_progress *now)
 {
 	const struct rtcp_transfer *t = &d->transfer;
-	__u32 least_pkts = t->carried ? RTCP_CARRIED_PKTS : RTCP_STEADY_PKTS;
+	__u32 min_pkts = t->carried ? RTCP_CARRIED_PKTS : RTCP_STEADY_PKTS;
 
 	return rtcp_longer(t->window.time_us, now, o->convergence_min_rtts_ppm) &&
-	       rtcp_moved(now->delivered_pkts, t->window.delivered_pkts) >= least_pkts;
+	       rtcp_moved(now->delivered_pkts, t->window.delivered_pkts) >= min_pkts;
 }
 
 /* Begins a convergence window, if deliveries are at the line. */
@@ -246,7 +246,7 @@ static inline void rtcp_transfer_ack(struct rtcp_detector *d, const struct rtcp_
 
 	if (!t->triggered)
 		rtcp_count_losses(d, o, now);
-	if (!t->triggered || t_us < RTCP_LEAST_US)
+	if (!t->triggered || t_us < RTCP_MIN_US)
 		return;
 	rtcp_candidates_update(&d->candidates, o, rtcp_transfer_bytes(d, now->delivered_pkts), t_us);
 	if (!t->detected)
@@ -289,23 +289,23 @@ static inline __u32 rtcp_excess_rate(const struct rtcp_detector *d, const struct
 	__u64 rate_bytes_per_s =
 		rtcp_max(d->highest_bytes_per_s, rtcp_share(d->rate_bytes_per_s, o->excess_rates_ppm));
 
-	return rtcp_min(rate_bytes_per_s, RTCP_MOST_BYTES_PER_S);
+	return rtcp_min(rate_bytes_per_s, RTCP_MAX_BYTES_PER_S);
 }
 
 static inline __u64 rtcp_excess_bytes(const struct rtcp_detector *d, const struct rtcp_options *o)
 {
 	return rtcp_share(d->bucket_bytes,
-			  d->transfer.detected ? o->excess_buckets_ppm : o->excess_buckets_anew_ppm);
+			  d->transfer.detected ? o->excess_buckets_ppm : o->excess_buckets_again_ppm);
 }
 
 /* Whether losses occur while nearly R is sent: the limit may be lower. */
 static inline int rtcp_pressed(struct rtcp_detector *d, const struct rtcp_progress *now,
 			       const struct rtcp_news *news)
 {
-	__u64 most_bytes = rtcp_brings(d->rate_bytes_per_s, 10ULL * now->min_rtt_us) / RTCP_PPM;
+	__u64 max_bytes = rtcp_brings(d->rate_bytes_per_s, 10ULL * now->min_rtt_us) / RTCP_PPM;
 
 	return !rtcp_take(&d->offered_ubytes, news->past_us, (__u64)news->delivered_bytes + news->lost_bytes,
-			  most_bytes, rtcp_offered_rate(d)) &&
+			  max_bytes, rtcp_offered_rate(d)) &&
 	       d->loses;
 }
 
@@ -326,11 +326,11 @@ static inline void rtcp_refill(struct rtcp_detector *d, const struct rtcp_option
 	if (!d->limited)
 		return;
 	d->tokens_ubytes =
-		rtcp_min(d->tokens_ubytes + rtcp_brings(d->rate_bytes_per_s, past_us), RTCP_MOST_UBYTES);
+		rtcp_min(d->tokens_ubytes + rtcp_brings(d->rate_bytes_per_s, past_us), RTCP_MAX_UBYTES);
 	d->offered_ubytes =
-		rtcp_min(d->offered_ubytes + rtcp_brings(rtcp_offered_rate(d), past_us), RTCP_MOST_UBYTES);
+		rtcp_min(d->offered_ubytes + rtcp_brings(rtcp_offered_rate(d), past_us), RTCP_MAX_UBYTES);
 	d->witness_ubytes =
-		rtcp_min(d->witness_ubytes + rtcp_brings(rtcp_excess_rate(d, o), past_us), RTCP_MOST_UBYTES);
+		rtcp_min(d->witness_ubytes + rtcp_brings(rtcp_excess_rate(d, o), past_us), RTCP_MAX_UBYTES);
 }
 
 /*
@@ -354,10 +354,10 @@ static inline void rtcp_adopt(struct rtcp_detector *d, const struct rtcp_options
 
 	if (!d->detected || pressed || line->rate_bytes_per_s >= d->rate_bytes_per_s) {
 		/* One loss is weak evidence: it lowers the rate by the tolerance at most. */
-		__u64 least_bytes_per_s = rtcp_share(d->rate_bytes_per_s, RTCP_PPM - o->tolerance_ratio_ppm);
+		__u64 min_bytes_per_s = rtcp_share(d->rate_bytes_per_s, RTCP_PPM - o->tolerance_ratio_ppm);
 
 		d->bucket_bytes = rtcp_max(d->earlier_bucket_bytes, rtcp_known_bucket_bytes(d));
-		d->rate_bytes_per_s = rtcp_max(line->rate_bytes_per_s, least_bytes_per_s);
+		d->rate_bytes_per_s = rtcp_max(line->rate_bytes_per_s, min_bytes_per_s);
 	}
 	d->highest_bytes_per_s = rtcp_max(d->highest_bytes_per_s,
 					  rtcp_share(d->transfer.before_bytes_per_s, o->reduction_ratio_ppm));
@@ -370,9 +370,9 @@ static inline void rtcp_adopt(struct rtcp_detector *d, const struct rtcp_options
 		rtcp_end(d, RTCP_END_RATE);
 		return;
 	}
-	if (!rtcp_same(o, d->rate_bytes_per_s, d->told_bytes_per_s)) {
+	if (!rtcp_same(o, d->rate_bytes_per_s, d->reported_bytes_per_s)) {
 		d->changes++;
-		d->told_bytes_per_s = d->rate_bytes_per_s;
+		d->reported_bytes_per_s = d->rate_bytes_per_s;
 	}
 }
 
@@ -393,8 +393,8 @@ static inline int rtcp_is_too_long(const struct rtcp_detector *d, const struct r
 {
 	__u32 pkts = rtcp_moved(now->delivered_pkts, d->transfer.origin_pkts);
 
-	return rtcp_above(now->time_us, d->transfer.origin_us) > RTCP_MOST ||
-	       (__u64)pkts * d->mss_bytes > RTCP_MOST;
+	return rtcp_above(now->time_us, d->transfer.origin_us) > RTCP_MAX ||
+	       (__u64)pkts * d->mss_bytes > RTCP_MAX;
 }
 
 /* Whether the transfer may use tokens that earlier ones did not have: it is late, or the series has lasted too long. */
@@ -405,7 +405,7 @@ static inline int rtcp_begins_a_series(const struct rtcp_detector *d, const stru
 	__u64 pkts = rtcp_moved(now->delivered_pkts, d->last.delivered_pkts);
 
 	pkts += rtcp_moved(d->last.delivered_pkts, d->series_pkts);
-	return news->past_us > RTCP_SERIES_US || t_us > RTCP_MOST || pkts * d->mss_bytes > RTCP_MOST;
+	return news->past_us > RTCP_SERIES_US || t_us > RTCP_MAX || pkts * d->mss_bytes > RTCP_MAX;
 }
 
 /*

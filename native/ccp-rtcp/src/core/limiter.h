@@ -46,7 +46,7 @@ enum {
 	RTCP_SETTLING_ROUNDS = 4, /* a probe's losses are detected later */
 	RTCP_SETTLING_PKTS = RTCP_PROBE_EVERY_PKTS / 2,
 	RTCP_LEARNING_PKTS = RTCP_SETTLING_PKTS / 2, /* after that; fewer are not significant */
-	RTCP_LEAST_LOSS_PPM = 5000, /* smaller loss rates are not forgiven to probes */
+	RTCP_MIN_LOSS_PPM = 5000, /* smaller loss rates are not forgiven to probes */
 };
 
 enum rtcp_seeking {
@@ -62,10 +62,10 @@ enum rtcp_pace {
 	RTCP_PACE_FASTER, /* more than the limit and its tokens allow */
 };
 
-/* What the limit allows in a time, up to RTCP_MOST [bytes]. */
+/* What the limit allows in a time, up to RTCP_MAX [bytes]. */
 static inline __u64 rtcp_limit_bytes(const struct rtcp_detector *d, __u64 t_us)
 {
-	return rtcp_min(rtcp_brings(d->rate_bytes_per_s, t_us) / RTCP_PPM, RTCP_MOST);
+	return rtcp_min(rtcp_brings(d->rate_bytes_per_s, t_us) / RTCP_PPM, RTCP_MAX);
 }
 
 /* Whether there are more tokens than a window at R would use (equation 21). */
@@ -120,7 +120,7 @@ static inline void rtcp_learn_loss(struct rtcp_limiter *l, const struct rtcp_pro
 
 static inline int rtcp_is_lossy(const struct rtcp_limiter *l)
 {
-	return l->loss_ppm >= RTCP_LEAST_LOSS_PPM;
+	return l->loss_ppm >= RTCP_MIN_LOSS_PPM;
 }
 
 static inline void rtcp_limiter_probe(struct rtcp_limiter *l, const struct rtcp_detector *d,
@@ -248,7 +248,7 @@ static inline int rtcp_limiter_round(struct rtcp_limiter *l, const struct rtcp_d
 	l->rounds++;
 	/* The data sent in this round is delivered in the next. */
 	l->due_bytes =
-		rtcp_min(l->due_bytes + rtcp_share(rtcp_limit_bytes(d, round_us), l->gain_ppm), RTCP_MOST);
+		rtcp_min(l->due_bytes + rtcp_share(rtcp_limit_bytes(d, round_us), l->gain_ppm), RTCP_MAX);
 	l->gain_ppm = rtcp_limiter_gain_ppm(l, d, o, now);
 	return 1;
 }

@@ -26,7 +26,7 @@ enum {
 	RTCP_LOSSY_PKTS = 3, /* fewer losses in a round do not show an empty bucket */
 	RTCP_LOSSY_PART = 20, /* nor does less than a twentieth */
 	RTCP_DUE_PKTS = 4, /* a smaller expected loss may be absent by chance */
-	RTCP_MOST_DUE_PKTS = 16, /* one round alone must not decide */
+	RTCP_MAX_DUE_PKTS = 16, /* one round alone must not decide */
 	RTCP_LOST_WEIGHT = 4, /* of a lost packet, relative to an expected loss */
 	RTCP_APART_PKTS = 48,
 };
@@ -79,14 +79,14 @@ static inline void rtcp_member_add(struct rtcp_member *m, __u64 now_us, __u64 de
 /* Evidence of a round against a shared bucket, where one side lost much and the other should have [packets]. */
 static inline __s64 rtcp_doubt(const struct rtcp_sent *lossy, const struct rtcp_sent *other, int stale)
 {
-	__u64 most = 1ULL << 31, due_pkts, weight;
+	__u64 maximum = 1ULL << 31, due_pkts, weight;
 
 	if (lossy->lost_pkts < RTCP_LOSSY_PKTS ||
-	    rtcp_min(lossy->lost_pkts, most) * RTCP_LOSSY_PART < lossy->pkts)
+	    rtcp_min(lossy->lost_pkts, maximum) * RTCP_LOSSY_PART < lossy->pkts)
 		return 0;
-	due_pkts = rtcp_min(rtcp_min(other->pkts, most) * rtcp_min(lossy->lost_pkts, most) / lossy->pkts,
-			    RTCP_MOST_DUE_PKTS);
-	weight = rtcp_min(other->lost_pkts, most) * RTCP_LOST_WEIGHT;
+	due_pkts = rtcp_min(rtcp_min(other->pkts, maximum) * rtcp_min(lossy->lost_pkts, maximum) / lossy->pkts,
+			    RTCP_MAX_DUE_PKTS);
+	weight = rtcp_min(other->lost_pkts, maximum) * RTCP_LOST_WEIGHT;
 	if (weight <= due_pkts && (due_pkts < RTCP_DUE_PKTS || stale))
 		return 0;
 	return (__s64)due_pkts - (__s64)weight;
@@ -95,7 +95,7 @@ static inline __s64 rtcp_doubt(const struct rtcp_sent *lossy, const struct rtcp_
 /* Whether the transfer fits the detector's range; longer ones are split. */
 static inline int rtcp_member_is_short(const struct rtcp_member *m, __u64 now_us)
 {
-	return rtcp_above(now_us, m->start_us) <= RTCP_MOST && m->delivered_bytes <= RTCP_MOST;
+	return rtcp_above(now_us, m->start_us) <= RTCP_MAX && m->delivered_bytes <= RTCP_MAX;
 }
 
 /* Handles an ACK that is added to the client's sums. Returns whether the two cannot share a bucket. */

@@ -8,7 +8,7 @@
  *
  * A client must fit into 512 bytes, including the overhead of the kernel's hash table, so numbers have 32 bits. For clocks and
  * counters these are the lower halves, of which only differences are used. A transfer of more bytes or microseconds than
- * RTCP_MOST is split.
+ * RTCP_MAX is split.
  */
 #ifndef RTCP_TYPES_H
 #define RTCP_TYPES_H
@@ -23,7 +23,7 @@ typedef long long __s64;
 
 enum rtcp_limits {
 	RTCP_MAX_CANDIDATES = 17,
-	RTCP_LEAST_US = 1000, /* earlier ACKs of a transfer give no rate */
+	RTCP_MIN_US = 1000, /* earlier ACKs of a transfer give no rate */
 	RTCP_STEADY_PKTS = 8, /* minimum deliveries in a convergence window for a verdict */
 	RTCP_CARRIED_PKTS = 96, /* the same if the estimate is that of several transfers */
 	RTCP_NEAR_PKTS = 2, /* ACKs may be this many packets early or late */
@@ -32,8 +32,8 @@ enum rtcp_limits {
 };
 
 #define RTCP_PPM 1000000ULL
-#define RTCP_MOST ((1U << 31) - 1)
-#define RTCP_MOST_BYTES_PER_S (~0U)
+#define RTCP_MAX ((1U << 31) - 1)
+#define RTCP_MAX_BYTES_PER_S (~0U)
 
 /* Parameters, as in ccp_algs/rtcp/options.py, which has the defaults and the ranges. */
 struct rtcp_options {
@@ -44,7 +44,7 @@ struct rtcp_options {
 	__u32 convergence_min_rtts_ppm; /* epsilon */
 	__u32 tolerance_ratio_ppm;
 	__u32 excess_buckets_ppm;
-	__u32 excess_buckets_anew_ppm;
+	__u32 excess_buckets_again_ppm;
 	__u32 excess_rates_ppm;
 	__u32 probe_every_rounds; /* eta */
 	__u32 probe_rounds;
@@ -137,7 +137,7 @@ struct rtcp_detector {
 	struct rtcp_transfer transfer; /* the latest */
 	__u32 bucket_bytes; /* B; 0 before a limit is found; the last value after it was lifted */
 	__u32 rate_bytes_per_s; /* R */
-	__u32 told_bytes_per_s; /* R at the last change */
+	__u32 reported_bytes_per_s; /* R at the last change */
 	__u32 earlier_bucket_bytes;
 	__u32 highest_bytes_per_s; /* theta R_h, maximum over all limited transfers */
 	__u32 series_us; /* start of the first transfer of a series */

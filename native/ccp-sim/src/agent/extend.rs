@@ -13,10 +13,10 @@ pub trait Extension: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Validates a message; an empty one detaches the flow. Errors: `update.extension`.
-    fn check(&self, octets: &[u8]) -> Result<(), Error>;
+    fn check(&self, raw: &[u8]) -> Result<(), Error>;
 
     /// Attaches to a flow, with a message that `check` accepted; none if the message requests nothing.
-    fn begin(&self, flow: &Subject<'_>, octets: &[u8], sock: &Sock) -> Option<Box<dyn Extended>>;
+    fn begin(&self, flow: &Subject<'_>, raw: &[u8], sock: &Sock) -> Option<Box<dyn Extended>>;
 }
 
 /// The flow of a call.
@@ -30,14 +30,14 @@ pub struct Subject<'a> {
 
 impl Subject<'_> {
     pub fn send(&self, now_us: u64, words: &[u64]) {
-        self.shared.tell_of_extension(self.index, self.flow_id, now_us, words);
+        self.shared.extension_event(self.index, self.flow_id, now_us, words);
     }
 }
 
 /// An extension's state of one flow.
 pub trait Extended: Send {
     /// Applies a message that `check` accepted; returns whether the extension stays attached.
-    fn message(&mut self, octets: &[u8]) -> bool;
+    fn message(&mut self, raw: &[u8]) -> bool;
 
     /// Called at each ACK, before the fold.
     fn ack(&mut self, flow: &Subject<'_>, sock: &mut Sock, window: &mut Window);

@@ -10,9 +10,9 @@ use ccp_tcp::{CaState, Congestion, MIN_CWND_PKTS, RateSample, Sock};
 use intf::{ccp_close, ccp_counts, ccp_create, ccp_flow, ccp_flow_info, ccp_stats};
 
 use super::extend::{Extended, Subject};
-use super::law::Law;
-use super::letter::Letter;
+use super::fallback::Fallback;
 use super::path::Path;
+use super::pending::Pending;
 use super::primitives::{Counted, Event, Prims};
 use super::shared::{Installed, Shared};
 use super::window::{Window, update_pacing_rate};
@@ -25,8 +25,8 @@ pub struct AgentFlow {
     flow_id: u64,
     info: ccp_flow_info,
     needs_ecn: bool,
-    law: Law,
-    letter: Option<Box<Letter>>,
+    fallback: Fallback,
+    pending: Option<Box<Pending>>,
     /// Handle; 0 for none.
     program: u32,
     /// Stamp of the update that set the program.
@@ -57,8 +57,8 @@ impl AgentFlow {
             flow_id,
             info,
             needs_ecn,
-            law: Law::default(),
-            letter: None,
+            fallback: Fallback::default(),
+            pending: None,
             program: 0,
             stamp: 0,
             installed: None,
@@ -86,18 +86,18 @@ impl AgentFlow {
 
     /// Puts an update into the mailbox, to apply at the next ACK or timeout, or when sending restarts.
     pub fn update(&mut self, update: &Update<'_>) {
-        let letter = self.letter.get_or_insert_default();
-        letter.add(update);
-        for message in update.letters {
+        let pending = self.pending.get_or_insert_default();
+        pending.add(update);
+        for message in update.messages {
             if let Ok(Some(index)) = self.shared.extension_of(message) {
-                letter.add_message(index, message.octets);
+                pending.add_message(index, message.raw);
             }
         }
     }
 
     /// The ACK to be processed next carries an echo of the path.
-    pub fn hear(&mut self, echo: &PathEcho) {
-        self.path.get_or_insert_default().hear(echo);
+    pub fn receive(&mut self, echo: &PathEcho) {
+        self.path.get_or_insert_default().receive(echo);
     }
 
     /// Ends the flow, with its final report.
@@ -108,7 +108,7 @@ impl AgentFlow {
         self.refresh_stats(sock);
         let record = self.record(intf::CCP_RECORD_CLOSE, sock.mstamp_us);
         let close = ccp_close { record, stats: self.stats, counts: self.counts };
-        self.shared.tell(bytes_of(&close));
+        self.shared.emit(bytes_of(&close));
         self.shared.count_end();
     }
 
@@ -117,7 +117,7 @@ impl AgentFlow {
         ccp_flow {
             flow_id: self.flow_id,
             state: intf::CCP_FLOW_ACTIVE,
-            law: u32::from(self.law.steers),
+            fallback: u32::from(self.fallback.steers),
             info: self.info,
             program: self.program,
             cwnd_bytes: self.window.cwnd_bytes,
@@ -183,14 +183,14 @@ impl AgentFlow {
     }
 
     /// Passes a message to an extension, which attaches, continues or detaches.
-    fn take_message(&mut self, sock: &mut Sock, index: usize, octets: &[u8]) {
+    fn take_message(&mut self, sock: &mut Sock, index: usize, raw: &[u8]) {
         let flow = Subject { shared: &self.shared, index, flow_id: self.flow_id, info: &self.info };
         let Some(place) = self.extended.iter().position(|(known, _)| *known == index) else {
-            let begins = self.shared.extension(index).and_then(|one| one.begin(&flow, octets, sock));
+            let begins = self.shared.extension(index).and_then(|one| one.begin(&flow, raw, sock));
             self.extended.extend(begins.map(|one| (index, one)));
             return;
         };
-        if !self.extended[place].1.message(octets) {
+        if !self.extended[place].1.message(raw) {
             self.extended.remove(place).1.release(&flow, sock);
             self.forget_bounds();
             self.window.apply_rate(sock);
@@ -203,33 +203,33 @@ impl AgentFlow {
         self.rate_allowed_bytes_per_s = 0;
     }
 
-    fn take_letter(&mut self, sock: &mut Sock, letter: &Letter) {
-        if let Some(program) = letter.program {
+    fn take_pending(&mut self, sock: &mut Sock, pending: &Pending) {
+        if let Some(program) = pending.program {
             self.start_program(program, sock.mstamp_us);
-            self.stamp = letter.stamp;
-            let is_silence = self.law.steers && self.counts.law_cause == intf::CCP_LAW_SILENT;
-            if program == 0 && (letter.stamp != 0 || !is_silence) {
-                self.counts.law_cause = intf::CCP_LAW_NO_PROGRAM + u32::from(letter.stamp);
+            self.stamp = pending.stamp;
+            let is_silence = self.fallback.steers && self.counts.fallback_cause == intf::CCP_FALLBACK_SILENT;
+            if program == 0 && (pending.stamp != 0 || !is_silence) {
+                self.counts.fallback_cause = intf::CCP_FALLBACK_NO_PROGRAM + u32::from(pending.stamp);
             }
         }
-        for (index, value) in letter.controls() {
+        for (index, value) in pending.controls() {
             self.machine.control[index] = value;
         }
-        for (index, octets) in &letter.messages {
-            self.take_message(sock, *index, octets);
+        for (index, raw) in &pending.messages {
+            self.take_message(sock, *index, raw);
         }
-        if let Some(cwnd_bytes) = letter.cwnd_bytes.filter(|bytes| *bytes > 0) {
+        if let Some(cwnd_bytes) = pending.cwnd_bytes.filter(|bytes| *bytes > 0) {
             self.window.apply(sock, cwnd_bytes, self.shared.max_cwnd_bytes());
         }
-        if let Some(rate) = letter.rate_bytes_per_s {
+        if let Some(rate) = pending.rate_bytes_per_s {
             self.window.set_rate(sock, rate);
         }
         self.counts.mail_applied += 1;
         self.counts.mail_applied_us = sock.mstamp_us;
     }
 
-    fn enter_law(&mut self, sock: &mut Sock) {
-        self.law.enter(sock);
+    fn enter_fallback(&mut self, sock: &mut Sock) {
+        self.fallback.enter(sock);
         self.window.stop_pacing(sock);
     }
 
@@ -237,29 +237,29 @@ impl AgentFlow {
     /// algorithm gets initialized registers after the fallback had control.
     fn has_agent(&mut self, sock: &mut Sock) -> bool {
         let is_silent = self.shared.is_silent();
-        if self.law.steers && !is_silent {
+        if self.fallback.steers && !is_silent {
             self.start_program(self.program, sock.mstamp_us);
         }
-        if let Some(letter) = self.letter.take() {
-            self.take_letter(sock, &letter);
+        if let Some(pending) = self.pending.take() {
+            self.take_pending(sock, &pending);
         }
         if self.program == 0 || is_silent {
-            if !self.law.steers {
-                self.enter_law(sock);
+            if !self.fallback.steers {
+                self.enter_fallback(sock);
                 self.window.rate_bytes_per_s = 0;
                 self.forget_bounds();
                 if is_silent {
-                    self.counts.law_cause = intf::CCP_LAW_SILENT;
+                    self.counts.fallback_cause = intf::CCP_FALLBACK_SILENT;
                 }
-                self.counts.law_entries += 1;
-                (self.counts.law_entered_us, self.counts.law_left_us) = (sock.mstamp_us, 0);
-                self.shared.count_law_entry(self.counts.law_cause);
+                self.counts.fallback_entries += 1;
+                (self.counts.fallback_entered_us, self.counts.fallback_left_us) = (sock.mstamp_us, 0);
+                self.shared.count_fallback_entry(self.counts.fallback_cause);
             }
             return false;
         }
-        if self.law.steers {
-            self.law.steers = false;
-            self.counts.law_left_us = sock.mstamp_us;
+        if self.fallback.steers {
+            self.fallback.steers = false;
+            self.counts.fallback_left_us = sock.mstamp_us;
             self.counted = Counted::start(sock);
         }
         true
@@ -269,7 +269,7 @@ impl AgentFlow {
         let Some(installed) = self.installed.take().filter(|i| !i.is_gone()) else {
             // Uninstalled while in use: the fallback takes over at the next ACK.
             self.program = 0;
-            self.counts.law_cause = intf::CCP_LAW_UNINSTALLED;
+            self.counts.fallback_cause = intf::CCP_FALLBACK_UNINSTALLED;
             return;
         };
         let program = &installed.program;
@@ -325,7 +325,7 @@ impl AgentFlow {
         let fields = self.machine.take_report(&installed.program);
         head.program_uid = installed.program.uid;
         head.n_fields = fields.len() as u16;
-        self.shared.tell_fields(&head, &fields);
+        self.shared.report_fields(&head, &fields);
         self.counts.reports += 1;
         self.report_flags = 0;
     }
@@ -340,16 +340,20 @@ impl Congestion for AgentFlow {
         self.info.ecn_ok = u16::from(sock.ecn_ok);
         self.info.created_us = sock.mstamp_us;
         self.refresh_stats(sock);
-        self.enter_law(sock);
-        self.counts.law_entered_us = sock.mstamp_us;
+        self.enter_fallback(sock);
+        self.counts.fallback_entered_us = sock.mstamp_us;
         self.shared.count_begin();
         let record = self.record(intf::CCP_RECORD_CREATE, sock.mstamp_us);
-        self.shared.tell(bytes_of(&ccp_create { record, info: self.info }));
+        self.shared.emit(bytes_of(&ccp_create { record, info: self.info }));
     }
 
     /// The algorithm sets the window itself; this only ends slow start.
     fn ssthresh(&mut self, sock: &mut Sock) -> u32 {
-        if self.law.steers { self.law.ssthresh(sock) } else { (sock.snd_cwnd >> 1).max(MIN_CWND_PKTS) }
+        if self.fallback.steers {
+            self.fallback.ssthresh(sock)
+        } else {
+            (sock.snd_cwnd >> 1).max(MIN_CWND_PKTS)
+        }
     }
 
     fn has_cong_control(&self) -> bool {
@@ -363,12 +367,12 @@ impl Congestion for AgentFlow {
         }
         if !self.has_agent(sock) {
             self.counted.delivered = sock.delivered; // set_state() detects local congestion by it
-            self.law.on_ack(sock, sample);
+            self.fallback.on_ack(sock, sample);
             update_pacing_rate(sock);
             return;
         }
         self.with_extended(|extended, flow, window| extended.ack(flow, sock, window));
-        if self.window.rate_bytes_per_s == 0 && self.window.pace_most_bytes_per_s == 0 {
+        if self.window.rate_bytes_per_s == 0 && self.window.pace_cap_bytes_per_s == 0 {
             update_pacing_rate(sock);
         }
         self.fold(sock, Some(sample), ece, sock.ca_state);
@@ -389,7 +393,7 @@ impl Congestion for AgentFlow {
             }
             return;
         }
-        self.law.cubic.set_state(sock, new);
+        self.fallback.cubic.set_state(sock, new);
     }
 
     fn tx_start(&mut self, sock: &mut Sock) {
@@ -399,14 +403,14 @@ impl Congestion for AgentFlow {
             sock.restart_after_idle();
         }
         if !is_steered {
-            self.law.cubic.tx_start(sock);
+            self.fallback.cubic.tx_start(sock);
         } else if sock.app_limited > 0 {
             self.with_extended(|extended, flow, window| extended.tx_start(flow, sock, window));
         }
     }
 
     fn undo_cwnd(&mut self, sock: &mut Sock) -> u32 {
-        self.law.undone = true;
+        self.fallback.undone = true;
         sock.snd_cwnd.max(sock.prior_cwnd)
     }
 

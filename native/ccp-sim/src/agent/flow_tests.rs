@@ -15,7 +15,7 @@ const THIRD: &str = "(def (n 0) (Report (volatile acked 0)))
     (when (== n 3) (:= n 0) (report))";
 
 #[test]
-fn a_new_flow_tells_who_it_is_and_cubic_steers_it() {
+fn a_new_flow_reports_who_it_is_and_cubic_steers_it() {
     let bench = Bench::new();
     let shared = bench.shared.clone();
     let mut sock = bench.sock.clone();
@@ -30,12 +30,12 @@ fn a_new_flow_tells_who_it_is_and_cubic_steers_it() {
     assert_eq!((create.info.sport, create.info.dport, create.info.cc_id), (80, 4242, 5));
     assert_eq!((create.info.mss, create.info.init_cwnd_bytes), (1448, 14_480));
     assert_eq!((create.info.ecn_ok, create.info.created_us), (1, 1_000_000));
-    assert!(flow.needs_ecn() && flow.law.steers);
+    assert!(flow.needs_ecn() && flow.fallback.steers);
     assert_eq!(shared.counters().flows_active, 2);
 }
 
 #[test]
-fn the_end_of_a_flow_tells_its_figures() {
+fn the_end_of_a_flow_reports_its_figures() {
     let mut bench = Bench::with(EACH);
     bench.ack(2);
     let _ = bench.records();
@@ -53,13 +53,13 @@ fn the_end_of_a_flow_tells_its_figures() {
 #[test]
 fn a_program_begins_at_the_next_ack_and_reports() {
     let mut bench = Bench::with(EACH);
-    assert!(bench.flow.law.steers);
+    assert!(bench.flow.fallback.steers);
     bench.ack(2);
     bench.ack(3);
     // The first ACK acknowledges segments sent before the agent arrived.
     assert_eq!(bench.reports(), [(vec![0, 1], 0), (vec![3 * MSS_BYTES, 2], 0)]);
     assert_eq!(bench.flow.snapshot().program, 1);
-    assert_eq!(bench.flow.snapshot().law, 0);
+    assert_eq!(bench.flow.snapshot().fallback, 0);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_report_says_when_and_what_window_and_whose_program() {
 }
 
 #[test]
-fn windows_of_the_fold_are_applied_and_volatile_registers_begin_anew() {
+fn windows_of_the_fold_are_applied_and_volatile_registers_begin_again() {
     let mut bench = Bench::with(THIRD);
     for _ in 0..6 {
         bench.ack(2);
@@ -106,7 +106,7 @@ fn a_window_that_somebody_else_moved_is_the_algorithms_now() {
 }
 
 #[test]
-fn a_letter_waits_for_the_next_ack_and_later_ones_add_to_it() {
+fn a_pending_waits_for_the_next_ack_and_later_ones_add_to_it() {
     let mut bench =
         Bench::with("(def (a 1) (b 2) (Report (sum 0))) (when true (:= Report.sum (+ a b)) (report))");
     bench.ack(1);
@@ -213,16 +213,16 @@ fn a_timeout_is_folded_without_a_sample() {
 }
 
 #[test]
-fn a_program_of_a_letter_folds_the_timeout_that_finds_it() {
+fn a_program_of_a_pending_folds_the_timeout_that_finds_it() {
     let text = "(def (Report (t 0))) (when true (:= Report.t Flow.was_timeout) (report))";
     let mut bench = Bench::with(text);
     bench.timeout();
     assert_eq!(bench.reports().len(), 1);
-    assert!(!bench.flow.law.steers);
+    assert!(!bench.flow.fallback.steers);
 }
 
 #[test]
-fn an_ack_that_leaves_the_law_counts_for_nobody() {
+fn an_ack_that_leaves_the_fallback_counts_for_none() {
     // As follow_agent(): counters restart when the agent takes over, so the first fold sees no bytes.
     let mut bench = Bench::new();
     bench.ack(5);
@@ -235,7 +235,7 @@ fn an_ack_that_leaves_the_law_counts_for_nobody() {
 }
 
 #[test]
-fn without_an_agent_the_law_steers_and_the_program_begins_anew_behind_it() {
+fn without_an_agent_the_fallback_steers_and_the_program_begins_again_after_it() {
     let mut bench = Bench::with(EACH);
     bench.ack(1);
     bench.ack(1);
@@ -244,10 +244,13 @@ fn without_an_agent_the_law_steers_and_the_program_begins_anew_behind_it() {
     let _ = bench.records();
     bench.shared.silence();
     bench.ack(1);
-    assert!(bench.flow.law.steers && !bench.sock.is_paced);
+    assert!(bench.flow.fallback.steers && !bench.sock.is_paced);
     assert_eq!(bench.flow.window.rate_bytes_per_s, 0);
     assert_eq!(
-        (bench.flow.counts.law_entries, bench.shared.counters().law_entries[intf::CCP_LAW_SILENT as usize]),
+        (
+            bench.flow.counts.fallback_entries,
+            bench.shared.counters().fallback_entries[intf::CCP_FALLBACK_SILENT as usize]
+        ),
         (1, 1)
     );
     assert!(bench.reports().is_empty());
@@ -258,7 +261,7 @@ fn without_an_agent_the_law_steers_and_the_program_begins_anew_behind_it() {
 }
 
 #[test]
-fn a_program_that_was_taken_away_leaves_the_flow_to_the_law() {
+fn a_program_that_was_taken_away_leaves_the_flow_to_the_fallback() {
     let mut bench = Bench::with(EACH);
     bench.ack(1);
     bench.shared.uninstall(1).unwrap();
@@ -266,17 +269,17 @@ fn a_program_that_was_taken_away_leaves_the_flow_to_the_law() {
     bench.ack(1);
     assert_eq!(bench.flow.program, 0);
     bench.ack(1);
-    assert!(bench.flow.law.steers);
+    assert!(bench.flow.fallback.steers);
     assert_eq!(bench.shared.uninstall(1).unwrap_err().slug, "program.unknown");
 }
 
 #[test]
-fn program_zero_gives_the_flow_to_the_law() {
+fn program_zero_gives_the_flow_to_the_fallback() {
     let mut bench = Bench::with(EACH);
     bench.ack(1);
     bench.update(&Update { program: Some(0), ..Update::default() });
     bench.ack(1);
-    assert!(bench.flow.law.steers);
+    assert!(bench.flow.fallback.steers);
 }
 
 #[test]
@@ -293,7 +296,7 @@ fn a_threshold_says_only_that_slow_start_is_over() {
 }
 
 #[test]
-fn a_queue_of_this_host_that_refuses_is_told_once() {
+fn a_queue_of_this_host_that_refuses_is_reported_once() {
     let text = "(def (Report (n 0))) (when true (:= Report.n Flow.local_congestion) (report))";
     let mut bench = Bench::with(text);
     bench.ack(1);
@@ -304,8 +307,8 @@ fn a_queue_of_this_host_that_refuses_is_told_once() {
     bench.sock.delivered += 1;
     bench.flow.set_state(&mut bench.sock, CaState::Cwr);
     bench.ack(0);
-    let told: Vec<_> = bench.reports().into_iter().map(|(fields, _)| fields[0]).collect();
-    assert_eq!(told, [0, 1, 0, 0]);
+    let stated: Vec<_> = bench.reports().into_iter().map(|(fields, _)| fields[0]).collect();
+    assert_eq!(stated, [0, 1, 0, 0]);
     assert_eq!(bench.flow.counts.local_congestion, 1);
 }
 

@@ -5,10 +5,10 @@
 //! ([`Shared`]). Without a program or an agent, CUBIC is the fallback.
 
 mod extend;
+mod fallback;
 mod flow;
-mod law;
-mod letter;
 mod path;
+mod pending;
 mod primitives;
 mod shared;
 #[cfg(test)]

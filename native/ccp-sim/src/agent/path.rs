@@ -17,12 +17,12 @@ pub(super) struct Path {
 
 impl Path {
     /// An ACK carries an echo. Overtaken ones are ignored.
-    pub fn hear(&mut self, echo: &PathEcho) {
+    pub fn receive(&mut self, echo: &PathEcho) {
         let left_us = u64::from(echo.sent_s) * 1_000_000 + u64::from(echo.sent_us);
         if left_us < self.left_us {
             return;
         }
-        for ((losses, now), before) in self.losses.iter_mut().zip(told(echo)).zip(told(&self.echo)) {
+        for ((losses, now), before) in self.losses.iter_mut().zip(reported(echo)).zip(reported(&self.echo)) {
             let more = now.wrapping_sub(before).cast_signed();
             *losses += u64::try_from(more).unwrap_or(0);
         }
@@ -58,7 +58,7 @@ impl Path {
     }
 }
 
-fn told(echo: &PathEcho) -> [u32; 3] {
+fn reported(echo: &PathEcho) -> [u32; 3] {
     [echo.losses_congestion, echo.losses_link, echo.losses_unknown]
 }
 
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn an_echo_is_fresh_for_one_fold() {
         let mut path = Path::default();
-        path.hear(&echo());
+        path.receive(&echo());
         let seen = [49_960, 1, 2, 8, 3, 1, 4000, 58_000, 1_008_000, 1_250_000, 5, 2, 7, 1];
         assert_eq!(load(&mut path), seen);
         assert_eq!(load(&mut path)[1], 0);
@@ -118,7 +118,7 @@ mod tests {
         unlimited.free_pkts = Some(State::UNLIMITED_PKTS);
         silent.free_pkts = None;
         for (echo, free_bytes) in [(unlimited, u64::MAX), (silent, 0)] {
-            path.hear(&echo);
+            path.receive(&echo);
             assert_eq!(load(&mut path)[7], free_bytes);
         }
     }
@@ -126,22 +126,22 @@ mod tests {
     #[test]
     fn an_echo_that_was_overtaken_says_nothing() {
         let mut path = Path::default();
-        path.hear(&echo());
-        path.hear(&PathEcho { sent_us: 39, queue_pkts: Some(9), ..echo() });
+        path.receive(&echo());
+        path.receive(&PathEcho { sent_us: 39, queue_pkts: Some(9), ..echo() });
         assert_eq!(load(&mut path)[6], 4000);
     }
 
     #[test]
     fn losses_never_grow_less() {
         let mut path = Path::default();
-        for (sent_us, told, losses_link) in [
+        for (sent_us, reported, losses_link) in [
             (40, u32::MAX, 0), // one less than before
             (41, 1, 2),
             (42, 0, 2), // the sink has forgotten the flow
             (43, 5, 7),
         ] {
-            path.hear(&PathEcho { sent_us, losses_link: told, ..echo() });
-            assert_eq!(load(&mut path)[12], losses_link, "{told}");
+            path.receive(&PathEcho { sent_us, losses_link: reported, ..echo() });
+            assert_eq!(load(&mut path)[12], losses_link, "{reported}");
         }
     }
 }

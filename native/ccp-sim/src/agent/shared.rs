@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccp_error::Error;
 use ccp_lang::Program;
-use ccp_record::{Letter, Records, intf};
+use ccp_record::{Message, Records, intf};
 
 use super::extend::Extension;
 use crate::features;
@@ -27,7 +27,7 @@ struct Inner {
     flows_created: AtomicU64,
     flows_active: AtomicU64,
     fold_errors: AtomicU64,
-    law_entries: [AtomicU64; intf::CCP_LAW_CAUSES as usize],
+    fallback_entries: [AtomicU64; intf::CCP_FALLBACK_CAUSES as usize],
 }
 
 struct Table {
@@ -64,7 +64,7 @@ impl Shared {
             flows_created: AtomicU64::new(0),
             flows_active: AtomicU64::new(0),
             fold_errors: AtomicU64::new(0),
-            law_entries: Default::default(),
+            fallback_entries: Default::default(),
         }))
     }
 
@@ -138,19 +138,15 @@ impl Shared {
 
     /// Index of the extension that a message is for. Errors: `load.extension`, if there is none and the
     /// message is not empty; `update.extension`: the message is invalid.
-    pub fn extension_of(&self, message: &Letter<'_>) -> Result<Option<usize>, Error> {
+    pub fn extension_of(&self, message: &Message<'_>) -> Result<Option<usize>, Error> {
         let Some(index) = self.0.extensions.iter().position(|one| one.name() == message.extension) else {
-            return if message.octets.is_empty() {
-                Ok(None)
-            } else {
-                Err(self.no_extension(message.extension))
-            };
+            return if message.raw.is_empty() { Ok(None) } else { Err(self.no_extension(message.extension)) };
         };
-        self.0.extensions[index].check(message.octets)?;
+        self.0.extensions[index].check(message.raw)?;
         Ok(Some(index))
     }
 
-    pub(super) fn tell_of_extension(&self, index: usize, flow_id: u64, now_us: u64, words: &[u64]) {
+    pub(super) fn extension_event(&self, index: usize, flow_id: u64, now_us: u64, words: &[u64]) {
         let head = intf::ccp_record {
             kind: intf::CCP_RECORD_EXTENSION,
             program: index as u16,
@@ -159,7 +155,7 @@ impl Shared {
             n_fields: words.len() as u16,
             ..intf::ccp_record::default()
         };
-        self.tell_fields(&head, words);
+        self.report_fields(&head, words);
     }
 
     pub fn has_records(&self) -> bool {
@@ -171,12 +167,12 @@ impl Shared {
         std::mem::take(&mut lock(&self.0.records))
     }
 
-    pub(super) fn tell(&self, record: &[u8]) {
+    pub(super) fn emit(&self, record: &[u8]) {
         lock(&self.0.records).push(record);
         self.0.n_records.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn tell_fields(&self, head: &intf::ccp_record, fields: &[u64]) {
+    pub(super) fn report_fields(&self, head: &intf::ccp_record, fields: &[u64]) {
         lock(&self.0.records).push_fields(head, fields);
         self.0.n_records.fetch_add(1, Relaxed);
     }
@@ -188,7 +184,7 @@ impl Shared {
             generation: of(&self.0.flows_created),
             flows_active: of(&self.0.flows_active),
             fold_errors: of(&self.0.fold_errors),
-            law_entries: self.0.law_entries.each_ref().map(of),
+            fallback_entries: self.0.fallback_entries.each_ref().map(of),
             ..Default::default()
         }
     }
@@ -206,7 +202,7 @@ impl Shared {
         self.0.fold_errors.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn count_law_entry(&self, cause: u32) {
-        self.0.law_entries[cause as usize].fetch_add(1, Relaxed);
+    pub(super) fn count_fallback_entry(&self, cause: u32) {
+        self.0.fallback_entries[cause as usize].fetch_add(1, Relaxed);
     }
 }

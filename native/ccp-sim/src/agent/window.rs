@@ -14,9 +14,9 @@ pub struct Window {
     pub floor_bytes: u64,
     /// 0: not paced by the algorithm.
     pub rate_bytes_per_s: u64,
-    pub most_bytes: u64,
+    pub cap_bytes: u64,
     /// Cap of the rate; 0 for none.
-    pub pace_most_bytes_per_s: u64,
+    pub pace_cap_bytes_per_s: u64,
     /// `snd_cwnd` as last set here.
     applied_pkts: u32,
     is_paced_by_us: bool,
@@ -37,8 +37,8 @@ impl Window {
             cwnd_bytes: bytes_of(sock),
             floor_bytes: bytes_of(sock),
             rate_bytes_per_s: 0,
-            most_bytes: NO_CWND_CAP,
-            pace_most_bytes_per_s: 0,
+            cap_bytes: NO_CWND_CAP,
+            pace_cap_bytes_per_s: 0,
             applied_pkts: sock.snd_cwnd,
             is_paced_by_us: false,
         }
@@ -48,7 +48,7 @@ impl Window {
     pub fn apply(&mut self, sock: &mut Sock, cwnd_bytes: u64, max_bytes: u64) {
         let mss = u64::from(sock.mss_bytes);
         let clamp_pkts = u64::from(sock.snd_cwnd_clamp);
-        let mut bytes = cwnd_bytes.min(max_bytes).min(self.most_bytes).max(MIN_CWND_PKTS * mss);
+        let mut bytes = cwnd_bytes.min(max_bytes).min(self.cap_bytes).max(MIN_CWND_PKTS * mss);
         if bytes / mss > clamp_pkts {
             bytes = clamp_pkts * mss;
         }
@@ -76,8 +76,8 @@ impl Window {
 
     /// Paces at the algorithm's rate or the cap, otherwise as the kernel.
     pub fn apply_rate(&mut self, sock: &mut Sock) {
-        let (rate, most) = (self.rate_bytes_per_s, self.pace_most_bytes_per_s);
-        let rate = if most > 0 && (rate == 0 || rate > most) { most } else { rate };
+        let (rate, maximum) = (self.rate_bytes_per_s, self.pace_cap_bytes_per_s);
+        let rate = if maximum > 0 && (rate == 0 || rate > maximum) { maximum } else { rate };
         if rate > 0 {
             sock.pacing_rate_bytes_per_s = rate;
             self.is_paced_by_us |= !sock.is_paced;
@@ -94,7 +94,7 @@ impl Window {
     }
 
     pub fn forget_caps(&mut self) {
-        self.most_bytes = NO_CWND_CAP;
-        self.pace_most_bytes_per_s = 0;
+        self.cap_bytes = NO_CWND_CAP;
+        self.pace_cap_bytes_per_s = 0;
     }
 }

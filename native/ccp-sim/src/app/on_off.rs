@@ -77,12 +77,12 @@ impl OnOff {
     fn writes(&mut self, now_ns: u64, pulse: Pulse, room_bytes: u64) -> u64 {
         let Some(rate) = self.rate_bytes_per_s else { return room_bytes };
         let may_bytes = (now_ns - pulse.start_ns) as f64 * rate / 1e9 - pulse.written_bytes as f64;
-        let least_bytes = (rate * TICK_NS as f64 / 1e9).clamp(1.0, CHUNK_BYTES as f64);
+        let min_bytes = (rate * TICK_NS as f64 / 1e9).clamp(1.0, CHUNK_BYTES as f64);
         if may_bytes >= room_bytes as f64 {
             return room_bytes;
         }
         self.due_ns = Some(pulse.off_ns.min(now_ns + TICK_NS));
-        if may_bytes < least_bytes { 0 } else { may_bytes as u64 }
+        if may_bytes < min_bytes { 0 } else { may_bytes as u64 }
     }
 
     /// The pulse at this time; the first call starts the first. `None` after the last.

@@ -102,8 +102,8 @@ impl Path {
     /// Mean capacity between two times since the start, in bytes of IP packets.
     #[must_use]
     pub fn mean_bytes_per_s(&self, from_us: u64, to_us: u64) -> f64 {
-        let most_bytes_per_s = self.policer.map_or(f64::INFINITY, |policer| policer.rate_bytes_per_s);
-        self.bottleneck_bytes_per_s(from_us, to_us).min(most_bytes_per_s)
+        let max_bytes_per_s = self.policer.map_or(f64::INFINITY, |policer| policer.rate_bytes_per_s);
+        self.bottleneck_bytes_per_s(from_us, to_us).min(max_bytes_per_s)
     }
 
     fn bottleneck_bytes_per_s(&self, from_us: u64, to_us: u64) -> f64 {

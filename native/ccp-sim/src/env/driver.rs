@@ -70,11 +70,11 @@ pub struct Driver {
 
 impl Driver {
     /// Takes a delivering connection; its first interval begins now.
-    pub fn new(world: &mut World, plan: usize, mtp_us: u64, most_pkts: u32) -> Self {
+    pub fn new(world: &mut World, plan: usize, mtp_us: u64, max_pkts: u32) -> Self {
         let mtp_ns = 1000 * mtp_us;
         let due_ns = world.now_ns() + mtp_ns;
         let sock = &mut sender_of(world, plan).sock;
-        sock.snd_cwnd_clamp = most_pkts;
+        sock.snd_cwnd_clamp = max_pkts;
         let first = Totals::of(sock);
         Driver { plan, mtp_ns, first, latest: first, window_pkts: 0.0, due_ns }
     }
@@ -90,9 +90,9 @@ impl Driver {
     pub fn end(&mut self, world: &mut World, at_once: bool) -> Option<Totals> {
         let now_ns = world.now_ns();
         let now = Totals::of(&sender_of(world, self.plan).sock);
-        let heard =
+        let received =
             now.delivered_pkts != self.latest.delivered_pkts || now.lost_pkts != self.latest.lost_pkts;
-        if !at_once && !heard {
+        if !at_once && !received {
             self.due_ns = now_ns + self.mtp_ns / LISTEN_SHARE;
             return None;
         }

@@ -105,7 +105,7 @@ impl Episode {
         }
         let began_ns = world.now_ns();
         let end_ns = began_ns + 1000 * episode_us;
-        let learner = Driver::new(&mut world, learner, path.mtp_us, most_pkts(&path));
+        let learner = Driver::new(&mut world, learner, path.mtp_us, max_pkts(&path));
         let mut episode = Episode { world, path, learner, start_ns, began_ns, end_ns };
         let step = episode.interval(false);
         Ok((episode, step))
@@ -127,7 +127,7 @@ impl Episode {
             self.world.run_until(self.learner.due_ns().min(self.end_ns));
             let over = self.is_over();
             if let Some(totals) = self.learner.end(&mut self.world, over) {
-                return self.told(totals, acted);
+                return self.reported(totals, acted);
             }
         }
     }
@@ -141,7 +141,7 @@ impl Episode {
         sent_bytes_per_s * MSS_BYTES / f64::from(MTU_BYTES)
     }
 
-    fn told(&mut self, totals: Totals, acted: bool) -> Step {
+    fn reported(&mut self, totals: Totals, acted: bool) -> Step {
         let now_ns = self.world.now_ns();
         let interval_us = (now_ns - self.began_ns) as f64 / 1e3;
         self.began_ns = now_ns;
@@ -165,7 +165,7 @@ impl Episode {
 }
 
 /// Maximum window [segments].
-fn most_pkts(path: &Path) -> u32 {
+fn max_pkts(path: &Path) -> u32 {
     let room_bytes = path.rate_bytes_per_s * path.rtt_us as f64 / 1e6 + path.buffer_bytes as f64;
     (CWND_MAX_RATIO * room_bytes / MSS_BYTES) as u32 + CWND_MIN_PKTS
 }

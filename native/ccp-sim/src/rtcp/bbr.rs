@@ -41,8 +41,8 @@ impl RtcpBbr {
         if member.rate_bytes_per_s() == 0 {
             return;
         }
-        let most = member.pacing_cap_bytes_per_s(options);
-        sock.pacing_rate_bytes_per_s = sock.pacing_rate_bytes_per_s.min(most);
+        let maximum = member.pacing_cap_bytes_per_s(options);
+        sock.pacing_rate_bytes_per_s = sock.pacing_rate_bytes_per_s.min(maximum);
         if let Some(pkts) = self.connection.window_pkts(sock, options.floor_pkts, true) {
             sock.snd_cwnd = sock.snd_cwnd.min(pkts);
         }

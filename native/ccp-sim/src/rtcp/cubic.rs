@@ -22,7 +22,7 @@ impl RtcpCubic {
     }
 
     /// Maximum segments in flight; the window of that rate is too small without pacing.
-    fn most_pkts(&self, sock: &Sock) -> u32 {
+    fn max_pkts(&self, sock: &Sock) -> u32 {
         let options = self.connection.options();
         let is_paced = options.pace_cubic != 0;
         let floor_pkts = if is_paced { options.floor_pkts } else { MIN_CWND_PKTS };
@@ -30,22 +30,22 @@ impl RtcpCubic {
     }
 
     fn bound_cwnd(&self, sock: &mut Sock) {
-        sock.snd_cwnd = sock.snd_cwnd.min(self.most_pkts(sock));
+        sock.snd_cwnd = sock.snd_cwnd.min(self.max_pkts(sock));
     }
 
     /// As `SO_MAX_PACING_RATE`: the sender computes CUBIC's pacing rate itself, up to that.
     fn pace(&mut self, sock: &mut Sock) {
         let options = self.connection.options();
-        let most = self.connection.member.pacing_cap_bytes_per_s(options);
-        if options.pace_cubic == 0 || most == 0 {
+        let maximum = self.connection.member.pacing_cap_bytes_per_s(options);
+        if options.pace_cubic == 0 || maximum == 0 {
             sock.max_pacing_rate_bytes_per_s = u64::MAX;
             sock.is_paced &= !std::mem::take(&mut self.is_paced_by_us);
             return;
         }
         self.is_paced_by_us |= !sock.is_paced;
         sock.is_paced = true;
-        sock.max_pacing_rate_bytes_per_s = most;
-        sock.pacing_rate_bytes_per_s = sock.pacing_rate_bytes_per_s.min(most);
+        sock.max_pacing_rate_bytes_per_s = maximum;
+        sock.pacing_rate_bytes_per_s = sock.pacing_rate_bytes_per_s.min(maximum);
     }
 }
 
@@ -62,7 +62,7 @@ impl Congestion for RtcpCubic {
     }
 
     fn ssthresh(&mut self, sock: &mut Sock) -> u32 {
-        self.cubic.ssthresh(sock).min(self.most_pkts(sock))
+        self.cubic.ssthresh(sock).min(self.max_pkts(sock))
     }
 
     fn cong_avoid(&mut self, sock: &mut Sock, acked: u32) {

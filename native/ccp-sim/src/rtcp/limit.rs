@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccp_error::Error;
 use ccp_rtcp_core::types::{RTCP_CAP_CWND, RTCP_CAP_RATE, RTCP_OPEN};
-use ccp_rtcp_core::{Clients, Connection, EXTENSION, Learned, Letter, Options};
+use ccp_rtcp_core::{Clients, Connection, EXTENSION, Learned, Message, Options};
 use ccp_tcp::{MIN_CWND_PKTS, Sock};
 
 use super::connection::socket;
@@ -17,8 +17,8 @@ use crate::features::Ends;
 pub struct RateLimits(Arc<Mutex<Clients>>);
 
 /// Parses a message; none if the C code cannot use its options.
-fn wanted(octets: &[u8]) -> Option<Letter> {
-    Letter::from_bytes(octets).filter(|letter| letter.options.usable())
+fn wanted(raw: &[u8]) -> Option<Message> {
+    Message::from_bytes(raw).filter(|message| message.options.usable())
 }
 
 impl Extension for RateLimits {
@@ -26,18 +26,18 @@ impl Extension for RateLimits {
         EXTENSION
     }
 
-    fn check(&self, octets: &[u8]) -> Result<(), Error> {
-        if Letter::from_bytes(octets).is_some() {
+    fn check(&self, raw: &[u8]) -> Result<(), Error> {
+        if Message::from_bytes(raw).is_some() {
             return Ok(());
         }
-        let what = format!("the extension `{EXTENSION}` accepts no message of {} bytes", octets.len());
+        let what = format!("the extension `{EXTENSION}` accepts no message of {} bytes", raw.len());
         Err(Error::new("update.extension", what)
-            .why(format!("it accepts {}", size_of::<Letter>()))
+            .why(format!("it accepts {}", size_of::<Message>()))
             .fix("send a message as documented by the extension, or nothing to detach the flow"))
     }
 
-    fn begin(&self, flow: &Subject<'_>, octets: &[u8], sock: &Sock) -> Option<Box<dyn Extended>> {
-        let Letter { caps, options, .. } = wanted(octets).filter(|letter| letter.caps != 0)?;
+    fn begin(&self, flow: &Subject<'_>, raw: &[u8], sock: &Sock) -> Option<Box<dyn Extended>> {
+        let Message { caps, options, .. } = wanted(raw).filter(|message| message.caps != 0)?;
         let info = flow.info;
         let ends = Ends { netns: info.netns_inum, daddr: info.daddr, dport: info.dport, ..Ends::default() };
         let clients = self.0.clone();
@@ -66,11 +66,11 @@ fn lock(clients: &Mutex<Clients>) -> MutexGuard<'_, Clients> {
 }
 
 impl Extended for Limit {
-    fn message(&mut self, octets: &[u8]) -> bool {
-        let stays = Letter::from_bytes(octets).is_some_and(|letter| letter.caps != 0);
-        if let Some(letter) = wanted(octets).filter(|_| stays) {
-            self.options = letter.options;
-            self.kinds = letter.caps;
+    fn message(&mut self, raw: &[u8]) -> bool {
+        let stays = Message::from_bytes(raw).is_some_and(|message| message.caps != 0);
+        if let Some(message) = wanted(raw).filter(|_| stays) {
+            self.options = message.options;
+            self.kinds = message.caps;
         }
         stays
     }
@@ -113,16 +113,16 @@ impl Limit {
     fn apply(&self, sock: &mut Sock, window: &mut Window) {
         let is_paced = self.kinds & RTCP_CAP_RATE != 0;
         let floor_pkts = if is_paced { self.options.floor_pkts } else { MIN_CWND_PKTS };
-        let most_pkts = self.connection.window_pkts(socket(&self.ends, sock), floor_pkts, is_paced);
-        let most_pkts = most_pkts.filter(|_| self.kinds & RTCP_CAP_CWND != 0);
+        let max_pkts = self.connection.window_pkts(socket(&self.ends, sock), floor_pkts, is_paced);
+        let max_pkts = max_pkts.filter(|_| self.kinds & RTCP_CAP_CWND != 0);
         let mss = u64::from(sock.mss_bytes);
-        window.most_bytes = most_pkts.map_or(NO_CWND_CAP, |pkts| u64::from(pkts) * mss);
-        if u64::from(sock.snd_cwnd) * mss > window.most_bytes {
-            window.apply(sock, window.most_bytes, window.most_bytes);
+        window.cap_bytes = max_pkts.map_or(NO_CWND_CAP, |pkts| u64::from(pkts) * mss);
+        if u64::from(sock.snd_cwnd) * mss > window.cap_bytes {
+            window.apply(sock, window.cap_bytes, window.cap_bytes);
         }
-        let pace_most = if is_paced { self.connection.pacing_cap_bytes_per_s(&self.options) } else { 0 };
-        if pace_most != window.pace_most_bytes_per_s {
-            window.pace_most_bytes_per_s = pace_most;
+        let pace_cap = if is_paced { self.connection.pacing_cap_bytes_per_s(&self.options) } else { 0 };
+        if pace_cap != window.pace_cap_bytes_per_s {
+            window.pace_cap_bytes_per_s = pace_cap;
             window.apply_rate(sock);
         }
     }

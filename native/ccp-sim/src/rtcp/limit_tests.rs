@@ -12,23 +12,23 @@ use ccp_rtcp_core::Row;
 use super::*;
 
 /// A message to the extension for rate limits: `enum rtcp_caps`.
-pub(crate) fn test_letter(caps: u32, options: Options) -> Vec<u8> {
-    let letter = Letter { caps, pad: 0, options };
+pub(crate) fn test_message(caps: u32, options: Options) -> Vec<u8> {
+    let message = Message { caps, pad: 0, options };
     // SAFETY: integers without gaps, with the size of the structure.
-    let octets = unsafe { std::mem::transmute::<Letter, [u8; size_of::<Letter>()]>(letter) };
-    octets.to_vec()
+    let raw = unsafe { std::mem::transmute::<Message, [u8; size_of::<Message>()]>(message) };
+    raw.to_vec()
 }
 
 /// Enables or disables the detection.
 fn ask(bench: &mut Bench, caps: u32) {
-    let octets = test_letter(caps, Options::usual());
-    let letters = [ccp_record::Letter { extension: EXTENSION, octets: &octets }];
-    bench.update(&Update { letters: &letters, ..Update::default() });
+    let raw = test_message(caps, Options::usual());
+    let messages = [ccp_record::Message { extension: EXTENSION, raw: &raw }];
+    bench.update(&Update { messages: &messages, ..Update::default() });
 }
 
-fn told(record: Option<Record<'_>>) -> Option<(u64, Row)> {
+fn reported(record: Option<Record<'_>>) -> Option<(u64, Row)> {
     match record {
-        Some(Record::Extension { head, octets }) => Some((head.flow_id, copy_out(octets)?)),
+        Some(Record::Extension { head, raw }) => Some((head.flow_id, copy_out(raw)?)),
         _ => None,
     }
 }
@@ -58,7 +58,7 @@ impl Limited {
         self.bench.sock.lost += lost;
         self.bench.ack_with(delivered, RateSample { rtt_us: 10_000, ..RateSample::default() });
         let records = self.bench.records();
-        self.verdicts.extend((0..records.len()).filter_map(|i| Some(told(records.get(i))?.1.verdict)));
+        self.verdicts.extend((0..records.len()).filter_map(|i| Some(reported(records.get(i))?.1.verdict)));
     }
 
     fn run(&mut self) {
@@ -73,7 +73,7 @@ impl Limited {
 }
 
 #[test]
-fn window_and_rate_of_a_limited_client_are_capped_and_the_agent_hears_of_it() {
+fn window_and_rate_of_a_limited_client_are_capped_and_the_agent_receives_of_it() {
     let mut limited = Limited::new(RTCP_CAP_CWND | RTCP_CAP_RATE);
     limited.run();
     assert!(limited.verdicts.contains(&RTCP_CAPPED), "{:?}", limited.verdicts);
@@ -107,11 +107,11 @@ fn who_asks_for_no_caps_is_not_looked_at_and_who_ends_them_is_free() {
 }
 
 #[test]
-fn who_observes_is_told_and_not_capped() {
+fn who_observes_is_reported_and_not_capped() {
     let mut limited = Limited::new(0);
-    let octets = test_letter(RTCP_CAP_CWND | RTCP_CAP_RATE, Options { observe: 1, ..Options::usual() });
-    let letters = [ccp_record::Letter { extension: EXTENSION, octets: &octets }];
-    limited.bench.update(&Update { letters: &letters, ..Update::default() });
+    let raw = test_message(RTCP_CAP_CWND | RTCP_CAP_RATE, Options { observe: 1, ..Options::usual() });
+    let messages = [ccp_record::Message { extension: EXTENSION, raw: &raw }];
+    limited.bench.update(&Update { messages: &messages, ..Update::default() });
     limited.run();
     assert_eq!(limited.verdicts, [RTCP_LIMITED]);
     assert_eq!((limited.bench.sock.snd_cwnd, limited.bench.sock.is_paced), (690, false));
@@ -141,14 +141,14 @@ fn a_second_connection_to_the_client_shares_its_rate_from_the_start() {
     let mut sock = limited.bench.sock.clone();
     second.init(&mut sock);
     let _ = shared.take_records();
-    let octets = test_letter(RTCP_CAP_RATE, Options::usual());
-    let letters = [ccp_record::Letter { extension: EXTENSION, octets: &octets }];
+    let raw = test_message(RTCP_CAP_RATE, Options::usual());
+    let messages = [ccp_record::Message { extension: EXTENSION, raw: &raw }];
     let handle = shared.install(program(BIG)).unwrap();
-    second.update(&Update { program: Some(handle), letters: &letters, ..Update::default() });
+    second.update(&Update { program: Some(handle), messages: &messages, ..Update::default() });
     second.cong_control(&mut sock, &RateSample::default(), false);
     let records = shared.take_records();
-    let told = (0..records.len()).find_map(|i| told(records.get(i)));
-    assert_eq!(told.map(|(flow_id, row)| (flow_id, row.active_flows)), Some((FLOW_ID + 1, 2)));
+    let reported = (0..records.len()).find_map(|i| reported(records.get(i)));
+    assert_eq!(reported.map(|(flow_id, row)| (flow_id, row.active_flows)), Some((FLOW_ID + 1, 2)));
     let own = limited.bench.sock.pacing_rate_bytes_per_s;
     assert!(sock.pacing_rate_bytes_per_s <= own && sock.is_paced);
     limited.ack(10_000, 1, 1);
@@ -164,21 +164,21 @@ fn a_second_connection_to_the_client_shares_its_rate_from_the_start() {
 #[test]
 fn options_that_the_core_has_no_room_for_cap_nothing() {
     let mut bench = Bench::with(BIG);
-    let octets = test_letter(RTCP_CAP_CWND, Options { n_candidates: 99, ..Options::usual() });
-    let letters = [ccp_record::Letter { extension: EXTENSION, octets: &octets }];
-    bench.update(&Update { letters: &letters, ..Update::default() });
+    let raw = test_message(RTCP_CAP_CWND, Options { n_candidates: 99, ..Options::usual() });
+    let messages = [ccp_record::Message { extension: EXTENSION, raw: &raw }];
+    bench.update(&Update { messages: &messages, ..Update::default() });
     bench.ack(1);
     assert_eq!(bench.sock.snd_cwnd, 690);
 }
 
 #[test]
-fn a_letter_to_nobody_or_of_another_size_is_refused() {
+fn a_message_to_none_or_of_another_size_is_refused() {
     let shared = Bench::new().shared;
-    let check = |extension, octets| {
-        shared.extension_of(&ccp_record::Letter { extension, octets }).map(drop).map_err(|e| e.slug)
+    let check = |extension, raw| {
+        shared.extension_of(&ccp_record::Message { extension, raw }).map(drop).map_err(|e| e.slug)
     };
     assert_eq!(check("other", &[1]), Err("load.extension"));
     assert_eq!(check("other", &[]), Ok(())); // nothing to detach
     assert_eq!(check(EXTENSION, &[1]), Err("update.extension"));
-    assert_eq!(check(EXTENSION, &test_letter(0, Options::usual())), Ok(()));
+    assert_eq!(check(EXTENSION, &test_message(0, Options::usual())), Ok(()));
 }

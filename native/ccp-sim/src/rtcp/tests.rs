@@ -4,12 +4,12 @@ use std::ops::{Deref, DerefMut};
 
 use ccp_emu::spec::Spec;
 use ccp_lang::{Source, compile};
-use ccp_record::{Letter, Record, Update};
+use ccp_record::{Message, Record, Update};
 use ccp_rtcp_core::types::{RTCP_CAP_CWND, RTCP_CAP_RATE, RTCP_CAPPED, RTCP_GONE};
 use ccp_rtcp_core::{EXTENSION, Options, Row};
 use ccp_tcp::Sock;
 
-use super::limit::tests::test_letter;
+use super::limit::tests::test_message;
 use super::{Attached, NAMES};
 use crate::{App, Options as WorldOptions, Plan, World};
 
@@ -206,8 +206,8 @@ fn caps_keep_a_greedy_algorithm_within_a_policers_rate() {
         world.run_until(2 * S);
         let records = world.shared().take_records();
         let Some(Record::Create(create)) = records.get(0) else { panic!("{records:?}") };
-        let letters = [Letter { extension: EXTENSION, octets: &test_letter(caps, Options::usual()) }];
-        let update = Update { program: Some(program), letters: &letters, ..Update::default() };
+        let messages = [Message { extension: EXTENSION, raw: &test_message(caps, Options::usual()) }];
+        let update = Update { program: Some(program), messages: &messages, ..Update::default() };
         world.agent_flow_mut(create.record.flow_id).unwrap().update(&update);
         let [early, late] = [6, 12].map(|seconds| {
             while world.now_ns() < seconds * S {

@@ -34,13 +34,13 @@ impl Connection {
         let now = &mut arrivals.now;
         let delay_us = ((now_ns - data.sent_ns) / 1000) as i64;
         if now.segs == 0 {
-            (now.first_ns, now.window_ns, now.least_us) = (now_ns, now_ns, [delay_us; 2]);
+            (now.first_ns, now.window_ns, now.min_us) = (now_ns, now_ns, [delay_us; 2]);
         } else if now_ns - now.window_ns >= MINIMUM_NS {
-            (now.window_ns, now.least_us) = (now_ns, [delay_us, now.least_us[0]]);
+            (now.window_ns, now.min_us) = (now_ns, [delay_us, now.min_us[0]]);
         }
-        now.least_us[0] = now.least_us[0].min(delay_us);
-        let least_us = now.least_us[0].min(now.least_us[1]);
-        now.bins[bin_of_us((delay_us - least_us) as u64)] += 1;
+        now.min_us[0] = now.min_us[0].min(delay_us);
+        let min_us = now.min_us[0].min(now.min_us[1]);
+        now.bins[bin_of_us((delay_us - min_us) as u64)] += 1;
         now.segs += 1;
         now.ce_segs += u64::from(is_ce);
         now.resent_segs += u64::from(data.is_retransmission);

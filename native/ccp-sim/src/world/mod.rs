@@ -173,12 +173,12 @@ impl World {
 
     /// Runs until that time; stops earlier at a record or summary, unless one is already waiting.
     pub fn run_until(&mut self, at_ns: u64) -> Stop {
-        let (told, said) = (self.shared.has_records(), self.has_summaries());
+        let (reported, said) = (self.shared.has_records(), self.has_summaries());
         loop {
             let next_ns = self.due_ns().min(at_ns);
             self.now_ns = self.now_ns.max(next_ns);
             self.happen();
-            if !told && self.shared.has_records() {
+            if !reported && self.shared.has_records() {
                 return Stop::Agent;
             }
             if !said && self.has_summaries() {

@@ -109,7 +109,7 @@ impl World {
         let connection = &mut self.connections[index];
         let Some(sender) = connection.half_mut(way).and_then(|half| half.sender.as_mut()) else { return };
         if let (Some(echo), Some(flow)) = (echo, sender.congestion.agent_mut()) {
-            flow.hear(echo);
+            flow.receive(echo);
         }
         sender.on_ack(self.now_ns, ack);
         if way == Way::Data && self.flows[connection.flow].app.refills() {

@@ -128,7 +128,7 @@ static __always_inline void copy(char *to, const char *from)
 	((__u64 *)to)[1] = ((const __u64 *)from)[1];
 }
 
-static __always_inline void tell(struct search *search, struct tcp_sock *tp, u32 what, const char *before,
+static __always_inline void emit(struct search *search, struct tcp_sock *tp, u32 what, const char *before,
 				 int error)
 {
 	struct switch_table *rules = the_table();
@@ -181,7 +181,7 @@ static __always_inline void complain(struct search *search, struct tcp_sock *tp,
 				     u32 what, const char *before, int error)
 {
 	if (!touched->complained)
-		tell(search, tp, what, before, error);
+		emit(search, tp, what, before, error);
 	touched->complained = 1;
 }
 
@@ -193,10 +193,10 @@ static __always_inline void follow(void *handle, struct tcp_sock *tp, struct tou
 	int error;
 
 	put_name(before, tp);
-	if (!same(before, touched->ours)) /* the application's own choice, perhaps a later one */
+	if (!same(before, touched->owned)) /* the application's own choice, perhaps a later one */
 		copy(touched->first, before);
-	if (rule->tell)
-		tell(search, tp, SWITCH_SEEN, before, 0);
+	if (rule->emit)
+		emit(search, tp, SWITCH_SEEN, before, 0);
 	if (rule->needs_ecn && !(tp->ecn_flags & TCP_ECN_OK)) {
 		complain(search, tp, touched, SWITCH_NO_ECN, before, 0);
 		return;
@@ -208,8 +208,8 @@ static __always_inline void follow(void *handle, struct tcp_sock *tp, struct tou
 			complain(search, tp, touched, SWITCH_FAILED, before, error);
 			return;
 		}
-		copy(touched->ours, rule->congestion);
-		tell(search, tp, SWITCH_DONE, before, 0);
+		copy(touched->owned, rule->congestion);
+		emit(search, tp, SWITCH_DONE, before, 0);
 	}
 	touched->complained = 0;
 	pace(handle, tp, touched, rule->rate_bytes_per_s);
@@ -224,15 +224,15 @@ static __always_inline void restore(struct tcp_sock *tp, struct touched *touched
 
 	pace(tp, tp, touched, SWITCH_NO_RATE);
 	put_name(before, tp);
-	if (!touched->ours[0] || !same(before, touched->ours))
+	if (!touched->owned[0] || !same(before, touched->owned))
 		return;
 	describe(&search, tp);
 	error = bpf_setsockopt(tp, IPPROTO_TCP, TCP_CONGESTION, touched->first, SWITCH_NAME_BYTES);
 	if (error)
 		complain(&search, tp, touched, SWITCH_FAILED, before, error);
 	else if (!same(touched->first, before))
-		tell(&search, tp, SWITCH_RESTORED, before, 0);
-	touched->ours[0] = 0;
+		emit(&search, tp, SWITCH_RESTORED, before, 0);
+	touched->owned[0] = 0;
 }
 
 /* Enables `on_rtt` for the socket: called once per measured round trip. */
@@ -252,7 +252,7 @@ static __always_inline void end(struct tcp_sock *tp, struct touched *touched, u3
 		return;
 	if (ending == SWITCH_RESTORING)
 		restore(tp, touched);
-	touched->owner = SWITCH_NOBODY;
+	touched->owner = SWITCH_UNOWNED;
 }
 
 static __always_inline bool may_send(u8 state)
@@ -287,9 +287,9 @@ int on_socket(struct bpf_iter__tcp *context)
 	describe(&search, tp);
 	rule = find(&search);
 	if (!rule) { /* its path may have been forgotten, or its owner ended */
-		if (touched && touched->owner != SWITCH_NOBODY) {
+		if (touched && touched->owner != SWITCH_UNOWNED) {
 			restore(tp, touched);
-			touched->owner = SWITCH_NOBODY;
+			touched->owner = SWITCH_UNOWNED;
 		}
 		return 0;
 	}
@@ -444,15 +444,15 @@ int on_rtt(struct bpf_sock_ops *event)
 	if (!tp)
 		return 1;
 	touched = bpf_sk_storage_get(&sockets, tp, 0, 0);
-	if (!touched || touched->owner == SWITCH_NOBODY || has_lease(touched->owner))
+	if (!touched || touched->owner == SWITCH_UNOWNED || has_lease(touched->owner))
 		return 1;
-	touched->owner = SWITCH_NOBODY;
+	touched->owner = SWITCH_UNOWNED;
 	pace(event, tp, touched, SWITCH_NO_RATE);
 	put_name(now, tp);
-	if (touched->ours[0] && same(now, touched->ours) &&
+	if (touched->owned[0] && same(now, touched->owned) &&
 	    bpf_setsockopt(event, IPPROTO_TCP, TCP_CONGESTION, touched->first, SWITCH_NAME_BYTES))
 		bpf_setsockopt(event, IPPROTO_TCP, TCP_CONGESTION, reno, sizeof(reno));
-	touched->ours[0] = 0;
+	touched->owned[0] = 0;
 	return 1;
 }
 

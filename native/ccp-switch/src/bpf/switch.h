@@ -19,7 +19,7 @@
 #define SWITCH_PINNED_VERSION 1
 
 /* Owner of sockets that stay switched on purpose: they have no deadline. */
-#define SWITCH_NOBODY 0
+#define SWITCH_UNOWNED 0
 
 /* Maximum rate that the kernel accepts from a program [bytes/s]; it stands for none. */
 #define SWITCH_NO_RATE 0xffffffffU
@@ -36,7 +36,7 @@ struct switch_rule {
 	__u32 rate_bytes_per_s; /* maximum pacing rate; SWITCH_NO_RATE: none */
 	__u8 needs_ecn; /* only sockets that negotiated ECN get it */
 	__u8 asks_ecn; /* new connections ask for ECN, in any case */
-	__u8 tell; /* emit a row for each socket, switched or not */
+	__u8 emit; /* emit a row for each socket, switched or not */
 	__u8 pad;
 	char congestion[SWITCH_NAME_BYTES];
 };

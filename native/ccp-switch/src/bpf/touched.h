@@ -5,9 +5,9 @@
 
 struct touched {
 	char first[SWITCH_NAME_BYTES]; /* congestion control that its application chose */
-	char ours[SWITCH_NAME_BYTES]; /* the last one set here; empty: none */
+	char owned[SWITCH_NAME_BYTES]; /* the last one set here; empty: none */
 	u64 first_rate; /* the pacing limit before */
-	u64 owner; /* key in `leases`, or SWITCH_NOBODY */
+	u64 owner; /* key in `leases`, or SWITCH_UNOWNED */
 	u32 our_rate;
 	u16 complained; /* a failure was reported */
 	u16 asking; /* enum asking */
@@ -38,7 +38,7 @@ static __always_inline bool has_lease(u64 owner)
 /* Whether another owner has the socket. */
 static __always_inline bool is_anothers(const struct touched *touched)
 {
-	return touched->owner != config.owner && touched->owner != SWITCH_NOBODY && has_lease(touched->owner);
+	return touched->owner != config.owner && touched->owner != SWITCH_UNOWNED && has_lease(touched->owner);
 }
 
 static __always_inline void own(struct touched *touched)

@@ -100,8 +100,8 @@ impl HyStart {
         if now_us - self.last_ack_us <= HYSTART_ACK_DELTA_US {
             self.last_ack_us = now_us;
             // Pacing may already have spread segments over half an RTT.
-            let most_us = (u64::from(delay_min_us) + burst_us(sock)) >> u32::from(!sock.is_paced);
-            if now_us - self.round_start_us > most_us {
+            let max_us = (u64::from(delay_min_us) + burst_us(sock)) >> u32::from(!sock.is_paced);
+            if now_us - self.round_start_us > max_us {
                 self.leave_slow_start(sock);
             }
         }

@@ -7,7 +7,7 @@ use super::*;
 use crate::INFINITE_SSTHRESH;
 
 /// Congestion avoidance after a loss at a window, with a minimum RTT of 100 ms.
-fn behind_loss(cwnd: u32) -> (Cubic, Sock) {
+fn after_loss(cwnd: u32) -> (Cubic, Sock) {
     let (mut cubic, mut sock) = (Cubic::default(), busy(cwnd));
     cubic.init(&mut sock);
     sock.snd_ssthresh = cwnd;
@@ -20,7 +20,7 @@ fn behind_loss(cwnd: u32) -> (Cubic, Sock) {
 #[test]
 fn a_loss_leaves_seven_tenths() {
     // RFC 9438, section 4.6: 1000 * 717 / 1024 = 700.19
-    let (cubic, sock) = behind_loss(1000);
+    let (cubic, sock) = after_loss(1000);
     assert_eq!(sock.snd_ssthresh, 700);
     assert_eq!(cubic.curve.last_max_cwnd, 1000);
 }
@@ -28,21 +28,21 @@ fn a_loss_leaves_seven_tenths() {
 #[test]
 fn a_second_loss_below_the_maximum_aims_lower() {
     // RFC 9438, section 4.7: W_max = cwnd (1 + beta) / 2 = 700 * 1741 / 2048 = 595.06
-    let (mut cubic, mut sock) = behind_loss(1000);
+    let (mut cubic, mut sock) = after_loss(1000);
     assert_eq!(cubic.ssthresh(&mut sock), 490);
     assert_eq!(cubic.curve.last_max_cwnd, 595);
 }
 
 #[test]
 fn no_threshold_is_below_two_segments() {
-    let (_, sock) = behind_loss(2);
+    let (_, sock) = after_loss(2);
     assert_eq!(sock.snd_ssthresh, 2);
 }
 
 #[test]
 fn k_is_the_cube_root_of_the_deficit_over_c() {
     // RFC 9438, figure 2: cbrt(300 / 0.4) = 9.0856 s = 9303.7 units of 2^-10 s; C is 410/1024 = 0.40039 here: 9300.6
-    let (mut cubic, mut sock) = behind_loss(1000);
+    let (mut cubic, mut sock) = after_loss(1000);
     acked(&mut cubic, &mut sock, 0, 1, -1);
     assert_eq!(cubic.curve.k, 9300);
     assert_eq!(cubic.curve.origin_pkts, 1000);
@@ -50,7 +50,7 @@ fn k_is_the_cube_root_of_the_deficit_over_c() {
 
 #[test]
 fn the_curve_is_back_at_the_maximum_after_k() {
-    let (mut cubic, mut sock) = behind_loss(1000);
+    let (mut cubic, mut sock) = after_loss(1000);
     // 2.4 s at an RTT of 100 ms suffice for 40 segments: W(2.4) = 1000 - 0.4 (9.08 - 2.4)^3 = 880.8
     let window_at = |cubic: &mut Cubic, sock: &mut Sock, end_us: u64| {
         while sock.mstamp_us < end_us {
@@ -72,7 +72,7 @@ fn the_curve_is_back_at_the_maximum_after_k() {
 fn a_small_window_grows_as_reno_would() {
     // RFC 9438, section 4.3: alpha = 3 (1 - 0.7) / (1 + 0.7) = 0.53 segments per round trip. At 10 segments
     // and 10 ms the curve needs 1 s for 1.2 segments: 0.53 * 100 = 53.
-    let (mut cubic, mut sock) = behind_loss(14);
+    let (mut cubic, mut sock) = after_loss(14);
     assert_eq!(sock.snd_cwnd, 9);
     for _ in 0..100 {
         let pkts = sock.snd_cwnd;
@@ -143,7 +143,7 @@ fn hystart_finds_a_full_pipe_by_a_train_of_acks() {
 
 #[test]
 fn a_timeout_forgets_the_maximum() {
-    let (mut cubic, mut sock) = behind_loss(1000);
+    let (mut cubic, mut sock) = after_loss(1000);
     cubic.set_state(&mut sock, CaState::Loss);
     assert_eq!(cubic.curve.last_max_cwnd, 0);
     assert_eq!(cubic.curve.delay_min_us, 0);
@@ -151,7 +151,7 @@ fn a_timeout_forgets_the_maximum() {
 
 #[test]
 fn a_pause_does_not_move_along_the_curve() {
-    let (mut cubic, mut sock) = behind_loss(1000);
+    let (mut cubic, mut sock) = after_loss(1000);
     acked(&mut cubic, &mut sock, 0, 1, -1);
     let epoch_start = cubic.curve.epoch_start.unwrap();
     sock.last_sent_us = sock.mstamp_us;
@@ -162,7 +162,7 @@ fn a_pause_does_not_move_along_the_curve() {
 
 #[test]
 fn a_window_from_outside_is_a_new_start() {
-    let (mut cubic, mut sock) = behind_loss(1000);
+    let (mut cubic, mut sock) = after_loss(1000);
     acked(&mut cubic, &mut sock, 0, 1, -1);
     (sock.snd_cwnd, sock.snd_ssthresh) = (300, 300);
     cubic.restart(300, false);

@@ -21,7 +21,7 @@ fn a_round_trip_brings_one_segment() {
 }
 
 #[test]
-fn what_slow_start_leaves_of_an_ack_counts_behind_it() {
+fn what_slow_start_leaves_of_an_ack_counts_after_it() {
     let (mut reno, mut sock) = (Reno::default(), busy(18));
     sock.snd_ssthresh = 20;
     acked(&mut reno, &mut sock, 1000, 22, -1);

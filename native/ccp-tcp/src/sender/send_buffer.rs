@@ -12,7 +12,7 @@ const MEMORY_RATIO: (u64, u64) = (26, 25);
 #[derive(Clone, Debug)]
 pub(super) struct SendBuffer {
     /// Maximum size: that of net.ipv4.tcp_wmem.
-    most_bytes: u64,
+    max_bytes: u64,
     /// Present size, in memory.
     size_bytes: u64,
     segment_bytes: u64,
@@ -21,16 +21,16 @@ pub(super) struct SendBuffer {
 }
 
 impl SendBuffer {
-    pub(super) fn new(most_bytes: u64, mss_bytes: u32) -> Self {
+    pub(super) fn new(max_bytes: u64, mss_bytes: u32) -> Self {
         let segment_bytes = (u64::from(mss_bytes) + HEADERS_BYTES).next_power_of_two() + SK_BUFF_BYTES;
-        Self { most_bytes, size_bytes: 0, segment_bytes, is_blocked: false }
+        Self { max_bytes, size_bytes: 0, segment_bytes, is_blocked: false }
     }
 
     /// Expands to so many windows, if smaller (`tcp_sndbuf_expand`).
     pub(super) fn expand(&mut self, windows: u32, cwnd: u32, reordering: u32) {
         let segments = INIT_CWND.max(cwnd).max(reordering.saturating_add(1));
         let wanted_bytes = u64::from(windows) * u64::from(segments) * self.segment_bytes;
-        self.size_bytes = self.size_bytes.max(wanted_bytes.min(self.most_bytes));
+        self.size_bytes = self.size_bytes.max(wanted_bytes.min(self.max_bytes));
     }
 
     pub(super) fn room_bytes(&self, used_bytes: u64) -> u64 {

@@ -96,8 +96,8 @@ impl<C: Congestion> Sender<C> {
         if in_flight >= cwnd {
             return false;
         }
-        let most_pkts = u64::from(self.burst_pkts());
-        let quota_pkts = u64::from((cwnd >> 1).max(1).min(cwnd - in_flight)).min(most_pkts);
+        let max_pkts = u64::from(self.burst_pkts());
+        let quota_pkts = u64::from((cwnd >> 1).max(1).min(cwnd - in_flight)).min(max_pkts);
         let mss_bytes = u64::from(self.sock.mss_bytes);
         let room_bytes = self.window_end().saturating_sub(self.sock.snd_nxt);
         if room_bytes < unsent_bytes.min(mss_bytes) {
@@ -109,7 +109,7 @@ impl<C: Congestion> Sender<C> {
             }
             self.burst_bytes = unsent_bytes;
         } else {
-            if self.should_defer(unsent_bytes, room_bytes, most_pkts) {
+            if self.should_defer(unsent_bytes, room_bytes, max_pkts) {
                 return false;
             }
             self.burst_bytes = self.burst_of(quota_pkts * mss_bytes, unsent_bytes, room_bytes);
@@ -154,7 +154,7 @@ impl<C: Congestion> Sender<C> {
     }
 
     /// Whether to wait for a larger burst, because an ACK comes soon (`tcp_tso_should_defer`).
-    fn should_defer(&mut self, unsent_bytes: u64, room_bytes: u64, most_pkts: u64) -> bool {
+    fn should_defer(&mut self, unsent_bytes: u64, room_bytes: u64, max_pkts: u64) -> bool {
         let sock = &self.sock;
         if sock.ca_state >= CaState::Recovery || self.now_ns > sock.wstamp_ns + MILLISECOND_NS {
             return false;
@@ -163,7 +163,7 @@ impl<C: Congestion> Sender<C> {
         let free_bytes = u64::from(sock.snd_cwnd - sock.packets_in_flight()) * mss_bytes;
         let limit_bytes = free_bytes.min(room_bytes);
         let third_bytes = self.window_bytes.min(u64::from(sock.snd_cwnd) * mss_bytes) / WINDOW_DIVISOR;
-        if limit_bytes >= (most_pkts * mss_bytes).min(third_bytes) {
+        if limit_bytes >= (max_pkts * mss_bytes).min(third_bytes) {
             return false;
         }
         // The queue consists of buffers of this size; only the last one still grows.

@@ -171,8 +171,8 @@ static __always_inline void set_clocks(struct tcp_arrivals *flow, u32 tsval, u64
 	flow->tsval = tsval;
 	flow->tick_us = 0;
 	flow->strange = 0;
-	flow->least_us[0] = 0; /* the first segment is the fastest so far */
-	flow->least_us[1] = NEVER;
+	flow->min_us[0] = 0; /* the first segment is the fastest so far */
+	flow->min_us[1] = NEVER;
 }
 
 /* Determines the unit of a tick, if the clocks allow it. A burst does not: its timestamps are all the same. */
@@ -190,7 +190,7 @@ static __always_inline bool tick_known(struct tcp_arrivals *flow)
 
 static __always_inline void take_delay(struct tcp_arrivals *flow, u32 tsval, u64 now_ns, u32 segs)
 {
-	s64 ticks, delay_us, least_us;
+	s64 ticks, delay_us, min_us;
 	u64 elapsed_us;
 	u32 bin;
 
@@ -215,22 +215,22 @@ static __always_inline void take_delay(struct tcp_arrivals *flow, u32 tsval, u64
 	if (now_ns - flow->window_ns >= config.minimum_ns) {
 		bool long_ago = now_ns - flow->window_ns >= 2 * config.minimum_ns;
 
-		flow->least_us[1] = long_ago ? NEVER : flow->least_us[0];
-		flow->least_us[0] = NEVER;
+		flow->min_us[1] = long_ago ? NEVER : flow->min_us[0];
+		flow->min_us[0] = NEVER;
 		flow->window_ns = now_ns;
 	}
-	least_us = flow->least_us[0] < flow->least_us[1] ? flow->least_us[0] : flow->least_us[1];
-	if (least_us != NEVER && delay_us < least_us - STRANGE_US) {
+	min_us = flow->min_us[0] < flow->min_us[1] ? flow->min_us[0] : flow->min_us[1];
+	if (min_us != NEVER && delay_us < min_us - STRANGE_US) {
 		if (++flow->strange >= STRANGE_IN_A_ROW)
 			set_clocks(flow, tsval, now_ns);
 		return;
 	}
 	flow->strange = 0;
-	if (delay_us < flow->least_us[0])
-		flow->least_us[0] = delay_us;
-	if (delay_us < least_us)
-		least_us = delay_us;
-	bin = bin_of(delay_us - least_us);
+	if (delay_us < flow->min_us[0])
+		flow->min_us[0] = delay_us;
+	if (delay_us < min_us)
+		min_us = delay_us;
+	bin = bin_of(delay_us - min_us);
 	if (bin < ARRIVALS_BINS)
 		flow->bins[bin] += segs;
 }
@@ -241,15 +241,15 @@ static __always_inline void take_delay(struct tcp_arrivals *flow, u32 tsval, u64
  */
 static __always_inline bool sent_again(struct tcp_arrivals *flow, u32 seq, u32 tsval)
 {
-	u32 nearest = flow->end_seq, behind_tsval = flow->end_tsval;
+	u32 nearest = flow->end_seq, after_tsval = flow->end_tsval;
 
 	for (u32 i = 0; i < ARRIVALS_GAPS && i < flow->gaps; i++) {
 		if ((s32)(flow->gap_seq[i] - seq) > 0 && (s32)(flow->gap_seq[i] - nearest) < 0) {
 			nearest = flow->gap_seq[i];
-			behind_tsval = flow->gap_tsval[i];
+			after_tsval = flow->gap_tsval[i];
 		}
 	}
-	return (s32)(tsval - behind_tsval) > 0;
+	return (s32)(tsval - after_tsval) > 0;
 }
 
 static __always_inline void take_payload(struct tcp_arrivals *flow, u32 seq, u32 bytes, u32 tsval, u32 segs)

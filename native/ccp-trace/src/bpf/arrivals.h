@@ -50,7 +50,7 @@ struct tcp_arrivals {
 	__u64 first_ns; /* CLOCK_MONOTONIC, when the two were synchronised; 0: not yet */
 	__u64 newest_ns; /* of the newest segment */
 	__u64 window_ns; /* start of the newer window of the minimum */
-	__s64 least_us
+	__s64 min_us
 		[2]; /* minimum delay in that window and the previous one, relative to the first segment's */
 	__u32 tsval; /* newest timestamp of the sender */
 	__u32 tick_us; /* unit of a timestamp; 0: unknown yet */

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ccplane.agent.audit import Audit, AuditLog
+from ccplane.agent.canary.assignment import Share
 from ccplane.agent.canary.canaries import Canaries
-from ccplane.agent.canary.lottery import Share
 from ccplane.agent.changes import Which
 from ccplane.agent.source import Source
 from ccplane.base.errors import CcpError, UsageError
@@ -40,12 +40,12 @@ class Tried:
         self.live = live
         self.now_s = 0.0
         self.goodput: Callable[[str], float] = lambda algorithm: 1e6
-        self.canaries = Canaries(live.plane, live.loader, lambda: self.now_s)
+        self.canaries = Canaries(live.agent_loop, live.loader, lambda: self.now_s)
         live.datapath.stats = self.stats  # type: ignore[method-assign]
         self.made = 0
 
     def stats(self, flow_id: int) -> FakeStats | None:
-        live = self.live.plane.flows.get(flow_id)
+        live = self.live.agent_loop.flows.get(flow_id)
         if live is None:
             return None
         age_s = self.now_s - live.flow.info.created_us / 1e6
@@ -68,15 +68,15 @@ class Tried:
         end_s = self.now_s + seconds
         while self.now_s < end_s:
             self.now_s += 0.5
-            self.live.plane.turn(0)
+            self.live.agent_loop.turn(0)
 
     def ended(self) -> dict[str, Any]:
         self.live.do(lambda: None)  # what was given to the loader is done
-        self.live.plane.turn(0)
+        self.live.agent_loop.turn(0)
         return self.canaries.ended["mine"]
 
     def hosts(self) -> set[str]:
-        return {live.host.name for live in self.live.plane.flows.values()}
+        return {live.host.name for live in self.live.agent_loop.flows.values()}
 
 
 @pytest.fixture
@@ -90,9 +90,9 @@ def test_some_new_flows_get_it_and_old_ones_stay(tried: Tried) -> None:
     assert row["old_sha256"] != row["new_sha256"]
     assert tried.hosts() == {"mine"}
     tried.flows()
-    names = [live.host.name for live in tried.live.plane.flows.values()]
+    names = [live.host.name for live in tried.live.agent_loop.flows.values()]
     assert 15 < names.count("mine@canary") < 45
-    assert {tried.live.plane.flows[one].host.name for one in (1, 2)} == {"mine"}
+    assert {tried.live.agent_loop.flows[one].host.name for one in (1, 2)} == {"mine"}
     (row,) = tried.canaries.rows()
     assert row["outcome"] is None
     assert row["flows"] + row["other_flows"] == 60
@@ -105,8 +105,8 @@ def test_one_that_fares_no_worse_takes_over(tried: Tried) -> None:
     row = tried.ended()
     assert row["outcome"] == "widened"
     assert tried.hosts() == {"mine"}
-    assert list(tried.live.plane.hosts) == ["mine"]
-    assert tried.live.plane.hosts["mine"].version.text == SECOND
+    assert list(tried.live.agent_loop.hosts) == ["mine"]
+    assert tried.live.agent_loop.hosts["mine"].version.text == SECOND
     tried.live.report(1, acked=1)
     assert tried.live.datapath.written[-1].cwnd_bytes == 50_001
     assert len(tried.live.datapath.installed) == 1
@@ -127,8 +127,8 @@ def test_one_that_fares_worse_is_taken_back(tried: Tried) -> None:
     assert row["why"].startswith("goodput 0.0")
     assert row["age_s"] <= 2
     assert tried.hosts() == {"mine"}
-    assert list(tried.live.plane.hosts) == ["mine"]
-    assert tried.live.plane.hosts["mine"].version.text == FIRST
+    assert list(tried.live.agent_loop.hosts) == ["mine"]
+    assert tried.live.agent_loop.hosts["mine"].version.text == FIRST
     assert len(tried.live.datapath.installed) == 1
     assert set(sys.modules) <= modules
 
@@ -136,14 +136,14 @@ def test_one_that_fares_worse_is_taken_back(tried: Tried) -> None:
 def test_an_exception_ends_it_at_once(tried: Tried) -> None:
     tried.start(RAISES)
     tried.flows()
-    new = next(live for live in tried.live.plane.flows.values() if live.host.name == "mine@canary")
+    new = next(live for live in tried.live.agent_loop.flows.values() if live.host.name == "mine@canary")
     tried.live.feed(FakeReport(new.flow.info.flow_id, new.flow.handle, acked=77_777))
-    tried.live.plane.turn(0)
+    tried.live.agent_loop.turn(0)
     row = tried.ended()
     assert row["outcome"] == "taken back"
     assert "on_report raised ZeroDivisionError" in row["why"]
     assert f"({tried.live.file}:" in row["why"]
-    assert not any(live.failed for live in tried.live.plane.flows.values())
+    assert not any(live.failed for live in tried.live.agent_loop.flows.values())
 
 
 def test_too_few_flows_leave_the_old_version(tried: Tried) -> None:
@@ -160,7 +160,7 @@ def test_flows_that_closed_count(tried: Tried) -> None:
     tried.start()
     tried.flows()
     tried.now_s = 0.4
-    for flow_id in list(tried.live.plane.flows):
+    for flow_id in list(tried.live.agent_loop.flows):
         if flow_id >= 100:
             stats = tried.stats(flow_id)
             assert stats is not None
@@ -192,13 +192,13 @@ def test_it_ends_by_hand(tried: Tried) -> None:
     tried.start()
     tried.canaries.widen("mine")
     assert tried.ended()["outcome"] == "widened"
-    assert tried.live.plane.hosts["mine"].version.text == SECOND
+    assert tried.live.agent_loop.hosts["mine"].version.text == SECOND
 
 
 def test_what_was_set_holds_for_the_new_version(tried: Tried) -> None:
-    tried.live.plane.changes.set_params({"beta": 0.7}, Which())
+    tried.live.agent_loop.changes.set_params({"beta": 0.7}, Which())
     tried.start()
-    assert tried.live.plane.hosts["mine@canary"].algorithm().beta == 0.7  # type: ignore[attr-defined]
+    assert tried.live.agent_loop.hosts["mine@canary"].algorithm().beta == 0.7  # type: ignore[attr-defined]
 
 
 def test_a_broken_one_never_begins(tried: Tried) -> None:
@@ -208,7 +208,7 @@ def test_a_broken_one_never_begins(tried: Tried) -> None:
         tried.live.do(lambda: tried.canaries.start(Source(SECOND, "<cell>"), Share(0.05), name="another"))
     assert caught.value.slug == "algorithm.unknown"
     assert tried.canaries.rows() == []
-    assert list(tried.live.plane.hosts) == ["mine"]
+    assert list(tried.live.agent_loop.hosts) == ["mine"]
 
 
 def test_flows_that_do_not_match_take_no_part(tried: Tried) -> None:
@@ -225,7 +225,7 @@ def test_the_version_before_comes_back_and_flows_start_afresh(tried: Tried) -> N
     tried.live.report(1, acked=1)
     done = tried.live.do(lambda: tried.live.loader.rollback("mine"))
     assert done.flows == 2
-    assert tried.live.plane.hosts["mine"].version.text == FIRST
+    assert tried.live.agent_loop.hosts["mine"].version.text == FIRST
     tried.live.report(1, acked=1)
     assert tried.live.datapath.written[-1].cwnd_bytes == 10_001
     with pytest.raises(UsageError) as caught:
@@ -239,12 +239,12 @@ def test_it_goes_back_further(tried: Tried) -> None:
         tried.live.save(source)
     for source in reversed(versions[2:7]):
         tried.live.do(lambda: tried.live.loader.rollback("mine"))
-        assert tried.live.plane.hosts["mine"].version.text == source
+        assert tried.live.agent_loop.hosts["mine"].version.text == source
     with pytest.raises(UsageError):
         tried.live.do(lambda: tried.live.loader.rollback("mine"))
 
 
-def test_modules_beside_it_come_back_as_they_were(tried: Tried) -> None:
+def test_modules_alongside_it_come_back_as_they_were(tried: Tried) -> None:
     (tried.live.file.parent / "helper.py").write_text("MORE = 1\n")
     head = FIRST.replace("from ccp_algs", "import helper\nfrom ccp_algs", 1)
     tried.live.save(head.replace("10_000", "helper.MORE"))
@@ -256,7 +256,7 @@ def test_modules_beside_it_come_back_as_they_were(tried: Tried) -> None:
 
 
 def test_how_a_trial_ended_is_written_down(tried: Tried, tmp_path: Path) -> None:
-    audit = Audit(AuditLog(tmp_path / "audit"), tried.live.plane)
+    audit = Audit(AuditLog(tmp_path / "audit"), tried.live.agent_loop)
     tried.start()
     tried.canaries.take_back("mine")
     audit.tried(tried.live.events[-1])

@@ -74,7 +74,7 @@ def test_what_runs_is_kept_when_an_edit_is_refused(tmp_path: Path) -> None:
     assert started(tmp_path, file) == FIRST
 
 
-def test_modules_beside_it_are_kept(tmp_path: Path) -> None:
+def test_modules_alongside_it_are_kept(tmp_path: Path) -> None:
     file, helper = tmp_path / "mine.py", tmp_path / "helper.py"
     helper.write_text("MORE = 1\n")
     source = "import helper\n" + FIRST.replace("10_000", "helper.MORE")
@@ -112,7 +112,7 @@ def test_a_record_that_cannot_be_read_does_not_count(tmp_path: Path) -> None:
     assert started(tmp_path, file) == SECOND
 
 
-def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("")
     with pytest.raises(LoadError) as caught:
         kept(tmp_path)

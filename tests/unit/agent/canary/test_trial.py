@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ccplane.agent.canary.lottery import Share
-from ccplane.agent.canary.trial import KEPT, Fared, Trial, compared, told_worse
+from ccplane.agent.canary.assignment import Share
+from ccplane.agent.canary.trial import KEPT, Fared, Trial, compared, reported_worse
 from tests.unit.agent.fakes import FakeInfo, FakeStats
 
 SECOND_US = 1_000_000
@@ -91,7 +91,7 @@ def test_what_differs_by_less_than_the_margin_is_no_reason() -> None:
     old = [Fared(100.0 + n / 1000, 20_000.0, 0.01) for n in range(500)]
     figures = compared(new, old)
     assert figures["goodput"].p < 1e-9
-    assert told_worse(figures, 0.001) == ""
+    assert reported_worse(figures, 0.001) == ""
 
 
 def test_a_flow_that_stalls_counts_by_its_age_and_not_by_its_last_ack() -> None:

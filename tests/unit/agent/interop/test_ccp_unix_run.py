@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from ccplane.agent import cli
 from ccplane.agent.agent_view import view_of
 from ccplane.agent.client import Client
-from ccplane.agent.monitor.plane_source import open_source
+from ccplane.agent.monitor.loop_source import open_source
 from ccplane.datapath.wire import Create, Install, Ready, messages
 from experiments.agent_process import ccp, running_agent
 from tests.kernel.driving import wait_until
@@ -49,12 +49,12 @@ def test_others_see_and_change_what_it_runs(agent: Path, tmp_path: Path) -> None
         peer.bind(str(tmp_path / "peer"))
         peer.settimeout(30)
         ends = (0x0100000A, socket.htons(40_000), 0x0200000A, socket.htons(5001))
-        peer.sendto(Ready(1).octets() + Create(3, 14_480, 1448, *ends, "").octets(), str(agent))
+        peer.sendto(Ready(1).to_bytes() + Create(3, 14_480, 1448, *ends, "").to_bytes(), str(agent))
         assert [type(one) for one in messages(peer.recv(65_536))] == [Install]
         view = view_of(str(agent))
         wait_until(lambda: len(view.flows()) == 1)
         (stats,) = view.all_stats()
-        assert (stats.cwnd_bytes, stats.law) == (14_480, False)
+        assert (stats.cwnd_bytes, stats.fallback) == (14_480, False)
         said = invoked("flows", "--json", "--interval", "0.01", "--pin-dir", str(agent))
         (row,) = json.loads(said.stdout)["flows"]
         assert (row["src"], row["dst"], row["steered_by"]) == (
@@ -129,11 +129,11 @@ def test_an_algorithm_that_exits_does_not_end_the_agent(tmp_path: Path) -> None:
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as peer,
     ):
         peer.bind(str(tmp_path / "peer"))
-        said = Ready(1).octets()
+        said = Ready(1).to_bytes()
         for flow, port in ((3, 5001), (4, 5002)):
             said += Create(
                 flow, 14_480, 1448, 0x0100000A, socket.htons(40_000), 0x0200000A, socket.htons(port), ""
-            ).octets()
+            ).to_bytes()
         peer.sendto(said, str(path))
         with Client(pin_dir=str(path)) as client:
             wait_until(lambda: len(client.flows()) == 2)

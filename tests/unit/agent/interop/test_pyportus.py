@@ -10,8 +10,8 @@ import pytest
 
 import ccplane.pyportus as portus
 from ccplane.agent import serve as serving
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.features.interop.pyportus import DatapathInfo, PyDatapath, PyReport
-from ccplane.agent.plane import Plane
 from ccplane.agent.serve import ServeOptions
 from ccplane.base.errors import ParamError, ProgramError, RegisterError
 from ccplane.datapath import ebpf
@@ -95,7 +95,7 @@ def test_script_steers_flows(datapath: FakeDatapath, tmp_path: Path) -> None:
     assert datapath.closed
 
 
-def test_flow_that_sets_no_program_runs_the_law(datapath: FakeDatapath, tmp_path: Path) -> None:
+def test_flow_that_sets_no_program_runs_the_fallback(datapath: FakeDatapath, tmp_path: Path) -> None:
     class Silent(portus.AlgBase):
         datapath_programs = one_program
 
@@ -203,7 +203,7 @@ def test_program_that_does_not_compile_is_printed_with_its_line_and_ends_the_scr
     assert '"second"' in printed
 
 
-def test_try_compile_tells_what_is_wrong() -> None:
+def test_try_compile_reports_what_is_wrong() -> None:
     assert portus.try_compile(PROGRAM) == ""
     assert "bytes_ackd" in portus.try_compile(PROGRAM.replace("bytes_acked", "bytes_ackd"))
 
@@ -329,7 +329,7 @@ def test_default_options_load_the_default_datapath(
 ) -> None:
     seen: list[ServeOptions] = []
 
-    def serve(plan: Any, options: ServeOptions, *, on_start: Any) -> Plane:
+    def serve(plan: Any, options: ServeOptions, *, on_start: Any) -> AgentLoop:
         seen.append(options)
         return serving.serve(plan, ServeOptions(duration_s=0.0, run_dir=tmp_path), on_start=on_start)
 

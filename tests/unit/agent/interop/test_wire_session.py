@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.algorithms import Running
 from ccplane.agent.features.interop.session import Session
-from ccplane.agent.plane import Plane
 from ccplane.datapath import ebpf, wire
-from ccplane.datapath.protocol import LAW_PROGRAM
+from ccplane.datapath.protocol import FALLBACK_PROGRAM
 from ccplane.datapath.wire import ChangeProgram, Create, Field, Install, Measure, Message, Ready, Update
 from tests.interop.agent_end import agent_at
 from tests.unit.agent.fakes import (
@@ -47,16 +47,16 @@ class Served:
         self.path, self.datapath = path, datapath
         self.session = Session(path / "portus", path / "ccplane", "portus")
         running = Running(self.session.algorithm(), "portus", {}, initial=None)
-        self.plane = Plane(datapath, [running])
+        self.agent_loop = AgentLoop(datapath, [running])
 
     def begin(self, *events: object) -> None:
         """Let events happen, and look for the agent from then on."""
         self.turn(*events)
-        self.session.attach(self.plane)
+        self.session.attach(self.agent_loop)
 
     def turn(self, *events: object) -> None:
         self.datapath.feed(*events)
-        self.plane.turn(0)
+        self.agent_loop.turn(0)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ class Agent:
         self._socket, self._peer = made, ""
         made.settimeout(30)
 
-    def told(self) -> Message:
+    def reported(self) -> Message:
         """The next message received."""
         datagram, self._peer = self._socket.recvfrom(1024)
         (message,) = wire.messages(datagram)
@@ -81,11 +81,11 @@ class Agent:
         """Execute messages, followed by one for an unknown flow, which has no effect."""
         done: list[None] = []
         for message in (*messages, Update(99, [])):
-            self._socket.sendto(message.octets(), self._peer)
-        heard = served.session.heard
-        served.session.heard = lambda datagram: (heard(datagram), done.append(None))[0]  # type: ignore[method-assign]
+            self._socket.sendto(message.to_bytes(), self._peer)
+        received = served.session.received
+        served.session.received = lambda datagram: (received(datagram), done.append(None))[0]  # type: ignore[method-assign]
         wait_until(lambda: (served.turn(), len(done) > len(messages))[1])
-        served.session.heard = heard  # type: ignore[method-assign]
+        served.session.received = received  # type: ignore[method-assign]
 
 
 @pytest.fixture
@@ -98,23 +98,23 @@ def installed() -> Install:
     return Install(1, *wire.to_bytecode(ebpf.compile_program(TEXT)))
 
 
-def test_flows_are_told_with_their_reports_and_their_end(served: Served, agent: Agent) -> None:
+def test_flows_are_reported_with_their_reports_and_their_end(served: Served, agent: Agent) -> None:
     served.begin()
-    assert isinstance(agent.told(), Ready)
+    assert isinstance(agent.reported(), Ready)
     served.turn(FakeCreated(FakeInfo(7)))
-    created = agent.told()
+    created = agent.reported()
     assert isinstance(created, Create)
     assert (created.flow, created.init_cwnd_bytes, created.mss_bytes) == (1, 14_480, 1_448)
     agent.says(served, installed(), ChangeProgram(1, 1, []))
-    report = FakeReport(7, served.plane.flows[7].flow.handle, acked=5)
+    report = FakeReport(7, served.agent_loop.flows[7].flow.handle, acked=5)
     report.program = "1"
     served.turn(report, FakeClosed(7, FakeStats(7)))
-    assert [agent.told(), agent.told()] == [Measure(1, 1, [5]), Measure(1, 0, [])]
+    assert [agent.reported(), agent.reported()] == [Measure(1, 1, [5]), Measure(1, 0, [])]
 
 
 def test_what_it_says_is_done(served: Served, agent: Agent) -> None:
     served.begin(FakeCreated(FakeInfo(7)), FakeCreated(FakeInfo(8)), FakeClosed(7, FakeStats(7)))
-    ready, created = agent.told(), agent.told()
+    ready, created = agent.reported(), agent.reported()
     assert isinstance(ready, Ready)
     assert isinstance(created, Create)
     served.datapath.written.clear()
@@ -127,18 +127,18 @@ def test_what_it_says_is_done(served: Served, agent: Agent) -> None:
     assert not served.datapath.written
 
 
-def test_programs_that_come_before_it_was_told_anything_are_taken(tmp_path: Path, served: Served) -> None:
+def test_programs_that_come_before_it_was_reported_anything_are_taken(tmp_path: Path, served: Served) -> None:
     served.begin()
     with agent_at(tmp_path / "portus") as made:
-        made.sendto(installed().octets(), str(tmp_path / "ccplane"))
+        made.sendto(installed().to_bytes(), str(tmp_path / "ccplane"))
         wait_until(lambda: (served.turn(), len(served.datapath.installed))[1])
-        assert isinstance(Agent(made).told(), Ready)
+        assert isinstance(Agent(made).reported(), Ready)
 
 
 def test_its_programs_never_see_an_ack_without_rtt(served: Served, agent: Agent) -> None:
     text = TEXT.replace("> Micros cap", "> Micros Flow.rtt_sample_us")
     served.begin()
-    agent.told()
+    agent.reported()
     agent.says(served, Install(1, *wire.to_bytecode(ebpf.compile_program(text))))
     (program,) = served.datapath.installed.values()
     assert "Flow.srtt_us" in program.primitives
@@ -151,12 +151,12 @@ def test_what_cannot_be_done_is_logged_and_changes_nothing(
     served: Served, agent: Agent, caplog: pytest.LogCaptureFixture, refused: Message
 ) -> None:
     served.begin(FakeCreated(FakeInfo(7)))
-    agent.told()
+    agent.reported()
     agent.says(served, installed(), ChangeProgram(1, 1, []))
     served.datapath.written.clear()
     with caplog.at_level(logging.ERROR):
         agent.says(served, refused)
-        served.session.heard(b"no message")
+        served.session.received(b"no message")
     assert [one.levelno for one in caplog.records if one.levelno > logging.INFO] == [logging.ERROR] * 2
     assert not served.datapath.written
 
@@ -165,12 +165,12 @@ def test_flows_of_an_agent_that_ended_run_the_fallback(tmp_path: Path, served: S
     with agent_at(tmp_path / "portus") as made:
         agent = Agent(made)
         served.begin(FakeCreated(FakeInfo(7)))
-        agent.told()
+        agent.reported()
         agent.says(served, installed(), ChangeProgram(1, 1, []))
         served.datapath.written.clear()
     wait_until(lambda: (served.turn(), served.datapath.written)[1])
-    assert served.datapath.written == [Written(7, None, None, LAW_PROGRAM, None)]
-    served.session.heard(Update(1, [CWND]).octets())  # of what it had sent, something comes late
+    assert served.datapath.written == [Written(7, None, None, FALLBACK_PROGRAM, None)]
+    served.session.received(Update(1, [CWND]).to_bytes())  # of what it had sent, something comes late
     assert len(served.datapath.written) == 1
 
 

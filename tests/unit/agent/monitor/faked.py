@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ccplane.agent.flowtable import FlowRow
-from ccplane.agent.monitor.source import Happened, Heard, Inside, Look, Parameter, Source
+from ccplane.agent.monitor.source import Happened, Inside, Look, Parameter, Received, Source
 from ccplane.agent.runfile import RunInfo
 from ccplane.base.errors import CcpError, FlowGone, LoadError
 from tests.unit.agent.fakes import FakeStats
@@ -25,7 +25,7 @@ INSIDE = Inside(
     ],
     state={"w_max_bytes": 181_248, "k_s": 1.2384917, "epoch_start_us": None, "in_slow_start": False},
     telemetry=[
-        Heard(
+        Received(
             "receiver_signal",
             "host-b",
             0.24,
@@ -54,8 +54,8 @@ def flow_row(flow_id: int, **changes: object) -> FlowRow:
         "dst": "10.1.0.2:5001",
         "cc_name": "ccp.cubic",
         "steered_by": "cubic/default",
-        "law_cause": "new",
-        "law_stay": None,
+        "fallback_cause": "new",
+        "fallback_stay": None,
         "cwnd_bytes": 144_800,
         "rate_bytes_per_s": 0,
         "srtt_us": 20_500,
@@ -88,7 +88,9 @@ def made_up(turn: int) -> list[FlowRow]:
             rate_bytes_per_s=int(wave),
             throughput_bytes_per_s=None if turn == 0 else 0.97 * wave,
         ),
-        flow_row(3, cc_name="ccp", steered_by="law", cwnd_bytes=14_480, throughput_bytes_per_s=240_000.0),
+        flow_row(
+            3, cc_name="ccp", steered_by="fallback", cwnd_bytes=14_480, throughput_bytes_per_s=240_000.0
+        ),
         flow_row(
             4,
             cc_name="ccp.reno",
@@ -123,7 +125,7 @@ class FakeSource:
         refusal: What changes raise; None if they succeed.
         asked: The requested changes.
         closed: Whether it was closed.
-        told: Events of the next request.
+        reported: Events of the next request.
         gone: Flows that the agent does not know.
     """
 
@@ -134,7 +136,7 @@ class FakeSource:
     refusal: CcpError | None = None
     asked: list[tuple[object, ...]] = field(default_factory=list)
     closed: bool = False
-    told: Sequence[Happened] = EVENTS
+    reported: Sequence[Happened] = EVENTS
     gone: Sequence[int] = ()
 
     def look(self) -> Look:
@@ -165,8 +167,8 @@ class FakeSource:
     def events(self) -> Sequence[Happened]:
         if self.failure is not None:
             raise self.failure
-        told, self.told = self.told, ()
-        return told
+        reported, self.reported = self.reported, ()
+        return reported
 
     def algorithms(self) -> Sequence[str]:
         if self.failure is not None:

@@ -72,11 +72,11 @@ def test_without_agent_the_numbers_are_still_there() -> None:
     on_screen(FakeSource(failure=NO_AGENT), steps, looks=40)
 
 
-def test_flow_of_the_law_and_charts_have_their_colours() -> None:
+def test_flow_of_the_fallback_and_charts_have_their_colours() -> None:
     async def steps(app: Monitor, pilot: Pilot[None]) -> None:
         table = app.screen.query_one(FlowTable)
-        law, cwnd = table.get_row_at(3)[2:4]
-        assert law == Text("law", style=WARNING)
+        fallback, cwnd = table.get_row_at(3)[2:4]
+        assert fallback == Text("fallback", style=WARNING)
         assert [span.style for span in cwnd.spans] == [COLOURS[0]]
 
     on_screen(fake_source(), steps)
@@ -158,7 +158,7 @@ def test_filter_is_applied_while_it_is_written_and_escape_ends_it() -> None:
     on_screen(fake_source(), steps)
 
 
-def test_letters_of_a_filter_are_no_keys() -> None:
+def test_updates_of_a_filter_are_no_keys() -> None:
     async def steps(app: Monitor, pilot: Pilot[None]) -> None:
         await press(app, pilot, "slash", "s", "w", "r", "q")
         assert isinstance(app.screen, Overview)
@@ -246,7 +246,7 @@ def test_looks_are_taken_while_views_open_and_close() -> None:
     on_screen(source, steps, looks=0, interval_s=0.2)
 
 
-def test_sockets_without_a_slot_are_told() -> None:
+def test_sockets_without_a_slot_are_reported() -> None:
     class Full(FakeSource):
         def look(self) -> Look:
             return replace(super().look(), counters={"flows_over_limit": 12})
@@ -257,7 +257,7 @@ def test_sockets_without_a_slot_are_told() -> None:
     on_screen(Full(), steps)
 
 
-def test_datapath_that_goes_away_is_told_and_the_last_numbers_stay() -> None:
+def test_datapath_that_goes_away_is_reported_and_the_last_numbers_stay() -> None:
     source = fake_source()
 
     async def steps(app: Monitor, pilot: Pilot[None]) -> None:
@@ -323,7 +323,7 @@ def test_detail_says_why_the_agent_says_nothing() -> None:
     on_screen(source, steps)
 
 
-def test_flow_that_the_agent_does_not_know_is_told() -> None:
+def test_flow_that_the_agent_does_not_know_is_reported() -> None:
     async def steps(app: Monitor, pilot: Pilot[None]) -> None:
         await press(app, pilot, "down", "enter")
         assert "flow.gone: no algorithm steers a flow 1" in text_of(app)

@@ -12,7 +12,7 @@ NAN = math.nan
 values = st.lists(st.just(NAN) | st.floats(0, 1e15), max_size=40)
 
 
-def test_columns_reach_from_the_least_to_the_greatest_value() -> None:
+def test_columns_reach_from_the_min_to_the_max_value() -> None:
     assert spark([0, 10, 20, 30, 40, 50, 60, 70], 8) == ["▁▂▃▄▅▆▇█"]
 
 
@@ -52,7 +52,7 @@ def test_higher_charts_are_drawn_from_above() -> None:
 def test_scale_says_what_the_chart_covers() -> None:
     covered = scale([NAN, 100, 300])
     assert covered is not None
-    assert (covered.least, covered.greatest, covered.bottom, covered.top) == (100, 300, 100, 300)
+    assert (covered.minimum, covered.maximum, covered.bottom, covered.top) == (100, 300, 100, 300)
     flat = scale([100, 100])
     assert flat is not None
     assert (flat.bottom, flat.top) == pytest.approx((90, 110))  # 20 % of 100 round the value

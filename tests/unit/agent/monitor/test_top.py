@@ -9,7 +9,7 @@ from ccplane.agent.cli import app
 from ccplane.agent.monitor.app import Monitor
 from ccplane.base.errors import LoadError
 from ccplane.datapath import ebpf
-from tests.unit.agent.monitor.test_plane_source import FakeView
+from tests.unit.agent.monitor.test_loop_source import FakeView
 
 runner = CliRunner()
 
@@ -49,7 +49,7 @@ def test_datapath_that_is_not_loaded_is_one_line_before_any_screen(monkeypatch: 
 
 @pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize(("code", "exit_code"), [(None, 0), (0, 0), (1, 1)])
-def test_screen_runs_with_the_interval_and_its_exit_code_is_ours(
+def test_screen_runs_with_the_interval_and_its_exit_code_is_own(
     monkeypatch: pytest.MonkeyPatch, code: int | None, exit_code: int
 ) -> None:
     ran = []

@@ -15,7 +15,7 @@ from experiments.papers.r_tcp.baselines import Ack
 from experiments.papers.two_flows import PAYLOAD_SHARE
 from experiments.run import run
 from experiments.runs.shapes import PointToPoint
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.traffic.spec import Http
 
 MSS = 1448
@@ -72,7 +72,9 @@ def recorded(
         seed: Of the scenario.
     """
     traffic = Http(tuple(map(round, objects)), (gap_s,) if gap_s else ())
-    flow = Flow("flow", "sender", "receiver", f"rtcp/{control}", {"record": True, "observe": True}, traffic)
+    flow = FlowSpec(
+        "flow", "sender", "receiver", f"rtcp/{control}", {"record": True, "observe": True}, traffic
+    )
     scenario = Scenario(
         name="recorded",
         topology=PointToPoint(over),

@@ -132,7 +132,7 @@ def test_a_limit_that_is_gone_is_forgotten_with_the_last_connection() -> None:
     assert not known(again).found
 
 
-def test_a_connection_after_the_end_of_a_limit_looks_anew() -> None:
+def test_a_connection_after_the_end_of_a_limit_looks_again() -> None:
     clients = of()
     flow = clients.open(HERE, 0, at(0, 0))
     end_ms = no_longer(flow)

@@ -24,7 +24,7 @@ def at(time_ms: float, delivered_pkts: int, lost_pkts: int = 0) -> Progress:
     return Progress(round(time_ms * 1000), delivered_pkts, lost_pkts, RTT_US)
 
 
-def heard(*progress: Progress) -> RtcpDetector:
+def received(*progress: Progress) -> RtcpDetector:
     """A detector that heard a transfer: its start, and ACKs."""
     detector = new_detector()
     detector.start(progress[0])
@@ -39,7 +39,7 @@ def limited() -> tuple[RtcpDetector, Progress]:
     Returns:
         The detector, and the last that it heard.
     """
-    detector = heard(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
+    detector = received(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
     for i in range(1, 400):
         now = at(100 + 10 * i, 500 + i, 100 + i)
         detector.ack(now)
@@ -54,19 +54,19 @@ def limited() -> tuple[RtcpDetector, Progress]:
 @pytest.mark.parametrize(("lost_pkts", "triggers"), [(20, False), (21, True)])
 def test_more_than_beta_must_be_lost(lost_pkts: int, triggers: bool) -> None:
     # 80 delivered: 20 / 100 is beta itself.
-    detector = heard(at(0, 0), at(50, 100), at(60, 101, 1), at(131, 180, lost_pkts))
+    detector = received(at(0, 0), at(50, 100), at(60, 101, 1), at(131, 180, lost_pkts))
     assert detector.transfer is not None
     assert detector.transfer.triggered_at_us == (131_000 if triggers else None)
 
 
 def test_the_window_is_longer_than_alpha_min_rtts() -> None:
-    detector = heard(at(0, 0), at(50, 100), at(60, 101, 1), at(130, 120, 90), at(130.001, 121, 90))
+    detector = received(at(0, 0), at(50, 100), at(60, 101, 1), at(130, 120, 90), at(130.001, 121, 90))
     assert detector.transfer is not None
     assert detector.transfer.triggered_at_us == 130_001
 
 
 def test_losses_of_a_window_before_do_not_count() -> None:
-    detector = heard(
+    detector = received(
         at(0, 0), at(50, 1000), at(60, 1001, 100), at(131, 1500, 120), at(140, 1501, 121), at(220, 1600, 122)
     )
     assert detector.transfer is not None
@@ -74,20 +74,22 @@ def test_losses_of_a_window_before_do_not_count() -> None:
 
 
 def test_the_rate_before_is_that_of_the_last_ack_without_heavy_loss() -> None:
-    detector = heard(at(0, 0), at(50, 100), at(60, 101, 50), at(131, 120, 90))
+    detector = received(at(0, 0), at(50, 100), at(60, 101, 50), at(131, 120, 90))
     assert detector.transfer is not None
     assert detector.transfer.before_bytes_per_s == pytest.approx(100 * MSS / 0.05)
 
 
 def test_a_stray_loss_before_the_bucket_is_empty_does_not_make_it_small() -> None:
-    detector = heard(at(0, 0), at(20, 40), at(30, 60, 1), at(60, 400, 1), at(70, 401, 150), at(101, 410, 300))
+    detector = received(
+        at(0, 0), at(20, 40), at(30, 60, 1), at(60, 400, 1), at(70, 401, 150), at(101, 410, 300)
+    )
     assert detector.transfer is not None
     assert detector.transfer.triggered_at_us == 101_000
     assert detector.transfer.before_bytes_per_s == pytest.approx(400 * MSS / 0.06)
 
 
 def test_heavy_loss_from_the_first_packet_on_is_no_trigger() -> None:
-    detector = heard(at(0, 0), at(10, 1, 5), at(81, 2, 90), at(90, 3, 91), at(180, 4, 150))
+    detector = received(at(0, 0), at(10, 1, 5), at(81, 2, 90), at(90, 3, 91), at(180, 4, 150))
     assert detector.transfer is not None
     # The first window has no ACK before it. The second one has.
     assert detector.transfer.triggered_at_us == 180_000
@@ -97,7 +99,7 @@ def test_heavy_loss_from_the_first_packet_on_is_no_trigger() -> None:
 
 
 def test_without_losses_the_limit_is_not_reached() -> None:
-    detector = heard(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
+    detector = received(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
     for i in range(1, 400):
         detector.ack(at(100 + 10 * i, 500 + i, 100 + min(i, 10)))
     assert detector.transfer is not None
@@ -114,7 +116,7 @@ def test_a_fall_to_a_steady_rate_is_a_limit() -> None:
 
 
 def test_a_small_fall_is_no_limit() -> None:
-    detector = heard(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
+    detector = received(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
     for i in range(1, 500):
         detector.ack(at(100 + i, 500 + 4 * i, 500))
     assert detector.transfer is not None
@@ -123,7 +125,7 @@ def test_a_small_fall_is_no_limit() -> None:
 
 
 def test_a_standstill_is_no_limit() -> None:
-    detector = heard(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
+    detector = received(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
     for i in range(1, 500):
         detector.ack(at(100 + i, 501, 100))
     assert detector.transfer is not None
@@ -131,8 +133,8 @@ def test_a_standstill_is_no_limit() -> None:
     assert not detector.limited
 
 
-def test_falling_ever_further_behind_is_no_limit() -> None:
-    detector = heard(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
+def test_falling_ever_further_after_is_no_limit() -> None:
+    detector = received(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
     delivered = 500.0
     for i in range(1, 300):
         delivered += 2.0 * 0.98**i
@@ -174,7 +176,7 @@ def test_tokens_follow_the_estimate() -> None:
 @pytest.mark.parametrize(("step_s", "step_pkts"), [(2.0, 200), (0.001, 3_000)])
 def test_a_transfer_that_is_too_long_is_cut_in_two(step_s: float, step_pkts: int) -> None:
     last = at(1, 10)
-    detector = heard(at(0, 0), last)
+    detector = received(at(0, 0), last)
     steps = 0
     while len(detector.transfers) == 1:
         steps += 1
@@ -202,7 +204,7 @@ def test_a_limit_outlasts_the_transfer_that_it_was_found_in() -> None:
     assert detector.rate_bytes_per_s == pytest.approx(rate_bytes_per_s, rel=0.02)
 
 
-def test_a_later_transfer_starts_anew_and_keeps_what_is_known() -> None:
+def test_a_later_transfer_starts_again_and_keeps_what_is_known() -> None:
     detector, last = limited()
     known = (detector.bucket_bytes, detector.rate_bytes_per_s)
     detector.start(last._replace(time_us=last.time_us + 5_000_000))

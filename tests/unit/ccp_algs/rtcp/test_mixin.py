@@ -15,7 +15,7 @@ from ccp_algs.fold import INFINITY
 from ccp_algs.r_tcp_bbr3 import RTcpBbr3
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES, RTcpCubic
 from ccp_algs.rtcp import Options
-from ccp_algs.rtcp.limit import LIMIT_STATES, RateLimit, letter
+from ccp_algs.rtcp.limit import LIMIT_STATES, RateLimit, message
 from ccp_algs.rtcp.mixin import RateLimited, VectorRateLimited
 
 
@@ -33,7 +33,7 @@ def started(cls: type[Algorithm]) -> tuple[Any, RecordingFlow]:
     return algorithm, flow
 
 
-def letters(flow: RecordingFlow) -> list[bytes]:
+def messages(flow: RecordingFlow) -> list[bytes]:
     return [bytes(call.values()) for kind, call in flow.calls if kind == "rate_limits"]
 
 
@@ -43,13 +43,13 @@ def limit(state: str) -> RateLimit:
 
 @pytest.mark.parametrize("client", ["10.0.0.2", "2001:db8::/64"])
 @pytest.mark.parametrize("state", LIMIT_STATES)
-def test_limit_is_the_same_as_octets(state: str, client: str) -> None:
-    told = dataclasses.replace(limit(state), client=client)
-    assert len(told.to_bytes()) == 72
-    assert RateLimit.from_bytes(told.to_bytes()) == told
+def test_limit_is_the_same_as_bytes(state: str, client: str) -> None:
+    reported = dataclasses.replace(limit(state), client=client)
+    assert len(reported.to_bytes()) == 72
+    assert RateLimit.from_bytes(reported.to_bytes()) == reported
 
 
-def test_what_the_extension_tells_is_told_to_listeners_and_to_the_algorithm() -> None:
+def test_what_the_extension_reports_is_reported_to_listeners_and_to_the_algorithm() -> None:
     algorithm, flow = started(Own)
     seen: list[RateLimit] = []
     algorithm.on_rate_limit = seen.append
@@ -75,11 +75,11 @@ def test_an_algorithm_of_many_flows_looks_for_the_limit_of_each() -> None:
     algorithm.probe_gain_ratio = 0.1
     algorithm.on_params(frozenset({"probe_gain_ratio"}))
     algorithm.on_params(frozenset({"beta"}))  # none of ours
-    both = [letter(Options(probe_gain_ratio=gain), rate=True) for gain in (0.2, 0.1)]
-    assert [letters(flow) for flow in flows.values()] == [both, both]
+    both = [message(Options(probe_gain_ratio=gain), rate=True) for gain in (0.2, 0.1)]
+    assert [messages(flow) for flow in flows.values()] == [both, both]
 
     seen: list[tuple[int, RateLimit]] = []
-    algorithm.on_rate_limit = lambda flow_id, told: seen.append((flow_id, told))
+    algorithm.on_rate_limit = lambda flow_id, reported: seen.append((flow_id, reported))
     algorithm.on_extension(5, "counter", b"12345678")
     algorithm.on_extension(6, "rate_limits", limit("capped").to_bytes())
     assert seen == [(6, limit("capped"))]
@@ -97,7 +97,7 @@ def test_parameters_are_the_options_with_their_defaults() -> None:
 
 def test_limits_are_looked_for_from_the_start() -> None:
     _, flow = started(Own)
-    assert letters(flow) == [letter(Options(), rate=True)]
+    assert messages(flow) == [message(Options(), rate=True)]
 
 
 def test_parameters_that_are_set_hold_at_once() -> None:
@@ -105,14 +105,14 @@ def test_parameters_that_are_set_hold_at_once() -> None:
     algorithm.probe_gain_ratio = 0.1
     algorithm.on_params(frozenset({"probe_gain_ratio"}))
     algorithm.on_params(frozenset({"beta"}))  # none of ours
-    assert letters(flow) == [letter(Options(probe_gain_ratio=gain), rate=True) for gain in (0.2, 0.1)]
+    assert messages(flow) == [message(Options(probe_gain_ratio=gain), rate=True) for gain in (0.2, 0.1)]
 
 
-def test_cubic_is_bounded_in_its_window_and_paced_unless_told_not_to() -> None:
+def test_cubic_is_bounded_in_its_window_and_paced_unless_reported_not_to() -> None:
     algorithm, flow = started(RTcpCubic)
     algorithm.pace_cubic = False
     algorithm.on_create(FakeInfo())
-    assert letters(flow) == [letter(Options(), cwnd=True, rate=paced) for paced in (True, False)]
+    assert messages(flow) == [message(Options(), cwnd=True, rate=paced) for paced in (True, False)]
 
 
 @pytest.mark.parametrize("state", LIMIT_STATES)
@@ -131,8 +131,8 @@ def test_bbr_is_in_startup_while_the_cap_is_raised(state: str) -> None:
     flow.calls.clear()
     algorithm.on_rate_limit(limit(state))
     if state in ("probing", "raised"):
-        told = flow.calls[-1][1]
-        assert (algorithm.state, told["is_full"]) == (STARTUP, 0)
-        assert (told["bw_short_bytes_per_s"], told["inflight_long_bytes"]) == (INFINITY, INFINITY)
+        reported = flow.calls[-1][1]
+        assert (algorithm.state, reported["is_full"]) == (STARTUP, 0)
+        assert (reported["bw_short_bytes_per_s"], reported["inflight_long_bytes"]) == (INFINITY, INFINITY)
     else:
         assert (algorithm.state, flow.calls) == (CRUISE, [])

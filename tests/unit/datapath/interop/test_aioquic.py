@@ -117,7 +117,7 @@ class Agent:
         self._socket.setblocking(False)
         self._peer = ""
 
-    def told(self) -> list[Message]:
+    def reported(self) -> list[Message]:
         messages: list[Message] = []
         while True:
             try:
@@ -126,22 +126,25 @@ class Agent:
                 return messages
             messages.extend(wire.messages(datagram))
 
-    def told_until(self, upload: Upload, kind: type[Message]) -> list[Message]:
+    def reported_until(self, upload: Upload, kind: type[Message]) -> list[Message]:
         """Messages up to the first of a kind, waiting in real time."""
-        told: list[Message] = []
-        run_until(upload, lambda: (told.extend(self.told()), any(isinstance(one, kind) for one in told))[1])
-        return told
+        reported: list[Message] = []
+        run_until(
+            upload,
+            lambda: (reported.extend(self.reported()), any(isinstance(one, kind) for one in reported))[1],
+        )
+        return reported
 
     def reports(self, upload: Upload, seconds: float) -> list[Measure]:
-        end_s, told = upload.now_s + seconds, self.told()
+        end_s, reported = upload.now_s + seconds, self.reported()
         while upload.now_s < end_s:
             upload.run(0.01)
-            told += self.told()
-        return [one for one in told if isinstance(one, Measure)]
+            reported += self.reported()
+        return [one for one in reported if isinstance(one, Measure)]
 
     def says(self, *messages: Message) -> None:
         for message in messages:
-            self._socket.sendto(message.octets(), self._peer)
+            self._socket.sendto(message.to_bytes(), self._peer)
 
 
 @pytest.fixture
@@ -170,28 +173,28 @@ def run_until(upload: Upload, done: Callable[[], object]) -> None:
 
 
 def steered(session: Session, agent: Agent, upload: Upload, *values: Field) -> CcpCongestionControl:
-    told = agent.told_until(upload, Create)
-    flow = next(one.flow for one in told if isinstance(one, Create))
+    reported = agent.reported_until(upload, Create)
+    flow = next(one.flow for one in reported if isinstance(one, Create))
     agent.says(installed(), ChangeProgram(flow, 1, values))
     run_until(upload, lambda: session.flows[flow].is_steered)
     return session.flows[flow]
 
 
-@pytest.mark.parametrize("law", ["reno", "cubic"])
-def test_without_an_agent_it_is_aioquics_own_law(tmp_path: Path, law: str) -> None:
+@pytest.mark.parametrize("fallback", ["reno", "cubic"])
+def test_without_an_agent_it_is_aioquics_own_fallback(tmp_path: Path, fallback: str) -> None:
     def windows(name: str) -> list[int]:
         upload = Upload(lambda n: n % 97 == 0, ends(client=name))
         upload.run(1.5)
         assert upload.n_dropped > 5
         return upload.windows
 
-    with closing(register(tmp_path / "agent", name=f"ccp-{law}", law=law)):
-        assert windows(f"ccp-{law}") == windows(law)
+    with closing(register(tmp_path / "agent", name=f"ccp-{fallback}", fallback=fallback)):
+        assert windows(f"ccp-{fallback}") == windows(fallback)
 
 
-def test_a_flow_is_told_with_its_reports_and_its_end(session: Session, agent: Agent) -> None:
+def test_a_flow_is_reported_with_its_reports_and_its_end(session: Session, agent: Agent) -> None:
     upload = Upload()
-    ready, created = agent.told_until(upload, Create)
+    ready, created = agent.reported_until(upload, Create)
     assert isinstance(ready, Ready)
     assert isinstance(created, Create)
     assert (created.flow, created.mss_bytes) == (1, MSS_BYTES)
@@ -205,7 +208,7 @@ def test_a_flow_is_told_with_its_reports_and_its_end(session: Session, agent: Ag
     assert (sum(lost), sum(timeouts)) == (0, 0)
     assert min(rtts_us) == pytest.approx(2e6 * (ONE_WAY_S + MSS_BYTES / RATE_BYTES_PER_S / 2), rel=0.05)
     upload.close()
-    assert agent.told()[-1] == Measure(1, 0, [])
+    assert agent.reported()[-1] == Measure(1, 0, [])
     assert not session.flows
 
 
@@ -215,19 +218,19 @@ def test_the_agents_window_holds_and_its_rate_bounds_it(session: Session, agent:
     assert upload.cwnd_bytes == 240_000
     agent.reports(upload, 1.0)
     assert upload.cwnd_bytes == 240_000
-    for octets_per_s, expected in ((600_000, 12_000), (2**32 - 1, 240_000), (1, 2 * MSS_BYTES)):
-        agent.says(Update(flow.number, [rate(octets_per_s)]))
+    for measured_bytes_per_s, expected in ((600_000, 12_000), (2**32 - 1, 240_000), (1, 2 * MSS_BYTES)):
+        agent.says(Update(flow.number, [rate(measured_bytes_per_s)]))
         run_until(
             upload,
             lambda expected=expected: (
-                (agent.told(), upload.cwnd_bytes)[1] == pytest.approx(expected, rel=0.1)
+                (agent.reported(), upload.cwnd_bytes)[1] == pytest.approx(expected, rel=0.1)
             ),
         )
     agent.says(Update(flow.number, [rate(2**32 - 1), window(0)]))  # 0 leaves it
     run_until(upload, lambda: upload.cwnd_bytes == 240_000)
 
 
-def test_what_is_lost_is_told_packet_by_packet(session: Session, agent: Agent) -> None:
+def test_what_is_lost_is_reported_packet_by_packet(session: Session, agent: Agent) -> None:
     lost: set[int] = set()
     upload = Upload(lambda n: n in lost)
     steered(session, agent, upload, window(60_000))
@@ -309,14 +312,14 @@ def test_an_agent_that_ends_leaves_its_window_and_another_takes_over(
         assert upload.cwnd_bytes > before
 
 
-def test_an_agent_that_comes_is_told_the_window_of_the_moment(
+def test_an_agent_that_comes_is_reported_the_window_of_the_moment(
     session: Session, request: pytest.FixtureRequest
 ) -> None:
     upload = Upload()
     upload.run(0.2)
     agent = request.getfixturevalue("agent")
     before = upload.cwnd_bytes
-    ready, created = agent.told_until(upload, Create)
+    ready, created = agent.reported_until(upload, Create)
     assert isinstance(ready, Ready)
     assert isinstance(created, Create)
     assert created.init_cwnd_bytes >= before > 12_000
@@ -327,9 +330,9 @@ def test_an_agent_that_does_not_read_loses_its_flows_until_it_reads(session: Ses
     flow = steered(session, agent, upload, window(24_000))
     agent.reports(upload, 1.0)
     run_until(upload, lambda: not flow.is_steered)
-    assert {type(one) for one in agent.told()} == {Measure}
-    told = agent.told_until(upload, Create)
-    assert [type(one) for one in told if not isinstance(one, Measure)] == [Ready, Create]
+    assert {type(one) for one in agent.reported()} == {Measure}
+    reported = agent.reported_until(upload, Create)
+    assert [type(one) for one in reported if not isinstance(one, Measure)] == [Ready, Create]
 
 
 @pytest.mark.parametrize(
@@ -366,16 +369,16 @@ def test_a_fold_that_an_operator_stops_leaves_the_window(session: Session, agent
     assert upload.cwnd_bytes == 24_000
 
 
-def test_a_connection_that_was_dropped_is_told_as_closed(session: Session, agent: Agent) -> None:
+def test_a_connection_that_was_dropped_is_reported_as_closed(session: Session, agent: Agent) -> None:
     first, second = Upload(), Upload()
     first.run(0.1)
-    told = agent.told_until(first, Create)
-    told += agent.told_until(second, Create)
-    assert [one.flow for one in told if isinstance(one, Create)] == [1, 2]
+    reported = agent.reported_until(first, Create)
+    reported += agent.reported_until(second, Create)
+    assert [one.flow for one in reported if isinstance(one, Create)] == [1, 2]
     del first
     gc.collect()
     second.run(0.1)
-    assert Measure(1, 0, []) in agent.told()
+    assert Measure(1, 0, []) in agent.reported()
     assert list(session.flows) == [2]
 
 

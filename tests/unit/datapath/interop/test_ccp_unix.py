@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from ccp_algs import registry
+from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.changes import Which
 from ccplane.agent.description import Description, assembled, plan
-from ccplane.agent.plane import Plane
 from ccplane.base.errors import CcpError, LangError, LoadError, ProgramError, UsageError
 from ccplane.datapath.ccp_unix.datapath import MAX_RATE_BYTES_PER_S, CcpUnixDatapath
 from ccplane.datapath.ccp_unix.inherited import UNKNOWN_MSS_BYTES
 from ccplane.datapath.ccp_unix.ledger import Ledger
 from ccplane.datapath.ccp_unix.programs import CCPLANE, LIBCCP
 from ccplane.datapath.ebpf import compile_program
-from ccplane.datapath.protocol import CLOSED, CREATED, LAW_FAILED, LAW_PROGRAM, REPORT, STAMP_SHIFT
+from ccplane.datapath.protocol import CLOSED, CREATED, FALLBACK_FAILED, FALLBACK_PROGRAM, REPORT, STAMP_SHIFT
 from ccplane.datapath.wire import (
     CWND,
     IMPLICIT,
@@ -39,7 +39,7 @@ from tests.waiting import Clock
 
 TEXT: Final = """(def (Report (volatile acked 0)) (step 5) (limit +infinity))
 (when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (report))"""
-LAW_UID: Final = 1
+FALLBACK_UID: Final = 1
 POLL_MS: Final = 2000
 
 
@@ -51,25 +51,25 @@ class Peer:
         self._agent = str(agent)
 
     def send(self, *said: Message) -> None:
-        self._socket.sendto(b"".join(message.octets() for message in said), self._agent)
+        self._socket.sendto(b"".join(message.to_bytes() for message in said), self._agent)
 
     def create(self, flow: int, algorithm: str = "") -> None:
         ends = (0x0100000A, socket.htons(40_000), 0x0200000A, socket.htons(5001))
         self.send(Create(flow, 14_480, 1448, *ends, algorithm))
 
-    def heard(self) -> Message:
+    def received(self) -> Message:
         (message,) = messages(self._socket.recv(65_536))
         return message
 
-    def all_heard(self) -> list[Message]:
+    def all_received(self) -> list[Message]:
         self._socket.setblocking(False)
-        heard: list[Message] = []
+        received: list[Message] = []
         try:
             while True:
-                heard.append(self.heard())
+                received.append(self.received())
         except BlockingIOError:
             self._socket.settimeout(2)
-            return heard
+            return received
 
     def close(self) -> None:
         self._socket.close()
@@ -101,7 +101,7 @@ def flow_of(datapath: CcpUnixDatapath, peer: Peer, number: int = 3, algorithm: s
     """A new flow, after all messages have been received."""
     peer.create(number, algorithm)
     (created,) = datapath.poll(POLL_MS).events()
-    peer.all_heard()
+    peer.all_received()
     return created.info  # type: ignore[union-attr]
 
 
@@ -115,16 +115,16 @@ def measure(datapath: CcpUnixDatapath, number: int, handle: int, own: list[int],
     return Measure(number, installed.uid, values)
 
 
-def test_a_datapath_gets_the_law_and_then_the_programs(datapath: CcpUnixDatapath, peer: Peer) -> None:
+def test_a_datapath_gets_the_fallback_and_then_the_programs(datapath: CcpUnixDatapath, peer: Peer) -> None:
     datapath.install(compiled())
     peer.send(Ready(7))
     datapath.poll(POLL_MS)
-    first, second = peer.all_heard()
+    first, second = peer.all_received()
     assert isinstance(first, Install)
     assert isinstance(second, Install)
-    assert (first.program, second.program) == (LAW_UID, 2)
+    assert (first.program, second.program) == (FALLBACK_UID, 2)
     datapath.install(compiled(TEXT.replace("5", "6")))
-    assert peer.heard().program == 3  # type: ignore[union-attr]
+    assert peer.received().program == 3  # type: ignore[union-attr]
 
 
 def test_a_flow_has_addresses_and_the_algorithm_that_it_asks_for(
@@ -147,9 +147,9 @@ def test_a_program_begins_with_what_messages_carry_and_programs_cannot(
 ) -> None:
     info = flow_of(datapath, peer)
     handle = datapath.install(compiled())
-    peer.heard()
+    peer.received()
     assert datapath.update(info.flow_id, 20_000, 3_000_000, handle | 9 << STAMP_SHIFT, {"step": 8})
-    given = peer.heard()
+    given = peer.received()
     assert isinstance(given, ChangeProgram)
     assert given.flow == 3
     assert {Field(0, 0, 8), Field(0, 1, 2**64 - 1), Field(IMPLICIT, CWND, 20_000)} <= set(given.fields)
@@ -186,7 +186,7 @@ def test_a_report_has_registers_window_and_stamp(datapath: CcpUnixDatapath, peer
     )
     stats = datapath.stats(info.flow_id)
     assert stats is not None
-    assert (stats.bytes_acked, stats.lost_pkts, stats.srtt_us, stats.law) == (1448, 1, 8000, False)
+    assert (stats.bytes_acked, stats.lost_pkts, stats.srtt_us, stats.fallback) == (1448, 1, 8000, False)
 
 
 def test_a_flow_closes_when_a_report_is_empty_and_when_its_datapath_ends(
@@ -226,23 +226,23 @@ def test_a_datapath_that_is_ready_again_has_none_of_its_flows(datapath: CcpUnixD
     assert created.info.flow_id != before.flow_id  # type: ignore[union-attr]
 
 
-def test_the_law_has_flows_whose_algorithm_raised_and_all_at_the_end(
+def test_the_fallback_has_flows_whose_algorithm_raised_and_all_at_the_end(
     datapath: CcpUnixDatapath, peer: Peer
 ) -> None:
     info = flow_of(datapath, peer)
     handle = datapath.install(compiled())
     datapath.update(info.flow_id, program=handle)
-    datapath.update(info.flow_id, program=LAW_FAILED)
+    datapath.update(info.flow_id, program=FALLBACK_FAILED)
     stats = datapath.stats(info.flow_id)
     assert stats is not None
-    assert (stats.law, stats.law_cause, stats.law_entries) == (True, "failed", 1)
-    assert [one.program for one in peer.all_heard()[1:]] == [2, LAW_UID]  # type: ignore[union-attr]
-    peer.send(measure(datapath, 3, LAW_PROGRAM, [], cwnd_bytes=30_000))
+    assert (stats.fallback, stats.fallback_cause, stats.fallback_entries) == (True, "failed", 1)
+    assert [one.program for one in peer.all_received()[1:]] == [2, FALLBACK_UID]  # type: ignore[union-attr]
+    peer.send(measure(datapath, 3, FALLBACK_PROGRAM, [], cwnd_bytes=30_000))
     assert len(datapath.poll(POLL_MS)) == 0
     assert datapath.stats(info.flow_id).cwnd_bytes == 30_000  # type: ignore[union-attr]
     datapath.update(info.flow_id, program=handle)
     datapath.close()
-    assert [one.program for one in peer.all_heard()] == [2, LAW_UID]  # type: ignore[union-attr]
+    assert [one.program for one in peer.all_received()] == [2, FALLBACK_UID]  # type: ignore[union-attr]
 
 
 def test_a_rate_of_0_ends_pacing_and_is_nothing_where_none_was_set(
@@ -253,17 +253,17 @@ def test_a_rate_of_0_ends_pacing_and_is_nothing_where_none_was_set(
     datapath.update(info.flow_id, rate_bytes_per_s=1 << 35)
     datapath.update(info.flow_id, rate_bytes_per_s=0)
     limited = Update(3, [Field(IMPLICIT, RATE, MAX_RATE_BYTES_PER_S)])
-    assert peer.all_heard() == [limited, limited]
+    assert peer.all_received() == [limited, limited]
 
 
 def test_many_flows_are_written_at_once(datapath: CcpUnixDatapath, peer: Peer) -> None:
     flows = [flow_of(datapath, peer, number).flow_id for number in (3, 4)]
     handle = datapath.install(compiled())
     datapath.update(flows[0], program=handle)
-    peer.all_heard()
+    peer.all_received()
     columns = [np.array(column, np.uint64) for column in ([*flows, 99], [20_000, 0, 1], [0, 5, 1])]
     assert datapath.update_many(*columns) == 2  # type: ignore[arg-type]
-    assert peer.all_heard() == [
+    assert peer.all_received() == [
         Update(3, [Field(IMPLICIT, CWND, 20_000)]),
         Update(4, [Field(IMPLICIT, RATE, 5)]),
     ]
@@ -286,8 +286,8 @@ def test_programs_that_are_too_long_for_libccp_fit_where_ccplane_reads_them(tmp_
     program = compiled(f"(def (Report (a 0))) (when true {body} (report))")
     with CcpUnixDatapath(tmp_path / "one") as libccp, pytest.raises(LangError, match="room for 255"):
         libccp.install(program)
-    with CcpUnixDatapath(tmp_path / "other", CCPLANE) as ours:
-        assert ours.install(program) == 1
+    with CcpUnixDatapath(tmp_path / "other", CCPLANE) as mine:
+        assert mine.install(program) == 1
 
 
 @pytest.mark.parametrize("algorithm", ["aimd", "const", "copa", "cubic", "dctcp", "reno"])
@@ -295,7 +295,7 @@ def test_libccp_has_room_for_an_algorithm(datapath: CcpUnixDatapath, algorithm: 
     assert datapath.install(compiled(str(registry.get(algorithm).program))) == 1
 
 
-def test_a_program_that_adds_up_what_is_acknowledged_itself_tells_the_agent_so(
+def test_a_program_that_adds_up_what_is_acknowledged_itself_reports_the_agent_so(
     datapath: CcpUnixDatapath, peer: Peer
 ) -> None:
     info = flow_of(datapath, peer)
@@ -312,28 +312,28 @@ def test_a_program_that_adds_up_what_is_acknowledged_itself_tells_the_agent_so(
         assert after.bytes_acked - before.bytes_acked == acked
 
 
-def test_a_full_table_is_told_of_and_a_place_that_is_free_is_used_again(
+def test_a_full_table_is_reported_of_and_a_place_that_is_free_is_used_again(
     datapath: CcpUnixDatapath, peer: Peer
 ) -> None:
     flow_of(datapath, peer)
     texts = [TEXT.replace("5", str(n)) for n in range(LIBCCP.programs)]
     handles = [datapath.install(compiled(text)) for text in texts[:-1]]
-    assert len(peer.all_heard()) == len(handles) == 8
+    assert len(peer.all_received()) == len(handles) == 8
     with pytest.raises(ProgramError, match="can have 8 programs") as caught:
         datapath.install(compiled(texts[-1]))
     assert caught.value.slug == "program.no_room"
     datapath.uninstall(handles[2])
     datapath.install(compiled(texts[-1]))
     # All again in the same order; the first one clears the table of libccp.
-    assert [one.program for one in peer.all_heard()] == [1, 2, 3, 10, 5, 6, 7, 8, 9]  # type: ignore[union-attr]
+    assert [one.program for one in peer.all_received()] == [1, 2, 3, 10, 5, 6, 7, 8, 9]  # type: ignore[union-attr]
 
 
-def test_extensions_and_their_letters_are_refused(datapath: CcpUnixDatapath, peer: Peer) -> None:
+def test_extensions_and_their_updates_are_refused(datapath: CcpUnixDatapath, peer: Peer) -> None:
     info = flow_of(datapath, peer)
     with pytest.raises(LoadError, match="the extension `rtcp` is not available"):
         datapath.extend("rtcp")
     with pytest.raises(CcpError) as caught:
-        datapath.update(info.flow_id, letters={"rtcp": b"x"})
+        datapath.update(info.flow_id, messages={"rtcp": b"x"})
     assert caught.value.slug == "update.extension"
 
 
@@ -351,7 +351,7 @@ def test_errors_of_updates_say_what_is_wrong(datapath: CcpUnixDatapath, peer: Pe
     assert "step" in caught.value.fix
 
 
-def test_octets_that_are_no_message_and_reports_of_nobody_change_nothing(
+def test_bytes_that_are_no_message_and_reports_of_none_change_nothing(
     datapath: CcpUnixDatapath, peer: Peer
 ) -> None:
     info = flow_of(datapath, peer)
@@ -378,28 +378,28 @@ def test_a_call_from_another_thread_ends_the_wait(datapath: CcpUnixDatapath) -> 
     datapath.wake()
 
 
-def test_a_plane_runs_on_it_as_on_any_other(datapath: CcpUnixDatapath, peer: Peer) -> None:
+def test_a_loop_runs_on_it_as_on_any_other(datapath: CcpUnixDatapath, peer: Peer) -> None:
     # Classes of their own: a parameter that is set stays set.
     own = [type(one.__name__, (one,), {}) for one in (registry.get("reno"), registry.get("aimd"))]
     ready = plan(Description(own, rules=["dport=5001 -> aimd"]))
-    plane: Plane = assembled(ready, datapath)
+    agent_loop: AgentLoop = assembled(ready, datapath)
     peer.create(3)
     peer.create(4, "reno")
-    plane.turn(POLL_MS)
-    algorithms = [live.host.name for live in plane.flows.values()]
+    agent_loop.turn(POLL_MS)
+    algorithms = [live.host.name for live in agent_loop.flows.values()]
     assert algorithms == ["aimd", "reno"]
-    given = [one for one in peer.all_heard() if isinstance(one, ChangeProgram)]
+    given = [one for one in peer.all_received() if isinstance(one, ChangeProgram)]
     assert [(one.flow, one.program) for one in given] == [(3, 3), (4, 2)]
-    (aimd,) = (live.flow for live in plane.flows.values() if live.host.name == "aimd")
-    fields = [0] * len(plane.hosts["aimd"].programs.all()[0].program.report_fields)
+    (aimd,) = (live.flow for live in agent_loop.flows.values() if live.host.name == "aimd")
+    fields = [0] * len(agent_loop.hosts["aimd"].programs.all()[0].program.report_fields)
     stamp = aimd.handle >> STAMP_SHIFT
     peer.send(measure(datapath, 3, 2, fields, stamp=stamp, cwnd_bytes=14_480, rtt_us=9000))
-    plane.turn(POLL_MS)
-    assert (plane.counters.reports, plane.counters.algorithm_errors) == (1, 0)
-    plane.changes.set_params({"beta": 0.6}, Which())
+    agent_loop.turn(POLL_MS)
+    assert (agent_loop.counters.reports, agent_loop.counters.algorithm_errors) == (1, 0)
+    agent_loop.changes.set_params({"beta": 0.6}, Which())
     peer.send(Measure(3, 0, []))
-    plane.turn(POLL_MS)
-    assert plane.counters.flows_closed == 1
+    agent_loop.turn(POLL_MS)
+    assert agent_loop.counters.flows_closed == 1
 
 
 def test_flows_of_an_agent_before_are_asked_and_those_that_answer_go_on(tmp_path: Path) -> None:
@@ -408,42 +408,42 @@ def test_flows_of_an_agent_before_are_asked_and_those_that_answer_go_on(tmp_path
     peer = Peer(path, tmp_path / "peer")
     for number in (3, 4, 5):
         peer.create(number, "cubic")
-    peer.send(Measure(5, LAW_UID, []))
+    peer.send(Measure(5, FALLBACK_UID, []))
     killed.poll(POLL_MS)
     assert killed._ledger is not None
     killed._ledger.close()
     killed._socket.close()  # and nothing else of what ends one in order
-    peer.all_heard()
+    peer.all_received()
     with CcpUnixDatapath(path) as datapath:
-        program, *asked = peer.all_heard()
+        program, *asked = peer.all_received()
         assert isinstance(program, Install)
         assert [(one.flow, one.program) for one in asked if isinstance(one, ChangeProgram)] == [
-            (3, LAW_UID),
-            (4, LAW_UID),
+            (3, FALLBACK_UID),
+            (4, FALLBACK_UID),
         ]
         assert datapath.flows() == []
-        peer.send(measure(datapath, 3, LAW_PROGRAM, [], cwnd_bytes=50_000))
+        peer.send(measure(datapath, 3, FALLBACK_PROGRAM, [], cwnd_bytes=50_000))
         (created,) = datapath.poll(POLL_MS).events()
         info = created.info  # type: ignore[union-attr]
         assert (info.cc_name, info.mss_bytes, info.dst_port) == ("ccp.cubic", 1448, 5001)
         assert info.init_cwnd_bytes == 50_000
         datapath.update(info.flow_id, 20_000)
-        assert peer.heard() == Update(3, [Field(IMPLICIT, CWND, 20_000)])
+        assert peer.received() == Update(3, [Field(IMPLICIT, CWND, 20_000)])
     peer.close()
 
 
-def test_a_flow_that_nobody_knows_is_asked_when_it_measures(datapath: CcpUnixDatapath, peer: Peer) -> None:
+def test_a_flow_that_none_knows_is_asked_when_it_measures(datapath: CcpUnixDatapath, peer: Peer) -> None:
     peer.send(Measure(7, 9, [1, 2, 3]))
     assert len(datapath.poll(POLL_MS)) == 0
-    assert [type(message) for message in peer.all_heard()] == [Install, ChangeProgram]
-    peer.send(measure(datapath, 7, LAW_PROGRAM, [], cwnd_bytes=30_000))
+    assert [type(message) for message in peer.all_received()] == [Install, ChangeProgram]
+    peer.send(measure(datapath, 7, FALLBACK_PROGRAM, [], cwnd_bytes=30_000))
     (created,) = datapath.poll(POLL_MS).events()
     info = created.info  # type: ignore[union-attr]
     assert (info.cc_name, info.src_addr, info.mss_bytes) == ("ccp", "0.0.0.0", UNKNOWN_MSS_BYTES)
     assert info.init_cwnd_bytes == 30_000
 
 
-def test_a_datapath_that_begins_anew_has_none_of_the_flows_of_before(tmp_path: Path) -> None:
+def test_a_datapath_that_begins_again_has_none_of_the_flows_of_before(tmp_path: Path) -> None:
     path = tmp_path / "agent"
     with CcpUnixDatapath(path) as first:
         peer = Peer(path, tmp_path / "peer")
@@ -452,9 +452,9 @@ def test_a_datapath_that_begins_anew_has_none_of_the_flows_of_before(tmp_path: P
     with CcpUnixDatapath(path) as second:
         peer.send(Ready(1), Create(1, 14_480, 1448, 0, 0, 0, 0, ""))
         second.poll(POLL_MS)
-    peer.all_heard()
+    peer.all_received()
     with CcpUnixDatapath(path):
-        asked = [one.flow for one in peer.all_heard() if isinstance(one, ChangeProgram)]
+        asked = [one.flow for one in peer.all_received() if isinstance(one, ChangeProgram)]
     assert asked == [1]
     peer.close()
     with CcpUnixDatapath(path) as last:
@@ -471,10 +471,10 @@ def test_what_cannot_be_read_of_an_agent_before_is_said_and_forgotten(
     assert (tmp_path / "agent.flows").read_text() == ""
 
 
-def test_the_ledger_is_written_anew_when_most_of_it_is_over(
+def test_the_ledger_is_written_again_when_max_of_it_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ccplane.datapath.ccp_unix.ledger.MOST_OLD_LINES", 10)
+    monkeypatch.setattr("ccplane.datapath.ccp_unix.ledger.MAX_OLD_LINES", 10)
     ledger = Ledger(tmp_path / "ledger")
     ledger.joined("peer")
     creates = [Create(number, 14_480, 1448, 0, 0, 0, 0, "") for number in range(1, 31)]

@@ -29,7 +29,7 @@ def kept(name: str) -> bytes:
 def test_a_program_is_sent_as_portus_sends_it_and_read_again() -> None:
     program = ebpf.compile_program(TEXT)
     message = Install(2, *wire.to_bytecode(program))
-    assert message.octets() == kept("install")
+    assert message.to_bytes() == kept("install")
     (read,) = wire.messages(kept("install"))
     assert isinstance(read, Install)
     decoded = wire.from_bytecode(read.n_events, read.n_instrs, read.code, "2", "the agent")
@@ -77,7 +77,7 @@ BODIES = st.binary(max_size=30) | st.integers(0, 2).flatmap(
 def test_anything_is_messages_or_refused(parts: list[bytes], tail: bytes) -> None:
     with suppress(CcpError):
         read = list(wire.messages(b"".join(parts) + tail))
-        again = b"".join(message.octets() for message in read)
+        again = b"".join(message.to_bytes() for message in read)
         assert list(wire.messages(again)) == read
 
 

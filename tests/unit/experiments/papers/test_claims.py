@@ -28,8 +28,8 @@ CLAIM = Claim("Figure 1", "ours is faster", "race", [FASTER], why="it is not")
 BOTH = Claim("s", "t", "race", checks=("faster", "slower"))
 
 
-def runs(ours: list[float], theirs: list[float]) -> pd.DataFrame:
-    sides = {"us": ours, "them": theirs}
+def runs(own: list[float], other: list[float]) -> pd.DataFrame:
+    sides = {"us": own, "them": other}
     return pd.DataFrame(
         [
             {"who": who, "seed": seed, "goodput_bytes_per_s": value}
@@ -91,7 +91,7 @@ def check(low: float, high: float, n: int = 10, name: str = "faster") -> Check:
 
 
 @pytest.mark.parametrize(
-    ("claim", "checks", "verdict", "told"),
+    ("claim", "checks", "verdict", "reported"),
     [
         (CLAIM, [check(1.1, 1.3)], "holds", "holds"),
         (CLAIM, [check(0.8, 0.9)], "fails", "fails"),
@@ -103,10 +103,12 @@ def check(low: float, high: float, n: int = 10, name: str = "faster") -> Check:
         (Claim("s", "t", why="no"), [], "not tested", "not tested"),
     ],
 )
-def test_a_claim_holds_if_all_of_it_does(claim: Claim, checks: list[Check], verdict: str, told: str) -> None:
+def test_a_claim_holds_if_all_of_it_does(
+    claim: Claim, checks: list[Check], verdict: str, reported: str
+) -> None:
     paper = Paper.of("p", "P", [Part("race", "a race", nothing_to_run, lambda _runs: None)], [claim])  # type: ignore[arg-type, return-value]
     (row,) = judge(paper, {"race": checks})
-    assert (row.verdict, row.told) == (verdict, told)
+    assert (row.verdict, row.reported) == (verdict, reported)
     assert counted([row]) == {one: int(one == verdict) for one in VERDICTS}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from experiments.events import SetParam, SetRoute
 from experiments.papers.flex_cubic import paper as flex_cubic
-from experiments.papers.flex_cubic.paper import BETAS, BUFFERS_BDP, KERNEL, LOSSES, OURS, OWDS_US, PAPER
+from experiments.papers.flex_cubic.paper import BETAS, BUFFERS_BDP, KERNEL, LOSSES, OWDS_US, OWN, PAPER
 from experiments.papers.paper import Runs, Size, table_of
 from experiments.papers.tables import Check
 from experiments.papers.two_flows import against, bursts_of, dumbbell, shares
@@ -44,7 +44,7 @@ def test_the_full_grid_is_the_papers_and_kernel_cubic_is_run_once_for_all_betas(
     cells = Counter(cell(run) for run in runs_of("grid", FULL))
     networks = list(product(OWDS_US, LOSSES, BUFFERS_BDP))
     assert len(networks) == 60
-    expected = {(*one, OURS, beta) for one in networks for beta in BETAS}
+    expected = {(*one, OWN, beta) for one in networks for beta in BETAS}
     expected |= {(*one, KERNEL, None) for one in networks}
     assert cells.pop(("beyond the paper",)) == 4 * 5
     assert set(cells) == expected
@@ -54,9 +54,9 @@ def test_the_full_grid_is_the_papers_and_kernel_cubic_is_run_once_for_all_betas(
 def test_the_quick_grid_has_a_dozen_networks_and_repeats_what_must_show() -> None:
     cells = Counter(cell(run) for run in runs_of("grid", QUICK))
     both = {one[:3] for one in cells if one[3:] == (KERNEL, None)}
-    assert both == {one[:3] for one in cells if one[3:] == (OURS, 0.7)}
+    assert both == {one[:3] for one in cells if one[3:] == (OWN, 0.7)}
     assert len(both) == 12
-    for loss, which in product((0.0, 0.005), ((KERNEL, None), (OURS, 0.7))):
+    for loss, which in product((0.0, 0.005), ((KERNEL, None), (OWN, 0.7))):
         assert cells[(25_000, loss, 1.0, *which)] >= 5
 
 
@@ -84,7 +84,7 @@ def test_bursts_lose_the_share_that_is_asked_for(mean_pkts: float) -> None:
 
 def test_fairness_pairs_have_one_flow_of_each() -> None:
     pairs = {tuple(flow.algorithm for flow in run.scenario.flows) for run in runs_of("fairness", FULL)}
-    assert {(OURS, KERNEL), (OURS, "kernel/bbr"), (KERNEL, KERNEL)} <= pairs
+    assert {(OWN, KERNEL), (OWN, "kernel/bbr"), (KERNEL, KERNEL)} <= pairs
 
 
 def test_the_path_becomes_another_one_while_the_flow_runs() -> None:
@@ -144,10 +144,10 @@ def test_where_the_end_of_the_run_interrupts_iperf3_what_was_acknowledged_is_the
 
 
 def test_two_flows_against_each_other_have_shares() -> None:
-    scenario = changed(dumbbell("x", 2), against(OURS, KERNEL, beta=0.8))
+    scenario = changed(dumbbell("x", 2), against(OWN, KERNEL, beta=0.8))
     assert [flow.params for flow in scenario.flows] == [{"beta": 0.8}, {}]
     row = shares(result_of(scenario, {"h1-h2": 6e6, "h3-h4": 2e6}))
-    assert row["algorithm"] == OURS
+    assert row["algorithm"] == OWN
     assert row["quotient"] == pytest.approx(3)
     assert row["jain_index"] == pytest.approx(0.8)
     assert row["share_of_first_ratio"] == pytest.approx(0.75)
@@ -178,9 +178,9 @@ def test_what_must_show_is_the_quotient_of_runs_with_the_same_seed() -> None:
     table = grid_table(
         {
             (KERNEL, 0.005): [1e6, 1.1e6, 1.2e6] * 2,
-            (OURS, 0.005): [3.5e6, 3.3e6, 9e6] * 2,
+            (OWN, 0.005): [3.5e6, 3.3e6, 9e6] * 2,
             (KERNEL, 0.0): [10e6] * 6,
-            (OURS, 0.0): [9.5e6, 9.6e6, 9.6e6] * 2,
+            (OWN, 0.0): [9.5e6, 9.6e6, 9.6e6] * 2,
         }
     )
     gain, harm = (judged(table, name) for name in ("several, 25000, 1, 0.005", "same, 25000, 1, 0"))
@@ -200,8 +200,8 @@ def test_each_of_the_papers_figures_has_kernel_cubic_and_one_beta() -> None:
     table = pd.concat(
         [
             grid_table({(KERNEL, 0.0): [9e6], (KERNEL, 0.01): [1e6]}),
-            grid_table({(OURS, 0.0): [9e6], (OURS, 0.01): [8e6]}),
-            grid_table({(OURS, 0.0): [7e6], (OURS, 0.01): [6e6]}).assign(beta=0.3),
+            grid_table({(OWN, 0.0): [9e6], (OWN, 0.01): [8e6]}),
+            grid_table({(OWN, 0.0): [7e6], (OWN, 0.01): [6e6]}).assign(beta=0.3),
         ]
     )
     figures = flex_cubic.figures_4_to_6(table, 0.3)
@@ -214,9 +214,9 @@ def test_each_of_the_papers_figures_has_kernel_cubic_and_one_beta() -> None:
 
 def test_the_grid_has_a_table_and_three_figures_for_each_beta_and_two_for_queues() -> None:
     table = pd.concat(
-        [grid_table({(KERNEL, 0.0): [9e6], (OURS, 0.0): [9e6]})]
-        + [grid_table({(OURS, 0.0): [2e6]}).assign(queue_fraction=0.5)]
-        + [grid_table({(OURS, 0.0): [8e6]}).assign(beta=beta) for beta in (0.3, 0.9)]
+        [grid_table({(KERNEL, 0.0): [9e6], (OWN, 0.0): [9e6]})]
+        + [grid_table({(OWN, 0.0): [2e6]}).assign(queue_fraction=0.5)]
+        + [grid_table({(OWN, 0.0): [8e6]}).assign(beta=beta) for beta in (0.3, 0.9)]
     )
     table = table.assign(retrans_pkts=10.0, variation_ratio=0.1)
     found = PAPER.parts["grid"].findings(Runs([], table, 4))

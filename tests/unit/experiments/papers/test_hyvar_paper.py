@@ -24,7 +24,7 @@ from experiments.papers.hyvar import runs as hyvar_runs
 from experiments.papers.hyvar.mtp import HYBRID, HYVAR, IDLE, MTPS_MS, checks
 from experiments.papers.hyvar.paper import PAPER
 from experiments.papers.hyvar.runs import ALGORITHMS, CELLS
-from experiments.papers.hyvar.sharing import OTHER, alike, beside_cubic, shares
+from experiments.papers.hyvar.sharing import OTHER, alike, alongside_cubic, shares
 from experiments.papers.paper import Measurement, Size, findings, grids_of, read_part, run_part
 from experiments.plots import style
 from experiments.run import run
@@ -133,8 +133,8 @@ def test_part_runs_in_the_simulator(part: str, tmp_path: Path) -> None:
     assert sum(len(one.rows) for one in found.tables) == runs.done
     assert found.figures
     assert runs.table["agent_cpu_pct"].isna().all()
-    ours = runs.table[~runs.table["algorithm"].str.startswith("kernel/")]
-    assert (ours["reports_per_s"] > 0).all()
+    mine = runs.table[~runs.table["algorithm"].str.startswith("kernel/")]
+    assert (mine["reports_per_s"] > 0).all()
 
 
 def test_initial_mtp_hardly_matters_in_the_simulator(tmp_path: Path) -> None:
@@ -164,9 +164,9 @@ def test_trains_make_flows_share_evenly_in_the_simulator() -> None:
     assert with_trains > 0.95 > without
 
 
-def test_trains_give_a_late_flow_its_part_beside_cubic_in_the_simulator() -> None:
+def test_trains_give_a_late_flow_its_part_alongside_cubic_in_the_simulator() -> None:
     with_trains, without = (
-        shared(beside_cubic(4.0, 15.0), trains)["share_of_fair_ratio"] for trains in (True, False)
+        shared(alongside_cubic(4.0, 15.0), trains)["share_of_fair_ratio"] for trains in (True, False)
     )
     assert 0.7 < with_trains < 1.3
     assert without < 0.6

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from experiments.papers.int_adaptive import paper as int_adaptive
-from experiments.papers.int_adaptive.chain import OURS
+from experiments.papers.int_adaptive.chain import OWN
 from experiments.papers.int_adaptive.growth import path_full_s
 from experiments.papers.int_adaptive.paper import KERNEL, L1, L2, LOSSES, PAPER, loss_events
 from experiments.papers.int_adaptive.quality import TELEMETRIES, paired
@@ -47,7 +47,7 @@ def test_figure_6_has_three_variants_at_six_losses(size: Size) -> None:
         (loss_of(run)[0], run.scenario.flows[0].algorithm, run.scenario.flows[0].params.get("wireless_loss"))
         for run in runs_of("fig6", size)
     }
-    variants = [(KERNEL, None), (OURS, "keep"), (OURS, "mild")]
+    variants = [(KERNEL, None), (OWN, "keep"), (OWN, "mild")]
     assert cells == {(loss, *variant) for loss in LOSSES for variant in variants}
 
 
@@ -113,7 +113,7 @@ def test_figure_6_has_bars_and_lines() -> None:
     assert lines.get_yscale() == "log"
 
 
-def test_a_loss_event_has_the_window_before_and_behind_it() -> None:
+def test_a_loss_event_has_the_window_before_and_after_it() -> None:
     summaries = pd.DataFrame(
         {
             "t_s": [1.0, 1.01, 1.02, 1.05, 1.5, 1.6, 2.0],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.papers.int_adaptive.chain import OURS, chain, losing, seen
+from experiments.papers.int_adaptive.chain import OWN, chain, losing, seen
 from experiments.papers.int_adaptive.truth import gaps, matrix
 from experiments.papers.variants import steered
 from experiments.results import Result
@@ -20,7 +20,7 @@ def result() -> Result:
     return result_of(changed(scenario, {"flows.flow2.start_s": 3.5}))
 
 
-def test_a_node_s_telemetry_is_beside_the_flows(result: Result) -> None:
+def test_a_node_s_telemetry_is_alongside_the_flows(result: Result) -> None:
     own = seen(result, "ap2")
     assert set(own["flow"]) == {"flow1", "flow2"}
     assert own["link_lost_pkts"].sum() == own["lost_pkts"].sum() > 0
@@ -28,15 +28,15 @@ def test_a_node_s_telemetry_is_beside_the_flows(result: Result) -> None:
     assert set(own["node"]) == {"ap2"}
 
 
-def causes(tmp_path: Path, told: dict[int, tuple[int, int]], behind_the_bottleneck: list[int]) -> Result:
+def causes(tmp_path: Path, reported: dict[int, tuple[int, int]], behind_the_bottleneck: list[int]) -> Result:
     capture(tmp_path, behind_the_bottleneck)
-    scenario = changed(chain("x", 1), {**losing(0.01), **steered(OURS, wireless_loss="keep")})
-    return result_of(scenario, tmp_path, int_records=records(told))
+    scenario = changed(chain("x", 1), {**losing(0.01), **steered(OWN, wireless_loss="keep")})
+    return result_of(scenario, tmp_path, int_records=records(reported))
 
 
 def test_what_left_the_bottleneck_and_did_not_arrive_was_lost_on_air(tmp_path: Path) -> None:
-    told = {0: (0, 0), 1: (0, 0), 4: (2, 0), 7: (0, 2), 9: (1, 0)}
-    found = gaps(causes(tmp_path, told, [0, 1, 2, 3, 4, 7, 9]))
+    reported = {0: (0, 0), 1: (0, 0), 4: (2, 0), 7: (0, 2), 9: (1, 0)}
+    found = gaps(causes(tmp_path, reported, [0, 1, 2, 3, 4, 7, 9]))
     assert found["link_pkts"].tolist() == [2, 0, 0]
     assert found["congestion_pkts"].tolist() == [0, 2, 1]
     counted = matrix(found)

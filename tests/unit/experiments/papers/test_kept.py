@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from ccplane.base.errors import UsageError
 from experiments.errors import ResultError
 from experiments.papers.commands import app
-from experiments.papers.kept import MOST_ROWS, Kept, _command, told_left_out
+from experiments.papers.kept import MAX_ROWS, Kept, _command, reported_left_out
 from experiments.papers.tables import Check, Table
 from experiments.statistics import Estimate
 from scripts.tables import PAGES, PAPERS, paper, shown
@@ -55,10 +55,10 @@ def test_what_is_kept_is_read_as_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "again/hyvar/paths.json").read_text() == file.read_text()
 
 
-def test_runs_that_do_not_count_are_told_with_their_reasons() -> None:
-    assert told_left_out({}) == ""
-    told = told_left_out({"the emulator was late": 2, "others had the processors": 1})
-    assert told == ", 3 of them not counted (the emulator was late: 2; others had the processors: 1)"
+def test_runs_that_do_not_count_are_reported_with_their_reasons() -> None:
+    assert reported_left_out({}) == ""
+    reported = reported_left_out({"the emulator was late": 2, "others had the processors": 1})
+    assert reported == ", 3 of them not counted (the emulator was late: 2; others had the processors: 1)"
 
 
 def test_a_document_shows_claims_and_tables_with_units_and_intervals() -> None:
@@ -81,11 +81,11 @@ def test_a_document_shows_claims_and_tables_with_units_and_intervals() -> None:
 
 
 def test_a_document_says_how_to_see_a_long_table(tmp_path: Path) -> None:
-    rows = pd.DataFrame({"seed": range(MOST_ROWS + 1), "goodput_bytes_per_s": 1e6})
+    rows = pd.DataFrame({"seed": range(MAX_ROWS + 1), "goodput_bytes_per_s": 1e6})
     long = Table.of(rows, "many", ["seed"], ["goodput_bytes_per_s"])
     many = replace(kept(), part="paths-sim", tables=(long,))
     text = many.markdown()
-    assert f"many: `ccp paper show hyvar --part paths-sim` prints the {MOST_ROWS + 1} rows." in text
+    assert f"many: `ccp paper show hyvar --part paths-sim` prints the {MAX_ROWS + 1} rows." in text
     assert "\n| " not in text
     many.keep(tmp_path)
     kept().keep(tmp_path)
@@ -105,7 +105,7 @@ def test_a_document_says_how_to_see_a_long_table(tmp_path: Path) -> None:
         )
 
 
-def test_what_is_no_result_is_told(tmp_path: Path) -> None:
+def test_what_is_no_result_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "paths.json"
     file.write_text("{}")
     with pytest.raises(ResultError) as caught:

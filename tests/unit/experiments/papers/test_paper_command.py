@@ -98,15 +98,15 @@ def test_how_long_it_takes_is_said_without_running(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("paper", ["flex-cubic", "hyvar", "int-adaptive"])
-def test_its_parts_are_told_with_what_they_show(paper: str) -> None:
+def test_its_parts_are_reported_with_what_they_show(paper: str) -> None:
     extents = json.loads(call(paper, "--quick", "--dry-run", "--json").stdout)
-    told = call(paper, "--quick", "--dry-run").stderr
-    assert all(f"\n{part} (" in f"\n{told}" for part in extents)
+    reported = call(paper, "--quick", "--dry-run").stderr
+    assert all(f"\n{part} (" in f"\n{reported}" for part in extents)
     assert all(one["planned"] > 0 for one in extents.values())
     assert "--dry-run lists the parts" in " ".join(call(paper, "--help").stdout.replace("│", " ").split())
 
 
-def test_parts_that_cannot_be_simulated_are_told_and_left_out() -> None:
+def test_parts_that_cannot_be_simulated_are_reported_and_left_out() -> None:
     simulated = ("int-adaptive", "--quick", "--datapath", "sim", "--dry-run")
     said = call(*simulated)
     assert "not simulated: `wired>` cannot be captured (simulated packets have no contents)" in said.stderr
@@ -115,11 +115,11 @@ def test_parts_that_cannot_be_simulated_are_told_and_left_out() -> None:
     assert getattr(named, "slug", "") == "scenario.bad_field"
 
 
-def test_nothing_to_report_is_told() -> None:
+def test_nothing_to_report_is_reported() -> None:
     assert "(0 of 3 runs)" in call(*SHORT, "--part", "reroute", "--no-run", status=1).stdout
 
 
-def test_a_part_that_is_none_is_told() -> None:
+def test_a_part_that_is_none_is_reported() -> None:
     found = CliRunner().invoke(app, [*SHORT, "--part", "fairnes"]).exception
     assert isinstance(found, UsageError)
     assert found.slug == "paper.unknown_part"

@@ -54,14 +54,14 @@ def test_what_is_not_known_is_no_number() -> None:
     assert "?" in printed(unknown)
 
 
-def test_a_column_that_is_missing_is_told() -> None:
+def test_a_column_that_is_missing_is_reported() -> None:
     with pytest.raises(MetricError) as caught:
         Table.of(RUNS, "what", ["loss_ratio"], ["goodput"])
     assert caught.value.slug == "metric.no_column"
 
 
 @pytest.mark.parametrize(
-    ("found", "low", "high", "verdict", "told"),
+    ("found", "low", "high", "verdict", "reported"),
     [
         (Estimate(3.2, 3, 5, 10), 3, None, "holds", "holds: it is at least 3: 3.200 [3.000, 5.000], 10 runs"),
         (Estimate(3.2, 2.8, 5.0, 10), 3.0, None, "undecided", "undecided (try 40): it is at least 3: 3.200"),
@@ -80,11 +80,11 @@ def test_a_column_that_is_missing_is_told() -> None:
     ],
 )
 def test_the_interval_decides_a_claim_and_not_the_value(
-    found: Estimate, low: float | None, high: float | None, verdict: str | None, told: str
+    found: Estimate, low: float | None, high: float | None, verdict: str | None, reported: str
 ) -> None:
     check = Check("it", found, low, high, "so")
     assert check.verdict == verdict
-    assert str(check).startswith(told)
+    assert str(check).startswith(reported)
     assert check.records()["verdict"] == verdict
     assert str(Check.from_records(check.records())) == str(check)
 

@@ -11,7 +11,7 @@ import pytest
 from experiments.netlab.spec import DropTail
 from experiments.papers.paper import Runs, Size, findings, table_of
 from experiments.papers.r_hybrid import series as r_hybrid_series
-from experiments.papers.r_hybrid.claims import OURS_OWN
+from experiments.papers.r_hybrid.claims import OWN_ONLY
 from experiments.papers.r_hybrid.paper import AGGRESSIVE, BASELINE, CASES, CLAIMED, PAPER, STRICT
 from experiments.papers.r_hybrid.path import (
     AGGRESSIVE_US,
@@ -19,7 +19,7 @@ from experiments.papers.r_hybrid.path import (
     DCTCP,
     LINK,
     MARKED_US,
-    OURS,
+    OWN,
     OWN_MARKS,
     PAPER_NOISE,
     conditions,
@@ -29,7 +29,7 @@ from experiments.papers.tables import Check
 from experiments.papers.variants import KERNEL
 from experiments.results import Result
 from experiments.runs.shapes import PointToPoint
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.sweep import PlannedRun, planned
 from experiments.traffic.spec import Iperf3
 from telemetry.regime import DetectorOptions
@@ -86,7 +86,7 @@ def test_figures_2_and_4_have_the_papers_algorithms_clean_and_with_loss(size: Si
         for flow, shape in [(run.scenario.flows[0], run.scenario.topology)]
         if shape.forward.delay_us == 500 and not flow.params
     }
-    assert cells == {(one, loss, Iperf3(parallel=4)) for one in (KERNEL, BBR, OURS) for loss in (0.0, 0.01)}
+    assert cells == {(one, loss, Iperf3(parallel=4)) for one in (KERNEL, BBR, OWN) for loss in (0.0, 0.01)}
 
 
 def test_figure_3_compares_an_aggressive_threshold_with_none() -> None:
@@ -96,8 +96,8 @@ def test_figure_3_compares_an_aggressive_threshold_with_none() -> None:
         threshold_us = run.scenario.topology.forward.queue.ce_threshold_us
         assert threshold_us == (None if run.axes["case"].endswith(BASELINE) else AGGRESSIVE_US)
         assert run.scenario.receivers[0].detector == {"noise_ce_marks": PAPER_NOISE}
-        ours = run.scenario.flows[0]
-        assert ours.ecn == (ours.algorithm != KERNEL)
+        mine = run.scenario.flows[0]
+        assert mine.ecn == (mine.algorithm != KERNEL)
 
 
 def test_rounds_have_the_same_seed_for_what_is_compared_and_begin_with_another_case() -> None:
@@ -112,10 +112,10 @@ def test_the_clean_link_marks_as_dctcp_needs_it_and_its_own_marks_do_not_count()
         forward = run.scenario.topology.forward
         assert forward.queue == DropTail(ce_threshold_us=MARKED_US)
         variant = run.axes["variant"]
-        noise = PAPER_NOISE if variant in (STRICT, OURS_OWN) else OWN_MARKS
+        noise = PAPER_NOISE if variant in (STRICT, OWN_ONLY) else OWN_MARKS
         (receiver,) = run.scenario.receivers
         assert receiver.detector == {"noise_ce_marks": noise}
-        assert receiver.mode == ("own" if variant == OURS_OWN else "fast")
+        assert receiver.mode == ("own" if variant == OWN_ONLY else "fast")
 
 
 def test_a_run_counts_from_when_it_has_settled() -> None:
@@ -153,12 +153,12 @@ def test_figure_3_must_show_goodput_by_the_baseline_of_the_same_round() -> None:
         {
             (KERNEL, BASELINE): [100.0, 50.0, 200.0] * 2,
             (DCTCP, AGGRESSIVE): [90.0, 49.0, 196.0] * 2,
-            (OURS, AGGRESSIVE): [97.0, 50.0, 194.0] * 2,
+            (OWN, AGGRESSIVE): [97.0, 50.0, 194.0] * 2,
         }
     )
-    dctcp, ours = (judged("fig3", name, table) for name in ("dctcp", "ours"))
+    dctcp, mine = (judged("fig3", name, table) for name in ("dctcp", "ours"))
     assert (dctcp.found.value, dctcp.verdict) == (0.98, "undecided")
-    assert (ours.found.value, ours.verdict) == (0.97, "holds")
+    assert (mine.found.value, mine.verdict) == (0.97, "holds")
     without = table[table["variant"] != KERNEL]
     assert [judged("fig3", name, without).verdict for name in ("dctcp", "ours")] == [None] * 2
 
@@ -166,7 +166,7 @@ def test_figure_3_must_show_goodput_by_the_baseline_of_the_same_round() -> None:
 def test_the_clean_case_must_show_both_throughput_and_delay() -> None:
     table = pd.DataFrame(
         {
-            "variant": [DCTCP, OURS, OURS_OWN] * 6,
+            "variant": [DCTCP, OWN, OWN_ONLY] * 6,
             "seed": [seed for seed in range(6) for _ in range(3)],
             "goodput_bytes_per_s": [100.0, 99.0, 97.0] * 6,
             "queueing_delay_p50_us": [100.0, 103.0, 100.0] * 6,
@@ -210,5 +210,5 @@ def test_the_path_is_that_of_two_hosts_with_a_receiver_that_decides() -> None:
     scenario = path("x", 4)
     scenario.validate()
     assert isinstance(scenario.topology, PointToPoint)
-    assert scenario.flows == (Flow("data", "sender", "receiver", KERNEL, traffic=Iperf3(parallel=4)),)
+    assert scenario.flows == (FlowSpec("data", "sender", "receiver", KERNEL, traffic=Iperf3(parallel=4)),)
     assert [(one.host, one.mode) for one in scenario.receivers] == [("receiver", "fast")]

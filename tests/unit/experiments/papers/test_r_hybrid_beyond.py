@@ -75,11 +75,11 @@ def timed(late_s: float = 0.0) -> Result:
     """All flows were switched 21 s after a change, but the first socket only there, and not back."""
     scenario = timing.scenario("paper", 1)
     changed = [event for event in scenario.events if isinstance(event, SetLink)]
-    told, decisions, switches = [], [], []
+    reported, decisions, switches = [], [], []
     for event in changed:
         flow = event.link.removeprefix("path-").removesuffix(">")
         regime = "SHARED" if event.fields["delay_us"] > timing.DELAY_US else "SINGLE_OWNER"
-        told.append((event.at_s, "set_link", json.dumps({"link": event.link, "fields": event.fields})))
+        reported.append((event.at_s, "set_link", json.dumps({"link": event.link, "fields": event.fields})))
         decisions.append((event.at_s + 21.0, flow, regime, True))
         if (flow, regime) != ("socket1", "SINGLE_OWNER"):
             switches.append((event.at_s + 21.005 + late_s, flow, regime))
@@ -88,7 +88,7 @@ def timed(late_s: float = 0.0) -> Result:
     ]
     return result_of(
         scenario,
-        events=pd.DataFrame(told, columns=["t_s", "kind", "detail"]),
+        events=pd.DataFrame(reported, columns=["t_s", "kind", "detail"]),
         regimes=pd.DataFrame(decisions, columns=["t_s", "peer", "regime", "switched"]).sort_values("t_s"),
         regime_events=events_of(*switches),
     )
@@ -102,7 +102,7 @@ def test_a_switch_is_timed_from_the_change_of_its_path() -> None:
     assert found.loc[done, "switched_s"].to_numpy() == pytest.approx(21.005)
     assert found.loc[done, "acted_us"].to_numpy() == pytest.approx(5_000)
     assert found.loc[~done, ["flow", "to"]].to_numpy().tolist() == [["socket1", "SINGLE_OWNER"]]
-    assert set(found["kind"]) == {timing.OURS, timing.ORDINARY}
+    assert set(found["kind"]) == {timing.OWN, timing.ORDINARY}
     assert found["phase_ratio"].iloc[0] == pytest.approx(0.2, abs=0.01)  # a second of five
 
 
@@ -122,13 +122,13 @@ def test_the_rules_bound_the_time() -> None:
     assert timing.bounds_s("fast") == (pytest.approx(0.4), pytest.approx(0.7))
 
 
-def served(variant: str = peers.OURS) -> Result:
+def served(variant: str = peers.OWN) -> Result:
     """The near flow had DCTCP from 3 s to 10 s, the far one never."""
     (run,) = (one for one in planned(peers._grids(QUICK)[0]) if one.axes["variant"] == variant)
     made = fakes.result_of(run.scenario, {flow.name: 1e6 for flow in run.scenario.flows})
     events = events_of((3.0, peers.NEAR, "SINGLE_OWNER"), (10.0, peers.NEAR, "SHARED"))
     samples = made.connection_samples
-    samples["congestion"] = f"ccp.{peers.OURS}"
+    samples["congestion"] = f"ccp.{peers.OWN}"
     if variant == peers.SWITCHED:
         switched = (samples["flow"] == peers.NEAR) & samples["t_s"].between(3.0, 10.0)
         samples["congestion"] = switched.map({True: "ccp.dctcp", False: "cubic"})
@@ -139,7 +139,7 @@ def served(variant: str = peers.OURS) -> Result:
 
 
 @pytest.mark.parametrize("variant", peers.BY_FLOW)
-def test_sockets_or_programs_tell_for_how_long_a_flow_had_dctcp(variant: str) -> None:
+def test_sockets_or_programs_report_for_how_long_a_flow_had_dctcp(variant: str) -> None:
     found = peers.peers(served(variant))
     assert found["peer"].tolist() == [peers.NEAR, peers.FAR]
     assert found["dctcp_ratio"].tolist() == pytest.approx([0.7, 0.0], abs=0.01)  # 7 of 10 s
@@ -156,7 +156,7 @@ def test_peers_are_served_by_flow_by_socket_or_by_host() -> None:
     runs = {one.axes["variant"]: one.scenario for one in planned(peers._grids(QUICK)[0])}
     algorithms = {name: {flow.algorithm for flow in of.flows[:2]} for name, of in runs.items()}
     assert algorithms == {
-        peers.OURS: {"r_hybrid"},
+        peers.OWN: {"r_hybrid"},
         peers.SWITCHED: {KERNEL},
         peers.ON_CUBIC: {KERNEL},
         peers.ON_DCTCP: {"dctcp"},

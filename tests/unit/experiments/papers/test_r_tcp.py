@@ -242,7 +242,7 @@ def test_pairs_are_those_with_the_same_limiter() -> None:
     assert [*in_order(table, "operator")["algorithm"][:12:6]] == [VARIANTS[0], VARIANTS[1]]
 
 
-def test_connections_are_told_apart() -> None:
+def test_connections_are_reported_apart() -> None:
     scenario = twice("twice", MB, [1])
     found = r_tcp_transfers.connections(result_of(scenario, connections=2))
     assert len(found) == 2 * len(VARIANTS)

@@ -138,7 +138,7 @@ def test_an_interval_needs_heavy_loss(lost_pkts: int, limited: bool) -> None:
     assert bbr_lt(intervals(16, 16, lost_pkts=lost_pkts)).limited is limited
 
 
-def test_running_out_of_data_begins_the_sampling_anew() -> None:
+def test_running_out_of_data_begins_the_sampling_again() -> None:
     assert not bbr_lt(intervals(16, 16, lost_pkts=20, app_limited=True)).limited
     assert bbr_lt([*intervals(16, 16, lost_pkts=20)]).limited
 
@@ -166,7 +166,7 @@ def test_the_stand_in_for_mbbr_wants_five_intervals_and_stays() -> None:
     assert finding.rate_bytes_per_s == pytest.approx(16 * RATE)
 
 
-def test_the_line_of_least_area_goes_through_the_hull_in_the_middle() -> None:
+def test_the_line_of_min_area_goes_through_the_hull_in_the_middle() -> None:
     # 100 packets in 1 s, 110 at 2 s, 130 at 4 s: a bucket of 90 packets, and 10 a second.
     corners = [(1_000_000, 100), (2_000_000, 110), (3_000_000, 118), (4_000_000, 130)]
     finding = p_modrl_like([START, *(ack(at_us, pkts, 0) for at_us, pkts in corners)])

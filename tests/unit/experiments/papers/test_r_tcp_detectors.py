@@ -38,10 +38,10 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 def test_every_detector_judges_every_transfer(limited: Runs) -> None:
     found = limited.rows(r_tcp_traces.verdicts)
     assert len(found) == 4 * len(DETECTORS)
-    ours = found[found["detector"] == R_TCP].set_index("flow")
-    assert (ours["wrong_ratio"] == 0).all()
-    assert ours.loc["op1-bbr-0", "rate_error_ratio"] < 0.02
-    assert ours["rate_error_ratio"].isna().tolist() == [False, False, True, True]
+    own = found[found["detector"] == R_TCP].set_index("flow")
+    assert (own["wrong_ratio"] == 0).all()
+    assert own.loc["op1-bbr-0", "rate_error_ratio"] < 0.02
+    assert own["rate_error_ratio"].isna().tolist() == [False, False, True, True]
     checks = r_tcp_traces.claims(found)
     assert [check.found.value for check in checks][:2] == [0, 0]
     assert [check.verdict for check in checks] == ["undecided"] * 3, "one run"
@@ -120,10 +120,10 @@ def test_rtcp_is_judged_by_clients_and_others_by_connections(tmp_path: Path) -> 
     scenario = r_tcp_patterns.clients(r_tcp_patterns.CONCURRENT, ("op1",), range(1)).replace(duration_s=8)
     found = r_tcp_patterns.verdicts(played(scenario, tmp_path))
     assert found["detector"].value_counts().to_dict() == {R_TCP: 2, **dict.fromkeys(DETECTORS[1:], 6)}
-    ours = found[found["detector"] == R_TCP]
-    assert ours["found_ratio"].tolist() == [1, 1]
-    assert ours["rate_error_ratio"].tolist() == pytest.approx([0, 0], abs=0.05)
-    assert ours["told_ratio"].tolist() == [1, 1]
+    own = found[found["detector"] == R_TCP]
+    assert own["found_ratio"].tolist() == [1, 1]
+    assert own["rate_error_ratio"].tolist() == pytest.approx([0, 0], abs=0.05)
+    assert own["reported_ratio"].tolist() == [1, 1]
     claims = {check.claim: check.found.value for check in r_tcp_patterns.claims(found)}
     assert claims["concurrent: share of limits that r-tcp reported during the run"] == 1
     assert claims["concurrent: share of limits that r-tcp found with a rate within 10 %"] == 1

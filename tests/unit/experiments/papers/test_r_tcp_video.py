@@ -97,8 +97,8 @@ def test_the_part_has_a_table_figures_and_claims() -> None:
 
 def test_what_is_saved_and_changed_is_that_of_pairs() -> None:
     found = pd.concat([viewed(one) for one in results_of(VIDEO).results]).assign(seed=1)
-    least = dict.fromkeys(LIMITED_BY, 0.3)
-    cubic_saved, cubic_kept, bbr_saved, bbr_kept, *_ = claims(found, least, "qoe", "quality")
+    minimum = dict.fromkeys(LIMITED_BY, 0.3)
+    cubic_saved, cubic_kept, bbr_saved, bbr_kept, *_ = claims(found, minimum, "qoe", "quality")
     assert cubic_saved.found.value == pytest.approx(0.5)
     assert cubic_kept.found.value == pytest.approx(-0.05)
     assert bbr_saved.found.value == pytest.approx(0.25)

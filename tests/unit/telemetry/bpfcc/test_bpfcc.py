@@ -128,7 +128,7 @@ def test_bcc_without_its_library_is_no_bcc(installed: Callable[[str], Path]) -> 
     assert "bcc" not in sys.modules
 
 
-def test_the_bcc_of_others_is_told_apart(installed: Callable[[str], Path]) -> None:
+def test_the_bcc_of_others_is_reported_apart(installed: Callable[[str], Path]) -> None:
     folder = installed("__version__ = '1.0'")
     error = refusal()
     assert error.slug == "probe.wrong_bcc"
@@ -153,7 +153,7 @@ def test_headers_kprobes_and_root_are_asked_for(
     assert (refusal(tracepoint).slug, refusal(tracepoint).fix) == ("probe.not_permitted", "use sudo")
 
 
-def test_what_the_compiler_says_is_told_by_line() -> None:
+def test_what_the_compiler_says_is_reported_by_line() -> None:
     said = (
         "In file included from /virtual/main.c:2:\n"
         "include/linux/compiler.h: warning: 'HAVE_BUILTIN' macro redefined\n"
@@ -165,7 +165,7 @@ def test_what_the_compiler_says_is_told_by_line() -> None:
     assert error.why == "line 4: use of undeclared identifier 'unheard_of'\nline 9: expected ';'"
 
 
-def test_complaints_of_headers_are_told_as_they_are() -> None:
+def test_complaints_of_headers_are_reported_as_they_are() -> None:
     said = "arch/x86/include/asm/thing.h:3:1: error: unknown type name\n"
     error = explained(Exception("Failed to compile BPF module <text>"), said, "mine.c")
     assert (error.where, error.why) == ("mine.c", said.strip())
@@ -189,16 +189,16 @@ def test_what_cannot_be_probed_is_named_with_what_is_like_it(
     assert "/proc/kallsyms" in explained(failed, "", "mine.c").fix
 
 
-def test_the_verifiers_words_are_told_and_its_end_not_lost() -> None:
+def test_the_verifiers_words_are_reported_and_its_end_not_lost() -> None:
     failed = Exception("Failed to load BPF program b'kprobe__x': Permission denied")
     said = "0: (b7) r0 = 0\n" * 1000 + "R0 !read_ok\n"
     error = explained(failed, said, "mine.c")
     assert error.slug == "probe.refused"
     assert error.why.endswith("R0 !read_ok")
-    assert len(error.why) <= explain.TOLD
+    assert len(error.why) <= explain.REPORTED
 
 
-def test_a_process_that_may_not_load_is_told_so() -> None:
+def test_a_process_that_may_not_load_is_reported_so() -> None:
     failed = Exception("Failed to load BPF program b'kprobe__x': Operation not permitted")
     assert explained(failed, "", "mine.c").slug == "probe.not_permitted"
 
@@ -214,13 +214,17 @@ def test_what_is_written_to_stderr_is_overheard_and_stderr_restored(
     assert capfd.readouterr().err == "for all\n"
 
 
-def test_the_page_tells_every_error() -> None:
+def test_the_page_reports_every_error() -> None:
     page = (Path(__file__).parents[4] / "docs/bcc.md").read_text()
     assert set(re.findall(r"`(probe\.\w+)`", page)) == set(errors.SLUGS)
 
 
 def test_every_error_is_tested() -> None:
     root = Path(__file__).parents[3]
-    places: list[Any] = [Path(__file__), root / "kernel/test_probe.py", root / "unit/agent/test_beside.py"]
+    places: list[Any] = [
+        Path(__file__),
+        root / "kernel/test_probe.py",
+        root / "unit/agent/test_probe_timeline.py",
+    ]
     tests = "".join(path.read_text() for path in places)
     assert [slug for slug in errors.SLUGS if f'"{slug}"' not in tests] == []

@@ -9,7 +9,7 @@ HASH, ARRAY, PERCPU_HASH = 1, 2, 5
 U32, U64 = ctypes.c_uint, ctypes.c_ulonglong
 
 
-class Held:
+class Lifecycle:
     def __init__(self, *entries: tuple[Any, Any]) -> None:
         self.entries = entries
 
@@ -23,11 +23,11 @@ class Held:
         print([0][len(self.entries)])
 
 
-def counting(**counts: int) -> Held:
-    return Held(*((U32(int(key[1:])), U64(count)) for key, count in counts.items()))
+def counting(**counts: int) -> Lifecycle:
+    return Lifecycle(*((U32(int(key[1:])), U64(count)) for key, count in counts.items()))
 
 
-def test_entries_that_changed_are_told_and_arrays_begin_with_zeros() -> None:
+def test_entries_that_changed_are_reported_and_arrays_begin_with_zeros() -> None:
     bpf = {b"ports": counting(p80=0), b"slots": counting(s0=0, s1=4)}
     tables = Tables(bpf, {"ports": HASH, "slots": ARRAY}, "")
     assert list(tables.changes(["ports", "slots"])) == [
@@ -41,7 +41,7 @@ def test_entries_that_changed_are_told_and_arrays_begin_with_zeros() -> None:
 
 
 def test_all_that_is_there_is_read_the_largest_of_hashes_first() -> None:
-    shared = Held((U32(1), (U64 * 2)(3, 4)))
+    shared = Lifecycle((U32(1), (U64 * 2)(3, 4)))
     bpf = {b"ports": counting(p22=1, p80=9), b"slots": counting(s0=2, s1=0, s2=7), b"shared": shared}
     ports, slots, of_all = Tables(bpf, {"ports": HASH, "slots": ARRAY, "shared": PERCPU_HASH}, "").read()
     assert [(one["key"], one["value"]) for one in ports.entries] == [(80, 9), (22, 1)]

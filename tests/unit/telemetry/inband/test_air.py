@@ -45,8 +45,8 @@ def test_what_waits_is_read_as_pyroute2_does() -> None:
     for name, pkts in (("nothing", 0), ("waiting", 7)):
         (backlog,) = backlogs_of(answer(name))
         assert (backlog.address, backlog.waiting_pkts) == (OTHER_END, pkts)
-        told = {"BACKLOG_BYTES": backlog.waiting_bytes, "BACKLOG_PACKETS": backlog.waiting_pkts}
-        assert by_pyroute2(name) == told
+        reported = {"BACKLOG_BYTES": backlog.waiting_bytes, "BACKLOG_PACKETS": backlog.waiting_pkts}
+        assert by_pyroute2(name) == reported
 
 
 def test_limits_are_those_of_the_radio() -> None:
@@ -55,14 +55,14 @@ def test_limits_are_those_of_the_radio() -> None:
     assert limits_of(answer("waiting")) is None
 
 
-def test_a_driver_that_tells_nothing_leaves_the_queue_unknown() -> None:
-    told = bytes.fromhex(ANSWERS["waiting"])
-    assert backlogs_of([memoryview(told)[20:60]]) == []
+def test_a_driver_that_reports_nothing_leaves_the_queue_unknown() -> None:
+    reported = bytes.fromhex(ANSWERS["waiting"])
+    assert backlogs_of([memoryview(reported)[20:60]]) == []
     queue = queue_of([qdisc("noqueue")], WIRELESS)
     assert (queue.known, queue.unlimited, queue.drops, queue.air) == (False, False, "unknown", None)
 
 
-def test_what_mac80211_drops_is_known_where_it_tells_its_queues() -> None:
+def test_what_mac80211_drops_is_known_where_it_reports_its_queues() -> None:
     air = Air(limit_pkts=40)
     assert queue_of([qdisc("noqueue")], WIRELESS, air) == Queue(
         known=False, packet_bytes=1514, drops="early", air=air

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from telemetry.inband import node_errors, radio
 from telemetry.inband.commands import app
 from telemetry.inband.device import Interface
-from telemetry.inband.node import Counters
+from telemetry.inband.node import NodeCounters
 from telemetry.inband.node_commands import summary
 from telemetry.inband.queues import Queue, queue_of
 from telemetry.inband.radio import ANY_ADDRESS, has_radio, radios_of
@@ -134,9 +134,9 @@ def test_nl80211_knows_which_interface_has_a_radio(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_command_says_what_happened_without_what_did_not() -> None:
-    none = dict.fromkeys(Counters.__struct_fields__, 0)
-    assert summary(Counters(**none)) == "no packets"
-    assert summary(Counters(**{**none, "filled": 3, "overflowed": 1})) == "filled 3, overflowed 1"
+    none = dict.fromkeys(NodeCounters.__struct_fields__, 0)
+    assert summary(NodeCounters(**none)) == "no packets"
+    assert summary(NodeCounters(**{**none, "filled": 3, "overflowed": 1})) == "filled 3, overflowed 1"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from telemetry.codec import MAX_BYTES
-from telemetry.inband.publisher import Counters, Publisher
+from telemetry.inband.publisher import Publisher, PublisherCounters
 from telemetry.schema import FlowId, IntSummary
 
 LINES = Path(__file__).parents[4] / "native/ccp-int/src/tests/summaries.jsonl"
@@ -26,7 +26,7 @@ class FakeBus:
         self.published.append(body)
 
 
-def fed(*chunks: bytes) -> tuple[list[IntSummary], Counters]:
+def fed(*chunks: bytes) -> tuple[list[IntSummary], PublisherCounters]:
     bus = FakeBus()
     publisher = Publisher(bus)  # type: ignore[arg-type]
     for chunk in chunks:
@@ -39,9 +39,9 @@ def test_what_a_sink_writes_is_what_the_bus_has() -> None:
     lines = LINES.read_bytes().splitlines()
     published, counters = fed(LINES.read_bytes())
     assert [msgspec.json.encode(one) for one in published] == lines
-    assert counters == Counters(published=len(lines))
-    told = {name for line in lines for name in msgspec.json.decode(line)}
-    assert told - {"kind"} == set(IntSummary.__struct_fields__) - {"peer", "address", "host"}
+    assert counters == PublisherCounters(published=len(lines))
+    reported = {name for line in lines for name in msgspec.json.decode(line)}
+    assert reported - {"kind"} == set(IntSummary.__struct_fields__) - {"peer", "address", "host"}
 
 
 @given(st.lists(st.integers(0, 3000), max_size=8), st.binary(max_size=40))
@@ -58,9 +58,9 @@ def test_lines_may_come_in_any_pieces(cuts: list[int], noise: bytes) -> None:
 @given(st.binary(max_size=300))
 @example(b'{"kind": "int_summary", "flow": {"src": "x", "dst": "y", "src_port": 1, "dst_port": 2}}\n')
 @example(b"[" * 3000 + b"\n")
-def test_whatever_comes_is_counted_and_ends_nothing(octets: bytes) -> None:
-    published, counters = fed(octets)
-    lines = octets.split(b"\n")
+def test_whatever_comes_is_counted_and_ends_nothing(raw: bytes) -> None:
+    published, counters = fed(raw)
+    lines = raw.split(b"\n")
     assert counters.unreadable + len(published) == len(lines) - (lines[-1] == b"")
 
 

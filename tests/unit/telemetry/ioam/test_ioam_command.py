@@ -102,7 +102,7 @@ def test_the_domain_says_what_its_timestamps_are(tmp_path: Path) -> None:
     assert "no timestamp format `swatch`" in refused.stderr
 
 
-def test_a_file_that_was_cut_off_fails_behind_what_could_be_read(tmp_path: Path) -> None:
+def test_a_file_that_was_cut_off_fails_after_what_could_be_read(tmp_path: Path) -> None:
     path = write_pcap(tmp_path / "a.pcap", [insert(udp(), [EDGE])] * 2, cut_bytes=1)
     result = decode(path)
     assert result.exit_code == 1

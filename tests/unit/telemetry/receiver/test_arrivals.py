@@ -17,7 +17,7 @@ from telemetry.receiver.kernel_probe import KernelProbe
 from telemetry.receiver.rtt import percentile
 from telemetry.receiver.windows import Windows
 from telemetry.schema import FlowId, ReceiverSignal
-from tests.unit.telemetry.receiver.test_windows import OTHER, OURS, PEER, SECOND, closed, ends, reading
+from tests.unit.telemetry.receiver.test_windows import OTHER, OWN, PEER, SECOND, closed, ends, reading
 
 
 def arrived(
@@ -59,7 +59,7 @@ def test_a_bins_middle_is_at_most_a_sixteenth_off() -> None:
     assert bounds_us[-1] > 10 * SECOND
 
 
-def test_flows_that_the_kernel_had_no_room_for_are_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flows_that_the_kernel_had_no_room_for_are_reported_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("elapsed_us", "ticks", "tick_us", "cookie", "segs", "ce_segs", "resent_segs", "stamped")
     none = np.zeros(
         0, [(name, "u8") for name in (*names, "saddr", "daddr", "sport", "dport")] + [("bins", "2u4")]
@@ -193,8 +193,8 @@ def test_each_flow_has_what_its_own_socket_and_segments_say() -> None:
     windows.add_arrivals(SECOND, marked, is_all=True)
     found = of_flows(windows, SECOND)
     first, second = found[1], found[2]
-    assert first.flow == FlowId(src=PEER, src_port=10_001, dst=OURS, dst_port=80)
-    assert (first.peer, first.address, first.window_ms, first.flows) == (PEER, OURS, 1000, 1)
+    assert first.flow == FlowId(src=PEER, src_port=10_001, dst=OWN, dst_port=80)
+    assert (first.peer, first.address, first.window_ms, first.flows) == (PEER, OWN, 1000, 1)
     assert (first.goodput_bytes_per_s, first.ce_marks, first.owd_variation_us) == (2 * 10**6, 8, 900)
     assert (first.loss_pkts, second.loss_pkts) == (0, None)
     assert (first.resent_pkts, second.resent_pkts) == (4, 0)

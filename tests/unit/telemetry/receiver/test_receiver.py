@@ -152,7 +152,7 @@ def test_probes_go_out_at_equal_distances_and_missed_turns_are_not_made_up_for()
     sink.close()
 
 
-def test_signals_come_at_the_end_of_every_interval_until_told_to_stop() -> None:
+def test_signals_come_at_the_end_of_every_interval_until_reported_to_stop() -> None:
     found: list[ReceiverSignal] = []
 
     def take(signals: Sequence[ReceiverSignal]) -> None:
@@ -186,7 +186,7 @@ def test_a_json_line_has_all_fields_and_null_for_what_is_missing() -> None:
     assert line["rtt_p99_us"] is None
 
 
-def test_the_table_tells_missing_from_zero() -> None:
+def test_the_table_reports_missing_from_zero() -> None:
     out = io.StringIO()
     console = Console(width=200, file=out)
     console.print(
@@ -250,6 +250,6 @@ def test_times_are_as_given_and_else_as_the_mode_has_them() -> None:
 def test_the_document_says_what_every_field_means() -> None:
     text = (HERE.parents[3] / "docs/receiver.md").read_text().partition("## Signals")[2].partition("\n##")[0]
     cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
-    told = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
-    assert set(told) == set(ReceiverSignal.__struct_fields__) - set(About.__struct_fields__)
-    assert len(told) == len(set(told))
+    reported = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    assert set(reported) == set(ReceiverSignal.__struct_fields__) - set(About.__struct_fields__)
+    assert len(reported) == len(set(reported))

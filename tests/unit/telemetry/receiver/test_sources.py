@@ -19,7 +19,7 @@ from telemetry.schema import FlowId, ReceiverSignal, RegimeDecision, Sample
 
 RECORDED = Path(__file__).parent / "data/6.18"
 TOKEN = bytes(range(8))
-OURS, PEER = "10.0.0.2", "10.0.0.1"
+OWN, PEER = "10.0.0.2", "10.0.0.1"
 
 
 def test_marks_and_duplicates_are_read_from_the_counters_that_exist() -> None:
@@ -95,7 +95,7 @@ def test_an_icmp_reply_gives_the_probe_back(version: int) -> None:
 
 
 @given(st.binary(max_size=100))
-def test_whatever_comes_is_no_probe_of_ours(data: bytes) -> None:
+def test_whatever_comes_is_no_probe_of_own(data: bytes) -> None:
     for version in (4, 6):
         for has_ip_header in (False, True):
             payload = echo.icmp_payload(version, data, has_ip_header=has_ip_header)
@@ -117,7 +117,7 @@ def test_a_responder_answers_requests_only_and_with_as_many_bytes() -> None:
 def test_an_answer_counts_once_in_time_and_from_whom_was_asked() -> None:
     waiting = echo.Outstanding()
     waiting.sent(PEER, 1, 1000)
-    assert waiting.answered(OURS, 1, 1500) is None
+    assert waiting.answered(OWN, 1, 1500) is None
     assert waiting.answered(PEER, 2, 1500) is None
     assert waiting.answered(PEER, 1, 1500) == 500
     assert waiting.answered(PEER, 1, 1600) is None
@@ -142,7 +142,7 @@ def report(
     sent_us: int,
     received_us: int,
     *,
-    peer: str = OURS,
+    peer: str = OWN,
     sender: str = "far",
     flow: FlowId | None = None,
 ) -> Sample:
@@ -159,30 +159,30 @@ def report(
 
 def test_what_a_peer_sent_again_is_what_it_reports_as_lost_on_the_way_to_us() -> None:
     reports = PeerReports()
-    reports.take(report(3, 1000, 10), [OURS])
-    reports.take(report(4, 2000, 20), [OURS])
-    reports.take(report(9, 2000, 20, peer="10.9.9.9"), [OURS])  # about another host
-    reports.take(report(None, 3000, 25), [OURS])
-    ours = FlowId(src=PEER, src_port=1, dst=OURS, dst_port=2)
-    reports.take(report(4, 3000, 25, flow=ours), [OURS])  # already in its peer's signal
+    reports.take(report(3, 1000, 10), [OWN])
+    reports.take(report(4, 2000, 20), [OWN])
+    reports.take(report(9, 2000, 20, peer="10.9.9.9"), [OWN])  # about another host
+    reports.take(report(None, 3000, 25), [OWN])
+    own = FlowId(src=PEER, src_port=1, dst=OWN, dst_port=2)
+    reports.take(report(4, 3000, 25, flow=own), [OWN])  # already in its peer's signal
     other = Sample(kind="", body=RegimeDecision(regime="SHARED"), sender="far", topic="", received_us=1)
-    reports.take(other, [OURS])
+    reports.take(other, [OWN])
     assert reports.close(PEER, 0, 10) == 3
     assert reports.close(PEER, 10, 30) == 4
     assert reports.close(PEER, 30, 40) is None
-    assert reports.close(OURS, 0, 40) is None
+    assert reports.close(OWN, 0, 40) is None
 
 
 def test_windows_that_overlap_are_counted_once() -> None:
     reports = PeerReports()
     for sent_us in range(5000, 9001, 250):
-        reports.take(report(2, sent_us, sent_us), [OURS])
+        reports.take(report(2, sent_us, sent_us), [OWN])
     assert reports.close(PEER, 0, 10_000) == 2 * 5  # windows of 1 ms, over 5 ms
 
 
-def test_a_peer_that_restarted_is_heard_again() -> None:
+def test_a_peer_that_restarted_is_received_again() -> None:
     reports = PeerReports()
-    reports.take(report(1, 10**9, 10), [OURS])
-    reports.take(report(1, 5000, 20), [OURS])
-    reports.take(report(1, 5100, 30, sender="other"), [OURS])
+    reports.take(report(1, 10**9, 10), [OWN])
+    reports.take(report(1, 5000, 20), [OWN])
+    reports.take(report(1, 5100, 30, sender="other"), [OWN])
     assert reports.close(PEER, 0, 100) == 3

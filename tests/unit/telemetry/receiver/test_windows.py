@@ -13,11 +13,11 @@ from telemetry.receiver.windows import Windows
 from telemetry.schema import ReceiverSignal
 
 SECOND = 1_000_000
-PEER, OTHER, OURS = "10.0.0.1", "2001:db8::1", "10.0.0.2"
+PEER, OTHER, OWN = "10.0.0.1", "2001:db8::1", "10.0.0.2"
 
 
 def ends(cookie: int, peer: str = PEER) -> Ends:
-    return Ends(OURS, 80, peer, 10_000 + cookie)
+    return Ends(OWN, 80, peer, 10_000 + cookie)
 
 
 def reading(cookie: int, peer: str = PEER, **values: int | None) -> SocketReading:
@@ -109,7 +109,7 @@ def test_sockets_that_come_and_go_between_ends_of_intervals_count() -> None:
     assert closed(windows, 2 * SECOND) == {}
 
 
-def test_a_peer_that_comes_back_starts_anew() -> None:
+def test_a_peer_that_comes_back_starts_again() -> None:
     windows = Windows(0, 1, [PEER])
     windows.add_sockets(0, [])
     for turn in range(1, 4):

@@ -96,7 +96,7 @@ def test_the_newest_decision_holds_whoever_made_it() -> None:
     assert following(decision(), old).regimes(7 * US)[PATH].regime == SHARED
 
 
-def test_the_path_heard_of_longest_ago_makes_room() -> None:
+def test_the_path_received_of_longest_ago_makes_room() -> None:
     addresses = ["10.1.0.1", "10.1.0.2", "10.1.0.1", "10.1.0.3"]
     follower = following(*(decision(address=one) for one in addresses), max_paths=2)
     assert [path.address for path in follower.regimes(0)] == ["10.1.0.1", "10.1.0.3"]

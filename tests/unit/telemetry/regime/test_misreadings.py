@@ -7,18 +7,18 @@ from telemetry.regime.modes import MODES
 from telemetry.regime.watch import Watch, observation_of
 from telemetry.schema import ReceiverSignal
 
-PEER, OURS = "10.0.0.1", "10.0.0.2"
+PEER, OWN = "10.0.0.1", "10.0.0.2"
 
 
 def signal(window_ms: int = 5000, **measured: int | None) -> ReceiverSignal:
-    return ReceiverSignal(peer=PEER, address=OURS, window_ms=window_ms, **measured)
+    return ReceiverSignal(peer=PEER, address=OWN, window_ms=window_ms, **measured)
 
 
 def regimes(detector: Detector, signals: list[ReceiverSignal]) -> list[str]:
     return [detector.observe(observation_of(one, 5.0 * at)).regime for at, one in enumerate(signals)]
 
 
-def test_the_baseline_is_the_least_rtt_and_not_the_least_tail() -> None:
+def test_the_baseline_is_the_min_rtt_and_not_the_min_tail() -> None:
     detector = Detector(DetectorOptions())
     seen = regimes(detector, [signal(rtt_min_us=1_000, rtt_p99_us=9_000, ce_marks=0)] * 12)
     assert detector.baseline_ms == 1.0

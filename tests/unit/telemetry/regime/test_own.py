@@ -57,7 +57,7 @@ def test_others_who_were_there_before_us_show_by_what_they_leave() -> None:
     assert set(decided([share * CAPACITY for share in uneven])[10:]) == {SHARED}
 
 
-def test_a_queue_at_a_rate_that_had_none_is_not_ours() -> None:
+def test_a_queue_at_a_rate_that_had_none_is_not_own() -> None:
     rate = 0.2 * CAPACITY
     before = decided([rate] * 20, queue_ms=0.05)
     assert before[-1] == SINGLE_OWNER
@@ -83,7 +83,7 @@ def test_a_tenth_of_a_long_rtt_is_no_empty_queue() -> None:
     assert [load.fills(CAPACITY, None, 52.0, 40.0, 0.1) for _ in range(10)][-1]
 
 
-def test_marks_where_we_fill_the_path_are_ours_and_others_are_not() -> None:
+def test_marks_where_we_fill_the_path_are_own_and_others_are_not() -> None:
     assert decided([CAPACITY] * 40, queue_ms=1.0, ce_marks=400.0)[-1] == SINGLE_OWNER
     assert decided([CAPACITY] * 40, queue_ms=1.0, mode="fast", ce_marks=400.0)[-1] == SHARED
     rates = [CAPACITY] * 20 + [0.7 * CAPACITY] * 20
@@ -115,13 +115,13 @@ def test_others_show_by_both_counts() -> None:
     assert not any(found[2:])
 
 
-def test_where_nobody_counts_what_arrives_the_papers_rules_hold() -> None:
+def test_where_none_counts_what_arrives_the_papers_rules_hold() -> None:
     load = OwnLoad(delta_ms=5.0)
     assert not any(load.fills(None, None, 7.0, 1.0, 0.1) for _ in range(20))
     assert not any(load.fills(0.0, 0.0, 7.0, 1.0, 0.1) for _ in range(20))
 
 
-def test_a_path_that_can_carry_less_than_before_is_ours_again_after_the_horizon() -> None:
+def test_a_path_that_can_carry_less_than_before_is_own_again_after_the_horizon() -> None:
     load = OwnLoad(delta_ms=5.0)
     for _ in range(10):
         load.fills(CAPACITY, None, 7.0, 1.0, 10.0)

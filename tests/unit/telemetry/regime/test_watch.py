@@ -15,8 +15,8 @@ from telemetry.regime.watch import KEEP_US, Watch, observation_of
 from telemetry.schema import Envelope, FlowId, ReceiverSignal, RegimeDecision
 from tests.unit.telemetry.regime.test_detector import BASELINE_MS, figure_5, switches
 
-PEER, OTHER, OURS = "10.0.0.1", "2001:db8::1", "10.0.0.2"
-FLOW = FlowId(src=PEER, src_port=40_000, dst=OURS, dst_port=80)
+PEER, OTHER, OWN = "10.0.0.1", "2001:db8::1", "10.0.0.2"
+FLOW = FlowId(src=PEER, src_port=40_000, dst=OWN, dst_port=80)
 SECOND = 1_000_000
 WALL_US = 1_700_000_000_000_000
 
@@ -24,7 +24,7 @@ counts = st.none() | st.integers(0, 5)
 
 
 def signal(peer: str = PEER, **measured: int | None) -> ReceiverSignal:
-    return ReceiverSignal(peer=peer, address=OURS, window_ms=1000, **measured)
+    return ReceiverSignal(peer=peer, address=OWN, window_ms=1000, **measured)
 
 
 def test_the_tail_is_the_99th_percentile_and_marks_are_marks() -> None:
@@ -87,12 +87,12 @@ def test_a_decision_says_what_it_is_of_and_why() -> None:
         measured = signal(rtt_p99_us=2000, ce_marks=marks)
         found += watch.take([measured], second * SECOND, WALL_US + second)
     first, _, switched, last = (one.decision for one in found)
-    assert (first.peer, first.address, first.window_ms) == (PEER, OURS, 1000)
+    assert (first.peer, first.address, first.window_ms) == (PEER, OWN, 1000)
     assert (first.regime, first.since_wall_us, first.score) == (SINGLE_OWNER, WALL_US + 1, 0)
     assert (switched.regime, switched.since_wall_us) == (SHARED, WALL_US + 3)
     assert last == RegimeDecision(
         peer=PEER,
-        address=OURS,
+        address=OWN,
         regime=SHARED,
         score=1,
         density=1.0,
@@ -106,7 +106,7 @@ def test_a_decision_says_what_it_is_of_and_why() -> None:
     assert decode(encode(envelope)).body == last
 
 
-def test_of_what_nobody_measured_nothing_is_decided() -> None:
+def test_of_what_none_measured_nothing_is_decided() -> None:
     watch = Watch(DetectorOptions(window=1, persistence=1, cooldown_s=0), intervals=1)
     assert watch.take([signal()], SECOND, WALL_US) == []
     (one,) = watch.take([signal(ce_marks=9)], 2 * SECOND, WALL_US)
@@ -120,22 +120,22 @@ def test_of_what_nobody_measured_nothing_is_decided() -> None:
 
 def test_each_peer_has_its_own_detector_and_flows_have_none() -> None:
     watch = Watch(DetectorOptions(window=1, persistence=1, baseline_ms=1.0), intervals=1)
-    of_flow = ReceiverSignal(peer=PEER, address=OURS, flow=FLOW, ce_marks=50)
+    of_flow = ReceiverSignal(peer=PEER, address=OWN, flow=FLOW, ce_marks=50)
     both = signal(ce_marks=0, rtt_p99_us=1000), signal(OTHER, ce_marks=9, rtt_p99_us=1000)
     found = watch.take([*both, of_flow], SECOND, WALL_US)
     assert {one.peer: one.decision.regime for one in found} == {PEER: SINGLE_OWNER, OTHER: SHARED}
 
 
-def test_a_peer_that_was_away_for_long_begins_anew() -> None:
+def test_a_peer_that_was_away_for_long_begins_again() -> None:
     watch = Watch(DetectorOptions(window=1, persistence=1, baseline_samples=1), intervals=1)
     watch.take([signal(ce_marks=9, rtt_p99_us=100)], SECOND, WALL_US)
     watch.take([], KEEP_US // 2, WALL_US)
     (kept,) = watch.take([signal(ce_marks=9)], KEEP_US // 2 + SECOND, WALL_US)
     assert kept.decision.regime == SHARED
     watch.take([], 2 * KEEP_US, WALL_US)
-    (anew,) = watch.take([signal(ce_marks=0, rtt_p99_us=300)], 2 * KEEP_US + SECOND, WALL_US + 5)
-    assert (anew.decision.regime, anew.decision.since_wall_us) == (SINGLE_OWNER, WALL_US + 5)
-    assert anew.baseline_ms == 0.3
+    (again,) = watch.take([signal(ce_marks=0, rtt_p99_us=300)], 2 * KEEP_US + SECOND, WALL_US + 5)
+    assert (again.decision.regime, again.decision.since_wall_us) == (SINGLE_OWNER, WALL_US + 5)
+    assert again.baseline_ms == 0.3
 
 
 @given(
@@ -190,9 +190,11 @@ def test_settings_that_set_nothing_are_refused(setting: str) -> None:
 
 def test_the_document_has_the_modes_as_they_are() -> None:
     text = (Path(__file__).parents[4] / "docs/regime.md").read_text()
-    told = {
+    reported = {
         cells[0].strip(" `"): [int(re.sub(r"\D", "", cell)) for cell in cells[1:4]]
         for line in text.splitlines()
         if len(cells := line.strip("|").split("|")) == 6 and cells[0].strip(" `") in MODES
     }
-    assert told == {name: [mode.window_ms, mode.interval_ms, mode.probe_ms] for name, mode in MODES.items()}
+    assert reported == {
+        name: [mode.window_ms, mode.interval_ms, mode.probe_ms] for name, mode in MODES.items()
+    }

@@ -76,8 +76,8 @@ impl<P: Packet> Queue<P> {
     /// Room for packets of this size; `None` without a limit.
     pub fn free_pkts(&self, mtu_bytes: u32) -> Option<u64> {
         self.buffer.map(|buffer| match buffer {
-            Buffer::Packets(most) => most.saturating_sub(self.waiting.len() as u64),
-            Buffer::Bytes(most) => most.saturating_sub(self.bytes) / u64::from(mtu_bytes.max(1)),
+            Buffer::Packets(maximum) => maximum.saturating_sub(self.waiting.len() as u64),
+            Buffer::Bytes(maximum) => maximum.saturating_sub(self.bytes) / u64::from(mtu_bytes.max(1)),
         })
     }
 
@@ -108,8 +108,8 @@ impl<P: Packet> Queue<P> {
         counters: &mut Counters,
     ) -> bool {
         let action = match &mut self.discipline {
-            Discipline::DropTail { ce_threshold_bytes: Some(most_bytes), .. }
-                if self.bytes > *most_bytes && packet.ecn() != Ecn::NotEct =>
+            Discipline::DropTail { ce_threshold_bytes: Some(threshold_bytes), .. }
+                if self.bytes > *threshold_bytes && packet.ecn() != Ecn::NotEct =>
             {
                 Action::Signal
             }
@@ -143,8 +143,8 @@ impl<P: Packet> Queue<P> {
     fn fits(&self, len_bytes: u64) -> bool {
         match self.buffer {
             None => true,
-            Some(Buffer::Packets(most)) => (self.waiting.len() as u64) < most,
-            Some(Buffer::Bytes(most)) => self.bytes + len_bytes <= most,
+            Some(Buffer::Packets(maximum)) => (self.waiting.len() as u64) < maximum,
+            Some(Buffer::Bytes(maximum)) => self.bytes + len_bytes <= maximum,
         }
     }
 
@@ -157,8 +157,8 @@ impl<P: Packet> Queue<P> {
             let markable = packet.ecn() != Ecn::NotEct;
             let action = match &mut self.discipline {
                 Discipline::CoDel(codel) => codel.departure(now_ns, sojourn_ns, self.bytes, markable),
-                Discipline::DropTail { ce_threshold_ns: Some(most_ns), .. }
-                    if sojourn_ns > *most_ns && markable =>
+                Discipline::DropTail { ce_threshold_ns: Some(max_ns), .. }
+                    if sojourn_ns > *max_ns && markable =>
                 {
                     Action::Signal
                 }

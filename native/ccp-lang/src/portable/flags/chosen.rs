@@ -66,7 +66,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
             Operand::Form(node, form) => self.cost((node, form)),
         };
         match recipe {
-            Recipe::Held(_) => 0,
+            Recipe::Lifecycle(_) => 0,
             Recipe::As(form) => self.cost((node, *form)),
             Recipe::One(_, left, right) => 1 + operand(left) + operand(right),
             Recipe::NotLess(..) => 2,
@@ -85,7 +85,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
         let mut options = Vec::new();
         match (node.kind, form) {
             (Kind::Flag(x), Flag) | (Kind::NonZero(x), Decides) if self.holds(node, x) => {
-                options.push(Recipe::Held(x));
+                options.push(Recipe::Lifecycle(x));
             }
             (Kind::NonZero(_), Decides) => options.push(Recipe::As(Flag)),
             (Kind::Flag(x) | Kind::NonZero(x), Flag) => options.push(Recipe::One(Op::Gt, of(x), zero)),
@@ -225,7 +225,7 @@ impl<F: Fn(Reg) -> bool> Net<'_, F> {
                         Some(res)
                     };
                     let reg = match *recipe {
-                        Recipe::Held(reg) => moved(&numbers, reg),
+                        Recipe::Lifecycle(reg) => moved(&numbers, reg),
                         Recipe::As(form) => held[&(node, form)],
                         Recipe::One(op, left, right) => {
                             make(op, operand(left, &held), operand(right, &held))?

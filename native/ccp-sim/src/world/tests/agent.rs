@@ -22,7 +22,7 @@ fn program() -> ccp_lang::Program {
 }
 
 #[test]
-fn time_stands_still_when_a_flow_has_told_something() {
+fn time_stands_still_when_a_flow_has_reported_something() {
     let mut world = world(bottleneck());
     world.register("ccp.mine", false).unwrap();
     world.add(plan("ccp.mine", bulk(None))).unwrap();

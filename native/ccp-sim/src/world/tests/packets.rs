@@ -13,8 +13,8 @@ fn a_bulk_flow_fills_its_bottleneck() {
     world.add(plan("cubic", bulk(None))).unwrap();
     assert_eq!(world.run_until(START + 20 * S), Stop::Time);
     // 20 s at 1.25 MB/s, of which 1448 of 1500 bytes are data.
-    let most_bytes = 20.0 * 1.25e6 * 1448.0 / 1500.0;
-    let share = outcome(&world).received_bytes as f64 / most_bytes;
+    let max_bytes = 20.0 * 1.25e6 * 1448.0 / 1500.0;
+    let share = outcome(&world).received_bytes as f64 / max_bytes;
     assert!((0.97..=1.0).contains(&share), "{share}");
     assert!(outcome(&world).retrans_pkts > 0);
 }
@@ -223,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn a_world_is_the_same_each_time_however_time_is_told(
+    fn a_world_is_the_same_each_time_however_time_is_reported(
         there in directions(), back in directions(), plans in prop::collection::vec(plans(), 1..4),
         steps_ns in prop::collection::vec(1u64..2_000_000_000, 1..20),
     ) {

@@ -95,7 +95,7 @@ fn probes_meet_what_is_on_their_way() {
 }
 
 #[test]
-fn sinks_of_telemetry_are_heard_and_sources_know_windows() {
+fn sinks_of_telemetry_are_received_and_sources_know_windows() {
     let path = std::env::temp_dir().join(format!("ccp-sim-records-{}.csv", std::process::id()));
     let mut spec = spec(bottleneck(), delayed(10_000));
     spec.mtu_bytes = 1640;

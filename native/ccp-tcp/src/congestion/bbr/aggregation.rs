@@ -8,7 +8,7 @@ const WINDOW_ROUNDS: u32 = 5;
 /// Maximum size of an epoch.
 const MAX_EPOCH_PKTS: u32 = 0xf_ffff;
 /// Maximum excess, as time at the bandwidth.
-const MOST_US: u64 = 100_000;
+const MAX_US: u64 = 100_000;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Aggregation {
@@ -53,7 +53,7 @@ impl Aggregation {
 
     /// Segments to add to the window's target.
     pub fn extra_cwnd(&self, bw: u32) -> u32 {
-        let most = u64::from(bw) * MOST_US / BW_UNIT;
-        u64::from(self.extra_acked[0].max(self.extra_acked[1])).min(most) as u32
+        let maximum = u64::from(bw) * MAX_US / BW_UNIT;
+        u64::from(self.extra_acked[0].max(self.extra_acked[1])).min(maximum) as u32
     }
 }
