@@ -8,7 +8,7 @@ NAME: Final = "soak"
 
 _GOOD: Final = '''"""CUBIC with telemetry: version {version} of the soak test."""
 
-from ccp_algs.api import Sample
+from ccp_algs.api import TelemetrySample
 from ccp_algs.cubic import Cubic
 from ccp_algs.registry import register
 
@@ -19,7 +19,7 @@ class Soak(Cubic):
 
     received = 0
 
-    def on_telemetry(self, sample: Sample) -> None:
+    def on_telemetry(self, sample: TelemetrySample) -> None:
         self.received += 1
 '''
 
