@@ -34,7 +34,11 @@ BAD: Final[tuple[tuple[str, str, str], ...]] = (
     ("a syntax error", "    received = 0", "    received = ("),
     ("a missing import", "ccp_algs.cubic", "ccp_algs.no_such_module"),
     ("no algorithm", "class Soak(Cubic)", "class Soak"),
-    ("a callback that raises immediately", "    received = 0", "    def on_create(self, info):\n        1 / 0"),
+    (
+        "a callback that raises immediately",
+        "    received = 0",
+        "    def on_create(self, info):\n        1 / 0",
+    ),
     ("a program that does not compile", "    received = 0", '    program = "(def (Report (acked 0)) (when"'),
 )
 """Description of the fault, text of a good version, and its replacement."""
