@@ -233,7 +233,7 @@ def show(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help="Name of the paper.")],
     part: Annotated[
         list[str] | None,
-        typer.Option(metavar="PART", help="Print only this part; repeatable. PART-sim: its simulated runs."),
+        typer.Option(metavar="PART", help="Print this part, or (PART-sim) its simulated runs; repeatable."),
     ] = None,
     results: _Results = None,
 ) -> None:

@@ -34,7 +34,7 @@ def flows(
     watch: options.Watch = False,
     as_json: options.AsJson = False,
     interval_s: Annotated[
-        float, options.duration("--interval", unit="s", min=0.01, help="Time that throughput and loss are of")
+        float, options.duration("--interval", unit="s", min=0.01, help="Period of throughput and loss")
     ] = options.in_unit(1.0, "s"),
     pin_dir: PinDir = PIN_DIR,
 ) -> None:

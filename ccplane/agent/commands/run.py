@@ -91,8 +91,8 @@ def run(
 ) -> None:
     """Run algorithms on the TCP flows of this machine that use `ccp` or `ccp.ALGORITHM`, until Ctrl-C.
 
-    Needs root. Without root: `ccp simulate` simulates flows, and other datapaths (--datapath) have flows of
-    their own.
+    Needs root. Without root, `ccp simulate` simulates flows, and --datapath selects the flows of another
+    datapath.
     """
     _check_datapath(context, datapath)
     kept = None if known_good is None else KnownGood(known_good, compile_program)
