@@ -176,7 +176,7 @@ _add(
 _add(
     "hyvar",
     "hyvar",
-    "Repeat the evaluation of Hyvar: CUBIC, and a learned policy whose interval adapts to the network.",
+    "Repeat the evaluation of Hyvar (CUBIC with a learned policy whose interval adapts to the network).",
     "mtp",
     cellular=True,
 )

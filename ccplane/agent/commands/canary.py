@@ -64,7 +64,7 @@ def start(
     keys: Keys = None,
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Give a new version to some of the new flows, and compare them with the others.
+    """Give a new version to some of the new flows, and compare these flows with the others.
 
     The version takes over if its flows do no worse than the others; otherwise it is taken back, and this
     command exits with 1. Ctrl-C ends this command; the trial continues.

@@ -40,7 +40,7 @@ def flows(
 ) -> None:
     """Show each flow: addresses, algorithm, window, rate, RTT, throughput and loss.
 
-    With --watch --json: one JSON document per interval, one per line.
+    With --watch --json, print one JSON document per interval, on one line.
     """
     view = view_of(pin_dir)
     looks = _looks(view, interval_s, pin_dir)

@@ -84,7 +84,7 @@ def run(
             metavar="DIRECTORY",
             help="Directory of versions that are known to work. The agent starts with one of them if a "
             "file does"
-            " not load, or holds a version that was taken back.",
+            " not load, or contains a version that was taken back.",
             rich_help_panel=options.ADVANCED,
         ),
     ] = None,
