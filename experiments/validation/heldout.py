@@ -348,11 +348,16 @@ class Heldout:
         kernel = int((self.rows["datapath"] == KERNEL).sum())
         left_out = self.left_out()
         why = "; ".join(f"{count} because {rules.REASONS[name]}" for name, count in left_out.items() if count)
-        description = f"{sum(left_out.values())} of {kernel} runs of the kernel do not count" + (
-            f": {why}" if why else ""
+        count = sum(left_out.values())
+        description = (
+            f"{count} of {kernel} runs of the kernel {'does' if count == 1 else 'do'} not count: {why}"
         )
-        missing = len(self.cases) - len(self.errors())
-        return f"{description}. {missing} of {len(self.cases)} cases have no run that counts."
+        if not count:
+            description = f"All {kernel} runs of the kernel count"
+        cases = len(self.cases)
+        missing = cases - len(self.errors())
+        without = f"{missing} of {cases} cases have no run that counts"
+        return f"{description}. {without if missing else f'All {cases} cases have runs that count'}."
 
 
 HEADINGS: Final = ["cases", "n", *(f"{one.description} ({one.written(one.goal)})" for one in QUANTITIES)]

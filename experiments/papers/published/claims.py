@@ -63,7 +63,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Padhye et al., SIGCOMM 1998, equation 30",
-        "timeouts make Reno slower than that, increasingly with loss",
+        "timeouts make Reno slower than equation 3 of Mathis et al., increasingly with loss",
         "formulas",
         [_formula(RENO, loss, "by_padhye_ratio", "Padhye") for loss in FORMULA_LOSSES],
         why="RACK and tail loss probes avoid most of the timeouts that the formula of 1998 assumes",
@@ -98,7 +98,7 @@ CLAIMS: Final = (
     ),
     Claim(
         f"{CARDWELL}, Figure 8",
-        "up to 15 % loss BBR is close to it",
+        "up to 15 % loss BBR is close to the throughput that the link delivers",
         "loss",
         [_loss(BBR, 0.15, "share of what the link delivers", "share_of_delivered_ratio", CLOSE)],
         why=f"{_BUFFER}; and in some runs BBR takes 15 % loss for a policer",

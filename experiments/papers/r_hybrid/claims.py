@@ -116,7 +116,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Figure 3",
-        "it keeps it because the receiver takes the path for shared, and the sender changes to CUBIC",
+        "this is because the receiver takes the path for shared, and the sender changes to CUBIC",
         "fig3",
         [
             Comparison(
@@ -153,7 +153,7 @@ CLAIMS: Final = (
                 1.0,
             )
         ],
-        why="its probes lose ten times as much at the full queue as is lost at random",
+        why="BBR's probes lose ten times as many packets at the full queue as are lost at random",
     ),
     Claim(
         "Figure 4",
@@ -219,7 +219,7 @@ CLAIMS: Final = (
                 1.0,
             )
         ],
-        why="DCTCP works by marks: a quarter of its packets are marked where no other flow sends",
+        why="DCTCP needs marks: even alone on the link, a quarter of its packets are marked",
     ),
     Claim(
         "Section 4.4",
@@ -235,7 +235,11 @@ CLAIMS: Final = (
         checks=["confirmed"],
         how="time until the flow on a shared path has switched [s], with the paper's constants, is 15 to 25",
     ),
-    Claim("Section 6", "short connections end before that", why="this follows from the time to a switch"),
+    Claim(
+        "Section 6",
+        "short connections end before the regime is confirmed",
+        why="this follows from the time until a flow switches",
+    ),
     Claim(
         "Sections 6 and 8",
         "switching single flows serves a near and a far peer simultaneously, switching the host does not",
@@ -256,7 +260,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 8",
-        "a windowed minimum RTT corrects that",
+        "a windowed minimum RTT corrects the mistake about a longer route",
         "false-switches",
         checks=["horizon"],
         how="share of time in SHARED on a longer route, with a baseline of the last 5 s, is at most 0.6",
@@ -270,10 +274,10 @@ CLAIMS: Final = (
     ),
     Claim(
         "Abstract",
-        "it has low latency within a zone, and is fair on shared bottlenecks",
+        "R-Hybrid has low latency within a zone, and is fair on shared bottlenecks",
         why="the paper has no figures for it",
     ),
-    Claim("Abstract", "its overhead is minimal", why="the paper has no figures for it"),
-    Claim("Section 6", "without AWS' control plane it cannot adapt", why="AWS is not available here"),
+    Claim("Abstract", "R-Hybrid's overhead is minimal", why="the paper has no figures for it"),
+    Claim("Section 6", "without AWS' control plane R-Hybrid cannot adapt", why="AWS is not available here"),
 )
 """In the paper's order."""
