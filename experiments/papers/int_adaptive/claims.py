@@ -166,7 +166,7 @@ CLAIMS: Final = (
         "increments 2 and 3 fill the path earlier than CUBIC",
         "fig7",
         _fig7("sooner", "time to fill the path", "path_full_s", (2, 3), at_most=1.0),
-        why="increment 2 is slower than CUBIC in the simulator, and was faster in too few runs on real sockets",
+        why="increment 2 is slower than CUBIC in the simulator, and faster on real sockets in too few runs",
     ),
     Claim(
         "Figure 7",
