@@ -33,7 +33,7 @@ P99_GOAL: Final = "<= 10000"
 """Goal for the time from a signal to a changed window [us]; the bus alone must stay below it."""
 
 UNITS: Final = {"p50_us": "us", "p99_us": "us", "messages_per_s": "messages/s", "arrived_ratio": "ratio"}
-"""Figure of a kind of message -> unit."""
+"""Name of a figure -> its unit."""
 KINDS: Final = {"signal": "receiver_signal", "decision": "regime_decision"}
 
 

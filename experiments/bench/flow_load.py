@@ -1,8 +1,8 @@
 """Traffic of thousands of connections from one process; iperf3 has at most 128 streams.
 
 Run in two hosts of a lab as `python -m experiments.bench.flow_load server|client ...`. The client opens all
-connections, then writes chunks on them in turn at a fixed total rate, so that two congestion controls carry
-the same load. Both print lines of JSON.
+connections, then writes chunks to one connection after the other at a fixed total rate, so that two
+congestion controls carry the same load. Server and client print lines of JSON.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from experiments.netlab.brokers import broker_on
 ALGORITHM: Final = "int_cubic"
 PHASES: Final[tuple[Phase, ...]] = ("cubic", "keep")
 PATIENT: Final = ("--heartbeat-timeout", "2000", "--no-realtime")
-"""Options of the agent for a slow, busy processor: nothing here is about fractions of a millisecond."""
+"""Options of the agent for a slow, busy processor; the demo needs no reactions within a millisecond."""
 INTERVAL_MS: Final = 100
 """Time between summaries: half a round trip; an emulated processor cannot handle more of them [ms]."""
 CLIENT_PORT: Final = 40_000

@@ -39,12 +39,12 @@ class Variant:
 
     @property
     def is_kernel(self) -> bool:
-        """Whether it is a built-in congestion control of the kernel."""
+        """Whether this is a built-in congestion control of the kernel."""
         return self.algorithm.startswith(_OF_KERNEL)
 
     @property
     def name(self) -> str:
-        """Its name in the kernel or in the agent.
+        """Name of the congestion control in the kernel or in the agent.
 
         Raises:
             RegistryError: If ccplane has no algorithm of this name.

@@ -1,7 +1,7 @@
 """Flows over the chain, one after the other, all measured in the same way.
 
 Each flow is measured twice: by the kernel (TCP_INFO of its socket), and by the sink's summaries on the
-broker. Both use CLOCK_MONOTONIC of this machine.
+broker. Both measurements use CLOCK_MONOTONIC of this machine.
 """
 
 from __future__ import annotations

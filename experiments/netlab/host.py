@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 @dataclass
 class Belongings:
-    """What a lab has to end and close.
+    """Processes and sockets that a lab has to end and close.
 
     Attributes:
         processes: Processes started in its hosts; exited ones are dropped from time to time.

@@ -23,7 +23,7 @@ INTERVALS: Final = f"medians over the runs, with {100 * LEVEL:g} % intervals in 
 """Contents of table cells; fewer than six runs have no interval."""
 
 UNKNOWN: Final = "?"
-"""In cells that were not measured."""
+"""Content of cells that were not measured."""
 
 
 def figures_of(result: Result, bottleneck: str = "bottleneck>") -> dict[str, Any]:

@@ -34,7 +34,7 @@ class PlannedRun:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether it adds the agent or a feature to the kernel; only one run at a time can."""
+        """Whether the run adds the agent or a feature to the kernel; only one run at a time can."""
         if self.scenario.datapath == SIM:
             return False
         return bool(own_of(self.scenario, (TCP,)) or serving(self.scenario))

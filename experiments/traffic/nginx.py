@@ -118,7 +118,7 @@ class Nginx:
             raise
 
     def log(self) -> str:
-        """Return the end of its error log."""
+        """Return the end of nginx' error log."""
         with contextlib.suppress(OSError):
             lines = (self.folder / "log").read_text(errors="replace").splitlines()
             return "\n".join(line for line in lines if "[notice]" not in line)[-_LOG_TAIL_CHARACTERS:]

@@ -56,7 +56,7 @@ KERNELS: Final = {"kernel/cubic": 3, "kernel/bbr": 2, "kernel/reno": 1}
 """Congestion controls of the kernel -> weight."""
 OWN: Final = ("cubic", "reno", "bbr3", "flex_cubic")
 STEP_MARKED: Final = "dctcp"
-"""ccplane's, because the simulator does not have the kernel's DCTCP."""
+"""ccplane's DCTCP, because the simulator does not have the kernel's."""
 
 DURATION_S: Final = 12.0
 RATES_MBIT: Final = (1.0, 1000.0)

@@ -13,16 +13,16 @@ from experiments.papers.variants import KERNEL
 
 OWN: Final = "flex_cubic"
 BETA: Final = 0.7
-"""Of RFC 9438, and of the kernel, where it is fixed."""
+"""Beta of RFC 9438 and of the kernel, which has no option for it."""
 CLAIM_LOSS: Final = 0.005
 C_PER_S3: Final = 0.4
-"""Of RFC 9438; 41 in the paper's unit."""
+"""C of RFC 9438; 41 in the paper's unit."""
 ALWAYS_K: Final = 1.0
 """k with which every loss counts."""
 TOLERANT_K: Final = 2.0
-"""The paper's k."""
+"""k of the paper."""
 LIVE_PHASES: Final = {"before": (0.2, 0.5), "after": (0.85, 1.0)}
-"""Measured phases of a run in which k changes at half, as shares of the run: without slow start and the 12 s
+"""Measured phases of a run in which k changes halfway, as shares of the run: without slow start and the 12 s
 that CUBIC needs to grow to the other window."""
 SEVERAL: Final = 3.0
 SAME: Final = 0.03
@@ -382,4 +382,4 @@ CLAIMS: Final = (
         why="with a full queue of one BDP the RTT is just below 2 x minRTT, so Flex-Cubic spares the drops",
     ),
 )
-"""In the paper's order, more or less."""
+"""Claims, roughly in the paper's order."""

@@ -30,7 +30,7 @@ from experiments.sweep import Grid
 
 IDLE: Final = "idle"
 IDLE_MTP_MS: Final = 60_000
-"""Longer than any run: CUBIC, with an agent that receives losses only."""
+"""An MTP longer than any run, so that only CUBIC acts and the agent receives only losses."""
 
 _COSTLY_MS: Final = 10
 

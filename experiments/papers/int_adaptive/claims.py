@@ -20,11 +20,11 @@ QUEUE_NAMES: Final = ("drop-tail", "CoDel")
 CLOSE: Final = 0.03
 """How much worse than kernel CUBIC int_cubic may be without telemetry."""
 GAIN: Final = 7.0
-"""At 20 % loss, as a multiple of kernel CUBIC's goodput."""
+"""Minimum goodput at 20 % loss, as a multiple of kernel CUBIC's."""
 GAIN_WITHOUT_LOSS: Final = 1.12
-"""Of New L2."""
+"""Minimum goodput of New L2 without loss, as a multiple of kernel CUBIC's."""
 SAME: Final = 0.01
-"""Without loss all fill the link: runs differ only in when they begin and end."""
+"""Tolerance without loss, where all fill the link and runs differ only in when they begin and end."""
 CLEAR: Final = 0.7
 LITTLE: Final = 0.95
 RIGHT: Final = 0.95
@@ -264,4 +264,4 @@ CLAIMS: Final = (
         why="the emulator has no radios; `ccp demo wifi` runs Figures 4 to 7 over simulated radios",
     ),
 )
-"""In the paper's order."""
+"""Claims, in the paper's order."""

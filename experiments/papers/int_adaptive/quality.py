@@ -110,7 +110,7 @@ def _load(rate_bytes_per_s: float, delay_us: int, queue_pkts: int) -> dict[str, 
 
 
 LOADS: Final = {"100 Mbit/s": _load(12.5e6, 1_000, 100), "unlimited": _load(5e9, 50, 5_000)}
-"""On all three links; the second one is faster than the emulator."""
+"""Loads of all three links; the second load is faster than the emulator."""
 
 
 def _overhead_grids(size: Size) -> list[Grid]:

@@ -13,7 +13,7 @@ from experiments.papers.variants import KERNEL
 
 OWN: Final = "r_hybrid"
 OWN_ONLY: Final = f"{OWN}, mode own"
-"""With rules that recognise the sender's own marks; else the threshold for marks is from other paths."""
+"""R-Hybrid in the mode that recognises the sender's own marks, without a threshold from other paths."""
 BBR: Final = "kernel/bbr"
 DCTCP: Final = "dctcp"
 AGGRESSIVE: Final = "marking at 0.3 ms"
@@ -23,15 +23,15 @@ LOSS: Final = 0.01
 RTT_US: Final = 1_000
 COMPARABLE: Final = 0.95
 SMALL_LOSS: Final = 0.95
-"""Minimum ratio with 1 % loss; in the paper 0.96 to 0.98."""
+"""Minimum ratio of throughput with 1 % loss to that without; in the paper 0.96 to 0.98."""
 MAX_LEFT: Final = 0.97
 """Maximum ratio of DCTCP's throughput to the clean baseline's; in the paper 0.886."""
 SAME_AS_CLEAN: Final = 0.97
 SAME_AS_DCTCP: Final = 0.02
 FEWER: Final = 0.1
-"""Ratio of R-Hybrid's retransmissions to BBR's, clean; in the paper 0.04."""
+"""Maximum ratio of R-Hybrid's retransmissions to BBR's without loss; in the paper 0.04."""
 AS_MANY: Final = (0.8, 1.25)
-"""The same ratio with loss; in the paper 1.06."""
+"""Range of the ratio of R-Hybrid's retransmissions to BBR's with loss; in the paper 1.06."""
 MOSTLY: Final = 0.9
 
 

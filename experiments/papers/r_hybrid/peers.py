@@ -154,7 +154,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def claims(found: pd.DataFrame) -> list[Check]:
-    """Check that each flow has its own control, the better of two for a whole host."""
+    """Check which congestion control each flow has, and compare with one control for the whole host."""
 
     def of(variant: str, peer: str) -> pd.DataFrame:
         return found[(found["variant"] == variant) & (found["peer"] == peer)]

@@ -26,7 +26,7 @@ RETRANSMITS: Final = (2, 3, 4, 1, 3, 1, 4, 3, 1, 2)
 """Retransmissions per interval, repeated."""
 
 PAPER_S: Final = {SHARED: (70.0, 220.0), SINGLE_OWNER: (NAN, NAN)}
-"""Times of changes in section 5.1; for the ways back it says "eventually"."""
+"""Times of changes in section 5.1; for changes back to SINGLE_OWNER it says "eventually"."""
 AROUND_S: Final = INTERVAL_S
 
 

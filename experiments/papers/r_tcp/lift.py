@@ -59,7 +59,7 @@ LIMIT_BYTES_PER_S: Final = 2 * MBIT
 LIFTED_BYTES_PER_S: Final = 40 * MBIT
 RTT_US: Final = 40_000
 BUCKET_BYTES: Final = OPERATORS["op1"].bucket_bytes
-"""Our choice, operator 1's: the paper does not give it."""
+"""The bucket of operator 1; ccplane chose it, because the paper does not give a bucket."""
 LINK_BYTES_PER_S: Final = 100 * MBIT
 LOSSES: Final = (0.0, 0.02)
 APART_S: Final = 4.0

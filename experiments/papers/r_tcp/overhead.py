@@ -56,7 +56,7 @@ CORE_ACKS: Final = 1_000_000
 """ACKs that a detector handles in a round."""
 FIRST_CLIENT: Final = "198.18.0.1"
 CLIENTS: Final = "198.18.0.0/15"
-"""Addresses for benchmarks (RFC 2544), enough for the most connections."""
+"""Addresses for benchmarks (RFC 2544), enough for the maximum number of connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _memory_with_one_client(plan: Plan, count: int) -> list[float]:
 
 
 Send = Callable[[], dict[str, float]]
-"""As of `open_load`."""
+"""Sends a load and returns totals, as the function that `open_load` yields."""
 
 
 @contextlib.contextmanager

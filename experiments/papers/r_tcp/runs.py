@@ -166,7 +166,7 @@ def _verdict(reported: pd.DataFrame, limit: tuple[float, float] | None, start_s:
 
 
 def pairs_of(rows: pd.DataFrame, column: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield each congestion control with a column of it and of the same under R-TCP.
+    """Yield each congestion control, with a column of its flows without R-TCP and under R-TCP.
 
     Yields:
         The congestion control; a row for each limiter of each run: `without`, `under`, `operator`, `number`,

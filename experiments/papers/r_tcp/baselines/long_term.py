@@ -9,7 +9,7 @@ Source: the constants and rules of `tcp_bbr` in Linux (4.9 on; N. Cardwell, Y. C
 Jacobson), and the talk "BBR Congestion Control", IETF 97, 2016. Differences:
 
 * It gets recorded ACKs, so the connection did not pace at the found rate, unless it was BBRv1 itself.
-* The 48 round trips count from the finding. BBRv1 counts those in its state PROBE_BW only.
+* The 48 round trips count from the detection. BBRv1 counts those in its state PROBE_BW only.
 * The clock is that of the trace; BBRv1's has milliseconds.
 * Without `prior_delivered_pkts`, a round trip lasts a smoothed RTT.
 
@@ -42,12 +42,12 @@ MBBR_INTERVALS: Final = 5
 
 
 def bbr_lt(acks: Sequence[Ack]) -> Finding:
-    """Return the finding of BBRv1's sampler: the rate that it used last; it does not estimate the bucket."""
+    """Return what BBRv1's sampler finds: the rate that it used last; it does not estimate the bucket."""
     return _sampled(acks, intervals=2, used_rounds=USED_ROUNDS)
 
 
 def mbbr_like(acks: Sequence[Ack]) -> Finding:
-    """Return the finding of the stand-in for mBBR: a rate without a bucket."""
+    """Return what the stand-in for mBBR finds: a rate, but no bucket."""
     return _sampled(acks, intervals=MBBR_INTERVALS, used_rounds=None)
 
 
