@@ -200,7 +200,7 @@ def _sim(plan: Plan) -> BenchResult:
 
 @app.command("all", epilog=options.examples("sudo ccp bench all --keep out/bench"))
 def all_command(keep: Keep = None) -> None:
-    """Run all benchmarks in turn, and print how long each took.
+    """Run all benchmarks, one after the other, and print how long each took.
 
     Exit code 1: a benchmark failed; the others still ran.
     """

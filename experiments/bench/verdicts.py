@@ -30,7 +30,7 @@ from experiments.statistics import min_runs
 
 LEVEL: Final = 0.99
 PAIRS: Final = 10
-"""Enough that a single outlier does not decide."""
+"""Number of pairs, enough that a single outlier does not decide."""
 FEWEST_PAIRS: Final = min_runs(LEVEL)
 """Minimum number of pairs for an interval of this level."""
 

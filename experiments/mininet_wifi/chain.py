@@ -39,7 +39,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Chain:
-    """What the demo needs to know of a network, however it was built.
+    """What the demo needs to know about a network, however the network was built.
 
     Attributes:
         source: The port through which sta1 sends.

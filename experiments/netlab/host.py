@@ -117,7 +117,7 @@ class Host:
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
     ) -> process.Process:
-        """Start a command in this host; the lab ends it when it closes, at the latest.
+        """Start a command in this host; the lab ends the command when the lab closes, at the latest.
 
         Only the network namespace changes: unlike under `ip netns exec`, /sys is the machine's, including the
         BPF file system and the control groups.

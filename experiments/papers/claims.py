@@ -126,12 +126,12 @@ class Judged:
         return f"sudo ccp paper {self.paper}{video} --part {self.claim.part} --keep docs/results/papers"
 
     def cells(self) -> list[str]:
-        """Return it as text."""
+        """Return the claim as text."""
         claim = self.claim
         return [f"{claim.source}: {claim.says}", claim.tested, self.value, self.n, self.reported, self.why]
 
     def records(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the claim as plain data."""
         claim = self.claim
         return {
             "paper": self.paper,
@@ -186,7 +186,9 @@ def counted(rows: Iterable[Judged]) -> dict[str, int]:
 
 def count_text(rows: Sequence[Judged]) -> str:
     """Return the counts as text, and how many verdicts rest on runs that are all alike."""
-    reported = ", ".join(f"{n} {verdict}" for verdict, n in counted(rows).items() if n)
+    reported = ", ".join(
+        f"{n} {verdict if n == 1 else verdict.removesuffix('s')}" for verdict, n in counted(rows).items() if n
+    )
     alike = sum(row.alike and row.verdict in {"holds", "fails"} for row in rows)
     return f"{len(rows)} claims: {reported}" + (
         f"; {alike} {'verdict rests' if alike == 1 else 'verdicts rest'} on runs that are all alike"

@@ -46,6 +46,6 @@ class PlannedRun:
 
     @property
     def label(self) -> str:
-        """Display name of its point."""
+        """Display name of the run's point."""
         words = [f"{name.rpartition('.')[2]}={value}" for name, value in self.axes.items()]
         return " ".join([*words, f"#{self.repeat + 1}"])

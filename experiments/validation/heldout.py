@@ -192,7 +192,7 @@ class Heldout:
         }
 
     def kernels_own(self) -> dict[str, dict[str, float]]:
-        """Return the differences between the kernel's first two runs that count, likewise."""
+        """Return the differences between the kernel's first two runs that count, in the same form."""
         found = {}
         for name, own in self._counting(KERNEL).groupby("case", sort=False):
             if len(own) > 1:
@@ -280,7 +280,7 @@ class Heldout:
     # Results
 
     def to_json(self) -> str:
-        """Return it as a JSON object."""
+        """Return the result as a JSON object."""
         runs = json.loads(self.rows.to_json(orient="records"))
         spreads = {
             group: {

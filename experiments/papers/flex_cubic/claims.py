@@ -13,7 +13,7 @@ from experiments.papers.variants import KERNEL
 
 OWN: Final = "flex_cubic"
 BETA: Final = 0.7
-"""Beta of RFC 9438 and of the kernel, which has no option for it."""
+"""Beta of RFC 9438, and of kernel CUBIC in all runs."""
 CLAIM_LOSS: Final = 0.005
 C_PER_S3: Final = 0.4
 """C of RFC 9438; 41 in the paper's unit."""

@@ -187,7 +187,7 @@ def _queue_figures(table: pd.DataFrame) -> dict[str, Plot]:
 
 
 def figures_4_to_6(table: pd.DataFrame, beta: float) -> dict[str, Plot]:
-    """Return the paper's figure for one beta: throughput, and likewise goodput and retransmissions."""
+    """Return the paper's figure for one beta: throughput, goodput and retransmissions."""
     chosen = table[(table["algorithm"] == KERNEL) | (table["beta"] == beta)]
     maximum = PAYLOAD_SHARE * RATE_BYTES_PER_S
     return {

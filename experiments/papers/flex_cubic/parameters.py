@@ -63,7 +63,7 @@ LIVE: Final[Mapping[str, Mapping[str, Any]]] = {
         "k 2, then 1": (TOLERANT_K, ALWAYS_K),
     }.items()
 }
-"""Name of the run -> k before and after the change; two runs keep one k throughout."""
+"""Name of the run -> fields that set k at the start and halfway; two runs keep the same k throughout."""
 
 
 def live(duration_s: float) -> Scenario:

@@ -153,4 +153,4 @@ CLAIMS: Final = (
         ],
     ),
 )
-"""In the order of the publications."""
+"""Claims, in the order of the publications."""

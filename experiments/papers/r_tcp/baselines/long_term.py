@@ -8,8 +8,8 @@ trips. Then sampling restarts, as it does whenever the application has no more d
 Source: the constants and rules of `tcp_bbr` in Linux (4.9 on; N. Cardwell, Y. Cheng, S. H. Yeganeh, V.
 Jacobson), and the talk "BBR Congestion Control", IETF 97, 2016. Differences:
 
-* It gets recorded ACKs, so the connection did not pace at the found rate, unless it was BBRv1 itself.
-* The 48 round trips count from the detection. BBRv1 counts those in its state PROBE_BW only.
+* The sampler gets recorded ACKs, so the connection did not pace at the found rate, unless it used BBRv1.
+* The 48 round trips count from the detection. BBRv1 counts only round trips in its state PROBE_BW.
 * The clock is that of the trace; BBRv1's has milliseconds.
 * Without `prior_delivered_pkts`, a round trip lasts a smoothed RTT.
 
