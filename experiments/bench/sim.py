@@ -4,8 +4,8 @@ Packet events: a packet reaches a link, leaves its transmitter, or reaches its e
 and the application. One flow over one link; `.dumbbell`: a hundred flows over three links each.
 
 Environment steps: intervals of the learning environment in 64 simultaneous worlds, with random actions and
-new episodes. Paths are drawn as in training, so a step is up to 200 ms of 192 Mbit/s; `.48mbit_10ms` is 10 ms
-of 48 Mbit/s.
+new episodes. Paths are drawn as in training, so a step simulates up to 200 ms of 192 Mbit/s; with
+`.48mbit_10ms` it simulates 10 ms of 48 Mbit/s.
 
 `simulated_ratio` is simulated time per CPU time of a whole run, from the scenario to its tables: `kernel`
 with the simulator's CUBIC, `agent` with ccplane's, whose reports go through Python.

@@ -226,7 +226,8 @@ def _with_loss(rng: Random, path: _Path) -> _Path:
         loss, description = Bernoulli(ratio), f"{100 * ratio:.3g} % lost"
     else:
         loss = random_bursts(rng)
-        description = f"bursts lost: {100 * loss.good_to_bad:.3g} % begin, {loss.bad_to_good:g} end"
+        begin, end = 100 * loss.good_to_bad, 100 * loss.bad_to_good
+        description = f"loss bursts: {begin:.3g} % of packets begin one, {end:.3g} % end one"
     bottleneck = msgspec.structs.replace(path.bottleneck, loss=loss)
     return _Path(bottleneck, path.rate_mbit, f"{path.description}, {description}")
 

@@ -167,14 +167,14 @@ CLAIMS: Final = (
         "the regime changes to SHARED around 70 s and around 220 s",
         "fig5",
         checks=["shared-1", "shared-2"],
-        how="time of the change [s] in the synthetic series is within 5 s of that",
+        how="time of the change [s] in the synthetic series is within 5 s of the paper's",
     ),
     Claim(
         "Figure 5",
         "the regime stays SHARED while losses continue",
         "fig5",
         checks=["held"],
-        how="share of these intervals in SHARED is 1",
+        how="share of the intervals with losses in SHARED is 1",
     ),
     Claim(
         "Figure 5, section 5",
@@ -249,7 +249,7 @@ CLAIMS: Final = (
             for variant in (OWN, "ordinary sockets, switched")
             for peer in ("near", "far")
         ],
-        how="share of time with DCTCP is at least 0.9 for the near flow, and at most 0.1 for the far flow",
+        how="share of time with DCTCP is at least 0.9 to the near peer, and at most 0.1 to the far peer",
     ),
     Claim(
         "Section 6",

@@ -180,10 +180,12 @@ def claims(found: pd.DataFrame) -> list[Check]:
                 name=f"far, {variant}",
             ),
             Check(
-                f"{variant}: ratio of far goodput to a {ON_DCTCP}", quotient(variant, FAR, ON_DCTCP), low=1.0
+                f"{variant}: ratio of the far peer's goodput to that with the {ON_DCTCP}",
+                quotient(variant, FAR, ON_DCTCP),
+                low=1.0,
             ),
             Check(
-                f"{variant}: ratio of near goodput to a {ON_CUBIC}",
+                f"{variant}: ratio of the near peer's goodput to that with the {ON_CUBIC}",
                 quotient(variant, NEAR, ON_CUBIC),
                 low=1.0,
             ),

@@ -238,7 +238,7 @@ CLAIMS: Final = (
         "a second connection has up to 88 % fewer retransmissions",
         "stateful",
         checks=["second"],
-        how="avoided share of its retransmissions, in the best case, is at least 0.88",
+        how="avoided share of the second connection's retransmissions, in the best case, is at least 0.88",
     ),
     Claim(
         "Figure 9",
@@ -259,7 +259,7 @@ CLAIMS: Final = (
         "video has 28 (CUBIC), 40 (BBRv1) and 44 % (BBRv3) fewer retransmissions",
         "video",
         checks=[f"fewer, {one}" for one in NAMES],
-        how="avoided share of retransmissions is at least that",
+        how="avoided share of retransmissions is at least the paper's",
     ),
     Claim(
         "Figure 11",
