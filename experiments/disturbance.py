@@ -56,7 +56,7 @@ class Seen:
 
     @property
     def own_busy_s(self) -> float:
-        """CPU time of the machine without that of other processes [s]."""
+        """CPU time of the machine without the CPU time of other processes [s]."""
         return max(self.cpu.busy_s - self.foreign_s, 0.0)
 
     @property

@@ -72,7 +72,7 @@ def price_of(before: Mapping[str, Runs], after: Mapping[str, Runs], what: str) -
 def priced_transfer(path: Path, congestion: str, hooks: str) -> Price:
     """Return the time of hooks per ACK in the middle of a transfer, without slow start and connection setup.
 
-    It is the median of `SPANS`, because an interrupt may fall into a program's time.
+    The result is the median of `SPANS` spans, because an interrupt may fall into a program's time.
 
     Raises:
         BenchError: `bench.no_program_ran`.

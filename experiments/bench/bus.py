@@ -1,8 +1,8 @@
 """`ccp bench bus`: latency and rate of the telemetry bus, from `publish` to the agent's inbox.
 
 The publisher is another process; the inbox is in this one. Latency is from creating a message until the
-agent's thread has it, checked and decoded, at 200 messages per second. The rate is that of messages that
-arrive when published without a limit.
+agent's thread has it, checked and decoded, at 200 messages per second. The rate counts messages that arrive
+when messages are published without a limit.
 """
 
 from __future__ import annotations

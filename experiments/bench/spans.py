@@ -51,8 +51,8 @@ class Stamp(Algorithm):
     """Received batches; `on_report` is called for the last one."""
     answered: ClassVar[list[tuple[Any, int, int, int, int]]] = []
     """Per report: batch, time of the ACK [us], begin and end of `on_report` [ns], and when the previous
-    update was applied, after its ACK [us]. Everything else is looked up after the round, to save time
-    here."""
+    update was applied, after its ACK [us]. All other times are looked up after the round, to save time in the
+    callback."""
 
     def on_report(self, report: Any) -> None:
         """Respond, and record times."""

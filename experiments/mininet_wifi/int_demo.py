@@ -30,7 +30,7 @@ PREFIX: Final = "int-demo-"
 the lab's namespaces, and one of these is the machine's own."""
 
 PROGRAMS: Final = ("hostapd", "hwsim_mgmt", "iwconfig", "mnexec", "ovs-vsctl", "rfkill")
-"""Programs that Mininet-WiFi calls; it does not report which of them is missing."""
+"""Programs that Mininet-WiFi calls, without reporting which of them is missing."""
 
 LOG: Final = "/tmp/mn-wifi-mac80211_hwsim.log"
 """Log of Mininet-WiFi's errors."""

@@ -56,7 +56,7 @@ class Transfer:
 
     @property
     def rows(self) -> list[dict[str, float | None]]:
-        """The state at the end of each summary's interval, on one clock.
+        """State of the flow at the end of each summary's interval, on one clock.
 
         Returns:
             A row for each summary: `t_s`, since the first summary or socket sample. From the flow's packets:

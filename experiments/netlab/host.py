@@ -196,7 +196,7 @@ class Host:
             congestion: Congestion control, such as `ccp`; None for the host's default.
 
         Returns:
-            The socket; usable from everywhere, closed when the lab closes, at the latest.
+            The socket. It is usable from everywhere, and is closed at the latest when the lab closes.
 
         Raises:
             LabError: `lab.no_congestion_control` or `lab.closed`.

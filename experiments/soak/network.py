@@ -177,7 +177,7 @@ class Network:
         """Add a pair, and let it vanish with its connections.
 
         Returns:
-            The counters of its connections until then.
+            The counters of the pair's connections until it vanished.
         """
         with two_hosts(congestion="ccp") as path:
             pair = Pair(path, self.load, seed)

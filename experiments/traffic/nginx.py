@@ -55,7 +55,7 @@ http {{
 class Nginx:
     """nginx, serving objects of given sizes as `/SIZE`, and files; it compresses scripts of pages.
 
-    nginx cannot choose a congestion control. So it inherits a listening socket (through its environment
+    nginx cannot choose a congestion control. So nginx inherits a listening socket (through its environment
     variable NGINX, meant for upgrades of a running server) with a congestion control that the kernel copies
     to each connection. Thus several servers on a host can differ, and can use any congestion control of the
     kernel.

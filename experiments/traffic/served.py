@@ -62,7 +62,7 @@ class Server(Protocol):
         """Return the end of its error output."""
 
     def stop(self) -> None:
-        """Stop it and remove its files; may be called again."""
+        """Stop the program and remove its files; may be called again."""
 
 
 class ServedTraffic:

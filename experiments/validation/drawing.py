@@ -1,7 +1,7 @@
 """Scenarios drawn at random from the space that the papers use.
 
-The same seed and recordings give the same scenarios, and a larger count begins with those of a smaller one.
-The kinds of path alternate; everything else is drawn.
+The same seed and recordings give the same scenarios, and a larger number of scenarios begins with the
+scenarios of a smaller one. The kinds of path alternate; everything else is drawn.
 
 | what | distribution |
 | --- | --- |

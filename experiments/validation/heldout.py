@@ -321,7 +321,7 @@ class Heldout:
             ) from error
 
     def keep(self, file: Path) -> None:
-        """Write it to a file, whose folder is created if it is missing.
+        """Write the result to a file, whose folder is created if it is missing.
 
         Raises:
             BenchError: `bench.cannot_keep`.

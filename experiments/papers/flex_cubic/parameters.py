@@ -24,7 +24,7 @@ CS_PER_S3: Final = (0.1, C_PER_S3, 1.6)
 KS: Final = (TOLERANT_K, 3.0, 4.0, 5.0)
 """Values of k in section 3.4."""
 DEEP_BDP: Final = 5.0
-"""A buffer in which each of `KS` can be reached."""
+"""Buffer that is large enough for the RTT to reach each multiple in `KS`."""
 
 _VALUES: Final = ("throughput_bytes_per_s", "goodput_bytes_per_s", "retrans_pct", "rtt_p95_us")
 

@@ -70,7 +70,7 @@ def alike(n: int, together_s: float) -> Scenario:
 
 
 def alongside_cubic(buffer_bdp: float, together_s: float) -> Scenario:
-    """Return a flow that starts after one of kernel CUBIC over the slides' path."""
+    """Return a flow that starts after a flow of kernel CUBIC over the slides' path."""
     path = msgspec.structs.replace(CLAIMED, buffer=Buffer(bdp=buffer_bdp))
     return Scenario(
         name="hyvar: beside CUBIC",

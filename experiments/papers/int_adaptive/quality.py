@@ -129,7 +129,7 @@ def _overhead_row(result: Result) -> dict[str, Any]:
 
 
 def paired(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with telemetry, with `goodput_quotient` and `cpu_quotient` to the same seed without."""
+    """Return the rows with telemetry, and their ratios to the run of the same seed without telemetry."""
     key = ["load", "seed"]
     off = table[table["telemetry"] == OFF].set_index(key)
     on = table[table["telemetry"] != OFF].set_index(key)

@@ -33,7 +33,7 @@ BUFFERS_BDP: Final = (2, 4, 8, 16, 32)
 OTHERS: Final = (1, 2, 4, 8)
 """Numbers of CUBIC flows that compete with one BBR flow."""
 OTHERS_BDP: Final = 8
-"""Buffer of the runs with more than one CUBIC flow."""
+"""Buffer in the runs with more than one CUBIC flow."""
 
 
 def _loss(variant: str, loss: float, says: str, column: str, *bounds: float | None) -> Comparison:

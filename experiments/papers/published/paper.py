@@ -1,7 +1,7 @@
 """Published figures of Linux' CUBIC and BBR, under the conditions that their authors state.
 
-They show whether emulator and simulator reproduce what others have measured. `docs/papers/published.md` has
-the results.
+These figures show whether emulator and simulator reproduce what others have measured.
+`docs/papers/published.md` has the results.
 """
 
 from __future__ import annotations

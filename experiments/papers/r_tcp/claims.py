@@ -20,7 +20,7 @@ R_BBR: Final = "rtcp/bbr"
 R_BBR3: Final = "r_tcp_bbr3"
 NAMES: Final = {KERNEL: "CUBIC", BBR: "BBRv1", BBR3: "BBRv3"}
 LIMITED_BY: Final = {KERNEL: R_CUBIC, BBR: R_BBR, BBR3: R_BBR3}
-"""Congestion control -> the same under R-TCP."""
+"""Congestion control -> the same congestion control under R-TCP."""
 MB: Final = 1_000_000
 
 AUTHORS: Final = "mBBR, SmBBR and BBRv2 are not published for current kernels"

@@ -52,7 +52,7 @@ from experiments.units import MBIT
 
 LIFTED_S: Final = 20.0
 LATER_S: Final = 2.0
-"""Maximum random delay of the end [s]: the time to find it depends on when the last probe was."""
+"""Maximum random delay of the end [s]: the time until the end is found depends on when the last probe was."""
 AFTER_S: Final = 12.0
 """How long a flow continues after the end of its limit [s]."""
 LIMIT_BYTES_PER_S: Final = 2 * MBIT
@@ -106,9 +106,9 @@ def lifts(result: Result) -> pd.DataFrame:
 
     Returns:
         `flow`, `algorithm`, `loss_ratio`; `limited_ratio`, 1 if the limit was found before it ended, else 0;
-        `gone_s`, time from its end until the end was found (NaN: never); `fast_s`, time from its end until
-        goodput, over a fifth of a second, reached half of the new rate (NaN: never); `after_bytes_per_s`,
-        goodput from the limit's end to the flow's end.
+        `gone_s`, time from the limit's end until the end was found (NaN: never); `fast_s`, time from the
+        limit's end until goodput, over a fifth of a second, reached half of the new rate (NaN: never);
+        `after_bytes_per_s`, goodput from the limit's end to the flow's end.
     """
     events = result.events[result.events["kind"] == "set_link"]
     links = [json.loads(detail)["link"] for detail in events["detail"].astype(str)]

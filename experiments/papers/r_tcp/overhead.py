@@ -48,7 +48,7 @@ _ROUND_S: Final = 120.0
 _QUICK_ROUND_S: Final = 50.0
 
 OWN: Final = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr"}
-"""Congestion control of the kernel -> the same under R-TCP."""
+"""Congestion control of the kernel -> the same congestion control under R-TCP."""
 ACK_HOOK: Final = {"cubic": "cubic_in_ack_event", "bbr": "rtcp_bbr_cong_control"}
 """Function that handles every ACK; BBR's contains all of BBR."""
 STATES: Final = ("waiting", "triggered", "limited")

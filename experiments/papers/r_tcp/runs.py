@@ -188,7 +188,7 @@ def fewer(both: pd.DataFrame) -> Estimate:
 
 
 def in_order(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Return rows of `transfers` sorted by columns, then by algorithm: each, then the same under R-TCP."""
+    """Return rows of `transfers` sorted by columns, then by algorithm, each before its R-TCP version."""
     return rows.sort_values(
         [*columns, "algorithm"],
         key=lambda values: values.map(_PLACE) if values.name == "algorithm" else values,

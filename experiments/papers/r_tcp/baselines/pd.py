@@ -11,7 +11,7 @@ request follows a response. The R-TCP paper says that PD does not account for to
 times, which is true of `pd`. Differences:
 
 * The detector gets ACKs, not packets: packets pass or are lost about a round trip after they were sent.
-* RTTs are smoothed; the tool uses those of single packets outside of loss recovery.
+* RTTs are smoothed; the authors' tool uses the RTTs of single packets outside of loss recovery.
 """
 
 from __future__ import annotations
