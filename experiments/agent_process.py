@@ -22,7 +22,8 @@ START_TIMEOUT_S: Final = 600.0 if os.environ.get("CCPLANE_EMULATED") else 60.0
 """Start timeout [s]; long, because an emulated processor is ten times slower."""
 STOP_TIMEOUT_S: Final = 10.0
 PIN_DIR: Final = "/sys/fs/bpf/ccplane-lab"
-"""Differs from the agent's default, so that an experiment does not take over the flows of a running agent."""
+"""Pin directory; it differs from the agent's default, so that an experiment does not take over the flows of a
+running agent."""
 
 
 def ccp(*arguments: str) -> list[str]:

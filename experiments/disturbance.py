@@ -1,10 +1,10 @@
 """What disturbed a measurement, and the rule for rounds that do not count.
 
 Three things disturb: a hypervisor that takes processor time (steal), other processes, and clocks that
-disagree. The rule looks only at these, never at the results. A constant share taken from all measurements
-does not bias a comparison; unequal shares do, and so does a share that leaves hardly anything. So the share
-of the machine taken by the hypervisor and other processes together may differ by at most `TAKEN_APART`
-between two measurements of a round, and be at most `TAKEN_MAX` in each.
+disagree. The rule looks only at these disturbances, never at the results. A constant share taken from all
+measurements does not bias a comparison; unequal shares do, and so does a share that leaves hardly anything.
+So the share of the machine taken by the hypervisor and other processes together may differ by at most
+`TAKEN_APART` between two measurements of a round, and be at most `TAKEN_MAX` in each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TAKEN_MAX: Final = 0.4
 """Maximum share of the machine taken from a measurement; above, the rest no longer represents this
 machine."""
 TAKEN_APART: Final = 0.08
-"""Maximum difference of this share within a round. Results follow it about one to one."""
+"""Maximum difference of the taken share within a round. A change of it changes results by about as much."""
 CLOCKS_APART_S: Final = 0.005
 """Maximum disagreement of two clocks during a measurement [s]. NTP slews by at most 0.5 ms per second; after
 a suspend, or when a clock is set, the disagreement is far larger."""
@@ -56,7 +56,7 @@ class Seen:
 
     @property
     def own_busy_s(self) -> float:
-        """CPU time of the machine without that of other processes [s]."""
+        """CPU time of the machine without the CPU time of other processes [s]."""
         return max(self.cpu.busy_s - self.foreign_s, 0.0)
 
     @property
@@ -138,5 +138,5 @@ def disturbances(seen: Sequence[Seen]) -> tuple[str, ...]:
 
 
 def disturbances_alone(seen: Sequence[Seen]) -> tuple[str, ...]:
-    """Return why a round does not count whose measurements are not compared with each other."""
+    """Return why a round does not count, if its measurements are not compared with each other."""
     return tuple({cause: None for one in seen for cause in disturbances([one])})

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = Path(__file__).parents[1] / "native/target/release/examples"
-"""Their directory in a checkout."""
+"""Directory of the built examples in a checkout."""
 
 
 def build(crate: str, example: str) -> str:

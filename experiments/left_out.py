@@ -32,4 +32,4 @@ def why(result: Result) -> str | None:
     """Return why a run does not count; None if it counts."""
     if late_us(result) > LATE_US:
         return "the emulator was late"
-    return "others had the processors" if taken_ratio(result) > TAKEN_MAX else None
+    return "other work used the processors" if taken_ratio(result) > TAKEN_MAX else None

@@ -64,7 +64,7 @@ def running() -> dict[int, Process]:
 
 
 def family(processes: Mapping[int, Process], pid: int) -> set[int]:
-    """Return a process, its descendants, and orphans that kept a session of these."""
+    """Return a process, its descendants, and orphans that still belong to a session of these processes."""
     children: dict[int, list[int]] = {}
     for process in processes.values():
         children.setdefault(process.parent, []).append(process.pid)
@@ -82,9 +82,9 @@ def family(processes: Mapping[int, Process], pid: int) -> set[int]:
 def foreign_s(before: Mapping[int, Process], after: Mapping[int, Process], own: Iterable[int]) -> float:
     """Return the CPU time that other processes used between two readings [s].
 
-    Kernel threads do not count: most of their work is caused by our packets. Soft interrupts count for the
-    interrupted process, or for none. A process that started and ended in between counts if its parent waited
-    for it and is not init.
+    Kernel threads do not count: most of their work is caused by the benchmark's packets. Soft interrupts
+    count for the interrupted process, or for none. A process that started and ended in between counts if its
+    parent waited for it and is not init.
     """
     mine = set(own)
     taken_s = 0.0

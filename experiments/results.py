@@ -147,7 +147,7 @@ class Result:
 
     @cached_property
     def int_decisions(self) -> pd.DataFrame:
-        """When algorithms reacted to a summary, and the age of the summary then."""
+        """Times at which algorithms reacted to a summary, and the age of the summary at that time."""
         return self._table("int_decisions")
 
     @property

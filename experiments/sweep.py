@@ -46,7 +46,7 @@ _HOPELESS_IN_A_ROW: Final = 3
 
 
 def planned(grid: Grid, repeats: int | None = None) -> list[PlannedRun]:
-    """Return all runs of a grid, round by round: each round has all points, and starts with another one.
+    """Return all runs of a grid, round by round: each has all points and starts with a different one.
 
     So a slow phase of the machine affects all points alike.
 

@@ -100,10 +100,11 @@ def throughput_bytes_per_s(window_pkts: float, mss_bytes: float, rtt_s: float) -
 def bbr_share(
     buffer_bdp: float, bdp_pkts: float, rtt_s: float, n_bbr: int = 1, probe_every_s: float = 10.0
 ) -> float:
-    """Return the combined share of a link of BBRv1 flows next to any number of loss-based flows.
+    """Return the share of a link that BBRv1 flows together get next to any number of loss-based flows.
 
-    Their window of twice the estimated BDP limits them; its RTT estimate includes the other flows' part of
-    the queue. While they probe for the RTT they send nothing until their own part has drained.
+    The flows are limited by their window of twice the estimated BDP; the RTT in that estimate includes the
+    other flows' part of the queue. While the flows probe for the RTT, they send nothing until their own part
+    of the queue has drained.
 
     Args:
         buffer_bdp: Buffer in front of the link, X [BDP], > 0.

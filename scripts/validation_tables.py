@@ -55,7 +55,7 @@ def _drawn(name: str, found: Heldout) -> str:
             "",
             *_table(HEADINGS, found.cells()),
             "",
-            f"Outside a goal in at least one quantity: {len(missed)} of {len(found.errors())}.",
+            f"Cases outside a goal in at least one quantity: {len(missed)} of {len(found.errors())}.",
             "",
             *_table(["case", "path", "flows", "kernel / simulator"], missed),
         ]

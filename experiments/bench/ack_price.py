@@ -1,8 +1,8 @@
-"""An ACK's price: how long BPF programs run per ACK, as the kernel counts.
+"""Time per ACK: how long BPF programs run per ACK, as counted by the kernel.
 
-Counting costs about 20 ns per run and disturbs other measurements, so it has its own transfers. The kernel
-counts the hooks of `struct_ops`; their time includes their tail calls, the fold program and `ccp_finish_*`.
-So the price of an ACK is one figure.
+Counting costs about 20 ns per run and disturbs other measurements, so these measurements have their own
+transfers. The kernel counts the hooks of `struct_ops`; their time includes their tail calls, the fold program
+and `ccp_finish_*`. So the time per ACK is one figure.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def price_of(before: Mapping[str, Runs], after: Mapping[str, Runs], what: str) -
 
 
 def priced_transfer(path: Path, congestion: str, hooks: str) -> Price:
-    """Return the price of an ACK in the middle of a transfer, without slow start and connection setup.
+    """Return the time of hooks per ACK in the middle of a transfer, without slow start and connection setup.
 
-    It is the median of `SPANS`, because an interrupt may fall into a program's time.
+    The result is the median of `SPANS` spans, because an interrupt may fall into a program's time.
 
     Raises:
         BenchError: `bench.no_program_ran`.

@@ -1,9 +1,9 @@
 """`ccp bench datapath --against`: two builds in interleaved pairs.
 
-`builds.py` builds the other revision. Each pair starts an agent of either build in one kernel, in random
+`builds.py` builds the other revision. Each pair starts an agent of each build in one kernel, in random
 order (`side_by_side.py`), because the memory layout of programs and maps differs between starts. Throughput
-and CPU per GB over a bare link are measured alternately, the price of an ACK at 1 Gbit/s simultaneously.
-`verdicts.py` has the rule and its error rate.
+and CPU per GB over a bare link are measured alternately, and the time per ACK at 1 Gbit/s is measured
+simultaneously. `verdicts.py` has the rule and its error rate.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ THROUGHPUT: Final = Rule(0.02, more_is_better=True)
 CPU: Final = Rule(0.03)
 ACK: Final = Rule(0.05)
 PAIRED: Final = {"throughput.unlimited": THROUGHPUT, "cpu_per_gb.unlimited": CPU, "ack_ns.1gbit": ACK}
-"""Figure of a pair -> its rule."""
+"""Name of a figure -> the rule for its verdict."""
 _COLORS: Final = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.UNDECIDED: "yellow"}
 
 
@@ -54,11 +54,11 @@ class Comparison(BenchResult):
 
     @property
     def exit_code(self) -> int:
-        """1 if a figure is worse."""
+        """Exit code of the command: 1 if a figure is worse, else 0."""
         return int(any(one.verdict is Verdict.WORSE for one in self.judged.values()))
 
     def to_json(self) -> str:
-        """Return it as a JSON object, with `judged`."""
+        """Return the result as a JSON object, with `judged`."""
         reported = json.loads(BenchResult.to_json(self))
         reported["judged"] = {name: asdict(one) for name, one in self.judged.items()}
         return json.dumps(reported, indent=2)
@@ -131,7 +131,7 @@ def compare_builds(plan: Plan, this: Build, other: Build, seconds: float, algori
 
 
 Figures = dict[str, dict[str, float]]
-"""Figure of `PAIRED` -> build -> value."""
+"""Name of a figure in `PAIRED` -> name of the build -> value."""
 
 
 def _measure(

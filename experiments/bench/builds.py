@@ -1,7 +1,7 @@
 """Other revisions of ccplane, checked out and built for comparisons with this one.
 
-A revision is in `.cache/against/SHA` and is built once. All share compiled dependencies, so one build runs at
-a time.
+A revision is in `.cache/against/SHA` and is built once. All revisions share compiled dependencies, so only
+one build runs at a time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`ccp bench bus`: latency and rate of the telemetry bus, from `publish` to the agent's inbox.
 
 The publisher is another process; the inbox is in this one. Latency is from creating a message until the
-agent's thread has it, checked and decoded, at 200 messages per second. The rate is that of messages that
-arrive when published without a limit.
+agent's thread has it, checked and decoded, at 200 messages per second. The rate counts messages that arrive
+when messages are published without a limit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ P99_GOAL: Final = "<= 10000"
 """Goal for the time from a signal to a changed window [us]; the bus alone must stay below it."""
 
 UNITS: Final = {"p50_us": "us", "p99_us": "us", "messages_per_s": "messages/s", "arrived_ratio": "ratio"}
-"""Figure of a kind of message -> unit."""
+"""Name of a figure -> its unit."""
 KINDS: Final = {"signal": "receiver_signal", "decision": "regime_decision"}
 
 

@@ -1,9 +1,9 @@
 """`ccp bench datapath`: cost of a flow under ccplane, as ratios to kernel CUBIC.
 
 One iperf3 flow between two network namespaces, over a bare veth pair (the machine is the limit) and through a
-token bucket of 1 Gbit/s. Each round measures every congestion control once; ratios are within a round. CPU
-time is the machine's busy time, including the agent, minus other processes. The price of an ACK
-(`ack_price.py`) has its own rounds.
+token bucket of 1 Gbit/s. Each round measures every congestion control once; ratios compare measurements of
+the same round. CPU time is the machine's busy time, including the agent, minus other processes. The time per
+ACK (`ack_price.py`) is measured in its own rounds.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ OWN: Final = "ccp."
 RATE_1GBIT_BYTES_PER_S: Final = 125e6
 BUFFER_1GBIT_BYTES: Final = 500_000
 GOALS: Final = ("<= 1.05", ">= 0.98", "<= 2")
-"""For CPU per GB, throughput and retransmissions, as ratios to kernel CUBIC's."""
+"""Goals for CPU per GB, throughput and retransmissions, as ratios to kernel CUBIC's."""
 ACK_GOAL: Final = "<= 150"
-"""For `cubic` over the bare link [ns]."""
+"""Goal for the time per ACK of `cubic` over the bare link [ns]."""
 PRICE_PRECISION: Final = 0.05
-"""Minimum precision of an ACK's price."""
+"""Minimum precision of the time per ACK."""
 SECONDS: Final = 4.0
 """Default length of each transfer [s]."""
 SCENARIOS: Final = ("unlimited", "1gbit")
@@ -79,7 +79,7 @@ def compare(result: BenchResult, scenario: str, path: Path, names: Sequence[str]
 
 
 def price(result: BenchResult, scenario: str, path: Path, own: str) -> None:
-    """Measure the price of an ACK over one path.
+    """Measure the time per ACK over one path.
 
     Raises:
         BenchError: As `measure_rounds`.
@@ -123,7 +123,7 @@ def run(plan: Plan, seconds: float, peers: Sequence[str] = (), *, algorithm: str
     """Measure.
 
     Returns:
-        Ratios to kernel CUBIC, the measurements they come from, and the price of an ACK.
+        Ratios to kernel CUBIC, the measurements they come from, and the time per ACK.
 
     Raises:
         BenchError: `bench.unknown_name`, if the kernel does not have a peer, or as `measure_rounds`.

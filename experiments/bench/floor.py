@@ -1,7 +1,8 @@
-"""Time until a thread runs that another process wakes: the lower bound for any agent on this machine.
+"""Time until a thread runs after another process woke it: the lower bound for any agent on this machine.
 
 The waiter has the priority of the agent's event loop; the waker works for a while and then writes to a pipe.
-On two processors the waiter's has to leave its idle state; on one the kernel only switches threads.
+On two processors, the waiter's processor has to leave its idle state; on one processor, the kernel only
+switches threads.
 """
 
 from __future__ import annotations

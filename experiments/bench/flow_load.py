@@ -1,8 +1,8 @@
 """Traffic of thousands of connections from one process; iperf3 has at most 128 streams.
 
 Run in two hosts of a lab as `python -m experiments.bench.flow_load server|client ...`. The client opens all
-connections, then writes chunks on them in turn at a fixed total rate, so that two congestion controls carry
-the same load. Both print lines of JSON.
+connections, then writes chunks to one connection after the other at a fixed total rate, so that two
+congestion controls carry the same load. Server and client print lines of JSON.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _ended(connection: socket.socket) -> bool:
 
 
 def _open(address: str, port: int, congestion: str, count: int, clients: int) -> list[socket.socket]:
-    """Open connections to addresses in turn, many simultaneously."""
+    """Open connections to one address after the other, many simultaneously."""
     connections: list[socket.socket] = []
     with selectors.EpollSelector() as selector:
         for number in range(count):
@@ -149,7 +149,7 @@ def _progress(connections: Sequence[socket.socket]) -> dict[str, int]:
 
 
 def _send(connections: list[socket.socket], seconds: float, bytes_per_s: float) -> None:
-    """Write chunks on the connections in turn, at a total rate."""
+    """Write chunks to one connection after the other, at a total rate."""
     start_s = now_s = time.monotonic()
     sent_bytes = turn = 0
     while now_s - start_s < seconds:

@@ -1,8 +1,8 @@
 """`ccp bench flows`: thousands of concurrent flows.
 
-Connections from one host to another over a bare veth pair send in turn, the same bytes at the same rate with
-kernel CUBIC and with ccplane's. CPU time is the machine's busy time while they send, including load generator
-and agent, minus other processes.
+Connections from one host to another over a bare veth pair send one after the other. They send the same bytes
+at the same rate with kernel CUBIC and with ccplane's CUBIC. CPU time is the machine's busy time while they
+send, including load generator and agent, minus other processes.
 
 Memory of the datapath is what the kernel charges for its maps, per flow of their capacity; memory of the
 agent is the growth of its anonymous memory, per flow.
@@ -46,7 +46,7 @@ _PACKAGES: Final = str(FilePath(__file__).parents[2])
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """ccplane's figures of a load.
+    """Figures of ccplane under a load.
 
     Attributes:
         flows: Flows that ran the algorithm after all had sent.
@@ -148,7 +148,7 @@ def _cpu_s_per_gb(send: Callable[[], dict[str, float]]) -> tuple[float, float]:
 def open_flows(
     path: Path, congestion: str, count: int, *options: str, address: str | None = None
 ) -> Iterator[Callable[[], dict[str, float]]]:
-    """Keep connections open that send in turn at a fixed rate; else as `open_load`."""
+    """Keep connections open that send one after the other at a fixed rate; see `open_load`."""
     seconds = max(SECONDS, 2 * count * len(CHUNK) / RATE_BYTES_PER_S)  # at least two turns each
     pace = ["--seconds", str(seconds), "--bytes-per-s", str(RATE_BYTES_PER_S)]
     with open_load(path, congestion, count, *pace, *options, address=address) as send:

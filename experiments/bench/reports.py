@@ -59,7 +59,7 @@ class PerFlow(Algorithm):
 
 
 class Vectorised(VectorAlgorithm):
-    """As `PerFlow`, over arrays."""
+    """Does the same as `PerFlow`, over arrays of flows."""
 
     name = "bench_vectorised"
     program = PROGRAM

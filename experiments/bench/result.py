@@ -69,13 +69,13 @@ class Metric:
 
     @property
     def rounds_needed(self) -> int | None:
-        """Estimated rounds to decide, if the median stays; None if decided, or if no number would."""
+        """Estimated rounds to decide, if the median stays; None if decided, or if no number decides."""
         if self.verdict != "undecided" or self.goal is None:
             return None
         return verdicts.runs_needed(self.estimate, *_bounds(self.goal))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON; unknown values are null."""
+        """Return the figure for JSON; unknown values are null."""
         found = self.estimate
         known = len(self.values) >= MIN_ROUNDS
         return {

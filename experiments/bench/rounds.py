@@ -127,7 +127,7 @@ def measure_rounds(
     headlines: Headlines[T],
     judge: Callable[[Sequence[Seen]], Sequence[str]] = disturbances,
 ) -> Rounds[T]:
-    """Measure ways in rounds until the headlines are precise, or `plan` ends it.
+    """Measure all ways in rounds, until the headlines are precise or a limit of `plan` is reached.
 
     Args:
         ways: Names of what is compared, at least one.

@@ -1,8 +1,8 @@
 """Two builds of ccplane in one kernel, each with its own agent and congestion control.
 
-Every agent registers `ccp`, of which a machine has one. The other name is its own (`ccp run --cc-name`), so
-the first agent's `ccp` is taken back before the second one starts. Measured at the same time, both meet the
-same machine: what a neighbour does to caches is in both.
+Every agent registers two congestion controls: `ccp`, which a machine can have only once, and one with a name
+of its own (`ccp run --cc-name`). So the first agent's `ccp` is removed before the second agent starts. When
+both builds are measured simultaneously, the effects of neighbours on caches affect both.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def side_by_side(builds: Mapping[str, Build], algorithm: str) -> Iterator[dict[s
 
 
 def ack_ns_together(path: Path, sides: Sequence[Side]) -> tuple[float, ...]:
-    """Return the price of an ACK on each side, in the middle of transfers that share a path [ns].
+    """Return the time per ACK on each side, in the middle of transfers that share a path [ns].
 
-    The prices are of the span with the median ratio of the first side to the second.
+    The times are those of the span with the median ratio of the first side to the second.
 
     Raises:
         BenchError: `bench.no_program_ran`.

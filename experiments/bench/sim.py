@@ -1,11 +1,11 @@
 """`ccp bench sim`: speed of the simulator on one core, in CPU time of this process.
 
 Packet events: a packet reaches a link, leaves its transmitter, or reaches its end, including the work of TCP
-and the application. One flow over one link; `.dumbbell`: a hundred flows over three links each.
+and the application. One flow over one link; with `.dumbbell`, a hundred flows over three links each.
 
 Environment steps: intervals of the learning environment in 64 simultaneous worlds, with random actions and
-new episodes. Paths are drawn as in training, so a step is up to 200 ms of 192 Mbit/s; `.48mbit_10ms` is 10 ms
-of 48 Mbit/s.
+new episodes. Paths are drawn as in training, so a step simulates up to 200 ms of 192 Mbit/s; with
+`.48mbit_10ms` it simulates 10 ms of 48 Mbit/s.
 
 `simulated_ratio` is simulated time per CPU time of a whole run, from the scenario to its tables: `kernel`
 with the simulator's CUBIC, `agent` with ccplane's, whose reports go through Python.
@@ -48,7 +48,7 @@ STEPS: Final = 200
 """Steps of each world per round: about an episode."""
 
 ACTIONS_STD: Final = 0.2
-"""Standard deviation of actions: small, as of a trained policy."""
+"""Standard deviation of actions: small, like that of a trained policy."""
 SHORT_STEPS: Final = single_path(rate_bytes_per_s=6e6, rtt_us=30e3, mtp_us=10e3)
 
 RUN_S: Final = 10.0

@@ -18,10 +18,11 @@ from experiments.agent_process import agent_here
 from experiments.bench.rounds import Unfit
 
 PARTS: Final = ("fold", "wake", "take", "python", "update", "next_ack")
-"""Parts, from the ACK until the report is in the ring, the agent's thread runs, it has the records,
-`on_report` is called, the update is in the mailbox, and an ACK applies it."""
+"""Parts of the time from an ACK. They end when the report is in the ring, when the agent's thread runs, when
+it has the records, when `on_report` is called, when the update is in the mailbox, and when an ACK applies
+it."""
 SPANS: Final = (*PARTS, "written", "applied")
-"""Also the sums from the ACK until the update is in the mailbox, and until an ACK has applied it."""
+"""The parts, and the time from the ACK until the update is in the mailbox, and until an ACK applied it."""
 MIN_UPDATES: Final = 100
 """Minimum updates of a round for percentiles."""
 
@@ -50,8 +51,8 @@ class Stamp(Algorithm):
     """Received batches; `on_report` is called for the last one."""
     answered: ClassVar[list[tuple[Any, int, int, int, int]]] = []
     """Per report: batch, time of the ACK [us], begin and end of `on_report` [ns], and when the previous
-    update was applied, after its ACK [us]. Everything else is looked up after the round, to save time
-    here."""
+    update was applied, after its ACK [us]. All other times are looked up after the round, to save time in the
+    callback."""
 
     def on_report(self, report: Any) -> None:
         """Respond, and record times."""

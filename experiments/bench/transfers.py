@@ -41,12 +41,12 @@ def transfer(path: Path, congestion: str, seconds: float) -> TransferSample:
 
 
 def cpu_ratios(own: Sequence[TransferSample], base: Sequence[TransferSample]) -> list[float]:
-    """Return ratios of CPU time per byte to that of the same round's base."""
+    """Return ratios of the CPU time per byte to that of the base in the same round."""
     return [a.cpu_s_per_gb / b.cpu_s_per_gb for a, b in zip(own, base, strict=True)]
 
 
 def throughput_ratios(own: Sequence[TransferSample], base: Sequence[TransferSample]) -> list[float]:
-    """Return ratios of goodput to that of the same round's base."""
+    """Return ratios of the goodput to that of the base in the same round."""
     return [a.goodput_bytes_per_s / b.goodput_bytes_per_s for a, b in zip(own, base, strict=True)]
 
 

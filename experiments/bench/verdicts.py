@@ -8,9 +8,9 @@ with a margin:
     same       the whole interval is within the margin on either side
     undecided  anything else
 
-The interval is that of the signed-rank test. It only assumes that logarithms of ratios are distributed
-symmetrically around the true one, which holds if noise is the same for both builds; random order in each pair
-ensures that.
+The interval comes from the signed-rank test. The interval only assumes that logarithms of ratios are
+distributed symmetrically around the true ratio's, which holds if noise is the same for both builds; random
+order in each pair ensures that.
 
 Error rate: if the true ratio is within the margin, the verdict is "worse" in at most 0.5 % of comparisons.
 
@@ -30,7 +30,7 @@ from experiments.statistics import min_runs
 
 LEVEL: Final = 0.99
 PAIRS: Final = 10
-"""Enough that a single outlier does not decide."""
+"""Number of pairs, enough that a single outlier does not decide."""
 FEWEST_PAIRS: Final = min_runs(LEVEL)
 """Minimum number of pairs for an interval of this level."""
 

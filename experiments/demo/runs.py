@@ -86,7 +86,7 @@ class Transfer:
 
     @property
     def goodput_by_version_bytes_per_s(self) -> tuple[float, ...]:
-        """Goodput before and after the edit; of the whole run where there is none [bytes/s]."""
+        """Goodput before and after the edit; of the whole run if there is no edit [bytes/s]."""
         if self.saved_s is None:
             return (self.goodput_bytes_per_s,)
         before = self.samples[self.samples["t_s"] <= self.saved_s]
@@ -98,7 +98,7 @@ class Transfer:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures by name; of the samples, the number."""
+        """Return the figures by name; for the samples only their number."""
         return {
             "act": self.run.act,
             "algorithm": self.run.label,

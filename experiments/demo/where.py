@@ -105,7 +105,7 @@ def try_loading() -> None:
 
 
 def try_network() -> None:
-    """Build the network of a run and remove it, and look for iperf3, for the same reason.
+    """Build the network of a run and remove it, and look for iperf3, to fail before anything is measured.
 
     Raises:
         LabError: If the network cannot be built, or iperf3 is missing.

@@ -52,7 +52,7 @@ class Feature:
         return any(flow.algorithm in self.congestion for flow in scenario.flows)
 
     def problems(self, scenario: Scenario) -> Iterator[ScenarioError]:
-        """Yield errors in the parameters of such flows."""
+        """Yield errors in the parameters of flows with the feature's congestion controls."""
         yield from ()
 
     def line_of(self, event: Event) -> bytes:
@@ -60,7 +60,7 @@ class Feature:
         raise NotImplementedError
 
     def columns(self) -> Mapping[str, Mapping[str, pa.DataType]]:
-        """Return the columns of its tables with their types, by table name."""
+        """Return the columns of the feature's tables with their types, by table name."""
         return {}
 
     def tables(self, recording: Recording) -> Mapping[str, pd.DataFrame]:
@@ -74,13 +74,13 @@ class Feature:
         directory: Path,
         progress: Callable[[str, float], None],
     ) -> AbstractContextManager[Program | None]:
-        """Add to the kernel what a scenario that it `serves` needs; yield the process to watch."""
+        """Add to the kernel what a scenario that the feature `serves` needs; yield the process to watch."""
         return nullcontext()
 
     def simulated(
         self, scenario: Scenario, recording: Recording, directory: Path, datapath: SimDatapath
     ) -> AbstractContextManager[Callable[[], None]]:
-        """The same in a simulation; yield a function to call at each turn."""
+        """Add the same to a simulation; yield a function to call at each turn."""
         return nullcontext(lambda: None)
 
 

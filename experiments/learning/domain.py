@@ -20,7 +20,7 @@ Range = tuple[PositiveFloat, PositiveFloat]
 """Minimum and maximum, inclusive. Drawn log-uniformly: each factor of 2 is equally probable."""
 
 Heuristic = Literal["cubic", "reno", "bbr"]
-"""What controls the window between actions where the learner does not control it alone."""
+"""Congestion control between actions, where the learner does not control the window alone."""
 
 TRACE_SECONDS: Final = 20.0
 CELLULAR_MAX_BYTES_PER_S: Final = 48 * MBIT

@@ -19,4 +19,4 @@ SLUGS: Final[dict[str, str]] = {
 
 
 class LearningError(CcpError):
-    """An environment or a training is invalid or cannot be run."""
+    """An environment or a training run is invalid or impossible."""

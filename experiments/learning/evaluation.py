@@ -1,6 +1,6 @@
 """Runs policies and plain congestion controls on the same fixed set of paths.
 
-The paths follow from a seed that no training uses. Each contender gets every path, for one episode each.
+The paths follow from a seed that no training run uses. Each contender gets every path, for one episode each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from experiments.learning.rewards import slides
 from experiments.learning.worlds import COLUMNS, Reward, Worlds
 
 SEED: Final = 1 << 40
-"""Seed of the paths; trainings use small numbers."""
+"""Seed of the paths; training runs use small numbers."""
 N_PATHS: Final = 64
 WARM_UP_SHARE: Final = 0.2
 """Share of an episode to leave out of its figures: slow start is the same for all contenders."""

@@ -48,7 +48,7 @@ def policy_at(checkpoint: Path) -> Policy:
 
 
 def initial_policy(training: Training) -> Policy:
-    """Return the policy of a training before its first step."""
+    """Return the policy of a training run before its first step."""
     about = {
         "source_hash": source_hash(),
         "config": msgspec.to_builtins(training),

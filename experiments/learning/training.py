@@ -1,14 +1,14 @@
 """Trains a policy by proximal policy optimisation (Schulman et al., 2017), with Stable-Baselines3.
 
-A training has a directory with its configuration and checkpoints:
+A training run has a directory with its configuration and checkpoints:
 
     config.json                 the configuration
     reward.py                   the reward function
     checkpoint-00200000.pt      weights and state of the optimiser after that number of steps
     checkpoint-00200000.json    the checkpoint's configuration, seed, steps and hash of the sources
 
-An interrupted training resumes from its last checkpoint. The worlds then begin new episodes, from a seed
-computed from the training's seed and its steps. A resumed training is equivalent to an uninterrupted one but
+An interrupted training run resumes from its last checkpoint. The worlds then begin new episodes, from a seed
+computed from the training's seed and its steps. A resumed run is equivalent to an uninterrupted one but
 not identical.
 
 Source: J. Schulman et al., "Proximal policy optimization algorithms", arXiv:1707.06347. The only deviations
@@ -52,7 +52,7 @@ KEPT: Final = 3
 
 
 class Training(Plain, frozen=True, omit_defaults=False):
-    """Configuration of a training.
+    """Configuration of a training run.
 
     Attributes:
         seed: Seed of weights, actions and paths.
@@ -89,7 +89,7 @@ class Training(Plain, frozen=True, omit_defaults=False):
 
 
 class Progress(Plain, frozen=True):
-    """Progress of a training, over the intervals since the last update.
+    """Progress of a training run, over the intervals since the last update.
 
     Attributes:
         steps: Total steps in all worlds.
@@ -107,7 +107,7 @@ class Progress(Plain, frozen=True):
 
 
 def source_hash() -> str:
-    """Return the SHA-256 of the sources of trainings: this folder, collector, observation, native module."""
+    """Return the SHA-256 of the sources for training: this folder, collector, observation, native module."""
     digest = hashlib.sha256()
     folder = Path(__file__).parent
     used = (collector, observation, _native)
@@ -145,7 +145,7 @@ def model_of(training: Training, reward: RewardFile) -> PPO:
 
 
 class Trainer:
-    """A running training.
+    """A training run in progress.
 
     Attributes:
         training: The configuration.
@@ -294,7 +294,7 @@ def _array(tensor: torch.Tensor) -> NDArray[np.float32]:
 
 
 def start(training: Training, directory: Path, reward: RewardFile | None = None) -> Trainer:
-    """Begin a training in a directory.
+    """Begin a training run in a directory.
 
     Raises:
         LearningError: `learning.exists` if the directory holds a training already, `learning.cannot_write`.
@@ -319,7 +319,7 @@ def start(training: Training, directory: Path, reward: RewardFile | None = None)
 
 
 def resume(directory: Path) -> Trainer:
-    """Resume the training of a directory from its last checkpoint; this runs its `reward.py`.
+    """Resume the training run of a directory from its last checkpoint; this runs its `reward.py`.
 
     Raises:
         LearningError: `learning.no_checkpoint`, `learning.other_checkpoint`, or as in `load_reward`.

@@ -113,8 +113,8 @@ class Worlds:
             which: Worlds to reset; None for all.
 
         Returns:
-            Structured array with `COLUMNS`, one entry per reset world: the interval before the first action.
-            Its reward is 0.
+            Structured array with `COLUMNS`, one entry per reset world: the interval before the first action,
+            with a reward of 0.
         """
         worlds = list(range(self.n)) if which is None else list(which)
         seeds = None if seed is None else [(seed + world) % 2**64 for world in worlds]

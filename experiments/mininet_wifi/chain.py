@@ -39,7 +39,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Chain:
-    """What the demo needs to know of a network, however it was built.
+    """What the demo needs to know about a network, however the network was built.
 
     Attributes:
         source: The port through which sta1 sends.
@@ -126,7 +126,7 @@ def shape(host: Host, device: str, conditions: Conditions) -> None:
 def join_air(
     number: int, access_point: Host, stations: Sequence[Host], name: str, *, channel: int
 ) -> list[Interface]:
-    """Let stations join an access point, all with addresses, which are the first ones of their hosts.
+    """Let stations join an access point; all get addresses, which become the first addresses of their hosts.
 
     Returns:
         The access point's interface, and each station's.

@@ -1,4 +1,4 @@
-"""Properties of the chain's links; light, because the command line imports this module."""
+"""Properties of the chain's links; imports little, because the command line imports this module."""
 
 from __future__ import annotations
 

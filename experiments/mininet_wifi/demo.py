@@ -1,4 +1,4 @@
-"""The demo on the chain, however it was built: one flow, in-band telemetry, and an algorithm that uses it.
+"""The demo on the chain: one flow, in-band telemetry, and an algorithm that uses it.
 
 The flow runs `int_cubic`, which at first treats a loss on the air as any other loss. During the flow a
 parameter changes so that losses on the air no longer count as congestion.
@@ -32,17 +32,17 @@ from experiments.netlab.brokers import broker_on
 ALGORITHM: Final = "int_cubic"
 PHASES: Final[tuple[Phase, ...]] = ("cubic", "keep")
 PATIENT: Final = ("--heartbeat-timeout", "2000", "--no-realtime")
-"""Options of the agent for a slow, busy processor: nothing here is about fractions of a millisecond."""
+"""Options of the agent for a slow, busy processor; the demo needs no reactions within a millisecond."""
 INTERVAL_MS: Final = 100
-"""Time between summaries: half a round trip; an emulated processor cannot handle more of them [ms]."""
+"""Time between summaries: half a round trip; an emulated processor cannot handle more summaries [ms]."""
 CLIENT_PORT: Final = 40_000
 SPARE_S: Final = 10
-"""Extra duration of the transfer beyond its phases, which begin when the agent has the flow [s]."""
+"""Additional duration of the transfer; its phases begin only when the agent has the flow [s]."""
 SETTLE_S: Final = 2.0
 """Time after a change before windows count: some round trips [s]."""
 
 CAPTURED_BYTES: Final = 400
-"""Captured bytes of each packet: more than all headers [bytes]."""
+"""Captured part of each packet, larger than all its headers [bytes]."""
 CAPTURED_PKTS: Final = 1000
 
 TIMEOUT_S: Final = 180.0

@@ -19,7 +19,7 @@ MIN_SUMMARIES: Final = 20
 MIN_GROWTH: Final = 1.3
 """Minimum ratio of the mean windows after and before losses on the air stop counting as congestion."""
 LOSS_TOLERANCE: Final = 0.5
-"""Maximum relative error of the measured loss; there are some hundred random losses."""
+"""Maximum relative error of the measured loss, for some hundred random losses."""
 
 Phase = Literal["cubic", "keep"]
 """The values of int_cubic's parameter `wireless_loss`."""

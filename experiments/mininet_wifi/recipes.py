@@ -39,12 +39,12 @@ class Variant:
 
     @property
     def is_kernel(self) -> bool:
-        """Whether it is a built-in congestion control of the kernel."""
+        """Whether this is a built-in congestion control of the kernel."""
         return self.algorithm.startswith(_OF_KERNEL)
 
     @property
     def name(self) -> str:
-        """Its name in the kernel or in the agent.
+        """Name of the congestion control in the kernel or in the agent.
 
         Raises:
             RegistryError: If ccplane has no algorithm of this name.
@@ -117,7 +117,7 @@ FREE: Final = Recipe(
     12,
     ("cwnd_bytes", "goodput_bytes_per_s", "queue_depth_pkts", "lost_pkts"),
 )
-"""Without a figure of the paper: the user's algorithms, by default two side by side."""
+"""A recipe that is no figure of the paper: the user's algorithms, by default two side by side."""
 
 FIGURES: Final[Mapping[int, Recipe]] = {
     4: Recipe(

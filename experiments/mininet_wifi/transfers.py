@@ -1,7 +1,7 @@
 """Flows over the chain, one after the other, all measured in the same way.
 
 Each flow is measured twice: by the kernel (TCP_INFO of its socket), and by the sink's summaries on the
-broker. Both use CLOCK_MONOTONIC of this machine.
+broker. Both measurements use CLOCK_MONOTONIC of this machine.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Transfer:
 
     @property
     def rows(self) -> list[dict[str, float | None]]:
-        """The state at the end of each summary's interval, on one clock.
+        """State of the flow at the end of each summary's interval, on one clock.
 
         Returns:
             A row for each summary: `t_s`, since the first summary or socket sample. From the flow's packets:

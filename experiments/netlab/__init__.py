@@ -9,8 +9,9 @@ what runs in it.
 
 Entry points: `emulated.emulated()` makes a network whose links have rates, delays, buffers and losses; `spec`
 describes such networks, and `topologies` has common shapes. `two_hosts()` and `bottleneck()` make a path of
-veth pairs, `Lab` builds any other network of them. `iperf3()` transfers, `TcpWatch` reads a connection's
-window and RTT, `CpuMeter` measures CPU time; on the command line `ccp lab list` and `ccp lab clean`.
+veth pairs, `Lab` builds any other network of veth pairs. `iperf3()` transfers, `TcpWatch` reads a
+connection's window and RTT, `CpuMeter` measures CPU time; on the command line `ccp lab list` and `ccp lab
+clean`.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ The model has three parts, each with its source:
 - Outages, in which nothing is sent, start at random, and their length is memoryless, as in Sprout.
 
 The trace has exactly the requested mean rate: the number of opportunities is fixed, and given that number,
-the times of a Poisson process are independent draws from the rate. The other parameters hold on average over
-many seeds.
+the times of a Poisson process are independent draws from the rate. The trace matches the other parameters
+only on average over many seeds.
 
 The model lacks handovers between cells of different rates, and the scheduler's rounds of some ms. Recordings
 also have more slow periods than a log-normal rate.

@@ -1,10 +1,10 @@
 """CPU time of the whole machine, for CPU seconds per gigabyte.
 
 Most of TCP's work happens in soft interrupts that are charged to no process, so only machine-wide time covers
-it. It is computed from the processors' idle time, which tickless kernels record in nanoseconds
-(/proc/timer_list, for root). The usual busy time, /proc/stat, samples at each tick and misses most work that
-is shorter than one: at 1 Gbit/s it showed 0.65 s/GB where 1.2 were spent. Measure on an otherwise idle
-machine, and in pairs.
+this work. The machine-wide time is computed from the processors' idle time, which tickless kernels record in
+nanoseconds (/proc/timer_list, for root). The busy time in /proc/stat is sampled at each tick and misses most
+work that is shorter than a tick: at 1 Gbit/s it showed 0.65 s/GB where 1.2 were spent. Measure in pairs, on
+an otherwise idle machine.
 """
 
 from __future__ import annotations

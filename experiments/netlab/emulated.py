@@ -70,7 +70,7 @@ class EmulatedNetwork:
     def change(self, link: str, **fields: Any) -> None:
         """Change some properties of a link; packets in the queue and in flight stay.
 
-        If the buffer is not among them, its size stays the same, even if rate or delay change.
+        If the buffer is not among these properties, its size stays the same, even if rate or delay change.
 
         Args:
             link: `NAME>` or `NAME<`, or `NAME` for both.
@@ -100,7 +100,7 @@ class EmulatedNetwork:
     def direction(self, name: str) -> Direction:
         """Return the current properties of a link direction (`NAME>`, `NAME<`).
 
-        Its buffer is in packets or bytes.
+        The size of its buffer is in packets or bytes.
 
         Raises:
             LabError: `lab.bad_value`, if no direction has this name.

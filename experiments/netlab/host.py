@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 @dataclass
 class Belongings:
-    """What a lab has to end and close.
+    """Processes and sockets that a lab has to end and close.
 
     Attributes:
         processes: Processes started in its hosts; exited ones are dropped from time to time.
@@ -117,7 +117,7 @@ class Host:
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
     ) -> process.Process:
-        """Start a command in this host; the lab ends it when it closes, at the latest.
+        """Start a command in this host; the lab ends the command when the lab closes, at the latest.
 
         Only the network namespace changes: unlike under `ip netns exec`, /sys is the machine's, including the
         BPF file system and the control groups.
@@ -196,7 +196,7 @@ class Host:
             congestion: Congestion control, such as `ccp`; None for the host's default.
 
         Returns:
-            The socket; usable from everywhere, closed when the lab closes, at the latest.
+            The socket. It is usable from everywhere, and is closed at the latest when the lab closes.
 
         Raises:
             LabError: `lab.no_congestion_control` or `lab.closed`.

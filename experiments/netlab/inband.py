@@ -83,7 +83,7 @@ def overhead_bytes(telemetry: Int | None, hosts: Sequence[str]) -> int:
 
 
 def node_ids(telemetry: Int) -> list[int]:
-    """Return the number of each node, in their order."""
+    """Return the nodes' numbers, in the order of the nodes."""
     return [i if node.node_id is None else node.node_id for i, node in enumerate(telemetry.nodes, 1)]
 
 

@@ -200,7 +200,7 @@ def clean_leftovers() -> list[str]:
     """Remove the namespaces of killed runs, and the processes inside.
 
     Returns:
-        The removed namespaces. Those of running processes are left alone.
+        The removed namespaces. Namespaces of running processes are left alone.
 
     Raises:
         LabError: `lab.not_permitted` or `lab.timeout`.

@@ -1,8 +1,8 @@
 """Names of the lab's network namespaces; they identify the owning process, and whether it still lives.
 
 A name is `ccp-<pid>-<start>-<lab>-<host>`: the process that created it, its start time (clock ticks since
-boot, in case the pid is reused), the number of the lab in that process, and the host. So runs never clash,
-and leftovers of killed runs can be recognised.
+boot, in case the pid is reused), the number of the lab in that process, and the host. With such names runs
+never clash, and leftovers of killed runs can be recognised.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def kill(process: Process, number: signal.Signals = signal.SIGKILL) -> None:
 def end(processes: Sequence[Process]) -> None:
     """End processes with their groups: SIGTERM first, then SIGKILL for the rest.
 
-    All are reaped, and this end of their pipes is closed.
+    All processes are reaped, and this process' ends of their pipes are closed.
     """
     running = [process for process in processes if process.poll() is None]
     for process in running:

@@ -1,7 +1,7 @@
 """Routes of packets through a topology, and the base RTTs and buffer sizes that follow from them.
 
-A `Graph` is a topology with everything resolved that a backend needs. It is immutable: `set_link`, `change`
-and `set_route` return a new graph, so a change is applied completely or not at all.
+A `Graph` is a topology with everything resolved that a backend needs. A graph is immutable: `set_link`,
+`change` and `set_route` return a new graph, so a change is applied completely or not at all.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class Graph:
 def graph_of(topology: Topology) -> Graph:
     """Return a topology's graph, with routes of the fewest links.
 
-    Among several such routes, the one whose links come first in the topology wins.
+    Among several such routes, the route whose links come first in the topology wins.
 
     Raises:
         LabError: `lab.bad_value`; `where` is the field.

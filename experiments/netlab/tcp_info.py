@@ -57,7 +57,7 @@ class TcpInfo:
 
 
 class TcpWatch:
-    """Reads TCP_INFO of one connection of a host: the one that has sent most.
+    """Reads TCP_INFO of one connection of a host: the connection that has sent most.
 
     with TcpWatch(path.sender) as watch:
         info = watch.read()

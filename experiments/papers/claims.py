@@ -27,14 +27,14 @@ PAPERS: Final[Mapping[str, str]] = {
 }
 """Name of a paper -> its package in `experiments.papers`."""
 OTHERS: Final[Mapping[str, str]] = {"published": "published"}
-"""Likewise for published figures of the kernel's congestion controls, which are not among the five papers."""
+"""The same for published figures of the kernel's congestion controls, which are not in the five papers."""
 
 KEPT: Final = Path(__file__).parents[2] / "docs/results/papers"
 
 NOT_RUN: Final = "not run"
 NOT_TESTED: Final = "not tested"
 VERDICTS: Final = ("holds", "fails", "undecided", NOT_RUN, NOT_TESTED)
-"""In the order in which they are counted."""
+"""Verdicts, in the order in which they are counted."""
 
 _SIMULATED: Final = f"-{SIM}"
 _COLORS: Final = {"holds": "green", "fails": "red", "undecided": "yellow"}
@@ -106,12 +106,12 @@ class Judged:
 
     @property
     def alike(self) -> bool:
-        """Whether all its runs are alike."""
+        """Whether all runs of the claim's checks are alike."""
         return bool(self.checks) and all(check.alike for check in self.checks)
 
     @property
     def why(self) -> str:
-        """Why it fails or is undecided, or the command that runs it."""
+        """Why the claim fails or is undecided, or the command that runs its part."""
         if self.verdict == NOT_RUN:
             return f"`{self.command}`"
         if self.verdict == "holds":
@@ -126,12 +126,12 @@ class Judged:
         return f"sudo ccp paper {self.paper}{video} --part {self.claim.part} --keep docs/results/papers"
 
     def cells(self) -> list[str]:
-        """Return it as text."""
+        """Return the claim as text."""
         claim = self.claim
         return [f"{claim.source}: {claim.says}", claim.tested, self.value, self.n, self.reported, self.why]
 
     def records(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the claim as plain data."""
         claim = self.claim
         return {
             "paper": self.paper,
@@ -162,7 +162,7 @@ def kept(paper: str, folder: Path = KEPT) -> dict[str, Sequence[Check]]:
 def judge(paper: Paper, results: Mapping[str, Sequence[Check]]) -> list[Judged]:
     """Return a paper's claims with their checks, in its order.
 
-    Checks are from real sockets, or from the simulator where those decide nothing.
+    Checks are from real sockets, or from the simulator where runs on real sockets decide nothing.
     """
     return [_judged(paper.name, claim, results) for claim in paper.claims]
 
@@ -186,7 +186,9 @@ def counted(rows: Iterable[Judged]) -> dict[str, int]:
 
 def count_text(rows: Sequence[Judged]) -> str:
     """Return the counts as text, and how many verdicts rest on runs that are all alike."""
-    reported = ", ".join(f"{n} {verdict}" for verdict, n in counted(rows).items() if n)
+    reported = ", ".join(
+        f"{n} {verdict if n == 1 else verdict.removesuffix('s')}" for verdict, n in counted(rows).items() if n
+    )
     alike = sum(row.alike and row.verdict in {"holds", "fails"} for row in rows)
     return f"{len(rows)} claims: {reported}" + (
         f"; {alike} {'verdict rests' if alike == 1 else 'verdicts rest'} on runs that are all alike"

@@ -98,12 +98,12 @@ class Claim:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all checks that decide it."""
+        """Names of all checks that decide the claim."""
         return (*(test.name for test in self.tests), *self.checks)
 
     @property
     def tested(self) -> str:
-        """How it is tested; comparisons that differ only in their conditions are one sentence."""
+        """How the claim is tested; comparisons that differ only in their conditions are one sentence."""
         said = [self.how] if self.how else []
         for (says, *bounds), tests in groupby(
             self.tests, lambda test: (test.says, test.at_least, test.at_most)

@@ -38,7 +38,7 @@ def of_pairs(above: pd.Series, below: pd.Series) -> Estimate:
 
 
 def computed(value: float) -> Estimate:
-    """Return a computed value: without runs or chance."""
+    """Return the estimate for a computed value, which has neither runs nor randomness."""
     return Estimate(value, value, value, 0)
 
 

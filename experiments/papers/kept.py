@@ -142,7 +142,7 @@ class Kept:
         return f"`{shlex.join(self.about['command'])}`: {runs}{self.about['date'][:10]}, {revision}, {where}."
 
     def markdown(self, reported: Collection[str] = ()) -> str:
-        """Return it as Markdown; for a table with more than `MAX_ROWS` rows, the command that prints it."""
+        """Return the results as Markdown; for tables of more than `MAX_ROWS` rows, their command."""
         lines = [self.source]
         if judged := [one for one in self.checks if one.known and str(one) not in reported]:
             lines += ["", *(one.markdown() for one in judged)]

@@ -31,7 +31,7 @@ from experiments.runs.reports import RunReport
 from experiments.sweep import Grid, estimate_s, planned, sweep
 
 FIGURES: Final = "figures"
-"""Directory of the figures, in that of a paper's results."""
+"""Directory of the figures, in the directory of a paper's results."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def nothing_to_run(_size: Size) -> Sequence[Grid]:
 
 
 def directory_of(out: str | Path, part: Part, grid: Grid) -> Path:
-    """Return the directory of a grid's runs, in that of a paper's results."""
+    """Return the directory of a grid's runs, in the directory of a paper's results."""
     return Path(out) / part.name / grid.title
 
 
@@ -238,7 +238,7 @@ def _measured(part: Part, size: Size, out: str | Path) -> Path:
 
 @dataclass(frozen=True)
 class Extent:
-    """How much there is to do.
+    """Number and duration of the runs of a part.
 
     Attributes:
         planned: Number of runs.

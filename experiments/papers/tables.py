@@ -23,7 +23,7 @@ INTERVALS: Final = f"medians over the runs, with {100 * LEVEL:g} % intervals in 
 """Contents of table cells; fewer than six runs have no interval."""
 
 UNKNOWN: Final = "?"
-"""In cells that were not measured."""
+"""Content of cells that were not measured."""
 
 
 def figures_of(result: Result, bottleneck: str = "bottleneck>") -> dict[str, Any]:
@@ -100,7 +100,7 @@ class Table:
         return cls(title, tuple(by), tuple(values), pd.DataFrame(rows))
 
     def records(self) -> dict[str, Any]:
-        """Return it as plain data; unknown values are None."""
+        """Return the table as plain data; unknown values are None."""
         rows = json.loads(self.rows.to_json(orient="records"))
         return {"title": self.title, "by": self.by, "values": self.values, "level": LEVEL, "rows": rows}
 
@@ -129,7 +129,7 @@ class Table:
         ]
 
     def markdown(self) -> list[str]:
-        """Return it as lines of Markdown."""
+        """Return the table as lines of Markdown."""
         headings = [" ".join(_words(name)) for name in (*self.by, *self.values)] + ["runs"]
         ends = ["---"] * len(self.by) + ["---:"] * (len(self.values) + 1)
         rows = self.cells()
@@ -137,7 +137,7 @@ class Table:
         return [f"| {' | '.join(line[place] for place in known)} |" for line in (headings, ends, *rows)]
 
     def screen(self) -> ScreenTable:
-        """Return it for a terminal: units as in figures, intervals in brackets."""
+        """Return the table for a terminal: units as in figures, intervals in brackets."""
         table = ScreenTable(title=self.title, caption=INTERVALS, caption_justify="left")
         for name in self.by:
             table.add_column(_heading(name))
@@ -178,7 +178,7 @@ class Check:
         return self.found.value == self.found.value
 
     def records(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the check as plain data."""
         found = {name: None if value != value else value for name, value in vars(self.found).items()}
         bounds = {"at_least": self.low, "at_most": self.high}
         reported = {"verdict": self.verdict, "runs_needed": self._needed}
@@ -225,8 +225,8 @@ class Check:
         if self.verdict != "undecided":
             return self.verdict or "open"
         needed = self._needed
-        few = "too few runs, " if self.found.low != self.found.low else ""
-        return f"undecided ({few}try {needed})" if needed is not None else "undecided"
+        few = "too few, " if self.found.low != self.found.low else ""
+        return f"undecided ({few}try {needed} runs)" if needed is not None else "undecided"
 
     @property
     def _needed(self) -> int | None:
@@ -241,7 +241,7 @@ class Check:
         return f"{'FAILS' if self.verdict == 'fails' else self.reported}: {self.statement}: {self.measured}"
 
     def markdown(self) -> str:
-        """Return it as a line of a Markdown list."""
+        """Return the check as a line of a Markdown list."""
         reported = "**fails**" if self.verdict == "fails" else self.reported
         return f"* {self.statement}: {self.measured} ({reported})"
 

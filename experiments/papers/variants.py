@@ -55,7 +55,8 @@ def rounds(
 def steady(rate_bytes_per_s: float | None = None) -> OnOff:
     """Return traffic for the whole run, from a program that sets its congestion control only once.
 
-    iperf3 sets it again after connecting, and keeps a rate by bursts of 128 KiB.
+    iperf3 sets the congestion control again after connecting, and keeps its rate by sending bursts of 128
+    KiB.
 
     Args:
         rate_bytes_per_s: Rate at which it writes, 1 ms of data at a time [bytes/s]; None: unlimited.

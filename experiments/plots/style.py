@@ -135,7 +135,7 @@ def looks(algorithms: Iterable[str]) -> dict[str, Look]:
     """Return the styles of algorithms: all different, and the same in every figure.
 
     An algorithm without a reserved style gets one from its name. If two names of a figure map to the same
-    style, the second in alphabetical order takes another.
+    style, the second name in alphabetical order takes another style.
     """
     names = sorted(set(algorithms))
     chosen = {name: _OWN[name] for name in names if name in _OWN}

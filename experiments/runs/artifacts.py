@@ -110,5 +110,5 @@ def agent_events(directory: Path, feature: str) -> Path:
 
 
 def reported(directory: Path, feature: str) -> Path:
-    """Return the file for a feature's reports about its own congestion controls."""
+    """Return the file for a feature's reports about the congestion controls that it added to the kernel."""
     return directory / f"{feature}-kernel.jsonl"

@@ -43,7 +43,7 @@ class Build:
         return f"{self.version} ({self.commit})" if self.commit else self.version
 
     def differences(self, other: Build) -> str:
-        """Describe the differences to another build; empty if there are none."""
+        """Describe the differences from another build; empty if there are none."""
         parts = {
             "version": self.version == other.version,
             "Python modules": self.sources_sha256 == other.sources_sha256,
@@ -54,7 +54,7 @@ class Build:
 
 @functools.cache
 def this_build() -> Build:
-    """Return the build of this process, as of the first call."""
+    """Return the build of this process, as it was at the first call."""
     sources = hashlib.sha256()
     for package in sorted(OWN):
         for file in sorted((ROOT / package).rglob("*.py")):

@@ -413,7 +413,7 @@ def settings_of(receiver: ReceiverAgent) -> list[str]:
 
 
 def own_of(scenario: Scenario, transports: Sequence[Transport] = (TCP, QUIC)) -> tuple[str, ...]:
-    """Return ccplane's algorithms that a scenario names: its flows' first, then those of its switches."""
+    """Return ccplane's algorithms that a scenario names: first those of flows, then those of switches."""
     named = [flow.algorithm for flow in scenario.flows if transport_of(flow.traffic) in transports]
     named += [name for one in scenario.switches for name in (one.single, one.shared)]
     return tuple(name for name in dict.fromkeys(named) if is_own(name))

@@ -62,7 +62,7 @@ def address_of(place: str) -> str:
 
 @dataclass(frozen=True)
 class Worker:
-    """What a worker reports of itself.
+    """What a worker reports about itself.
 
     Attributes:
         build: Its build of ccplane.

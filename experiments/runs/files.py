@@ -58,7 +58,7 @@ def with_files(raw: Any, change: Callable[[str, str], Any]) -> Any:
 
 
 def content(name: str, value: str) -> Any:
-    """Return what replaces a field that may name a file in the hash of a scenario.
+    """Return the value that a scenario's hash uses instead of a field that may name a file.
 
     Raises:
         ScenarioError: `scenario.no_file`, for a trace.
@@ -187,7 +187,7 @@ def file_hash(path: Path, field: str) -> str:
 
 
 def content_of(path: Path, field: str) -> bytes:
-    """Return what is in a file.
+    """Return the content of a file.
 
     Raises:
         ScenarioError: `scenario.no_file`.

@@ -1,8 +1,8 @@
 """In-band telemetry of a run: stored in the result and, if there is an agent, published to it on the bus.
 
-Without an agent the emulator writes the sinks' summaries into a file of the result. With an agent it writes
-into a pipe; a separate process (`telemetry.inband.publisher`) copies them to the file and publishes them on
-the run's bus.
+Without an agent the emulator writes the sinks' summaries into a file of the result. With an agent the
+emulator writes into a pipe; a separate process (`telemetry.inband.publisher`) copies the summaries to the
+file and publishes them on the run's bus.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Publisher:
             raise self._failed()
 
     def stop(self) -> dict[str, Any]:
-        """After the end of its input, wait until it has published everything; return its counters."""
+        """Wait until the process has published its whole input; return the process' counters."""
         try:
             out, _ = self._process.communicate(timeout=STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:

@@ -1,7 +1,7 @@
 """Differences between the repeats of a point: each gets its own variant of the network.
 
-Where nothing is random, runs that differ only in their seed are identical, and n of them say no more than
-one. So each repeat gets slightly different delays, and its flows start at slightly different times.
+Where nothing is random, runs that differ only in their seed are identical, and n such runs say no more than
+one run. So each repeat gets slightly different delays, and its flows start at slightly different times.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class PlannedRun:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether it adds the agent or a feature to the kernel; only one run at a time can."""
+        """Whether the run adds the agent or a feature to the kernel; only one run at a time can."""
         if self.scenario.datapath == SIM:
             return False
         return bool(own_of(self.scenario, (TCP,)) or serving(self.scenario))
@@ -46,6 +46,6 @@ class PlannedRun:
 
     @property
     def label(self) -> str:
-        """Display name of its point."""
+        """Display name of the run's point."""
         words = [f"{name.rpartition('.')[2]}={value}" for name, value in self.axes.items()]
         return " ".join([*words, f"#{self.repeat + 1}"])

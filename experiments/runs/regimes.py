@@ -1,6 +1,7 @@
 """Receiver agents and socket switches: helper processes of a run, connected by its bus.
 
-Each writes lines of JSON to a file of the result, which become its tables; other output goes to a log.
+Each process writes lines of JSON to a file of the result, from which tables are made; other output goes to a
+log.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Shapes of networks: short descriptions instead of lists of hosts and links.
 
-The names of their hosts and links are those of `experiments.netlab.topologies`.
+Hosts and links have the same names as in `experiments.netlab.topologies`.
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ def turn(waiting: Callable[[], None] = lambda: None, lock: Path = LOCK) -> Itera
     """Wait for the right to add congestion controls to this machine's kernel, and hold it for a `with` block.
 
     Yields:
-        The descriptor of the locked file. A process with a copy of it also holds the lock until it closes it.
+        The descriptor of the locked file. A process with a copy of the descriptor also holds the lock, until
+        it closes the copy.
 
     Raises:
         LoadError: `load.no_run_dir`.

@@ -69,7 +69,7 @@ class Variants:
 
     @property
     def all(self) -> list[Variant]:
-        """All variants, without duplicates: those of flows first, in their order."""
+        """All variants, without duplicates: first those of flows, in the order of the flows."""
         each = (*self.by_flow.values(), *self.by_switched.values())
         return list({variant.name: variant for variant in each}.values())
 

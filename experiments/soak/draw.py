@@ -59,7 +59,7 @@ REPLACING: Final[dict[Kind, int]] = {
     "upgrade, other layout": 2,
     "upgrade, other room": 1,
 }
-"""Disturbances that replace the agent, likewise."""
+"""Disturbances that replace the agent -> relative frequency."""
 
 KILLING: Final[frozenset[Kind]] = frozenset({"broker killed", "receiver killed"})
 """Disturbances of `LASTING` that replace the broker or receiver."""

@@ -5,8 +5,8 @@ results of all lives are combined (the seasonal Kendall test with lives as seaso
 1982). The slope is the median of all slopes within lives (Sen 1968), with Gilbert's interval (1987, section
 16.4.2). The first samples of a life are left out, because allocators and caches fill.
 
-The claim is that a series grows by less than a limit. It holds if the whole interval of the slope is below
-the limit, fails if the whole interval is above, and is undecided otherwise.
+The claim is that a series grows by less than a limit. The claim holds if the whole interval of the slope is
+below the limit, fails if the whole interval is above, and is undecided otherwise.
 """
 
 from __future__ import annotations

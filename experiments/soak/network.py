@@ -80,7 +80,7 @@ class Pair:
         return answer
 
     def wait_until_busy(self) -> None:
-        """Wait until the full number of connections have had a turn, or time for one.
+        """Wait for as many turns of connections as there are connections, or until a timeout.
 
         Raises:
             RuntimeError: If the traffic process has exited.
@@ -177,7 +177,7 @@ class Network:
         """Add a pair, and let it vanish with its connections.
 
         Returns:
-            The counters of its connections until then.
+            The counters of the pair's connections until it vanished.
         """
         with two_hosts(congestion="ccp") as path:
             pair = Pair(path, self.load, seed)

@@ -1,10 +1,10 @@
-"""Churning connections between two hosts, all of which talk; failed connections are reported.
+"""Churning connections between two hosts, all of which exchange data; failed connections are reported.
 
 Run for a pair of hosts as `python -m experiments.soak.traffic CLIENT SERVER ADDRESS ...`, with the files of
 their network namespaces. Out of a fixed number of connections, some end each second and are replaced. Each
-connection now and then sends a number of bytes and receives a number back, and both ends count. Commands come
-on standard input, one per line; answers are lines of JSON: `hold` (start and end no connections), `churn`,
-`tell`.
+connection now and then sends a number of bytes and receives a number back, and both ends count the bytes.
+Commands come on standard input, one per line; answers are lines of JSON: `hold` (start and end no
+connections), `churn`, `tell`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 @dataclass(slots=True, eq=False)
 class SoakClient:
-    """A client end, and whether it is to end."""
+    """The client side of a connection, and whether the connection is to end."""
 
     ending: bool = False
 

@@ -110,12 +110,12 @@ class Running:
             return next(iter(found()), None)
 
     def log(self) -> str:
-        """Return the end of its error output."""
+        """Return the end of the program's error output."""
         complaints = [line for line in self._lines if not line.startswith(_ORDINARY)]
         return "\n".join(complaints[-_KEPT_LINES:])
 
     def join(self, timeout_s: float) -> None:
-        """Wait until it has exited and its output is read, or for the time limit."""
+        """Wait until the program has exited and its output is read, or for the time limit."""
         self._thread.join(timeout_s)
         if not self._thread.is_alive():  # it closed its output, so it is about to exit
             with contextlib.suppress(subprocess.TimeoutExpired):

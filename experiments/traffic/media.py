@@ -1,7 +1,8 @@
 """Video playback and its content: Chromium, dash.js, and segments of a test video.
 
-Only `make setup-video` installs them. The video is a test picture with noise, so that it really has its
-nominal bitrates. It is encoded once, with the bitrates of Mao et al. (2017), in segments of four seconds.
+Only `make setup-video` installs these programs and files. The video is a test picture with noise, so that it
+really has its nominal bitrates. The video is encoded once, with the bitrates of Mao et al. (2017), in
+segments of four seconds.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ http {{
 class Nginx:
     """nginx, serving objects of given sizes as `/SIZE`, and files; it compresses scripts of pages.
 
-    nginx cannot choose a congestion control. So it inherits a listening socket (through its environment
+    nginx cannot choose a congestion control. So nginx inherits a listening socket (through its environment
     variable NGINX, meant for upgrades of a running server) with a congestion control that the kernel copies
     to each connection. Thus several servers on a host can differ, and can use any congestion control of the
     kernel.
@@ -118,7 +118,7 @@ class Nginx:
             raise
 
     def log(self) -> str:
-        """Return the end of its error log."""
+        """Return the end of nginx' error log."""
         with contextlib.suppress(OSError):
             lines = (self.folder / "log").read_text(errors="replace").splitlines()
             return "\n".join(line for line in lines if "[notice]" not in line)[-_LOG_TAIL_CHARACTERS:]

@@ -172,7 +172,7 @@ class QuicTraffic(ServedTraffic):
 def sampled(
     server: Sequence[Row], clients: Mapping[int, Sequence[Row]], congestion: str, interval_us: int
 ) -> tuple[ConnectionSample, ...]:
-    """Return samples of connections: the server's, with the bytes that their clients had by then.
+    """Return samples of connections: the server's, with the bytes that their clients had received by then.
 
     Both ends sample at the multiples of the interval, and report slightly later.
     """

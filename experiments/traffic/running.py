@@ -188,22 +188,22 @@ class Outcome:
 
 
 class RunningTraffic(Protocol):
-    """Running traffic. It ends by itself, after its time, with `stop()`, or with the lab.
+    """Running traffic. The traffic ends by itself, after its time, with `stop()`, or with the lab.
 
     One thread may wait while another stops it.
     """
 
     @property
     def sockets(self) -> FlowSockets:
-        """The sockets that carry it."""
+        """Sockets that carry the traffic."""
 
     @property
     def started_us(self) -> int:
-        """Its start, CLOCK_MONOTONIC [us]."""
+        """Start of the traffic, CLOCK_MONOTONIC [us]."""
 
     @property
     def running(self) -> bool:
-        """Whether it is running; False after a failure, which `wait()` raises."""
+        """Whether the traffic is running; False after a failure, which `wait()` raises."""
 
     def wait(self) -> TrafficResult:
         """Wait until the traffic has ended or its time is over; stop it, and return the result.
@@ -213,7 +213,7 @@ class RunningTraffic(Protocol):
         """
 
     def stop(self) -> None:
-        """Stop it now, and remove its files; may be called again. `wait()` then returns a partial result.
+        """Stop the traffic now, and remove its files; may be called again. `wait()` returns a partial result.
 
         Callers that start traffic must call this or `wait()` at the end, even after an exception.
 

@@ -20,7 +20,7 @@ class ServedClient(Protocol):
 
     @property
     def running(self) -> bool:
-        """Whether it is running."""
+        """Whether the program is running."""
 
     @property
     def failure(self) -> str | None:
@@ -28,14 +28,14 @@ class ServedClient(Protocol):
 
     @property
     def complaints(self) -> Sequence[str]:
-        """Its error output."""
+        """The program's error output."""
 
     @property
     def hint(self) -> str:
         """Hint for errors."""
 
     def objects(self) -> Sequence[ObjectResult]:
-        """Return its downloads."""
+        """Return the program's downloads."""
 
     def playback(self) -> Sequence[Played]:
         """Return the played segments."""
@@ -62,7 +62,7 @@ class Server(Protocol):
         """Return the end of its error output."""
 
     def stop(self) -> None:
-        """Stop it and remove its files; may be called again."""
+        """Stop the program and remove its files; may be called again."""
 
 
 class ServedTraffic:

@@ -57,7 +57,7 @@ class Viewer:
 
     @property
     def running(self) -> bool:
-        """Whether it is playing."""
+        """Whether the program is playing."""
         return self._thread.is_alive()
 
     @property

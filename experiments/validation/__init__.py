@@ -1,5 +1,5 @@
 """The simulator compared with the kernel on the same scenarios.
 
-May import what `experiments` may. Entry points: `drawing.draw_scenarios`, `heldout.Heldout`,
-`ccp validate`.
+This package may import what `experiments` may import. Entry points: `drawing.draw_scenarios`,
+`heldout.Heldout`, `ccp validate`.
 """

@@ -1,7 +1,7 @@
 """Scenarios drawn at random from the space that the papers use.
 
-The same seed and recordings give the same scenarios, and a larger count begins with those of a smaller one.
-The kinds of path alternate; everything else is drawn.
+The same seed and recordings give the same scenarios, and a larger number of scenarios begins with the
+scenarios of a smaller one. The kinds of path alternate; everything else is drawn.
 
 | what | distribution |
 | --- | --- |
@@ -56,7 +56,7 @@ KERNELS: Final = {"kernel/cubic": 3, "kernel/bbr": 2, "kernel/reno": 1}
 """Congestion controls of the kernel -> weight."""
 OWN: Final = ("cubic", "reno", "bbr3", "flex_cubic")
 STEP_MARKED: Final = "dctcp"
-"""ccplane's, because the simulator does not have the kernel's DCTCP."""
+"""ccplane's DCTCP, because the simulator does not have the kernel's."""
 
 DURATION_S: Final = 12.0
 RATES_MBIT: Final = (1.0, 1000.0)
@@ -226,7 +226,8 @@ def _with_loss(rng: Random, path: _Path) -> _Path:
         loss, description = Bernoulli(ratio), f"{100 * ratio:.3g} % lost"
     else:
         loss = random_bursts(rng)
-        description = f"bursts lost: {100 * loss.good_to_bad:.3g} % begin, {loss.bad_to_good:g} end"
+        begin, end = 100 * loss.good_to_bad, 100 * loss.bad_to_good
+        description = f"loss bursts: {begin:.3g} % of packets begin one, {end:.3g} % end one"
     bottleneck = msgspec.structs.replace(path.bottleneck, loss=loss)
     return _Path(bottleneck, path.rate_mbit, f"{path.description}, {description}")
 

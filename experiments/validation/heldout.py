@@ -192,7 +192,7 @@ class Heldout:
         }
 
     def kernels_own(self) -> dict[str, dict[str, float]]:
-        """Return the differences between the kernel's first two runs that count, likewise."""
+        """Return the differences between the kernel's first two runs that count, in the same form."""
         found = {}
         for name, own in self._counting(KERNEL).groupby("case", sort=False):
             if len(own) > 1:
@@ -280,7 +280,7 @@ class Heldout:
     # Results
 
     def to_json(self) -> str:
-        """Return it as a JSON object."""
+        """Return the result as a JSON object."""
         runs = json.loads(self.rows.to_json(orient="records"))
         spreads = {
             group: {
@@ -321,7 +321,7 @@ class Heldout:
             ) from error
 
     def keep(self, file: Path) -> None:
-        """Write it to a file, whose folder is created if it is missing.
+        """Write the result to a file, whose folder is created if it is missing.
 
         Raises:
             BenchError: `bench.cannot_keep`.
@@ -348,11 +348,16 @@ class Heldout:
         kernel = int((self.rows["datapath"] == KERNEL).sum())
         left_out = self.left_out()
         why = "; ".join(f"{count} because {rules.REASONS[name]}" for name, count in left_out.items() if count)
-        description = f"{sum(left_out.values())} of {kernel} runs of the kernel do not count" + (
-            f": {why}" if why else ""
+        count = sum(left_out.values())
+        description = (
+            f"{count} of {kernel} runs of the kernel {'does' if count == 1 else 'do'} not count: {why}"
         )
-        missing = len(self.cases) - len(self.errors())
-        return f"{description}. {missing} of {len(self.cases)} cases have no run that counts."
+        if not count:
+            description = f"All {kernel} runs of the kernel count"
+        cases = len(self.cases)
+        missing = cases - len(self.errors())
+        without = f"{missing} of {cases} cases have no run that counts"
+        return f"{description}. {without if missing else f'All {cases} cases have runs that count'}."
 
 
 HEADINGS: Final = ["cases", "n", *(f"{one.description} ({one.written(one.goal)})" for one in QUANTITIES)]

@@ -40,7 +40,7 @@ def row_of(result: Result) -> dict[str, Any]:
         flows' RTT percentiles, Jain's index of their goodputs. `late_us`, `late_p99_us`: maximum and 99th
         percentile of the emulator's lateness; `untaken_pkts`: packets of hosts that it missed; `taken_ratio`:
         share of the machine that other processes used. These four are 0 in the simulator. `idle_ratio`: idle
-        share, 1 there.
+        share of the machine, 1 in the simulator.
     """
     figures, emulator = figures_of(result), result.metadata.get("emulator") or {}
     return {

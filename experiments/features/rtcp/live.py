@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
 ACKS: Final = "acks"
-"""Directory of a result with recorded ACKs: one directory per flow, one file per connection."""
+"""Directory of recorded ACKs in a result: one directory per flow, one file per connection."""
 _FAILED: Final = Failure(
     "the run's R-TCP process failed",
     "run the command manually; it needs root, and only one R-TCP can be attached at a time",

@@ -38,7 +38,7 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
 def line_of(event: Event) -> bytes:
     """Return an agent event as the equivalent line of `ccp rtcp attach --json`.
 
-    It has the address of the sender instead of the network namespace.
+    The line has the address of the sender instead of the network namespace.
     """
     assert event.flow is not None
     about = {"kind": KIND, "t_mono_us": event.t_us, "server": event.flow.src_addr}

@@ -1,1 +1,1 @@
-"""Flex-Cubic: `paper.py` lists parts and claims; docs/papers/flex-cubic.md says what came out."""
+"""Flex-Cubic: `paper.py` lists parts and claims; docs/papers/flex-cubic.md has the results."""

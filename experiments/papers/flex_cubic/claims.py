@@ -13,16 +13,16 @@ from experiments.papers.variants import KERNEL
 
 OWN: Final = "flex_cubic"
 BETA: Final = 0.7
-"""Of RFC 9438, and of the kernel, where it is fixed."""
+"""Beta of RFC 9438, and of kernel CUBIC in all runs."""
 CLAIM_LOSS: Final = 0.005
 C_PER_S3: Final = 0.4
-"""Of RFC 9438; 41 in the paper's unit."""
+"""C of RFC 9438; 41 in the paper's unit."""
 ALWAYS_K: Final = 1.0
 """k with which every loss counts."""
 TOLERANT_K: Final = 2.0
-"""The paper's k."""
+"""k of the paper."""
 LIVE_PHASES: Final = {"before": (0.2, 0.5), "after": (0.85, 1.0)}
-"""Measured phases of a run in which k changes at half, as shares of the run: without slow start and the 12 s
+"""Measured phases of a run in which k changes halfway, as shares of the run: without slow start and the 12 s
 that CUBIC needs to grow to the other window."""
 SEVERAL: Final = 3.0
 SAME: Final = 0.03
@@ -113,7 +113,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 5",
-        "at OWD 25 ms and 0.5 % loss it has several times CUBIC's goodput",
+        "at OWD 25 ms and 0.5 % loss Flex-Cubic has several times CUBIC's goodput",
         "grid",
         [_by_cubic("several", GOODPUT, 25_000, 1.0, 0.005, at_least=SEVERAL)],
     ),
@@ -279,7 +279,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 3.4",
-        "thresholds above 2 x minRTT queue and retransmit more",
+        "thresholds above 2 x minRTT cause longer queues and more retransmissions",
         "parameters",
         [
             _parameter(name, what, column, f"k {k}", "k 2", CLAIM_LOSS, at_least=1.0)
@@ -293,7 +293,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 3.4",
-        "within a burst of losses, those after the first may not count as congestion",
+        "within a burst of losses, losses after the first one may not count as congestion",
         why="`bursts` measures goodput and retransmissions, but no part counts which losses were spared",
     ),
     Claim(
@@ -345,7 +345,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Abstract, section 2",
-        "it uses the available rate after the path's RTT changes",
+        "Flex-Cubic uses the available rate after the path's RTT changes",
         "reroute",
         [
             Comparison(
@@ -362,12 +362,12 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 4",
-        "the processors are busy for 5 to 10 %",
-        why="the figure is for another machine; `ccp bench datapath` compares CPU time with kernel CUBIC",
+        "the processors are busy for 5 to 10 % of the time",
+        why="the paper's figure is for another machine; `ccp bench datapath` compares CPU time with CUBIC",
     ),
     Claim(
         "Section 5, left open there",
-        "it is fair to kernel CUBIC",
+        "Flex-Cubic is fair to kernel CUBIC",
         "fairness",
         [
             Comparison(
@@ -379,7 +379,7 @@ CLAIMS: Final = (
                 where=f"{TYPICAL}, no random loss",
             )
         ],
-        why="a full queue of one BDP is just below 2 x minRTT, so drops are spared that CUBIC responds to",
+        why="with a full queue of one BDP the RTT is just below 2 x minRTT, so Flex-Cubic spares the drops",
     ),
 )
-"""In the paper's order, more or less."""
+"""Claims, roughly in the paper's order."""

@@ -1,7 +1,7 @@
 """Flex-Cubic (Filho, Ribeiro, Martinello, Miguel): the paper's experiments.
 
 The network is that of the paper's Figure 3: two flows of the same algorithm, H1 to H2 and H3 to H4, through
-one bottleneck of 100 Mbit/s. `docs/papers/flex-cubic.md` has differences to the paper and the results.
+one bottleneck of 100 Mbit/s. `docs/papers/flex-cubic.md` has the differences from the paper, and the results.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def grid(
     fractions: Sequence[float] = (),
     kernel: bool = True,
 ) -> Grid:
-    """Return points of the paper's grid. Kernel CUBIC has a fixed beta, so it runs once for all of them.
+    """Return points of the paper's grid. Kernel CUBIC, whose beta is fixed, runs once for all values.
 
     Args:
         name: Name of the grid.
@@ -187,7 +187,7 @@ def _queue_figures(table: pd.DataFrame) -> dict[str, Plot]:
 
 
 def figures_4_to_6(table: pd.DataFrame, beta: float) -> dict[str, Plot]:
-    """Return the paper's figure for one beta: throughput, and likewise goodput and retransmissions."""
+    """Return the paper's figure for one beta: throughput, goodput and retransmissions."""
     chosen = table[(table["algorithm"] == KERNEL) | (table["beta"] == beta)]
     maximum = PAYLOAD_SHARE * RATE_BYTES_PER_S
     return {
@@ -260,7 +260,7 @@ def _bursts_findings(runs: Runs) -> Findings:
 
 AGAINST_CUBIC: Final = "Flex-Cubic against kernel CUBIC"
 BELOW_TWO: Final = 1.9
-"""k that a full queue of one BDP exceeds: the queue reaches one packet's time less than 2 x minRTT."""
+"""k that a full queue of one BDP exceeds: it makes the RTT one packet's time less than 2 x minRTT."""
 _WITH_CUBIC: Final = {
     AGAINST_CUBIC: against(OWN, KERNEL),
     f"with queue_fraction {QUEUE_FRACTION} against kernel CUBIC": against(

@@ -20,11 +20,11 @@ from experiments.scenario import Scenario
 from experiments.sweep import Grid
 
 CS_PER_S3: Final = (0.1, C_PER_S3, 1.6)
-"""C of RFC 9438, a quarter and four times of it."""
+"""C of RFC 9438, and a quarter and four times of that value."""
 KS: Final = (TOLERANT_K, 3.0, 4.0, 5.0)
-"""Those of section 3.4."""
+"""Values of k in section 3.4."""
 DEEP_BDP: Final = 5.0
-"""A buffer in which each of `KS` can be reached."""
+"""Buffer that is large enough for the RTT to reach each multiple in `KS`."""
 
 _VALUES: Final = ("throughput_bytes_per_s", "goodput_bytes_per_s", "retrans_pct", "rtt_p95_us")
 
@@ -63,7 +63,7 @@ LIVE: Final[Mapping[str, Mapping[str, Any]]] = {
         "k 2, then 1": (TOLERANT_K, ALWAYS_K),
     }.items()
 }
-"""Both values throughout, and each changed into the other."""
+"""Name of the run -> fields that set k at the start and halfway; two runs keep the same k throughout."""
 
 
 def live(duration_s: float) -> Scenario:

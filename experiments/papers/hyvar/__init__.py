@@ -1,1 +1,1 @@
-"""Hyvar: `paper.py` lists parts and claims; docs/papers/hyvar.md says what came out."""
+"""Hyvar: `paper.py` lists parts and claims; docs/papers/hyvar.md has the results."""

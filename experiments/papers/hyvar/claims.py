@@ -138,7 +138,7 @@ CLAIMS: Final = (
         "from any initial MTP, Hyvar has the throughput of the best fixed MTP",
         "mtp",
         checks=[f"{THROUGHPUT}-{one}" for one in MTPS_MS],
-        how="ratio of throughput to the highest of a fixed MTP, from each initial MTP, is at least"
+        how="ratio of throughput to the highest with a fixed MTP, from each initial MTP, is at least"
         f" {CLAIM_THROUGHPUT:g}",
     ),
     Claim(
@@ -154,7 +154,7 @@ CLAIMS: Final = (
         "Hyvar needs up to 90 % less CPU time",
         "mtp",
         checks=[f"{CPU_OVER_IDLE}-{one}" for one in MTPS_MS],
-        how="share of the CPU time at a fixed MTP of 10 ms that is saved, both minus an idle agent's,"
+        how="saved share of the CPU time at a fixed MTP of 10 ms, not counting that of an idle agent,"
         f" from each initial MTP, is at least {CLAIM_CPU:g}",
     ),
     *(
@@ -169,4 +169,4 @@ CLAIMS: Final = (
         for other, name in COMPETITORS.items()
     ),
 )
-"""In the slides' order. The conclusion repeats them."""
+"""Claims, in the slides' order. The slides' conclusion repeats them."""

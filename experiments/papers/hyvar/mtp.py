@@ -30,7 +30,7 @@ from experiments.sweep import Grid
 
 IDLE: Final = "idle"
 IDLE_MTP_MS: Final = 60_000
-"""Longer than any run: CUBIC, with an agent that receives losses only."""
+"""An MTP longer than any run, so that only CUBIC acts and the agent receives only losses."""
 
 _COSTLY_MS: Final = 10
 
@@ -97,7 +97,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
         own_pct = of(HYVAR, mtp_ms, "agent_cpu_pct")
         found += [
             Check(
-                f"ratio of Hyvar's throughput {at} to the highest of a fixed MTP ({fastest_ms:g} ms)",
+                f"ratio of Hyvar's throughput {at} to the highest with a fixed MTP ({fastest_ms:g} ms)",
                 of_pairs(
                     of(HYVAR, mtp_ms, "throughput_bytes_per_s"),
                     of(HYBRID, fastest_ms, "throughput_bytes_per_s"),

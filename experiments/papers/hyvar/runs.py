@@ -33,7 +33,7 @@ CLAIMED: Final = Direction(rate_bytes_per_s=6e6, delay_us=15_000, buffer=Buffer(
 """The path of the slides: 48 Mbit/s, 30 ms, 1 BDP."""
 
 INITIAL_S: Final = 2.0
-"""Length of the initial phase, in which rates fluctuate according to the slides [s]."""
+"""Length of the initial phase, in which, according to the slides, rates fluctuate [s]."""
 
 _TRACE_S: Final = 60.0
 _CELL_DELAY_US: Final = 20_000
@@ -71,7 +71,7 @@ def paths(number: int = 0) -> dict[str, Direction]:
 
 
 def one_flow(name: str, path: Direction, duration_s: float) -> Scenario:
-    """Return a scenario with one flow; the way back has the same delay and no queue."""
+    """Return a scenario with one flow; the reverse direction has the same delay and no queue."""
     back = Direction(delay_us=path.delay_us)
     return Scenario(
         name=f"hyvar: {name}",

@@ -33,7 +33,7 @@ APART_S: Final = 5.0
 TOGETHER_S: Final = 30.0
 """Time in which all flows send, in a full run [s]."""
 JUDGED_SHARE: Final = 0.5
-"""Share of that time that counts, at its end."""
+"""Share of `TOGETHER_S` that counts, at the end of that time."""
 
 OWN: Final = "own"
 OTHER: Final = "cubic"
@@ -52,7 +52,7 @@ its own best throughput); only the policy in case 4; CUBIC."""
 
 FAIR_JAIN: Final = 0.9
 FAIR_SHARE: Final = 0.7
-"""Minimum of its fair share for each of two flows."""
+"""Minimum goodput of each of two flows, as a ratio to its fair share."""
 
 
 def _flow(number: int, name: str) -> FlowSpec:
@@ -70,7 +70,7 @@ def alike(n: int, together_s: float) -> Scenario:
 
 
 def alongside_cubic(buffer_bdp: float, together_s: float) -> Scenario:
-    """Return a flow that starts after one of kernel CUBIC over the slides' path."""
+    """Return a flow that starts after a flow of kernel CUBIC over the slides' path."""
     path = msgspec.structs.replace(CLAIMED, buffer=Buffer(bdp=buffer_bdp))
     return Scenario(
         name="hyvar: beside CUBIC",

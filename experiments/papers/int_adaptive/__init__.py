@@ -1,1 +1,1 @@
-"""INT-driven CUBIC: `paper.py` lists parts and claims; docs/papers/int-adaptive.md says what came out."""
+"""INT-driven CUBIC: `paper.py` lists parts and claims; docs/papers/int-adaptive.md has the results."""

@@ -46,8 +46,8 @@ TELEMETRY: Final = Int(
         IntNode("sta2", ("sink",)),
     )
 )
-"""Every data packet carries headers; a summary every 10 ms. A third node that writes would leave less than
-the minimum MTU of IPv6."""
+"""Every data packet carries telemetry headers, and sinks send a summary every 10 ms. A third node that writes
+would leave less than the minimum MTU of IPv6."""
 
 _OF_NODE: Final = {"lost_pkts": "link_lost_pkts", "interval_us": "node_interval_us"}
 """New names of a node's columns that a flow also has."""

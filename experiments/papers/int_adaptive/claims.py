@@ -20,11 +20,11 @@ QUEUE_NAMES: Final = ("drop-tail", "CoDel")
 CLOSE: Final = 0.03
 """How much worse than kernel CUBIC int_cubic may be without telemetry."""
 GAIN: Final = 7.0
-"""At 20 % loss, as a multiple of kernel CUBIC's goodput."""
+"""Minimum goodput at 20 % loss, as a multiple of kernel CUBIC's."""
 GAIN_WITHOUT_LOSS: Final = 1.12
-"""Of New L2."""
+"""Minimum goodput of New L2 without loss, as a multiple of kernel CUBIC's."""
 SAME: Final = 0.01
-"""Without loss all fill the link: runs differ only in when they begin and end."""
+"""Tolerance without loss, where all fill the link and runs differ only in when they begin and end."""
 CLEAR: Final = 0.7
 LITTLE: Final = 0.95
 RIGHT: Final = 0.95
@@ -144,7 +144,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Figure 6",
-        "at 20 % loss they have seven times CUBIC's throughput",
+        "at 20 % loss New L1 and New L2 have seven times CUBIC's throughput",
         "fig6",
         _fig6("gain", BOTH, (0.2,), GAIN),
     ),
@@ -155,20 +155,25 @@ CLAIMS: Final = (
         _fig6("twelve per cent", (L2,), (0.0,), GAIN_WITHOUT_LOSS),
         why="kernel CUBIC fills the link here, so there is nothing to gain",
     ),
-    Claim("Figure 6", "without loss they lose nothing", "fig6", _fig6("no harm", BOTH, (0.0,), 1 - SAME)),
+    Claim(
+        "Figure 6",
+        "without loss New L1 and New L2 have no less throughput than CUBIC",
+        "fig6",
+        _fig6("no harm", BOTH, (0.0,), 1 - SAME),
+    ),
     Claim(
         "Figure 7",
-        "increments 2 and 3 fill the path before CUBIC",
+        "increments 2 and 3 fill the path earlier than CUBIC",
         "fig7",
         _fig7("sooner", "time to fill the path", "path_full_s", (2, 3), at_most=1.0),
-        why="increment 2 is slower in the simulator; on real sockets it was faster, in too few runs",
+        why="increment 2 is slower than CUBIC in the simulator, and faster on real sockets in too few runs",
     ),
     Claim(
         "Figure 7",
         "windows set by telemetry stay constant, above all with increment 1",
         "fig7",
         _fig7("steady", "spread of the window", "cwnd_spread_ratio", (1, 2, 3), at_most=1.0),
-        why="the first loss sets the threshold, and above it growth is CUBIC's",
+        why="the first loss sets a threshold, and above it the window grows like CUBIC's",
     ),
     Claim(
         "Section VI-C",
@@ -184,7 +189,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Abstract, section II",
-        "telemetry costs little",
+        "the overhead of telemetry is low",
         "overhead",
         [
             Comparison(
@@ -224,7 +229,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Beyond the paper",
-        "with echoes, increments 2 and 3 also fill the path before CUBIC",
+        "with echoes, increments 2 and 3 also fill the path earlier than CUBIC",
         "echo-growth",
         [
             Comparison(
@@ -241,7 +246,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Beyond the paper",
-        "where the bottleneck does not report, New L1 is as fair as CUBIC, and loses no more",
+        "where the bottleneck does not report, New L1 is as fair as CUBIC, and loses no more packets",
         "silent",
         [
             _as_cubic(queue, variant, column, says)
@@ -256,7 +261,7 @@ CLAIMS: Final = (
     Claim(
         "Section V-C",
         "the results hold over Mininet-WiFi",
-        why="the emulator has no radios; `ccp demo wifi` runs Figures 4 to 7 over the kernel's",
+        why="the emulator has no radios; `ccp demo wifi` runs Figures 4 to 7 over simulated radios",
     ),
 )
-"""In the paper's order."""
+"""Claims, in the paper's order."""

@@ -28,7 +28,7 @@ INCREMENTS: Final = {
         for one in (1, 2, 3)
     },
 }
-"""Without HyStart, which ends growth when the RTT rises; here the free room decides."""
+"""Without HyStart, which ends growth when the RTT rises; here the free room in the queue decides."""
 
 FAR_US: Final = 20_000
 """Delay of the wired hop [us]: at an RTT of 10 ms one round trip would fill the path."""

@@ -1,9 +1,9 @@
 """Transport protocols with in-band telemetry and eBPF (Bhat, Haxhibeqiri, Moerman, Hoebeke): experiments.
 
-The network is the chain of the paper's Figure 3 (`chain.py`). Figures 4 and 5 show the telemetry of a flow, 6
-and 7 the algorithms that use it. Beyond the paper: whether causes of losses are correct (`truth.py`), what
-telemetry costs, and its age when an algorithm has it (`quality.py`). `docs/papers/int-adaptive.md` has the
-results.
+The network is the chain of the paper's Figure 3 (`chain.py`). Figures 4 and 5 show the telemetry of a flow,
+and Figures 6 and 7 the algorithms that use it. Beyond the paper: whether causes of losses are correct
+(`truth.py`), what telemetry costs, and its age when an algorithm has it (`quality.py`).
+`docs/papers/int-adaptive.md` has the results.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def _load(rate_bytes_per_s: float, delay_us: int, queue_pkts: int) -> dict[str, 
 
 
 LOADS: Final = {"100 Mbit/s": _load(12.5e6, 1_000, 100), "unlimited": _load(5e9, 50, 5_000)}
-"""On all three links; the second one is faster than the emulator."""
+"""Loads of all three links; the second load is faster than the emulator."""
 
 
 def _overhead_grids(size: Size) -> list[Grid]:
@@ -129,7 +129,7 @@ def _overhead_row(result: Result) -> dict[str, Any]:
 
 
 def paired(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with telemetry, with `goodput_quotient` and `cpu_quotient` to the same seed without."""
+    """Return the rows with telemetry, and their ratios to the run of the same seed without telemetry."""
     key = ["load", "seed"]
     off = table[table["telemetry"] == OFF].set_index(key)
     on = table[table["telemetry"] != OFF].set_index(key)

@@ -33,7 +33,7 @@ BUFFERS_BDP: Final = (2, 4, 8, 16, 32)
 OTHERS: Final = (1, 2, 4, 8)
 """Numbers of CUBIC flows that compete with one BBR flow."""
 OTHERS_BDP: Final = 8
-"""Buffer of the runs with more than one CUBIC flow."""
+"""Buffer in the runs with more than one CUBIC flow."""
 
 
 def _loss(variant: str, loss: float, says: str, column: str, *bounds: float | None) -> Comparison:
@@ -63,7 +63,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Padhye et al., SIGCOMM 1998, equation 30",
-        "timeouts make Reno slower than that, increasingly with loss",
+        "timeouts make Reno slower than equation 3 of Mathis et al., increasingly with loss",
         "formulas",
         [_formula(RENO, loss, "by_padhye_ratio", "Padhye") for loss in FORMULA_LOSSES],
         why="RACK and tail loss probes avoid most of the timeouts that the formula of 1998 assumes",
@@ -98,7 +98,7 @@ CLAIMS: Final = (
     ),
     Claim(
         f"{CARDWELL}, Figure 8",
-        "up to 15 % loss BBR is close to it",
+        "up to 15 % loss BBR is close to the throughput that the link delivers",
         "loss",
         [_loss(BBR, 0.15, "share of what the link delivers", "share_of_delivered_ratio", CLOSE)],
         why=f"{_BUFFER}; and in some runs BBR takes 15 % loss for a policer",
@@ -153,4 +153,4 @@ CLAIMS: Final = (
         ],
     ),
 )
-"""In the order of the publications."""
+"""Claims, in the order of the publications."""

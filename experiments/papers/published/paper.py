@@ -1,7 +1,7 @@
 """Published figures of Linux' CUBIC and BBR, under the conditions that their authors state.
 
-They show whether emulator and simulator reproduce what others have measured. `docs/papers/published.md` has
-the results.
+These figures show whether emulator and simulator reproduce what others have measured.
+`docs/papers/published.md` has the results.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _payload_bytes_per_s(result: Result) -> float:
 
 LOSSES: Final = (0.0001, 0.001, 0.01, 0.02, 0.05, 0.1, 0.15)
 LOSS_BUFFER_BDP: Final = 1.0
-"""Our choice: the article does not give the buffer."""
+"""Buffer that ccplane chose, because the article does not give it."""
 
 
 def _loss_grids(size: Size) -> list[Grid]:

@@ -1,1 +1,1 @@
-"""R-Hybrid: `paper.py` lists parts and claims; docs/papers/r-hybrid.md says what came out."""
+"""R-Hybrid: `paper.py` lists parts and claims; docs/papers/r-hybrid.md has the results."""

@@ -13,7 +13,7 @@ from experiments.papers.variants import KERNEL
 
 OWN: Final = "r_hybrid"
 OWN_ONLY: Final = f"{OWN}, mode own"
-"""With rules that recognise the sender's own marks; else the threshold for marks is from other paths."""
+"""R-Hybrid in the mode that recognises the sender's own marks, without a threshold from other paths."""
 BBR: Final = "kernel/bbr"
 DCTCP: Final = "dctcp"
 AGGRESSIVE: Final = "marking at 0.3 ms"
@@ -23,15 +23,15 @@ LOSS: Final = 0.01
 RTT_US: Final = 1_000
 COMPARABLE: Final = 0.95
 SMALL_LOSS: Final = 0.95
-"""Minimum ratio with 1 % loss; in the paper 0.96 to 0.98."""
+"""Minimum ratio of throughput with 1 % loss to that without; in the paper 0.96 to 0.98."""
 MAX_LEFT: Final = 0.97
 """Maximum ratio of DCTCP's throughput to the clean baseline's; in the paper 0.886."""
 SAME_AS_CLEAN: Final = 0.97
 SAME_AS_DCTCP: Final = 0.02
 FEWER: Final = 0.1
-"""Ratio of R-Hybrid's retransmissions to BBR's, clean; in the paper 0.04."""
+"""Maximum ratio of R-Hybrid's retransmissions to BBR's without loss; in the paper 0.04."""
 AS_MANY: Final = (0.8, 1.25)
-"""The same ratio with loss; in the paper 1.06."""
+"""Range of the ratio of R-Hybrid's retransmissions to BBR's with loss; in the paper 1.06."""
 MOSTLY: Final = 0.9
 
 
@@ -116,7 +116,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Figure 3",
-        "it keeps it because the receiver takes the path for shared, and the sender changes to CUBIC",
+        "this is because the receiver takes the path for shared, and the sender changes to CUBIC",
         "fig3",
         [
             Comparison(
@@ -153,7 +153,7 @@ CLAIMS: Final = (
                 1.0,
             )
         ],
-        why="its probes lose ten times as much at the full queue as is lost at random",
+        why="BBR's probes lose ten times as many packets at the full queue as are lost at random",
     ),
     Claim(
         "Figure 4",
@@ -167,14 +167,14 @@ CLAIMS: Final = (
         "the regime changes to SHARED around 70 s and around 220 s",
         "fig5",
         checks=["shared-1", "shared-2"],
-        how="time of the change [s] in the synthetic series is within 5 s of that",
+        how="time of the change [s] in the synthetic series is within 5 s of the paper's",
     ),
     Claim(
         "Figure 5",
         "the regime stays SHARED while losses continue",
         "fig5",
         checks=["held"],
-        how="share of these intervals in SHARED is 1",
+        how="share of the intervals with losses in SHARED is 1",
     ),
     Claim(
         "Figure 5, section 5",
@@ -219,7 +219,7 @@ CLAIMS: Final = (
                 1.0,
             )
         ],
-        why="DCTCP works by marks: a quarter of its packets are marked where no other flow sends",
+        why="DCTCP needs marks: even alone on the link, a quarter of its packets are marked",
     ),
     Claim(
         "Section 4.4",
@@ -235,7 +235,11 @@ CLAIMS: Final = (
         checks=["confirmed"],
         how="time until the flow on a shared path has switched [s], with the paper's constants, is 15 to 25",
     ),
-    Claim("Section 6", "short connections end before that", why="this follows from the time to a switch"),
+    Claim(
+        "Section 6",
+        "short connections end before the regime is confirmed",
+        why="this follows from the time until a flow switches",
+    ),
     Claim(
         "Sections 6 and 8",
         "switching single flows serves a near and a far peer simultaneously, switching the host does not",
@@ -245,7 +249,7 @@ CLAIMS: Final = (
             for variant in (OWN, "ordinary sockets, switched")
             for peer in ("near", "far")
         ],
-        how="share of time with DCTCP is at least 0.9 for the near flow, and at most 0.1 for the far flow",
+        how="share of time with DCTCP is at least 0.9 to the near peer, and at most 0.1 to the far peer",
     ),
     Claim(
         "Section 6",
@@ -256,7 +260,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 8",
-        "a windowed minimum RTT corrects that",
+        "a windowed minimum RTT corrects the mistake about a longer route",
         "false-switches",
         checks=["horizon"],
         how="share of time in SHARED on a longer route, with a baseline of the last 5 s, is at most 0.6",
@@ -270,10 +274,10 @@ CLAIMS: Final = (
     ),
     Claim(
         "Abstract",
-        "it has low latency within a zone, and is fair on shared bottlenecks",
+        "R-Hybrid has low latency within a zone, and is fair on shared bottlenecks",
         why="the paper has no figures for it",
     ),
-    Claim("Abstract", "its overhead is minimal", why="the paper has no figures for it"),
-    Claim("Section 6", "without AWS' control plane it cannot adapt", why="AWS is not available here"),
+    Claim("Abstract", "R-Hybrid's overhead is minimal", why="the paper has no figures for it"),
+    Claim("Section 6", "without AWS' control plane R-Hybrid cannot adapt", why="AWS is not available here"),
 )
 """In the paper's order."""

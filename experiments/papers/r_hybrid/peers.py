@@ -1,7 +1,7 @@
 """R-Hybrid: a host that simultaneously serves a peer in its zone and one across the Internet.
 
 The link to the near peer is not shared and marks as DCTCP needs; the queue to the far peer is shared with a
-bulk transfer. One congestion control for the whole host, as in the paper, is wrong for one of them.
+bulk transfer. One congestion control for the whole host, as in the paper, is wrong for one of the two peers.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def scenario(duration_s: float) -> Scenario:
 def dctcp_ratio(result: Result, flow: str) -> float:
     """Return the share of its time in which a flow had DCTCP, from `SETTLED_S` on.
 
-    Read from the socket of an ordinary flow, and from the events of an `r_hybrid` flow, whose socket always
-    has the same congestion control.
+    The share is read from the socket of an ordinary flow, and from the events of an `r_hybrid` flow, whose
+    socket always has the same congestion control.
     """
     samples = within(result.connection_samples, SETTLED_S)
     own = samples[samples["flow"] == flow]
@@ -154,7 +154,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def claims(found: pd.DataFrame) -> list[Check]:
-    """Check that each flow has its own control, the better of two for a whole host."""
+    """Check which congestion control each flow has, and compare with one control for the whole host."""
 
     def of(variant: str, peer: str) -> pd.DataFrame:
         return found[(found["variant"] == variant) & (found["peer"] == peer)]
@@ -180,10 +180,12 @@ def claims(found: pd.DataFrame) -> list[Check]:
                 name=f"far, {variant}",
             ),
             Check(
-                f"{variant}: ratio of far goodput to a {ON_DCTCP}", quotient(variant, FAR, ON_DCTCP), low=1.0
+                f"{variant}: ratio of the far peer's goodput to that with the {ON_DCTCP}",
+                quotient(variant, FAR, ON_DCTCP),
+                low=1.0,
             ),
             Check(
-                f"{variant}: ratio of near goodput to a {ON_CUBIC}",
+                f"{variant}: ratio of the near peer's goodput to that with the {ON_CUBIC}",
                 quotient(variant, NEAR, ON_CUBIC),
                 low=1.0,
             ),

@@ -23,10 +23,10 @@ LOSSY_S: Final = (50.0, 150.0)
 SPIKE_S: Final = (200.0, 240.0)
 SPIKE_MS: Final = 12.0
 RETRANSMITS: Final = (2, 3, 4, 1, 3, 1, 4, 3, 1, 2)
-"""Retransmissions per interval, repeated."""
+"""Retransmissions per interval, as a pattern that repeats."""
 
 PAPER_S: Final = {SHARED: (70.0, 220.0), SINGLE_OWNER: (NAN, NAN)}
-"""Times of changes in section 5.1; for the ways back it says "eventually"."""
+"""Times of changes in section 5.1; for changes back to SINGLE_OWNER it says "eventually"."""
 AROUND_S: Final = INTERVAL_S
 
 

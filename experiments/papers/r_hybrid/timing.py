@@ -38,12 +38,12 @@ DELAY_US: Final = 5_000
 QUEUE_US: Final = 40_000
 """Added delay, as by a queue of competing flows [us]."""
 DELTA_MS: Final = 20.0
-"""Above the delays that a busy machine causes [ms]; the paper has 5."""
+"""Delta, above the delays that a busy machine causes [ms]; the paper has 5."""
 SEND_BYTES_PER_S: Final = 250_000
 SIGNALLING_S: Final = 0.1
 """Maximum time from the decision to the socket [s]."""
 CONFIRMED_S: Final = (15.0, 25.0)
-"""Time in which the paper confirms a change (section 6)."""
+"""Shortest and longest time until a change is confirmed, according to the paper (section 6) [s]."""
 
 
 @dataclass(frozen=True)

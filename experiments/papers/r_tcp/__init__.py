@@ -1,1 +1,1 @@
-"""R-TCP: `paper.py` lists parts and claims; docs/papers/r-tcp.md says what came out."""
+"""R-TCP: `paper.py` lists parts and claims; docs/papers/r-tcp.md has the results."""

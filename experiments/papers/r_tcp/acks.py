@@ -89,7 +89,7 @@ def judged(acks: list[Ack], detector: str, options: Options | None = None) -> Fi
 def together(several: list[list[Ack]]) -> _native.RtcpState:
     """Return the state of R-TCP's detector of a client after the ACKs of all its connections.
 
-    A connection is idle from the ACK before a start on.
+    A connection counts as idle from the last ACK before a start.
     """
     clients = _native.RtcpClients(Options().to_bytes(), MSS_BYTES)
     events = [

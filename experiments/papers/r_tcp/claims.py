@@ -20,7 +20,7 @@ R_BBR: Final = "rtcp/bbr"
 R_BBR3: Final = "r_tcp_bbr3"
 NAMES: Final = {KERNEL: "CUBIC", BBR: "BBRv1", BBR3: "BBRv3"}
 LIMITED_BY: Final = {KERNEL: R_CUBIC, BBR: R_BBR, BBR3: R_BBR3}
-"""Congestion control -> the same under R-TCP."""
+"""Congestion control -> the same congestion control under R-TCP."""
 MB: Final = 1_000_000
 
 AUTHORS: Final = "mBBR, SmBBR and BBRv2 are not published for current kernels"
@@ -89,7 +89,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Figure 2",
-        "of 1 MB very much is retransmitted: 15 % with CUBIC, more than 50 % with BBRv3",
+        "large parts of 1 MB are retransmitted: 15 % with CUBIC, more than 50 % with BBRv3",
         "download",
         [_has("much", KERNEL, 1, 7.5), _has("much", BBR3, 1, 25.0)],
     ),
@@ -143,18 +143,18 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 3.3",
-        "they find no limit with several simultaneous connections",
+        "PD, mBBR and P-MODRL find no limit with several simultaneous connections",
         "patterns",
         checks=_detectors(("pd", "mbbr-like", "p-modrl-like"), "concurrent"),
         how="share of limits found with a rate within 10 %, by detectors that resemble these, is at most 0.5",
     ),
     Claim(
         "Sections 4.2 and 4.4",
-        "R-TCP finds the limit in both cases",
+        "R-TCP finds the limit with idle times and with simultaneous connections",
         "patterns",
         checks=[f"{pattern}, r-tcp" for pattern in ("multi", "concurrent")],
         how="share of limits found with a rate within 10 % is at least 0.9",
-        why="BBRv1's objects over operator 1 end within a second after the bucket runs dry, before a verdict",
+        why="BBRv1's objects over operator 1 end within a second after the bucket is empty, before a verdict",
     ),
     *(
         Claim(
@@ -228,7 +228,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 6.1",
-        "no limit is found either where R-TCP acts on its findings",
+        "there, no limit is found even if R-TCP acts on its findings",
         "closed-loop",
         checks=["none acted on"],
         how="share of transfers without a limit that R-TCP limits is at most 0.001",
@@ -238,7 +238,7 @@ CLAIMS: Final = (
         "a second connection has up to 88 % fewer retransmissions",
         "stateful",
         checks=["second"],
-        how="avoided share of its retransmissions, in the best case, is at least 0.88",
+        how="avoided share of the second connection's retransmissions, in the best case, is at least 0.88",
     ),
     Claim(
         "Figure 9",
@@ -259,7 +259,7 @@ CLAIMS: Final = (
         "video has 28 (CUBIC), 40 (BBRv1) and 44 % (BBRv3) fewer retransmissions",
         "video",
         checks=[f"fewer, {one}" for one in NAMES],
-        how="avoided share of retransmissions is at least that",
+        how="avoided share of retransmissions is at least the paper's",
     ),
     Claim(
         "Figure 11",
@@ -271,10 +271,12 @@ CLAIMS: Final = (
     Claim(
         "Tables 3 and 10",
         "short videos have 40 (CUBIC) to 50 % fewer retransmissions, and play equally well",
-        why="the app belongs to a service",
+        why="the app needs a commercial service",
     ),
     Claim(
-        "Section 6.3", "sessions send 13 and 24 % less in total", why="no part adds up what a session sends"
+        "Section 6.3",
+        "sessions send 13 and 24 % less data in total",
+        why="no part adds up what a session sends",
     ),
     Claim(
         "Appendix A",
@@ -291,7 +293,9 @@ CLAIMS: Final = (
         "Figure 14", "with a longer RTT BBRv1 retransmits less of 1 MB", "bdp", [_far("far, 1", 1, None, 1.0)]
     ),
     Claim(
-        "Appendix G", "BBRv1's own detector may underestimate a rate", why="no part measures its estimates"
+        "Appendix G",
+        "BBRv1's own detector may underestimate a rate",
+        why="no part measures this detector's estimates",
     ),
     Claim(
         "Figure 17",
@@ -312,11 +316,11 @@ CLAIMS: Final = (
     Claim(
         "Figure 18",
         "alpha, epsilon and omega hardly matter, beta and theta do",
-        why="`traces` has a table and figures of it, but the claim gives no bound",
+        why="`traces` has a table and figures of these parameters, but the claim gives no bound",
     ),
     Claim(
         "Tables 6 and 7",
-        "rarer and smaller probes retransmit less",
+        "rarer and smaller probes cause fewer retransmissions",
         "tuning",
         [
             *_tuned("bbr again", R_BBR, RETRANS, None, 1.0),
@@ -343,7 +347,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Table 8",
-        "at most 0.5 % are found where there is none, 3.7 % while moving",
+        "a limit is found in at most 0.5 % of transfers without one, 3.7 % while moving",
         "traces",
         checks=["none"],
         how="share of transfers without a limit in which one is found is 0",
@@ -374,7 +378,7 @@ CLAIMS: Final = (
     Claim(
         "Figure 21",
         "Astraea, a learned control, has up to 98 % fewer retransmissions and 36 % more goodput",
-        why="Astraea is not available; `r_tcp_hyvar` is R-TCP with another learned control, without a part",
+        why="Astraea is not available, and no part tests R-TCP with another learned control (`r_tcp_hyvar`)",
     ),
     Claim(
         "Appendix N",

@@ -1,4 +1,4 @@
-"""R-TCP: a flow with it and a flow without it to one client behind one limiter (Figure 22)."""
+"""A flow with R-TCP and a flow without R-TCP, to one client behind one limiter (Figure 22)."""
 
 from __future__ import annotations
 

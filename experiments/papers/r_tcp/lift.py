@@ -52,14 +52,14 @@ from experiments.units import MBIT
 
 LIFTED_S: Final = 20.0
 LATER_S: Final = 2.0
-"""Maximum random delay of the end [s]: the time to find it depends on when the last probe was."""
+"""Maximum random delay of the end [s]: the time until the end is found depends on when the last probe was."""
 AFTER_S: Final = 12.0
 """How long a flow continues after the end of its limit [s]."""
 LIMIT_BYTES_PER_S: Final = 2 * MBIT
 LIFTED_BYTES_PER_S: Final = 40 * MBIT
 RTT_US: Final = 40_000
 BUCKET_BYTES: Final = OPERATORS["op1"].bucket_bytes
-"""Our choice, operator 1's: the paper does not give it."""
+"""The bucket of operator 1; ccplane chose it, because the paper does not give a bucket."""
 LINK_BYTES_PER_S: Final = 100 * MBIT
 LOSSES: Final = (0.0, 0.02)
 APART_S: Final = 4.0
@@ -106,9 +106,9 @@ def lifts(result: Result) -> pd.DataFrame:
 
     Returns:
         `flow`, `algorithm`, `loss_ratio`; `limited_ratio`, 1 if the limit was found before it ended, else 0;
-        `gone_s`, time from its end until the end was found (NaN: never); `fast_s`, time from its end until
-        goodput, over a fifth of a second, reached half of the new rate (NaN: never); `after_bytes_per_s`,
-        goodput from the limit's end to the flow's end.
+        `gone_s`, time from the limit's end until the end was found (NaN: never); `fast_s`, time from the
+        limit's end until goodput, over a fifth of a second, reached half of the new rate (NaN: never);
+        `after_bytes_per_s`, goodput from the limit's end to the flow's end.
     """
     events = result.events[result.events["kind"] == "set_link"]
     links = [json.loads(detail)["link"] for detail in events["detail"].astype(str)]

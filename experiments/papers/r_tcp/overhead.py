@@ -48,7 +48,7 @@ _ROUND_S: Final = 120.0
 _QUICK_ROUND_S: Final = 50.0
 
 OWN: Final = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr"}
-"""Congestion control of the kernel -> the same under R-TCP."""
+"""Congestion control of the kernel -> the same congestion control under R-TCP."""
 ACK_HOOK: Final = {"cubic": "cubic_in_ack_event", "bbr": "rtcp_bbr_cong_control"}
 """Function that handles every ACK; BBR's contains all of BBR."""
 STATES: Final = ("waiting", "triggered", "limited")
@@ -56,7 +56,7 @@ CORE_ACKS: Final = 1_000_000
 """ACKs that a detector handles in a round."""
 FIRST_CLIENT: Final = "198.18.0.1"
 CLIENTS: Final = "198.18.0.0/15"
-"""Addresses for benchmarks (RFC 2544), enough for the most connections."""
+"""Addresses for benchmarks (RFC 2544), enough for the maximum number of connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _memory_with_one_client(plan: Plan, count: int) -> list[float]:
 
 
 Send = Callable[[], dict[str, float]]
-"""As of `open_load`."""
+"""Sends a load and returns totals, as the function that `open_load` yields."""
 
 
 @contextlib.contextmanager

@@ -166,7 +166,7 @@ def _verdict(reported: pd.DataFrame, limit: tuple[float, float] | None, start_s:
 
 
 def pairs_of(rows: pd.DataFrame, column: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield each congestion control with a column of it and of the same under R-TCP.
+    """Yield each congestion control, with a column of its flows without R-TCP and under R-TCP.
 
     Yields:
         The congestion control; a row for each limiter of each run: `without`, `under`, `operator`, `number`,
@@ -188,7 +188,7 @@ def fewer(both: pd.DataFrame) -> Estimate:
 
 
 def in_order(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Return rows of `transfers` sorted by columns, then by algorithm: each, then the same under R-TCP."""
+    """Return rows of `transfers` sorted by columns, then by algorithm, each before its R-TCP version."""
     return rows.sort_values(
         [*columns, "algorithm"],
         key=lambda values: values.map(_PLACE) if values.name == "algorithm" else values,

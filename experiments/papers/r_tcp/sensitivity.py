@@ -56,7 +56,7 @@ def errors_by_option(result: Result) -> pd.DataFrame:
 
 
 def figure_18(found: pd.DataFrame) -> dict[str, Plot]:
-    """Return a figure per parameter, and one of the bucket's error by the number of candidates."""
+    """Return a figure per parameter, and a figure of the bucket's error over the number of candidates."""
     figures = {}
     for name in GREEK.values():
         own = found[found["option"] == name].rename(columns={"value": name})

@@ -1,8 +1,8 @@
 """R-TCP's Appendix K (Tables 8 and 9) and I (Figure 18): detectors on the operators' traces.
 
 Transfers of 30 s with kernel CUBIC and BBRv1 are recorded while R-TCP only observes. Each detector then gets
-the same ACKs. Operators 1 to 3 limit; 4, 5 and 4M (in a bus or train) do not, so that findings there are
-false.
+the same ACKs. Operators 1 to 3 limit; operators 4, 5 and 4M (in a bus or train) do not, so limits found there
+are false.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def claim_of_state(second: pd.DataFrame) -> Check:
 
 
 def pattern(name: str, kind: str, operators: Sequence[str], numbers: Sequence[int]) -> Scenario:
-    """Return runs of clients that download with a pattern, `MULTI` or `CONCURRENT`; else as `at_once`."""
+    """Return runs of clients that download with a pattern, `MULTI` or `CONCURRENT`; see `at_once`."""
     traffics = PATTERNS[kind]
     return at_once(
         name,

@@ -4,9 +4,9 @@ dash.js plays twelve segments of four seconds in a browser. Each session has its
 sessions run simultaneously. The page and dash.js are loaded over the same network, as in the paper, and so
 empty the bucket first.
 
-The paper adapts with BOLA, Pensieve, RobustMPC and FastMPC; here dash.js adapts with BOLA, throughput, or
-either by the fill of the buffer (`dynamic`). The client's buffer of 20 s is our choice, so that there are
-pauses between segments.
+The paper adapts with BOLA, Pensieve, RobustMPC and FastMPC; here dash.js adapts with BOLA, by throughput, or
+with one of these two depending on the buffer (`dynamic`). The client's buffer of 20 s is our choice, so that
+there are pauses between segments.
 """
 
 from __future__ import annotations

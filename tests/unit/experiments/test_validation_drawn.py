@@ -261,7 +261,7 @@ def test_the_command_draws_runs_keeps_and_goes_on(both: list[str], tmp_path: Pat
     result = invoke(tmp_path, "--keep", str(tmp_path / "kept"))
     assert result.exit_code == 0, result.output
     assert "s5-001" in result.stdout
-    assert "0 of 4 runs of the kernel do not count" in result.stdout
+    assert "All 4 runs of the kernel count" in result.stdout
     rounds = [f"{datapath} s5-00{number}" for datapath in ("ebpf", "sim") for number in (1, 2)]
     assert both == rounds * 2
     kept = json.loads((tmp_path / "kept" / "draw-5.json").read_text())

@@ -21,7 +21,7 @@ def test_a_part_is_a_row_with_deviations_that_have_a_sign_and_a_spread() -> None
     rows = pd.DataFrame([("goodput", 1.25, 2.0, 3.5)], columns=["quantity", *columns])
     table = Table("", ["quantity"], columns, rows)
     about = {"date": "2026-11-26T04:00:00+00:00", "git": {"commit": "0123456789abcdef", "dirty": False}}
-    kept = Kept("hyvar", "paths-tenth", 20, 20, {"others had the processors": 2}, (table,), (), about)
+    kept = Kept("hyvar", "paths-tenth", 20, 20, {"other work used the processors": 2}, (table,), (), about)
     assert tenth_table([kept]).splitlines()[-1] == (
         "| hyvar | `paths` | 2026-11-26, `0123456789ab` | 20 | 2 | +1.2 (3.5) |"
     )

@@ -8,16 +8,16 @@ trips. Then sampling restarts, as it does whenever the application has no more d
 Source: the constants and rules of `tcp_bbr` in Linux (4.9 on; N. Cardwell, Y. Cheng, S. H. Yeganeh, V.
 Jacobson), and the talk "BBR Congestion Control", IETF 97, 2016. Differences:
 
-* It gets recorded ACKs, so the connection did not pace at the found rate, unless it was BBRv1 itself.
-* The 48 round trips count from the finding. BBRv1 counts those in its state PROBE_BW only.
-* The clock is that of the trace; BBRv1's has milliseconds.
+* The sampler gets recorded ACKs, so the connection did not pace at the found rate, unless it used BBRv1.
+* The 48 round trips count from the detection. BBRv1 counts only round trips in its state PROBE_BW.
+* Times are those of the trace; the clock of BBRv1 counts milliseconds.
 * Without `prior_delivered_pkts`, a round trip lasts a smoothed RTT.
 
 `mbbr_like` is not mBBR (S. Zhu et al., "mBBR: Improving BBR Performance over Rate-Limited Mobile Networks",
-ICNP 2023), whose rules are unpublished. The R-TCP paper says: it works online in a modified BBR, per
-connection, does not account for tokens that accumulate in idle times, needs more data than R-TCP, estimates
-rates better than BBRv1, and keeps its rate, raised by 20 % every 48 round trips without loss. The stand-in is
-the sampler above, with five intervals that have to agree, and without an end.
+ICNP 2023), whose rules are unpublished. According to the R-TCP paper, mBBR works online in a modified BBR,
+per connection, does not account for tokens that accumulate in idle times, needs more data than R-TCP,
+estimates rates better than BBRv1, and keeps its rate, raised by 20 % every 48 round trips without loss. The
+stand-in is the sampler above, with five intervals that have to agree, and without an end.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ MBBR_INTERVALS: Final = 5
 
 
 def bbr_lt(acks: Sequence[Ack]) -> Finding:
-    """Return the finding of BBRv1's sampler: the rate that it used last; it does not estimate the bucket."""
+    """Return what BBRv1's sampler finds: the rate that it used last; it does not estimate the bucket."""
     return _sampled(acks, intervals=2, used_rounds=USED_ROUNDS)
 
 
 def mbbr_like(acks: Sequence[Ack]) -> Finding:
-    """Return the finding of the stand-in for mBBR: a rate without a bucket."""
+    """Return what the stand-in for mBBR finds: a rate, but no bucket."""
     return _sampled(acks, intervals=MBBR_INTERVALS, used_rounds=None)
 
 

@@ -5,10 +5,10 @@ P-MODRL (S. Zhu et al., "On Rate-Limiting in Mobile Data Networks", IEEE Transac
 accurately as R-TCP, takes sudden drops of the bandwidth for a limit, with losses or without, and does not
 account for tokens that accumulate in idle times.
 
-The stand-in: of all lines b + r t that the delivered data never exceed, it takes the one with the smallest
-area between the two (equation 5 of the R-TCP paper). By Theorem 1 that is the lowest line at half of the
-time, an edge of the upper hull. The connection is limited if r is less than 0.6 of the mean rate up to the
-first contact of delivered data and line (equation 13), and if the delivered data stay near the line from
+Of all lines b + r t that the delivered data never exceed, the stand-in takes the line with the smallest area
+between data and line (equation 5 of the R-TCP paper). By Theorem 1 this line is the lowest one at half of the
+time, and an edge of the upper hull. The connection is limited if r is less than 0.6 of the mean rate up to
+the first contact of delivered data and line (equation 13), and if the delivered data stay near the line from
 there on.
 """
 

@@ -10,8 +10,8 @@ and reasons are those of the authors' tool (USC-NSL, policing-detection), which 
 request follows a response. The R-TCP paper says that PD does not account for tokens that accumulate in idle
 times, which is true of `pd`. Differences:
 
-* It gets ACKs, not packets: packets pass or are lost about a round trip after they were sent.
-* RTTs are smoothed; the tool uses those of single packets outside of loss recovery.
+* The detector gets ACKs, not packets: packets pass or are lost about a round trip after they were sent.
+* RTTs are smoothed; the authors' tool uses the RTTs of single packets outside of loss recovery.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from experiments.papers.r_tcp.baselines.acks import MSS_BYTES, US_PER_S, Ack, Fi
 
 MIN_SAMPLES: Final = 15
 MIN_SLICES: Final = 3
-"""Round trips with losses."""
+"""Minimum number of round trips with losses."""
 LATEST_LOSS_BYTES: Final = 2_000_000
 EMPTY_AT_LOSS_RTTS: Final = 2.0
 EMPTY_AT_PASS_RTTS: Final = 0.75
@@ -52,7 +52,7 @@ class _Step(NamedTuple):
 
 
 def pd(acks: Sequence[Ack]) -> Finding:
-    """Return PD's finding for a whole connection; the bucket is what passed before the first loss."""
+    """Return what PD finds for a whole connection; the bucket holds what passed before the first loss."""
     return _judge_all([_steps(acks)])
 
 

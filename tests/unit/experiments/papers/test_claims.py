@@ -95,7 +95,7 @@ def check(low: float, high: float, n: int = 10, name: str = "faster") -> Check:
     [
         (CLAIM, [check(1.1, 1.3)], "holds", "holds"),
         (CLAIM, [check(0.8, 0.9)], "fails", "fails"),
-        (CLAIM, [check(0.9, 1.3)], "undecided", "undecided (try 40)"),
+        (CLAIM, [check(0.9, 1.3)], "undecided", "undecided (try 40 runs)"),
         (CLAIM, [check(NAN, NAN, 3)], "not run", "not run"),
         (CLAIM, [], "not run", "not run"),
         (BOTH, [check(1, 2)], "undecided", "undecided (1 of 2 not measured)"),
@@ -136,7 +136,7 @@ def test_a_table_counts_verdicts_and_runs_that_are_all_alike() -> None:
     rows = [Judged("p", CLAIM, [check(2, 2)]), Judged("p", CLAIM, [check(0.5, 0.6)])]
     rows.append(Judged("p", CLAIM, [Check("it", computed(2.0), 1.0, None, "faster")]))
     text = markdown(rows)
-    assert text.startswith("3 claims: 2 holds, 1 fails; 1 verdict rests on runs that are all alike.")
+    assert text.startswith("3 claims: 2 hold, 1 fails; 1 verdict rests on runs that are all alike.")
     assert "| 2.000 | 10, all alike | holds |  |" in text
     assert "| **fails** | it is not |" in text
     assert "| 2.000 | computed | holds |  |" in text
@@ -153,7 +153,7 @@ def test_runs_that_the_machine_disturbed_are_left_out_whatever_they_measured() -
     assert why(**late(left_out.LATE_US)) is None
     assert why(**late(left_out.LATE_US + 1)) == "the emulator was late"
     assert why(processors={"stolen_ratio": 0.2, "foreign_ratio": 0.1, "own_ratio": 0.7}) is None
-    assert why(processors={"stolen_ratio": 0.2, "foreign_ratio": 0.21}) == "others had the processors"
+    assert why(processors={"stolen_ratio": 0.2, "foreign_ratio": 0.21}) == "other work used the processors"
 
 
 def test_all_claims_of_all_papers_are_printed() -> None:

@@ -57,8 +57,8 @@ def test_what_is_kept_is_read_as_it_was(tmp_path: Path) -> None:
 
 def test_runs_that_do_not_count_are_reported_with_their_reasons() -> None:
     assert reported_left_out({}) == ""
-    reported = reported_left_out({"the emulator was late": 2, "others had the processors": 1})
-    assert reported == ", 3 of them not counted (the emulator was late: 2; others had the processors: 1)"
+    reported = reported_left_out({"the emulator was late": 2, "other work used the processors": 1})
+    assert reported == ", 3 of them not counted (the emulator was late: 2; other work used the processors: 1)"
 
 
 def test_a_document_shows_claims_and_tables_with_units_and_intervals() -> None:

@@ -83,7 +83,7 @@ def test_it_goes_on_where_it_was_interrupted(kernel: Kernel) -> None:
     n_planned = int(said.stderr.partition(": ")[2].partition(" runs")[0])
     assert f"{n_planned} runs, {n_planned - 3} to do" in said.stderr
     assert kernel.done == n_planned
-    assert "undecided (too few runs, try 6): Jain index with a flow of kernel CUBIC" in said.stdout
+    assert "undecided (too few, try 6 runs): Jain index with a flow of kernel CUBIC" in said.stdout
     assert "figures/fairness-jain.png" in said.stdout
     call(*few)
     assert kernel.done == n_planned

@@ -64,7 +64,13 @@ def test_a_column_that_is_missing_is_reported() -> None:
     ("found", "low", "high", "verdict", "reported"),
     [
         (Estimate(3.2, 3, 5, 10), 3, None, "holds", "holds: it is at least 3: 3.200 [3.000, 5.000], 10 runs"),
-        (Estimate(3.2, 2.8, 5.0, 10), 3.0, None, "undecided", "undecided (try 40): it is at least 3: 3.200"),
+        (
+            Estimate(3.2, 2.8, 5.0, 10),
+            3.0,
+            None,
+            "undecided",
+            "undecided (try 40 runs): it is at least 3: 3.200",
+        ),
         (Estimate(2.8, 2.0, 2.9, 10), 3.0, None, "fails", "FAILS: it is at least 3: 2.800"),
         (Estimate(1.0, 0.97, 1.03, 10), 0.97, 1.03, "holds", "holds: it is 0.97 to 1.03: 1.000"),
         (
@@ -72,7 +78,7 @@ def test_a_column_that_is_missing_is_reported() -> None:
             3,
             None,
             "undecided",
-            "undecided (too few runs, try 6): it is at least 3: 3",
+            "undecided (too few, try 6 runs): it is at least 3: 3",
         ),
         (Estimate(1.0, 1, 1, 10), 1, None, "holds", "holds: it is at least 1: 1.000, 10 runs, all alike"),
         (Estimate(70.0, 70.0, 70.0, 0), 65, 75, "holds", "holds: it is 65 to 75: 70.000, computed"),
