@@ -237,7 +237,7 @@ def receive(speaker: process.Process, where: str) -> Any:
             "the load generator exited or took too long",
             where,
             why or f"it was killed after {STEP_TIMEOUT_S:.0f} s",
-            "try fewer flows with --count; each needs two sockets and their memory",
+            "try fewer flows with --flows; each needs two sockets and their memory",
         )
     return json.loads(line)
 

@@ -131,4 +131,4 @@ def test_more_rules_than_there_is_room_for_are_refused() -> None:
     assert caught.value.slug == "rtcp.too_many_rules"
     rules = (word for _ in range(257) for word in ("--rule", "sport=80 -> limit"))
     said = subprocess.run(ccp("rtcp", "attach", *rules), capture_output=True, text=True, check=False)
-    assert (said.returncode, "name shorter prefixes" in said.stderr) == (1, True)
+    assert (said.returncode, "use shorter prefixes" in said.stderr) == (1, True)
