@@ -110,7 +110,7 @@ def check_sender(sender: str) -> str:
         raise BusError(
             "bus.bad_name",
             f"invalid sender name: `{sender}`",
-            why="the name is a level of a topic, and the user name at the broker",
+            why="the name is used as a level of topics, and as the user name at the broker",
             fix="use 1 to 64 letters, digits, `.`, `_` and `-`",
         )
     return sender

@@ -134,7 +134,10 @@ def _check_positive(**values: float) -> None:
     for name, value in values.items():
         if not value > 0:
             raise ParamError(
-                "param.out_of_range", f"{name} cannot be {value!r}", where=name, why="it must be positive"
+                "param.out_of_range",
+                f"{name} cannot be {value!r}",
+                where=name,
+                why="the value must be positive",
             )
 
 

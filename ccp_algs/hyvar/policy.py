@@ -96,7 +96,7 @@ def load_policy(path: Path) -> Policy:
             "policy.wrong_hash",
             "the policy file does not match its SHA-256",
             str(path),
-            f"its SHA-256 is {found}, {alongside.name} has {said[0] if said else 'none'}",
+            f"the file's SHA-256 is {found}, but {alongside.name} has {said[0] if said else 'none'}",
             _TRAIN,
         )
     return parse_policy(content, str(path))
@@ -120,7 +120,7 @@ def parse_policy(content: bytes, where: str) -> Policy:
         if about.get(key) != wanted:
             raise PolicyError(
                 "policy.wrong_kind",
-                f"this is not a policy of {key} {wanted}",
+                f"this is not a policy with {key} = {wanted!r}",
                 where,
                 f"the file has {key} = {about.get(key)!r}",
                 "use the policy shipped with this version of ccplane, or train one with `ccp train hyvar`",

@@ -471,7 +471,7 @@ class AgentLoop:
         reaped = counters.get("flows_reaped", 0)
         if reaped != self._reaped_before:
             lost, self._reaped_before = reaped - self._reaped_before, reaped
-            log.warning("flow slots are scarce: %d long-silent flows lost their slots", lost)
+            log.warning("flow slots are scarce: %d flows lost their slots after a long silence", lost)
             self.events.emit("flows:reaped", flows=lost)
         if _missed(counters) != self._missed_before:
             log.warning("create or close events were lost: comparing the flow list with the datapath")

@@ -310,7 +310,7 @@ class Client:
                     "control.no_answer",
                     f"the agent did not answer within {limit_s:g} s",
                     where=self.address,
-                    why="it exited, its algorithm is stuck, or it did not accept the keys",
+                    why="the agent exited, an algorithm is stuck, or the agent did not accept the keys",
                     fix="run `ccp doctor`, and look at the agent's log",
                 )
         if answer.error:

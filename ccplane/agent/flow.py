@@ -49,7 +49,7 @@ def whole_number(value: Number, name: str, low: int, high: int) -> int:
             raise ParamError(
                 "update.not_a_number",
                 f"{name} must be a finite number, not {value!r}",
-                fix="check how it is computed, for example for a division by an RTT of 0",
+                fix="check how the value is computed; a possible cause is a division by an RTT of 0",
             ) from None
     if low <= number <= high:
         return number

@@ -214,7 +214,7 @@ def _broken(entry: Entry, error: Exception) -> Any:
             f"the command `{words}` cannot be loaded",
             where=f"entry point {entry.path} = {entry.value}",
             why=f"{type(error).__name__}: {error}",
-            fix="install the package that it needs, or remove the package that brings it",
+            fix="install the missing package, or remove the package that adds this command",
         ) from error
 
     return typer.main.get_command(app)

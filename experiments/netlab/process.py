@@ -147,8 +147,8 @@ def kill_numbers(pids: Iterable[int], *, timeout_s: float = 5.0) -> None:
                 "lab.timeout",
                 f"processes {left} do not exit",
                 "cleaning up the lab",
-                "they are blocked in a system call",
-                "see /proc/PID/stack; a reboot removes them",
+                "these processes are blocked in a system call",
+                "see /proc/PID/stack; a reboot removes the processes",
             )
         time.sleep(0.01)
 

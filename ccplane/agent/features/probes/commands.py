@@ -95,7 +95,8 @@ def _greet(attached: BccProbe) -> None:
     if attached.without_clock:
         lacking = ", ".join(attached.without_clock)
         typer.echo(
-            f"ccp: {lacking}: events have no time field, so their time is when they were read", err=True
+            f"ccp: {lacking}: events have no time field, so each event has the time at which it was read",
+            err=True,
         )
     if attached.unreadable:
         left_out = ", ".join(attached.unreadable)

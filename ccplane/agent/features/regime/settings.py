@@ -243,7 +243,9 @@ def _kernels_answers(what: str) -> Iterator[None]:
             f"cannot {what}",
             "this network namespace",
             str(error),
-            f"add it to {SYSCTLS / _ALLOWED} in the initial network namespace" if allowed else "run as root",
+            f"add the congestion control to {SYSCTLS / _ALLOWED} in the initial network namespace"
+            if allowed
+            else "run as root",
         ) from error
 
 
