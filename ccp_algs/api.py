@@ -132,7 +132,7 @@ class FlowHandle(Protocol):
         ...
 
     def extend(self, extension: str, raw: bytes | None) -> None:
-        """Send a message to an extension of the datapath. The first one attaches the flow to it.
+        """Send a message to an extension of the datapath; the first message attaches the flow to it.
 
         Args:
             extension: Name of one of the algorithm's `extensions`.
@@ -158,7 +158,7 @@ class Common(metaclass=ParamMeta):
     """Common base of all algorithms."""
 
     name: ClassVar[str] = ""
-    """Name it is registered under."""
+    """Name under which the algorithm is registered."""
     program: ClassVar[Programs]
     """Fold program, or several by name."""
     needs_ecn: ClassVar[bool] = False
@@ -171,7 +171,7 @@ class Common(metaclass=ParamMeta):
     message_examples: ClassVar[Mapping[str, Sequence[bytes]]] = MappingProxyType({})
     """Messages that each extension may send, by extension name, for `ccp check`."""
     depends_on: ClassVar[tuple[Path, ...]] = ()
-    """Files other than its sources that its decisions depend on; other contents are another version."""
+    """Files, other than its sources, that its decisions depend on; if they change, the version changes."""
 
     def on_reload(self, old: Any) -> None:
         """Take over from an instance of the previous version after the algorithm was edited while running.
@@ -208,16 +208,16 @@ class Algorithm(Common):
     def on_params(self, names: frozenset[str]) -> None:
         """Apply parameters that were set after `on_create`, for this flow or for all flows.
 
-        Override it for parameters that are copied into control registers of the fold program: it is called
-        even if the flow has nothing to report. Parameters that are read where they are used, as `self.beta`,
-        need no callback.
+        Override this method for parameters that are copied into control registers of the fold program: it is
+        called even if the flow has nothing to report. Parameters that are read where they are used, as
+        `self.beta`, need no callback.
 
         Args:
             names: Names of the parameters that were set. Their values may be unchanged.
         """
 
     def on_telemetry(self, sample: Any) -> None:
-        """Handle a telemetry sample for this flow. Annotate it with `TelemetrySample`."""
+        """Handle a telemetry sample for this flow. Annotate the argument with `TelemetrySample`."""
 
     def on_telemetry_lost(self, kind: str, sender: str) -> None:
         """Continue without telemetry of this kind: the last sample of this sender has expired.
@@ -270,7 +270,7 @@ class VectorAlgorithm(Common):
     first `on_create`; a flow is removed after its `on_close`."""
 
     def on_create(self, info: FlowInfo) -> None:
-        """Take over a new or running flow; values set by `self.flows[info.flow_id]` go with the program."""
+        """Take over a new or running flow; `self.flows[info.flow_id]` sets values with the program."""
 
     def on_reports(self, reports: NDArray[np.void], program: str) -> Decided:
         """Decide for many flows together.

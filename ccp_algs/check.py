@@ -99,7 +99,7 @@ _LAST_TOTALS: Final = FlowStats(
 
 
 class FakeReport:
-    """A report with the fields of one program; reading another field raises an error that names them."""
+    """A report with the fields of one program; reading another field raises an error with their names."""
 
     def __init__(self, head: Mapping[str, Any], fields: Mapping[str, int], algorithm: str) -> None:
         """Take the attributes that every report has, and the program's own fields."""

@@ -14,10 +14,10 @@ segments, so finer steps would change nothing on the wire, and most ACKs skip th
 
 Source: RFC 9438 sections 4.2 to 4.5, 4.7 and 4.8.
 
-Deviations: the steps, above. W_est never shrinks the window, as in Linux (section 4.3 sets cwnd to W_est when
-W_cubic(t) is below it, which RFC 9438 does not mean as a reduction). Before the first reduction the window
-grows by at least 5 % per round trip, as in Linux: HyStart may have left slow start far below what the path
-can carry, and the curve, flat at its origin, would need seconds to get there.
+Deviations: the steps described above. W_est never shrinks the window, as in Linux (section 4.3 sets cwnd to
+W_est when W_cubic(t) is below it, which RFC 9438 does not mean as a reduction). Before the first reduction
+the window grows by at least 5 % per round trip, as in Linux: HyStart may have left slow start far below what
+the path can carry, and the curve, flat at its origin, would need seconds to get there.
 """
 
 from __future__ import annotations
@@ -202,8 +202,7 @@ class CubicState(Part):
 def cubic_state(mss_bytes: int = 1448) -> CubicState:
     """Build the registers.
 
-    mss_bytes: Segment size that determines the scale until Python sets it [bytes].
-    mss_bytes: Segment size that the scale is right for until Python sets it [bytes].
+    mss_bytes: Segment size that determines the scale until Python sets the scale [bytes].
     """
     return CubicState(
         credit_bytes=state(),

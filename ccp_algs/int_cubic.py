@@ -20,9 +20,9 @@ Parameters: those of `cubic.py`; `wireless_loss` and `increment`, above; `wirele
 paper does not name these: `stale_ms` (1000), `full_ratio` (0.9), `period_rtts` (4), see `int_summary.py`.
 
 Deviations: those of `cubic.py` and `int_summary.py`. The paper does not cover losses that are seen before
-telemetry shows their cause, timeouts, ECN, and W_max after a mild reduction: see `wireless.py`. K accounts
-for the factor of a mild reduction. alpha stays that of `beta`, since it is about fairness to flows that
-answer congestion.
+telemetry shows their cause, timeouts, ECN, and W_max after a mild reduction: see `wireless.py`. After a mild
+reduction, K is computed with the mild factor. alpha is always that of `beta`, since alpha is about fairness
+to flows that answer congestion.
 
 For limits, and for a study of the growth, see `docs/int-cubic.md`.
 """
@@ -178,7 +178,7 @@ class IntCubic(CubicControl):
         super().on_report(report)
 
     def on_telemetry(self, sample: TelemetrySample) -> None:
-        """Set what losses mean from now on and how much room there is; correct earlier reactions."""
+        """Set how losses are classified from now on, and the room to grow; correct earlier reactions."""
         if sample.kind != INT_SUMMARY or not self._is_own(sample.body.flow):
             return
         summary = sample.body

@@ -15,8 +15,8 @@ compares the two.
 Sources: RFC 9438, and those of `tolerance.py`; the idea of sparing losses by the RTT is from P. P. P. Filho,
 M. R. N. Ribeiro, M. Martinello, G. F. Miguel, "Flex-Cubic: A Runtime-Adaptive Loss-Tolerant TCP Cubic".
 
-Parameters: those of `cubic.py`; `memory_ms` (4 s), the time that a flow stays tolerant after a low loss; 0:
-none.
+Parameters: those of `cubic.py`; `memory_ms` (4 s), the time that a flow stays tolerant after a low loss; 0
+    disables tolerance.
 
 Deviations: those of `cubic.py`.
 

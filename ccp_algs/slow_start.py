@@ -1,6 +1,6 @@
 """Slow start in a fold program: the standard one, and two variants that end before the queue overflows.
 
-A round ends when the data is acknowledged that was in flight when it began.
+A round ends when the data that was in flight at its beginning has been acknowledged.
 
 HyStart++ (RFC 9406; `css_limit` > 0) compares the minimum RTT of this round with that of the previous one. A
 rise by an eighth (at least 4 ms, at most 16 ms) indicates a queue: growth continues at a quarter of the speed

@@ -4,7 +4,7 @@ Every value is an unsigned 64-bit number or a flag. The CCP language aborts a fo
 below zero, an addition overflows or a divisor is zero. The forms emitted here do not:
 
 * `a - b` is 0 where b is larger,
-* `a // b` divides by 1 where b is 0 (nothing is added where b cannot be 0),
+* `a // b` divides by 1 where b is 0 (without a check where b cannot be 0),
 * `a + b` stays at INFINITY where an operand may be INFINITY,
 * a comparison of `Flow.rtt_sample_us` is false on ACKs without a sample.
 
