@@ -110,7 +110,7 @@ def decode_from(topic: str, payload: bytes, content_type: str = "") -> Envelope:
     """Decode a payload, and check that kind, sender and peer match its topic.
 
     A broker with users lets each user publish only to topics of its own name, and possibly of certain peers.
-    This check makes the sender authentic, and restricts it to these paths.
+    This check makes the sender authentic, and restricts it to these peers.
 
     Args:
         topic: Topic of the message.

@@ -424,7 +424,7 @@ class AgentLoop:
     def log_failure(
         self, host: Host, live: Live, error: BaseException, callback: str, n_flows: int = 1
     ) -> None:
-        """Log an exception of an algorithm; only the first one from a line with its traceback.
+        """Log an exception of an algorithm, with the traceback only for the first exception from a line.
 
         Raises:
             BaseException: The exception, if the algorithm did not cause it.

@@ -1,4 +1,4 @@
-"""Finds, names and compiles the algorithms that a user names. Nothing here touches a datapath."""
+"""Finds and compiles the algorithms that a user names. Nothing here touches a datapath."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Group(front.Branch):
         return own | {path: entry for path, entry in plugins().items() if path not in own}
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Show the first screen, unless `ccp help --all` asks for both."""
+        """Show the first screen, or, for `ccp help --all`, both screens."""
         self.first_screen = not ctx.meta.get("all_commands")
         try:
             super().format_help(ctx, formatter)

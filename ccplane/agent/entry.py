@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 INTERRUPTED: Final = 130
-"""Exit status after Ctrl-C, as of shells."""
+"""Exit status after Ctrl-C, as in shells."""
 
 
 def main() -> None:

@@ -88,8 +88,8 @@ class PeerTotals:
 class PeerCounters:
     """Sums up the sockets of each peer.
 
-    The first reading is the base: earlier counts are not new. A socket that appears later is new, with all
-    its counts. Counts of a socket between its last reading and its end are lost.
+    The first reading is the base: earlier counts are not new. A socket that appears later counts as new, with
+    all its counts. Counts of a socket between its last reading and its end are lost.
 
     Attributes:
         peers: Peer -> growth since the start.

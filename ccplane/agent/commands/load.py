@@ -1,4 +1,4 @@
-"""`ccp load`: add an algorithm to a running agent, or replace one under its flows."""
+"""`ccp load`: add an algorithm to a running agent, or replace one while its flows continue."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def load(
     keys: Keys = None,
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Add an algorithm, or replace it under its flows.
+    """Add an algorithm, or replace a running one while its flows continue.
 
     This command reads FILE, so the agent needs no permission to read it. If anything is wrong with FILE, the
-    version that runs keeps running. `ccp canary start` tries a version on some of the new flows first.
+    previous version keeps running. `ccp canary start` tries a version on some of the new flows first.
     """
     with client(connect, keys, pin_dir) as agent:
         if file is not None and file.endswith(".py"):

@@ -19,7 +19,7 @@ _FOR_USERS = "from ccplane import Algorithm, FlowInfo, Param, register\n"
 
 
 def for_users(text: str) -> str:
-    """Return the source of a shipped algorithm as users write it: with names from `ccplane` alone."""
+    """Return the source of a shipped algorithm as users write it: with imports only from `ccplane`."""
     return text.replace(_IMPORTS, _FOR_USERS).replace("from ccp_algs.fold import", "from ccplane.fold import")
 
 

@@ -115,7 +115,7 @@ def _take_leave(attached: BccProbe, alongside: ProbeTimeline) -> None:
 
 
 def line(row: dict[str, Any]) -> str:
-    """Return a row of `Beside.rows` as one line."""
+    """Return a row of `ProbeTimeline.rows` as one line."""
     head = {
         name: row[name]
         for name in ("cwnd_bytes", "rate_bytes_per_s", "missed", "timeout", "fold_error")
@@ -127,7 +127,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def table_row(table: Table) -> dict[str, Any]:
-    """Return the contents of a table at the end as a row like those of `Beside.rows`."""
+    """Return the contents of a table at the end as a row like those of `ProbeTimeline.rows`."""
     return {
         "stream": "table",
         "t_us": time.monotonic_ns() // 1000,

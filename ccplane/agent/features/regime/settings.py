@@ -10,7 +10,7 @@ after a crash the next start restores them.
 
 A network namespace other than the initial one can use as its default only congestion controls that
 `tcp_allowed_congestion_control` lists. In the initial namespace the kernel itself adds the new default to
-that list; that is also restored.
+that list; the list is also restored.
 """
 
 from __future__ import annotations
