@@ -152,7 +152,7 @@ def subscription(kind: str) -> str:
 
 
 def parse_topic(topic: str) -> Address | None:
-    """Parse a topic; None if it is not one of ccplane's."""
+    """Parse a topic; None if it is not a topic of ccplane."""
     if not topic.startswith(ROOT + "/"):
         return None
     word, *rest = topic[len(ROOT) + 1 :].split("/")

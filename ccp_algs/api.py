@@ -97,7 +97,7 @@ class FlowHandle(Protocol):
 
     @property
     def info(self) -> FlowInfo:
-        """What is known about the flow from its start."""
+        """Properties of the flow that are known from its start."""
         ...
 
     def set(
@@ -165,7 +165,7 @@ class Common(metaclass=ParamMeta):
     """Negotiate ECN when connections are set up."""
     extensions: ClassVar[tuple[str | Path, ...]] = ()
     """Extensions of the datapath that the algorithm uses: names, or paths of object files `NAME.bpf.o`.
-    The algorithm does not start if one cannot be loaded."""
+    The algorithm does not start if an extension cannot be loaded."""
     callbacks: ClassVar[tuple[str, ...]] = ()
     """Names of additional `on_...` methods that the class itself calls, so that `ccp check` accepts them."""
     message_examples: ClassVar[Mapping[str, Sequence[bytes]]] = MappingProxyType({})
@@ -266,8 +266,8 @@ class VectorAlgorithm(Common):
     """An algorithm with one instance for all flows. It receives reports as arrays. Override what you need."""
 
     flows: Mapping[int, FlowHandle]
-    """Its flows by id, for decisions about one flow: another program, an event, an extension. Set before the
-    first `on_create`; a flow is removed after its `on_close`."""
+    """The algorithm's flows by id, for decisions about one flow: another program, an event, an extension. Set
+    before the first `on_create`; a flow is removed after its `on_close`."""
 
     def on_create(self, info: FlowInfo) -> None:
         """Take over a new or running flow; `self.flows[info.flow_id]` sets values with the program."""

@@ -29,9 +29,9 @@ Deviations, with reasons:
   ACKs.
 * A round lasts at least 1 ms, which matters for smaller RTTs.
 * Loss events are ACKs that show a loss, not ranges of sequence numbers.
-* ECN marks count as losses. Section 3.7 says to treat them as congestion, and leaves open how.
-* Samples taken in ProbeRTT are skipped instead of marked as application-limited. The first sample after it is
-  low, which does not affect a maximum.
+* ECN marks count as losses. Section 3.7 says to treat marks as congestion, and leaves open how.
+* Samples taken in ProbeRTT are skipped instead of marked as application-limited. The first sample after
+  ProbeRTT is low, which does not affect a maximum.
 * A restart from idle is seen on its first ACK: nothing changes earlier, and ProbeRTT is not due then.
 * The initial window is not paced: the rate is set on the first ACK.
 * The inflight counts as having reached the long-term bound when less than a send quantum is missing.

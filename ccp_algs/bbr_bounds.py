@@ -85,7 +85,7 @@ class ShortBounds:
 
 @dataclasses.dataclass
 class Undo:
-    """What a spurious recovery has to restore (section 5.5.11).
+    """State that a spurious recovery has to restore (section 5.5.11).
 
     Attributes:
         recoveries: Number of the recovery.

@@ -52,7 +52,7 @@ class Const(Algorithm):
         self._configure()
 
     def on_report(self, report: ConstFold) -> None:
-        """Set them again after the program restarted."""
+        """Set window and rate again after the program restarted."""
         if report.started:
             self._configure()
 

@@ -4,8 +4,8 @@
     each ACK: cwnd +- v / (delta cwnd), towards the target; v doubles while the direction stays
 
 Flows with the same target oscillate around it together, so that the queue is nearly empty once in five round
-trips. If it is not, other flows keep it filled. Copa then leaves delta = 1/2 and changes 1/delta the way Reno
-changes a window, until the queue empties again.
+trips. If the queue is not, other flows keep it filled. Copa then leaves delta = 1/2 and changes 1/delta the
+way Reno changes a window, until the queue empties again.
 
     DEFAULT (delta = 1/2) <--(nearly empty in the last 5 RTTs)--> COMPETITIVE (1/delta: AIMD)
 
@@ -24,7 +24,7 @@ Deviations:
 * Velocity is bounded so that a window at most doubles per round trip.
 * Changes of the window are scaled by acknowledged bytes, so that one ACK for many packets has the same effect
   as many ACKs, and are applied in whole packets.
-* The paper does not cover timeouts. Here the window is what the kernel left, and slow start begins again.
+* The paper does not cover timeouts. Here the window stays as the kernel left it, and slow start begins again.
 * A loss halves 1/delta at most once per round trip.
 
 Limit: Copa flows can mistake each other for competing flows, and then fill the buffer together.

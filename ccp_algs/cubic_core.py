@@ -174,7 +174,7 @@ class CubicState(Part):
     mss_bytes: Register
 
     def restart(self, verdict: Verdict) -> Sequence[Statement]:
-        """Return what ends an epoch, for `loss_episodes(also=...)`; the old epoch is kept for an undo."""
+        """Return statements that end an epoch, for `loss_episodes(also=...)`; an undo can restore it."""
         ended = verdict.cut | verdict.timeout
         return [
             self.old_w_max_bytes.set(self.w_max_bytes, when=ended),
@@ -191,7 +191,7 @@ class CubicState(Part):
         ]
 
     def begin_again(self, reduced: Flag) -> Sequence[Statement]:
-        """Return what ends an epoch on ACKs that satisfy `reduced`, without keeping the old epoch."""
+        """Return statements that end an epoch on ACKs that satisfy `reduced`; the old epoch is not kept."""
         return [
             self.credit_bytes.set(0, when=reduced),
             self.epoch.set(0, when=reduced),

@@ -88,7 +88,7 @@ TIMEOUT: Final = 3
 UNDO: Final = 4
 """The kernel found the last reduction spurious and restored the window."""
 SPARED: Final = 5
-"""A loss was not congestion. It triggers no report, so that a lossy path does not cause a flood of them."""
+"""A loss was not congestion. It triggers no report, because a lossy path would cause a flood of reports."""
 
 # Values of the register `episode`. Up to AFTER_TIMEOUT the window may grow.
 OPEN: Final = 0
@@ -156,7 +156,7 @@ class Tally(Part):
     congestion_pkts: Register
 
     def count(self, verdict: Verdict) -> list[Statement]:
-        """Return what counts lost packets, for `loss_episodes(also=...)`."""
+        """Return the statements that count lost packets, for `loss_episodes(also=...)`."""
         lost_pkts = Ack.lost_pkts_sample
         return [
             self.congestion_pkts.add(lost_pkts),

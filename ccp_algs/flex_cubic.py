@@ -28,7 +28,7 @@ Parameters: those of `cubic.py`; `rtt_multiplier` (k = 2, section 3.4). Beyond t
 `c_per_s3_of` convert the paper's units.
 
 Deviations: those of `cubic.py`. The paper does not say which RTT is meant, nor how the window develops during
-a spared recovery, and how ECN and timeouts are treated; the list above says what ccplane does. The authors'
+a spared recovery, nor how ECN and timeouts are treated; the list above says what ccplane does. The authors'
 program differs from the paper: it reduces at every loss, and only timeouts depend on the RTT.
 
 Limits: k = 2 misses queues that delay by less than minRTT. With a buffer below the bandwidth-delay product

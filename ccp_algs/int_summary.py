@@ -17,7 +17,7 @@ Growth, equation (1): cwnd += available_queue_capacity * increment / (arrival_ra
 The paper gives no units. Here capacity is in packets and the arrival rate in packets per period, so the
 quotient has no unit: it is the number of segments added per acknowledged segment, which is one in slow start.
 With a period T, a single flow then fills the whole free room within T / increment: its window grows at the
-rate W' = ACKs/s * free * increment / (arrivals/s * T) = free * increment / T, at any rate.
+rate W' = ACKs/s * free * increment / (arrivals/s * T) = free * increment / T, for any arrival rate.
 
 Source: R. V. Bhat, J. Haxhibeqiri, I. Moerman, J. Hoebeke, "Adaptive Transport Layer Protocols using In-band
 Network Telemetry and eBPF", section VI-A. Deviations: the units, above; the hop that allows the smallest

@@ -113,7 +113,7 @@ PROBES_KEPT: Final = 3
 ECN_BETA: Final = 0.85
 """Window after an ECN echo, as a fraction of the window before it (RFC 8511 section 3.1, for CUBIC)."""
 EARLY_ECN_BETA: Final = 0.95
-"""The same for an echo whose RTT shows less than EARLY_QUEUE_US of queueing delay."""
+"""As `ECN_BETA`, for an echo whose RTT shows less than EARLY_QUEUE_US of queueing delay."""
 EARLY_QUEUE_US: Final = 1_000
 
 

@@ -70,7 +70,7 @@ NONE, PROBING, DONE = range(3)
 
 @dataclasses.dataclass(frozen=True)
 class Probe(Part):
-    """Registers and lines of probes; the part goes after what sets the window and the rate.
+    """Registers and lines of probes; the part goes after the lines that set the window and the rate.
 
     Attributes:
         outer_sum_us: Reported: sum of the RTTs of outer quarters [us].

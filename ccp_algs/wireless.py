@@ -143,7 +143,7 @@ class Wireless(Part):
 
 @dataclasses.dataclass(frozen=True)
 class Excuse(Part):
-    """What undoes a reduction; the part goes after the loss episodes."""
+    """Registers and lines that undo a reduction; the part goes after the loss episodes."""
 
     excuse: Block
 

@@ -13,8 +13,8 @@ queued while the broker was away count as old when they arrive together.
 After a reboot or suspend, a sender has another monotonic clock; the difference of the sender's two clocks
 shows this.
 
-Messages that the broker retained were created before the subscription. They have no difference to compare
-with, so their age comes from wall clocks.
+Messages that the broker retained were created before the subscription. These messages have no difference to
+compare with, so their age comes from wall clocks.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class Flag(Expr):
         return Negation(self)
 
     def parts(self) -> Iterator[Flag]:
-        """Yield this and all flags that it is made of."""
+        """Yield this flag and all flags that it is made of."""
         yield self
 
 
@@ -406,7 +406,7 @@ _MIRROR = {"<=": ">=", ">=": "<="}
 
 
 class Comparison(Flag):
-    """Two numbers compared; false on ACKs without an RTT sample if it reads one."""
+    """A comparison of two numbers; false on ACKs without an RTT sample if it reads one."""
 
     def __init__(self, op: str, left: Num, right: Num) -> None:
         """Take the operator as Python spells it."""
@@ -463,7 +463,7 @@ class Junction(Flag):
         return Junction("||" if self.op == "&&" else "&&", ~self.left, ~self.right)
 
     def parts(self) -> Iterator[Flag]:
-        """Yield this and all flags that it is made of."""
+        """Yield this flag and all flags that it is made of."""
         yield self
         yield from self.left.parts()
         yield from self.right.parts()

@@ -136,11 +136,11 @@ class Register(_Target):
         return Statement(self, value, when)
 
     def render(self) -> str:
-        """Return its name in the program."""
+        """Return the register's name in the program."""
         return self.name
 
     def declare(self) -> str:
-        """Return its declaration."""
+        """Return the register's declaration."""
         return f"({'volatile ' if self.volatile else ''}{self.name} {self.initial.render()})"
 
 
@@ -154,7 +154,7 @@ class ReportField(Register):
     in_report = True
 
     def render(self) -> str:
-        """Return its name in the program."""
+        """Return the register's name in the program."""
         return f"Report.{self.name}"
 
     if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Local:
         self.where = caller()
 
     def bind(self) -> list[str]:
-        """Return the statement that computes it, in the CCP language."""
+        """Return the statement that computes the result, in the CCP language."""
         return [f"(:= {self.name} {self.value.render()})"]
 
 

@@ -58,7 +58,7 @@ class FlowPrimitives:
     rate_outgoing = Primitive("Flow.rate_outgoing")
     """Rate at which data was sent [bytes/s]."""
     rtt_sample_us = Primitive("Flow.rtt_sample_us", sampled=True)
-    """RTT sample [us]. Not every ACK has one; statements that read it skip those without."""
+    """RTT sample [us]. Not every ACK has a sample; statements that read this field skip ACKs without one."""
     was_timeout = PrimitiveFlag("Flow.was_timeout")
     """The fold runs because of a retransmission timeout, not because of an ACK."""
     min_rtt_us = Primitive("Flow.min_rtt_us")

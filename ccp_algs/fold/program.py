@@ -289,7 +289,7 @@ def _event(condition: str, body: list[str]) -> str:
 
 
 class FoldProgram(metaclass=FoldMeta, abstract=True):
-    """Base of fold programs. Derive from it; the class itself is the program.
+    """Base of fold programs. Derive a class from it; the derived class itself is the program.
 
     For editors and mypy a report is an instance of its program, with the attributes that all reports have
     (`ccp_algs.api.ReportHead`) and a number for each field: `def on_report(self, report: MyFold)`.

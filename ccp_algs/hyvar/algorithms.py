@@ -24,7 +24,7 @@ Internet" (Orca), SIGCOMM 2020, for hybrids with a fixed period.
 Parameters: those of CUBIC (`cubic_control.py`); `mtp_ms`; for `hyvar` only, `alpha_rtts` and `delta_ratio`
 (the slides give neither), `mtp_min_ms`, `mtp_max_ms` and `mtp_min_rtts` (bounds of the MTP; not given
 either), `case4_alone` and `loss_price` (`reasoner.py`), `trains` (`trains.py`) and `thr_window_rtts`
-(`collector.View`). `docs/papers/hyvar.md` shows how much they matter.
+(`collector.View`). `docs/papers/hyvar.md` shows how much these parameters matter.
 
 Deviations, with reasons: those of `reasoner.py`, `collector.py`, `trains.py` and `fold.py`, and of the loss
 episodes, CUBIC and slow start. The slides do not say how the MTP determines the switching; the text above is

@@ -8,7 +8,7 @@ With q = RTT / RTT_min - 1, its gradient g, and the share of lost packets:
     case 4   q > alpha                           MTP <- MTP * e^(-q / alpha)      long queue: decide soon
 
 Source: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.), Design.
-What they leave open, and the choices made here:
+The slides leave some points open; these are the choices made here:
 
 * S(x) is not defined. It is the logistic function here, S(x) = 1 / (1 + e^-x), with x = -g / alpha: the MTP
   grows by a factor of 1.41 if the queue hardly drains, and of up to 2 if it drains fast.

@@ -39,7 +39,7 @@ from ccp_algs.fold.expressions import Flag, Num
 ENOUGH_PKTS: Final = 5
 """Minimum length of a train, after its first ACK: shorter ones are inaccurate."""
 MIN_PKTS: Final = 3
-"""The same if half a window is shorter than `ENOUGH_PKTS`: a starved flow has no longer trains."""
+"""Minimum length if half a window is shorter than `ENOUGH_PKTS`: a starved flow has no longer trains."""
 MIN_US: Final = 500
 """Minimum duration [us]: offloads and radio links release packets together, however slow the path is."""
 

@@ -142,7 +142,7 @@ class RateLimited(_Limits, Algorithm):
 
 
 class VectorRateLimited(_Limits, VectorAlgorithm):
-    """The same for an algorithm with one instance for all flows."""
+    """As `RateLimited`, for an algorithm with one instance for all flows."""
 
     def on_create(self, info: FlowInfo) -> None:
         """Look for limits from the flow's first ACK on."""

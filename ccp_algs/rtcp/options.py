@@ -156,5 +156,5 @@ class Options:
         return int(getattr(self, name))
 
     def to_bytes(self) -> bytes:
-        """Return them as a `struct rtcp_options`."""
+        """Return the parameters as a `struct rtcp_options`."""
         return _C.pack(*self.exact)

@@ -52,7 +52,7 @@ class Remote(NamedTuple):
         return cls(packed(network.network_address), int(first), int(last or first), bits)
 
     def to_bytes(self) -> bytes:
-        """Return it as a `struct rtcp_remote`."""
+        """Return the client as a `struct rtcp_remote`."""
         return _C.pack(*self)
 
     @property

@@ -1,6 +1,6 @@
 """The agent loop: it delivers flows and reports to algorithms, and writes their decisions to the datapath.
 
-All of it runs on one thread. Only `request_stop` and `call` may be called from another thread.
+The whole loop runs on one thread. Only `request_stop` and `call` may be called from another thread.
 
 Vectorised algorithms get a batch as arrays, other algorithms get single reports. In both cases a flow's
 events come in order: created, reports, closed.

@@ -1,4 +1,4 @@
-"""The command `ccp`: its own options, and errors as messages with exit codes; `front` has the tree."""
+"""The command `ccp`: its options, and errors as messages with exit codes; `front` lists the commands."""
 
 from __future__ import annotations
 

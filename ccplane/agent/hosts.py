@@ -144,7 +144,7 @@ class Host:
         raise NotImplementedError
 
     def give_away(self, flow_id: int, instance: Algorithm | None, stats: FlowStats | None) -> None:
-        """Notify the algorithm that the flow moved to another; raises what the algorithm raises.
+        """Notify the algorithm that the flow moved to another algorithm; raises what the algorithm raises.
 
         Args:
             flow_id: The flow.

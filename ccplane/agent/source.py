@@ -84,7 +84,7 @@ class Version:
 
     @property
     def sha256(self) -> str:
-        """Hash of its source and imported modules, see `combined`; empty if it has no source."""
+        """Hash of the source and of imported modules, see `combined`; empty if it has no source."""
         return combined(self.file, dict(self.sources)) if self.sources else ""
 
     @property

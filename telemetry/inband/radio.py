@@ -76,7 +76,7 @@ def radios_of(stations: Sequence[Any], survey: Sequence[Any]) -> list[Radio]:
 
     Returns:
         An entry per station; a single entry stands for all addresses, because an access point forwards for
-        others.
+        other stations.
     """
     noise_dbm = next(_noises(survey), None)
     found = [

@@ -1,4 +1,4 @@
-"""Whose queue is it? Detects whether a peer fills the path by itself. Pure: no clock, no I/O.
+"""Detects whether a peer fills the path by itself. Pure: no clock, no I/O.
 
 Bytes in flight are arrival rate times RTT (Little's law), regardless of other traffic. So the arrival rate
 shows whether a sender fills a queue by itself or together with others:

@@ -60,7 +60,7 @@ class Fared:
 
     @classmethod
     def of(cls, stats: FlowStats, age_us: int) -> Fared:
-        """Compute it from totals and age [us]."""
+        """Compute the performance from totals and age [us]."""
         sent = stats.delivered_pkts + stats.lost_pkts
         return cls(
             1e6 * stats.bytes_acked / max(age_us, 1),

@@ -160,7 +160,7 @@ class HostSettings:
         """Set fq as the root qdisc of an interface, unless another one was configured.
 
         Returns:
-            Why it was not set; empty if it was.
+            Why fq was not set; empty if it was set.
         """
         root = self._root(index)
         if root is not None and root["handle"]:
