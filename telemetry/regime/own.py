@@ -17,8 +17,8 @@ delays them until it is repaired, and then they arrive in a burst, so bytes are 
 intervals.
 
 Limits: other senders that take a constant part of the path from the first interval on look like a slower
-path. Bursts of the sender within an interval look like others' traffic, because the burst's rate is not that
-of the interval.
+path. Bursts of the sender within an interval look like traffic of other senders, because the burst's rate is
+not that of the interval.
 """
 
 from __future__ import annotations
