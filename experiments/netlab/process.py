@@ -92,7 +92,7 @@ def finish(
             f"the command failed with {status(process.returncode)}",
             where,
             _tail(out, err),
-            "run it manually in the host: `nsenter --net=/run/netns/NAMESPACE COMMAND`",
+            "run the command manually in the host: `nsenter --net=/run/netns/NAMESPACE COMMAND`",
         )
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
