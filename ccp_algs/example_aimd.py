@@ -12,7 +12,7 @@ from ccp_algs.fold import Ack, Flow, FoldProgram, count, every, latest, total
 
 
 class AimdFold(FoldProgram):
-    """What the report contains, and when it is sent."""
+    """The contents of the report, and when it is sent."""
 
     acked = total(Ack.bytes_acked)
     lost = total(Ack.lost_pkts_sample)

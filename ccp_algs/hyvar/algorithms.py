@@ -88,7 +88,7 @@ class Hybrid(CubicAnswers):
 
     @property
     def view(self) -> View:
-        """What the policy's observations are based on."""
+        """The basis of the policy's observations."""
         return View()
 
     def __init__(self) -> None:
@@ -194,7 +194,7 @@ class Adaptive(Hybrid):
 
     @property
     def view(self) -> View:
-        """What the policy's observations are based on."""
+        """The basis of the policy's observations."""
         return View(self.thr_window_rtts, self.trains)
 
     def next_intervals(self, states: States) -> Intervals:

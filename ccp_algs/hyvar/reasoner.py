@@ -1,6 +1,6 @@
 """Hyvar's state reasoner: the next interval's length, who sets the window, and the price of losses.
 
-With q = RTT / RTT_min - 1, its gradient g, and the share of lost packets:
+With q = RTT / RTT_min - 1, its gradient g, and loss, the share of lost packets:
 
     case 1   q <= alpha, loss < delta, g < 0     MTP <- MTP * 2^S(-g / alpha)     queue drains: decide later
     case 2   q <= alpha, loss < delta, g >= 0    MTP <- MTP * e^(-g / alpha)      queue grows: decide sooner

@@ -37,7 +37,7 @@ log = logging.getLogger("ccplane.agent")
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """What a reload did.
+    """The result of a reload.
 
     Attributes:
         algorithm: Name of the algorithm.

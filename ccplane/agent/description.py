@@ -32,7 +32,7 @@ PLAIN: Final = "ccp"
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What an agent runs.
+    """Description of what an agent runs.
 
     Attributes:
         algorithms: Names, files, `FILE.py:Class`, `module:Class`, or classes; the first is the default.

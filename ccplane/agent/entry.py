@@ -1,4 +1,4 @@
-"""Where `ccp` begins. Little is imported here, so that Ctrl-C in the first moments leaves no traceback."""
+"""Entry point of `ccp`. Little is imported here, so that Ctrl-C in the first moments leaves no traceback."""
 
 from __future__ import annotations
 

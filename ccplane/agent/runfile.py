@@ -31,7 +31,7 @@ _START_TIME: Final = 21
 
 
 class RunInfo(msgspec.Struct, kw_only=True, frozen=True):
-    """What an agent runs.
+    """Description of what an agent runs.
 
     Attributes:
         pid: Its process id.

@@ -105,7 +105,7 @@ class Closed(Protocol):
 
     @property
     def stats(self) -> FlowStats:
-        """Its last totals."""
+        """The flow's last totals."""
         ...
 
 

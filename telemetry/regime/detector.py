@@ -33,7 +33,7 @@ Deviations, with reasons:
   does not
   show a single owner, because most queues neither mark nor drop (section 6: fresh metrics, and CUBIC for
   safety).
-* Time that goes back does not count: a clock step never shortens the cooldown.
+* Backward steps of the clock are ignored: they never shorten the cooldown.
 """
 
 from __future__ import annotations
