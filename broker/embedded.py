@@ -108,7 +108,7 @@ def check_open(host: str, *, has_users: bool) -> None:
         raise BusError(
             "bus.users_required",
             f"refusing to start an unauthenticated broker on {host}, a non-loopback address",
-            why="anyone who reaches it could publish telemetry, and algorithms act on it",
+            why="anyone who reaches the broker could publish telemetry, and algorithms act on it",
             fix="create users with `ccp bus user add FILE USER...` and pass the file: "
             f"`ccp run --broker 'embedded:{host}:{PORT}?users=FILE'`, or --users FILE of "
             "`ccp bus serve`; or listen on 127.0.0.1",

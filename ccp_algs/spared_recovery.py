@@ -1,4 +1,4 @@
-"""What the window does while the kernel repairs spared losses: three interpretations, for fold programs.
+"""The window while the kernel repairs spared losses: three interpretations, for fold programs.
 
 * GROWS: the window keeps growing as if nothing had happened.
 * HELD: the window stays constant until the kernel is back in Open or Disorder. This is the behaviour of a

@@ -219,7 +219,7 @@ def _elsewhere(on: str, jobs: int, executor: Executor | None) -> str:
             "sweep.two_places",
             "runs cannot be done both here and on a cluster",
             f"--on {on}",
-            "jobs and executors are alternatives to a cluster",
+            "`jobs` and `executor` are for runs on this machine, not on a cluster",
             "omit --jobs: the cluster runs as many at a time as its workers have threads",
         )
     return address_of(on)
