@@ -67,7 +67,7 @@ def start(
     """Give a new version to some of the new flows, and compare them with the others.
 
     The version takes over if its flows do no worse than the others; otherwise it is taken back, and this
-    command exits with 1. Ctrl-C ends the waiting, but not the trial.
+    command exits with 1. Ctrl-C ends the waiting and not the trial.
     """
     given = " ".join(part for part in (share or ("" if match else "5%"), match) if part)
     with client(connect, keys, pin_dir) as agent:

@@ -36,7 +36,7 @@ def load(
     keys: Keys = None,
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Add an algorithm, or replace a running one while its flows continue.
+    """Add an algorithm, or replace it under its flows.
 
     This command reads FILE, so the agent needs no permission to read it. If anything is wrong with FILE, the
     previous version keeps running. `ccp canary start` tries a version on some of the new flows first.

@@ -26,7 +26,7 @@ def program(
     keys: Keys = None,
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Replace a fold program of an algorithm while its flows continue."""
+    """Replace a fold program of an algorithm under its flows."""
     with client(connect, keys, pin_dir) as agent:
         moved = agent.install_program(algorithm, read(file).text, name)
     typer.echo(f"ccp: {algorithm}/{name} replaced, {moved} flow{'' if moved == 1 else 's'}")

@@ -18,8 +18,8 @@ def rollback(
 ) -> None:
     """Return to the previous version of an algorithm.
 
-    A version that is on trial is taken back instead. Flows start with fresh state, because the state of the
-    later version cannot be trusted.
+    A version that is on trial is taken back instead. Flows start with fresh state, because the state that the
+    later version kept of them cannot be trusted.
     """
     with client(connect, keys, pin_dir) as agent:
         done = agent.rollback(algorithm or agent.status()["default"])

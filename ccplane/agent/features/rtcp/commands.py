@@ -149,7 +149,7 @@ def attach(
 
     They are the kernel's CUBIC and BBR, and stay below the token bucket that limits a client. Needs root.
     With rules, sockets that no rule limits get the kernel's `cubic` or `bbr` when they connect. If all rules
-    are exceptions, only the sockets of these rules get them.
+    are exceptions, only the sockets of these rules do.
     """
     values = dict(params.parse(param or [], "--param", "probe_every_rounds=25"))
     rtcp_options = options_of({**values, "observe": True} if observe else values)
