@@ -17,7 +17,7 @@ KINDS: Final[dict[str, str]] = {
     "flow:closed": "a flow closed",
     "flow:failed": "an algorithm raised; with callback, error and line",
     "flows:law": "the number of flows that used the fallback while the agent was silent",
-    "flows:reaped": "flow slots were scarce; the number of silent flows that lost their slots",
+    "flows:reaped": "flow slots were scarce; the number of silent flows that lost their slot",
     "param:set": "a parameter was set",
     "algorithm:loaded": "an algorithm was added",
     "algorithm:reloaded": "a new version runs; SHA-256 of both sources, `took_us` on the agent's thread",
