@@ -1,11 +1,11 @@
 """The connection to a broker: MQTT 5 through `paho-mqtt`, adapted to control loops.
 
-- `publish` never blocks. Messages are queued up to a limit; a full queue drops a message with a successor on
-  its topic, else the oldest. For retained messages, only the last one per topic is queued.
+- `publish` never blocks. Messages are queued up to a limit; a full queue drops a message that a later one on
+  its topic supersedes, or else the oldest. For retained messages, only the last one per topic is queued.
 - A lost connection is restored automatically, with increasing delays, together with subscriptions and the
   birth message; the time without the broker is counted.
 - The socket has TCP_NODELAY: otherwise a small message may wait 40 ms for the ACK of the previous one.
-- No incoming data, and no exception of a handler, ends the network thread.
+- Neither incoming data nor an exception of a handler ends the network thread.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ class BusClient:
         self._send()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all messages are sent; return whether they are."""
+        """Wait until all messages are sent; return whether they were sent in time."""
         return self._idle.wait(timeout_s)
 
     @property

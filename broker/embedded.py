@@ -40,7 +40,7 @@ log = logging.getLogger("ccplane.bus")
 
 LOOPBACK: Final = "127.0.0.1"
 SETTINGS: Final = Path(__file__).with_name("mosquitto")
-"""Files of the Mosquitto service: its configuration, and the access list used where users exist."""
+"""Files of the Mosquitto service: its configuration, and the access list for brokers with users."""
 LIMITS: Final = "# Limits and log."
 """First line of the settings in `mosquitto.conf` that apply to every broker."""
 
@@ -108,7 +108,7 @@ def check_open(host: str, *, has_users: bool) -> None:
         raise BusError(
             "bus.users_required",
             f"refusing to start an unauthenticated broker on {host}, a non-loopback address",
-            why="anyone who reaches it could publish telemetry, and algorithms act on it",
+            why="anyone who reaches the broker could publish telemetry, and algorithms act on it",
             fix="create users with `ccp bus user add FILE USER...` and pass the file: "
             f"`ccp run --broker 'embedded:{host}:{PORT}?users=FILE'`, or --users FILE of "
             "`ccp bus serve`; or listen on 127.0.0.1",
@@ -169,7 +169,7 @@ class EmbeddedBroker:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Return the broker that a command line asks for.
+        """Return the embedded broker that an option of the command line describes.
 
         Args:
             text: `embedded[:[ADDRESS:]PORT][?users=FILE[&acl=FILE][&cert=FILE&key=FILE[&ca=FILE]]]`.

@@ -2,8 +2,8 @@
 
 This script uses only the standard library (`python -I -S`): it starts in 20 ms, and no module of this folder
 can shadow one of the library. Standard input is one line of JSON; end of file stops the script, so it ends
-with its parent even if that is killed. Standard output reports when Mosquitto listens; standard error is
-Mosquitto's log.
+with its parent process even if the parent is killed. Standard output reports when Mosquitto listens; standard
+error is Mosquitto's log.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class TopicQueue(Generic[T]):
-    """A FIFO queue. When full, it drops a message that has a successor on its topic, else the oldest message.
+    """A FIFO queue. If full, it drops a message that a later one on its topic supersedes, or else the oldest.
 
     Attributes:
         dropped: Messages dropped because the queue was full.
@@ -50,7 +50,7 @@ class TopicQueue(Generic[T]):
         return self._keep_within()
 
     def put_first(self, topic: Hashable, message: T) -> int:
-        """Prepend a message, because it could not be sent or must be first; return as `put`."""
+        """Prepend a message that could not be sent or must be first; return the same as `put`."""
         number = next(self._number)
         self._messages[number] = (topic, message)
         self._messages.move_to_end(number, last=False)

@@ -1,8 +1,8 @@
-"""What is published where.
+"""The topics of the message bus.
 
-All topics are `ccp/v1/WORD/SENDER` or `ccp/v1/WORD/SENDER/ABOUT`. SENDER is the publisher, and the user name
-where a broker has users, so that an access list can restrict each user to its own topics. ABOUT is an address
-(or `host`), so that subscribers can filter for it.
+All topics are `ccp/v1/WORD/SENDER` or `ccp/v1/WORD/SENDER/ABOUT`. SENDER is the publisher's name. If the
+broker has users, it is also the user name, so that an access list can restrict each user to its own topics.
+ABOUT is an address (or `host`), so that subscribers can filter for it.
 
 A test keeps this module and the table of kinds in `docs/telemetry.md` equal.
 """
@@ -110,7 +110,7 @@ def check_sender(sender: str) -> str:
         raise BusError(
             "bus.bad_name",
             f"invalid sender name: `{sender}`",
-            why="the name is a level of a topic, and the user name at the broker",
+            why="the name is used as a level of topics, and as the user name at the broker",
             fix="use 1 to 64 letters, digits, `.`, `_` and `-`",
         )
     return sender
@@ -152,7 +152,7 @@ def subscription(kind: str) -> str:
 
 
 def parse_topic(topic: str) -> Address | None:
-    """Parse a topic; None if it is not one of ccplane's."""
+    """Parse a topic; None if it is not a topic of ccplane."""
     if not topic.startswith(ROOT + "/"):
         return None
     word, *rest = topic[len(ROOT) + 1 :].split("/")

@@ -1,7 +1,7 @@
-"""Additive growth below the threshold by the free room that telemetry reports, for fold programs.
+"""Window growth below the threshold, limited by the free room that telemetry reports; for fold programs.
 
 In slow start the window grows by the bytes that each ACK acknowledges. Here it grows by `growth_permille`
-thousandths of them, and by at most `room_bytes` per round. A round is a round trip, or the telemetry's
+thousandths of these bytes, and by at most `room_bytes` per round. A round is a round trip, or the telemetry's
 interval if that is longer, since earlier telemetry cannot show the added bytes. From `additive_until_us` on
 the telemetry is stale, and slow start applies again.
 

@@ -97,7 +97,7 @@ class FlowHandle(Protocol):
 
     @property
     def info(self) -> FlowInfo:
-        """What is known about the flow from its start."""
+        """Properties of the flow that are known from its start."""
         ...
 
     def set(
@@ -132,7 +132,7 @@ class FlowHandle(Protocol):
         ...
 
     def extend(self, extension: str, raw: bytes | None) -> None:
-        """Send a message to an extension of the datapath. The first one attaches the flow to it.
+        """Send a message to an extension of the datapath; the first message attaches the flow to it.
 
         Args:
             extension: Name of one of the algorithm's `extensions`.
@@ -158,20 +158,20 @@ class Common(metaclass=ParamMeta):
     """Common base of all algorithms."""
 
     name: ClassVar[str] = ""
-    """Name it is registered under."""
+    """Name under which the algorithm is registered."""
     program: ClassVar[Programs]
     """Fold program, or several by name."""
     needs_ecn: ClassVar[bool] = False
     """Negotiate ECN when connections are set up."""
     extensions: ClassVar[tuple[str | Path, ...]] = ()
     """Extensions of the datapath that the algorithm uses: names, or paths of object files `NAME.bpf.o`.
-    The algorithm does not start if one cannot be loaded."""
+    The algorithm does not start if an extension cannot be loaded."""
     callbacks: ClassVar[tuple[str, ...]] = ()
     """Names of additional `on_...` methods that the class itself calls, so that `ccp check` accepts them."""
     message_examples: ClassVar[Mapping[str, Sequence[bytes]]] = MappingProxyType({})
     """Messages that each extension may send, by extension name, for `ccp check`."""
     depends_on: ClassVar[tuple[Path, ...]] = ()
-    """Files other than its sources that its decisions depend on; other contents are another version."""
+    """Files, other than its sources, that its decisions depend on; if they change, the version changes."""
 
     def on_reload(self, old: Any) -> None:
         """Take over from an instance of the previous version after the algorithm was edited while running.
@@ -208,16 +208,16 @@ class Algorithm(Common):
     def on_params(self, names: frozenset[str]) -> None:
         """Apply parameters that were set after `on_create`, for this flow or for all flows.
 
-        Override it for parameters that are copied into control registers of the fold program: it is called
-        even if the flow has nothing to report. Parameters that are read where they are used, as `self.beta`,
-        need no callback.
+        Override this method for parameters that are copied into control registers of the fold program: it is
+        called even if the flow has nothing to report. Parameters that are read where they are used, as
+        `self.beta`, need no callback.
 
         Args:
             names: Names of the parameters that were set. Their values may be unchanged.
         """
 
     def on_telemetry(self, sample: Any) -> None:
-        """Handle a telemetry sample for this flow. Annotate it with `TelemetrySample`."""
+        """Handle a telemetry sample for this flow. Annotate the argument with `TelemetrySample`."""
 
     def on_telemetry_lost(self, kind: str, sender: str) -> None:
         """Continue without telemetry of this kind: the last sample of this sender has expired.
@@ -266,11 +266,11 @@ class VectorAlgorithm(Common):
     """An algorithm with one instance for all flows. It receives reports as arrays. Override what you need."""
 
     flows: Mapping[int, FlowHandle]
-    """Its flows by id, for decisions about one flow: another program, an event, an extension. Set before the
-    first `on_create`; a flow is removed after its `on_close`."""
+    """The algorithm's flows by id, for decisions about one flow: another program, an event, an extension. Set
+    before the first `on_create`; a flow is removed after its `on_close`."""
 
     def on_create(self, info: FlowInfo) -> None:
-        """Take over a new or running flow; values set by `self.flows[info.flow_id]` go with the program."""
+        """Take over a new or running flow; `self.flows[info.flow_id]` sets values with the program."""
 
     def on_reports(self, reports: NDArray[np.void], program: str) -> Decided:
         """Decide for many flows together.

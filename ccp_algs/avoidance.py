@@ -26,7 +26,7 @@ class Credit(Part):
     credit_bytes: Register
 
     def restart(self, verdict: Verdict) -> Sequence[Statement]:
-        """Return what a loss episode resets, for `loss_episodes(also=...)`."""
+        """Return the statements that reset this at a loss, for `loss_episodes(also=...)`."""
         return [self.credit_bytes.set(0, when=verdict.cut | verdict.timeout)]
 
 

@@ -2,9 +2,9 @@
 
 The flow paces at the maximum delivery rate that it measured and keeps about one bandwidth-delay product in
 flight. From time to time it sends faster to find more bandwidth, or drains the queue to measure the RTT
-without it. If a probe causes a loss rate above 2 %, that bounds the data in flight. Other losses bound rate
+without it. If a probe causes a loss rate above 2 %, the data in flight is bounded. Other losses bound rate
 and inflight until the next probe. Random loss of 2 % and more therefore costs most of the rate of a path that
-holds many packets, unlike in version 1: raise `loss_thresh` there (docs/bbr.md).
+holds many packets, unlike in version 1: raise `loss_thresh` on such paths (docs/bbr.md).
 
     STARTUP --(rate stops growing, or loss)--> DRAIN --(queue gone, or 3 rounds)--> DOWN
     DOWN --(queue gone)--> CRUISE --(2 to 3 s, or as many rounds as Reno)--> REFILL --(a round)--> UP
@@ -29,13 +29,13 @@ Deviations, with reasons:
   ACKs.
 * A round lasts at least 1 ms, which matters for smaller RTTs.
 * Loss events are ACKs that show a loss, not ranges of sequence numbers.
-* ECN marks count as losses. Section 3.7 says to treat them as congestion, and leaves open how.
-* Samples taken in ProbeRTT are skipped instead of marked as application-limited. The first sample after it is
-  low, which does not affect a maximum.
+* ECN marks count as losses. Section 3.7 says to treat marks as congestion, and leaves open how.
+* Samples taken in ProbeRTT are skipped instead of marked as application-limited. The first sample after
+  ProbeRTT is low, which does not affect a maximum.
 * A restart from idle is seen on its first ACK: nothing changes earlier, and ProbeRTT is not due then.
 * The initial window is not paced: the rate is set on the first ACK.
 * The inflight counts as having reached the long-term bound when less than a send quantum is missing.
-* The headroom of the window is 15 % of the bound; the draft has at least one segment.
+* The headroom of the window is 15 % of the bound; the draft requires at least one segment.
 * Drain obeys the long-term bound, as the table in section 5.6.1 says (the code in 5.6.4.7 does not).
 * State for an undo is saved at the first reaction of a recovery, not in each of its rounds.
 * Spurious recoveries are those that the kernel undoes. A tail loss that the kernel repairs by a probe is not

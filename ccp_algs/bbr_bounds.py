@@ -78,14 +78,14 @@ class ShortBounds:
         self.inflight_bytes = max(report.inflight_latest_bytes, int(beta * inflight_bytes))
 
     def widen(self, other: ShortBounds) -> None:
-        """Raise each bound to the other's, where that is larger."""
+        """Raise each bound to that of `other`, where that is larger."""
         self.bw_bytes_per_s = max(self.bw_bytes_per_s, other.bw_bytes_per_s)
         self.inflight_bytes = max(self.inflight_bytes, other.inflight_bytes)
 
 
 @dataclasses.dataclass
 class Undo:
-    """What a spurious recovery has to restore (section 5.5.11).
+    """State that a spurious recovery has to restore (section 5.5.11).
 
     Attributes:
         recoveries: Number of the recovery.

@@ -5,7 +5,7 @@ program does what is needed on every ACK:
 
 * the delivery rate: the maximum sample of this cycle of bandwidth probing and of the previous one,
 * the minimum RTT, over 10 s and over the interval between two ProbeRTTs,
-* losses: the number since the first loss of a round trip, and the data delivered since then,
+* losses: the number of lost packets since the first loss of a round trip, and the data delivered since then,
 * aggregation: the maximum, over the last rounds, of the data acknowledged beyond the estimated rate,
 * rounds: a round ends when a packet sent after its start is gone,
 * the window and the pacing rate.

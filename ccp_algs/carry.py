@@ -31,8 +31,8 @@ _NAMED: Final = (type, FunctionType, BuiltinFunctionType, ModuleType)
 def carry_over(old: object, new: object) -> None:
     """Copy to `new` the attributes that `old` has; attributes that only `new` has are left unchanged.
 
-    A parameter set for this flow alone stays set if the new version still has it. An attribute that changed
-    from plain to parameter or back is skipped.
+    A parameter set for this flow alone stays set if the new version still has it. An attribute that was plain
+    in one version and is a parameter in the other is skipped.
 
     Args:
         old: Instance of the old version.

@@ -99,7 +99,7 @@ _LAST_TOTALS: Final = FlowStats(
 
 
 class FakeReport:
-    """A report with the fields of one program; reading another field raises an error that names them."""
+    """A report with the fields of one program; reading another field raises an error with their names."""
 
     def __init__(self, head: Mapping[str, Any], fields: Mapping[str, int], algorithm: str) -> None:
         """Take the attributes that every report has, and the program's own fields."""
@@ -260,7 +260,7 @@ def check_reload(old: AnyAlgorithm, new: AnyAlgorithm) -> None:
                 "contract.missing_callback",
                 f"{new.__name__} does not define {name}",
                 where=f"{new.__module__}.{new.__qualname__}",
-                why="the previous version implements it; without it nothing would make the decision",
+                why="the previous version defines this callback; without it, reports would have no effect",
                 fix=f"define {name}",
             )
     try:
@@ -454,7 +454,7 @@ def _recorded(updates: Updates, flow_ids: set[int], registers: list[str]) -> lis
         if column.shape != updates.flow_ids.shape or column.dtype != np.uint64:
             raise ContractError(
                 "contract.not_updates",
-                f"an array of Updates has shape {column.shape} and type {column.dtype}",
+                f"an array of Updates has the wrong shape or type: {column.shape} and type {column.dtype}",
                 why="all arrays must have shape (n,) and type uint64",
                 fix="convert with .astype(np.uint64)",
             )

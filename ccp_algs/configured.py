@@ -26,7 +26,7 @@ class Configured(Algorithm):
             self._configure()
 
     def on_params(self, names: frozenset[str]) -> None:
-        """Hand the changed parameters over."""
+        """Hand the changed parameters to the fold program."""
         self._configure()
 
     def registers(self) -> dict[str, int]:

@@ -5,7 +5,7 @@ constant even after a timeout, when the kernel collapses it. It does not react t
 path that other users need.
 
 Parameters: `cwnd_bytes`, the window; 0 derives it from the rate: twice rate times RTT, at least 10 segments
-(RFC 6928). `rate_bytes_per_s`, the pacing rate; 0 disables pacing. Both can be set.
+(RFC 6928). `rate_bytes_per_s`, the pacing rate; 0 disables pacing. Window and rate can both be set.
 
 Source and deviations: none.
 """
@@ -52,7 +52,7 @@ class Const(Algorithm):
         self._configure()
 
     def on_report(self, report: ConstFold) -> None:
-        """Set them again after the program restarted."""
+        """Set window and rate again after the program restarted."""
         if report.started:
             self._configure()
 

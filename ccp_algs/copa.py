@@ -4,8 +4,8 @@
     each ACK: cwnd +- v / (delta cwnd), towards the target; v doubles while the direction stays
 
 Flows with the same target oscillate around it together, so that the queue is nearly empty once in five round
-trips. If it is not, other flows keep it filled. Copa then leaves delta = 1/2 and changes 1/delta the way Reno
-changes a window, until the queue empties again.
+trips. If the queue is not, other flows keep it filled. Copa then leaves delta = 1/2 and changes 1/delta the
+way Reno changes a window, until the queue empties again.
 
     DEFAULT (delta = 1/2) <--(nearly empty in the last 5 RTTs)--> COMPETITIVE (1/delta: AIMD)
 
@@ -18,13 +18,13 @@ Parameters: `delta` (1/2; section 2.2), `competitive`, which enables the competi
 Deviations:
 * Extremes over a time window are kept in two halves, so they cover between half of the window and all of it:
   RTT_standing over srtt/2, RTT_min over 10 s, RTT_max over four round trips (sections 2.1 and 2.2).
-* The queue also counts as nearly empty if the flow's own packets are no further apart in it than the flow
-  sends them. A receiver that acknowledges every second packet lengthens RTTs by that much, which for slow
-  flows exceeds a tenth of the RTT's range.
+* The queue also counts as nearly empty if the queueing delay is at most the time between two packets of the
+  flow. A receiver that acknowledges every second packet lengthens RTTs by this time, which for slow flows
+  exceeds a tenth of the RTT's range.
 * Velocity is bounded so that a window at most doubles per round trip.
 * Changes of the window are scaled by acknowledged bytes, so that one ACK for many packets has the same effect
   as many ACKs, and are applied in whole packets.
-* The paper does not cover timeouts. Here the window is what the kernel left, and slow start begins again.
+* The paper does not cover timeouts. Here the window stays as the kernel left it, and slow start begins again.
 * A loss halves 1/delta at most once per round trip.
 
 Limit: Copa flows can mistake each other for competing flows, and then fill the buffer together.
@@ -56,7 +56,7 @@ from ccp_algs.params import Param
 from ccp_algs.registry import register
 
 UNIT = 16
-"""1/delta is stored in this fraction of a packet."""
+"""1/delta is stored in units of one packet divided by this number."""
 DELTA = 0.5
 MIN_WINDOW_US = 10_000_000
 EMPTY_RTTS = 5

@@ -22,8 +22,8 @@ Source: RFC 9438; for slow start see `slow_start.py`. Where each section is:
     4.10   slow start                    hystart in slow_start.py
 
 Parameters: `beta` (0.7, section 4.6), `c_per_s3` (0.4, section 5.1), `fast_convergence` (on, section 4.7),
-`hystart` (on, section 4.10), `css_rounds` (0: HyStart as in Linux, so that the two can be compared; RFC 9406
-has 5, for HyStart++), `report_ms` (0: a flow reports only what needs an answer).
+`hystart` (on, section 4.10), `css_rounds` (0: HyStart as in Linux, so that ccplane's and Linux's CUBIC can be
+compared; RFC 9406 has 5, for HyStart++), `report_ms` (0: a flow reports only what needs an answer).
 
 Deviations: those of `cubic_core.py`, `episodes.py` and `slow_start.py`. The window does not grow while it is
 not used up, as judged by the kernel; before the first loss the kernel counts a half-used window as used up.

@@ -14,10 +14,10 @@ segments, so finer steps would change nothing on the wire, and most ACKs skip th
 
 Source: RFC 9438 sections 4.2 to 4.5, 4.7 and 4.8.
 
-Deviations: the steps, above. W_est never shrinks the window, as in Linux (section 4.3 sets cwnd to W_est when
-W_cubic(t) is below it, which RFC 9438 does not mean as a reduction). Before the first reduction the window
-grows by at least 5 % per round trip, as in Linux: HyStart may have left slow start far below what the path
-can carry, and the curve, flat at its origin, would need seconds to get there.
+Deviations: the steps described above. W_est never shrinks the window, as in Linux (section 4.3 sets cwnd to
+W_est when W_cubic(t) is below it, which RFC 9438 does not mean as a reduction). Before the first reduction
+the window grows by at least 5 % per round trip, as in Linux: HyStart may have left slow start far below what
+the path can carry, and the curve, flat at its origin, would need seconds to get there.
 """
 
 from __future__ import annotations
@@ -134,7 +134,10 @@ def _check_positive(**values: float) -> None:
     for name, value in values.items():
         if not value > 0:
             raise ParamError(
-                "param.out_of_range", f"{name} cannot be {value!r}", where=name, why="it must be positive"
+                "param.out_of_range",
+                f"{name} cannot be {value!r}",
+                where=name,
+                why="the value must be positive",
             )
 
 
@@ -171,7 +174,7 @@ class CubicState(Part):
     mss_bytes: Register
 
     def restart(self, verdict: Verdict) -> Sequence[Statement]:
-        """Return what ends an epoch, for `loss_episodes(also=...)`; the old epoch is kept for an undo."""
+        """Return statements that end an epoch, for `loss_episodes(also=...)`; an undo can restore it."""
         ended = verdict.cut | verdict.timeout
         return [
             self.old_w_max_bytes.set(self.w_max_bytes, when=ended),
@@ -188,7 +191,7 @@ class CubicState(Part):
         ]
 
     def begin_again(self, reduced: Flag) -> Sequence[Statement]:
-        """Return what ends an epoch on ACKs that satisfy `reduced`, without keeping the old epoch."""
+        """Return statements that end an epoch on ACKs that satisfy `reduced`; the old epoch is not kept."""
         return [
             self.credit_bytes.set(0, when=reduced),
             self.epoch.set(0, when=reduced),
@@ -199,8 +202,7 @@ class CubicState(Part):
 def cubic_state(mss_bytes: int = 1448) -> CubicState:
     """Build the registers.
 
-    mss_bytes: Segment size that determines the scale until Python sets it [bytes].
-    mss_bytes: Segment size that the scale is right for until Python sets it [bytes].
+    mss_bytes: Segment size that determines the scale until Python sets the scale [bytes].
     """
     return CubicState(
         credit_bytes=state(),

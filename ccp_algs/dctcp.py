@@ -4,18 +4,18 @@
     cwnd  <- cwnd (1 - alpha / 2)    on an ECN echo, once per window
     loss, growth, slow start         as Reno
 
-The whole algorithm is its fold program: round trips in data centres are shorter than the way to Python. Exact
-marks arrive only if the receiver echoes each of them, that is, if it runs a DCTCP receiver: the kernel's
-`dctcp` or ccplane's. Sockets of this algorithm ask for ECN when the connection is set up (`needs_ecn`);
-without ECN it behaves like Reno.
+The whole algorithm is its fold program: round trips in data centres are shorter than the delay to Python and
+back. Exact marks arrive only if the receiver echoes each of them, that is, if it runs a DCTCP receiver: the
+kernel's `dctcp` or ccplane's. Sockets of this algorithm ask for ECN when the connection is set up
+(`needs_ecn`); without ECN it behaves like Reno.
 
 Source: RFC 8257 sections 3.3 to 3.5 and 4.2.
 
 Parameters: `g` (1/16, section 4.2), `beta` (0.5, reaction to loss, section 3.5).
 
 Deviations: those of `episodes.py` and `slow_start.py`. The window does not grow during the window of data
-after an ECN reduction, as in Linux, which is then in CWR; the RFC leaves it open. alpha is an integer in
-millionths.
+after an ECN reduction, as in Linux, where the flow is then in the state CWR; the RFC does not specify this.
+alpha is an integer in millionths.
 """
 
 from __future__ import annotations

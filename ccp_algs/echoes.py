@@ -7,11 +7,12 @@ first matching line applies:
 | counters since the last classified loss | the loss is |
 | --- | --- |
 | show losses by congestion or of unknown cause that no reduction has answered | congestion |
-| show more losses on links than losses classified so | not congestion |
+| show more losses on links than were classified as not congestion | not congestion |
 | show nothing | congestion |
 
-A timeout carries no echo, as no packet arrived after the lost ones. It is congestion if the first line
-matches, a hop does not report, or the bottleneck's queue was full to `full_permille` at the last echo.
+A timeout carries no echo, as no packet arrived after the lost ones. A timeout is congestion if the first line
+of the table matches, a hop does not report, or the bottleneck's queue was filled to `full_permille` or more
+at the last echo.
 
 Without echoes, or if the last one is older than `stale_us`, `wireless.py` decides.
 """
@@ -54,7 +55,7 @@ class Echoes(Part):
     echo_age_us: Register
 
     def weigh(self, at_us: Num) -> list[Statement]:
-        """Return what computes `received`, from an echo that was recent at `at_us` [us], and `congested`."""
+        """Return what sets `received`, from an echo that was recent at `at_us` [us], and `congested`."""
         recent = Int.age_us < self.stale_us + (Ack.now - at_us)
         queue_bytes = Int.queue_bytes
         room_bytes = min_(Int.free_bytes, NO_LIMIT_BYTES)
@@ -70,7 +71,7 @@ class Echoes(Part):
         ]
 
     def account(self, verdict: Verdict) -> list[Statement]:
-        """Return what records that losses were classified, for `loss_episodes(also=...)`."""
+        """Return the statements that record that losses were classified, for `loss_episodes(also=...)`."""
         answered = verdict.cut | verdict.timeout | verdict.repairing
         return [
             self.answered_pkts.set(_congestion_pkts(), when=answered),

@@ -1,9 +1,10 @@
-"""Loss episodes in a fold program: one reduction per window of data, and packet conservation until repaired.
+"""Loss episodes in a fold program: one reduction per window of data, packet conservation until the repair.
 
 The kernel detects losses and shows its state in `Flow.ca_state`. A congestion control with `cong_control`,
 such as ccplane's, does the rest: it reduces the window, keeps it down while the loss is repaired, and starts
 over after a timeout. This part does so on the ACK that shows the loss, before Python learns of it, and
-reports the outcome in the field `event`. It serves all algorithms that answer loss by a factor.
+reports the outcome in the field `event`. It serves all algorithms that multiply their window by a factor at a
+loss.
 
 States of `episode`:
 
@@ -24,19 +25,19 @@ Deviations, with reasons:
   reduction, plus a quarter of it for data sent while the loss was being detected, plus three segments. A
   second episode that follows without a pause is therefore detected up to a quarter of a round trip late.
 * The window drops to the threshold immediately, not over a round trip as in PRR: sending pauses until the
-  inflight is down to it. Below it, an ACK releases what it delivers, plus one segment if it acknowledges in
-  sequence and shows no loss, as in PRR; data held back by the pause is not made up for.
+  inflight is down to it. Below the threshold, an ACK releases what it delivers, plus one segment if it
+  acknowledges in sequence and shows no loss, as in PRR; data held back by the pause is not made up for.
 * A timeout leaves 2 segments, not 1: the datapath's minimum window.
 * A tail loss that the kernel repairs with a probe (RFC 8985 section 7.4) shows in no ACK and is not answered.
 
 Algorithms that do not consider every loss congestion pass a condition, `evidence`. A loss or timeout without
 evidence is *spared*: the kernel repairs it as usual, and nothing else happens. The window stays where it is,
 keeps growing if it is used up, and is not subject to packet conservation, as nothing is to be reduced. Only a
-timeout still collapses it, because the kernel does that, but below an unchanged threshold. Each ACK that
-shows a loss is classified separately, so that a later loss of the same recovery can still reduce the window.
-ECN echoes and full queues on this host are evidence by themselves. So is information that arrives after the
-loss (`Evidence.late`): the reduction is made then, unless that window of data has been answered. ECN echoes
-are classified only if there is a condition for them (`Evidence.marks`).
+timeout still collapses the window, because the kernel does that, but the threshold stays unchanged. Each ACK
+that shows a loss is classified separately, so that a later loss of the same recovery can still reduce the
+window. ECN echoes and full queues on this host are evidence by themselves. Information that arrives after the
+loss (`Evidence.late`) is evidence as well: the reduction is made then, unless that window of data has been
+answered. ECN echoes are classified only if there is a condition for them (`Evidence.marks`).
 
 A program that takes over starts with the kernel's threshold, or with `start_ssthresh_bytes` if Python set it.
 """
@@ -74,7 +75,7 @@ from ccp_algs.fold.lines import AtEnd, LocalFlag
 from ccp_algs.params import Param
 
 REPORT_MS: Final = 100.0
-"""Minimum time between regular reports where an algorithm needs them [ms]; others are sent immediately."""
+"""Minimum time between regular reports of algorithms that need them [ms]; other reports are immediate."""
 
 # Values of the report field `event`.
 NOTHING: Final = 0
@@ -87,7 +88,7 @@ TIMEOUT: Final = 3
 UNDO: Final = 4
 """The kernel found the last reduction spurious and restored the window."""
 SPARED: Final = 5
-"""A loss was not congestion. It triggers no report, so that a lossy path does not cause a flood of them."""
+"""A loss was not congestion. It triggers no report, because a lossy path would cause a flood of reports."""
 
 # Values of the register `episode`. Up to AFTER_TIMEOUT the window may grow.
 OPEN: Final = 0
@@ -155,7 +156,7 @@ class Tally(Part):
     congestion_pkts: Register
 
     def count(self, verdict: Verdict) -> list[Statement]:
-        """Return what counts lost packets, for `loss_episodes(also=...)`."""
+        """Return the statements that count lost packets, for `loss_episodes(also=...)`."""
         lost_pkts = Ack.lost_pkts_sample
         return [
             self.congestion_pkts.add(lost_pkts),

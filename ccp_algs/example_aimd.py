@@ -1,4 +1,4 @@
-"""The smallest algorithm that fills a link: slow start, then one more segment per round trip, half at a loss.
+"""The smallest algorithm that fills a link: slow start, then a segment per round trip; halves at a loss.
 
 The fold program summarises each round trip; Python decides once per round trip, and immediately on loss.
 Source: RFC 5681 sections 3.1 and 3.2. Deviations: decisions are made once per round trip, not per ACK, and a
@@ -12,7 +12,7 @@ from ccp_algs.fold import Ack, Flow, FoldProgram, count, every, latest, total
 
 
 class AimdFold(FoldProgram):
-    """What the report contains, and when it is sent."""
+    """The contents of the report, and when it is sent."""
 
     acked = total(Ack.bytes_acked)
     lost = total(Ack.lost_pkts_sample)

@@ -7,16 +7,17 @@ Everything else is CUBIC, from the same code: growth, HyStart, the Reno-friendly
 the reduction itself. The classification (`inflation.py`) runs in the fold program, on each ACK that shows a
 loss.
 
-* RTT: the sample of that ACK, else the previous one. minRTT: the kernel's, over the last 5 minutes.
+* RTT is the sample of that ACK, or else the previous sample; minRTT is the kernel's minimum of the last 5
+  minutes.
 * A spared loss is not an event for CUBIC. Window, threshold, W_max, K, epoch and W_est stay. If the window is
-  used up, it keeps growing while the kernel repairs, and is not tied to deliveries, because nothing is to be
-  reduced. It has to grow then: with 2 % loss and a window of 400 segments the kernel hardly ever leaves
-  recovery.
+  used up, it keeps growing while the kernel repairs the loss, and is not tied to deliveries, because nothing
+  is to be reduced. The window has to grow then: with 2 % loss and a window of 400 segments the kernel hardly
+  ever leaves recovery.
 * A later loss of the same recovery is classified separately. Losses of data that a reduction has already
   answered cause no further reduction: there is one per window.
 * ECN echoes and full queues on this host are congestion at any RTT.
-* A timeout is spared or not like a loss, by the last RTT before it. The kernel collapses the window in any
-  case; if the timeout is spared, threshold and curve stay, so that slow start leads back to the previous
+* A timeout is classified like a loss, by the last RTT before the timeout. The kernel collapses the window in
+  any case; if the timeout is spared, threshold and curve stay, so that slow start leads back to the previous
   window.
 
 Sources: P. P. P. Filho, M. R. N. Ribeiro, M. Martinello, G. F. Miguel, "Flex-Cubic: A Runtime-Adaptive
@@ -26,9 +27,9 @@ Parameters: those of `cubic.py`; `rtt_multiplier` (k = 2, section 3.4). Beyond t
 `congestion_memory_ms`, `min_rtt_window_ms`, `queue_fraction` (all in `inflation.py`). `beta_of` and
 `c_per_s3_of` convert the paper's units.
 
-Deviations: those of `cubic.py`. The paper does not say which RTT is meant, nor what happens to the window
-during a spared recovery, to ECN, and at timeouts; the list above says what is done here. The authors' program
-differs from the paper: it reduces at every loss, and only timeouts depend on the RTT.
+Deviations: those of `cubic.py`. The paper does not say which RTT is meant, nor how the window develops during
+a spared recovery, nor how ECN and timeouts are treated; the list above says what ccplane does. The authors'
+program differs from the paper: it reduces at every loss, and only timeouts depend on the RTT.
 
 Limits: k = 2 misses queues that delay by less than minRTT. With a buffer below the bandwidth-delay product
 every loss is therefore spared, and the window grows until most packets are dropped. `docs/flex-cubic.md` has

@@ -5,14 +5,14 @@ a summary happened in the summary's interval, on the sink's clock; the data was 
 and the ACK that shows the loss arrives a one-way delay later. Therefore, with the smoothed RTT for both
 delays:
 
-* Losses in an interval that began more than an RTT after the last reduction are of data sent after it. If
-  they are overflow, a reduction is due. Earlier losses belong to the last reduction.
-* A reduction for a loss was for a loss that the sink saw in the two RTTs before it. If the summaries of that
-  time, up to one that ends after the reduction, show wireless losses and no overflow, the reduction is
-  undone.
+* Losses in an interval that began more than an RTT after the last reduction concern data sent after that
+  reduction. If a full queue caused them, a new reduction is due. Earlier losses belong to the last reduction.
+* If a reduction answered a loss, the sink saw this loss in the two RTTs before the reduction. If the
+  summaries of that time, up to one that ends after the reduction, show wireless losses and no overflow, the
+  reduction is undone.
 
-Times are CLOCK_MONOTONIC of this host. The times of a summary are its arrival less its age. They are late by
-the minimum delivery time of messages, a millisecond or two.
+Times are CLOCK_MONOTONIC of this host. The time of a summary is the time of its arrival less its age. This
+time is late by the minimum delivery time of messages, a millisecond or two.
 
 Source: none. Deviation: none.
 """
@@ -26,7 +26,7 @@ from typing import Final
 from ccp_algs.int_summary import OVERFLOW, WIRELESS
 
 KEPT: Final = 256
-"""Number of summaries kept: two RTTs of more than a second at the default interval of 10 ms."""
+"""Number of summaries kept: they cover two RTTs of more than a second at the default interval of 10 ms."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Hindsight:
         )
 
     def excused(self) -> int:
-        """Return the number of the last reduction if it proves wrong, else 0; each number once."""
+        """Return the number of the last reduction if it proves wrong, else 0; returns each number once."""
         if not self._doubtful or self._received[-1].end_us < self._last.at_us:
             return 0
         at_us, srtt_us = self._last.at_us, self._last.srtt_us

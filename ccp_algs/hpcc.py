@@ -8,10 +8,10 @@
 W_ref is the window one round trip ago, so each measurement changes the window only once. The flow paces at W
 / T. The fold program uses every echo in an ACK (`Int.*`); Python only follows the result.
 
-Without echoes, with a hop that does not report, or with a bottleneck that does not report its rate, this is
-CUBIC, from the same code (`cubic.py`). The report field `steered` says which of the two is in control, and an
-event is emitted when that changes. A loss that an echo classifies as congestion, and one that no echo
-explains, reduces the window by CUBIC's beta; a loss on a link changes nothing (`echoes.py`).
+Without echoes, with a hop that does not report, or with a bottleneck that does not report its rate, this
+algorithm is CUBIC, from the same code (`cubic.py`). The report field `steered` says whether HPCC or CUBIC is
+in control, and an event is emitted when that changes. A loss that an echo classifies as congestion, and one
+that no echo explains, reduces the window by CUBIC's beta; a loss on a link changes nothing (`echoes.py`).
 
 Source: Y. Li, R. Miao, H. H. Liu et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, section 3
 and algorithm 1.
@@ -22,14 +22,14 @@ bytes; `stale_ms` (1000).
 
 Deviations, with reasons:
 
-* The sink selects one hop, that with the longest queueing delay; HPCC takes the largest U of all hops. If
+* The sink selects the hop with the longest queueing delay; HPCC takes the largest U of all hops. If
   queues are empty, the selected hop is the slowest link.
-* HPCC has counters of bytes sent; nodes here report a rate, an exponential mean (docs/inband.md). Its lag is
-  compensated: mean + RATE_TIME_US * its change.
+* HPCC has counters of bytes sent; nodes here report a rate, an exponential mean (docs/inband.md). The lag of
+  the mean is compensated: mean + RATE_TIME_US * change of the mean.
 * W_AI is the paper's, W_init (1 - eta) / N, with the link's W_init and the number of flows that the node
   counts.
-* The window starts at the initial window, not at the link's, as slow paths have small buffers; it is bounded
-  by what fills the link, plus W_AI.
+* The window starts at the kernel's initial window, not at W_init of the link, as slow paths have small
+  buffers; it is at most the data that fills the link, plus W_AI.
 * HPCC assumes lossless links; the reaction to loss is CUBIC's.
 """
 

@@ -19,10 +19,10 @@ Network Telemetry and eBPF", section VI-A and table I; RFC 9438.
 Parameters: those of `cubic.py`; `wireless_loss` and `increment`, above; `wireless_beta` (0.95, table I). The
 paper does not name these: `stale_ms` (1000), `full_ratio` (0.9), `period_rtts` (4), see `int_summary.py`.
 
-Deviations: those of `cubic.py` and `int_summary.py`. The paper does not cover losses that are seen before
-telemetry shows their cause, timeouts, ECN, and W_max after a mild reduction: see `wireless.py`. K accounts
-for the factor of a mild reduction. alpha stays that of `beta`, since it is about fairness to flows that
-answer congestion.
+Deviations: those of `cubic.py` and `int_summary.py`. The paper does not cover timeouts, ECN, W_max after a
+mild reduction, and losses that are seen before telemetry shows their cause: see `wireless.py`. After a mild
+reduction, K is computed with the mild factor. alpha is always that of `beta`, since alpha is about fairness
+to flows that answer congestion.
 
 For limits, and for a study of the growth, see `docs/int-cubic.md`.
 """
@@ -74,7 +74,7 @@ def _also(verdict: Verdict) -> list[Any]:
 
 
 class IntCubicFold(FoldProgram):
-    """CUBIC's program, with losses classified by telemetry and growth set by it."""
+    """CUBIC's program, with telemetry that classifies losses and sets the growth."""
 
     acked = total(Ack.bytes_acked)
     srtt_us = field(volatile=False)
@@ -178,7 +178,7 @@ class IntCubic(CubicControl):
         super().on_report(report)
 
     def on_telemetry(self, sample: TelemetrySample) -> None:
-        """Set what losses mean from now on and how much room there is; correct earlier reactions."""
+        """Set how losses are classified from now on, and the room to grow; correct earlier reactions."""
         if sample.kind != INT_SUMMARY or not self._is_own(sample.body.flow):
             return
         summary = sample.body

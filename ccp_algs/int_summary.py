@@ -1,6 +1,6 @@
 """Interpretation of a summary of in-band telemetry for congestion control: cause of losses, and free room.
 
-Pure functions of a summary (`telemetry.schema.IntSummary`), of which any field may be missing (None).
+Pure functions of a summary (`telemetry.schema.IntSummary`), any field of which may be missing (None).
 
 The cause of a loss (Bhat et al., section VI-A: "based on the flow packet loss ratio and the available
 queue capacity"); the first matching line applies:
@@ -16,12 +16,12 @@ queue capacity"); the first matching line applies:
 Growth, equation (1): cwnd += available_queue_capacity * increment / (arrival_rate * flow_count) on every ACK.
 The paper gives no units. Here capacity is in packets and the arrival rate in packets per period, so the
 quotient has no unit: it is the number of segments added per acknowledged segment, which is one in slow start.
-With a period T, a single flow then grows by the whole free room in T / increment: its window is W' = ACKs/s *
-free * increment / (arrivals/s * T) = free * increment / T, at any rate.
+With a period T, a single flow then fills the whole free room within T / increment: its window grows at the
+rate W' = ACKs/s * free * increment / (arrivals/s * T) = free * increment / T, for any arrival rate.
 
 Source: R. V. Bhat, J. Haxhibeqiri, I. Moerman, J. Hoebeke, "Adaptive Transport Layer Protocols using In-band
-Network Telemetry and eBPF", section VI-A. Deviations: the units, above; of several hops the tightest counts,
-where the paper says "intermediate nodes"; the limits of `Room`.
+Network Telemetry and eBPF", section VI-A. Deviations: the units, above; the hop that allows the smallest
+growth counts, where the paper says "intermediate nodes"; the limits of `Room`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loss-tolerant CUBIC: like CUBIC, unless losses at RTTs without a queue show that the path loses at random.
+"""Loss-tolerant CUBIC: like CUBIC, unless losses at low RTTs show that the path loses packets at random.
 
     loss, RTT high in the flow's own range, or too many at once --> congestion: as CUBIC
     loss, RTT low -------------------------------------------> spared: window, threshold and curve stay
@@ -8,15 +8,15 @@ A tolerant flow reduces to what the path carries, grows only while the RTT is lo
 path almost without a queue. `tolerance.py` has the rules. Without low losses every window equals that of
 `cubic`.
 
-It is the successor of `flex_cubic`, whose threshold of twice the minimum RTT cannot be reached in buffers
-below one BDP. Here the threshold is relative to the queue that the flow has seen; `docs/flex-cubic.md`
-compares the two.
+This algorithm is the successor of `flex_cubic`, whose threshold of twice the minimum RTT cannot be reached in
+buffers below one BDP. Here the threshold is relative to the queue that the flow has seen;
+`docs/flex-cubic.md` compares the two.
 
 Sources: RFC 9438, and those of `tolerance.py`; the idea of sparing losses by the RTT is from P. P. P. Filho,
 M. R. N. Ribeiro, M. Martinello, G. F. Miguel, "Flex-Cubic: A Runtime-Adaptive Loss-Tolerant TCP Cubic".
 
-Parameters: those of `cubic.py`; `memory_ms` (4 s), the time that a flow stays tolerant after a low loss; 0:
-none.
+Parameters: those of `cubic.py`; `memory_ms` (4 s), the time that a flow stays tolerant after a low loss; 0
+    disables tolerance.
 
 Deviations: those of `cubic.py`.
 

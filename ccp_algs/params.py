@@ -127,11 +127,11 @@ class Param(Generic[T]):
         self.put(instance, self.check(value, type(instance)))
 
     def is_set(self, cls: type) -> bool:
-        """Return whether it was set for `cls` or one of its base classes."""
+        """Return whether the parameter was set for `cls` or one of its base classes."""
         return any(base in self._by_class for base in cls.__mro__)
 
     def set_for_class(self, cls: type, value: T) -> None:
-        """Set it for `cls` and its subclasses. Subclasses and flows with values of their own keep them.
+        """Set the parameter for `cls` and its subclasses. Subclasses and flows with own values keep them.
 
         Raises:
             ParamError: As for `check`.
@@ -139,7 +139,7 @@ class Param(Generic[T]):
         self.put(cls, self.check(value, cls))
 
     def put(self, target: object, checked: T) -> None:
-        """Set it for a class or an instance, to a value returned by `check` or `parse`."""
+        """Set the parameter for a class or an instance, to a value returned by `check` or `parse`."""
         if isinstance(target, type):
             self._by_class[target] = checked
         else:

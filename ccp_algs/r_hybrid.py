@@ -18,26 +18,27 @@ State at a switch:
 | slow-start threshold | stays, as last reported | is reset: slow start from the present window |
 | W_max, K, alpha, BBR's model | are reset | are reset |
 
-BBR has no threshold; `carry` passes on the one before it. The paper says that a switch resets ssthresh. Linux
-does not: window and threshold belong to the socket and stay, and only the private state is reset. So `carry`
-is what the paper's prototype did. It is also the safer one: after a reset, slow start adds to a queue that
-already exists (`docs/r-hybrid.md` has figures).
+BBR has no threshold; `carry` passes on the threshold from before BBR. The paper says that a switch resets
+ssthresh. Linux does not: window and threshold belong to the socket and stay, and only the private state is
+reset. So `carry` is what the paper's prototype did. `carry` is also safer: after a reset, slow start adds
+to a queue that already exists (`docs/r-hybrid.md` has figures).
 
-`shared_ecn` sets the reaction to ECN echoes in SHARED, if that is CUBIC:
+`shared_ecn` sets the reaction to ECN echoes in the regime SHARED, if the flow then runs CUBIC:
 
-* `abe` (default): as to a loss, but the window keeps `ecn_beta` (0.85) of its size instead of 0.7, because a
-  mark comes before the queue is full (RFC 8511, which has this number for CUBIC). If the echo's RTT is less
-  than a millisecond above the minimum, the window keeps `early_ecn_beta` (0.95): Internet routers mark later
-  (CoDel's target is 5 ms, RFC 8289; PIE's 15 ms, RFC 8033), and with a switch's early threshold for DCTCP a
-  larger reduction would leave the link idle.
-* `loss`: as to a loss, by RFC 3168.
-* `queue`: only if the RTT is `rtt_multiplier` times the minimum (`inflation.py`); otherwise the echo is
-  spared.
-* `ignore`: none. This violates RFC 3168 section 6.1.2, so use it only if the marks are known to be wrong.
+* `abe` (default): a reduction as for a loss, but the window keeps `ecn_beta` (0.85) of its size instead of
+  0.7, because a mark comes before the queue is full (RFC 8511, which has this number for CUBIC). If the
+  echo's RTT is less than a millisecond above the minimum, the window keeps `early_ecn_beta` (0.95): Internet
+  routers mark later (CoDel's target is 5 ms, RFC 8289; PIE's 15 ms, RFC 8033), and where a network switch
+  marks as early as DCTCP needs it, a larger reduction would leave the link idle.
+* `loss`: a reduction as for a loss (RFC 3168).
+* `queue`: a reduction only if the RTT is `rtt_multiplier` times the minimum (`inflation.py`); otherwise the
+  echo is spared.
+* `ignore`: no reaction. This violates RFC 3168 section 6.1.2, so use it only if the marks are known to be
+  wrong.
 
 With `probe_s`, a flow that runs `cubic` or `dctcp` probes its share of the queue, while decisions arrive and
-there is a queue (`share_probe.py`). It follows the result rather than the decision until three probes gave no
-result.
+there is a queue (`share_probe.py`). The flow follows the result of a probe rather than the decision, for
+three probe intervals.
 
 Events of a flow: `regime:switched` (before, after, regime, reason), `regime:refused` (wanted, why; once per
 flow), `regime:fail_safe` (why), `regime:probed` (regime, share, reason).
@@ -112,7 +113,7 @@ PROBES_KEPT: Final = 3
 ECN_BETA: Final = 0.85
 """Window after an ECN echo, as a fraction of the window before it (RFC 8511 section 3.1, for CUBIC)."""
 EARLY_ECN_BETA: Final = 0.95
-"""The same if the echo's RTT shows less than EARLY_QUEUE_US of queueing delay."""
+"""As `ECN_BETA`, for an echo whose RTT shows less than EARLY_QUEUE_US of queueing delay."""
 EARLY_QUEUE_US: Final = 1_000
 
 

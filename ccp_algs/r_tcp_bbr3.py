@@ -10,7 +10,8 @@ Parameters: those of BBR and of R-TCP (`rtcp/mixin.py`).
 
 Deviations: the paper bounds only the pacing rate; but half a window may leave in a burst, so the window is
 bounded as well. Whenever the cap is raised, BBR is in STARTUP, without the bounds that losses left. The paper
-lets it probe when the cap is lifted; but a flow that keeps its sending rate learns nothing from a raised cap.
+lets BBR probe when the cap is lifted; but a flow that keeps its sending rate learns nothing from a raised
+cap.
 """
 
 from __future__ import annotations

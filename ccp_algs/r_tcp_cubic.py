@@ -27,7 +27,7 @@ from ccp_algs.rtcp.mixin import RateLimited
 from ccp_algs.rtcp.options import Options
 
 NO_THRESHOLD_BYTES: Final = 1 << 40
-"""Unlimited slow start that is not the first one, so that HyStart does not end it."""
+"""Threshold for unlimited slow start that does not count as the first, so HyStart does not end it."""
 
 
 @register("r_tcp_cubic")

@@ -52,7 +52,7 @@ def register(name: str) -> Callable[[Cls], Cls]:
         raise RegistryError(
             "registry.bad_name",
             f"an algorithm cannot be called {name!r}",
-            why="sockets choose it as `ccp.NAME`, and kernel names hold 15 characters",
+            why="sockets choose it as `ccp.NAME`, and kernel names have at most 15 characters",
             fix="use at most 11 lower-case letters, digits and underscores, the first a letter",
         )
 
@@ -161,7 +161,9 @@ def _from_file(path: Path, attribute: str) -> AnyAlgorithm:
             "registry.several" if own else "registry.no_algorithm",
             f"{path} defines {len(own)} algorithms" + (f": {listed}" if own else ""),
             where=str(path),
-            fix=f"name one: {path}:{own[0].__name__}" if own else "derive a class from ccp_algs.Algorithm",
+            fix=f"choose one of them, for example {path}:{own[0].__name__}"
+            if own
+            else "derive a class from ccp_algs.Algorithm",
         )
     return own[0]
 
@@ -229,8 +231,8 @@ def _check_class(cls: object, where: str) -> AnyAlgorithm:
         "registry.not_an_algorithm",
         f"{cls!r} is not an algorithm",
         where=where,
-        why="it is not derived from Algorithm or VectorAlgorithm",
-        fix="derive it, `class Name(Algorithm)`, with `from ccp_algs import Algorithm`",
+        why="the class is not derived from Algorithm or VectorAlgorithm",
+        fix="derive the class, `class Name(Algorithm)`, with `from ccp_algs import Algorithm`",
     )
 
 

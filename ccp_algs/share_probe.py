@@ -1,9 +1,10 @@
 r"""Measure a flow's share of the queue: send slightly slower, then faster, and watch the delay.
 
-Let the flow send r and others z over a link of rate C that has a queue; the delay grows by (r + z) / C - 1.
-If r changes by a fraction x for a while, the delay changes by x r / C more: by x if no other flow sends, and
-else by x times the flow's share of the arrivals. This requires no knowledge of the link, and no earlier time
-without competition. Competing flows that react to the delay make the echo even smaller.
+Let the flow send at rate r and other flows at rate z over a link of rate C that has a queue; the delay then
+grows by (r + z) / C - 1 per second. If r changes by a fraction x for a while, this growth changes by x r / C:
+by x if no other flow sends, and otherwise by x times the flow's share of the arrivals. This requires no
+knowledge of the link, and no earlier time without competition. Competing flows that react to the delay make
+the echo even smaller.
 
     rate    ----+    +----+    +----      r (1 + x)
                 |    |    |    |
@@ -14,10 +15,10 @@ without competition. Competing flows that react to the delay make the echo even 
                   \  /    \  /
                    \/      \/
 
-Each RTT counts for the time when its packet was sent. The mean over the outer quarters of all periods minus
-the mean over the inner ones is half of the depth, even if the delay drifts meanwhile. All flows of a host
-follow one clock and vary together, so the echo is that of the host. Each host has its own period, so that
-hosts do not mistake each other's echo for their own.
+Each RTT counts for the time when its packet was sent. The mean delay in the outer quarters of all periods
+minus the mean delay in the inner quarters is half of the echo's depth, even if the delay drifts meanwhile.
+All flows of a host follow one clock and vary together, so there is one echo per host, not one per flow. Each
+host has its own period, so that hosts do not mistake each other's echo for their own.
 
 Limits: the queue must be deeper than what a slow half drains, x * half; otherwise there is no echo. Losses
 and switches of the program end a probe. Flows of a host that do not probe count as competing flows.
@@ -61,7 +62,7 @@ PERIODS: Final = 4
 RATE_US: Final = 500_000
 """Window over which the rate before a probe is measured [us]."""
 ALONE: Final = 0.85
-"""A share above this counts as all. Measured: 0.93 to 1 alone, 0.89 with a tenth of competing traffic."""
+"""A larger share counts as the whole queue. Measured: 0.93 to 1 without others, 0.89 if a tenth competes."""
 
 NONE, PROBING, DONE = range(3)
 """Values of the report field `probe_phase`."""
@@ -69,7 +70,7 @@ NONE, PROBING, DONE = range(3)
 
 @dataclasses.dataclass(frozen=True)
 class Probe(Part):
-    """Registers and lines of probes; the part goes after what sets the window and the rate.
+    """Registers and lines of probes; the part goes after the lines that set the window and the rate.
 
     Attributes:
         outer_sum_us: Reported: sum of the RTTs of outer quarters [us].

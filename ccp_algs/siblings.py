@@ -6,8 +6,9 @@ An algorithm loaded from a file is a module of a private package, and so is each
 its directory: `PACKAGE.mine` and `PACKAGE.my_lib`. Each version has its own package. Two versions can
 therefore be loaded simultaneously, each with its own modules, even if a callback imports something later.
 
-Only `.py` files and packages with an `__init__.py` are found this way. Names of the standard library,
-`ccplane` and `ccp_algs` always mean those. Installed packages are imported as usual, once per process.
+Only `.py` files and packages with an `__init__.py` are found this way. The names of the standard library's
+modules, `ccplane` and `ccp_algs` always refer to those packages. Installed packages are imported as usual,
+once per process.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from types import ModuleType
 from typing import Any, Final
 
 Read = Callable[[Path], str | None]
-"""Returns the text of a file, None if there is none. Raises OSError if the file may not be read."""
+"""Returns the text of a file, None if the file does not exist. Raises OSError if the file may not be read."""
 
 OWN: Final = frozenset({"broker", "ccp_algs", "ccplane", "experiments", "telemetry"})
 """Packages of ccplane."""

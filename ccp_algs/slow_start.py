@@ -1,15 +1,15 @@
 """Slow start in a fold program: the standard one, and two variants that end before the queue overflows.
 
-A round ends when the data is acknowledged that was in flight when it began.
+A round ends when the data that was in flight at its beginning has been acknowledged.
 
 HyStart++ (RFC 9406; `css_limit` > 0) compares the minimum RTT of this round with that of the previous one. A
 rise by an eighth (at least 4 ms, at most 16 ms) indicates a queue: growth continues at a quarter of the speed
 (CSS), and after `css_limit` such rounds (five) the window becomes the threshold. If the RTT falls again in
 between, the rise was noise, and slow start continues.
 
-HyStart (as in Linux; `css_limit` = 0) makes the window the threshold at the first of two signs: the same rise
-over the minimum RTT of the connection, or a train of ACKs, less than 2 ms apart, that lasts longer than half
-of that RTT (plus half a millisecond, for what offloads hold back).
+HyStart (as in Linux; `css_limit` = 0) sets the threshold to the window at the first of two signs: the same
+rise over the minimum RTT of the connection, or a train of ACKs, less than 2 ms apart, that lasts longer than
+half of that RTT (plus half a millisecond, for what offloads hold back).
 
 Sources: RFC 5681 section 3.1, RFC 3465 section 2.2 (byte counting), RFC 9406 sections 4.2 and 4.3; Ha and
 Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55 (2011), section 4.

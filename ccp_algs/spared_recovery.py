@@ -1,8 +1,9 @@
-"""What the window does while the kernel repairs spared losses: three interpretations, for fold programs.
+"""The window while the kernel repairs spared losses: three interpretations, for fold programs.
 
-* GROWS: it keeps growing as if nothing had happened.
-* HELD: it stays constant until the kernel is back in Open or Disorder. This is the behaviour of a congestion
-  control with `cong_avoid`, such as that of Flex-Cubic's authors: Linux does not call it during a repair.
+* GROWS: the window keeps growing as if nothing had happened.
+* HELD: the window stays constant until the kernel is back in Open or Disorder. This is the behaviour of a
+  congestion control with `cong_avoid`, such as that of Flex-Cubic's authors: Linux does not call `cong_avoid`
+  during a repair.
 * PRR: in addition, the window follows deliveries (RFC 6937), as in Linux: only what was delivered is
   released, plus one segment per ACK. Afterwards the old window is restored.
 """

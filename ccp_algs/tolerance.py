@@ -2,27 +2,27 @@
 
 A loss is *low* if the RTT on its ACK, and all other RTTs of this round trip except single ones (delayed
 acknowledgments), are at most `low_us` above the minimum: no queue, so no congestion. `low_us` is a twelfth of
-the minimum RTT, plus up to 2 ms and at most a quarter of it for bursts; at most a quarter of the range of
-RTTs in the last 10 to 20 s, so that a full shallow buffer exceeds it; and at least the time of one and a half
-packets, and 0.1 ms. A low loss is spared, unless the flow floods the path: in this round trip the loss
-exceeds twice the share of the best recent round trip, 2 %, and four packets.
+the minimum RTT, or 2 ms for bursts (at most a quarter of the minimum RTT), whichever is longer. It is at most
+a quarter of the range of RTTs in the last 10 to 20 s, so that a full shallow buffer exceeds it, and at least
+the time of one and a half packets plus 0.1 ms. A low loss is spared, unless the flow floods the path: the
+loss in this round trip exceeds 2 %, four packets, and twice the loss share of the best recent round trip.
 
-Two low losses, in different round trips and less than `memory_us` apart, make the flow *tolerant*, until
-there was none for that long, or an ECN echo arrived. Before the first of them, RTTs of the previous round
+Two low losses, in different round trips and less than `memory_us` apart, make the flow *tolerant*, until no
+low loss occurred for that long, or an ECN echo arrived. Before the first low loss, RTTs of the previous round
 trip also count: in slow start a burst can overflow a queue that is empty again when the loss shows.
 
 While the flow is tolerant,
 
 * a reduction leaves what the path was measured to carry, the maximum recent delivery rate times the minimum
   RTT, or `cut_permille` of the window, whichever is more; at most nine tenths;
-* the window grows only while the RTT is low, so that the queue stays short; then by at least an eighth per
-  round trip, because the curve from the last reduction does not fit a path that loses at random;
-* the flow is paced, at 1.2 windows per smoothed RTT, in slow start at 2, as in Linux: bursts into a shallow
+* the window grows only while the RTT is low, so that the queue stays short; it then grows by at least an
+  eighth per round trip, because the curve from the last reduction does not fit a path that loses at random;
+* the flow is paced at 1.2 windows per smoothed RTT, or 2 in slow start, as in Linux: bursts into a shallow
   buffer cause losses. Slow start then ends when the RTT is not low.
 
-Sources: for the RTT's own range as the measure, the Spike scheme (S. Cen, P. C. Cosman, G. M. Voelker,
-"End-to-end differentiation of congestion and wireless losses", IEEE/ACM Transactions on Networking 11(5),
-2003); for the window after a reduction, Westwood+ (`westwood.py`). The thresholds are our own.
+Sources: for the comparison of the RTT with its own range, the Spike scheme (S. Cen, P. C. Cosman, G. M.
+Voelker, "End-to-end differentiation of congestion and wireless losses", IEEE/ACM Transactions on Networking
+11(5), 2003); for the window after a reduction, Westwood+ (`westwood.py`). The thresholds are our own.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     loss, timeout: threshold = bandwidth estimate x minimum RTT
 
 The bandwidth estimate is what was acknowledged in a round trip (at least 50 ms), through two low-pass filters
-that each keep seven eighths, as in Linux. Random losses therefore cost less than half of the window while the
-path is full, and next to nothing while there is a queue; growth is unchanged.
+that each keep seven eighths of their old value, as in Linux. Random losses therefore cost less than half of
+the window while the path is full, and next to nothing while there is a queue; growth is unchanged.
 
 Source: L. A. Grieco, S. Mascolo, "Performance evaluation and comparison of Westwood+, New Reno, and Vegas TCP
 congestion control", ACM SIGCOMM CCR 34(2), 2004, sections 2.1 and 2.2; tcp_westwood.c of Linux for the

@@ -7,23 +7,24 @@ valid:
     before `spare_until_us`  a loss is spared, or, with `mild_permille` < 1000, reduces the window mildly
     from then on             a loss is congestion (0: from the start; so it is without telemetry)
 
-The kernel sees a loss when its ACKs arrive; its telemetry arrives at about the same time, earlier or later.
-Python therefore also corrects afterwards, by the number of the reduction (`cuts` in the report):
+The kernel sees a loss when ACKs show it; telemetry about the loss arrives at about the same time, earlier or
+later. Python therefore also corrects afterwards, and identifies a reduction by its number (`cuts` in the
+report):
 
 * `late_cut` = `cuts` + 1: a spared loss was congestion. The window is reduced now, unless that window of data
   has been answered.
 * `take_back` = `cuts`: the last reduction was for a loss that was not congestion. Window, threshold and (by
-  Python, as after every undo) curve are restored; in mild mode, less what a mild reduction takes.
+  Python, as after every undo) curve are restored; in mild mode, they are then reduced mildly.
 
 A correction with an outdated number has no effect, so that corrections and losses may cross.
 
-A mild reduction takes its fraction of window and threshold once per window of data, and restarts the curve
-without lowering W_max. It needs no packet conservation: the window keeps growing while the kernel repairs.
-Below the threshold, after a timeout, it reduces the threshold by the fraction of the window: the window is
-small because of the timeout, not because the path is full.
+A mild reduction multiplies the window by its factor once per window of data, makes it the threshold, and
+restarts the curve without lowering W_max. Packet conservation is not needed: the window keeps growing while
+the kernel repairs the loss. Below the threshold, after a timeout, the threshold itself is multiplied by the
+factor: the window is small because of the timeout, not because the path is full.
 
-A timeout is classified by the telemetry that was valid when the last ACK arrived: its data was lost then, and
-while the sender backs off no packet can carry telemetry.
+A timeout is classified by the telemetry that was valid when the last ACK arrived: the data was lost at that
+time, and while the sender backs off no packet can carry telemetry.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class Wireless(Part):
 
 @dataclasses.dataclass(frozen=True)
 class Excuse(Part):
-    """What undoes a reduction; the part goes after the loss episodes."""
+    """Registers and lines that undo a reduction; the part goes after the loss episodes."""
 
     excuse: Block
 

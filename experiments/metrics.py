@@ -46,7 +46,7 @@ def need(table: pd.DataFrame, *columns: str) -> None:
         raise MetricError(
             "metric.no_column",
             f"the table has no column {', '.join(f'`{name}`' for name in missing)}",
-            why=f"its columns are {', '.join(str(name) for name in table.columns) or 'none'}",
+            why=f"the table's columns are {', '.join(str(name) for name in table.columns) or 'none'}",
             fix="pass a table of a `Result` that has the column: flow_samples, link_samples, flows, objects",
         )
 

@@ -115,6 +115,6 @@ def _no_path(context: typer.Context) -> None:
                     f"{option} cannot be combined with --scenario",
                     option,
                     "the scenario describes the whole path",
-                    "leave it out, or change the scenario",
+                    "leave the option out, or change the scenario",
                 )
     problems.finish()

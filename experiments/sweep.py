@@ -219,7 +219,7 @@ def _elsewhere(on: str, jobs: int, executor: Executor | None) -> str:
             "sweep.two_places",
             "runs cannot be done both here and on a cluster",
             f"--on {on}",
-            "jobs and executors are alternatives to a cluster",
+            "`jobs` and `executor` are for runs on this machine, not on a cluster",
             "omit --jobs: the cluster runs as many at a time as its workers have threads",
         )
     return address_of(on)
@@ -262,7 +262,8 @@ class _Judge:
                 "sweep.aborted",
                 "the sweep was aborted",
                 error.where,
-                f"its runs cannot succeed: {error.message}" + (f" ({error.why})" if error.why else ""),
+                f"the runs of the sweep cannot succeed: {error.message}"
+                + (f" ({error.why})" if error.why else ""),
                 error.fix,
             ) from error
 
@@ -286,7 +287,7 @@ def _own(out: Path, title: str) -> Iterator[None]:
                 "sweep.busy",
                 f"another sweep is running in {out}",
                 str(out),
-                fix="wait for its end, or choose another directory with --out",
+                fix="wait until that sweep ends, or choose another directory with --out",
             ) from None
         if (out / SWEEP).exists():
             there = ResultSet.load(out).name

@@ -75,7 +75,11 @@ def _lower(text: str) -> str:
 def _head() -> list[Fact]:
     columns = [fact for fact in facts("report_head") if fact.name != "flags"]
     flags = [flag._replace(kind="bool") for flag in facts("report_flags")]
-    return [*columns, Fact("program", "&'static str", "", "", "Name of the program that made it."), *flags]
+    return [
+        *columns,
+        Fact("program", "&'static str", "", "", "Name of the program that made the report."),
+        *flags,
+    ]
 
 
 def _property(fact: Fact) -> str:
@@ -91,7 +95,8 @@ def _primitive(fact: Fact) -> str:
     if fact.tag == "huge":
         doc = doc.replace("all ones", "INFINITY")
     if fact.tag == "sampled":
-        doc = doc.split(";")[0] + ". Not every ACK has one; statements that read it skip those without."
+        note = " Not every ACK has a sample; statements that read this field skip ACKs without one."
+        doc = doc.split(";")[0] + "." + note
     return f'    {name} = {kind}("{prefix}.{name}"{option})\n    {_docstring(doc)}\n'
 
 

@@ -6,14 +6,15 @@ transit time. So the minimum difference of the last seconds stands for age 0, an
 age. This detects messages that waited in a broker or a queue, whatever the clocks show.
 
 The minimum covers only the last seconds, because clocks run at different speeds, a sender's clock may stop
-while its machine is paused, and a message may lie about it. A wrong minimum is forgotten after two times
-`WINDOW_US` in which messages arrive. Without messages nothing is forgotten, so messages that a sender queued
-while the broker was away count as old when they arrive together.
+while its machine is paused, and a message may contain a wrong time. A wrong minimum is forgotten after two
+times `WINDOW_US` in which messages arrive. Without messages nothing is forgotten, so messages that a sender
+queued while the broker was away count as old when they arrive together.
 
-After a reboot or suspend, a sender has another monotonic clock; the difference of its two clocks shows that.
+After a reboot or suspend, a sender has another monotonic clock; the difference of the sender's two clocks
+shows this.
 
-Messages that the broker retained were created before the subscription. They have no difference to compare
-with, so their age comes from wall clocks.
+Messages that the broker retained were created before the subscription. These messages have no difference to
+compare with, so their age comes from wall clocks.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class Bus:
         self._client.stop(None if status is None else self._message(_offline(status, "stopped"), None))
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all published messages are sent; return whether they are."""
+        """Wait until all published messages are sent; return whether they were sent in time."""
         return self._client.flush(timeout_s)
 
     @property

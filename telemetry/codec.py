@@ -110,7 +110,7 @@ def decode_from(topic: str, payload: bytes, content_type: str = "") -> Envelope:
     """Decode a payload, and check that kind, sender and peer match its topic.
 
     A broker with users lets each user publish only to topics of its own name, and possibly of certain peers.
-    This check makes the sender authentic, and restricts it to these paths.
+    This check makes the sender authentic, and restricts it to these peers.
 
     Args:
         topic: Topic of the message.
@@ -135,7 +135,7 @@ def decode_from(topic: str, payload: bytes, content_type: str = "") -> Envelope:
     if address.topic.about is not None and not _is_about(envelope.body, address.about):
         raise InvalidMessageError(
             "message.wrong_topic",
-            f"a message about `{about_of(envelope.body)}`, or another peer's flow, does not belong here",
+            f"a message about `{about_of(envelope.body)}`, or another peer's flow, is on a wrong topic",
             where=topic,
             why=f"the topic is for `{address.about}`",
         )
@@ -153,7 +153,7 @@ def _refusal(payload: bytes, form: Format, error: Exception) -> InvalidMessageEr
             return _unknown_version(version)
     if isinstance(error, msgspec.ValidationError):
         return InvalidMessageError("message.not_valid", str(error))
-    return InvalidMessageError("message.not_readable", str(error), why=f"it was decoded as {form}")
+    return InvalidMessageError("message.not_readable", str(error), why=f"the message was decoded as {form}")
 
 
 def _unknown_version(version: int) -> InvalidMessageError:

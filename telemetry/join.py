@@ -2,12 +2,10 @@
 
 The most specific field of a body decides:
 
-1. `flow`: the flow with this 5-tuple, in either direction.
-2. `peer` and `address`: flows between these two addresses, in either direction.
-3. `peer` alone: flows with this address at either end. A receiver calls the sending host its peer, which is
-   the
-   sending host's own address.
-4. `host`: all flows of the host with this name.
+* `flow`: the flow with this 5-tuple, in either direction.
+* `peer` and `address`: flows between these two addresses, in either direction.
+* `peer` alone: flows with this address at either end. In a receiver's message, the peer is the sending host.
+* `host`: all flows of the host with this name.
 
 Addresses are compared in canonical form, and IPv4 in IPv6 (`::ffff:10.0.0.1`) is IPv4. A body without these
 fields, or with a flow that is not TCP, belongs to no flow.

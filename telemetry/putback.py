@@ -1,4 +1,4 @@
-"""Restores a host's settings at the end of a program, or, if that was killed, at the start of the next."""
+"""Restores a host's settings when a program ends, or, if it was killed, when the next program starts."""
 
 from __future__ import annotations
 

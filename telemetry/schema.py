@@ -22,7 +22,7 @@ from broker.topics import TopicKind, declare
 _Body = TypeVar("_Body", bound=type[Struct])
 
 VERSION: Final = 1
-"""Version of the envelope and all bodies. It changes when a field changes its meaning, not for new fields."""
+"""Version of the envelope and all bodies; changes if a field changes its meaning, not for new fields."""
 
 _MAX: Final = (1 << 53) - 1  # the largest integer that every JSON parser preserves
 
@@ -440,7 +440,7 @@ class Sample(Struct, frozen=True, kw_only=True):
     retained: bool = False
 
     def age_ms(self, now_us: int) -> float:
-        """Return its age [ms].
+        """Return the sample's age [ms].
 
         Args:
             now_us: CLOCK_MONOTONIC of this host [us], such as `report.now_us`.
@@ -448,5 +448,5 @@ class Sample(Struct, frozen=True, kw_only=True):
         return max(0, now_us - self.received_us + self.age_at_receipt_us) / 1000
 
     def expired(self, now_us: int) -> bool:
-        """Return whether it has expired at `now_us` (CLOCK_MONOTONIC) [us]."""
+        """Return whether the sample has expired at `now_us` (CLOCK_MONOTONIC) [us]."""
         return self.expires_us is not None and now_us >= self.expires_us

@@ -4,7 +4,7 @@ Every value is an unsigned 64-bit number or a flag. The CCP language aborts a fo
 below zero, an addition overflows or a divisor is zero. The forms emitted here do not:
 
 * `a - b` is 0 where b is larger,
-* `a // b` divides by 1 where b is 0 (nothing is added where b cannot be 0),
+* `a // b` divides by 1 where b is 0 (without a check where b cannot be 0),
 * `a + b` stays at INFINITY where an operand may be INFINITY,
 * a comparison of `Flow.rtt_sample_us` is false on ACKs without a sample.
 
@@ -147,7 +147,7 @@ class Flag(Expr):
         return Negation(self)
 
     def parts(self) -> Iterator[Flag]:
-        """Yield this and all flags that it is made of."""
+        """Yield this flag and all flags that it is made of."""
         yield self
 
 
@@ -406,7 +406,7 @@ _MIRROR = {"<=": ">=", ">=": "<="}
 
 
 class Comparison(Flag):
-    """Two numbers compared; false on ACKs without an RTT sample if it reads one."""
+    """A comparison of two numbers; false on ACKs without an RTT sample if it reads one."""
 
     def __init__(self, op: str, left: Num, right: Num) -> None:
         """Take the operator as Python spells it."""
@@ -463,7 +463,7 @@ class Junction(Flag):
         return Junction("||" if self.op == "&&" else "&&", ~self.left, ~self.right)
 
     def parts(self) -> Iterator[Flag]:
-        """Yield this and all flags that it is made of."""
+        """Yield this flag and all flags that it is made of."""
         yield self
         yield from self.left.parts()
         yield from self.right.parts()

@@ -78,7 +78,7 @@ class Average(Statement):
         self.keep = keep
 
     def render(self) -> list[str]:
-        """Return it in the CCP language. ewma cannot be conditional: ACKs without a value repeat the last."""
+        """Return it in the CCP language. ewma is unconditional: ACKs without a value repeat the last one."""
         target, value = self.target.render(), self.value.render()
         if self.when is None:
             return [f"(:= {target} (ewma {self.keep} {value}))"]
@@ -136,25 +136,25 @@ class Register(_Target):
         return Statement(self, value, when)
 
     def render(self) -> str:
-        """Return its name in the program."""
+        """Return the register's name in the program."""
         return self.name
 
     def declare(self) -> str:
-        """Return its declaration."""
+        """Return the register's declaration."""
         return f"({'volatile ' if self.volatile else ''}{self.name} {self.initial.render()})"
 
 
 class ReportField(Register):
     """A register that is a field of the report.
 
-    In a program it is the register. To type checkers a report is an instance of its program (see
+    In a program the field is the register. To type checkers a report is an instance of its program (see
     `FoldProgram`), in which the field is the reported number.
     """
 
     in_report = True
 
     def render(self) -> str:
-        """Return its name in the program."""
+        """Return the register's name in the program."""
         return f"Report.{self.name}"
 
     if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Local:
         self.where = caller()
 
     def bind(self) -> list[str]:
-        """Return the statement that computes it, in the CCP language."""
+        """Return the statement that computes the result, in the CCP language."""
         return [f"(:= {self.name} {self.value.render()})"]
 
 
@@ -249,7 +249,7 @@ def let(value: Flag, name: str = "") -> LocalFlag: ...
 def let(value: Num | Flag | int, name: str = "") -> LocalNum | LocalFlag:
     """Name an intermediate result, so that it is computed once.
 
-    It is computed where the line stands, or inside the `on(...)` that it is passed to.
+    The result is computed where the line stands, or inside the `on(...)` that it is passed to.
 
     Args:
         value: Expression or condition.

@@ -58,7 +58,7 @@ class FlowPrimitives:
     rate_outgoing = Primitive("Flow.rate_outgoing")
     """Rate at which data was sent [bytes/s]."""
     rtt_sample_us = Primitive("Flow.rtt_sample_us", sampled=True)
-    """RTT sample [us]. Not every ACK has one; statements that read it skip those without."""
+    """RTT sample [us]. Not every ACK has a sample; statements that read this field skip ACKs without one."""
     was_timeout = PrimitiveFlag("Flow.was_timeout")
     """The fold runs because of a retransmission timeout, not because of an ACK."""
     min_rtt_us = Primitive("Flow.min_rtt_us")
@@ -103,7 +103,7 @@ class FlowPrimitives:
 class IntPrimitives:
     """Values of the last echo of in-band telemetry (docs/inband.md). In fold programs as `Int.<name>`.
 
-    An echo describes one hop, that with the longest queueing delay, except for the counts of losses. Without
+    An echo describes only the hop with the longest queueing delay, except for the counts of losses. Without
     echoes all values but `age_us` are 0.
     """
 
@@ -115,22 +115,23 @@ class IntPrimitives:
     hop = Primitive("Int.hop")
     """Position of the hop with the longest queueing delay, counted from 1 at the sender."""
     node = Primitive("Int.node")
-    """Id of that hop."""
+    """Id of the described hop."""
     hops = Primitive("Int.hops")
     """Number of hops that reported."""
     all_known = PrimitiveFlag("Int.all_known")
     """Every hop of the path reports the length and the free room of its queue."""
     queue_bytes = Primitive("Int.queue_bytes")
-    """Queue length of that hop, in full-size packets [bytes]."""
+    """Queue length of the described hop, in full-size packets [bytes]."""
     free_bytes = Primitive("Int.free_bytes", huge=True)
-    """Free room in the queue of that hop, in full-size packets [bytes]; INFINITY if unlimited, 0 if unknown.
+    """Free room in the queue of the described hop, in full-size packets [bytes]; INFINITY if unlimited, 0 if
+    unknown.
     """
     arrival_bytes_per_s = Primitive("Int.arrival_bytes_per_s")
-    """Arrival rate of all flows at that hop [bytes/s]."""
+    """Arrival rate of all flows at the described hop [bytes/s]."""
     link_bytes_per_s = Primitive("Int.link_bytes_per_s")
-    """Rate at which that hop's queue drains [bytes/s]; 0 if unknown."""
+    """Rate at which the described hop's queue drains [bytes/s]; 0 if unknown."""
     flow_count = Primitive("Int.flow_count")
-    """Number of flows at that hop; 0 if unknown."""
+    """Number of flows at the described hop; 0 if unknown."""
     losses_congestion = Primitive("Int.losses_congestion")
     """Packets dropped by nodes' queues since the flow began [packets]."""
     losses_link = Primitive("Int.losses_link")

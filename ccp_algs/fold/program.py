@@ -72,7 +72,7 @@ class FoldMeta(type):
         """
         raise FoldError(
             "fold.not_instantiable",
-            f"{cls.__name__} has no instances",
+            f"{cls.__name__} cannot be instantiated",
             where=caller(),
             why="the class itself is the program",
             fix=f"write `program = {cls.__name__}`",
@@ -201,7 +201,7 @@ class Builder:
                 "fold.unnamed_register",
                 "a statement uses a register that is not a line of the program",
                 where=statement.where,
-                why=f"{self.where} has no line `name = ...` for it",
+                why=f"{self.where} has no line `name = ...` for this register",
                 fix="assign the register to a name in the body of the class",
             )
         return statement.render()
@@ -256,14 +256,14 @@ class Builder:
                 f"a register cannot be called `{name}`",
                 where=thing.where,
                 why="the CCP language reserves the name",
-                fix="rename it; not Cwnd, Rate, Micros, source, when, _..., true..., false..., volatile...",
+                fix="do not use Cwnd, Rate, Micros, source, when, _..., true..., false..., volatile...",
             )
         if thing.name not in ("", name):
             raise FoldError(
                 "fold.two_names",
                 f"the register `{thing.name}` gets a second name, `{name}`",
                 where=thing.where,
-                why="a register has the same name in all programs that share it",
+                why="a register must have the same name in all programs that share it",
                 fix="use the same name, or declare another register",
             )
         thing.name = name
@@ -289,7 +289,7 @@ def _event(condition: str, body: list[str]) -> str:
 
 
 class FoldProgram(metaclass=FoldMeta, abstract=True):
-    """Base of fold programs. Derive from it; the class itself is the program.
+    """Base of fold programs. Derive a class from it; the derived class itself is the program.
 
     For editors and mypy a report is an instance of its program, with the attributes that all reports have
     (`ccp_algs.api.ReportHead`) and a number for each field: `def on_report(self, report: MyFold)`.

@@ -9,8 +9,9 @@ reasoner chooses one of four cases, and with it the length of the next interval;
 for the window. All flows of a batch are evaluated together.
 
 The controller switches between CUBIC and the policy. During a long MTP CUBIC sets the window between two
-decisions of the policy: a hybrid. In case 3, losses without a queue, only the policy sets the window; with
-`case4_alone` also in case 4, a long queue, once the MTP has reached its minimum (`reasoner.py`).
+decisions of the policy: a hybrid. In case 3 (losses without a queue), only the policy sets the window; with
+`case4_alone`, this also applies to case 4 (a long queue) once the MTP has reached its minimum
+(`reasoner.py`).
 
     hyvar        the MTP follows the network, starting at `mtp_ms`
     hybrid_mtp   the MTP is `mtp_ms`, as in Orca: CUBIC all the time, a decision of the policy at each end
@@ -18,18 +19,18 @@ decisions of the policy: a hybrid. In case 3, losses without a queue, only the p
 
 Sources: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.); RFC
 9438; Abbasloo, Yen and Chao, "Classic Meets Modern: a Pragmatic Learning-Based Congestion Control for the
-Internet" (Orca), SIGCOMM 2020, for hybrids of a fixed period.
+Internet" (Orca), SIGCOMM 2020, for hybrids with a fixed period.
 
 Parameters: those of CUBIC (`cubic_control.py`); `mtp_ms`; for `hyvar` only, `alpha_rtts` and `delta_ratio`
 (the slides give neither), `mtp_min_ms`, `mtp_max_ms` and `mtp_min_rtts` (bounds of the MTP; not given
 either), `case4_alone` and `loss_price` (`reasoner.py`), `trains` (`trains.py`) and `thr_window_rtts`
-(`collector.View`). `docs/papers/hyvar.md` shows how much they matter.
+(`collector.View`). `docs/papers/hyvar.md` shows how much these parameters matter.
 
 Deviations, with reasons: those of `reasoner.py`, `collector.py`, `trains.py` and `fold.py`, and of the loss
 episodes, CUBIC and slow start. The slides do not say how the MTP determines the switching; the text above is
 our reading. The MTP is at least `mtp_min_rtts` minimum RTTs: the RTT shows the effect of a decision only
-then, so earlier decisions would react to the state before it. The policy is read from a file, which other
-algorithms do not do: it is shipped with ccplane and checked by its hash.
+then, so earlier decisions would react to the state before it. Unlike other algorithms, this one reads a file,
+the policy: it is shipped with ccplane and checked by its hash.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Hybrid(CubicAnswers):
 
     @property
     def view(self) -> View:
-        """What the policy's observations are based on."""
+        """The basis of the policy's observations."""
         return View()
 
     def __init__(self) -> None:
@@ -193,7 +194,7 @@ class Adaptive(Hybrid):
 
     @property
     def view(self) -> View:
-        """What the policy's observations are based on."""
+        """The basis of the policy's observations."""
         return View(self.thr_window_rtts, self.trains)
 
     def next_intervals(self, states: States) -> Intervals:

@@ -50,7 +50,7 @@ _LATEST: Final = 0.2
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """How the path's best throughput in the observations is determined; the defaults are the slides'.
+    """Determines the path's best throughput in the observations; the defaults are the slides'.
 
     A flow that keeps its best throughput forever claims the whole path when other flows arrive, and a flow
     that arrives late never learns the path's rate. Packets that left together show both flows the same rate.

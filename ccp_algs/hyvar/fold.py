@@ -1,15 +1,15 @@
 """Hyvar's fold program: CUBIC on each ACK, intervals whose length Python sets, and the policy's factor.
 
-* `mtp_us` is the length of the interval (MTP). The first ACK after its end triggers a report with `due`. An
-  interval is evaluated by totals, so neither an additional report for CUBIC nor a report that found no room
-  loses data.
-* `gain_ppm` is the factor that the policy requests, in millionths. The next ACK applies it to the window at
-  that time and clears it. It is not applied while a loss is repaired, and a factor above 1 not while the
-  window is not used up; a factor of 1 has no effect. CUBIC then begins a new, flat epoch: the policy's window
-  is its new W_max. A factor below 1 ends slow start.
+* `mtp_us` is the length of the interval (MTP). The first ACK after the end of the interval triggers a report
+  with `due`. An interval is evaluated by totals, so neither an additional report for CUBIC nor a report that
+  found no room loses data.
+* `gain_ppm` is the factor that the policy requests, in millionths. The next ACK multiplies the window by the
+  factor and clears the register. A factor is not applied while a loss is repaired, a factor above 1 only
+  while the window is used up; a factor of 1 has no effect. CUBIC then begins a new, flat epoch: the policy's
+  window is its new W_max. A factor below 1 ends slow start.
 * `learned` leaves the window to the policy alone: CUBIC does not grow it, and a loss does not reduce it (it
-  is *spared*, see `episodes.py`); ECN echoes and full queues on this host still do. A timeout collapses the
-  window, because the kernel does that; slow start leads back to the threshold.
+  is *spared*, see `episodes.py`); ECN echoes and full queues on this host still reduce it. A timeout
+  collapses the window, because the kernel does that; slow start leads back to the threshold.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     actions = policy.actions(observe(...))     # (n, 7) -> (n,), from -1 to 1
 
 Two hidden layers with tanh; the mean action is clipped to [-1, 1]. The file states its kind, its version and
-the observation that it was trained on. A file with its SHA-256 hash lies next to it. A policy whose hash
-differs is rejected, since wrong weights cannot be recognised by looking at them.
+the observation that it was trained on. A file with the policy's SHA-256 hash lies next to the policy. A
+policy whose hash differs is rejected, since wrong weights cannot be recognised by looking at them.
 
 Source of the format: the documentation of safetensors, "Format": 8 bytes of length (little endian), a JSON
 header, the tensors. Deviation: 32-bit floats only.
@@ -96,7 +96,7 @@ def load_policy(path: Path) -> Policy:
             "policy.wrong_hash",
             "the policy file does not match its SHA-256",
             str(path),
-            f"its SHA-256 is {found}, {alongside.name} has {said[0] if said else 'none'}",
+            f"the file's SHA-256 is {found}, but {alongside.name} has {said[0] if said else 'none'}",
             _TRAIN,
         )
     return parse_policy(content, str(path))
@@ -120,7 +120,7 @@ def parse_policy(content: bytes, where: str) -> Policy:
         if about.get(key) != wanted:
             raise PolicyError(
                 "policy.wrong_kind",
-                f"this is not a policy of {key} {wanted}",
+                f"this is not a policy with {key} = {wanted!r}",
                 where,
                 f"the file has {key} = {about.get(key)!r}",
                 "use the policy shipped with this version of ccplane, or train one with `ccp train hyvar`",

@@ -1,11 +1,11 @@
 """The rate of a path, from packets that left together and were spread by the bottleneck.
 
 A flow that arrives late cannot know the path's rate: its own best throughput is what earlier flows left over.
-But if packets leave together, the last arrives after the first by the time that the bottleneck needs for
-those between them. Two kinds of packets leave together here: the first window of a connection, or the first
-after an idle period, and what a factor of the policy adds to the window. They are identified by the number of
-deliveries, so that an ACK costs two comparisons while no train is in flight. A train with losses appears
-slower than it was.
+But if packets leave together, the time between the arrivals of the first and the last is the time that the
+bottleneck needs for the packets between them. Two kinds of packets leave together here: the first window
+after the start of a connection or after an idle period, and the packets that a factor of the policy adds to
+the window. Trains are identified by the number of deliveries, so that an ACK costs two comparisons while no
+train is in flight. A train with losses appears slower than it was.
 
 Source: C. Dovrolis, P. Ramanathan and D. Moore, "What Do Packet Dispersion Techniques Measure?", INFOCOM
 2001. Deviations: packets of other flows within a train make it appear slower, and the paper takes the mode of
@@ -39,7 +39,7 @@ from ccp_algs.fold.expressions import Flag, Num
 ENOUGH_PKTS: Final = 5
 """Minimum length of a train, after its first ACK: shorter ones are inaccurate."""
 MIN_PKTS: Final = 3
-"""Minimum for a train of half a window of fewer than ten packets: a starved flow has no longer ones."""
+"""Minimum length if half a window is shorter than `ENOUGH_PKTS`: a starved flow has no longer trains."""
 MIN_US: Final = 500
 """Minimum duration [us]: offloads and radio links release packets together, however slow the path is."""
 

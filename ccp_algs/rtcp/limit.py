@@ -77,5 +77,5 @@ class RateLimit:
 
     @property
     def seeks(self) -> bool:
-        """Whether the algorithm should probe if more than the limit gets through."""
+        """Whether the algorithm should probe for more bandwidth than the limit."""
         return self.state in ("probing", "raised")

@@ -9,11 +9,11 @@
             if limit.seeks:
                 ...                          # probe for more bandwidth
 
-`VectorRateLimited` is the same for a `VectorAlgorithm`; there it is `on_rate_limit(self, flow_id, limit)`.
+`VectorRateLimited` is the same for a `VectorAlgorithm`; its method is `on_rate_limit(self, flow_id, limit)`.
 
 The datapath finds the limit, and bounds window and pacing rate where they are applied, on each ACK, whatever
 the fold program and Python set. All flows to the client share the limit, including those of other algorithms
-derived from this class. The algorithm may ignore it. `on_rate_limit` reports each change all the same,
+derived from this class. The algorithm need not react to the limit. `on_rate_limit` is called at each change
 because some algorithms grow slowly after a cap is raised.
 
 Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI
@@ -142,7 +142,7 @@ class RateLimited(_Limits, Algorithm):
 
 
 class VectorRateLimited(_Limits, VectorAlgorithm):
-    """The same for an algorithm with one instance for all flows."""
+    """As `RateLimited`, for an algorithm with one instance for all flows."""
 
     def on_create(self, info: FlowInfo) -> None:
         """Look for limits from the flow's first ACK on."""

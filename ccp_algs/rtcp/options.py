@@ -13,7 +13,7 @@ from ccplane.base.errors import ParamError
 PPM: Final = 1_000_000
 US_PER_S: Final = 1_000_000
 MAX_CANDIDATES: Final = 17
-"""Maximum number of candidate bucket sizes, by their space in the kernel."""
+"""Maximum number of candidate bucket sizes for which the kernel has space."""
 _MAX = 1000
 """Maximum of ratios and of numbers of min-RTTs: products stay within 64 bits."""
 
@@ -156,5 +156,5 @@ class Options:
         return int(getattr(self, name))
 
     def to_bytes(self) -> bytes:
-        """Return them as a `struct rtcp_options`."""
+        """Return the parameters as a `struct rtcp_options`."""
         return _C.pack(*self.exact)

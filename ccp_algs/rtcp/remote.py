@@ -52,12 +52,12 @@ class Remote(NamedTuple):
         return cls(packed(network.network_address), int(first), int(last or first), bits)
 
     def to_bytes(self) -> bytes:
-        """Return it as a `struct rtcp_remote`."""
+        """Return the client as a `struct rtcp_remote`."""
         return _C.pack(*self)
 
     @property
     def name(self) -> str:
-        """Address or prefix, with the port or range of ports unless it is all of them."""
+        """Address or prefix, with the port or range of ports unless it covers all ports."""
         address = ipaddress.IPv6Address(self.address)
         mapped = address.ipv4_mapped
         bits = self.prefix_bits if mapped is None else self.prefix_bits - MAPPED_BITS
@@ -70,7 +70,7 @@ class Remote(NamedTuple):
         return f"{text}:{ports}" if mapped is not None else f"[{text}]:{ports}"
 
     def is_at(self, address: str) -> bool:
-        """Return whether it includes ports of an address."""
+        """Return whether this client includes ports of an address."""
         unlike = int.from_bytes(packed(address)) ^ int.from_bytes(self.address)
         return unlike >> (ADDRESS_BITS - self.prefix_bits) == 0
 

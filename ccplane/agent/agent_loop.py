@@ -1,6 +1,6 @@
 """The agent loop: it delivers flows and reports to algorithms, and writes their decisions to the datapath.
 
-All of it runs on one thread. Only `request_stop` and `call` may be called from another thread.
+The whole loop runs on one thread. Only `request_stop` and `call` may be called from another thread.
 
 Vectorised algorithms get a batch as arrays, other algorithms get single reports. In both cases a flow's
 events come in order: created, reports, closed.
@@ -424,7 +424,7 @@ class AgentLoop:
     def log_failure(
         self, host: Host, live: Live, error: BaseException, callback: str, n_flows: int = 1
     ) -> None:
-        """Log an exception of an algorithm; only the first one from a line with its traceback.
+        """Log an exception of an algorithm, with the traceback only for the first exception from a line.
 
         Raises:
             BaseException: The exception, if the algorithm did not cause it.
@@ -471,7 +471,7 @@ class AgentLoop:
         reaped = counters.get("flows_reaped", 0)
         if reaped != self._reaped_before:
             lost, self._reaped_before = reaped - self._reaped_before, reaped
-            log.warning("flow slots are scarce: %d long-silent flows lost their slots", lost)
+            log.warning("flow slots are scarce: %d flows lost their slots after a long silence", lost)
             self.events.emit("flows:reaped", flows=lost)
         if _missed(counters) != self._missed_before:
             log.warning("create or close events were lost: comparing the flow list with the datapath")

@@ -1,4 +1,4 @@
-"""Finds, names and compiles the algorithms that a user names. Nothing here touches a datapath."""
+"""Finds and compiles the algorithms that a user names. Nothing here touches a datapath."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def check_contract(algorithm: AnyAlgorithm, limit_s: float = CHECK_S) -> None:
             f"{algorithm.__name__} breaks the contract of its callbacks",
             where=where,
             why=why,
-            fix="fix this line; here a live flow would go to the fallback",
+            fix="fix this line; this error would move a live flow to the fallback",
         )
 
     try:
@@ -147,7 +147,7 @@ def check_contract(algorithm: AnyAlgorithm, limit_s: float = CHECK_S) -> None:
             f"the callbacks of {algorithm.__name__} did not finish within {limit_s:g} s",
             where=shown(file),
             why="a callback has an endless loop, or does too much work per report",
-            fix="make the callback faster; a live flow would go to the fallback",
+            fix="make the callback faster; the delay would move live flows to the fallback",
         ) from None
 
 

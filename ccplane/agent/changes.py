@@ -37,7 +37,7 @@ log = logging.getLogger("ccplane.agent")
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """What a reload did.
+    """The result of a reload.
 
     Attributes:
         algorithm: Name of the algorithm.
@@ -172,7 +172,7 @@ class Changes:
                 self._loop.hosts[one.algorithm].settle = self.settle
 
     def settle(self, live: Live) -> None:
-        """Set on a new flow's instance the parameters of all rules that the flow matches."""
+        """Set the parameters of all matching rules on a new flow's instance."""
         assert live.instance is not None, "rules cannot set parameters of a shared instance"
         for (_, algorithm, parameter), (rule, value) in self._settings.items():
             if algorithm == live.host.name and rule.matches(live.flow.info):
@@ -304,7 +304,7 @@ class Changes:
                 self._loop.hosts[running.name].settle = self.settle
 
     def merge(self, name: str, into: str) -> int:
-        """Move all flows of an algorithm to another, which starts them as new flows, and stop the first.
+        """Move all flows of an algorithm to another, which starts them as new flows; stop the first one.
 
         If the other algorithm raises, the flows go to the fallback.
 

@@ -1,4 +1,4 @@
-"""The command `ccp`: its own options, and errors as messages with exit codes; `front` has the tree."""
+"""The command `ccp`: its options, and errors as messages with exit codes; `front` lists the commands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Group(front.Branch):
         return own | {path: entry for path, entry in plugins().items() if path not in own}
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Show the first screen, unless `ccp help --all` asks for both."""
+        """Show the first screen, or, for `ccp help --all`, both screens."""
         self.first_screen = not ctx.meta.get("all_commands")
         try:
             super().format_help(ctx, formatter)

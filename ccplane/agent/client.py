@@ -42,7 +42,7 @@ TIMEOUT_S: Final = 10.0
 """Timeout for an answer [s]."""
 
 LOAD_TIMEOUT_S: Final = 30.0
-"""Timeout for loading an algorithm [s]: one may take 10 s, and others may be queued before it."""
+"""Timeout for loading an algorithm [s]: a load may take 10 s, and other loads may be queued before it."""
 
 Row = dict[str, Any]
 
@@ -216,19 +216,19 @@ class Client:
     def reload(
         self, algorithm: str | None = None, *, canary: str | None = None, seconds: float | None = None
     ) -> list[Row]:
-        """Reload the file of one algorithm, or of all; results as of `load`.
+        """Reload the file of one algorithm, or of all algorithms; each result is as for `load`.
 
-        With `canary` (and `seconds`, as for `load`), None means the default algorithm.
+        If `canary` is given (`canary` and `seconds` are as for `load`), None means the default algorithm.
         """
         request = ask.Reload(algorithm=algorithm, canary=canary, seconds=seconds)
         return list(self.ask(request, LOAD_TIMEOUT_S))
 
     def end_canary(self, algorithm: str, *, widen: bool) -> Row:
-        """End the trial of a new version: widen it to all flows or take it back; return the trial's state."""
+        """End the trial of a new version: give it to all flows or take it back; return the trial's state."""
         return dict(self.ask(ask.EndCanary(algorithm=algorithm, widen=widen)))
 
     def rollback(self, algorithm: str) -> Row:
-        """Return to the previous version, or take back a version on trial; result as of `load`."""
+        """Return to the previous version, or take back a version on trial; the result is as for `load`."""
         return dict(self.ask(ask.Rollback(algorithm=algorithm), LOAD_TIMEOUT_S))
 
     def install_program(self, algorithm: str, source: str, program: str = "default") -> int:
@@ -310,7 +310,7 @@ class Client:
                     "control.no_answer",
                     f"the agent did not answer within {limit_s:g} s",
                     where=self.address,
-                    why="it exited, its algorithm is stuck, or it did not accept the keys",
+                    why="the agent exited, an algorithm is stuck, or the agent did not accept the keys",
                     fix="run `ccp doctor`, and look at the agent's log",
                 )
         if answer.error:

@@ -25,7 +25,7 @@ _PREFIXES: Final = 8192
 
 
 class Conditions(Struct, frozen=True, kw_only=True):
-    """What a rule requires of a socket; fields as in `Conditions` of native/ccp-trace."""
+    """Requirements of a rule on a socket; fields as in `Conditions` of native/ccp-trace."""
 
     src: tuple[str, int] = _ANY
     dst: tuple[str, int] = _ANY

@@ -12,14 +12,14 @@ import typer
 from ccplane.base.errors import CcpError, LoadError, Several
 
 FAILED: Final = 1
-"""Exit code: a request was wrong, or a check found errors."""
+"""Exit code: a request was invalid, or a check found errors."""
 
 NOT_LOADED: Final = 2
 """Exit code: the datapath cannot be loaded or is not loaded."""
 
 
 def problems(error: CcpError) -> list[CcpError]:
-    """Return the single problems of an error."""
+    """Return the individual problems of an error."""
     return list(error.errors) if isinstance(error, Several) else [error]
 
 
@@ -55,7 +55,7 @@ def one_line(problem: CcpError) -> str:
 
 
 def clock(t_wall_s: float) -> str:
-    """Return the local time of day of a wall-clock time [s]."""
+    """Return the local time of day for a wall-clock time [s]."""
     return time.strftime("%H:%M:%S", time.localtime(t_wall_s))
 
 

@@ -1,8 +1,8 @@
 """The control socket: clients inspect and change the running agent, and subscribe to its streams.
 
-A thread receives requests and passes them to the agent's thread, which executes them between two batches; it
-also sends the messages of the streams. The agent never waits for it: ZeroMQ drops answers and messages for a
-slow client beyond `QUEUE` messages, and the client detects the gap in their numbers.
+A thread receives requests and passes them to the agent's thread, which executes them between two batches; the
+same thread sends the messages of the streams. The agent never waits for a client: ZeroMQ drops answers and
+messages for a slow client beyond `QUEUE` messages, and the client detects the gap in their numbers.
 
 Access to a Unix socket is controlled by its mode, 0600. On TCP both sides need CURVE keys, see
 `ccplane.agent.keys`.
@@ -181,7 +181,7 @@ class _Doors:
 
 
 def try_to_listen(options: ControlOptions, *, bind: bool) -> None:
-    """Check that a control socket can be opened: read the keys, with `bind` also listen; same errors."""
+    """Check that a control socket can be opened: read the keys and, with `bind`, listen; errors as there."""
     doors = _Doors(options)
     doors.open(bind=bind)
     doors.close()

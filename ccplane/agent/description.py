@@ -32,7 +32,7 @@ PLAIN: Final = "ccp"
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What an agent runs.
+    """Description of what an agent runs.
 
     Attributes:
         algorithms: Names, files, `FILE.py:Class`, `module:Class`, or classes; the first is the default.
@@ -66,7 +66,7 @@ class Plan:
 
     @property
     def registrations(self) -> dict[str, bool]:
-        """Whether sockets request ECN, by congestion-control name; `ccp` is as its default algorithm."""
+        """Whether sockets request ECN, by congestion-control name; `ccp` follows its default algorithm."""
         names = {PLAIN: self.default.needs_ecn}
         names.update((running.cc_name, running.needs_ecn) for running in self.running if running.cc_name)
         return names

@@ -1,4 +1,4 @@
-"""Entry point of `ccp`. It imports little, so that Ctrl-C during startup prints no traceback."""
+"""Entry point of `ccp`. Little is imported here, so that Ctrl-C in the first moments leaves no traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why and since when the fallback controls a flow or a socket, or controlled it last, as shown to people."""
+"""Texts for users: why and since when the fallback controls a flow or a socket, or last controlled it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CAUSES: Final = {
     "no_program": "its algorithm gave it no program",
     "failed": "its algorithm raised",
 }
-"""What is shown for `FlowStats.fallback_cause`."""
+"""Text for each `FlowStats.fallback_cause`."""
 
 
 def stay(stats: FlowStats, now_us: int) -> str | None:
-    """Describe the fallback's current control of a flow, or the last time that an agent lost the flow to it.
+    """Describe why and for how long the fallback controls a flow, or last took it over from an agent.
 
     Args:
         stats: The flow's totals.
@@ -44,7 +44,7 @@ def slotless(counters: Mapping[str, int]) -> str | None:
 
     Returns:
         A few words, such as `4 sockets found no slot (--max-flows); without one now: 1 for the limit`;
-        None if all found one.
+        None if all sockets found a slot.
     """
     limit, quota = counters.get("flows_over_limit", 0), counters.get("flows_over_quota", 0)
     said = []

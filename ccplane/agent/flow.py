@@ -49,7 +49,7 @@ def whole_number(value: Number, name: str, low: int, high: int) -> int:
             raise ParamError(
                 "update.not_a_number",
                 f"{name} must be a finite number, not {value!r}",
-                fix="check how it is computed, for example for a division by an RTT of 0",
+                fix="check how the value is computed; a possible cause is a division by an RTT of 0",
             ) from None
     if low <= number <= high:
         return number
@@ -282,8 +282,8 @@ class FlowControl:
     def continue_from(self, before: FlowControl) -> None:
         """Continue with the window, rate and program of an older version of the algorithm.
 
-        Call this after `on_create`. Of its settings, only the registers of a restarted program are kept:
-        nothing else would set them.
+        Call this after `on_create`. Of the settings made there, only registers of a restarted program are
+        kept: nothing else sets them.
         """
         pending = self._pending
         assert pending is not None, "it has not been opened"

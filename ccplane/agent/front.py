@@ -90,13 +90,13 @@ class Entry:
 
     @property
     def target(self) -> tuple[str, str]:
-        """The Typer app in the module, and which of its commands is meant; the latter may be empty."""
+        """The name of the Typer app in the module, and the name of its command, which may be empty."""
         app, _, command = self.value.partition(":")[2].partition(".")
         return app, command
 
     @property
     def is_left_out(self) -> bool:
-        """Whether it is a command for work on ccplane itself that this wheel lacks."""
+        """Whether this wheel lacks the command, because it is for work on ccplane itself."""
         return self.shipped and _source(self.module) is None
 
 
@@ -129,7 +129,7 @@ def plugins() -> dict[str, Entry]:
 
 
 def summary(entry: Entry) -> str:
-    """Return the help of a command, or why it cannot be loaded; imports it only if its source lacks it."""
+    """Return the help of a command, or why it cannot be loaded; imports it only if its source has no help."""
     path = _source(entry.module)
     try:
         text = None if path is None else _help_in(path.read_text(encoding="utf-8"), *entry.target)
@@ -171,7 +171,7 @@ def _help_in(source: str, app: str, command: str) -> str | None:
 
 
 def loaded(entry: Entry) -> Any:
-    """Import a command; returns one that says why, if that fails."""
+    """Import a command; if that fails, return a command that reports why."""
     try:
         name, below = entry.target
         app = getattr(import_module(entry.module), name)
@@ -214,7 +214,7 @@ def _broken(entry: Entry, error: Exception) -> Any:
             f"the command `{words}` cannot be loaded",
             where=f"entry point {entry.path} = {entry.value}",
             why=f"{type(error).__name__}: {error}",
-            fix="install the package that it needs, or remove the package that brings it",
+            fix="install the missing package, or remove the package that adds this command",
         ) from error
 
     return typer.main.get_command(app)
@@ -231,7 +231,7 @@ def _not_in_the_wheel(entry: Entry) -> CcpError:
 
 
 class Listed(typer.core.TyperCommand):
-    """Stands for a command in lists, and becomes it when it is run."""
+    """Placeholder for a command in lists; imports the command when it is run."""
 
     def __init__(self, entry: Entry, *, hidden: bool) -> None:
         """Describe the command; a hidden one needs no help text."""
@@ -254,7 +254,7 @@ class Branch(typer.core.TyperGroup):
 
     prefix = ""
     first_screen = False
-    """Whether a list is being made that leaves the second screen out."""
+    """Whether the current list omits the second screen."""
 
     def entries(self) -> Mapping[str, Entry]:
         """Return the commands at and below this group by path."""
@@ -279,7 +279,7 @@ class Branch(typer.core.TyperGroup):
         return sorted(below, key=lambda name: panels.index(below[name].panel))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return what stands for a command, or a group; None if there is none of this name."""
+        """Return the placeholder of a command, or a group; None if the name is unknown."""
         found = self._below().get(cmd_name)
         if found is None:
             return super().get_command(ctx, cmd_name)
@@ -323,7 +323,7 @@ class Twig(Branch):
 
 
 def whole(command: Any) -> Any:
-    """Return the command that another one stands for; imports it."""
+    """Import and return the command of a placeholder."""
     return loaded(command.entry) if isinstance(command, Listed) else command
 
 

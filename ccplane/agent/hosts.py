@@ -136,7 +136,7 @@ class Host:
         raise NotImplementedError
 
     def message_extension(self, live: Live, extension: str, raw: bytes) -> None:
-        """Deliver an extension's event of a flow; raises what the algorithm raises."""
+        """Deliver an extension's event about a flow; raises what the algorithm raises."""
         raise NotImplementedError
 
     def end(self, live: Live, stats: FlowStats | None) -> None:
@@ -144,7 +144,7 @@ class Host:
         raise NotImplementedError
 
     def give_away(self, flow_id: int, instance: Algorithm | None, stats: FlowStats | None) -> None:
-        """Notify the algorithm that the flow moved to another; raises what the algorithm raises.
+        """Notify the algorithm that the flow moved to another algorithm; raises what the algorithm raises.
 
         Args:
             flow_id: The flow.
@@ -345,7 +345,7 @@ class VectorHost(Host):
         return self.instance is instance
 
     def failed(self, flow_id: int) -> None:
-        """Withhold the reports of a flow that runs the fallback from the instance."""
+        """Deliver no more reports of the flow to the instance: it runs the fallback."""
         self._failed.add(flow_id)
         self._flows.pop(flow_id, None)
 
@@ -422,7 +422,7 @@ def made(algorithm: AnyAlgorithm, flows: Mapping[int, FlowControl]) -> VectorAlg
 
 
 def host_for(running: Running, datapath: Datapath, events: Events, writer: Writer) -> SingleHost | VectorHost:
-    """Return the host for an algorithm, its programs installed.
+    """Return the host for an algorithm, with its programs installed.
 
     Raises:
         VerifierError: If the kernel refuses a program.

@@ -3,8 +3,9 @@
     sudo ccp run mine.py --known-good /var/lib/ccplane
 
 The running version is stored when another version is put on trial, taken back, rolled back or refused; a
-version on trial is stored when it is widened. A version that was taken back or rolled back is condemned. If
-the file does not load at the next start, or is a condemned version, the agent starts the stored version.
+version on trial is stored when it takes over all flows. A version that was taken back or rolled back is
+condemned. If the file does not load at the next start, or is a condemned version, the agent starts the stored
+version.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Lifecycle(Protocol):
 
     @property
     def place(self) -> str:
-        """Its identification for commands: a pin directory, or a socket."""
+        """Identification of the datapath for commands: a pin directory, or a socket."""
         ...
 
     @property
@@ -87,7 +87,7 @@ class KernelLifecycle:
 
     @property
     def place(self) -> str:
-        """Its pin directory."""
+        """The pin directory of the datapath."""
         return self._options.pin_dir
 
     @property

@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a text begins.
+    """The place where a text begins.
 
     Attributes:
         file: Path, or a name in angle brackets if there is no file.

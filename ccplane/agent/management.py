@@ -1,4 +1,4 @@
-"""What makes a running agent loop observable and changeable: loader, streams, control socket."""
+"""Access to a running agent loop, to observe and change it: loader, streams, control socket."""
 
 from __future__ import annotations
 

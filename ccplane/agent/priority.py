@@ -28,7 +28,7 @@ def raise_priority() -> bool:
     """Give the main thread real-time priority; other threads and child processes do not inherit it.
 
     Returns:
-        Whether it was permitted; it needs root or CAP_SYS_NICE.
+        Whether the priority was permitted; it needs root or CAP_SYS_NICE.
     """
     try:
         resource.setrlimit(resource.RLIMIT_RTTIME, (LIMIT_US, resource.RLIM_INFINITY))

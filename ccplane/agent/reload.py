@@ -303,7 +303,7 @@ class Loader:
                 f"importing and checking {shown(source.file)} took longer than {self._prepare_s:g} s",
                 where=shown(source.file),
                 why="the module or a callback has an endless loop, or does too much work",
-                fix="make it faster; the previous version keeps running",
+                fix="make the module or the callback faster; the previous version keeps running",
             ) from None
 
     def _installed(self, candidate: Candidate, name: str, host: Host | None) -> ProgramSet:

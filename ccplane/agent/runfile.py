@@ -1,8 +1,8 @@
 """The run file: what the agent of a datapath runs, for `ccp flows` and other commands.
 
-It is in /run, because a bpffs cannot contain ordinary files, or next to the agent's socket. It is not locked:
-any user may read it, so any user could hold a lock. The datapath itself ensures that it has only one agent.
-The file of a killed agent is recognised by its process id, which no longer exists.
+The file is in /run, because a bpffs cannot contain ordinary files, or next to the agent's socket. The file is
+not locked: any user may read it, so any user could hold a lock. The datapath itself ensures that it has only
+one agent. The file of a killed agent is recognised by its process id, which no longer exists.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _START_TIME: Final = 21
 
 
 class RunInfo(msgspec.Struct, kw_only=True, frozen=True):
-    """What an agent runs.
+    """Description of what an agent runs.
 
     Attributes:
         pid: Its process id.

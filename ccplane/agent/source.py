@@ -84,7 +84,7 @@ class Version:
 
     @property
     def sha256(self) -> str:
-        """Hash of its source and imported modules, see `combined`; empty if it has no source."""
+        """Hash of the source and of imported modules, see `combined`; empty if it has no source."""
         return combined(self.file, dict(self.sources)) if self.sources else ""
 
     @property
@@ -122,7 +122,7 @@ class Past:
         )
 
     def read(self, path: Path) -> str | None:
-        """Return this version's text of a file, or None; see `beside.Read`."""
+        """Return this version's text of a file, or None; see `siblings.Read`."""
         return self.texts.get(str(path))
 
 
@@ -143,8 +143,8 @@ def version_of(algorithm: AnyAlgorithm) -> Version:
 def combined(file: str, sources: Mapping[str, str | None]) -> str:
     """Return one hash for an algorithm's file and the modules imported from its directory.
 
-    Without such modules, it is the hash of the file. With them, it is the hash of the output of `sha256sum`
-    for all files, sorted by name: `sha256sum mine.py my_lib.py | sha256sum`.
+    Without such modules, the result is the hash of the file. With them, it is the hash of the output of
+    `sha256sum` for all files, sorted by name: `sha256sum mine.py my_lib.py | sha256sum`.
 
     Args:
         file: The algorithm's file.

@@ -1,7 +1,7 @@
 """Replaces the version or the algorithm of running flows: builds all instances before it uses one.
 
-Building runs code of the algorithm and may fail; nothing has changed then. The second step only assigns
-objects and writes updates.
+Building runs code of the algorithm and may fail; in that case, nothing has changed. The second step only
+assigns objects and writes updates.
 """
 
 from __future__ import annotations

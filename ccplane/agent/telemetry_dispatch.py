@@ -33,7 +33,7 @@ SPARE_EXPIRIES: Final = 1000
 
 
 class Arriving(Protocol):
-    """Where samples come from, see `ccplane.agent.inbox`."""
+    """The source of samples, see `ccplane.agent.inbox`."""
 
     def drain(self) -> list[Sample]:
         """Return the samples since the last call, in order of arrival."""

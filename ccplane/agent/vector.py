@@ -55,7 +55,7 @@ def amounts(values: ArrayLike | None, n: int, name: str, largest: int = MAX_AMOU
         raise ParamError(
             "update.not_a_number",
             f"{name}[{row}] is {given[row]}",
-            fix="check how it is computed; 0 leaves a flow unchanged",
+            fix="check how the value is computed; 0 leaves a flow unchanged",
         )
     if given.dtype.kind == "b":
         given = given.astype(np.uint64)
@@ -68,7 +68,7 @@ def amounts(values: ArrayLike | None, n: int, name: str, largest: int = MAX_AMOU
         raise ParamError(
             "update.out_of_range",
             f"{name}[{row}] is {given[row]}",
-            why=f"it must be from 0 to {largest}",
+            why=f"the value must be from 0 to {largest}",
             fix="give windows in bytes, not segments, and rates in bytes/s, not bit/s; 0 means unchanged",
         )
     return given.astype(np.uint64, copy=False)

@@ -4,7 +4,7 @@ It polls the modification times ten times per second, which works with every edi
 one system call per file. A changed file is read once it is unchanged between two polls.
 
 It watches the algorithm's file, the modules imported from its directory, and the paths where an import found
-nothing. So a version that was refused because of another file is tried again when that file is fixed.
+nothing. So if a version was refused because of an imported file, it is tried again when that file is fixed.
 """
 
 from __future__ import annotations

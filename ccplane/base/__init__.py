@@ -1,4 +1,4 @@
-"""What every package of ccplane needs; depends on no other package.
+"""The common base of all packages of ccplane; depends on no other package.
 
 Purpose: one family of errors (`ccplane.base.errors`), suggestions for unknown names (`ccplane.base.names`),
 and the compiled part (`ccplane.base._native`: datapaths, IOAM, probes), which `ccplane.base.native` imports

@@ -1,7 +1,7 @@
 """The error classes of ccplane. Packages add classes where callers catch them separately.
 
 Every error has a slug for programs and four texts for people: what, where, why, and how to fix it.
-`str(error)` prints them like this, without the empty ones:
+`str(error)` prints these parts like this, without empty parts:
 
     lang.unknown_field: no field `Flow.rtt_sample_ms`
       at   ccp_algs/vegas.py:41:23, program "default", line 6

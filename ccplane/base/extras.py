@@ -43,7 +43,7 @@ def lacking(error: ModuleNotFoundError) -> LoadError | None:
     return LoadError(
         "load.no_extra",
         f"this needs {module}, which is not installed",
-        why=f"it is part of ccplane's extra `{extra}`",
+        why=f"{module} is part of ccplane's extra `{extra}`",
         fix=f"{_pip()} install 'ccplane[{extra}]'",
     )
 

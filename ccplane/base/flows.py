@@ -44,7 +44,7 @@ class FlowInfo:
     cgroup_id: int = 0
     """Id (inode number) of the socket's cgroup."""
     created_us: int
-    """When the datapath got the flow [us]."""
+    """Time at which the datapath got the flow [us]."""
     sock_cookie: int = 0
     """Cookie of the socket (`SO_COOKIE`), 0 if the kernel gave it none."""
     ecn_ok: bool = False
@@ -61,7 +61,7 @@ class FlowStats:
     fallback: bool = True
     """The fallback controls the flow."""
     program: int = 0
-    """Handle of the program that it runs; 0 if none."""
+    """Handle of the program that the flow runs; 0 if none."""
     rate_bytes_per_s: int = 0
     """Pacing rate set by the algorithm [bytes/s]; 0 if none."""
     now_us: int = 0
@@ -103,7 +103,7 @@ class FlowStats:
     fallback_entered_us: int = 0
     """Time at which the fallback last took over the flow [us]."""
     fallback_left_us: int = 0
-    """Time at which it returned the flow after that [us]; 0 while it has the flow."""
+    """Time at which the fallback then returned the flow [us]; 0 while the fallback has the flow."""
     mail_applied: int = 0
     """Updates applied; several written before an ACK count once."""
     fold_errors: int = 0
@@ -135,7 +135,7 @@ class ReportHead(Protocol):
 
     @property
     def now_us(self) -> int:
-        """Time at which the fold program made it [us]."""
+        """Time at which the fold program made the report [us]."""
         ...
 
     @property
@@ -155,7 +155,7 @@ class ReportHead(Protocol):
 
     @property
     def program(self) -> str:
-        """Name of the program that made it."""
+        """Name of the program that made the report."""
         ...
 
     @property

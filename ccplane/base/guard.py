@@ -1,7 +1,8 @@
 """Import hook of `import ccplane`: detects files that shadow its packages, and registers with Gymnasium.
 
 Python first searches the directory of a script or notebook, where users may have an `experiments/` or a
-`telemetry.py`. A finder in front of all others compares what Python would import with ccplane's packages.
+`telemetry.py`. A finder that precedes all other finders compares what Python would import with ccplane's
+packages.
 """
 
 from __future__ import annotations

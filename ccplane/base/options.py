@@ -7,7 +7,7 @@ Use them in annotations:
 
 and `app.command(epilog=options.examples("ccp simulate cubic -t 2min"))` for the examples below the help.
 
-The value that a command gets is in the unit that its parameter's name ends with. A bare number on the command
+A command gets the value in the unit that its parameter's name ends with. A bare number on the command
 line is also in this unit.
 """
 
@@ -281,7 +281,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 """`--json`: print JSON instead of text."""
 
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")]
-"""`-w/--watch`: repeat what is shown once without it."""
+"""`-w/--watch`: print the output repeatedly."""
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")]
 """`--dry-run`: print what would be done."""

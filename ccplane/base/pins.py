@@ -1,8 +1,8 @@
-"""Where the kernel datapath is pinned."""
+"""The default location of the kernel datapath's pins."""
 
 from __future__ import annotations
 
 from typing import Final
 
 DEFAULT_PIN_DIR: Final = "/sys/fs/bpf/ccplane"
-"""Where the maps and links are pinned; each agent has its own directory."""
+"""Directory of the pinned maps and links; each agent has its own directory."""

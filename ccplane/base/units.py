@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeVar
 from ccplane.base.errors import UsageError
 
 Kind = Literal["duration", "rate", "size"]
-"""What a text stands for."""
+"""The quantity that a text stands for."""
 
 DURATIONS: Final[dict[str, float]] = {
     "ns": 1e-9,

@@ -153,7 +153,7 @@ class Capability:
 
 
 def probe() -> list[Capability]:
-    """Return the capabilities of this kernel and process, in the order to fix them.
+    """Return the capabilities of this kernel and process, in the order in which to fix them.
 
     Raises:
         LoadError: If the compiled part is missing.

@@ -25,7 +25,7 @@ STAMP_SHIFT = 16
 """Position of the stamp above the handle, in `update` and in reports [bits]."""
 
 FALLBACK_FAILED = FALLBACK_PROGRAM | 1 << STAMP_SHIFT
-"""As `FALLBACK_PROGRAM`, because the flow's algorithm raised."""
+"""As `FALLBACK_PROGRAM`, with the cause that the flow's algorithm raised an exception."""
 
 
 REPORT: Final = 0
@@ -105,7 +105,7 @@ class Closed(Protocol):
 
     @property
     def stats(self) -> FlowStats:
-        """Its last totals."""
+        """The flow's last totals."""
         ...
 
 

@@ -1,6 +1,6 @@
 """The registry of datapaths: their names, and what each can measure and set.
 
-`ccp run --datapath`, scenarios, errors and the table in docs/datapaths.md use it. A module in
+`ccp run --datapath`, scenarios, errors and the table in docs/datapaths.md use the registry. A module in
 `ccplane/datapath/kinds` adds a feature's datapaths with a sequence `KINDS`.
 """
 

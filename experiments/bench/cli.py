@@ -159,7 +159,7 @@ def _datapath(
             "bench.bad_options",
             "--congestion-control cannot be combined with --against",
             "--against, --congestion-control",
-            "--against compares two builds of ccplane alone",
+            "--against compares two builds of ccplane, without other congestion controls",
             "leave out --congestion-control",
         )
     return guard.run(plan, against, seconds, algorithm)

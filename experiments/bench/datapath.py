@@ -115,7 +115,7 @@ def need_congestion_controls(names: Sequence[str]) -> None:
                 f"this kernel has no congestion control `{name}`",
                 "net.ipv4.tcp_available_congestion_control",
                 close_names(name, known, "congestion control"),
-                f"run `modprobe tcp_{name}`, or leave it out",
+                f"run `modprobe tcp_{name}`, or leave this congestion control out",
             )
 
 

@@ -192,10 +192,10 @@ def _disturbed(title: str, tally: Tally, plan: Plan, missing: str) -> BenchError
     why = ", ".join(f"{cause} {count}" for cause, count in tally.causes.items() if count)
     return BenchError(
         "bench.disturbed",
-        f"{tally.disturbed} rounds were disturbed; {tally.counted} of the {plan.rounds} needed count",
+        f"{tally.disturbed} rounds were disturbed; {tally.counted} were not, but {plan.rounds} are needed",
         title,
-        f"causes: {why}. Other processes used more than {TAKEN_MAX:.0%} of the machine, or"
-        f" {TAKEN_APART:.0%} more in one measurement of a round than another; or clocks disagreed; or there"
+        f"causes: {why}. The share of other processes exceeded {TAKEN_MAX:.0%} of the machine, or differed by"
+        f" {TAKEN_APART:.0%} between the measurements of a round; or clocks disagreed; or there"
         " was nothing to measure" + (f" ({missing})" if missing else ""),
         "stop other processes, try again later, or raise --max-rounds",
     )

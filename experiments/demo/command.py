@@ -110,7 +110,7 @@ def _no_options(context: typer.Context) -> None:
                 "demo.option_of_other",
                 f"`{option}` cannot precede `{context.invoked_subcommand}`",
                 f"ccp demo {option}",
-                "it is an option of `ccp demo` alone",
+                "this option is for `ccp demo` without a subcommand",
                 f"put options after the subcommand; see ccp demo {context.invoked_subcommand} --help",
             )
 

@@ -87,9 +87,9 @@ def hyvar(
         if domain is not None or reward is not None:
             raise LearningError(
                 "learning.other_checkpoint",
-                "a resumed training keeps its domain and reward",
+                "a resumed training run keeps its domain and reward",
                 "--resume",
-                fix="leave out --domain and --reward, or start a new training without --resume",
+                fix="leave out --domain and --reward, or start a new training run without --resume",
             )
         trainer, directory = training.resume(resume), resume
     else:

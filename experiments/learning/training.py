@@ -226,10 +226,10 @@ class Trainer:
         if training_of(file) != self.training:
             raise LearningError(
                 "learning.other_checkpoint",
-                "the checkpoint belongs to another training",
+                "the checkpoint belongs to another training run",
                 str(file),
-                "its configuration differs",
-                "give the directory of the training that wrote it",
+                "the configurations differ",
+                "give the directory of the training run that wrote the checkpoint",
             )
         state = torch.load(file, weights_only=True)
         self.model.policy.load_state_dict(state["policy"])
@@ -305,7 +305,7 @@ def start(training: Training, directory: Path, reward: RewardFile | None = None)
     if config.exists():
         raise LearningError(
             "learning.exists",
-            "this directory already holds a training",
+            "this directory already holds a training run",
             str(directory),
             fix="resume it (`--resume`), or give another directory",
         )
@@ -329,10 +329,10 @@ def resume(directory: Path) -> Trainer:
     if reward.sha256 != training.reward_sha256:
         raise LearningError(
             "learning.other_checkpoint",
-            "the reward was changed since the training began",
+            "the reward was changed since the training run began",
             reward.origin,
-            f"it has the SHA-256 {reward.sha256}, {CONFIG} says {training.reward_sha256}",
-            "restore the file, or begin a new training with it",
+            f"the file has the SHA-256 {reward.sha256}, but {CONFIG} says {training.reward_sha256}",
+            "restore the file, or begin a new training run with the changed reward",
         )
     trainer = Trainer(training, directory, reward)
     trainer.restore(file)
@@ -384,14 +384,18 @@ def last_checkpoint(directory: Path) -> Path:
             "learning.no_checkpoint",
             "the directory has no checkpoint",
             str(directory),
-            fix="give the directory of a training, or begin one without `--resume`",
+            fix="give the directory of a training run, or begin a new one without `--resume`",
         )
     return found[-1]
 
 
 def _other(file: Path, why: str) -> LearningError:
     return LearningError(
-        "learning.other_checkpoint", "the checkpoint cannot be used", str(file), why, "begin a new training"
+        "learning.other_checkpoint",
+        "the checkpoint cannot be used",
+        str(file),
+        why,
+        "begin a new training run",
     )
 
 

@@ -144,7 +144,7 @@ def _wait_for(running: process.Process, words: str, slug: str, what: str, port: 
         where = f"host {port.host.name}, device {port.device}"
         done = process.finish(running, timeout_s=TIMEOUT_S, where=where, check=False)
         why = f"it exited with {process.status(done.returncode)}: {(line + done.stderr).strip()[-2000:]}"
-        raise WifiError(slug, what, where, why, "run it manually in the host")
+        raise WifiError(slug, what, where, why, "run the command manually in the host")
 
 
 def _transfer(chain: Chain, client: Client, phase_s: int, file: Path) -> None:

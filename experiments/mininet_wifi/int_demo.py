@@ -105,7 +105,7 @@ def build(make_net: Callable[[], Any], stack: contextlib.ExitStack) -> tuple[lis
             "wifi.mininet_ended",
             "Mininet-WiFi gave up",
             "while building the network",
-            f"it exited with status {error.code}",
+            f"Mininet-WiFi exited with status {error.code}",
             f"read {LOG}; then clean up earlier runs with `mn -c`",
         ) from error
     ((wire, _),) = ap1.connectionsTo(ap2)

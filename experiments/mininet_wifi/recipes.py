@@ -167,7 +167,7 @@ def choose(
             "wifi.no_figure",
             f"figure {figure} cannot be reproduced over Wi-Fi",
             "--figure",
-            "it does not show an experiment with a flow",
+            "the figure does not show an experiment with a flow",
             f"choose one of {', '.join(map(str, FIGURES))}",
         )
     if figure in _COMPARISONS and (algorithms or params):

@@ -185,7 +185,7 @@ class EmulatorProcess:
             f"the emulator {how}",
             f"{_WHERE}, process {self.pid}",
             self._last_words(),
-            "its network no longer works: start the run again",
+            "the emulated network no longer works: start the run again",
         )
 
     def stop(self) -> LabError | None:

@@ -115,6 +115,6 @@ def no_command(program: str, where: str) -> LabError:
         "lab.no_command",
         f"program `{program}` not found",
         where,
-        "it is not in PATH",
+        "the program is not in PATH",
         f"apt-get install {package}" if package else "install it, or give its full path",
     )

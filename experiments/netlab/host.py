@@ -248,8 +248,8 @@ class Host:
                 "lab.closed",
                 f"{self.name} is closed",
                 f"host {self.name}",
-                "its lab is closed",
-                "use it inside the lab's `with` block",
+                "the network lab of this host is already closed",
+                "use the host inside the lab's `with` block",
             )
 
     def _at(self, args: Sequence[str]) -> str:

@@ -92,7 +92,7 @@ def finish(
             f"the command failed with {status(process.returncode)}",
             where,
             _tail(out, err),
-            "run it manually in the host: `nsenter --net=/run/netns/NAMESPACE COMMAND`",
+            "run the command manually in the host: `nsenter --net=/run/netns/NAMESPACE COMMAND`",
         )
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
@@ -147,8 +147,8 @@ def kill_numbers(pids: Iterable[int], *, timeout_s: float = 5.0) -> None:
                 "lab.timeout",
                 f"processes {left} do not exit",
                 "cleaning up the lab",
-                "they are blocked in a system call",
-                "see /proc/PID/stack; a reboot removes them",
+                "these processes are blocked in a system call",
+                "see /proc/PID/stack; a reboot removes the processes",
             )
         time.sleep(0.01)
 

@@ -31,8 +31,8 @@ def no_congestion_control(name: str, where: str) -> LabError:
         "lab.no_congestion_control",
         f"this kernel has no congestion control `{name}`",
         where,
-        f"it has {known}",
-        "ccplane's need a running `ccp run`; for the kernel's own, try `modprobe tcp_NAME`",
+        f"the kernel has {known}",
+        "start ccplane's algorithms with `ccp run`; load the kernel's with `modprobe tcp_NAME`",
     )
 
 

@@ -343,7 +343,7 @@ def _parts(paper: Paper, names: list[str] | None, video: bool) -> list[Part]:
                 "paper.needs_video",
                 f"part {name} plays video",
                 f"--part {name}",
-                "it needs a browser and a video server, which the other parts do not",
+                "this part needs a browser and a video server; the other parts do not",
                 f"ccp paper {paper.name} --video --part {name}",
             )
     if video and not any(part.video for part in paper.parts.values()):

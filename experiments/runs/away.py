@@ -134,7 +134,7 @@ def _compare(here: Scenario, expected: str) -> None:
     raise SweepError(
         "sweep.other_algorithm",
         f"a run of `{here.name}` would differ on a worker",
-        why="an algorithm that it names as `module:Class`, or that a package registers, differs there",
+        why="an algorithm named as `module:Class`, or registered by a package, differs on the worker",
         fix="install the same package on all machines, or name the algorithm's file: files are sent",
     )
 

@@ -242,7 +242,7 @@ class Cluster:
                 f"lost the connection to the Dask scheduler at {self._address}",
                 self._address,
                 str(error),
-                "restart it; the same command resumes with the missing runs",
+                "restart the scheduler; the same command resumes with the missing runs",
             ) from error
         except Exception as error:
             raise _failed(error, self._address) from error

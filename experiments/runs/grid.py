@@ -192,7 +192,7 @@ def _set(target: Any, steps: Sequence[str], value: Any, path: str) -> None:
     else:
         raise ScenarioError(
             "scenario.unknown_name",
-            f"`{path}` continues beyond a value",
+            f"`{path}` names a field of something that has no fields",
             path,
             f"{target!r} has no field `{step}`",
             "shorten the path",

@@ -3,7 +3,7 @@
 It may import `telemetry.errors` and `ccplane.base`. The module `bcc` is only imported when a probe is
 created.
 
-Entry point: `BccProbe`. `ccplane.agent.features.probes` shows its events next to an agent's reports.
+Entry point: `BccProbe`. `ccplane.agent.features.probes` shows a probe's events next to an agent's reports.
 """
 
 from telemetry.bpfcc.host import why_not

@@ -88,7 +88,7 @@ def _not_attached(kind: str, what: str, name: str) -> ProbeError:
         "probe.not_attached",
         f"there is no {kind} at `{what}`",
         name,
-        "it does not exist in this kernel, is inlined, or cannot be probed",
+        "the attach point does not exist in this kernel, is an inlined function, or cannot be probed",
         close_names(what, known, "place") if known else "search /proc/kallsyms, or use a tracepoint",
     )
 

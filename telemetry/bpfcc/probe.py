@@ -166,7 +166,7 @@ class BccProbe:
                 "probe.attaches_to_nothing",
                 "the probe attaches to nothing",
                 self._name,
-                "no function name names an attach point",
+                "the text has no function whose name is that of an attach point",
                 "name the function kprobe__KERNEL_FUNCTION, or use TRACEPOINT_PROBE(CATEGORY, EVENT)",
             )
 
@@ -265,8 +265,8 @@ class BccProbe:
                     "probe.clock",
                     f"the time of an event of `{output}` is outside of the probe's run time",
                     self._name,
-                    f"its field {clock} is {reported}; the current time is {now_us * CLOCKS[clock]}",
-                    "set it to bpf_ktime_get_ns(), divided by 1000 for t_us and ts_us; "
+                    f"the event's field {clock} is {reported}; the current time is {now_us * CLOCKS[clock]}",
+                    "set this field to bpf_ktime_get_ns(), divided by 1000 for t_us and ts_us; "
                     "rename fields with other times",
                 )
             yield Event(t_us, output, fields)

@@ -71,7 +71,7 @@ class AirQueues:
         self._is_empty = False
 
     def air(self) -> Air | None:
-        """Return the properties of the queues; None if the driver does not use mac80211's.
+        """Return the properties of the queues; None if the driver does not use mac80211's queues.
 
         Raises:
             NetlinkError: If the interface is gone.
@@ -113,7 +113,7 @@ def limit_pkts(limits: Limits, packet_bytes: int) -> int:
 
 
 def waiting_of(backlogs: Sequence[Backlog], read_ns: int, packet_bytes: int) -> list[Waiting]:
-    """Return the queue of each station; a single one stands for all."""
+    """Return the queue of each station; a single entry stands for all stations."""
     all_pkts = sum(one.waiting_pkts for one in backlogs)
     found = [
         Waiting(

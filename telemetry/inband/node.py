@@ -45,7 +45,7 @@ ANYWHERE: Final = ipaddress.IPv6Network("::/0")
 
 
 class SourceOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """What a source adds to packets.
+    """Options of a source: what it adds to packets.
 
     Attributes:
         namespace_id: IOAM namespace of all roles.
@@ -68,7 +68,7 @@ class SourceOptions(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class SinkOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """How a sink summarises.
+    """Options of a sink: how it summarises flows.
 
     Attributes:
         interval_us: Time that a summary covers [us].

@@ -184,7 +184,7 @@ def _roles(text: str, echo: bool) -> tuple[Role, ...]:
         names = tuple(dict.fromkeys([*names, "reader"]))
     if unknown := [name for name in names if name not in ROLES]:
         raise NodeError(
-            "int.bad_option", f"no role `{unknown[0]}`", "--role", "", f"choose of {', '.join(ROLES)}"
+            "int.bad_option", f"no role `{unknown[0]}`", "--role", "", f"choose roles from {', '.join(ROLES)}"
         )
     return cast(tuple[Role, ...], names)
 

@@ -4,8 +4,9 @@
     8: {name: router, queue_depth_unit: bytes}
     10: {name: ap2, queue_is_unlimited: true}
 
-For nodes that write ccplane's snapshot, queue depths are packets unless the table says otherwise. For other
-nodes that are not listed, such as Linux's own, the unit of the queue depth is unknown, and summaries omit it.
+For nodes that write ccplane's snapshot, queue depths are in packets unless the table says otherwise. For
+other nodes that are not listed, such as Linux's own, the unit of the queue depth is unknown, and summaries
+omit it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """`ccp telemetry publish`: publish the summaries of sinks on the telemetry bus.
 
 Sinks (`native/ccp-int`) write one JSON line per summary, usually into a pipe. `Publisher` reads and publishes
-them; as a process:
+these summaries; as a process:
 
     ccp telemetry publish --fd 5 --broker mqtt://127.0.0.1 --sender sink
 
-The process prints `{"connected": true}` when the broker is connected. At the end of its input it prints its
-counters and exits.
+The process prints `{"connected": true}` when the broker is connected. At the end of its input the process
+prints its counters and exits.
 """
 
 from __future__ import annotations

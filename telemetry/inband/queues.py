@@ -67,8 +67,8 @@ def read_queue(ipr: IPRoute, interface: Interface, air: Air | None = None) -> Qu
 def queue_of(qdiscs: Sequence[Any], interface: Interface, air: Air | None = None) -> Queue:
     """Return the properties of the queue.
 
-    With one discipline below the root, that one has the limit. With several, it is unknown which of them a
-    packet will enter, so the limit is unknown.
+    With one discipline below the root, the limit is that of this discipline. With several disciplines, it is
+    unknown which of them a packet will enter, so the limit is unknown.
     """
     behind = [qdisc for qdisc in qdiscs if qdisc.get("kind") not in _NOT_AFTER]
     root = next((qdisc for qdisc in behind if qdisc["parent"] == TC_H_ROOT), None)

@@ -75,8 +75,8 @@ def radios_of(stations: Sequence[Any], survey: Sequence[Any]) -> list[Radio]:
     """Convert nl80211's answers for the node.
 
     Returns:
-        An entry per station; a single one stands for all addresses, because an access point forwards for
-        others.
+        An entry per station; a single entry stands for all addresses, because an access point forwards for
+        other stations.
     """
     noise_dbm = next(_noises(survey), None)
     found = [

@@ -66,7 +66,7 @@ def decode(packet: bytes) -> Decoded:
 def decode_header(header: bytes, kind: Literal["hop_by_hop", "destination"]) -> Contents:
     """Decode an extension header, as received from sockets with IPV6_RECVHOPOPTS or IPV6_RECVDSTOPTS.
 
-    Offsets count from its start.
+    Offsets count from the start of the header.
 
     Args:
         header: The whole header.
@@ -93,7 +93,7 @@ def insert(packet: bytes, options: Sequence[Option]) -> bytes:
 
 
 def build(options: Sequence[Option], next_header: int = NO_NEXT_HEADER) -> tuple[bytes, bytes]:
-    """Return extension headers with options, Hop-by-Hop and Destination Options; empty without any.
+    """Return extension headers with options, Hop-by-Hop and Destination Options; empty without options.
 
     They also suit the socket options IPV6_HOPOPTS and IPV6_DSTOPTS.
 
@@ -132,8 +132,8 @@ def fill(packet: bytes, node: Node, namespace_id: int = 0) -> Filled:
 class CaptureReader:
     """Reads a file of captured packets, pcap or pcapng.
 
-    Iterate over it for the packets with telemetry, or with malformed telemetry. Malformed packets do not end
-    the iteration; a truncated file ends it early, and then `summary().broken` is set.
+    Iterate over the reader for the packets with telemetry, or with malformed telemetry. Malformed packets do
+    not end the iteration; a truncated file ends it early, and then `summary().broken` is set.
 
     Raises:
         IoamError: `ioam.cannot_read` or `ioam.no_capture`.

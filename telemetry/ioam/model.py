@@ -1,8 +1,8 @@
 """The content of IOAM options, as plain data.
 
-None means missing: the trace does not request the field, or its writer did not know the value, which is all
-bits set on the wire. None is never a number. Names carry units; where the standard has none, the unit is the
-node's own, and a table of nodes must define it.
+None means missing: the trace does not request the field, or its writer did not know the value (all bits are
+then set on the wire). Names carry units; where the standard has none, the unit is the node's own, and a table
+of nodes must define it.
 """
 
 from __future__ import annotations

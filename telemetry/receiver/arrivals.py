@@ -2,9 +2,9 @@
 
 The kernel's counts (`telemetry.receiver.kernel_probe`) become values of a window here.
 
-One-way delay is arrival by the receiver's clock minus departure by the sender's, from TCP's timestamp option
-(RFC 7323). The clocks' offset is unknown, so only the variation matters: the delay above the minimum of the
-same connection (PDV of RFC 5481).
+One-way delay is arrival by the receiver's clock minus departure by the sender's clock, from TCP's timestamp
+option (RFC 7323). The clocks' offset is unknown, so only the variation matters: the delay above the minimum
+of the same connection (PDV of RFC 5481).
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 The counters read here:
 
-`ce`          packets that arrived with the ECN codepoint CE: IpExt InCEPkts and Ip6InCEPkts
-              (`TcpExtECNRecvCE`, which some scripts mention, does not exist)
-`duplicates`  segments that had arrived before, as reported to their senders in DSACKs: TcpExt TCPDSACKOldSent
-              and TCPDSACKOfoSent; not counted for peers without SACK
+* `ce`: packets that arrived with the ECN codepoint CE: IpExt InCEPkts and Ip6InCEPkts (`TcpExtECNRecvCE`,
+  which some scripts mention, does not exist)
+* `duplicates`: segments that had arrived before, as reported to their senders in DSACKs: TcpExt
+  TCPDSACKOldSent and TCPDSACKOfoSent; not counted for peers without SACK
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _DISCARD_PORT: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to measure.
+    """Options of the measurement.
 
     Attributes:
         peers: Peers, as canonical addresses, that get a signal and are probed; if empty, each peer with TCP
@@ -145,7 +145,7 @@ class Receiver:
         """Open all sources that are permitted, in the network namespace of this thread, and start.
 
         Args:
-            options: What to measure.
+            options: Options of the measurement.
             on_signals: Called at the end of every interval with the signals of all peers, followed by those
                 of connections; must be quick.
             clock_us: The monotonic clock [us].

@@ -33,7 +33,7 @@ class PeerReports:
         self._peers: dict[str, _Reports] = {}
 
     def take(self, sample: Sample, own: Collection[str]) -> None:
-        """Take a message of the bus; others than such reports are ignored."""
+        """Take a message of the bus; messages other than such reports are ignored."""
         body = sample.body
         if (
             not isinstance(body, ReceiverSignal)

@@ -79,6 +79,6 @@ def signal_of(
 
 
 def sole_sender(growths: dict[str, Growth]) -> str | None:
-    """Return the only peer that sent data, to which the host's counters apply; None if not unique."""
+    """Return the only peer that sent data, to which the host's counters apply; None unless one peer did."""
     senders = [peer for peer, growth in growths.items() if growth.values.get("data_in")]
     return senders[0] if len(senders) == 1 else None

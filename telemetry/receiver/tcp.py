@@ -2,15 +2,15 @@
 
 The fields, from the view of the reading host:
 
-`bytes_received`  payload that arrived in order and was acknowledged (tcpi_bytes_received)
-`data_in`         segments with payload that arrived, duplicates included (tcpi_data_segs_in)
-`out_of_order`    segments that arrived after a gap: a packet before them was lost or overtaken
-                  (tcpi_rcv_ooopack, Linux 5.4)
-`ce`              packets that arrived with the ECN codepoint CE, pure ACKs included
-                  (tcpi_received_ce, Linux 6.18; older kernels count CE for the whole host only)
-`data_out`        segments with payload that this host sent (tcpi_data_segs_out)
-`retrans`         segments that this host retransmitted, because the peer's ACKs showed a loss or did not
-                  arrive (tcpi_total_retrans); independent of the peer's retransmissions
+* `bytes_received`: payload that arrived in order and was acknowledged (tcpi_bytes_received)
+* `data_in`: segments with payload that arrived, duplicates included (tcpi_data_segs_in)
+* `out_of_order`: segments that arrived after a gap: a packet before them was lost or overtaken
+  (tcpi_rcv_ooopack, Linux 5.4)
+* `ce`: packets that arrived with the ECN codepoint CE, pure ACKs included (tcpi_received_ce, Linux 6.18;
+  older kernels count CE for the whole host only)
+* `data_out`: segments with payload that this host sent (tcpi_data_segs_out)
+* `retrans`: segments that this host retransmitted, because the peer's ACKs showed a loss or did not arrive
+  (tcpi_total_retrans); independent of the peer's retransmissions
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class PeerTotals:
 class PeerCounters:
     """Sums up the sockets of each peer.
 
-    The first reading is the base: earlier counts are not new. A socket that appears later is new, with all
-    its counts. Counts of a socket between its last reading and its end are lost.
+    The first reading is the base: earlier counts are not new. A socket that appears later counts as new, with
+    all its counts. Counts of a socket between its last reading and its end are lost.
 
     Attributes:
         peers: Peer -> growth since the start.

@@ -2,7 +2,7 @@
 
 Without I/O: `detector` turns observations into decisions, `modes` has its parameters, `watch` runs a detector
 for each peer of a receiver, and `follow` combines decisions at a sender. `trace` reads recorded series;
-`tell` publishes a decision; `commands` is `ccp regime`.
+`publish` publishes a decision; `commands` is `ccp regime`.
 
 It may import `broker`, the rest of `telemetry`, and typer.
 """

@@ -8,35 +8,32 @@
 In each interval:
 
 1. *Score*: 1 if the tail of the RTTs exceeds the baseline by more than delta, or there were more new CE
-   marks, or
-   more retransmissions, than noise. Missing values do not count. With `own_queue`, which is not in the paper,
-   the score is 0 while the sender fills the path by itself (`telemetry.regime.own`).
+   marks, or more retransmissions, than the noise threshold. Missing values do not count. With `own_queue`,
+   which is not in the paper, the score is 0 while the sender fills the path by itself
+   (`telemetry.regime.own`).
 2. *Density*: share of the window of the last N scores that are 1; scores before the start count as 0.
 3. *Estimate*: SHARED if at least ceil(majority x N) of the scores are 1, or if none of these intervals has an
    RTT and
    a baseline for it, else SINGLE_OWNER.
-4. *Regime*: SHARED until the baseline is known; then the start regime, unless the estimate is SHARED. It
-   changes on the
-   M-th estimate in a row that differs from it, if the last change was at least the cooldown ago; otherwise on
-   the first such estimate after the cooldown.
+4. *Regime*: SHARED until the baseline is known; then the start regime, unless the estimate is SHARED. The
+  regime changes at the M-th estimate in a row that differs from it, if the cooldown since the last change is
+  over; otherwise at the first such estimate after the cooldown.
 
 Source: K. Nguyen, "R-Hybrid: Fast Receiver-Driven Congestion Regime Detection for Adaptive Congestion Control
 Switching in AWS", sections 4.2 and 4.3; for the windowed baseline and the start in SHARED sections 6 and 8.
 
 Deviations, with reasons:
 
-* A count equal to the noise threshold is no congestion (section 4.3 has both "> 0" and "exceeding a noise
-  threshold,
-  e.g. > 1"; the second is stricter).
-* The paper learns the baseline, the minimum RTT, at its start (section 8). Here a lower RTT also lowers it
-  later:
-  otherwise a receiver that starts under load would take the queue for the empty path forever. With a horizon
-  it is the minimum of that time, for routes that become longer.
+* A count equal to the noise threshold does not indicate congestion (section 4.3 has both "> 0" and "exceeding
+  a noise threshold, e.g. > 1"; the second is stricter).
+* The paper learns the baseline, the minimum RTT, when the detector starts (section 8). Here a lower RTT also
+  lowers the baseline later: otherwise a receiver that starts under load would take the queue for the empty
+  path forever. With a horizon, the baseline is the minimum of that time, for routes that become longer.
 * The paper has an RTT in every interval. A path without RTTs is SHARED here: the absence of marks and losses
   does not
   show a single owner, because most queues neither mark nor drop (section 6: fresh metrics, and CUBIC for
   safety).
-* Time that goes back does not count: a clock step never shortens the cooldown.
+* Backward steps of the clock are ignored: they never shorten the cooldown.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     follower.set_connected(bus.connected, now_us)
     follower.regimes(now_us)[Path("10.0.0.1", "10.1.0.1")].regime
 
-No I/O and no clock. A path is SHARED unless a valid decision says otherwise. A decision is invalid if, for
-longer than a grace period, it has expired, its sender is offline, or the broker is disconnected.
+No I/O and no clock. A path is SHARED unless a valid decision says otherwise. A decision becomes invalid a
+grace period after it expired, its sender went offline, or the broker was disconnected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whose queue is it? Detects whether a peer fills the path by itself. Pure: no clock, no I/O.
+"""Detects whether a peer fills the path by itself. Pure: no clock, no I/O.
 
 Bytes in flight are arrival rate times RTT (Little's law), regardless of other traffic. So the arrival rate
 shows whether a sender fills a queue by itself or together with others:
@@ -6,9 +6,8 @@ shows whether a sender fills a queue by itself or together with others:
 * *Alone*: a queue persists only while this sender keeps the link busy, so the full capacity arrives, interval
   by
   interval.
-* *With others*: they have a part of the capacity. Less arrives than when the sender had the path alone, and
-  the rate
-  fluctuates.
+* *With others*: other senders use a part of the capacity. Less arrives than when the sender had the path
+  alone, and the rate fluctuates.
 
 If the same rate arrived while the queue was empty, a queue at this rate is not the sender's either.
 
@@ -17,9 +16,9 @@ Arrivals are counted in two ways, because each has its own errors, and either ma
 delays them until it is repaired, and then they arrive in a burst, so bytes are averaged over several
 intervals.
 
-Limits: others that take a constant part of the path from the first interval on look like a slower path.
-Bursts of the sender within an interval look like others' traffic, because the burst's rate is not that of the
-interval.
+Limits: other senders that take a constant part of the path from the first interval on look like a slower
+path. Bursts of the sender within an interval look like traffic of other senders, because the burst's rate is
+not that of the interval.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ EMPTY_RATIO: Final = 0.1
 INTERVALS: Final = 5
 """Consecutive intervals that make a lasting rate; equal to the detector's window (N of section 4.3)."""
 MEANS: Final = 10
-"""The same for means of `INTERVALS` intervals."""
+"""Consecutive means over `INTERVALS` intervals that make a lasting rate."""
 
 
 class OwnLoad:

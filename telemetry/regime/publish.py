@@ -89,8 +89,10 @@ def publish_once(way: BusOptions, sender: str, decision: RegimeDecision, ttl_ms:
                 "regime.not_reported",
                 "the broker did not accept the decision",
                 str(way),
-                f"it does not allow `{sender}` to publish" if answered else f"no answer within {FLUSH_S:g} s",
-                "see the broker's log; with an access list, the sender's name must equal the user's",
+                f"the broker does not allow `{sender}` to publish"
+                if answered
+                else f"no answer within {FLUSH_S:g} s",
+                "see the broker's log; with an access list, the sender's name must equal the user's name",
             )
 
 

@@ -48,7 +48,7 @@ def _rows(reader: csv.DictReader[str], where: str) -> Iterator[Observation]:
             "regime.bad_trace",
             f"missing column {', '.join(missing)}",
             f"{where}, line 1",
-            f"the header has {', '.join(header) or 'nothing'}",
+            f"the header line names {', '.join(header) or 'no columns'}",
             f"name the columns {','.join(COLUMNS)}; leave a field empty where a sample is missing",
         )
     for row in reader:

@@ -28,7 +28,7 @@ def observation_of(signal: ReceiverSignal, t_s: float) -> Observation:
     """Convert a signal to an observation.
 
     Retransmissions are those that the peer reports; otherwise those recognised on arrival; otherwise segments
-    after a gap, of which one loss makes several.
+    that arrive after a gap (one loss causes several).
     """
     retransmits = (signal.retrans_pkts, signal.resent_pkts, signal.reordered_pkts)
     return Observation(

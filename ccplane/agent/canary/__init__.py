@@ -2,5 +2,5 @@
 
     ccp canary start cubic --share 5%
 
-`lottery` assigns flows at random, `ranks` and `trial` compare both versions, `canaries` runs trials.
+`assignment` assigns flows at random, `ranks` and `trial` compare both versions, `canaries` runs trials.
 """

@@ -37,7 +37,7 @@ ENOUGH_FLOWS: Final = 10
 MIN_AGE_US: Final = 300_000
 """Minimum age of an open flow that is compared [us]: younger flows show only their first round trips."""
 KEPT: Final = 2_000
-"""Maximum closed flows, and maximum open flows (the youngest), compared per side: it delays reports."""
+"""Maximum closed flows, and maximum open flows (the youngest), per side: comparing them delays reports."""
 
 WORSE_RATIO: Final = 0.05
 WORSE_LOSS: Final = 0.005
@@ -60,7 +60,7 @@ class Fared:
 
     @classmethod
     def of(cls, stats: FlowStats, age_us: int) -> Fared:
-        """Compute it from totals and age [us]."""
+        """Compute the performance from totals and age [us]."""
         sent = stats.delivered_pkts + stats.lost_pkts
         return cls(
             1e6 * stats.bytes_acked / max(age_us, 1),

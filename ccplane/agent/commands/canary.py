@@ -16,7 +16,7 @@ from ccplane.agent.source import read
 from ccplane.base import options
 
 INTERVAL_S: Final = 1.0
-"""Time between two looks at a trial [s]."""
+"""Time between two requests for the state of a trial [s]."""
 
 PROMOTED: Final = "widened"
 """Outcome of a trial after which all flows have the new version."""

@@ -1,4 +1,4 @@
-"""How commands reach a running agent, and which flows they change: options that they share."""
+"""Options that commands share: how to reach a running agent, and which flows to change."""
 
 from __future__ import annotations
 

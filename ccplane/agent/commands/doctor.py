@@ -1,4 +1,4 @@
-"""`ccp doctor`: what this kernel supports and loads, and how to fix what it does not."""
+"""`ccp doctor`: what this kernel supports and loads, and how to fix what is missing."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from ccplane.base.errors import CcpError
 from ccplane.datapath.protocol import DatapathView
 
 ANSWER_S: Final = 1.0
-"""Time for the agent to answer what its algorithms raised [s]."""
+"""Timeout for the agent's answer about errors of its algorithms [s]."""
 
 app = typer.Typer(add_completion=False)
 

@@ -1,4 +1,4 @@
-"""`ccp load`: add an algorithm to a running agent, or replace one under its flows."""
+"""`ccp load`: add an algorithm to a running agent, or replace one while its flows continue."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def load(
     """Add an algorithm, or replace the running version of it; its flows switch to the new version.
 
     This command reads FILE, so the agent needs no permission to read it. If anything is wrong with FILE, the
-    version that runs keeps running. `ccp canary start` tries a version on some of the new flows first.
+    previous version keeps running. `ccp canary start` tries a version on some of the new flows first.
     """
     with client(connect, keys, pin_dir) as agent:
         if file is not None and file.endswith(".py"):

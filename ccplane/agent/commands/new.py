@@ -19,7 +19,7 @@ _FOR_USERS = "from ccplane import Algorithm, FlowInfo, Param, register\n"
 
 
 def for_users(text: str) -> str:
-    """Return the source of a shipped algorithm as users write it: with names from `ccplane` alone."""
+    """Return the source of a shipped algorithm as users write it: with imports only from `ccplane`."""
     return text.replace(_IMPORTS, _FOR_USERS).replace("from ccp_algs.fold import", "from ccplane.fold import")
 
 
@@ -45,14 +45,14 @@ def new(
         raise UsageError(
             "algorithm.bad_name",
             f"`{name}` is not a valid name of an algorithm",
-            why="the name is a Python module, and sockets choose `ccp.NAME`, which may have 15 characters",
+            why="the name must be usable as a Python module's name, and `ccp.NAME` may have 15 characters",
             fix="use at most 11 lower-case letters, digits and underscores, the first a letter",
         )
     if name in registry.names() and not force:
         raise UsageError(
             "algorithm.exists",
             f"an algorithm called `{name}` exists",
-            why="a new one could be run by its path only, and results would have the same name",
+            why="a second algorithm of this name could only be run by its path, and results would mix them",
             fix="choose another name, or use --force",
         )
     path = out / f"{name}.py"

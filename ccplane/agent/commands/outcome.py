@@ -1,4 +1,4 @@
-"""What loading a version did, as a sentence."""
+"""The result of loading a version, as a sentence."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _check_datapath(context: typer.Context, datapath: str) -> None:
             "datapath.option",
             f"the datapath `{datapath}` does not have the option {names}",
             where=f"--datapath {datapath}",
-            fix="leave it out",
+            fix="leave the option out",
         )
 
 

@@ -102,7 +102,7 @@ class Given:
 
 
 def how_to_use(agent_loop: AgentLoop) -> str:
-    """Return the end of a greeting."""
+    """Return the end of the start message: adopted flows, and how to use the agent."""
     adopted = agent_loop.counters.flows_adopted
     return (
         f"{adopted} flow{'' if adopted == 1 else 's'} adopted; "
@@ -123,7 +123,7 @@ def _ending(agent_loop: AgentLoop, options: ServeOptions) -> str:
 def serving(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the shared options.
 
-    This process becomes the agent's user before the command is called.
+    This process switches to the agent's user before the command is called.
 
     Args:
         command: Takes its own options, and `given: Given`.

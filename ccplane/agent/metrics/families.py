@@ -38,7 +38,7 @@ LOSS_BOUNDS: Final = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
 DATAPATH_TOTALS: Final = {"flows_created": "Flows created in the datapath.", **COUNTERS}
 
 FALLBACK_CAUSES: Final = tuple(cause for cause in CAUSES if cause != "new")
-"""Why a flow moves from an agent to the fallback, see `FlowStats.fallback_cause`."""
+"""Causes of a flow's move from an agent to the fallback, see `FlowStats.fallback_cause`."""
 
 
 @dataclass(slots=True)

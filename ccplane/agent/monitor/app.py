@@ -24,7 +24,7 @@ from ccplane.agent.monitor.table import WARNING
 from ccplane.base.errors import CcpError
 
 MESSAGE_S: Final = 8.0
-"""How long a message is shown [s]."""
+"""Time for which a message is shown [s]."""
 
 EVENTS_KEPT: Final = 2000
 """Maximum events kept, of all flows; the oldest are dropped first."""

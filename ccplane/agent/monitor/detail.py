@@ -30,7 +30,7 @@ _CHARTS: Final = (
 
 
 class DetailScreen(Screen[None]):
-    """All data of one flow. When the flow closes, the last data stay.
+    """All data of one flow. When the flow closes, its last data stay visible.
 
     Attributes:
         history: The flow.

@@ -49,7 +49,7 @@ class Column:
 
     @property
     def right(self) -> bool:
-        """Whether it is a number, aligned to the right."""
+        """Whether the column has numbers, aligned to the right."""
         return not self.ascending
 
 

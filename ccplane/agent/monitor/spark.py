@@ -1,7 +1,7 @@
 """Small charts of block characters.
 
-Unlike Textual's sparkline, they have a minimum span, so that a nearly constant value looks flat, and they
-support missing values.
+Unlike Textual's sparkline, these charts have a minimum span, so that a nearly constant value looks flat, and
+they support missing values.
 """
 
 from __future__ import annotations

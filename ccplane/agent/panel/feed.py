@@ -75,7 +75,7 @@ class Feed:
                 self._rows("past", *thinned(*past, MAX_HISTORY_ROWS))
 
     def clear(self, *, column: int | None = None) -> None:
-        """Clear the past of a column, or without one, of the report field."""
+        """Clear the past values of a column, or, without a column, of the report field."""
         with self._lock:
             if column is not None:
                 self._history.clear_column(column)

@@ -139,7 +139,7 @@ class Extremes:
         self._seen[flow_id] = (min(low, value), max(high, value))
 
     def take(self) -> dict[int, tuple[float, float]]:
-        """Return them, and start again."""
+        """Return minimum and maximum, and start again."""
         seen, self._seen = self._seen, {}
         return seen
 

@@ -29,8 +29,8 @@ def register(
 ) -> Session:
     """Add a congestion control to aioquic whose connections an agent controls.
 
-    Connections select it with `QuicConfiguration(congestion_control_algorithm=name)`. All of them must run on
-    the same thread.
+    Connections select it with `QuicConfiguration(congestion_control_algorithm=name)`. All these connections
+    must run on the same thread.
 
     Args:
         agent: The agent's socket. The datapath's socket is in the same directory, which is created if

@@ -1,7 +1,7 @@
 """The congestion control that aioquic calls: a fold program with its agent, or one of aioquic's.
 
-aioquic reports an ACK packet by packet, then the RTT, then losses. The program runs at the RTT, and again for
-losses; an ACK without an RTT counts with the next one.
+aioquic reports an ACK packet by packet, then the RTT, then losses. The program runs when the RTT is reported,
+and again for losses; an ACK without an RTT counts with the next ACK.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ccplane.datapath.aioquic.session import Session
 
 SPACES: Final = 3
-"""Packet number spaces of a connection (RFC 9000 section 12.3); it discards the last when it ends."""
+"""Packet number spaces of a connection (RFC 9000 section 12.3); the last exists until its end."""
 
 
 class CcpCongestionControl(QuicCongestionControl):

@@ -111,7 +111,7 @@ class CcpUnixDatapath:
 
     @property
     def adopted(self) -> bool:
-        """Whether flows of an earlier agent were taken over; False, as they answer only later."""
+        """Whether flows of an earlier agent were taken over; False, as the flows answer only later."""
         return False
 
     # Names and programs

@@ -38,7 +38,7 @@ class Inherited:
         self._known.pop(datapath, None)
 
     def answered(self, datapath: str, measure: Measure) -> Create | None:
-        """Return the announcement of a flow if this is its answer; else ask it, and return None."""
+        """Return a flow's announcement if this report is its answer; else ask the flow, and return None."""
         nothing = Create(measure.flow, 0, UNKNOWN_MSS_BYTES, 0, 0, 0, 0, "")
         create = self._known.get(datapath, {}).get(measure.flow, nothing)
         fallback = self._fallback

@@ -51,7 +51,7 @@ class UnixReport:
 
     @property
     def program(self) -> str:
-        """Name of the program that made it."""
+        """Name of the program that made the report."""
         return self._installed.name
 
     def as_dict(self) -> dict[str, int]:

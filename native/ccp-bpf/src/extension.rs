@@ -231,5 +231,5 @@ impl Extension {
 
 pub(crate) fn not_loaded(name: &str) -> Error {
     Error::new("load.extension", format!("the datapath's extension `{name}` is not loaded"))
-        .fix("name it in the algorithm's `extensions`")
+        .fix("add it to the algorithm's `extensions`")
 }

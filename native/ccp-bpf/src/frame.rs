@@ -33,7 +33,7 @@ fn with_imm(insn: u64, imm: i32) -> u64 {
 }
 
 fn laid_out_otherwise(what: &str) -> Error {
-    Error::new("load.object", format!("the program around folds {what}"))
+    Error::new("load.object", format!("the BPF program that runs fold programs {what}"))
         .why("the compiler produced an unknown layout")
         .fix("build ccplane with clang 14 to 19, or report this as a bug")
 }

@@ -25,7 +25,7 @@ pub(crate) fn check(cc_name: &str) -> Result<()> {
         cc_name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'.');
     if cc_name.is_empty() || cc_name.len() > longest || !fine {
         return Err(Error::new("register.name", format!("`{cc_name}` cannot be a congestion-control name"))
-            .why(format!("kernel names hold {longest} characters; ccplane allows a-z, 0-9, _ and ."))
+            .why(format!("kernel names have at most {longest} characters; ccplane allows a-z, 0-9, _ and ."))
             .fix("choose a shorter or simpler name"));
     }
     Ok(())

@@ -235,7 +235,7 @@ fn unpinned(place: &Path, e: &io::Error) -> Error {
     Error::new("load.unload", "cannot remove a pin")
         .at(place.display().to_string())
         .why(e)
-        .fix("run as root; bpftool link list shows what uses it")
+        .fix("run as root; bpftool link list shows what uses the pin")
 }
 
 /// Sorted names in a directory; none if it does not exist.

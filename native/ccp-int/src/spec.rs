@@ -69,9 +69,9 @@ impl SourceSpec {
     /// [`SourceSpec::check`].
     pub fn headers(&self) -> Result<NewHeaders> {
         if self.every_pkts == 0 || self.max_nodes == 0 {
-            return Err(Error::new("ioam.cannot_write", "a source would write nothing")
+            return Err(Error::new("ioam.cannot_write", "a source with these settings would write nothing")
                 .at("every_pkts, max_nodes")
-                .fix("give at least 1 for both"));
+                .fix("set every_pkts and max_nodes to at least 1"));
         }
         if self.echo && self.per_packet && !self.tcp_state {
             return Err(Error::new(

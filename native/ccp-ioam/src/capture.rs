@@ -96,7 +96,7 @@ impl Capture {
                     let broken = Error::new("ioam.broken_file", "cannot read the capture to its end")
                         .at(format!("{}, after packet {}", self.path.display(), self.summary.packets))
                         .why(describe(&e))
-                        .fix("the packets before are valid; capture again if the rest is needed");
+                        .fix("the packets before this place are valid; capture again if the rest is needed");
                     self.summary.broken = Some(broken.into());
                     self.source = None;
                 }

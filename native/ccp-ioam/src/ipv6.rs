@@ -117,7 +117,7 @@ pub fn detached(extension: &[u8], first: u8) -> Headers<'_> {
 
 fn not_ipv6() -> Error {
     Error::new("ioam.not_ipv6", "this is not an IPv6 packet")
-        .why("it has less than 40 bytes, or its version is not 6")
+        .why("the packet has fewer than 40 bytes, or its version is not 6")
 }
 
 impl<'a> Headers<'a> {

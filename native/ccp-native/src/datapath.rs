@@ -24,7 +24,7 @@ pub fn extension_object<'a>(name: &str, given: Option<&'a [u8]>) -> ccp_bpf::Res
 fn unknown_extension(name: &str) -> Error {
     let known = EXTENSIONS.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
     Error::new("load.extension", format!("the datapath has no extension `{name}`"))
-        .fix(format!("shipped extensions: {known}; name your own by the path of its object file"))
+        .fix(format!("shipped extensions: {known}; for your own, give the path of the object file"))
 }
 
 /// Names by `cc_id`; empty for free ones.

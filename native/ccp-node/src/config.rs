@@ -75,8 +75,8 @@ fn put_template(config: &mut node_config, spec: &SourceSpec) -> Result<()> {
     let too_long = || {
         Error::new("int.bad_spec", "the headers are too long")
             .at("max_nodes")
-            .why(format!("{} bytes; programs have room for {}", headers.len(), shared::NODE_TEMPLATE_BYTES))
-            .fix("make room for fewer nodes")
+            .why(format!("their size is {} bytes, the limit {}", headers.len(), shared::NODE_TEMPLATE_BYTES))
+            .fix("reserve room for fewer nodes")
     };
     config.template_.get_mut(..headers.len()).ok_or_else(too_long)?.copy_from_slice(&headers);
     config.template_bytes = headers.len() as u32;

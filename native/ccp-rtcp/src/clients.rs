@@ -86,7 +86,7 @@ pub fn tables(pin_dir: &Path, kept_in: &Path) -> Result<Vec<Table>> {
         // A process without the right to see maps also finds none.
         return Err(Error::new("rtcp.not_attached", "R-TCP's congestion controls are not attached")
             .why("there is no table of clients in the kernel, or this process may not see it")
-            .fix("run `ccp rtcp attach` or an algorithm such as r_tcp_cubic first, and look as root"));
+            .fix("run `ccp rtcp attach` or an algorithm such as r_tcp_cubic first; root is required"));
     }
     Ok(tables)
 }

@@ -96,4 +96,4 @@ def test_slots_that_were_taken_from_silent_flows_are_reported(caplog: pytest.Log
         clock.now_s += 1
         agent_loop.turn(0)
     assert [(event.kind, event.detail) for event in reported] == [("flows:reaped", {"flows": 3})]
-    assert "3 long-silent flows" in caplog.text
+    assert "3 flows lost their slots" in caplog.text

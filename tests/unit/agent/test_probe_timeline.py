@@ -237,7 +237,7 @@ def test_json_is_one_row_a_line_and_tables_come_last(served: Served, monkeypatch
     assert (table["stream"], table["source"]) == ("table", "by_port")
     assert table["entries"] == [{"key": 80, "value": 9}]
     assert table["t_us"] >= rows[-1]["t_us"]
-    assert "their time is when they were read" in done.stderr
+    assert "each event has the time at which it was read" in done.stderr
     assert "odd: not shown" in done.stderr
     assert "3 events were lost" in done.stderr
 

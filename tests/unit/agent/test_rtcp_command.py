@@ -96,7 +96,7 @@ def test_the_table_has_a_line_a_transfer_and_one_for_the_flow(limited: str, tmp_
     ("text", "says"),
     [
         ("time_us,lost\n", "ev, delivered, min_rtt_us"),
-        ("", "the header has nothing"),
+        ("", "the header line names no columns"),
         (HEADER + "\nS,0,0,0,0,,1,0,0,0\nA,5,0,1,0,,0,0,0,0\n", "line 3"),
         (HEADER + "\nA,x,0,0,0,0,0,0,0,0\n", "line 2"),
         (HEADER + "\nA,5\n", "line 2"),

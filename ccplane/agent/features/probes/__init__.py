@@ -1,4 +1,4 @@
-"""Users' own BCC probes: shows their events together with the reports of an agent.
+"""Users' own BCC probes: the events of a probe are shown together with the reports of an agent.
 
 `timeline.record` returns both as DataFrames; `commands` is `ccp probe`. `telemetry.bpfcc` is the
 probe itself.

@@ -95,7 +95,8 @@ def _greet(attached: BccProbe) -> None:
     if attached.without_clock:
         lacking = ", ".join(attached.without_clock)
         typer.echo(
-            f"ccp: {lacking}: events have no time field, so their time is when they were read", err=True
+            f"ccp: {lacking}: events have no time field, so each event has the time at which it was read",
+            err=True,
         )
     if attached.unreadable:
         left_out = ", ".join(attached.unreadable)
@@ -114,7 +115,7 @@ def _take_leave(attached: BccProbe, alongside: ProbeTimeline) -> None:
 
 
 def line(row: dict[str, Any]) -> str:
-    """Return a row of `Beside.rows` as one line."""
+    """Return a row of `ProbeTimeline.rows` as one line."""
     head = {
         name: row[name]
         for name in ("cwnd_bytes", "rate_bytes_per_s", "missed", "timeout", "fold_error")
@@ -126,7 +127,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def table_row(table: Table) -> dict[str, Any]:
-    """Return the contents of a table at the end as a row like those of `Beside.rows`."""
+    """Return the contents of a table at the end as a row like those of `ProbeTimeline.rows`."""
     return {
         "stream": "table",
         "t_us": time.monotonic_ns() // 1000,

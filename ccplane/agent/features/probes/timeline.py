@@ -172,7 +172,7 @@ class Recorded:
     Attributes:
         begin_us: Begin, CLOCK_MONOTONIC [us].
         end_us: End [us].
-        rows: Reports and events in order of time, as from `Beside.rows`.
+        rows: Reports and events in order of time, as from `ProbeTimeline.rows`.
         dropped_reports: Reports lost between the agent and this process.
         dropped_events: Events lost in the kernel.
     """

@@ -1,7 +1,7 @@
 """R-Hybrid for ordinary sockets and hosts: applies the regimes of their paths.
 
 Purpose: `loop` receives decisions, `telemetry.regime.follow` derives the regime of each path, and an
-`actuator` applies it: `sockets` to single TCP sockets of the kernel, selected by `rules`.
+    `actuator` applies it: `sockets` applies it to single TCP sockets of the kernel, selected by `rules`.
 
 May import: `ccplane.datapath`, `telemetry`, `broker`, the core of `ccplane.agent`.
 """

@@ -25,7 +25,7 @@ def stand_in(name: str) -> str:
             f"this kernel has no congestion control `{name}`",
             "/proc/sys/net/ipv4/tcp_available_congestion_control",
             f"ccplane's replacement `{own}` is not registered",
-            f"load the module with `modprobe tcp_{name}`, or run ccplane's with `ccp run {name}`",
+            f"load the module with `modprobe tcp_{name}`, or run ccplane's algorithm with `ccp run {name}`",
         )
     return found
 

@@ -1,4 +1,4 @@
-"""What `ccp regime apply` needs of this machine, for `ccp doctor`."""
+"""Requirements of `ccp regime apply` on this machine, for `ccp doctor`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DCTCP: Final = "dctcp"
 
 
 def needs(available: Collection[str], mounts: Path = MOUNTS) -> list[Capability]:
-    """Check for each need, without loading anything."""
+    """Check each requirement, without loading anything."""
     found = next((name for name in (DCTCP, derived(DCTCP)) if name in available), None)
     dctcp = Capability(
         name=DCTCP,

@@ -10,7 +10,7 @@ after a crash the next start restores them.
 
 A network namespace other than the initial one can use as its default only congestion controls that
 `tcp_allowed_congestion_control` lists. In the initial namespace the kernel itself adds the new default to
-that list; that is also restored.
+that list; the list is also restored.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class HostSettings:
         """Set fq as the root qdisc of an interface, unless another one was configured.
 
         Returns:
-            Why it was not set; empty if it was.
+            Why fq was not set; empty if it was set.
         """
         root = self._root(index)
         if root is not None and root["handle"]:
@@ -243,7 +243,9 @@ def _kernels_answers(what: str) -> Iterator[None]:
             f"cannot {what}",
             "this network namespace",
             str(error),
-            f"add it to {SYSCTLS / _ALLOWED} in the initial network namespace" if allowed else "run as root",
+            f"add the congestion control to {SYSCTLS / _ALLOWED} in the initial network namespace"
+            if allowed
+            else "run as root",
         ) from error
 
 

@@ -74,7 +74,7 @@ def _rows(reader: Iterator[list[str]], columns: Sequence[str], where: str) -> It
             "trace.bad_row",
             f"the trace lacks the columns {', '.join(missing)}",
             f"{where}, line 1",
-            f"the header has {', '.join(header) or 'nothing'}",
+            f"the header line names {', '.join(header) or 'no columns'}",
             f"the trace needs at least the columns {','.join(columns)}",
         )
     pick = itemgetter(*(header.index(name) for name in columns))

@@ -1,4 +1,4 @@
-"""The rate limits that a start takes over from an earlier `ccp rtcp attach` or agent."""
+"""Rate limits that are taken over, at a start, from an earlier `ccp rtcp attach` or agent."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def parse_bound_rule(text: str) -> BoundRule:
             "rule.bad_outcome",
             f"`{right}` is not a valid outcome of a rule",
             where=f"rule `{text}`",
-            why="R-TCP limits the sockets of a rule (`limit`) or does not (`except`)",
+            why="an outcome is `limit` (R-TCP limits the sockets) or `except` (it does not limit them)",
             fix=close_names(right, (BOUNDED, EXCEPTED), "outcome"),
         )
     return BoundRule(**fields_of(values), bounded=right != EXCEPTED)

@@ -13,7 +13,7 @@ from ccplane.datapath import ebpf
 from telemetry.bus import mono_us
 
 KEPT_IN: Final = "/sys/fs/bpf/ccplane-rtcp"
-"""Where the table of `ccp rtcp attach` is stored across restarts."""
+"""Location of the table of `ccp rtcp attach`, which is kept across restarts."""
 
 
 class Clients(Struct, frozen=True, kw_only=True):

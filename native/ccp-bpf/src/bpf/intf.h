@@ -77,14 +77,14 @@ enum ccp_prim {
 	CCP_INT_AGE_US, /**< huge: Time since the packet of the last echo left this host [us]; all ones without echoes. */
 	CCP_INT_FRESH, /**< flag: This ACK brought a new echo. */
 	CCP_INT_HOP, /**< Position of the hop with the longest queueing delay, counted from 1 at the sender. */
-	CCP_INT_NODE, /**< Id of that hop. */
+	CCP_INT_NODE, /**< Id of the described hop. */
 	CCP_INT_HOPS, /**< Number of hops that reported. */
 	CCP_INT_ALL_KNOWN, /**< flag: Every hop of the path reports the length and the free room of its queue. */
-	CCP_INT_QUEUE_BYTES, /**< Queue length of that hop, in full-size packets [bytes]. */
-	CCP_INT_FREE_BYTES, /**< huge: Free room in the queue of that hop, in full-size packets [bytes]; all ones if unlimited, 0 if unknown. */
-	CCP_INT_ARRIVAL_BYTES_PER_S, /**< Arrival rate of all flows at that hop [bytes/s]. */
-	CCP_INT_LINK_BYTES_PER_S, /**< Rate at which that hop's queue drains [bytes/s]; 0 if unknown. */
-	CCP_INT_FLOW_COUNT, /**< Number of flows at that hop; 0 if unknown. */
+	CCP_INT_QUEUE_BYTES, /**< Queue length of the described hop, in full-size packets [bytes]. */
+	CCP_INT_FREE_BYTES, /**< huge: Free room in the queue of the described hop, in full-size packets [bytes]; all ones if unlimited, 0 if unknown. */
+	CCP_INT_ARRIVAL_BYTES_PER_S, /**< Arrival rate of all flows at the described hop [bytes/s]. */
+	CCP_INT_LINK_BYTES_PER_S, /**< Rate at which the described hop's queue drains [bytes/s]; 0 if unknown. */
+	CCP_INT_FLOW_COUNT, /**< Number of flows at the described hop; 0 if unknown. */
 	CCP_INT_LOSSES_CONGESTION, /**< Packets dropped by nodes' queues since the flow began [packets]. */
 	CCP_INT_LOSSES_LINK, /**< Packets lost on links between reporting nodes since the flow began [packets]. */
 	CCP_INT_LOSSES_UNKNOWN, /**< Packets lost near nodes that do not report, since the flow began [packets]. */
@@ -132,7 +132,7 @@ struct ccp_record {
 	__u32 kind;
 	__u32 age_us; /* of a report: time from its ACK to its submission */
 	__u64 flow_id; /**< Id of the flow. */
-	__u64 now_us; /**< Time at which the fold program made it [us]. */
+	__u64 now_us; /**< Time at which the fold program made the report [us]. */
 	__u64 cwnd_bytes; /**< Window after the fold [bytes]. */
 	__u64 rate_bytes_per_s; /**< Pacing rate after the fold [bytes/s]; 0 if the algorithm does not pace. */
 	__u16 program; /* index in the program table; in a message of an extension: the extension's index */
@@ -289,7 +289,7 @@ struct ccp_counts {
 	__u64 reports_missed; /**< Reports that found no room and were summed up in later ones. */
 	__u64 mail_applied_us; /**< Time at which the last update was applied [us]; 0 if none was. */
 	__u64 fallback_entered_us; /**< Time at which the fallback last took over the flow [us]. */
-	__u64 fallback_left_us; /**< Time at which it returned the flow after that [us]; 0 while it has the flow. */
+	__u64 fallback_left_us; /**< Time at which the fallback then returned the flow [us]; 0 while the fallback has the flow. */
 	__u32 mail_applied; /**< Updates applied; several written before an ACK count once. */
 	__u32 fold_errors; /**< Folds aborted by an arithmetic error. */
 	__u32 last_fold_error; /**< The last of these errors, of enum ccp_fold_error; 0 if there was none. */
@@ -316,7 +316,7 @@ struct ccp_flow {
 	__u64 flow_id; /**< Id of the flow: generation << 32 | slot, never reused. */
 	__u32 state; /* enum ccp_flow_state */
 	__u32 fallback; /**< flag: The fallback controls the flow. */
-	__u32 program; /**< Handle of the program that it runs; 0 if none. */
+	__u32 program; /**< Handle of the program that the flow runs; 0 if none. */
 	__u32 extensions; /* bits of the extensions that are called for this flow */
 	__u32 applied_pkts; /* snd_cwnd as last written by ccplane */
 	__u32 fold_error; /* set by a fold that fails, cleared when counted */

@@ -143,7 +143,7 @@ impl RtcpAttached {
         let done = py.detach(|| match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(attached) => what(attached),
             None => Err(Error::new("rtcp.closed", "these congestion controls were detached")
-                .fix("use it before close()")),
+                .fix("use this object before close()")),
         });
         done.map_err(|e| errors::raise(py, &e))
     }

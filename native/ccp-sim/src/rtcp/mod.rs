@@ -44,8 +44,8 @@ impl Attached {
     pub fn attach(world: &mut World, options: Options, records: bool) -> Result<Self, Error> {
         if world.offers(NAMES[0]) {
             return Err(Error::new("rtcp.name_taken", "R-TCP is already attached")
-                .why("it can be attached to a world only once")
-                .fix("attach it once, with the options of all flows"));
+                .why("R-TCP can be attached to a world only once")
+                .fix("attach R-TCP once, with the options of all flows"));
         }
         if !options.usable() {
             return Err(Error::new("rtcp.bad_options", "invalid options of the detector")

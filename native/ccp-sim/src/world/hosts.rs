@@ -101,7 +101,7 @@ impl Hosts {
         let sender = self.find(&plan.sender, "sender", v6)?;
         let receiver = self.find(&plan.receiver, "receiver", v6)?;
         if sender == receiver {
-            return Err(Error::new("sim.bad_plan", "sender and receiver of a flow are different hosts")
+            return Err(Error::new("sim.bad_plan", "a flow's sender and receiver must be different hosts")
                 .at("receiver"));
         }
         let app = App::new(&plan.app);

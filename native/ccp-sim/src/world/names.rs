@@ -41,7 +41,7 @@ impl Names {
         }
         if cc_name.is_empty() || cc_name.len() > MAX_NAME_BYTES || is_kernels(cc_name) {
             return Err(Error::new("register.bad_name", format!("`{cc_name}` cannot be registered"))
-                .why(format!("a name has 1 to {MAX_NAME_BYTES} bytes, and is not one of the kernel's"))
+                .why(format!("a name has 1 to {MAX_NAME_BYTES} bytes, and differs from the kernel's names"))
                 .fix("choose another name"));
         }
         if self.0.len() == MAX_NAMES {

@@ -87,7 +87,7 @@ def test_every_parameter_can_be_set(lossy: Path, tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("t_s,rtt_tail_ms\n0,1\n", ["regime.bad_trace", "missing column ce_marks, retransmits", "line 1"]),
-        ("", ["regime.bad_trace", "the header has nothing"]),
+        ("", ["regime.bad_trace", "the header line names no columns"]),
         (HEADER + "0,1,0,0\n5,x,0,0\n", ["regime.bad_trace", "invalid rtt_tail_ms: `x`", "line 3"]),
         (HEADER + "0,1,-2,0\n", ["regime.bad_trace", "below 0", "line 2"]),
         (HEADER + "0,inf,2,0\n", ["regime.bad_trace", "not finite"]),
