@@ -159,4 +159,13 @@ def test_no_two_units_have_the_same_run_directory(tmp_path: Path) -> None:
     service.install(tuple(Service), tmp_path)
     owned = [re.findall(r"^RuntimeDirectory=(.*)", unit.read_text(), re.M) for unit in units(tmp_path)]
     names = [name for words in owned for word in words for name in word.split()]
-    assert names == ["ccplane"]
+    assert sorted(names) == ["ccplane", "ccplane-rtcp"]
+
+
+def test_metrics_are_on_a_unix_socket_in_the_examples(tmp_path: Path) -> None:
+    service.install(tuple(Service), tmp_path)
+    for name in ("agent", "rtcp"):
+        unit = (tmp_path / f"etc/systemd/system/ccplane-{name}.service").read_text()
+        (owned,) = re.findall(r"^RuntimeDirectory=(.*)", unit, re.M)
+        places = re.findall(r"--metrics ([^\s\"']+)", (tmp_path / f"etc/ccplane/{name}.env").read_text())
+        assert places == [f"unix:/run/{owned}/metrics.sock"]
