@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.embedded import mosquitto_program
+from ccplane.agent.service.protected import check_protected
 from ccplane.base.errors import UsageError
 
 CONFIGURATION: Final = Path("/etc/ccplane")
@@ -138,12 +139,14 @@ def install(services: tuple[Service, ...], root: Path) -> list[str]:
         root: Replaces `/`, for images; then no program is run.
 
     Raises:
-        UsageError: `service.no_program`, `service.out_of_reach`, `service.not_written`.
+        UsageError: `service.no_program`, `service.out_of_reach`, `service.not_protected`,
+            `service.not_written`.
     """
     wanted = {file.path: file for service in services for file in files(service)}
     is_here = root == Path("/")
     if is_here and set(services) - {Service.MOSQUITTO}:
         _check_reach(_ccp())
+        check_protected(_ccp(), _INSTALL)
     done = []
     for file in wanted.values():
         path = _below(root, file.path)

@@ -169,3 +169,59 @@ def test_metrics_are_on_a_unix_socket_in_the_examples(tmp_path: Path) -> None:
         (owned,) = re.findall(r"^RuntimeDirectory=(.*)", unit, re.M)
         places = re.findall(r"--metrics ([^\s\"']+)", (tmp_path / f"etc/ccplane/{name}.env").read_text())
         assert places == [f"unix:/run/{owned}/metrics.sock"]
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to own files")
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("kind", "uid", "gid", "mode", "accepted"),
+    [
+        ("file", 0, 0, 0o644, True),
+        ("folder", 0, 0, 0o755, True),
+        ("file", 65_534, 0, 0o644, False),
+        ("folder", 65_534, 0, 0o755, False),
+        ("file", 0, 65_534, 0o664, False),
+        ("folder", 0, 65_534, 0o2775, False),
+        ("file", 0, 0, 0o646, False),
+        ("folder", 0, 0, 0o757, False),
+        ("folder", 0, 0, 0o1777, False),
+    ],
+)
+def test_what_another_user_can_change_is_no_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, uid: int, gid: int, mode: int, accepted: bool
+) -> None:
+    place = tmp_path / "venv/lib/package"
+    place.mkdir(parents=True)
+    (tmp_path / "venv/ccp").touch()
+    if kind == "file":
+        place /= "module.py"
+        place.touch()
+    os.chown(place, uid, gid)
+    place.chmod(mode)
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "venv"))
+    if accepted:
+        service.check_protected(tmp_path / "venv/ccp", "install it")
+        return
+    with pytest.raises(UsageError) as caught:
+        service.check_protected(tmp_path / "venv/ccp", "install it")
+    assert (caught.value.slug, caught.value.where) == ("service.not_protected", str(place))
+
+
+@needs_root
+def test_a_folder_above_that_another_user_owns_is_refused_and_symlinks_are_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / "venv").mkdir(parents=True)
+    (home / "venv/ccp").touch()
+    os.chown(home, 65_534, 65_534)
+    link = tmp_path / "ccp"
+    link.symlink_to(home / "venv/ccp")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(empty))
+    with pytest.raises(UsageError) as caught:
+        service.check_protected(link, "install it")
+    assert caught.value.where == str(home)
