@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sysconfig
@@ -47,7 +48,7 @@ def units(root: Path) -> list[Path]:
 @needs_systemd
 def test_no_unit_is_exposed(tmp_path: Path) -> None:
     service.install(tuple(Service), tmp_path)
-    assert len(units(tmp_path)) == 5
+    assert len(units(tmp_path)) == 6
     for unit in units(tmp_path):
         judged = subprocess.run(
             [str(ANALYZE), "security", "--offline=yes", f"--threshold={round(10 * EXPOSURE)}", str(unit)],
@@ -89,11 +90,12 @@ def test_what_is_removed_takes_only_its_own(tmp_path: Path) -> None:
     service.install(BOTH, tmp_path)
     service.remove((Service.AGENT,), tmp_path)
     etc = tmp_path / "etc"
-    assert [unit.name for unit in units(tmp_path)] == ["ccplane-receiver.service"]
+    assert [unit.name for unit in units(tmp_path)] == ["ccplane-failed@.service", "ccplane-receiver.service"]
     assert not (etc / "tmpfiles.d/ccplane.conf").exists()
     assert (etc / "sysusers.d/ccplane.conf").exists()
     service.remove((Service.RECEIVER,), tmp_path)
     assert not (etc / "sysusers.d/ccplane.conf").exists()
+    assert units(tmp_path) == []
     assert (etc / "ccplane/agent.env").exists()
     assert service.remove(BOTH, tmp_path) == []
 
@@ -169,6 +171,26 @@ def test_metrics_are_on_a_unix_socket_in_the_examples(tmp_path: Path) -> None:
         (owned,) = re.findall(r"^RuntimeDirectory=(.*)", unit, re.M)
         places = re.findall(r"--metrics ([^\s\"']+)", (tmp_path / f"etc/ccplane/{name}.env").read_text())
         assert places == [f"unix:/run/{owned}/metrics.sock"]
+
+
+def test_memory_is_limited_and_repeated_failure_is_reported(tmp_path: Path) -> None:
+    service.install(tuple(Service), tmp_path)
+    folder = tmp_path / "etc/systemd/system"
+    for one in Service:
+        unit = (folder / service.unit_name(one)).read_text()
+        assert len(re.findall(r"^MemoryMax=\d+[MG]$", unit, re.M)) == 1
+        (named,) = re.findall(r"^OnFailure=(.*)", unit, re.M)
+        assert (folder / named.replace("%N", "")).exists()
+
+
+def test_the_report_of_a_failure_says_what_to_do(tmp_path: Path) -> None:
+    service.install((Service.AGENT,), tmp_path)
+    text = (tmp_path / "etc/systemd/system/ccplane-failed@.service").read_text()
+    assert re.findall(r"^SyslogLevel=(.*)", text, re.M) == ["alert"]
+    (command,) = re.findall(r"^ExecStart=(.*)", text, re.M)
+    assert Path(shlex.split(command)[0]).exists()
+    assert "journalctl -u %i" in command
+    assert "systemctl reset-failed %i" in command
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to own files")
