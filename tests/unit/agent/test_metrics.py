@@ -205,7 +205,7 @@ def test_concurrent_scrapers_cost_one_collection_and_one_thread() -> None:
     assert counted.collections == 2
 
 
-def test_idle_connections_lock_nobody_out_and_are_closed() -> None:
+def test_idle_connections_are_closed_and_exclude_no_scraper() -> None:
     before = threading.active_count()
     with ExitStack() as around:
         server = around.enter_context(closing(MetricsServer(MetricsAddress(), Counted())))

@@ -153,7 +153,7 @@ class Session:
             except CcpError as error:
                 if admitted := self._log_limit.admit(("update", error.slug)):
                     log.error("refused an update of flow %s: %s%s", describe(flow.info), error, admitted)
-        elif admitted := self._log_limit.admit(type(message)):
+        elif admitted := self._log_limit.admit(type(message).__name__):
             kind = type(message).__name__
             log.warning("ignored a %s message, which agents must not send%s", kind, admitted)
 
