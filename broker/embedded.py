@@ -146,7 +146,7 @@ class EmbeddedBroker:
             certificate: PEM file with the certificate for TLS; None for plain TCP.
             key: PEM file with the certificate's key, if `certificate` does not contain it.
             ca: PEM file with the authority that clients trust; None for the system's.
-            anonymous: Accept clients without a user on any address.
+            anonymous: Accept clients that give no user name, on any address.
 
         Raises:
             BusError: `bus.users_required`.

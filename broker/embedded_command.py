@@ -39,7 +39,7 @@ def main(
     ] = None,
     anonymous: Annotated[
         bool,
-        typer.Option("--anonymous", help="Accept clients without a user; for closed networks such as a lab."),
+        typer.Option("--anonymous", help="Accept clients without user names, for closed networks (a lab)."),
     ] = False,
 ) -> None:
     """Run a broker of the telemetry bus (Mosquitto, with ccplane's settings) until it is interrupted."""

@@ -88,7 +88,7 @@ def add(file: _File, users: _Users) -> None:
 
 @app.command(epilog=options.examples("ccp bus user remove users recv-b"))
 def remove(file: _File, users: _Users) -> None:
-    """Remove users. A running broker accepts them until it is restarted."""
+    """Remove users. A running broker accepts removed users until it is restarted."""
     with _reported():
         lines = _lines(file)
         if unknown := [user for user in users if user not in map(_user, lines)]:

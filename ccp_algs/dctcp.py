@@ -1,4 +1,4 @@
-"""DCTCP: the window shrinks in proportion to the fraction of it that was marked by ECN.
+"""DCTCP: the window shrinks in proportion to the fraction of its bytes that ECN marked.
 
     alpha <- alpha (1 - g) + g M     once per window; M = marked fraction of the acknowledged bytes
     cwnd  <- cwnd (1 - alpha / 2)    on an ECN echo, once per window

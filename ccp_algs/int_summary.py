@@ -93,7 +93,7 @@ class Room:
 
 
 def room_of(summary: Any, period_s: float, mss_bytes: int) -> Room | None:
-    """Return the room at the hop that allows the least growth; None if no hop reports all that it needs.
+    """Return the room at the hop that allows the smallest growth; None if no hop reports all that it needs.
 
     Args:
         summary: The summary.

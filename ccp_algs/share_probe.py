@@ -1,7 +1,7 @@
 r"""Measure a flow's share of the queue: send slightly slower, then faster, and watch the delay.
 
 Let the flow send r and others z over a link of rate C that has a queue; the delay grows by (r + z) / C - 1.
-If r changes by a fraction x for a while, the delay changes by x r / C more: by x if nobody else sends, and
+If r changes by a fraction x for a while, the delay changes by x r / C more: by x if no other flow sends, and
 else by x times the flow's share of the arrivals. This requires no knowledge of the link, and no earlier time
 without competition. Competing flows that react to the delay make the echo even smaller.
 
@@ -203,7 +203,7 @@ class Prober:
 
     @property
     def drains_us(self) -> float:
-        """The time by which a slow half shortens the queue, if nobody else sends [us]."""
+        """The time by which a slow half shortens the queue, if no other flow sends [us]."""
         return self._half_us * DEPTH_PERMILLE / 1000
 
     def take(self, report: ProbeReport) -> float | None:

@@ -104,9 +104,9 @@ def sweep_(
     dry_run: options.DryRun = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run all points of a grid that are still missing, and print a summary. Real sockets need root.
+    """Run all points of a grid that have no result yet, and print a summary. Real sockets need root.
 
-    Ctrl-C interrupts; the same command resumes. Exit code 1: runs are missing.
+    Ctrl-C interrupts; the same command resumes. Exit code 1: some runs have no result.
     """
     from dataclasses import replace
 

@@ -30,7 +30,7 @@ Jobs = Annotated[
     int,
     typer.Option(
         min=1,
-        help="Simultaneous runs. Runs with ccplane's algorithms on real sockets take turns.",
+        help="Simultaneous runs. With ccplane's algorithms on real sockets, only one run at a time.",
         rich_help_panel=options.ADVANCED,
     ),
 ]

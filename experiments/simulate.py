@@ -62,7 +62,7 @@ def simulate(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Simulate this scenario instead; its ccplane flows use the algorithms in turn. Repeatable.",
+            help="Simulate this scenario; each of its ccplane flows gets the next algorithm. Repeatable.",
             rich_help_panel=options.ADVANCED,
         ),
     ] = None,

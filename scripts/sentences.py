@@ -1,6 +1,6 @@
 """The sentences that users read, and a random draw of them: `python -m scripts.sentences --seed 1`.
 
-Four kinds: sentences of the documents, of the help of `ccp`, of errors and log lines, and of public docstrings.
+Four kinds: sentences of documents, of the help of `ccp`, of errors and log lines, and of public docstrings.
 A draw takes 40, 25, 15 and 20 % of each. In errors and log lines `{name}` stands for a value.
 """
 
@@ -13,9 +13,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-
-import click
-import typer.main
 
 ROOT = Path(__file__).parents[1]
 PACKAGES: Final = ("broker", "ccp_algs", "ccplane", "experiments", "telemetry")
@@ -56,27 +53,15 @@ def paragraphs(text: str) -> Iterator[str]:
 
 def help_texts() -> Iterator[Sentence]:
     """Yield the sentences of the help of all commands, options and arguments."""
-    yield from _help_of(typer.main.get_command(_app()), ("ccp",))
+    from scripts import commands  # only this kind imports all of ccplane
 
-
-def _app() -> typer.Typer:
-    from ccplane.agent import cli  # only this kind needs the commands
-
-    return cli.app
-
-
-def _help_of(command: Any, path: tuple[str, ...]) -> Iterator[Sentence]:
-    place = " ".join(path)
-    texts = [(place, command.help or "")]
-    texts += [(f"{place} {one.opts[0]}", getattr(one, "help", None) or "") for one in command.params]
-    for where, text in texts:
-        for paragraph in re.split(r"\n\s*\n", text):
-            if not paragraph.startswith(("\b", "    ")):
-                yield from (Sentence("help", where, one) for one in split(" ".join(paragraph.split())))
-    if hasattr(command, "list_commands"):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            yield from _help_of(command.get_command(context, name), (*path, name))
+    for command in commands.commands():
+        place = f"ccp {command.path}"
+        for text in command.help:
+            yield from (Sentence("help", place, one) for one in split(" ".join(text.split())))
+        for option in command.options:
+            text = re.sub(r"\s*\[(?:default|required)[^]]*\]$", "", option.help)
+            yield from (Sentence("help", f"{place} {option.names}", one) for one in split(text))
 
 
 def sources(root: Path = ROOT) -> Iterator[tuple[str, ast.Module]]:

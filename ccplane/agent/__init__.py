@@ -5,7 +5,7 @@ Purpose: the agent loop (`ccplane.agent.agent_loop.AgentLoop`), the choice of an
 `ccplane.agent.control`), and the command line `ccp` (`ccplane.agent.cli`).
 
 May import: `ccp_algs`, `ccplane.datapath`, `telemetry`, `broker`, `ccplane.base`. Never `experiments`;
-commands of other packages reach `ccp` through the entry-point group `ccplane.commands`.
+commands of other packages reach `ccp` through the entry-point groups `ccplane.commands.PANEL`.
 
 Entry points: `ccplane.agent.serve.serve()` runs algorithms on the kernel datapath until it is stopped;
 `ccplane.agent.agent_loop.AgentLoop` is the same loop for any datapath; `ccplane.agent.Client` inspects and

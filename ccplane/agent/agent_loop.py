@@ -468,7 +468,7 @@ class AgentLoop:
         if silent != self._silent_before:
             lost, self._silent_before = silent - self._silent_before, silent
             log.warning("the agent's heartbeat was late: %d flows temporarily moved to the fallback", lost)
-            self.events.emit("flows:law", cause="silent", flows=lost)
+            self.events.emit("flows:fallback", cause="silent", flows=lost)
         reaped = counters.get("flows_reaped", 0)
         if reaped != self._reaped_before:
             lost, self._reaped_before = reaped - self._reaped_before, reaped

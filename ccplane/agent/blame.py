@@ -26,7 +26,7 @@ def is_from_outside(error: BaseException) -> bool:
 
     `sys.exit()`, `KeyboardInterrupt` and panics of native modules count as the algorithm's; Ctrl-C does not.
     Where Python itself handles SIGINT, as in a simulation, Ctrl-C and the algorithm's `KeyboardInterrupt`
-    cannot be told apart, and both end the run.
+    cannot be distinguished, and both end the run.
     """
     if isinstance(error, Interrupted | TooSlow | GeneratorExit):
         return True

@@ -1,4 +1,4 @@
-"""How the command line speaks: errors without tracebacks, and exit codes."""
+"""Output of the command line: errors without tracebacks, and exit codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from ccplane.base.errors import CcpError, LoadError, Several
 
 FAILED: Final = 1
-"""Exit code: something that was asked for makes no sense, or a check found errors."""
+"""Exit code: a request was wrong, or a check found errors."""
 
 NOT_LOADED: Final = 2
 """Exit code: the datapath cannot be loaded or is not loaded."""
@@ -29,11 +29,11 @@ def exit_code(error: CcpError) -> int:
 
 
 def show_error(error: CcpError, *, debug: bool) -> None:
-    """Print an error to stderr: one line if the datapath cannot be loaded, else what, where, why and fix.
+    """Print an error to stderr: on one line if the datapath cannot be loaded, else with where, why and fix.
 
     Args:
         error: What to print.
-        debug: Print the traceback, too.
+        debug: Also print the traceback.
     """
     if debug:
         typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
@@ -55,7 +55,7 @@ def one_line(problem: CcpError) -> str:
 
 
 def clock(t_wall_s: float) -> str:
-    """Return the time of day, here, of a time by the wall clock [s]."""
+    """Return the local time of day of a wall-clock time [s]."""
     return time.strftime("%H:%M:%S", time.localtime(t_wall_s))
 
 

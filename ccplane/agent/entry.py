@@ -1,4 +1,4 @@
-"""Where `ccp` begins. Little is imported here, so that Ctrl-C in the first moments leaves no traceback."""
+"""Entry point of `ccp`. It imports little, so that Ctrl-C during startup prints no traceback."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 from typing import Final
 
 INTERRUPTED: Final = 130
-"""Exit status after Ctrl-C, as of shells."""
+"""Exit status after Ctrl-C, as in shells."""
 
 
 def main() -> None:
     """Run `ccp`."""
-    # NumPy would start threads for large matrices, of which there are none here; and a thread that is there
-    # before the agent drops its capabilities keeps them.
+    # NumPy would start threads for large matrices, which ccplane does not have. A thread that exists before
+    # the agent drops its capabilities keeps them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from ccplane.agent.cli import main as run
@@ -21,7 +21,7 @@ def main() -> None:
         run()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except Exception as error:  # importing failed: `ccp` itself shows errors of ours
+    except Exception as error:  # an import failed; `ccp` itself prints other errors
         from ccplane.base.errors import CcpError
 
         if not isinstance(error, CcpError):

@@ -1,4 +1,4 @@
-"""Why and when the fallback law has a flow or a socket, or had it last, as shown to people."""
+"""Why and since when the fallback controls a flow or a socket, or controlled it last, as shown to people."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CAUSES: Final = {
 
 
 def stay(stats: FlowStats, now_us: int) -> str | None:
-    """Describe the law's hold on a flow, or the last one that an agent lost it to.
+    """Describe the fallback's current control of a flow, or the last time that an agent lost the flow to it.
 
     Args:
         stats: The flow's totals.
         now_us: CLOCK_MONOTONIC [us].
 
     Returns:
-        A few words, such as `agent silent for 3.2 s`; None if the law has not taken the flow from any agent.
+        A few words, such as `agent silent for 3.2 s`; None if no agent lost the flow to the fallback.
     """
     cause = CAUSES[stats.fallback_cause]
     if stats.fallback:
@@ -37,7 +37,7 @@ def stay(stats: FlowStats, now_us: int) -> str | None:
 
 
 def slotless(counters: Mapping[str, int]) -> str | None:
-    """Describe the sockets that the law has because they have no slot, and slots that were taken away.
+    """Describe the sockets that run the fallback because they have no slot, and slots that were taken away.
 
     Args:
         counters: The datapath's.

@@ -132,7 +132,7 @@ class EndCanary(Request, frozen=True, kw_only=True, tag="end_canary"):
 
 
 class Rollback(Request, frozen=True, kw_only=True, tag="rollback"):
-    """Return to the previous version; a version on trial is taken back instead."""
+    """Return to the previous version, or, if a version is on trial, end only the trial."""
 
     changes: ClassVar = "versions"
 

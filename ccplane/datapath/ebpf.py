@@ -189,7 +189,7 @@ def tried(name: str, error: CcpError | None) -> Capability:
 
 
 def drop_capabilities(keep: list[str] | None = None) -> list[str]:
-    """Drop capabilities of the calling thread; other existing threads keep theirs.
+    """Drop capabilities of the calling thread; other existing threads keep their capabilities.
 
     Args:
         keep: Capabilities to keep, such as `CAP_BPF`; None for those that a running agent needs.

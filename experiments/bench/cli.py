@@ -59,7 +59,7 @@ Precision = Annotated[
     float,
     typer.Option(
         min=0,
-        help="Stop when half of each 95 % interval is at most this fraction of its median.",
+        help="Stop when half the width of each 95 % interval is at most this fraction of the median.",
         rich_help_panel=options.ADVANCED,
     ),
 ]
@@ -151,7 +151,7 @@ def _datapath(
         ),
     ] = None,
 ) -> BenchResult:
-    """Compare CPU time, throughput and retransmissions of one flow with kernel CUBIC; time each ACK."""
+    """Compare a ccplane flow with a kernel CUBIC flow: throughput, retransmissions, CPU time per ACK."""
     if against is None:
         return datapath.run(plan, seconds or datapath.SECONDS, peer or [], algorithm=algorithm)
     if peer:
@@ -167,13 +167,13 @@ def _datapath(
 
 @benchmark("latency")
 def _latency(plan: Plan) -> BenchResult:
-    """Measure the time from an ACK to the update that it causes, idle and under load."""
+    """Measure the time from an ACK to the update that it causes, on an idle and on a busy machine."""
     return latency.run(plan)
 
 
 @benchmark("reports")
 def _reports(plan: Plan) -> BenchResult:
-    """Measure how many reports per second one Python process handles, per flow and vectorised."""
+    """Measure how many reports per second a Python process handles, with both kinds of algorithms."""
     return reports.run(plan)
 
 
@@ -182,7 +182,7 @@ def _flows(
     plan: Plan,
     count: Annotated[int, typer.Option("--flows", min=1, max=30_000, help="Concurrent flows.")] = 10_000,
 ) -> BenchResult:
-    """Compare memory per flow and CPU time of many concurrent flows with kernel CUBIC."""
+    """Compare many concurrent ccplane flows with as many kernel CUBIC flows: memory per flow, CPU time."""
     return flows.run(plan, count=count)
 
 
@@ -200,7 +200,7 @@ def _sim(plan: Plan) -> BenchResult:
 
 @app.command("all", epilog=options.examples("sudo ccp bench all --keep out/bench"))
 def all_command(keep: Keep = None) -> None:
-    """Run all benchmarks in turn, and print how long each took.
+    """Run all benchmarks, one after the other, and print how long each took.
 
     Exit code 1: a benchmark failed; the others still ran.
     """

@@ -38,10 +38,14 @@ NEXT = (
 app = typer.Typer(add_completion=False)
 if importlib.util.find_spec("experiments.mininet_wifi"):  # wheels do not contain it
     from experiments.demo.wifi import wifi
+    from experiments.demo.wifi_findings import int_
 
     app.command(
         epilog=options.examples("sudo ccp demo wifi", "sudo ccp demo wifi --figure 6 -o figure6.svg")
     )(wifi)
+    app.command(
+        "int", epilog=options.examples("sudo ccp demo int", "sudo ccp demo int --mininet-wifi -o out/wifi")
+    )(int_)
 
 
 @app.callback(
@@ -66,7 +70,7 @@ def demo(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show ccplane in a minute: five flows, one of them edited while it sends; a table and a picture."""
+    """Show ccplane in a minute: five flows, one with an algorithm edited meanwhile; a table and a picture."""
     if context.invoked_subcommand is not None:
         _no_options(context)
         return

@@ -50,9 +50,9 @@ def hyvar(
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Resume the training in this folder from its last checkpoint."),
+        typer.Option(metavar="FOLDER", help="Resume the training run in this folder at its last checkpoint."),
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Intervals to train on, over all environments.")] = STEPS,
+    steps: Annotated[int, typer.Option(min=1, help="Total number of intervals to train on.")] = STEPS,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of weights, actions and paths.")] = 1,
     worlds: Annotated[
         int,
@@ -127,7 +127,7 @@ def reward_(
 
 @app.command("export", epilog=options.examples("ccp train export out/mine -o mine.safetensors"))
 def export_(
-    directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a training.")],
+    directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a training run.")],
     out: Annotated[
         Path,
         options.out(
@@ -153,7 +153,7 @@ def evaluate_(
         typer.Option(
             "--training",
             metavar="FOLDER",
-            help="Also evaluate the initial weights of the training in this folder.",
+            help="Also evaluate the initial weights of the training run in this folder.",
         ),
     ] = None,
     paths: Annotated[int, typer.Option(min=1, help="Number of simulated paths.")] = 64,

@@ -1,6 +1,6 @@
-"""`python -m experiments.mininet_wifi.int_demo`: in-band telemetry in Mininet-WiFi.
+"""The network of `ccp demo int --mininet-wifi`: in-band telemetry in Mininet-WiFi.
 
-Two stations, two access points, a shaped wire between them, IPv6; the demo is the same as in `hwsim_demo`.
+Two stations, two access points, a shaped wire between them, IPv6; as `chain.simulated_chain` builds it.
 The access points are bridges in the machine's own network namespace, as built by Mininet-WiFi.
 """
 
@@ -18,7 +18,6 @@ from experiments.mininet_wifi import radios
 from experiments.mininet_wifi.chain import Chain, Port, shape
 from experiments.mininet_wifi.conditions import MTU_BYTES, USUAL, Conditions
 from experiments.mininet_wifi.errors import WifiError
-from experiments.mininet_wifi.show import main
 from experiments.netlab import Host, Interface, Lab, links, namespace
 from experiments.netlab.brokers import add_broker_host
 from experiments.netlab.host import Belongings
@@ -122,7 +121,7 @@ def _mininet_wifi() -> Any:
             "Mininet-WiFi is not installed",
             sys.executable,
             str(error),
-            "see docs/mininet-wifi.md; `ccp demo wifi` and `hwsim_demo` work without it",
+            "see docs/mininet-wifi.md; `ccp demo wifi` and `ccp demo int` work without it",
         ) from error
     return Mininet_wifi
 
@@ -146,7 +145,3 @@ def _prepare(station: Port, number: int) -> None:
     end = Interface(station.device, f"10.78.0.{number}", f"fd78::{number}", MTU_BYTES)
     links.set_up(host.namespace, end)
     host.interfaces.append(end)
-
-
-if __name__ == "__main__":
-    sys.exit(main("experiments.mininet_wifi.int_demo", __doc__, mininet_chain))

@@ -27,7 +27,7 @@ _DEFAULT: Final = Cellular()
 
 @app.command("list", epilog=options.examples("sudo ccp lab list"))
 def list_(as_json: options.AsJson = False) -> None:
-    """List the network namespaces of experiments, the process that made each, and its state."""
+    """List the network namespaces of experiments: who created each one, and whether it is in use."""
     found = lab.list_namespaces()
     if as_json:
         print(json.dumps([asdict(leftover) for leftover in found]))
@@ -61,7 +61,7 @@ def clean(as_json: options.AsJson = False) -> None:
 def trace(
     out: Annotated[Path, options.out("File for the trace.", metavar="FILE")],
     seconds: Annotated[
-        float, options.seconds("Length of the trace, which links repeat", min=1)
+        float, options.seconds("Length of the trace; links repeat it", min=1)
     ] = options.in_unit(60.0, "s"),
     seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same trace.")] = 1,
     rate_mbit: Annotated[
@@ -82,7 +82,7 @@ def trace(
     ] = options.in_unit(_DEFAULT.outage_s, "s"),
     as_json: options.AsJson = False,
 ) -> None:
-    """Generate a random trace of a cellular link, in Mahimahi's format, for `trace` of a scenario's links."""
+    """Generate a random trace of a cellular link, in Mahimahi's format, for the field `trace` of a link."""
     link = Cellular(
         mean_bytes_per_s=rate_mbit * MBIT,
         variation_ratio=variation,

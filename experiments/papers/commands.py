@@ -176,7 +176,7 @@ _add(
 _add(
     "hyvar",
     "hyvar",
-    "Repeat the evaluation of Hyvar: CUBIC, and a learned policy whose interval adapts to the network.",
+    "Repeat the evaluation of Hyvar (CUBIC with a learned policy whose interval adapts to the network).",
     "mtp",
     cellular=True,
 )
@@ -233,7 +233,7 @@ def show(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help="Name of the paper.")],
     part: Annotated[
         list[str] | None,
-        typer.Option(metavar="PART", help="Print only this part; repeatable. PART-sim: its simulated runs."),
+        typer.Option(metavar="PART", help="Print this part, or (PART-sim) its simulated runs; repeatable."),
     ] = None,
     results: _Results = None,
 ) -> None:

@@ -51,7 +51,7 @@ class Notes:
             self.note = self._note
 
     def begin(self, agent_loop: AgentLoop) -> None:
-        """Record a plane's events from now on; earlier ones concern no flow."""
+        """Record an agent loop's events from now on; earlier ones concern no flow."""
         self._loop = agent_loop
         for write in self._events:
             agent_loop.events.listen(write)

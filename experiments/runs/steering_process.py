@@ -63,7 +63,7 @@ class Line:
             os.write(self._answers, msgspec.json.encode(Answer(parts, counters)) + b"\n")
 
     def stop_at_end(self, agent_loop: AgentLoop) -> None:
-        """Stop a plane when the parent exits."""
+        """Stop an agent loop when the parent exits."""
 
         def wait() -> None:
             while self._input.read(1 << 16):

@@ -8,7 +8,7 @@ NAME: Final = "soak"
 
 _GOOD: Final = '''"""CUBIC with telemetry: version {version} of the soak test."""
 
-from ccp_algs.api import Sample
+from ccp_algs.api import TelemetrySample
 from ccp_algs.cubic import Cubic
 from ccp_algs.registry import register
 
@@ -19,7 +19,7 @@ class Soak(Cubic):
 
     received = 0
 
-    def on_telemetry(self, sample: Sample) -> None:
+    def on_telemetry(self, sample: TelemetrySample) -> None:
         self.received += 1
 '''
 
@@ -31,11 +31,15 @@ _RAISES: Final = """
 """
 
 BAD: Final[tuple[tuple[str, str, str], ...]] = (
-    ("a syntax error", "    heard = 0", "    heard = ("),
+    ("a syntax error", "    received = 0", "    received = ("),
     ("a missing import", "ccp_algs.cubic", "ccp_algs.no_such_module"),
     ("no algorithm", "class Soak(Cubic)", "class Soak"),
-    ("a callback that raises immediately", "    heard = 0", "    def on_create(self, info):\n        1 / 0"),
-    ("a program that does not compile", "    heard = 0", '    program = "(def (Report (acked 0)) (when"'),
+    (
+        "a callback that raises immediately",
+        "    received = 0",
+        "    def on_create(self, info):\n        1 / 0",
+    ),
+    ("a program that does not compile", "    received = 0", '    program = "(def (Report (acked 0)) (when"'),
 )
 """Description of the fault, text of a good version, and its replacement."""
 

@@ -40,14 +40,14 @@ def main() -> int:
     packages = [*PACKAGES, *(MININET_PACKAGES if arguments.mininet_wifi else [])]
     parts = gather(arguments, packages)
     shares = {"mininet": arguments.mininet_wifi} if arguments.mininet_wifi else {}
-    judged = "python -m experiments.mininet_wifi.hwsim_demo --out /mnt/out"
+    judged = "ccp demo int --out /mnt/out"
     figures = [demo(number) for number in arguments.figure or [USUAL]]
     commands = figures if arguments.figure else [TESTED, judged, *figures]
     runs = [_run(parts, "wifi", " && ".join(commands), shares)]
     if not arguments.mininet_wifi:
         parts.console.print("Mininet-WiFi: skipped without --mininet-wifi FOLDER (docs/mininet-wifi.md)")
     elif not arguments.command:
-        judged = "python -m experiments.mininet_wifi.int_demo --out /mnt/out"
+        judged = "ccp demo int --mininet-wifi --out /mnt/out"
         figures = [demo(number, "--mininet-wifi") for number in arguments.figure or []]
         inside = shlex.join(figures or [judged])
         runs.append(_run(parts, "mininet-wifi", f"sh scripts/vm/mininet-wifi.sh {inside}", shares))

@@ -88,7 +88,7 @@ def node(
         typer.Option(
             "--to-prefix",
             metavar="PREFIX",
-            help="Source: add telemetry only to packets to this prefix; it must not leave your domain.",
+            help="Source: add telemetry only to packets to this prefix, which must be within your domain.",
         ),
     ] = "::/0",
     trusted: Annotated[
@@ -146,7 +146,7 @@ def node(
     A source adds headers to outgoing packets, a transit node writes its data into
     them, a sink removes them from incoming packets and summarises each flow.
     Needs root: it loads programs into the kernel, and a source lowers the IPv6 MTU.
-    All changes are undone at the end; after a kill, by the next node on the interface.
+    All changes are undone at the end; after a kill, the next node on the interface undoes them.
     """
     try:
         spec = NodeSpec(

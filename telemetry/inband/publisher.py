@@ -124,7 +124,7 @@ def main(
         Path | None, typer.Option(metavar="FILE", help="Also append all lines to this file.")
     ] = None,
 ) -> None:
-    """Publish in-band telemetry summaries, one JSON line each, from a file descriptor until it ends."""
+    """Read in-band telemetry summaries, one JSON line each, from a file descriptor, and publish them."""
     try:
         bus = Bus(BusOptions.from_url(broker), sender=sender, status=online("sink"))
         bus.start()

@@ -89,7 +89,7 @@ class PeerCounters:
     """Sums up the sockets of each peer.
 
     The first reading is the base: earlier counts are not new. A socket that appears later is new, with all
-    its counts. What a socket counts between its last reading and its end is lost.
+    its counts. Counts of a socket between its last reading and its end are lost.
 
     Attributes:
         peers: Peer -> growth since the start.

@@ -61,7 +61,7 @@ def replay(
     """Print the decisions of the regime detector for a recorded series, one line per interval.
 
     An interval scores 1 if it looks congested. The density is the fraction of intervals
-    in the window that score 1. Replaying takes seconds: only the times in the file count.
+    in the window that score 1. Replaying does not wait in real time: it uses the times in the file.
     """
     try:
         detector = Detector(with_settings(mode_of(mode).options, settings or ()))

@@ -53,7 +53,7 @@ def emit(
         str | None, options.sender(f"the broker's user, or {PREFIX}ADDRESS", panel=options.ADVANCED)
     ] = None,
 ) -> None:
-    """Publish whether a path is shared, once, and exit when the broker has acknowledged it."""
+    """Publish once whether a path is shared, and exit when the broker has acknowledged it."""
     try:
         place = BusOptions.from_url(broker)
         decision = _decision(regime.upper(), peer, address, reason)

@@ -37,7 +37,7 @@ async def agent(path: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     assert process.stdout is not None
     try:
         greeting = (await process.stdout.readline()).decode()
-        assert "reno loaded; waits for datapaths at" in greeting, greeting
+        assert "reno loaded, waiting for datapaths at" in greeting, greeting
         yield process
     finally:
         if process.returncode is None:

@@ -75,7 +75,7 @@ def test_an_algorithm_fills_the_path_and_answers_loss(algorithm: str, start: Sta
 
 
 @pytest.mark.timeout(300)
-def test_a_measurement_reads_what_the_path_says_and_sees_that_somebody_steered(
+def test_a_measurement_reads_what_the_path_says_and_sees_that_something_steered(
     libccp: Path, tmp_path: Path
 ) -> None:
     path = LibccpPath(libccp, rate_mbit_per_s=20, rtt_ms=20, agent=tmp_path / "agent")

@@ -34,7 +34,7 @@ class Server:
     env: Mapping[str, str]
 
     def get(self, n_bytes: int) -> subprocess.Popen[str]:
-        """Start a client of so many octets."""
+        """Start a client of N bytes."""
         return self.client("get", f"zeros/{n_bytes}", "/dev/null")
 
     def client(self, command: str, *arguments: str) -> subprocess.Popen[str]:
@@ -64,7 +64,7 @@ def serving(tmp_path: Path, **settings: str) -> Iterator[Server]:
 def downloaded(server: Server, n_bytes: int) -> None:
     with server.get(n_bytes) as client:
         said, _ = client.communicate(timeout=120)
-    assert said.startswith(f"{n_bytes} octets")
+    assert said.startswith(f"{n_bytes} bytes")
 
 
 @pytest.mark.timeout(300)

@@ -95,7 +95,7 @@ def test_an_exception_costs_one_flow_its_algorithm_and_no_other(
             assert (one.cwnd_bytes == 28960) == (port % 2 == 1)
         assert "Traceback" in agent.log()
         shown = ccp("flows")
-        assert re.search(r"law \(its algorithm raised for [\d.]+ s\)", shown)
+        assert re.search(r"fallback \(its algorithm raised for [\d.]+ s\)", shown)
         assert re.search(r"fragile\.on_report: ValueError: on purpose \(.*fragile\.py:\d+\): 1 flows", shown)
         assert re.search(r"flow \d+ .*10\.77\.", agent.log())
         acked = {one.flow_id: one.bytes_acked for one in view.all_stats() if one.flow_id in ports}
@@ -121,7 +121,7 @@ def test_a_killed_agent_costs_no_flow_and_the_next_one_takes_over(n_kills: int) 
                 for _ in range(n_kills):
                     agent.kill()
                     time.sleep(0.3)
-                    assert view.stats(flow_id).fallback, "without a heartbeat the fallback law steers"
+                    assert view.stats(flow_id).fallback, "without a heartbeat the fallback controls it"
                     without.append(_rate(view, flow_id, 0.7))
                     agent = AgentProcess(["cubic"])
                     assert not agent.greeting.endswith(" 0 flows adopted")

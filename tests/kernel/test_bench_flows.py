@@ -59,4 +59,4 @@ def test_a_load_that_cannot_be_made_is_an_error(wire: Path) -> None:
     with pytest.raises(LabError) as caught, flows.open_flows(wire, "no_such", COUNT):
         pass
     assert caught.value.slug == "lab.command_failed"
-    assert "no congestion control `no_such`" in caught.value.why
+    assert "this kernel has no congestion control `no_such`" in caught.value.why

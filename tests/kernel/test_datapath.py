@@ -228,5 +228,5 @@ def test_a_report_names_the_fields_it_has(wire: Path, start_transfer: Start) -> 
         driver.until(lambda: driver.seen.reports)
         report = driver.seen.reports[0]
         assert report.as_dict().keys() == {"acked", "lost", "timeouts"}
-        with pytest.raises(AttributeError, match="reports no `ackde`; it reports acked, lost, timeouts"):
+        with pytest.raises(AttributeError, match="does not report `ackde`; it reports acked, lost, timeouts"):
             _ = report.ackde

@@ -277,7 +277,7 @@ def test_only_pure_acks_carry_echoes(chain: Chain) -> None:
 
 
 def header(option: bytes) -> bytes:
-    """A Destination Options header around an option of 52 octets."""
+    """A Destination Options header around an option of 52 bytes."""
     assert len(option) == ECHO_BYTES - 4
     return bytes([TCP, ECHO_BYTES // 8 - 1, 1, 0]) + option
 

@@ -1,4 +1,4 @@
-"""Flows without an agent: the fallback law, and the way back."""
+"""Flows without an agent: the fallback, and the way back."""
 
 from __future__ import annotations
 

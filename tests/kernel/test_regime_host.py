@@ -154,7 +154,7 @@ def test_it_leaves_the_host_as_it_is_when_asked_to(
     assert list(run_dir.iterdir()) == []
 
 
-def test_a_queue_that_somebody_chose_stays(wire: Path, begin: Begin) -> None:
+def test_a_queue_that_something_chose_stays(wire: Path, begin: Begin) -> None:
     wire.sender.run(
         ["tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "1gbit", "burst", "1m", "latency", "9ms"]
     )

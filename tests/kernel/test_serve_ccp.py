@@ -98,7 +98,7 @@ def serving(agent: FilePath, own: FilePath) -> Iterator[subprocess.Popen[str]]:
     )
     try:
         assert running.stdout is not None
-        assert "waits for the agent" in running.stdout.readline()
+        assert "waiting for the agent" in running.stdout.readline()
         yield running
     finally:
         running.send_signal(signal.SIGTERM)

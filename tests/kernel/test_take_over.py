@@ -92,7 +92,7 @@ def test_the_new_agent_listens_where_the_old_one_did(tmp_path: FilePath) -> None
     with running_agent("reno", *same) as old:
         new = AgentProcess(["cubic", "--take-over", *same])
         try:
-            assert "another agent has the flows now" in old.stop()
+            assert "another agent took the flows over" in old.stop()
             for port in (metrics, control, control + 1, broker):
                 socket.create_connection(("127.0.0.1", port), timeout=5).close()
         finally:

@@ -1,4 +1,4 @@
-"""What is about all flows of a host at once hands none of them to the fallback law."""
+"""What is about all flows of a host at once hands none of them to the fallback."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_an_agent_hands_its_flows_over_to_the_next(wire: Path) -> None:
             assert set(steered_by()) == {"reno/default"}
             new = AgentProcess(["cubic", "--take-over"])
             try:
-                assert "another agent has the flows now" in old.stop()
+                assert "another agent took the flows over" in old.stop()
                 wait_until(lambda: steered_by() == ["cubic/default"] * 20)
             finally:
                 new.stop()

@@ -64,10 +64,10 @@ def start(
     keys: Keys = None,
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Give a new version to some of the new flows, and compare them with the others.
+    """Give a new version to some of the new flows, and compare these flows with the others.
 
     The version takes over if its flows do no worse than the others; otherwise it is taken back, and this
-    command exits with 1. Ctrl-C ends the waiting and not the trial.
+    command exits with 1. Ctrl-C ends this command; the trial continues.
     """
     given = " ".join(part for part in (share or ("" if match else "5%"), match) if part)
     with client(connect, keys, pin_dir) as agent:
@@ -120,7 +120,7 @@ def promote(
 def abort(
     algorithm: Algorithm = None, connect: Connect = None, keys: Keys = None, pin_dir: PinDir = PIN_DIR
 ) -> None:
-    """Take the version on trial back now."""
+    """End the trial now, and return its flows to the old version."""
     with client(connect, keys, pin_dir) as agent:
         name = algorithm or agent.status()["default"]
         agent.end_canary(name, widen=False)

@@ -34,13 +34,13 @@ def flows(
     watch: options.Watch = False,
     as_json: options.AsJson = False,
     interval_s: Annotated[
-        float, options.duration("--interval", unit="s", min=0.01, help="Time that throughput and loss are of")
+        float, options.duration("--interval", unit="s", min=0.01, help="Period of throughput and loss")
     ] = options.in_unit(1.0, "s"),
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
     """Show each flow: addresses, algorithm, window, rate, RTT, throughput and loss.
 
-    With --watch --json: one JSON document per interval, one per line.
+    With --watch --json, print one JSON document per interval, on one line.
     """
     view = view_of(pin_dir)
     looks = _looks(view, interval_s, pin_dir)

@@ -36,7 +36,7 @@ def load(
     keys: Keys = None,
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Add an algorithm, or replace it under its flows.
+    """Add an algorithm, or replace the running version of it; its flows switch to the new version.
 
     This command reads FILE, so the agent needs no permission to read it. If anything is wrong with FILE, the
     version that runs keeps running. `ccp canary start` tries a version on some of the new flows first.

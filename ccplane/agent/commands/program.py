@@ -20,13 +20,13 @@ def program(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Fold program, in the CCP language.")],
     name: Annotated[
         str,
-        typer.Option("--program", metavar="NAME", help="Which of its programs; a new name adds a program."),
+        typer.Option("--program", metavar="NAME", help="Program to replace; a new name adds a program."),
     ] = "default",
     connect: Connect = None,
     keys: Keys = None,
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Replace a fold program of an algorithm under its flows."""
+    """Replace a fold program of a running algorithm; its flows switch to the new program."""
     with client(connect, keys, pin_dir) as agent:
         moved = agent.install_program(algorithm, read(file).text, name)
     typer.echo(f"ccp: {algorithm}/{name} replaced, {moved} flow{'' if moved == 1 else 's'}")

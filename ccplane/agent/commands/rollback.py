@@ -18,7 +18,7 @@ def rollback(
 ) -> None:
     """Return to the previous version of an algorithm.
 
-    A version that is on trial is taken back instead. Flows start with fresh state, because the state that the
+    If a version is on trial, only the trial ends. Flows start with fresh state, because the state that the
     later version kept of them cannot be trusted.
     """
     with client(connect, keys, pin_dir) as agent:

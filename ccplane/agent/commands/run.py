@@ -84,15 +84,15 @@ def run(
             metavar="DIRECTORY",
             help="Directory of versions that are known to work. The agent starts with one of them if a "
             "file does"
-            " not load, or holds a version that was taken back.",
+            " not load, or contains a version that was taken back.",
             rich_help_panel=options.ADVANCED,
         ),
     ] = None,
 ) -> None:
     """Run algorithms on the TCP flows of this machine that use `ccp` or `ccp.ALGORITHM`, until Ctrl-C.
 
-    Needs root. Without root: `ccp simulate` simulates flows, and other datapaths (--datapath) have flows of
-    their own.
+    Needs root. Without root, `ccp simulate` simulates flows, and --datapath selects the flows of another
+    datapath.
     """
     _check_datapath(context, datapath)
     kept = None if known_good is None else KnownGood(known_good, compile_program)

@@ -28,7 +28,9 @@ _Services = Annotated[
 ]
 _Root = Annotated[
     Path,
-    typer.Option(metavar="DIRECTORY", help="Directory to take for /, for images; systemctl is not run then."),
+    typer.Option(
+        metavar="DIRECTORY", help="Install below this directory, for an image; do not run systemctl."
+    ),
 ]
 
 

@@ -214,7 +214,7 @@ def _given(
         int | None,
         typer.Option(
             metavar="N",
-            help="Maximum concurrent flows per cgroup (v2) that their sockets were created in.",
+            help="Maximum concurrent flows per cgroup (v2) in which their sockets were created.",
             show_default="unlimited",
             rich_help_panel=options.ADVANCED,
         ),

@@ -24,7 +24,7 @@ def switch(
     keys: Keys = None,
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Move flows to another algorithm; without options all flows, and new flows of `ccp`."""
+    """Move flows to another algorithm; without options, all flows and all new flows of `ccp`."""
     with client(connect, keys, pin_dir) as agent:
         moved = agent.switch(to, flow=flow, before=algorithm, rule=match)
     typer.echo(f"ccp: moved {moved} flow{'' if moved == 1 else 's'} to {to}")

@@ -26,7 +26,7 @@ def tail(
     flow: FlowId = None,
     count: Annotated[
         int | None,
-        typer.Option("--count", "-n", metavar="N", help="Lines to print.", show_default="unlimited"),
+        typer.Option("--count", "-n", metavar="N", help="Stop after N lines.", show_default="unlimited"),
     ] = None,
     as_json: AsJson = False,
     connect: Connect = None,

@@ -21,7 +21,7 @@ def top(
     ] = options.in_unit(0.5, "s"),
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Watch flows on a full screen, inspect their algorithms, and change these while they run."""
+    """Watch flows on a full screen; inspect and change their algorithms while they run."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "command.no_terminal",

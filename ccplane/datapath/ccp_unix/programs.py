@@ -86,7 +86,7 @@ class Table:
     """The programs in the datapaths' tables, in order of installation.
 
     libccp's table can only be cleared, by installing the first program again. Then all programs are sent
-    again in the same order, because flows refer to programs by their index.
+    once more in the same order, because flows refer to programs by their index.
     """
 
     def __init__(self, fallback: _native.Program, limits: Limits) -> None:

@@ -1,7 +1,7 @@
 """The reward of the shipped policy: the slides' reward, relative to the path instead of the flow's own best.
 
 Only a simulator knows the path's rate and RTT. Relative to them, a connection that is always slow scores low.
-LEAST is closer to 0, so that rare intervals that lose a whole burst do not dominate (docs/learning.md).
+MINIMUM is closer to 0, so that rare intervals that lose a whole burst do not dominate (docs/learning.md).
 
 Source: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.), with the
 deviations above.

@@ -1,4 +1,4 @@
-"""The reward of the slides: ((thr - LOSS_WEIGHT loss) / RTT) / (thr_max / RTT_min), at least LEAST.
+"""The reward of the slides: ((thr - LOSS_WEIGHT loss) / RTT) / (thr_max / RTT_min), at least MINIMUM.
 
 `thr_max` and `RTT_min` are the connection's own best values so far, so a connection that is slow from the
 start gets a good reward (docs/learning.md).

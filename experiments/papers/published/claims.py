@@ -1,8 +1,8 @@
 """Published claims about Linux' CUBIC and BBR, and their tests.
 
-Bounds that a publication does not state are ours: 20 % of the link for "ten times smaller", 3 % for "stalls",
-5 and 15 % for "meets" and "is close to" a limit, 15 % for formulas and for a model with a median error of
-5 %, 20 % for what does not depend on the number of flows.
+ccplane chose the bounds that a publication does not state: 20 % of the link for "ten times smaller", 3 %
+for "stalls", 5 and 15 % for "meets" and "is close to" a limit, 15 % for formulas and for a model with a
+median error of 5 %, 20 % for what does not depend on the number of flows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Claims of the R-Hybrid paper, and their tests.
 
-Bounds that the paper does not state are ours: 5 % for "comparable", 2 % for "the same as DCTCP", 3 % for "as
-without marks".
+ccplane chose the bounds that the paper does not state: 5 % for "comparable", 2 % for "the same as DCTCP", 3
+% for "as without marks".
 """
 
 from __future__ import annotations

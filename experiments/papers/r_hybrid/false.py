@@ -57,7 +57,7 @@ DETECTORS: Final[Mapping[str, DetectorOptions]] = {
         for delta_ms in (2.5, 10.0, 20.0)
     },
     "window 10": msgspec.structs.replace(_FAST, window=10),
-    "least tail, horizon 5 s": msgspec.structs.replace(_FAST, baseline_of="tail", baseline_horizon_s=5.0),
+    "minimum tail, horizon 5 s": msgspec.structs.replace(_FAST, baseline_of="tail", baseline_horizon_s=5.0),
     "own queues": MODES["own"].options,
 }
 """The mode `fast` with changed options, and the mode `own`."""

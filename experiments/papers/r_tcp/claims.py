@@ -1,7 +1,7 @@
 """Claims of the R-TCP paper, and their tests.
 
-Bounds that the paper does not state are ours: half of its value for "very high", 0.5 % for none, 5 % for
-no difference.
+ccplane chose the bounds that the paper does not state: half of its value for "very high", 0.5 % for none, 5
+% for no difference.
 """
 
 from __future__ import annotations
@@ -139,14 +139,14 @@ CLAIMS: Final = (
         "PD, mBBR and P-MODRL find no limit in transfers with idle times",
         "patterns",
         checks=_detectors(("pd", "mbbr-like", "p-modrl-like"), "multi"),
-        how="share of limits found with a rate within 10 %, by detectors modelled on theirs, is at most 0.5",
+        how="share of limits found with a rate within 10 %, by detectors that resemble these, is at most 0.5",
     ),
     Claim(
         "Section 3.3",
         "they find no limit with several simultaneous connections",
         "patterns",
         checks=_detectors(("pd", "mbbr-like", "p-modrl-like"), "concurrent"),
-        how="share of limits found with a rate within 10 %, by detectors modelled on theirs, is at most 0.5",
+        how="share of limits found with a rate within 10 %, by detectors that resemble these, is at most 0.5",
     ),
     Claim(
         "Sections 4.2 and 4.4",

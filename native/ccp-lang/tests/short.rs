@@ -32,7 +32,7 @@ fn a_condition_takes_the_form_that_costs_min() {
 }
 
 #[test]
-fn a_number_that_somebody_reads_stays_what_it_is() {
+fn a_number_that_something_reads_stays_what_it_is() {
     // The flags add up to 2.
     let sum = length("(:= Report.r (|| (> a 0) (> b 0)))");
     let decides = length("(:= Report.r (if (|| (> a 0) (> b 0)) 1))");

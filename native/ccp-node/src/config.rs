@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn mac80211s_queues_count_while_somebody_reads_them() {
+    fn mac80211s_queues_count_while_something_reads_them() {
         let mut now = node_now { air_fresh_ns: 1, ..node_now::default() };
         put_queue(&mut now, &Queue::default(), true);
         assert_eq!((now.air_fresh_ns, now.air_limit_pkts), (0, MISSING));

@@ -117,7 +117,11 @@ impl Records {
     }
 }
 
-/// A structure of integers without gaps.
+/// A structure that is sent as bytes.
+///
+/// # Safety
+///
+/// It consists of integers without gaps.
 pub unsafe trait Plain: Copy {}
 
 // SAFETY: clang rejects gaps where the headers require it (-Wpadded).

@@ -55,8 +55,10 @@ def test_help_shows_what_a_commands_own_help_shows() -> None:
 
 
 def test_unknown_commands_are_refused_with_a_suggestion() -> None:
-    assert "command.unknown: `ccp` has no command `lod`" in ccp("lod")
-    assert "did you mean `load`" in ccp("lod")
+    refused = ccp("lod")
+    assert "command.unknown" in refused
+    assert "`ccp` has no command `lod`" in refused
+    assert "did you mean `load`" in refused
     assert "`receive`" in ccp("telemetry", "recieve")
 
 

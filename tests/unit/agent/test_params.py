@@ -57,7 +57,7 @@ def test_qualified_name_sets_it_for_one_algorithm() -> None:
         ("one.betta", "0.5", "param.unknown", "`beta`"),
         ("three.beta", "0.5", "algorithm.unknown", "one"),
         ("one.beta", "7", "param.out_of_range", "0.9"),
-        ("one.gain", "many", "param.wrong_type", "int"),
+        ("one.gain", "many", "param.wrong_type", "such as 2"),
     ],
 )
 def test_wrong_setting_says_what_to_do(name: str, value: str, slug: str, hint: str) -> None:

@@ -145,7 +145,7 @@ def test_program_that_starts_again_gets_its_parameters_again() -> None:
     flow.receive("SHARED")
     flow.set(
         pace_permille=0, ecn_counts=0, k_permille=2000, cut_permille=1, episode=3
-    )  # the law had the flow
+    )  # the fallback had the flow
     flow.ack(0, cwnd_limited=0)
     wanted = {"pace_permille": 1500, "ecn_counts": 1, "k_permille": 3000, "cut_permille": 700}
     assert {name: flow[name] for name in wanted} == wanted

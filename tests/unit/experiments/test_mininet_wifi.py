@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from experiments import mininet_wifi
+from experiments.demo.command import app as ccp_demo
 from experiments.mininet_wifi import demo, int_demo, radios, show
 from experiments.mininet_wifi.chain import Chain, Port
 from experiments.mininet_wifi.errors import SLUGS, WifiError
@@ -177,15 +179,12 @@ HOST: Any = Broken()
 AGENT: Any = Deaf()
 
 
-def test_without_mininet_wifi_the_demo_says_what_else_there_is(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_mininet_wifi_the_demo_says_what_else_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mn_wifi", None)
-    monkeypatch.setattr(sys, "argv", ["int_demo"])
-    assert show.main("int_demo", "x", int_demo.mininet_chain) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("wifi.no_mininet: ")
-    assert "ccp demo wifi" in said
+    done = CliRunner().invoke(ccp_demo, ["int", "--mininet-wifi"])
+    assert done.exit_code == 2
+    assert done.stderr.startswith("wifi.no_mininet: ")
+    assert "ccp demo wifi" in done.stderr
 
 
 def test_mininet_wifi_that_gives_up_does_not_end_the_demo_without_a_word(
@@ -206,29 +205,15 @@ def test_a_program_that_mininet_wifi_needs_is_named(monkeypatch: pytest.MonkeyPa
     assert "no-such-program" in str(caught.value)
 
 
-def test_help_needs_no_mininet_wifi(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_needs_no_mininet_wifi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mn_wifi", None)
-    monkeypatch.setattr(sys, "argv", ["int_demo", "--help"])
-    with pytest.raises(SystemExit) as ended:
-        show.main("int_demo", "about it", int_demo.mininet_chain)
-    assert ended.value.code == 0
-    assert "about it" in capsys.readouterr().out
-
-
-def test_ctrl_c_ends_it_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted() -> contextlib.AbstractContextManager[Chain]:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sys, "argv", ["hwsim_demo"])
-    assert show.main("hwsim_demo", "x", interrupted) == 130
+    done = CliRunner().invoke(ccp_demo, ["int", "--help"])
+    assert done.exit_code == 0
+    assert "in-band telemetry" in done.output
 
 
 @pytest.mark.parametrize("loaded", [True, False])
-def test_radios_of_somebody_else_or_none_are_reported_apart(
-    monkeypatch: pytest.MonkeyPatch, loaded: bool
-) -> None:
+def test_radios_of_another_or_none_are_reported_apart(monkeypatch: pytest.MonkeyPatch, loaded: bool) -> None:
     monkeypatch.setattr(radios, "MODULE", "kernel" if loaded else "no_such_module")
     monkeypatch.setattr(radios, "which", lambda program, where: "/bin/false")
     with pytest.raises(WifiError) as caught, radios.simulated_radios(1):

@@ -77,7 +77,7 @@ def test_more_nodes_than_a_packet_has_room_for_are_refused() -> None:
     assert list(found) == ["telemetry"]
 
 
-def test_hosts_send_smaller_packets_where_somebody_adds_headers() -> None:
+def test_hosts_send_smaller_packets_where_something_adds_headers() -> None:
     plain = graph_of(CHAIN)
     assert plain.host_mtu_bytes == plain.mtu_bytes == 1600
     graph = graph_of(with_telemetry())

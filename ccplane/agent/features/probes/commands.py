@@ -52,7 +52,7 @@ def probe(
     ] = None,
     count: Annotated[
         int | None,
-        typer.Option("--count", "-n", metavar="N", help="Lines to print.", show_default="unlimited"),
+        typer.Option("--count", "-n", metavar="N", help="Stop after N lines.", show_default="unlimited"),
     ] = None,
     as_json: AsJson = False,
     connect: Connect = None,
@@ -61,7 +61,7 @@ def probe(
 ) -> None:
     """Attach a BCC probe, and print its events and the agent's reports in order of time, until Ctrl-C.
 
-    The contents of its tables follow at the end. Needs root, the distribution's bcc (apt install
+    At the end, the probe's tables are printed. Needs root, the distribution's bcc (apt install
     python3-bpfcc) and the kernel's headers. Functions attach by their names: kprobe__tcp_retransmit_skb,
     TRACEPOINT_PROBE(tcp, tcp_probe). The time of an event is its field t_us, t_ns or ts (ns); its fields
     sport and dport identify its flow.

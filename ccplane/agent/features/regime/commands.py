@@ -49,7 +49,7 @@ def apply(
             metavar="RULE",
             help="'CONDITIONS -> destination': sockets follow the decisions about their own path; "
             "'CONDITIONS -> "
-            "ADDRESS': they follow those of the receiver ADDRESS. Repeatable, the first match decides. "
+            "ADDRESS': they follow the receiver ADDRESS's decisions. Repeatable, the first match decides. "
             "Conditions: "
             "src, dst, sport, dport, cgroup.",
             show_default="all sockets whose path has a decision",
@@ -64,7 +64,7 @@ def apply(
     shared: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Congestion control while the bottleneck is shared, or nothing is known."
+            metavar="NAME", help="Congestion control while the bottleneck is shared, or without a decision."
         ),
     ] = "cubic",
     single_rate: Annotated[
@@ -115,7 +115,7 @@ def apply(
             unit="ms",
             whole=True,
             min=0,
-            help="Time that a decision still counts after it expired or its sender disappeared",
+            help="How long a decision still applies after it expired or its sender disappeared",
             panel=options.ADVANCED,
         ),
     ] = options.in_unit(STALE_MS, "ms"),

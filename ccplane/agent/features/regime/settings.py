@@ -122,7 +122,7 @@ class HostSettings:
         self._open.close()
 
     def choose(self, congestion: str) -> str:
-        """Set the default congestion control, and enable ECN; existing sockets keep theirs.
+        """Set the default congestion control, and enable ECN; existing sockets keep their congestion control.
 
         Returns:
             The previous default.

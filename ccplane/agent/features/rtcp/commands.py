@@ -61,7 +61,7 @@ def detect(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Show whether a token bucket limited a recorded flow, from when on, and its size and rate.
+    """Show whether and since when a token bucket limited a recorded flow, and the bucket's size and rate.
 
     Times are those of the trace. A flow counts as limited even if the limit was lifted later. Size and rate
     of the bucket are the last estimate of a detected limit.
@@ -131,7 +131,7 @@ def attach(
         ),
     ] = MAX_CLIENTS,
     keep: Annotated[
-        bool, typer.Option(help="Keep the knowledge of clients in the kernel for the next start.")
+        bool, typer.Option(help="Keep what is known about clients in the kernel for the next start.")
     ] = True,
     metrics: Annotated[
         str | None,
@@ -147,9 +147,9 @@ def attach(
 ) -> None:
     """Offer the congestion controls rtcp_cubic and rtcp_bbr to sockets, until Ctrl-C.
 
-    They are the kernel's CUBIC and BBR, and stay below the token bucket that limits a client. Needs root.
+    They are the kernel's CUBIC and BBR, and stay below the rate of the token bucket that limits a client.
     With rules, sockets that no rule limits get the kernel's `cubic` or `bbr` when they connect. If all rules
-    are exceptions, only the sockets of these rules do.
+    are exceptions, only the sockets that match one of them get these. Needs root.
     """
     values = dict(params.parse(param or [], "--param", "probe_every_rounds=25"))
     rtcp_options = options_of({**values, "observe": True} if observe else values)
@@ -177,7 +177,7 @@ def attach(
 
 @app.command(epilog=options.examples("ccp rtcp show", "ccp rtcp show --watch"))
 def show(watch: options.Watch = False, as_json: AsJson = False, pin_dir: PinDir = PIN_DIR) -> None:
-    """Show the limits that `ccp rtcp attach`, and algorithms such as r_tcp_cubic, know of each client."""
+    """Show the limit of each client as detected by `ccp rtcp attach` or by algorithms such as r_tcp_cubic."""
     if not watch:
         known = known_tables(pin_dir)
         if as_json:

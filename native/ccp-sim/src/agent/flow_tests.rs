@@ -96,7 +96,7 @@ fn bytes_below_a_segment_are_kept() {
 }
 
 #[test]
-fn a_window_that_somebody_else_moved_is_the_algorithms_now() {
+fn a_window_that_another_moved_is_the_algorithms_now() {
     let mut bench = Bench::with("(def (Report (w 0))) (when true (:= Report.w Cwnd) (report))");
     bench.ack(1);
     bench.sock.snd_cwnd = 4;
