@@ -75,7 +75,7 @@ class Guard:
         except PermissionError:
             names = list(self._keys)
         except OSError:
-            names = []  # removed: nobody is admitted
+            names = []  # removed: no client is admitted
         found = {}
         for name in names:
             try:

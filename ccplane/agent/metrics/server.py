@@ -43,7 +43,7 @@ FRESH_S: Final = 1.0
 """How long an answer is repeated before metrics are collected again [s]."""
 
 MAX_CONNECTIONS: Final = 32
-"""Maximum open connections; a further one closes the oldest, so that idle clients lock nobody out."""
+"""Maximum open connections; a further one closes the oldest, so that idle clients do not exclude others."""
 
 BACKLOG: Final = 1024
 """Connections that wait in the kernel until they are accepted."""
@@ -225,7 +225,7 @@ def _bound(made: socket.socket, place: tuple[str, int] | str) -> socket.socket:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(place)
         if isinstance(place, str):
-            os.chmod(place, SOCKET_MODE)  # before `listen`, so that nobody connects earlier
+            os.chmod(place, SOCKET_MODE)  # before `listen`: no client can connect earlier
         made.listen(BACKLOG)
         made.setblocking(False)
     except BaseException:
