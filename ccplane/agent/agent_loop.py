@@ -30,6 +30,7 @@ from ccplane.agent.rules import Rule, choose
 from ccplane.agent.writer import Writer
 from ccplane.base.errors import FlowGone
 from ccplane.base.flows import FlowInfo, FlowStats
+from ccplane.base.loglimit import LogLimit
 from ccplane.datapath.protocol import (
     CREATED,
     FALLBACK_FAILED,
@@ -134,7 +135,7 @@ class AgentLoop:
         self.trials: dict[str, Trial] = {}
         self.handed_over = False
         self._calls: deque[Callable[[], None]] = deque()
-        self._failures: dict[tuple[str, str, str, int], int] = {}
+        self._log_limit = LogLimit(clock)
         self._stop = threading.Event()
         self._deferred: list[tuple[Live, FlowStats | None]] = []
         self._missed_before = 0
@@ -424,7 +425,7 @@ class AgentLoop:
     def log_failure(
         self, host: Host, live: Live, error: BaseException, callback: str, n_flows: int = 1
     ) -> None:
-        """Log an exception of an algorithm, with the traceback only for the first exception from a line.
+        """Log an exception of an algorithm: the first one from a line with its traceback, few of the others.
 
         Raises:
             BaseException: The exception, if the algorithm did not cause it.
@@ -434,20 +435,20 @@ class AgentLoop:
         text = text_of(error)
         self.counters.algorithm_errors += 1
         raised = traceback.extract_tb(error.__traceback__, limit=-1)
-        place = (raised[0].filename, raised[0].lineno or 0) if raised else ("", 0)
-        key = (host.name, type(error).__name__, *place)
-        times = self._failures[key] = self._failures.get(key, 0) + 1
-        log.error(
-            "%s.%s raised %s%s%s: flow %s%s",
-            host.name,
-            callback,
-            text,
-            "" if times == 1 else f" ({times} times so far, traceback above)",
-            "" if callback == "on_close" else "; it continues with the fallback",
-            describe(live.flow.info),
-            "" if n_flows == 1 else f" and {n_flows - 1} more",
-            exc_info=error if times == 1 else None,
-        )
+        place = (raised[0].filename, raised[0].lineno) if raised else None
+        admitted = self._log_limit.admit((host.version.sha256, type(error).__name__, place))
+        if admitted is not None:
+            log.error(
+                "%s.%s raised %s%s: flow %s%s%s",
+                host.name,
+                callback,
+                text,
+                "" if callback == "on_close" else "; it continues with the fallback",
+                describe(live.flow.info),
+                "" if n_flows == 1 else f" and {n_flows - 1} more",
+                admitted,
+                exc_info=error if admitted.times == 1 else None,
+            )
         self.events.emit(
             "flow:failed",
             host.name,

@@ -39,7 +39,7 @@ Note = Callable[[Future[Any]], None]
 
 
 class AuditLog:
-    """An append-only file. Write errors, such as a full disk, are logged; the agent keeps running."""
+    """An append-only file, reopened after rotation. Lines that cannot be written are in the agent's log."""
 
     def __init__(self, path: Path) -> None:
         """Open the file; only its owner can read it.
@@ -49,9 +49,10 @@ class AuditLog:
         """
         self._path = path
         self._lock = threading.Lock()
-        self._failing = False
+        self._is_cut = False
+        self._rotation_failed = False
         try:
-            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file = _opened(path)
         except OSError as error:
             raise LoadError(
                 "audit.cannot_open",
@@ -66,18 +67,55 @@ class AuditLog:
         line = {"t": datetime.now(UTC).isoformat(), "who": who, "what": what, "about": about, **more}
         text = json.dumps({**line, "outcome": outcome}) + "\n"
         with self._lock:
+            self._follow_rotation()
             try:
-                os.write(self._file, text.encode())
+                self._write(text.encode())
                 os.fsync(self._file)
-                self._failing = False
             except OSError as error:
-                if not self._failing:
-                    log.error("cannot write to the audit log %s: %s: %s", self._path, error.strerror, text)
-                self._failing = True
+                log.error(
+                    "cannot write to the audit log %s: %s: %s", self._path, error.strerror, text.rstrip()
+                )
+
+    def _write(self, line: bytes) -> None:
+        if self._is_cut:
+            line = b"\n" + line
+        written = os.write(self._file, line)
+        while written < len(line):  # a disk that is almost full takes a part without an error
+            self._is_cut = True
+            written += os.write(self._file, line[written:])
+        self._is_cut = False
+
+    def _follow_rotation(self) -> None:
+        """Open the path again if its file was renamed, removed or replaced."""
+        try:
+            if os.path.samestat(os.stat(self._path), os.fstat(self._file)):
+                return
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return  # the folder is closed to the agent's user, who could not open a new file either
+        try:
+            new = _opened(self._path)
+        except OSError as error:
+            if not self._rotation_failed:
+                log.error(
+                    "cannot open the audit log %s after its rotation: %s; "
+                    "continuing in the old file: let the rotation create a file that the agent can write",
+                    self._path,
+                    error.strerror,
+                )
+            self._rotation_failed = True
+            return
+        os.close(self._file)
+        self._file, self._is_cut, self._rotation_failed = new, False, False
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 class Audit:

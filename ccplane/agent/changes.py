@@ -26,6 +26,7 @@ from ccplane.agent.rules import Rule, Which
 from ccplane.agent.source import Version
 from ccplane.agent.swap import Successor
 from ccplane.base.errors import CcpError, Collector, FlowGone, UsageError
+from ccplane.base.loglimit import LogLimit
 from ccplane.datapath.protocol import Program
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Changes:
 
     def __init__(self, agent_loop: AgentLoop) -> None:
         self._loop = agent_loop
+        self._log_limit = LogLimit()
         self._settings: dict[tuple[str, str, str], tuple[Rule, object]] = {}
         self._set = Settings()
 
@@ -179,7 +181,10 @@ class Changes:
                 try:
                     set_params(live.instance, {parameter: value})
                 except CcpError as error:  # the algorithm was edited since
-                    log.warning("ignored a parameter set with rule `%s`: %s", rule.text, error)
+                    if admitted := self._log_limit.admit((rule.text, algorithm, parameter)):
+                        log.warning(
+                            "ignored a parameter set with rule `%s`: %s%s", rule.text, error, admitted
+                        )
 
     # Programs
 

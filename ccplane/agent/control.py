@@ -50,6 +50,9 @@ SENDING_S: Final = 0.005
 SWITCH_S: Final = 2e-4
 """Maximum time that the control thread holds the interpreter lock while the agent's thread waits [s]."""
 
+CHECK_KEYS_S: Final = 1.0
+"""Interval between checks whether keys of stream clients were removed [s]; requests check each time."""
+
 STREAMS: Final = ("report", "decision", "event", "telemetry")
 """First words of the streams' topics."""
 
@@ -134,7 +137,8 @@ class _Doors:
             return
         try:
             if self._keys is not None:
-                self._guard = keys.Guard(self._context, self._keys)
+                self._guard = self._guard or keys.Guard(self._keys)
+                self._guard.start(self._context)
             if bind:
                 self.router = self._bound(zmq.ROUTER, self._options.address)
                 self.xpub = self._bound(zmq.XPUB, stream_address(self._options.address))
@@ -178,6 +182,17 @@ class _Doors:
         for address in (self._options.address, stream_address(self._options.address)):
             if self._sockets and address.startswith("ipc://"):
                 Path(address.removeprefix("ipc://")).unlink(missing_ok=True)
+
+    def has_revoked(self) -> bool:
+        """Return whether the key of a connected client was removed."""
+        return self._guard is not None and self._guard.revoked()
+
+    def reopen(self) -> None:
+        """End all sessions and listen again; same errors as `open`. Clients reconnect by themselves."""
+        self.close()
+        self._context = zmq.Context()
+        self._sockets = []
+        self.open()
 
 
 def try_to_listen(options: ControlOptions, *, bind: bool) -> None:
@@ -239,16 +254,19 @@ class Control:
     # The thread
 
     def _work(self) -> None:
-        poller = zmq.Poller()
-        for socket in (self._doors.router, self._doors.xpub):
-            poller.register(socket, zmq.POLLIN)
-        poller.register(self._bell, zmq.POLLIN)
+        poller = self._poller()
+        check_s = 0.0
         while not self._closing.is_set():
             ready = dict(poller.poll(round(1000 * SEND_S) if self._topics else None))
             if self._bell in ready:
                 with suppress(BlockingIOError):
                     os.eventfd_read(self._bell)
             try:
+                if self._doors.router in ready or time.monotonic() >= check_s:
+                    check_s = time.monotonic() + CHECK_KEYS_S
+                    if self._doors.has_revoked():
+                        self._end_sessions()
+                        poller = self._poller()
                 self._receive()
                 self._subscriptions()
                 self._send_answers()
@@ -259,6 +277,26 @@ class Control:
             except Exception:
                 log.exception("unexpected error in the control socket; it keeps running")
         self._send_answers()
+
+    def _poller(self) -> zmq.Poller:
+        poller = zmq.Poller()
+        for socket in (self._doors.router, self._doors.xpub):
+            poller.register(socket, zmq.POLLIN)
+        poller.register(self._bell, zmq.POLLIN)
+        return poller
+
+    def _end_sessions(self) -> None:
+        """Disconnect all clients, as ZeroMQ cannot disconnect one: those with a valid key reconnect."""
+        log.warning("the key of a connected client was removed: disconnecting all control clients")
+        self._topics.clear()
+        self._topics_changed()
+        while True:
+            try:
+                return self._doors.reopen()
+            except CcpError as error:
+                log.error("the control socket is closed, trying again: %s", error)
+            if self._closing.wait(CHECK_KEYS_S):
+                return None
 
     def _ring(self) -> None:
         with suppress(OSError):
@@ -316,15 +354,18 @@ class Control:
             elif frame[:1] == b"\0":
                 self._topics.discard(topic)
         if self._topics != before:
-            self._numbers.clear()
-            wanted = {word: self._wanted(f"{word}/") for word in STREAMS}
-            self._want(
-                lambda: self._streams.want(
-                    reports=wanted["report"],
-                    decisions=wanted["decision"],
-                    events=wanted["event"] or wanted["telemetry"],
-                )
+            self._topics_changed()
+
+    def _topics_changed(self) -> None:
+        self._numbers.clear()
+        wanted = {word: self._wanted(f"{word}/") for word in STREAMS}
+        self._want(
+            lambda: self._streams.want(
+                reports=wanted["report"],
+                decisions=wanted["decision"],
+                events=wanted["event"] or wanted["telemetry"],
             )
+        )
 
     def _wanted(self, topic: str) -> bool:
         """Return whether a client subscribed to a topic, or to topics with this prefix."""

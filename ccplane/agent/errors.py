@@ -75,6 +75,7 @@ SLUGS: Final[dict[str, str]] = {
     "user.unknown": "the user that the agent should run as does not exist",
     "user.not_permitted": "the agent is not permitted to switch to another user",
     "service.no_program": "the program that a service starts is not installed",
+    "service.not_protected": "a user other than root can change the program that a service starts",
     "service.not_written": "a file of a service cannot be written or removed",
     "service.out_of_reach": "the user of the service cannot execute the program",
     "service.refused": "systemd or one of its helpers reported a failure",

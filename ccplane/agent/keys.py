@@ -45,9 +45,9 @@ def make(directory: Path) -> None:
 
 
 class Guard:
-    """Accepts clients whose public key is known."""
+    """Accepts clients whose public key is in the directory now."""
 
-    def __init__(self, context: zmq.Context[Any], directory: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         """Read the keys, creating missing ones.
 
         Raises:
@@ -56,11 +56,56 @@ class Guard:
         make(directory)
         try:
             self._public, self._secret = zmq.auth.load_certificate(directory / "agent.key_secret")
+            zmq.auth.load_certificates(directory / "clients")
         except (OSError, ValueError) as error:
             raise _bad(directory, error) from error
+        self._clients = directory / "clients"
+        self._keys: dict[str, bytes] = {}
+        self._let_in: set[bytes] = set()
+        self._authenticator: ThreadAuthenticator | None = None
+        self.admitted()
+
+    def admitted(self) -> dict[str, bytes]:
+        """Read the clients' public keys; return them by file.
+
+        Keys that the agent's user can no longer read stay valid.
+        """
+        try:
+            names = [name for name in os.listdir(self._clients) if name.endswith(".key")]
+        except PermissionError:
+            names = list(self._keys)
+        except OSError:
+            names = []  # removed: no client is admitted
+        found = {}
+        for name in names:
+            try:
+                (self._clients / name).open().close()  # pyzmq does not say why it cannot read a file
+                found[name] = zmq.auth.load_certificate(self._clients / name)[0]
+            except PermissionError:
+                if name in self._keys:
+                    found[name] = self._keys[name]
+            except (OSError, ValueError):
+                pass  # removed, or being written
+        self._keys = found
+        return found
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        """Return whether a client may connect; called for each new connection, on another thread."""
+        if key not in self.admitted().values():
+            return False
+        self._let_in.add(key)
+        return True
+
+    def revoked(self) -> bool:
+        """Return whether the key of a client that was let in was removed since."""
+        return not self._let_in <= set(self.admitted().values())
+
+    def start(self, context: zmq.Context[Any]) -> None:
+        """Decide about new connections to the sockets of a context."""
+        self._let_in.clear()
         self._authenticator = ThreadAuthenticator(context)
         self._authenticator.start()
-        self._authenticator.configure_curve(domain="*", location=directory / "clients")
+        self._authenticator.configure_curve_callback(domain="*", credentials_provider=self)
 
     def protect(self, socket: zmq.Socket[bytes]) -> None:
         """Require keys on a socket."""
@@ -70,7 +115,8 @@ class Guard:
 
     def close(self) -> None:
         """Stop the authenticator."""
-        self._authenticator.stop()
+        if self._authenticator is not None:
+            self._authenticator.stop()
 
 
 def use(socket: zmq.Socket[bytes], directory: Path) -> None:

@@ -8,6 +8,7 @@ import reprlib
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict, fields
 from typing import Any, Final, assert_never
 
@@ -72,6 +73,9 @@ class Requests:
             self._loader.submit(lambda: self._slow(job)).add_done_callback(answer)
         else:
             quick = what
+            if isinstance(what, ask.SetParams | ask.Switch):
+                with suppress(CcpError):  # raised again below
+                    Which(rule=what.rule).parsed()  # so that trees of cgroups are read on this thread
             self._loop.call(lambda: answer(_tried(lambda: self._quick(quick))))
 
     def on_agent(self, what: Callable[[], None]) -> None:

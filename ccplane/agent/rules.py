@@ -14,14 +14,13 @@ Conditions are separated by blanks or commas: `src`, `dst` (address or prefix, I
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ccplane.agent.cgroups import cgroup_tree
 from ccplane.base.errors import UsageError, collected
 from ccplane.base.flows import FlowInfo
 from ccplane.base.names import close_names
@@ -40,33 +39,6 @@ def parse_address(text: str) -> Address:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
-
-
-@dataclass(slots=True)
-class CgroupTree:
-    """A cgroup and its descendants, identified by id.
-
-    The id of a cgroup is the inode number of its directory. Cgroups cannot be moved and ids are not reused,
-    so answers can be cached; an unknown id makes this class read the tree again.
-    """
-
-    path: Path
-    _inside: set[int] = field(default_factory=set)
-    _outside: set[int] = field(default_factory=set)
-
-    def __contains__(self, cgroup_id: int) -> bool:
-        """Return whether the id belongs to the cgroup or a descendant."""
-        if cgroup_id in self._inside:
-            return True
-        if cgroup_id in self._outside:
-            return False
-        for directory, _, _ in os.walk(self.path):
-            with suppress(FileNotFoundError):  # removed since the listing
-                self._inside.add(os.stat(directory).st_ino)
-        if cgroup_id in self._inside:
-            return True
-        self._outside.add(cgroup_id)
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +104,12 @@ class Condition:
     value: Value
 
     def test(self) -> Test:
-        """Return the condition as a test of flows."""
+        """Return the condition as a test of flows; raises OSError if a cgroup cannot be watched."""
         attribute, value = _CONDITIONS[self.key][1], self.value
         if isinstance(value, Ports):
             return lambda info: value.low <= int(getattr(info, attribute)) <= value.high
         if isinstance(value, Path):
-            tree = CgroupTree(value)
+            tree = cgroup_tree(value)
             return lambda info: getattr(info, attribute) in tree
         return lambda info: parse_address(getattr(info, attribute)) in value
 
@@ -196,7 +168,17 @@ def parse_rule(text: str) -> Rule:
         UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
     """
     left, algorithm = split_rule(text, "dst=10.0.0.0/8 -> cubic")
-    tests = tuple(condition.test() for condition in parse_conditions(left, text))
+    conditions = parse_conditions(left, text)
+    try:
+        tests = tuple(condition.test() for condition in conditions)
+    except OSError as error:
+        raise UsageError(
+            "rule.bad_value",
+            "the cgroups of the rule cannot be watched",
+            where=f"rule `{text}`",
+            why=str(error),
+            fix="raise fs.inotify.max_user_watches and fs.inotify.max_user_instances with sysctl",
+        ) from error
     return Rule(text=text.strip(), algorithm=algorithm, tests=tests)
 
 

@@ -1,14 +1,25 @@
-"""Serves metrics over HTTP on a separate thread."""
+"""Serves metrics over HTTP on one thread, whatever the number of clients.
+
+Clients cannot take the agent's time or descriptors: metrics are collected at most once per `FRESH_S`, at most
+`MAX_CONNECTIONS` connections stay open, and each has `TIMEOUT_S` for its request and the answer.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import logging
+import os
 import socket
+import stat
+import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from http.server import ThreadingHTTPServer
-from socketserver import ThreadingMixIn, UnixStreamServer
-from typing import TYPE_CHECKING, Any, Final
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from ccplane.agent.features import Collects
 from ccplane.agent.metrics.address import MetricsAddress
@@ -21,30 +32,29 @@ if TYPE_CHECKING:
     from ccplane.agent.inbox import Inbox
     from ccplane.agent.telemetry_dispatch import TelemetryDispatch
 
+log = logging.getLogger("ccplane.agent")
+
 STOP_TIMEOUT_S: Final = 5.0
 
+TIMEOUT_S: Final = 5.0
+"""Time that a connection has from its start until the answer is sent [s]."""
 
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
+FRESH_S: Final = 1.0
+"""How long an answer is repeated before metrics are collected again [s]."""
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore scrapers that disconnect."""
+MAX_CONNECTIONS: Final = 32
+"""Maximum open connections; a further one closes the oldest, so that idle clients do not exclude others."""
 
+BACKLOG: Final = 1024
+"""Connections that wait in the kernel until they are accepted."""
 
-class _Http6(_Http):
-    address_family = socket.AF_INET6
+MAX_HEAD_BYTES: Final = 8192
+"""Maximum length of a request's head."""
 
+SOCKET_MODE: Final = 0o660
+"""Mode of the Unix socket: root, the agent's user and its group may connect."""
 
-class _Unix(ThreadingMixIn, UnixStreamServer):
-    daemon_threads = True
-
-    def get_request(self) -> tuple[Any, Any]:
-        """Return a connection with a peer name in the format that HTTP servers need."""
-        request, _ = super().get_request()
-        return request, ("unix", 0)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore scrapers that disconnect."""
+_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricsServer:
@@ -54,56 +64,174 @@ class MetricsServer:
         port: The TCP port; 0 for a Unix socket.
     """
 
-    def __init__(self, address: MetricsAddress, *collectors: Collects) -> None:
+    def __init__(
+        self,
+        address: MetricsAddress,
+        *collectors: Collects,
+        timeout_s: float = TIMEOUT_S,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Listen.
 
         Raises:
             LoadError: `load.no_extra`, or `metrics.cannot_listen`.
         """
         with extra_part():
-            from prometheus_client import CollectorRegistry, MetricsHandler
+            from prometheus_client import CollectorRegistry, generate_latest
         registry = CollectorRegistry(auto_describe=False)
         for collector in collectors:
             registry.register(collector)
-        handler = MetricsHandler.factory(registry)
-        self._address = address
+        self._collect: Callable[[], bytes] = lambda: generate_latest(registry)
+        self._timeout_s = timeout_s
+        self._clock_s = clock_s
+        self._answer = b""
+        self._expires_s = -float("inf")
+        self._failing = False
+        self._path = address.path
         try:
-            if address.path is None:
-                kind = _Http6 if ":" in address.host else _Http
-                self._server: Any = kind((address.host, address.port), handler)
-            else:
-                with suppress(FileNotFoundError):
-                    address.path.unlink()  # the socket of a killed agent
-                self._server = _Unix(str(address.path), handler)
+            self._socket = _tcp(address) if address.path is None else _unix(address.path)
         except OSError as error:
             raise LoadError(
                 "metrics.cannot_listen",
                 "cannot listen for metrics at this address",
                 str(address.path or address),
                 error.strerror or str(error),
-                "choose another address with --metrics; `ss -ltnp` shows which process uses a port",
+                "choose another address with --metrics; `ss -lntxp` shows which process uses an address",
             ) from None
-        self.port: int = 0 if address.path else self._server.server_address[1]
+        self._inode = 0 if address.path is None else address.path.stat().st_ino
+        self.port: int = 0 if address.path else self._socket.getsockname()[1]
+        self._open: dict[asyncio.StreamWriter, None] = {}
+        self._stopping = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, begin: Callable[[], None]) -> None:
         """Start the thread, which first calls `begin`."""
+        loop = self._loop = asyncio.new_event_loop()
 
         def answer() -> None:
             begin()
-            self._server.serve_forever()
+            loop.run_until_complete(self._serve())
 
         self._thread = threading.Thread(target=answer, name="ccp-metrics", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Stop the thread, and close the socket."""
-        if self._thread is not None:
-            self._server.shutdown()
+        if self._thread is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(STOP_TIMEOUT_S)
-        self._server.server_close()
-        if self._address.path is not None:
-            self._address.path.unlink(missing_ok=True)
+            if not self._thread.is_alive():
+                self._loop.close()
+        self._socket.close()
+        if self._path is not None:
+            with suppress(FileNotFoundError):
+                if self._path.lstat().st_ino == self._inode:  # else it is another agent's
+                    self._path.unlink()
+
+    # The thread
+
+    async def _serve(self) -> None:
+        server = await asyncio.start_server(
+            self._connected, sock=self._socket, limit=MAX_HEAD_BYTES, backlog=MAX_CONNECTIONS
+        )
+        self._socket.listen(BACKLOG)  # asyncio accepts MAX_CONNECTIONS at a time
+        await self._stopping.wait()
+        server.close()
+        for writer in self._open:
+            _abort(writer)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*others, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open[writer] = None
+        if len(self._open) > MAX_CONNECTIONS:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            _abort(oldest)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                writer.write(self._answer_to(await reader.readuntil(b"\r\n\r\n")))
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # the client disconnected, or is too slow
+        finally:
+            self._open.pop(writer, None)
+            _abort(writer)
+
+    def _answer_to(self, head: bytes) -> bytes:
+        method = head.split(b" ", 1)[0]
+        if method == b"GET":
+            return self._page()
+        if method == b"HEAD":
+            return self._page().partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+        return _response(HTTPStatus.METHOD_NOT_ALLOWED, b"use GET\n", "Allow: GET, HEAD\r\n")
+
+    def _page(self) -> bytes:
+        """Return the response with all metrics, collected at most `FRESH_S` ago."""
+        now_s = self._clock_s()
+        if now_s >= self._expires_s:
+            try:
+                self._answer = _response(HTTPStatus.OK, self._collect())
+                self._failing = False
+            except Exception:
+                self._answer = _response(HTTPStatus.INTERNAL_SERVER_ERROR, b"see the agent's log\n")
+                if not self._failing:
+                    log.exception("cannot collect metrics; the next request tries again")
+                self._failing = True
+            self._expires_s = self._clock_s() + FRESH_S
+        return self._answer
+
+
+def _abort(writer: asyncio.StreamWriter) -> None:
+    """Close a connection without waiting for the client: the kernel also drops what it has not sent."""
+    with suppress(OSError):  # already closed
+        made: socket.socket = writer.get_extra_info("socket")
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+def _response(status: HTTPStatus, body: bytes, more: str = "") -> bytes:
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {_TEXT}\r\n"
+        f"Content-Length: {len(body)}\r\n{more}Connection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def _tcp(address: MetricsAddress) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    return _bound(socket.socket(family), (address.host, address.port))
+
+
+def _unix(path: Path) -> socket.socket:
+    with suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise FileExistsError(errno.EEXIST, "another file is at this path")
+        with socket.socket(socket.AF_UNIX) as other:
+            try:
+                other.connect(str(path))
+            except ConnectionRefusedError:
+                path.unlink()  # the socket of a killed agent
+            else:
+                raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    return _bound(socket.socket(socket.AF_UNIX), str(path))
+
+
+def _bound(made: socket.socket, place: tuple[str, int] | str) -> socket.socket:
+    try:
+        if isinstance(place, tuple):
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(place)
+        if isinstance(place, str):
+            os.chmod(place, SOCKET_MODE)  # before `listen`: no client can connect earlier
+        made.listen(BACKLOG)
+        made.setblocking(False)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.embedded import mosquitto_program
+from ccplane.agent.service.protected import check_protected
 from ccplane.base.errors import UsageError
 
 CONFIGURATION: Final = Path("/etc/ccplane")
@@ -23,6 +24,7 @@ CONFIGURATION: Final = Path("/etc/ccplane")
 
 _UNITS: Final = Path("/etc/systemd/system")
 _PINS: Final = _UNITS / "ccplane-pins.service"
+_FAILED: Final = _UNITS / "ccplane-failed@.service"
 _HERE: Final = Path(__file__).parent
 _PACKAGES: Final = _HERE.parents[2]
 _BUS: Final = _PACKAGES / "broker" / "mosquitto"
@@ -87,6 +89,7 @@ def files(service: Service) -> Iterator[File]:
     }.items():
         text = text.replace(f"@{name}@", str(value))
     yield File(_UNITS / unit_name(service), text)
+    yield File(_FAILED, (_HERE / _FAILED.name).read_text())
     if service is Service.MOSQUITTO:
         yield from _bus_files()
         return
@@ -138,12 +141,14 @@ def install(services: tuple[Service, ...], root: Path) -> list[str]:
         root: Replaces `/`, for images; then no program is run.
 
     Raises:
-        UsageError: `service.no_program`, `service.out_of_reach`, `service.not_written`.
+        UsageError: `service.no_program`, `service.out_of_reach`, `service.not_protected`,
+            `service.not_written`.
     """
     wanted = {file.path: file for service in services for file in files(service)}
     is_here = root == Path("/")
     if is_here and set(services) - {Service.MOSQUITTO}:
         _check_reach(_ccp())
+        check_protected(_ccp(), _INSTALL)
     done = []
     for file in wanted.values():
         path = _below(root, file.path)
@@ -187,12 +192,13 @@ def remove(services: tuple[Service, ...], root: Path) -> list[str]:
             if root == Path("/"):
                 _run("systemctl", "disable", "--now", unit.name)
             done.append(_unlinked(unit))
-    left = {one: _below(root, _UNITS / unit_name(one)) for one in (*_PINNING, Service.RECEIVER)}
+    left = {one: _below(root, _UNITS / unit_name(one)) for one in Service}
     pinning = [left[one] for one in _PINNING]
     shared = {
         _PINS: pinning,
         Path("/etc/tmpfiles.d/ccplane.conf"): pinning,
-        Path("/etc/sysusers.d/ccplane.conf"): [*left.values()],
+        Path("/etc/sysusers.d/ccplane.conf"): [*pinning, left[Service.RECEIVER]],
+        _FAILED: [*left.values()],
     }
     for file, users in shared.items():
         path = _below(root, file)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ccplane.base.errors import CcpError, LoadError, ProgramError, RegisterError
 from ccplane.base.flows import MAX_REGISTER, FlowInfo, FlowStats
+from ccplane.base.loglimit import LogLimit
 from ccplane.base.names import close_names
 from ccplane.datapath.ccp_unix import fallback
 from ccplane.datapath.ccp_unix.flows import UnixFlow, head_of, info_of
@@ -82,6 +83,7 @@ class CcpUnixDatapath:
         self._counted = count(1)
         self._free_slots: list[int] = []
         self._new_slots = count()
+        self._log_limit = LogLimit()
         self._counters = dict.fromkeys(("flows_created", "fallback_entries", "messages_refused"), 0)
         self._events: list[Event] = []
         self._look_s = 0.0
@@ -172,7 +174,8 @@ class CcpUnixDatapath:
                     self._received(sender, message)
             except CcpError as error:
                 self._counters["messages_refused"] += 1
-                log.error("refused a message of the datapath %s: %s", sender, error)
+                if admitted := self._log_limit.admit((sender, error.slug)):
+                    log.error("refused a message of the datapath %s: %s%s", sender, error, admitted)
         self._look()
         events, self._events = self._events, []
         return Batch(events)
@@ -196,8 +199,9 @@ class CcpUnixDatapath:
                 self._measured(flow, message)
             else:
                 self._close(flow)
-        else:
-            log.warning("ignored a %s message, which datapaths must not send", type(message).__name__)
+        elif admitted := self._log_limit.admit((sender, type(message))):
+            kind = type(message).__name__
+            log.warning("ignored a %s message, which datapaths must not send%s", kind, admitted)
 
     def _ready(self, sender: str) -> None:
         """Add a datapath without flows; drop its earlier flows."""
@@ -243,11 +247,13 @@ class CcpUnixDatapath:
             return  # uninstalled meanwhile
         if len(measure.fields) != installed.sent.n_reports:
             self._counters["messages_refused"] += 1
-            log.error(
-                "refused a report of flow %d: its program does not have %d registers",
-                flow.number,
-                len(measure.fields),
-            )
+            if admitted := self._log_limit.admit(("report", len(measure.fields))):
+                log.error(
+                    "refused a report of flow %d: its program does not have %d registers%s",
+                    flow.number,
+                    len(measure.fields),
+                    admitted,
+                )
             return
         head, now_us = head_of(installed, measure.fields), self._now_us()
         flow.reported(head, now_us)

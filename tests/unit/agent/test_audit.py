@@ -5,6 +5,8 @@ import json
 import logging
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,15 +45,74 @@ def test_lines_are_added_to_what_is_there(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_full_disk_is_reported_once_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_stops_nothing_and_each_line_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     log = AuditLog(Path("/dev/full"))
     with caplog.at_level(logging.ERROR, "ccplane.agent"):
         for number in range(2):
             log.add({"uid": 0}, "stop", {"number": number}, "done")
     log.close()
-    (said,) = caplog.messages
-    assert os.strerror(errno.ENOSPC) in said
-    assert '"number": 0' in said  # what could not be written is in the log
+    assert all(os.strerror(errno.ENOSPC) in said for said in caplog.messages)
+    assert [f'"number": {number}' in said for number, said in enumerate(caplog.messages)] == [True, True]
+
+
+def test_a_line_that_is_cut_is_in_the_log_and_does_not_spoil_the_next_one(tmp_path: Path) -> None:
+    """A disk takes the bytes that fit, without an error; here a limit of the file's size does so."""
+    script = """
+import resource, sys
+from pathlib import Path
+from ccplane.agent.audit import AuditLog
+
+log = AuditLog(Path(sys.argv[1]))
+log.add({"uid": 0}, "stop", {"number": 0}, "done")
+full = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (Path(sys.argv[1]).stat().st_size + 20, full[1]))
+log.add({"uid": 0}, "stop", {"number": 1}, "done")
+resource.setrlimit(resource.RLIMIT_FSIZE, full)
+log.add({"uid": 0}, "stop", {"number": 2}, "done")
+"""
+    file = tmp_path / "audit.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(file)], capture_output=True, text=True, check=True
+    )
+    first, cut, last = file.read_text().splitlines()
+    assert (json.loads(first)["about"], json.loads(last)["about"]) == ({"number": 0}, {"number": 2})
+    assert len(cut) == 20
+    (said,) = done.stderr.splitlines()
+    assert os.strerror(errno.EFBIG) in said
+    assert '"number": 1' in said
+    assert str(file) in said
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_rotated_log_is_opened_again(tmp_path: Path, keep: bool) -> None:
+    file, old = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
+    log = AuditLog(file)
+    log.add({"uid": 0}, "stop", {"number": 0}, "done")
+    file.rename(old)
+    if keep:
+        file.touch(mode=0o600)
+    log.add({"uid": 0}, "stop", {"number": 1}, "done")
+    log.close()
+    assert [[line["about"] for line in lines(one)] for one in (old, file)] == [
+        [{"number": 0}],
+        [{"number": 1}],
+    ]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_where_no_new_file_can_be_made_the_rotated_log_continues(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, old = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
+    log = AuditLog(file)
+    file.rename(old)
+    file.mkdir()
+    for number in range(2):
+        log.add({"uid": 0}, "stop", {"number": number}, "done")
+    log.close()
+    assert [line["about"] for line in lines(old)] == [{"number": 0}, {"number": 1}]
+    assert len(caplog.messages) == 1
+    assert os.strerror(errno.EISDIR) in caplog.messages[0]
 
 
 def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from ccp_algs import Algorithm, VectorAlgorithm
 from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.algorithms import Running
 from ccplane.agent.blame import Interrupted
+from ccplane.base.loglimit import LINES, PERIOD_S
 from tests.unit.agent.fakes import (
     FakeClosed,
     FakeCreated,
@@ -132,3 +133,34 @@ def test_ctrl_c_ends_a_run_in_which_python_handles_it() -> None:
     datapath.feed(FakeCreated(FakeInfo(1)), FakeReport(1, acked=1))
     with pytest.raises(KeyboardInterrupt):
         agent_loop.turn(0)
+
+
+def test_many_failing_flows_make_few_log_lines(caplog: pytest.LogCaptureFixture) -> None:
+    datapath, now_s = fake_datapath(), [0.0]
+
+    class Fails(Algorithm):
+        name = "fails"
+
+        def on_create(self, info: Any) -> None:
+            raise ValueError("no path")
+
+    compiled = {"default": FakeProgram()}
+    running = Running(Fails, Fails.name, compiled, "default", "")
+    agent_loop = AgentLoop(datapath, [running], clock=lambda: now_s[0])
+
+    def fail(first: int, last: int) -> list[str]:
+        caplog.clear()
+        datapath.feed(*(FakeCreated(FakeInfo(flow_id)) for flow_id in range(first, last)))
+        agent_loop.turn(0)
+        return caplog.messages
+
+    first = fail(1, 1001)
+    assert len(first) == LINES
+    assert [record.exc_info is not None for record in caplog.records] == [True] + [False] * (LINES - 1)
+    assert f"{LINES} times so far, more are not logged" in first[-1]
+    assert fail(1001, 2001) == []
+    now_s[0] += PERIOD_S
+    again = fail(2001, 3001)
+    assert len(again) == LINES
+    assert "2001 times so far" in again[0]
+    assert agent_loop.counters.algorithm_errors == 3000

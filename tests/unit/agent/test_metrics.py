@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import http.client
+import select
 import socket
 import subprocess
 import sys
+import threading
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from ccp_algs import Algorithm
 from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.metrics import MetricsAddress, MetricsServer, listening
 from ccplane.agent.metrics.families import AgentCollector
+from ccplane.agent.metrics.server import MAX_CONNECTIONS, MAX_HEAD_BYTES
 from ccplane.base.errors import LoadError, UsageError
 from tests.unit.agent.fakes import FakeCreated, FakeDatapath, FakeInfo, FakeProgram, FakeStats
 from tests.unit.agent.test_agent_loop import running
@@ -72,9 +78,12 @@ def test_flows_are_reported_by_algorithm_and_what_came_to_the_fallback_by_cause(
     agent_loop.turn(0)
     for flow_id in (1, 2, 3):
         datapath.totals[flow_id] = FakeStats(flow_id, fallback=False, srtt_us=20_000, now_us=1_000_000)
-    with listening(MetricsAddress(), agent_loop) as server:
+    now_s = [0.0]
+    collector = AgentCollector(agent_loop, None, None)
+    with closing(MetricsServer(MetricsAddress(), collector, clock_s=lambda: now_s[0])) as server:
         server.start(lambda: None)
         first = scraped(server.port)
+        now_s[0] += 15
         datapath.totals[1] = FakeStats(
             1,
             fallback=False,
@@ -167,3 +176,137 @@ def test_without_the_extra_its_name_is_reported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("pip install 'ccplane[metrics]'")
+
+
+class Counted:
+    """A collector that counts its collections, and fails on request."""
+
+    def __init__(self) -> None:
+        self.collections = 0
+        self.fails = False
+
+    def collect(self) -> Iterator[Metric]:
+        self.collections += 1
+        if self.fails:
+            raise ValueError("no metrics")
+        yield GaugeMetricFamily("ccplane_collections", "Collections.", value=self.collections)
+
+
+def test_concurrent_scrapers_cost_one_collection_and_one_thread() -> None:
+    counted, now_s, before = Counted(), [0.0], threading.active_count()
+    with closing(MetricsServer(MetricsAddress(), counted, clock_s=lambda: now_s[0])) as server:
+        server.start(lambda: None)
+        with ThreadPoolExecutor(20) as scrapers:
+            found = list(scrapers.map(lambda _: scraped(server.port), range(100)))
+        assert threading.active_count() == before + 1
+        assert {one["ccplane_collections"][()] for one in found} == {1.0}
+        now_s[0] += 1
+        assert scraped(server.port)["ccplane_collections"] == {(): 2.0}
+    assert counted.collections == 2
+
+
+def test_idle_connections_are_closed_and_exclude_no_scraper() -> None:
+    before = threading.active_count()
+    with ExitStack() as around:
+        server = around.enter_context(closing(MetricsServer(MetricsAddress(), Counted())))
+        server.start(lambda: None)
+        idle = [
+            around.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
+            for _ in range(10 * MAX_CONNECTIONS)
+        ]
+        assert scraped(server.port)["ccplane_collections"] == {(): 1.0}
+        assert threading.active_count() == before + 1
+        closed, _, _ = select.select(idle, [], [], 10)
+        assert len(idle) - len(closed) <= MAX_CONNECTIONS
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\nHost: me\r\n"])
+def test_a_client_that_does_not_finish_its_request_is_disconnected(sent: bytes) -> None:
+    with closing(MetricsServer(MetricsAddress(), Counted(), timeout_s=0.1)) as server:
+        server.start(lambda: None)
+        with socket.create_connection(("127.0.0.1", server.port), 10) as client:
+            client.sendall(sent)
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+
+
+def test_a_client_that_does_not_read_is_disconnected() -> None:
+    class Large(Counted):
+        def collect(self) -> Iterator[Metric]:
+            yield GaugeMetricFamily("ccplane_large", "x" * 16_000_000, value=1)
+
+    with closing(MetricsServer(MetricsAddress(), Large(), timeout_s=0.1)) as server:
+        server.start(lambda: None)
+        with socket.create_connection(("127.0.0.1", server.port), 10) as client:
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            hung_up = select.poll()
+            hung_up.register(client, select.POLLHUP | select.POLLERR | select.POLLRDHUP)
+            assert hung_up.poll(10_000)
+
+
+def test_a_head_without_end_is_cut_off() -> None:
+    with closing(MetricsServer(MetricsAddress(), Counted(), timeout_s=1e6)) as server:
+        server.start(lambda: None)
+        with socket.create_connection(("127.0.0.1", server.port), 10) as client:
+            client.sendall(b"GET /" + b"x" * 2 * MAX_HEAD_BYTES)
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+
+
+def test_other_methods_are_refused_and_errors_reported(caplog: pytest.LogCaptureFixture) -> None:
+    counted, now_s = Counted(), [0.0]
+    with closing(MetricsServer(MetricsAddress(), counted, clock_s=lambda: now_s[0])) as server:
+        server.start(lambda: None)
+
+        def status(method: str) -> tuple[int, int]:
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+            connection.request(method, "/metrics")
+            with connection.getresponse() as answer:
+                return answer.status, len(answer.read())
+
+        assert status("POST")[0] == 405
+        assert status("HEAD") == (200, 0)
+        counted.fails = True
+        for _ in range(2):
+            now_s[0] += 15
+            assert status("GET")[0] == 500
+        counted.fails = False
+        now_s[0] += 15
+        assert status("GET")[0] == 200
+    assert len(caplog.messages) == 1
+
+
+def test_listening_asks_no_name_server() -> None:
+    script = (
+        "import sys; asked = []\n"
+        "sys.addaudithook(lambda event, args: event.startswith('socket.get') and asked.append(event))\n"
+        "from ccplane.agent.metrics import MetricsAddress, MetricsServer\n"
+        "MetricsServer(MetricsAddress('0.0.0.0')).close()\n"
+        "print(asked)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_unix_socket_is_for_the_user_and_the_group(tmp_path: Path) -> None:
+    place = tmp_path / "metrics.sock"
+    with closing(MetricsServer(MetricsAddress.from_text(f"unix:{place}"))):
+        assert place.stat().st_mode & 0o777 == 0o660
+
+
+def test_only_the_socket_of_a_killed_agent_is_replaced(tmp_path: Path) -> None:
+    place = tmp_path / "metrics.sock"
+    address = MetricsAddress.from_text(f"unix:{place}")
+    with closing(MetricsServer(address)):
+        with pytest.raises(LoadError) as caught:
+            MetricsServer(address)
+        assert caught.value.slug == "metrics.cannot_listen"
+        assert place.is_socket()
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(place))
+    with closing(MetricsServer(address)):
+        pass
+    place.write_text("mine")
+    with pytest.raises(LoadError):
+        MetricsServer(address)
+    assert place.read_text() == "mine"

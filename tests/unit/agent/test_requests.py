@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from ccplane.agent import messages as ask
+from ccplane.agent.cgroups import cgroup_tree
 from ccplane.agent.changes import Which
 from ccplane.agent.control import answer_text, read_request
 from ccplane.agent.messages import Envelope
@@ -132,3 +133,18 @@ def test_mutated_requests_are_answered_and_the_loop_stays_whole(tmp_path: Path) 
     assert served.datapath.written[-1].flow_id == 1
     with pytest.raises(FlowGone):
         served.agent_loop.changes.set_params({"beta": 0.5}, Which(99))
+
+
+def test_the_tree_of_a_cgroup_is_read_before_the_agents_thread_has_the_request(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.procs").touch()
+    edited = Edited(tmp_path / "mine.py", SOURCE, 1)
+    requests = Requests(edited.agent_loop, edited.loader, Streams(edited.agent_loop))
+    before = cgroup_tree.cache_info()
+    outcomes: list[Any] = []
+    requests.take(ask.SetParams(values={"beta": 0.5}, rule=f"cgroup={tmp_path}"), outcomes.append)
+    asked = cgroup_tree.cache_info()
+    edited.agent_loop.turn(0)
+    after = cgroup_tree.cache_info()
+    assert outcomes[0].exception() is None
+    assert (asked.misses, after.misses) == (before.misses + 1, before.misses + 1)
+    assert after.hits > before.hits

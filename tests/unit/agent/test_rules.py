@@ -1,20 +1,27 @@
 from __future__ import annotations
 
+import gc
 import ipaddress
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccplane.agent.rules import CgroupTree, Rule, choose, parse_rule, parse_rules
+from ccplane.agent.cgroups import STEPS, CgroupTree
+from ccplane.agent.rules import Rule, choose, parse_rule, parse_rules
 from ccplane.base.errors import Several, UsageError
+from tests.kernel.cgroups import cgroup as made
 from tests.unit.agent.fakes import FakeInfo, outcome
 
 
 def cgroup(root: Path, name: str) -> Path:
     path = root / name
-    path.mkdir(parents=True)
+    path.mkdir(parents=True, exist_ok=True)
     (path / "cgroup.procs").touch()
     return path
 
@@ -66,11 +73,90 @@ def test_cgroup_made_after_the_rule_is_found(tmp_path: Path) -> None:
     assert late.stat().st_ino in tree
 
 
-def test_cgroup_tree_is_read_once_for_an_id_that_is_outside(tmp_path: Path, monkeypatch) -> None:
+def test_cgroups_elsewhere_do_not_make_the_tree_be_read(tmp_path: Path) -> None:
+    """Any user can make cgroups, so a new one must not cost a walk on the agent's thread."""
+    script = """
+import sys
+from pathlib import Path
+from ccplane.agent.rules import parse_rule
+from tests.unit.agent.fakes import FakeInfo
+
+rule = parse_rule(f"cgroup={sys.argv[1]} -> a")
+listed = []
+sys.addaudithook(lambda event, args: event in ("os.scandir", "os.listdir") and listed.append(args))
+assert not any(rule.matches(FakeInfo(1, cgroup_id=-number)) for number in range(1, 101))
+print(len(listed))
+"""
+    video = cgroup(tmp_path, "video")
+    for number in range(50):
+        cgroup(tmp_path, f"video/{number}")
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(video)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "0"
+
+
+def test_a_lookup_reads_a_bounded_part_of_new_cgroups(tmp_path: Path) -> None:
     tree = CgroupTree(cgroup(tmp_path, "video"))
-    assert 0 not in tree
-    monkeypatch.setattr("ccplane.agent.rules.os.walk", lambda path: pytest.fail("read again"))
-    assert 0 not in tree
+    late = [cgroup(tmp_path, "video/made/by/a/user")]
+    late += [cgroup(tmp_path, f"video/made/{number}") for number in range(3 * STEPS)]
+    ids = {one.stat().st_ino for one in late}
+    found = []
+    for _ in range(5):
+        assert -1 not in tree
+        found.append(len(ids & tree._inside))
+    assert found[0] <= STEPS < len(ids) == found[-1]
+
+
+def test_reports_that_were_lost_make_the_tree_be_read_again(tmp_path: Path) -> None:
+    queue = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    if queue > 100_000:
+        pytest.skip(f"fs.inotify.max_queued_events is {queue}")
+    video = cgroup(tmp_path, "video")
+    tree = CgroupTree(video)
+    brief = video / "brief"
+    for _ in range(queue + 1):
+        brief.mkdir()
+        brief.rmdir()
+    late = cgroup(tmp_path, "video/late")
+    for _ in range(queue):
+        if late.stat().st_ino in tree:
+            break
+    assert late.stat().st_ino in tree
+
+
+def test_a_cgroup_that_is_removed_and_made_again_is_found(tmp_path: Path) -> None:
+    service = cgroup(tmp_path, "system.slice/service")
+    tree = CgroupTree(service)
+    before = service.stat().st_ino
+    shutil.rmtree(service.parent)
+    assert before in tree  # its sockets may outlive it
+    keep = [cgroup(tmp_path, f"other{number}") for number in range(3)]  # file systems may reuse the number
+    now = cgroup(tmp_path, "system.slice/service").stat().st_ino
+    below = cgroup(tmp_path, "system.slice/service/below").stat().st_ino
+    assert now in tree
+    assert below in tree
+    assert all(one.stat().st_ino not in tree for one in keep if one.stat().st_ino != before)
+
+
+def test_the_watches_end_with_the_rules(tmp_path: Path) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    tree = CgroupTree(cgroup(tmp_path, "video"))
+    del tree
+    gc.collect()
+    assert set(os.listdir("/proc/self/fd")) <= before
+
+
+def test_real_cgroups_are_found() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make cgroups")
+    with made("rules") as group:
+        tree = CgroupTree(group)
+        (group / "late").mkdir()
+        try:
+            assert (group / "late").stat().st_ino in tree
+        finally:
+            (group / "late").rmdir()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sysconfig
@@ -47,7 +48,7 @@ def units(root: Path) -> list[Path]:
 @needs_systemd
 def test_no_unit_is_exposed(tmp_path: Path) -> None:
     service.install(tuple(Service), tmp_path)
-    assert len(units(tmp_path)) == 5
+    assert len(units(tmp_path)) == 6
     for unit in units(tmp_path):
         judged = subprocess.run(
             [str(ANALYZE), "security", "--offline=yes", f"--threshold={round(10 * EXPOSURE)}", str(unit)],
@@ -89,11 +90,12 @@ def test_what_is_removed_takes_only_its_own(tmp_path: Path) -> None:
     service.install(BOTH, tmp_path)
     service.remove((Service.AGENT,), tmp_path)
     etc = tmp_path / "etc"
-    assert [unit.name for unit in units(tmp_path)] == ["ccplane-receiver.service"]
+    assert [unit.name for unit in units(tmp_path)] == ["ccplane-failed@.service", "ccplane-receiver.service"]
     assert not (etc / "tmpfiles.d/ccplane.conf").exists()
     assert (etc / "sysusers.d/ccplane.conf").exists()
     service.remove((Service.RECEIVER,), tmp_path)
     assert not (etc / "sysusers.d/ccplane.conf").exists()
+    assert units(tmp_path) == []
     assert (etc / "ccplane/agent.env").exists()
     assert service.remove(BOTH, tmp_path) == []
 
@@ -159,4 +161,89 @@ def test_no_two_units_have_the_same_run_directory(tmp_path: Path) -> None:
     service.install(tuple(Service), tmp_path)
     owned = [re.findall(r"^RuntimeDirectory=(.*)", unit.read_text(), re.M) for unit in units(tmp_path)]
     names = [name for words in owned for word in words for name in word.split()]
-    assert names == ["ccplane"]
+    assert sorted(names) == ["ccplane", "ccplane-rtcp"]
+
+
+def test_metrics_are_on_a_unix_socket_in_the_examples(tmp_path: Path) -> None:
+    service.install(tuple(Service), tmp_path)
+    for name in ("agent", "rtcp"):
+        unit = (tmp_path / f"etc/systemd/system/ccplane-{name}.service").read_text()
+        (owned,) = re.findall(r"^RuntimeDirectory=(.*)", unit, re.M)
+        places = re.findall(r"--metrics ([^\s\"']+)", (tmp_path / f"etc/ccplane/{name}.env").read_text())
+        assert places == [f"unix:/run/{owned}/metrics.sock"]
+
+
+def test_memory_is_limited_and_repeated_failure_is_reported(tmp_path: Path) -> None:
+    service.install(tuple(Service), tmp_path)
+    folder = tmp_path / "etc/systemd/system"
+    for one in Service:
+        unit = (folder / service.unit_name(one)).read_text()
+        assert len(re.findall(r"^MemoryMax=\d+[MG]$", unit, re.M)) == 1
+        (named,) = re.findall(r"^OnFailure=(.*)", unit, re.M)
+        assert (folder / named.replace("%N", "")).exists()
+
+
+def test_the_report_of_a_failure_says_what_to_do(tmp_path: Path) -> None:
+    service.install((Service.AGENT,), tmp_path)
+    text = (tmp_path / "etc/systemd/system/ccplane-failed@.service").read_text()
+    assert re.findall(r"^SyslogLevel=(.*)", text, re.M) == ["alert"]
+    (command,) = re.findall(r"^ExecStart=(.*)", text, re.M)
+    assert Path(shlex.split(command)[0]).exists()
+    assert "journalctl -u %i" in command
+    assert "systemctl reset-failed %i" in command
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to own files")
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("kind", "uid", "gid", "mode", "accepted"),
+    [
+        ("file", 0, 0, 0o644, True),
+        ("folder", 0, 0, 0o755, True),
+        ("file", 65_534, 0, 0o644, False),
+        ("folder", 65_534, 0, 0o755, False),
+        ("file", 0, 65_534, 0o664, False),
+        ("folder", 0, 65_534, 0o2775, False),
+        ("file", 0, 0, 0o646, False),
+        ("folder", 0, 0, 0o757, False),
+        ("folder", 0, 0, 0o1777, False),
+    ],
+)
+def test_what_another_user_can_change_is_no_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, uid: int, gid: int, mode: int, accepted: bool
+) -> None:
+    place = tmp_path / "venv/lib/package"
+    place.mkdir(parents=True)
+    (tmp_path / "venv/ccp").touch()
+    if kind == "file":
+        place /= "module.py"
+        place.touch()
+    os.chown(place, uid, gid)
+    place.chmod(mode)
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "venv"))
+    if accepted:
+        service.check_protected(tmp_path / "venv/ccp", "install it")
+        return
+    with pytest.raises(UsageError) as caught:
+        service.check_protected(tmp_path / "venv/ccp", "install it")
+    assert (caught.value.slug, caught.value.where) == ("service.not_protected", str(place))
+
+
+@needs_root
+def test_a_folder_above_that_another_user_owns_is_refused_and_symlinks_are_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / "venv").mkdir(parents=True)
+    (home / "venv/ccp").touch()
+    os.chown(home, 65_534, 65_534)
+    link = tmp_path / "ccp"
+    link.symlink_to(home / "venv/ccp")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(empty))
+    with pytest.raises(UsageError) as caught:
+        service.check_protected(link, "install it")
+    assert caught.value.where == str(home)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ccp_algs import Algorithm
 from ccplane.agent.flow import FlowControl, describe
 from ccplane.base.errors import CcpError, FlowGone
+from ccplane.base.loglimit import LogLimit
 from ccplane.datapath import wire
 from ccplane.datapath.protocol import FALLBACK_PROGRAM
 from ccplane.datapath.wire import ChangeProgram, Install, Update
@@ -42,6 +43,7 @@ class Session:
         self._flows: dict[int, FlowControl] = {}
         self._adopted: dict[int, FlowControl] = {}
         self._loop: AgentLoop | None = None
+        self._log_limit = LogLimit()
 
     def algorithm(self) -> type[Algorithm]:
         """Return the algorithm that forwards its flows to the portus agent."""
@@ -131,7 +133,8 @@ class Session:
             for message in wire.messages(datagram):
                 self._do(message)
         except CcpError as error:
-            log.error("refused a message of the portus agent: %s", error)
+            if admitted := self._log_limit.admit(("message", error.slug)):
+                log.error("refused a message of the portus agent: %s%s", error, admitted)
 
     def _do(self, message: wire.Message) -> None:
         if isinstance(message, Install):
@@ -149,9 +152,11 @@ class Session:
             except FlowGone:
                 pass  # its close event follows
             except CcpError as error:
-                log.error("refused an update of flow %s: %s", describe(flow.info), error)
-        else:
-            log.warning("ignored a %s message, which agents must not send", type(message).__name__)
+                if admitted := self._log_limit.admit(("update", error.slug)):
+                    log.error("refused an update of flow %s: %s%s", describe(flow.info), error, admitted)
+        elif admitted := self._log_limit.admit(type(message).__name__):
+            kind = type(message).__name__
+            log.warning("ignored a %s message, which agents must not send%s", kind, admitted)
 
     def _install(self, message: Install) -> None:
         name = str(message.program)

@@ -33,7 +33,7 @@ const volatile u32 extension_index = 0;
 #define EXTENSION_MAIL(type_)                         \
 	struct extension_mail {                       \
 		struct ccp_extension_mail head;       \
-		type_ message;                         \
+		type_ message;                        \
 	};                                            \
 	struct {                                      \
 		__uint(type, BPF_MAP_TYPE_ARRAY);     \

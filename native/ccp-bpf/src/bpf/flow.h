@@ -113,7 +113,8 @@ static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 			flow->record.stamp = mail->stamp;
 			/* A new agent's first update must not hide that its predecessor fell silent. */
 			if (!mail->program &&
-			    (mail->stamp || flow->counts.fallback_cause != CCP_FALLBACK_SILENT || !flow->fallback))
+			    (mail->stamp || flow->counts.fallback_cause != CCP_FALLBACK_SILENT ||
+			     !flow->fallback))
 				flow->counts.fallback_cause = CCP_FALLBACK_NO_PROGRAM + mail->stamp;
 		}
 		mask = mail->control_mask;
@@ -165,7 +166,8 @@ static __always_inline bool follow_agent(struct sock *sk, struct ccp_sk *ca, str
 			flow->counts.fallback_entries++;
 			flow->counts.fallback_entered_us = tp->tcp_mstamp;
 			flow->counts.fallback_left_us = 0;
-			__sync_fetch_and_add(&g->fallback_entries[flow->counts.fallback_cause % CCP_FALLBACK_CAUSES], 1);
+			__sync_fetch_and_add(
+				&g->fallback_entries[flow->counts.fallback_cause % CCP_FALLBACK_CAUSES], 1);
 		}
 		return false;
 	}

@@ -434,7 +434,8 @@ struct ccp_globals {
 	__u64 creates_missed; /**< Events of new flows lost for lack of room. */
 	__u64 closes_missed; /**< Events of closed flows lost for lack of room. */
 	__u64 fold_errors; /**< Folds aborted by an arithmetic error. */
-	__u64 fallback_entries[CCP_FALLBACK_CAUSES]; /* flows that the fallback took over from an agent, by cause */
+	__u64 fallback_entries
+		[CCP_FALLBACK_CAUSES]; /* flows that the fallback took over from an agent, by cause */
 };
 
 #endif

@@ -44,8 +44,8 @@ static __always_inline void read_radio(struct __sk_buff *skb, struct node_radio 
  * A reading counts if it is no older than the loader allows, or if the queue was empty and nothing has come since. Behind a
  * queue discipline packets reach mac80211 later than they pass here, so that only a new reading counts.
  */
-static __always_inline struct air read_air(struct __sk_buff *skb, const struct node_now *reported, u64 came_ns,
-					   u64 now_ns)
+static __always_inline struct air read_air(struct __sk_buff *skb, const struct node_now *reported,
+					   u64 came_ns, u64 now_ns)
 {
 	struct air air = {NODE_MISSING, NODE_MISSING, false};
 	struct node_air *read;
@@ -60,8 +60,9 @@ static __always_inline struct air read_air(struct __sk_buff *skb, const struct n
 	air.pkts = read->pkts;
 	air.settled = still_empty || (reported->queue_known && !read->pkts);
 	if (reported->air_limit_pkts != NODE_MISSING)
-		air.free_pkts =
-			reported->air_limit_pkts > read->all_pkts ? reported->air_limit_pkts - read->all_pkts : 0;
+		air.free_pkts = reported->air_limit_pkts > read->all_pkts
+					? reported->air_limit_pkts - read->all_pkts
+					: 0;
 	return air;
 }
 

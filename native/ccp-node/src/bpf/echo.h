@@ -210,7 +210,8 @@ static __noinline int receive(struct __sk_buff *skb, struct packet *packet, u32 
 	struct bpf_sock *sk;
 	u64 wall_us;
 
-	if (!packet || !reported || bpf_skb_load_bytes(skb, at, &header.type, sizeof(header) - ECHO_OPTION_AT) ||
+	if (!packet || !reported ||
+	    bpf_skb_load_bytes(skb, at, &header.type, sizeof(header) - ECHO_OPTION_AT) ||
 	    header.hop > header.hops)
 		return 0;
 	__builtin_memcpy(tuple.ipv6.saddr, packet->flow.saddr, sizeof(tuple.ipv6.saddr));

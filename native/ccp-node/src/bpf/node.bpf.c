@@ -55,8 +55,9 @@ int on_egress(struct __sk_buff *skb)
 	}
 	queue = read_queue(reported);
 	air = read_air(skb, reported, came_ns, mono_ns);
-	data.flow_counts = count_flow(skb, &packet, count,
-				      drops_are_known(reported, &queue) && (!reported->air_fresh_ns || air.settled));
+	data.flow_counts =
+		count_flow(skb, &packet, count,
+			   drops_are_known(reported, &queue) && (!reported->air_fresh_ns || air.settled));
 	data.hop_limit = packet.hop_limit;
 	data.ingress_if = skb->ingress_ifindex;
 	data.timestamp_s = wall_ns / NSEC_PER_SEC;

@@ -220,8 +220,8 @@ static __always_inline void read_node(struct path_reading *path, struct path_los
 	if (!reported->rate_bytes_per_s || reported->rate_bytes_per_s == NODE_MISSING)
 		path->has_silent_rate = true;
 	else
-		note_wait(&path->by_rate, (((__u64)reported->queue_pkts + 1) << 31) / reported->rate_bytes_per_s, at,
-			  i);
+		note_wait(&path->by_rate,
+			  (((__u64)reported->queue_pkts + 1) << 31) / reported->rate_bytes_per_s, at, i);
 	note_wait(&path->by_depth, reported->queue_pkts, at, i);
 }
 

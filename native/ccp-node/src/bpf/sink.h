@@ -39,7 +39,8 @@ static __noinline int emit(struct __sk_buff *skb, struct packet *packet, u32 hea
 	/* Verifiers of Linux 6.1 do not conclude that a value other than 0 is positive. */
 	if (headers_bytes >= 8 && bpf_skb_load_bytes(skb, headers_at(), mine->read, headers_bytes))
 		return 0;
-	if (bpf_ringbuf_output(&records, mine, sizeof(mine->record) + headers_bytes, wake_flag(reported, now_ns)))
+	if (bpf_ringbuf_output(&records, mine, sizeof(mine->record) + headers_bytes,
+			       wake_flag(reported, now_ns)))
 		COUNT(ring_full, packet->pkts);
 	return 0;
 }

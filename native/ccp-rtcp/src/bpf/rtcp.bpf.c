@@ -149,8 +149,7 @@ static __always_inline void set_max_rate(struct sock *sk, u64 rate)
 
 static __always_inline void pace_no_more(struct sock *sk, const struct rtcp_sock *own)
 {
-	if (own->was_unpaced && own->own_max_rate >= NO_MAX_RATE &&
-	    sk->sk_pacing_status == SK_PACING_NEEDED)
+	if (own->was_unpaced && own->own_max_rate >= NO_MAX_RATE && sk->sk_pacing_status == SK_PACING_NEEDED)
 		sk->sk_pacing_status = SK_PACING_NONE;
 }
 
@@ -187,7 +186,7 @@ static __always_inline u32 max_pkts(struct sock *sk, const struct rtcp_sock *own
 	bool paced = config.options.pace_cubic;
 
 	return own ? flow_window(tcp_sk(sk), &own->flow, paced ? config.options.floor_pkts : 2, paced)
-		    : NO_WINDOW;
+		   : NO_WINDOW;
 }
 
 SEC("struct_ops")

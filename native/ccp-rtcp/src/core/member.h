@@ -84,8 +84,9 @@ static inline __s64 rtcp_doubt(const struct rtcp_sent *lossy, const struct rtcp_
 	if (lossy->lost_pkts < RTCP_LOSSY_PKTS ||
 	    rtcp_min(lossy->lost_pkts, maximum) * RTCP_LOSSY_PART < lossy->pkts)
 		return 0;
-	due_pkts = rtcp_min(rtcp_min(other->pkts, maximum) * rtcp_min(lossy->lost_pkts, maximum) / lossy->pkts,
-			    RTCP_MAX_DUE_PKTS);
+	due_pkts =
+		rtcp_min(rtcp_min(other->pkts, maximum) * rtcp_min(lossy->lost_pkts, maximum) / lossy->pkts,
+			 RTCP_MAX_DUE_PKTS);
 	weight = rtcp_min(other->lost_pkts, maximum) * RTCP_LOST_WEIGHT;
 	if (weight <= due_pkts && (due_pkts < RTCP_DUE_PKTS || stale))
 		return 0;

@@ -38,7 +38,8 @@ static __always_inline bool has_lease(u64 owner)
 /* Whether another owner has the socket. */
 static __always_inline bool is_anothers(const struct touched *touched)
 {
-	return touched->owner != config.owner && touched->owner != SWITCH_UNOWNED && has_lease(touched->owner);
+	return touched->owner != config.owner && touched->owner != SWITCH_UNOWNED &&
+	       has_lease(touched->owner);
 }
 
 static __always_inline void own(struct touched *touched)
