@@ -16,6 +16,7 @@ import msgspec
 
 from broker import client, topics
 from broker.options import BusOptions
+from ccplane.base.printable import printable
 from telemetry.age import Ages, retained_age_us
 from telemetry.codec import CONTENT_TYPES, Format, about_of, canonical_topic, decode_from, encode
 from telemetry.errors import InvalidMessageError
@@ -265,8 +266,8 @@ class Bus:
             self._logged.add(source)
             log.warning(
                 "invalid message on %s dropped (further ones from this source are only counted)\n%s",
-                source,
-                error,
+                printable(source),
+                printable(str(error), keep="\n"),
             )
 
 

@@ -43,7 +43,7 @@ SLICE_US: Final = 10_000
 """Time per turn of the loop after which no further steps begin [us]."""
 
 MAX_SOURCES: Final = 16
-"""Maximum sources (kind and sender) whose last sample is kept for a flow; the least recent counts as lost."""
+"""Maximum sources (kind and sender) whose last sample is kept for a flow; the oldest counts as lost."""
 
 SPARE_EXPIRIES: Final = 1000
 """Expiries of closed flows are removed when they exceed this number and the number of live expiries."""
