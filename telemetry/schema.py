@@ -412,7 +412,7 @@ def kind_of(body: Body) -> str:
     return str(body.__struct_config__.tag)
 
 
-class Sample(Struct, frozen=True, kw_only=True):
+class Sample(Struct, frozen=True, kw_only=True, gc=False):
     """A received, valid message: the argument of `on_telemetry`.
 
     Attributes:

@@ -42,7 +42,7 @@ MAX_STEPS_PER_TURN: Final = 16 * STEPS
 SLICE_US: Final = 10_000
 """Time per turn of the loop after which no further steps begin [us]."""
 
-MAX_SOURCES: Final = 16
+MAX_SOURCES: Final = 8
 """Maximum sources (kind and sender) whose last sample is kept for a flow; the oldest counts as lost."""
 
 SPARE_EXPIRIES: Final = 1000
@@ -104,7 +104,7 @@ class TelemetryDispatch:
         self._index = FlowIndex(host_name)
         self._received: dict[int, dict[Source, Sample]] = {}
         self._reached: dict[str, dict[tuple[int, Source], None]] = {}
-        self._expiries: list[tuple[int, int, Source]] = []
+        self._expiries: list[tuple[int, tuple[int, Source]]] = []
         self._due: dict[tuple[int, Source], int] = {}  # the other entries of the heap are obsolete
         self._standing = Standing(host_name)
         self._new: deque[FlowInfo] = deque()
@@ -212,7 +212,7 @@ class TelemetryDispatch:
             if self._new:
                 info = self._new.popleft()
                 for decision in self._standing.of(info, self._clock_us()):
-                    yield from self._sample_for(info.flow_id, decision)
+                    yield from self._sample_for(info.flow_id, (decision.kind, decision.sender), decision)
                 yield None
                 continue
             sample = self._inbox.take()
@@ -238,38 +238,39 @@ class TelemetryDispatch:
             self.counters.unclaimed += 1
         if self.on_sample is not None:
             self.on_sample(sample, flow_ids)
+        source = (sample.kind, sample.sender)
         for flow_id in flow_ids:
-            yield from self._sample_for(flow_id, sample)
+            yield from self._sample_for(flow_id, source, sample)
 
-    def _sample_for(self, flow_id: int, sample: Sample) -> Iterator[Step]:
+    def _sample_for(self, flow_id: int, source: Source, sample: Sample) -> Iterator[Step]:
         live = self._loop.flows.get(flow_id)
         if live is None or live.failed:
             yield None
             return
-        source = (sample.kind, sample.sender)
+        place = (flow_id, source)
         received = self._received.setdefault(flow_id, {})
         evicted: Source | None = None
         if received.pop(source, None) is None:
-            self._reached.setdefault(sample.sender, {})[flow_id, source] = None
+            self._reached.setdefault(sample.sender, {})[place] = None
             if len(received) >= MAX_SOURCES:
                 evicted = next(iter(received))
         received[source] = sample  # the most recent is the last
-        if sample.expires_us is not None and (flow_id, source) not in self._due:
-            self._wait_for(sample.expires_us, flow_id, source)
+        if sample.expires_us is not None and place not in self._due:
+            self._wait_for(sample.expires_us, place)
         if evicted is not None:
             yield from self._lost(flow_id, evicted)
         yield live, sample
 
-    def _wait_for(self, expires_us: int, flow_id: int, source: Source) -> None:
+    def _wait_for(self, expires_us: int, place: tuple[int, Source]) -> None:
         """Schedule the check whether a flow's telemetry from a source expired; one entry per source."""
-        self._due[flow_id, source] = expires_us
+        self._due[place] = expires_us
         if len(self._expiries) > 2 * len(self._due) + SPARE_EXPIRIES:
             self._expiries = list({entry for entry in self._expiries if self._is_due(entry)})
             heapq.heapify(self._expiries)
-        heapq.heappush(self._expiries, (expires_us, flow_id, source))
+        heapq.heappush(self._expiries, (expires_us, place))
 
-    def _is_due(self, entry: tuple[int, int, Source]) -> bool:
-        return self._due.get((entry[1], entry[2])) == entry[0]
+    def _is_due(self, entry: tuple[int, tuple[int, Source]]) -> bool:
+        return self._due.get(entry[1]) == entry[0]
 
     # Loss
 
@@ -280,15 +281,16 @@ class TelemetryDispatch:
             if not self._is_due(entry):
                 yield None
                 continue
-            _, flow_id, source = entry
-            del self._due[flow_id, source]
+            place = entry[1]
+            del self._due[place]
+            flow_id, source = place
             last = self._received[flow_id][source]
             if last.expires_us is None:
                 yield None
             elif last.expired(now_us):
                 yield from self._lost(flow_id, source)
             else:
-                self._wait_for(last.expires_us, flow_id, source)
+                self._wait_for(last.expires_us, place)
                 yield None
 
     def _sender_gone(self, sender: str) -> Iterator[Step]:
