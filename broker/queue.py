@@ -1,4 +1,4 @@
-"""A bounded queue of messages that drops outdated messages first."""
+"""Bounded queues of messages that drop outdated messages first, and messages of the sender with the most."""
 
 from __future__ import annotations
 
@@ -60,6 +60,12 @@ class TopicQueue(Generic[T]):
             self._newest[topic] = number
         return self._keep_within()
 
+    def first(self) -> T | None:
+        """Return the first message; None if the queue is empty."""
+        for _, message in self._messages.values():
+            return message
+        return None
+
     def pop(self) -> T:
         """Remove the first message and return it.
 
@@ -76,12 +82,14 @@ class TopicQueue(Generic[T]):
         self._outdated.clear()
         return messages
 
-    def _keep_within(self) -> int:
-        if len(self._messages) <= self._limit:
-            return 0
+    def drop(self) -> int:
+        """Drop a message as a full queue does; return 1. The queue must not be empty."""
         self._remove(next(iter(self._outdated or self._messages)))
         self.dropped += 1
         return 1
+
+    def _keep_within(self) -> int:
+        return self.drop() if len(self._messages) > self._limit else 0
 
     def _remove(self, number: int) -> T:
         topic, message = self._messages.pop(number)
@@ -89,3 +97,83 @@ class TopicQueue(Generic[T]):
         if self._newest.get(topic) == number:
             del self._newest[topic]
         return message
+
+
+class Shares:
+    """The number of entries of each sender, and a sender with many of them; all in constant time."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._counts: dict[str, int] = {}
+        self._largest = ""
+
+    def add(self, sender: str, number: int = 1) -> None:
+        """Add entries of a sender; a negative number removes entries."""
+        self.total += number
+        count = self._counts[sender] = self._counts.get(sender, 0) + number
+        if not count:
+            del self._counts[sender]
+        elif count > self._counts.get(self._largest, 0):
+            self._largest = sender
+
+    def first_to_drop(self, otherwise: str) -> str:
+        """Return the sender that loses an entry when there are too many.
+
+        Args:
+            otherwise: The sender if none is known to have more than one.
+        """
+        return self._largest if self._counts.get(self._largest, 0) > 1 else otherwise
+
+
+class FairQueue(Generic[T]):
+    """A queue per sender with one limit for all: one sender cannot displace the messages of another."""
+
+    def __init__(self, limit: int) -> None:
+        """Create an empty queue for up to `limit` messages (at least 1)."""
+        self._limit = limit
+        self._queues: OrderedDict[str, TopicQueue[T]] = OrderedDict()
+        self._shares = Shares()
+
+    def __len__(self) -> int:
+        return self._shares.total
+
+    def put(self, sender: str, topic: Hashable, message: T, *, only_last: bool = False) -> int:
+        """Append a message of a sender; return how many were dropped to make room. See `TopicQueue.put`."""
+        queue = self._queues.get(sender)
+        if queue is None:
+            queue = self._queues[sender] = TopicQueue(self._limit)
+        before = len(queue)
+        dropped = queue.put(topic, message, only_last=only_last)
+        self._shares.add(sender, len(queue) - before)
+        if len(self) > self._limit:
+            other = self._shares.first_to_drop(next(iter(self._queues)))
+            dropped += self._queues[other].drop()
+            self._removed(other)
+        return dropped
+
+    def first(self, sender: str) -> T | None:
+        """Return the first message of a sender, or None."""
+        queue = self._queues.get(sender)
+        return None if queue is None else queue.first()
+
+    def pop(self, sender: str) -> T:
+        """Remove the first message of a sender and return it.
+
+        Raises:
+            KeyError: If there is none.
+        """
+        message = self._queues[sender].pop()
+        self._removed(sender)
+        return message
+
+    def clear(self) -> list[T]:
+        """Remove all messages and return them, sender by sender."""
+        messages = [message for queue in self._queues.values() for message in queue.clear()]
+        self._queues.clear()
+        self._shares = Shares()
+        return messages
+
+    def _removed(self, sender: str) -> None:
+        self._shares.add(sender, -1)
+        if not self._queues[sender]:
+            del self._queues[sender]

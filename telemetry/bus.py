@@ -16,8 +16,9 @@ import msgspec
 
 from broker import client, topics
 from broker.options import BusOptions
+from ccplane.base.printable import printable
 from telemetry.age import Ages, retained_age_us
-from telemetry.codec import CONTENT_TYPES, Format, about_of, decode_from, encode
+from telemetry.codec import CONTENT_TYPES, Format, about_of, canonical_topic, decode_from, encode
 from telemetry.errors import InvalidMessageError
 from telemetry.schema import (
     VERSION,
@@ -243,17 +244,16 @@ class Bus:
             age_us = self._ages.age_us(
                 envelope.sender, envelope.t_mono_us, envelope.t_wall_us, incoming.received_us
             )
-        expires_us = None
-        if envelope.ttl_ms is not None:
-            expires_us = incoming.received_us - age_us + envelope.ttl_ms * 1000
+        kind = kind_of(envelope.body)
+        ttl_ms = envelope.ttl_ms or topics.topic_kind(kind).ttl_ms
         return Sample(
-            kind=kind_of(envelope.body),
+            kind=kind,
             body=envelope.body,
             sender=envelope.sender,
-            topic=incoming.topic,
+            topic=canonical_topic(incoming.topic),
             received_us=incoming.received_us,
             age_at_receipt_us=age_us,
-            expires_us=expires_us,
+            expires_us=None if ttl_ms is None else incoming.received_us - age_us + ttl_ms * 1000,
             sent_mono_us=envelope.t_mono_us,
             sent_wall_us=envelope.t_wall_us,
             retained=incoming.retained,
@@ -266,8 +266,8 @@ class Bus:
             self._logged.add(source)
             log.warning(
                 "invalid message on %s dropped (further ones from this source are only counted)\n%s",
-                source,
-                error,
+                printable(source),
+                printable(str(error), keep="\n"),
             )
 
 

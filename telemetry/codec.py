@@ -91,6 +91,15 @@ def about_of(body: Body) -> str:
     return HOST if field is None else getattr(body, field) or HOST
 
 
+def canonical_topic(topic: str) -> str:
+    """Return a valid topic with its address in canonical form: addresses have several spellings."""
+    start, _, about = topic.rpartition("/")
+    try:
+        return f"{start}/{canonical(about)}"
+    except ValueError:  # no address: a sender, or `host`
+        return topic
+
+
 def _is_about(body: Body, about: str) -> bool:
     """Whether a body is about the address of its topic, and about no other peer's flow."""
     expected = about_of(body)

@@ -19,6 +19,44 @@ from telemetry.schema import About, Body, canonical
 
 Ends = tuple[str, int, str, int]
 
+Key = tuple[object, ...]
+"""What selects the flows of a body, in canonical form and without a direction; see `key_of`."""
+
+
+def key_of(body: Body) -> Key | None:
+    """Return what selects the flows of a body; None if it belongs to no flow."""
+    if not isinstance(body, About):
+        return None
+    flow = body.flow
+    if flow is not None:
+        if flow.protocol != "tcp":
+            return None
+        return _ends_key(canonical(flow.src), flow.src_port, canonical(flow.dst), flow.dst_port)
+    if body.peer is not None:
+        addresses = {canonical(body.peer), canonical(body.peer if body.address is None else body.address)}
+        return ("address" if body.address is None else "pair", *sorted(addresses))
+    return None if body.host is None else ("host", body.host)
+
+
+def keys_of(host: str, src: str, src_port: int, dst: str, dst_port: int) -> list[Key]:
+    """Return the keys of all bodies that a flow of a host matches.
+
+    Raises:
+        ValueError: If an address is invalid.
+    """
+    src, dst = canonical(src), canonical(dst)
+    addresses = sorted({src, dst})
+    return [
+        ("host", host),
+        *(("address", address) for address in addresses),
+        ("pair", *addresses),
+        _ends_key(src, src_port, dst, dst_port),
+    ]
+
+
+def _ends_key(src: str, src_port: int, dst: str, dst_port: int) -> Key:
+    return ("flow", *sorted(((src, src_port), (dst, dst_port))))
+
 
 class FlowIndex:
     """The flows of one host, indexed by 5-tuple and by addresses."""

@@ -13,6 +13,7 @@ arrives when it is sent, with age 0. Wall clocks equal the virtual clock. The bu
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection
 
 import msgspec
@@ -47,7 +48,7 @@ class LocalBus:
         now_us = self._clock_us()
         for sample in self._kept.values():
             if not sample.expired(now_us):
-                member.take(msgspec.structs.replace(sample, received_us=now_us, retained=True))
+                member.receive(msgspec.structs.replace(sample, received_us=now_us, retained=True))
         self._members.append(member)
         if status is not None:
             member.publish(status)
@@ -81,7 +82,7 @@ class LocalBus:
         if topic.retain:
             self._kept[address] = sample
         for member in self._members:
-            member.take(sample)
+            member.receive(sample)
 
     def leave(self, member: Member) -> None:
         """Remove a member; see `Member.close`."""
@@ -102,7 +103,7 @@ class Member:
         self._bus = bus
         self._kinds = kinds
         self._status = status
-        self._waiting: list[Sample] = []
+        self._waiting: deque[Sample] = deque()
 
     def publish(self, body: Body, *, ttl_ms: int | None = None) -> None:
         """Publish a message to all other subscribers of its kind.
@@ -119,11 +120,16 @@ class Member:
 
     def drain(self) -> list[Sample]:
         """Return the samples since the last call, in order."""
-        taken, self._waiting = self._waiting, []
+        taken = list(self._waiting)
+        self._waiting.clear()
         return taken
 
-    def take(self, sample: Sample) -> None:
-        """Keep a sample of a subscribed kind for `drain`, unless it is from this member."""
+    def take(self) -> Sample | None:
+        """Return the first sample; None if there is none."""
+        return self._waiting.popleft() if self._waiting else None
+
+    def receive(self, sample: Sample) -> None:
+        """Keep a sample of a subscribed kind for `take` and `drain`, unless it is from this member."""
         if sample.kind in self._kinds and sample.sender != self.sender:
             self._waiting.append(sample)
 

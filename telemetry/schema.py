@@ -395,7 +395,7 @@ class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
         sender: Name of the publisher; also a level of the topic.
         t_mono_us: Time of the message, by the publisher's monotonic clock [us].
         t_wall_us: Time of the message, by the publisher's wall clock, since 1970 [us].
-        ttl_ms: Lifetime [ms]; None for unlimited.
+        ttl_ms: Lifetime [ms]; None for that of its kind.
         body: The content.
     """
 
@@ -412,14 +412,14 @@ def kind_of(body: Body) -> str:
     return str(body.__struct_config__.tag)
 
 
-class Sample(Struct, frozen=True, kw_only=True):
+class Sample(Struct, frozen=True, kw_only=True, gc=False):
     """A received, valid message: the argument of `on_telemetry`.
 
     Attributes:
         kind: Kind of the body, such as `receiver_signal`.
         body: The content.
         sender: Name of its publisher.
-        topic: Its topic.
+        topic: Its topic, an address in it in canonical form.
         received_us: Time of arrival, CLOCK_MONOTONIC of this host [us]: the clock of `report.now_us`.
         age_at_receipt_us: Its age at arrival [us]; see `telemetry.age`.
         expires_us: Time of its expiry, same clock [us]; None for never.

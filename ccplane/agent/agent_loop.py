@@ -128,7 +128,7 @@ class AgentLoop:
         self.flows: dict[int, Live] = {}
         self.events = Events()
         self.writer = Writer(datapath)
-        self.keepalive = Keepalive(datapath.heartbeat)
+        self.keepalive = Keepalive(datapath.heartbeat, clock)
         self.changes = Changes(self)
         self.on_batch: Callable[[Batch], None] | None = None
         self.each_turn: list[Callable[[], None]] = []
@@ -217,7 +217,8 @@ class AgentLoop:
             if self.on_batch is not None:
                 self.on_batch(batch)
             self._dispatch(batch)
-        while self._calls:
+        self.keepalive.answered()
+        for _ in range(len(self._calls)):
             self._calls.popleft()()
         self.changes.report_params()
         for do in self.each_turn:
@@ -246,6 +247,7 @@ class AgentLoop:
         before = self.counters.flows_created
         for info in self.keepalive.between(flows):
             self._create(info)
+            self.keepalive.answered()
         adopted = self.counters.flows_created - before
         self.counters.flows_adopted += adopted
         return adopted

@@ -12,6 +12,7 @@ from ccp_algs import siblings
 from ccplane.agent.deadline import TooSlow
 from ccplane.agent.locate import shown
 from ccplane.base.errors import CcpError, Several, UsageError
+from ccplane.base.printable import printable
 
 Problem = Callable[[str, str, str], UsageError]
 """Creates an error from file, where and why."""
@@ -40,7 +41,7 @@ def is_from_outside(error: BaseException) -> bool:
 def text_of(error: BaseException) -> str:
     """Return `TYPE: MESSAGE` of an exception; only its type if `str()` of the exception raises."""
     try:
-        return f"{type(error).__name__}: {error}".removesuffix(": ")
+        return printable(f"{type(error).__name__}: {error}".removesuffix(": "), keep="\n")
     except BaseException as another:
         if is_from_outside(another):
             raise

@@ -14,6 +14,7 @@ from ccplane.agent import console, front
 from ccplane.agent.front import Entry
 from ccplane.base.errors import CcpError
 from ccplane.base.extras import extra_part
+from ccplane.base.printable import PrintableFormatter
 
 MORE: Final = (
     "`ccp help --all` also lists the commands for research and for work on ccplane; "
@@ -77,11 +78,9 @@ def root(
     ] = False,
 ) -> None:
     """Run congestion-control algorithms, written in Python, on the TCP sockets of this machine."""
-    logging.basicConfig(
-        level=logging.DEBUG if debug else logging.WARNING,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(message)s",
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
 
 
 @app.command("help", hidden=True)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import typer
 
 from ccplane.base.errors import CcpError, LoadError, Several
+from ccplane.base.printable import printable
 
 FAILED: Final = 1
 """Exit code: a request was invalid, or a check found errors."""
@@ -36,10 +37,10 @@ def show_error(error: CcpError, *, debug: bool) -> None:
         debug: Also print the traceback.
     """
     if debug:
-        typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+        typer.echo(printable("".join(traceback.format_exception(error)), keep="\n\t"), err=True, nl=False)
     for problem in problems(error):
         text = one_line(problem) if isinstance(problem, LoadError) else str(problem)
-        typer.echo(text, err=True)
+        typer.echo(printable(text, keep="\n\t"), err=True)
 
 
 def one_line(problem: CcpError) -> str:

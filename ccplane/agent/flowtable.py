@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from rich.table import Table
+from rich.text import Text
 
 from ccplane.agent import exits
 from ccplane.agent.runfile import RunInfo
 from ccplane.base.flows import FlowInfo, FlowStats
+from ccplane.base.printable import printable
 from ccplane.datapath.protocol import FALLBACK_PROGRAM, DatapathView
 
 FALLBACK: Final = "fallback"
@@ -145,8 +147,8 @@ def render(
     who = "no agent: flows run the fallback" if agent is None else f"agent pid {agent.pid}"
     slotless = exits.slotless(counters)
     caption = f"{len(flows)} flows; {who}" + (f"; {slotless}" if slotless else "")
-    caption = "\n".join([caption, *failures])
-    table = Table(caption=caption, caption_justify="left", box=None, header_style="bold")
+    text = "\n".join([caption, *(printable(failure) for failure in failures)])
+    table = Table(caption=Text(text), caption_justify="left", box=None, header_style="bold")
     table.add_column("local", overflow="fold")
     table.add_column("peer", overflow="fold")
     table.add_column("chosen")
@@ -154,7 +156,7 @@ def render(
     for column in ("cwnd kB", "rate Mbit/s", "srtt ms", "throughput Mbit/s", "loss %", "retrans"):
         table.add_column(column, justify="right")
     for row in flows:
-        table.add_row(
+        cells = (
             row.src,
             row.dst,
             row.cc_name,
@@ -166,4 +168,5 @@ def render(
             "-" if row.loss_ratio is None else f"{100 * row.loss_ratio:.2f}",
             str(row.retrans_pkts),
         )
+        table.add_row(*map(Text, cells))  # rich takes `[fd00::1]` in a str for a style
     return table

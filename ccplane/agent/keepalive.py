@@ -2,39 +2,65 @@
 
 Without them, the datapath would see 200 ms without a heartbeat and move all flows to the fallback. A thread
 with real-time priority that never waits also loses its priority, see `ccplane.agent.priority.LIMIT_US`.
+
+A heartbeat means that reports are answered. So work that keeps the loop from handling reports for longer than
+`UNANSWERED_S` gets no keepalives any more: the flows use the fallback until the loop handles reports again,
+and a service manager's watchdog runs out if that takes too long.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 T = TypeVar("T")
 
+log = logging.getLogger("ccplane.agent")
+
 CALLBACKS_PER_KEEPALIVE: Final = 64
 """Callbacks of algorithms between two keepalives: at 3 ms per callback, the heartbeat is still in time."""
+
+UNANSWERED_S: Final = 5.0
+"""Time without handling reports after which keepalives are withheld [s]."""
 
 PAUSE_S: Final = 1e-6
 """Wait in each keepalive [s]; any wait is sufficient."""
 
 
 class Keepalive:
-    """Refreshes the heartbeat during long work.
+    """Refreshes the heartbeat during long work, as long as reports are handled between.
 
     Attributes:
         also: Functions called with each keepalive.
     """
 
-    def __init__(self, heartbeat: Callable[[], None]) -> None:
+    def __init__(self, heartbeat: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._heartbeat = heartbeat
+        self._clock = clock
+        self._answered_s = clock()
+        self._withheld = False
         self.also: list[Callable[[], None]] = []
+
+    def answered(self) -> None:
+        """Record that reports were handled, or a flow was taken over."""
+        self._answered_s = self._clock()
+        self._withheld = False
 
     def draw(self) -> None:
         """Refresh the heartbeat, and wait briefly."""
-        self._heartbeat()
-        for emit in self.also:
-            emit()
+        if self._clock() - self._answered_s < UNANSWERED_S:
+            self._heartbeat()
+            for emit in self.also:
+                emit()
+        elif not self._withheld:
+            self._withheld = True
+            log.warning(
+                "no reports were handled for %g s, because of other work (a reload, a parameter, a switch): "
+                "flows use the fallback until it is done",
+                UNANSWERED_S,
+            )
         time.sleep(PAUSE_S)
 
     def between(self, items: Iterable[T]) -> Iterator[T]:

@@ -3,7 +3,11 @@
 Runs on the agent's thread. The inbox wakes the loop when a sample arrives, so a sample waits only for the end
 of the current batch.
 
-Decisions on regimes, which the broker retains, are also kept here for flows that start later. When the last
+All work is divided into steps: one message, one delivery to a flow, or one notification of a loss. Each turn
+of the loop does a bounded number of steps, then reports have precedence, and the next turn continues.
+Messages that have not been taken wait in the inbox, which is bounded.
+
+Decisions on regimes, which the broker retains, are also kept for flows that start later. When the last
 will of a sender arrives, all its samples count as expired immediately.
 """
 
@@ -11,13 +15,17 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.topics import BY_KIND
 from ccplane.agent.events import Event
 from ccplane.agent.hosts import Host, Live, Source
+from ccplane.agent.keepalive import CALLBACKS_PER_KEEPALIVE
+from ccplane.agent.standing import Standing
 from ccplane.base.flows import FlowInfo
 from telemetry.join import FlowIndex
 from telemetry.schema import AgentStatus, Sample
@@ -25,18 +33,30 @@ from telemetry.schema import AgentStatus, Sample
 if TYPE_CHECKING:
     from ccplane.agent.agent_loop import AgentLoop
 
-MAX_STANDING: Final = 10_000
-"""Maximum decisions kept for future flows; the oldest is dropped first."""
+STEPS: Final = CALLBACKS_PER_KEEPALIVE
+"""Steps done together: a vectorised algorithm gets their samples as one list."""
+
+MAX_STEPS_PER_TURN: Final = 16 * STEPS
+"""Steps of arriving telemetry per turn of the loop, and of expiring telemetry."""
+
+SLICE_US: Final = 10_000
+"""Time per turn of the loop after which no further steps begin [us]."""
+
+MAX_SOURCES: Final = 8
+"""Maximum sources (kind and sender) whose last sample is kept for a flow; the oldest counts as lost."""
 
 SPARE_EXPIRIES: Final = 1000
 """Expiries of closed flows are removed when they exceed this number and the number of live expiries."""
+
+Step = tuple[Live, Sample] | tuple[Live, Source] | None
+"""A sample for a flow, a source that a flow has lost, or nothing to deliver."""
 
 
 class Arriving(Protocol):
     """The source of samples, see `ccplane.agent.inbox`."""
 
-    def drain(self) -> list[Sample]:
-        """Return the samples since the last call, in order of arrival."""
+    def take(self) -> Sample | None:
+        """Return the next sample; None if there is none."""
         ...
 
 
@@ -83,161 +103,215 @@ class TelemetryDispatch:
         self._clock_us = clock_us
         self._index = FlowIndex(host_name)
         self._received: dict[int, dict[Source, Sample]] = {}
-        self._expiries: list[tuple[int, int, Source]] = []
-        self._waited_for: set[tuple[int, Source]] = set()
-        self._standing: dict[tuple[str, str], Sample] = {}
-        self._new: list[int] = []
+        self._reached: dict[str, dict[tuple[int, Source], None]] = {}
+        self._expiries: list[tuple[int, tuple[int, Source]]] = []
+        self._due: dict[tuple[int, Source], int] = {}  # the other entries of the heap are obsolete
+        self._standing = Standing(host_name)
+        self._new: deque[FlowInfo] = deque()
+        self._arriving = self._arrivals()
         for live in agent_loop.flows.values():
             self._add(live.flow.info)
         agent_loop.events.listen(self._event)
         agent_loop.each_turn.append(self.turn)
 
     def turn(self) -> None:
-        """Deliver new samples, and report expired telemetry."""
-        if self._new:
-            self._report_new()
-        samples = self._inbox.drain()
-        if samples:
-            self._take(samples)
+        """Deliver new samples and report expired telemetry, both within the bounds of a turn."""
+        until_us = self._clock_us() + SLICE_US
+        done = self._work(self._arriving, until_us)
+        if done:
+            self._arriving = self._arrivals()
         if self._expiries and self._expiries[0][0] <= self._clock_us():
-            self._expire()
+            done = self._work(self._expired(), until_us) and done
+        if not done:
+            self._loop.datapath.wake()  # the next turn continues
 
     def received(self, flow_id: int) -> list[Sample]:
         """Return the last unexpired sample of each kind and sender that a flow received."""
         return list(self._received.get(flow_id, {}).values())
 
-    # Flows
+    # Steps
 
-    def _event(self, event: Event) -> None:
-        if event.flow is None:
-            return
-        if event.kind == "flow:created":
-            self._add(event.flow)
-            if self._standing:
-                self._new.append(event.flow.flow_id)
-        elif event.kind == "flow:closed":
-            self._index.remove(event.flow.flow_id)
-            for source in self._received.pop(event.flow.flow_id, {}):
-                self._waited_for.discard((event.flow.flow_id, source))
+    def _work(self, steps: Iterator[Step], until_us: int) -> bool:
+        """Do steps; return whether all are done."""
+        for begun in range(0, MAX_STEPS_PER_TURN, STEPS):
+            if begun:
+                self._loop.keepalive.draw()
+            done = list(islice(steps, STEPS))
+            self._deliver(done)
+            if len(done) < STEPS:
+                return True
+            if self._clock_us() >= until_us:
+                break
+        return False
 
-    def _add(self, info: FlowInfo) -> None:
-        self._index.add(info.flow_id, info.src_addr, info.src_port, info.dst_addr, info.dst_port)
-
-    def _report_new(self) -> None:
-        """Deliver the decisions in force to new flows."""
-        new, self._new = set(self._new), []
-        now_us = self._clock_us()
-        for place, sample in list(self._standing.items()):
-            if sample.expired(now_us):
-                del self._standing[place]
+    def _deliver(self, steps: Sequence[Step]) -> None:
+        """Deliver in order: samples and losses one by one to each flow, as lists to vectorised algorithms."""
+        samples: list[tuple[Live, Sample]] = []
+        lost: list[tuple[Live, Source]] = []
+        for step in steps:
+            if step is None:
                 continue
-            self._deliver([(flow_id, sample) for flow_id in self._index.find(sample.body) if flow_id in new])
-
-    # Samples
-
-    def _take(self, samples: Sequence[Sample]) -> None:
-        self.counters.samples += len(samples)
-        now_us = self._clock_us()
-        pairs: list[tuple[int, Sample]] = []
-        for sample in samples:
-            if isinstance(sample.body, AgentStatus):
-                if sample.body.status == "offline":
-                    self._deliver(pairs)
-                    pairs = []
-                    self._sender_gone(sample.sender)
+            live, what = step
+            if live.failed or self._loop.flows.get(live.flow.info.flow_id) is not live:
                 continue
-            self.newest[sample.kind] = sample
-            if sample.expired(now_us):
-                self.counters.expired += 1
-                continue
-            if BY_KIND[sample.kind].retain:
-                self._keep(sample, now_us)
-            flow_ids = self._index.find(sample.body)
-            if not flow_ids:
-                self.counters.unclaimed += 1
-            pairs += [(flow_id, sample) for flow_id in flow_ids]
-            if self.on_sample is not None:
-                self.on_sample(sample, flow_ids)
-        self._deliver(pairs)
+            if isinstance(what, Sample):
+                if lost:
+                    self._report_lost(lost)
+                    lost = []
+                samples.append((live, what))
+            else:
+                if samples:
+                    self._report_samples(samples)
+                    samples = []
+                lost.append((live, what))
+        self._report_samples(samples)
+        self._report_lost(lost)
 
-    def _deliver(self, pairs: Sequence[tuple[int, Sample]]) -> None:
-        """Deliver samples in order: one by one to each flow, as one list to each vectorised algorithm."""
+    def _report_samples(self, pairs: Sequence[tuple[Live, Sample]]) -> None:
+        self.counters.delivered += len(pairs)
         gathered: dict[Host, list[tuple[Live, Sample]]] = {}
-        for flow_id, sample in self._loop.keepalive.between(pairs):
-            live = self._loop.flows.get(flow_id)
-            if live is None or live.failed:
-                continue
-            self._remember(flow_id, sample)
-            self.counters.delivered += 1
+        for live, sample in pairs:
             gathered.setdefault(live.host, []).append((live, sample))
         for host, selected in gathered.items():
             host.deliver(selected, self._loop, self._loop.keepalive)
 
-    def _keep(self, sample: Sample, now_us: int) -> None:
-        """Keep a decision for future flows."""
-        standing = self._standing
-        standing.pop((sample.topic, sample.sender), None)  # the newest is the last
-        if len(standing) >= MAX_STANDING:
-            for place in [place for place, kept in standing.items() if kept.expired(now_us)]:
-                del standing[place]
-        if len(standing) >= MAX_STANDING:
-            del standing[next(iter(standing))]
-        standing[sample.topic, sample.sender] = sample
-
-    def _remember(self, flow_id: int, sample: Sample) -> None:
-        source = (sample.kind, sample.sender)
-        self._received.setdefault(flow_id, {})[source] = sample
-        if sample.expires_us is not None and (flow_id, source) not in self._waited_for:
-            self._wait_for(sample.expires_us, flow_id, source)
-
-    def _wait_for(self, expires_us: int, flow_id: int, source: Source) -> None:
-        """Schedule the check whether a flow's telemetry from a source expired; one entry per source."""
-        self._waited_for.add((flow_id, source))
-        if len(self._expiries) > 2 * len(self._waited_for) + SPARE_EXPIRIES:
-            self._expiries = [entry for entry in self._expiries if entry[1:] in self._waited_for]
-            heapq.heapify(self._expiries)
-        heapq.heappush(self._expiries, (expires_us, flow_id, source))
-
-    # Loss
-
-    def _expire(self) -> None:
-        now_us = self._clock_us()
-        lost: dict[tuple[int, Source], None] = {}
-        while self._expiries and self._expiries[0][0] <= now_us:
-            _, flow_id, source = heapq.heappop(self._expiries)
-            self._waited_for.discard((flow_id, source))
-            last = self._received.get(flow_id, {}).get(source)
-            if last is None or last.expires_us is None:
-                continue
-            if last.expired(now_us):
-                lost[flow_id, source] = None
-            else:
-                self._wait_for(last.expires_us, flow_id, source)
-        self._lose(list(lost))
-
-    def _sender_gone(self, sender: str) -> None:
-        for place in [place for place in self._standing if place[1] == sender]:
-            del self._standing[place]
-        self._lose(
-            [
-                (flow_id, source)
-                for flow_id, sources in self._received.items()
-                for source in sources
-                if source[1] == sender
-            ]
-        )
-
-    def _lose(self, lost: Sequence[tuple[int, Source]]) -> None:
+    def _report_lost(self, pairs: Sequence[tuple[Live, Source]]) -> None:
+        self.counters.lost += len(pairs)
         gathered: dict[tuple[Host, Source], list[Live]] = {}
-        for flow_id, source in self._loop.keepalive.between(lost):
-            self._received.get(flow_id, {}).pop(source, None)
-            live = self._loop.flows.get(flow_id)
-            if live is None or live.failed:
-                continue
-            self.counters.lost += 1
+        for live, source in pairs:
             self._loop.events.emit(
                 "telemetry:lost", live.host.name, live.flow.info, telemetry=source[0], sender=source[1]
             )
             gathered.setdefault((live.host, source), []).append(live)
         for (host, source), lives in gathered.items():
             host.lose(lives, source, self._loop, self._loop.keepalive)
+
+    # Flows
+
+    def _event(self, event: Event) -> None:
+        if event.flow is None:
+            return
+        flow_id = event.flow.flow_id
+        if event.kind == "flow:created":
+            self._add(event.flow)
+            if len(self._standing):
+                self._new.append(event.flow)
+        elif event.kind == "flow:closed":
+            self._index.remove(flow_id)
+            for source in list(self._received.get(flow_id, ())):
+                self._forget(flow_id, source)
+
+    def _add(self, info: FlowInfo) -> None:
+        self._index.add(info.flow_id, info.src_addr, info.src_port, info.dst_addr, info.dst_port)
+
+    # Samples
+
+    def _arrivals(self) -> Iterator[Step]:
+        """Yield the steps of new flows and of arrived samples."""
+        while True:
+            if self._new:
+                info = self._new.popleft()
+                for decision in self._standing.of(info, self._clock_us()):
+                    yield from self._sample_for(info.flow_id, (decision.kind, decision.sender), decision)
+                yield None
+                continue
+            sample = self._inbox.take()
+            if sample is None:
+                return
+            yield from self._steps_of(sample)
+
+    def _steps_of(self, sample: Sample) -> Iterator[Step]:
+        self.counters.samples += 1
+        yield None
+        if isinstance(sample.body, AgentStatus):
+            if sample.body.status == "offline":
+                yield from self._sender_gone(sample.sender)
+            return
+        self.newest[sample.kind] = sample
+        if sample.expired(self._clock_us()):
+            self.counters.expired += 1
+            return
+        if BY_KIND[sample.kind].retain:
+            self._standing.keep(sample)
+        flow_ids = self._index.find(sample.body)
+        if not flow_ids:
+            self.counters.unclaimed += 1
+        if self.on_sample is not None:
+            self.on_sample(sample, flow_ids)
+        source = (sample.kind, sample.sender)
+        for flow_id in flow_ids:
+            yield from self._sample_for(flow_id, source, sample)
+
+    def _sample_for(self, flow_id: int, source: Source, sample: Sample) -> Iterator[Step]:
+        live = self._loop.flows.get(flow_id)
+        if live is None or live.failed:
+            yield None
+            return
+        place = (flow_id, source)
+        received = self._received.setdefault(flow_id, {})
+        evicted: Source | None = None
+        if received.pop(source, None) is None:
+            self._reached.setdefault(sample.sender, {})[place] = None
+            if len(received) >= MAX_SOURCES:
+                evicted = next(iter(received))
+        received[source] = sample  # the most recent is the last
+        if sample.expires_us is not None and place not in self._due:
+            self._wait_for(sample.expires_us, place)
+        if evicted is not None:
+            yield from self._lost(flow_id, evicted)
+        yield live, sample
+
+    def _wait_for(self, expires_us: int, place: tuple[int, Source]) -> None:
+        """Schedule the check whether a flow's telemetry from a source expired; one entry per source."""
+        self._due[place] = expires_us
+        if len(self._expiries) > 2 * len(self._due) + SPARE_EXPIRIES:
+            self._expiries = list({entry for entry in self._expiries if self._is_due(entry)})
+            heapq.heapify(self._expiries)
+        heapq.heappush(self._expiries, (expires_us, place))
+
+    def _is_due(self, entry: tuple[int, tuple[int, Source]]) -> bool:
+        return self._due.get(entry[1]) == entry[0]
+
+    # Loss
+
+    def _expired(self) -> Iterator[Step]:
+        now_us = self._clock_us()
+        while self._expiries and self._expiries[0][0] <= now_us:
+            entry = heapq.heappop(self._expiries)
+            if not self._is_due(entry):
+                yield None
+                continue
+            place = entry[1]
+            del self._due[place]
+            flow_id, source = place
+            last = self._received[flow_id][source]
+            if last.expires_us is None:
+                yield None
+            elif last.expired(now_us):
+                yield from self._lost(flow_id, source)
+            else:
+                self._wait_for(last.expires_us, place)
+                yield None
+
+    def _sender_gone(self, sender: str) -> Iterator[Step]:
+        self._standing.forget(sender)
+        for flow_id, source in list(self._reached.get(sender, ())):
+            yield from self._lost(flow_id, source)
+
+    def _lost(self, flow_id: int, source: Source) -> Iterator[Step]:
+        self._forget(flow_id, source)
+        live = self._loop.flows.get(flow_id)
+        yield None if live is None else (live, source)
+
+    def _forget(self, flow_id: int, source: Source) -> None:
+        """Forget the last sample of a source for a flow."""
+        received = self._received.get(flow_id, {})
+        if received.pop(source, None) is None:
+            return
+        if not received:
+            del self._received[flow_id]
+        reached = self._reached[source[1]]
+        del reached[flow_id, source]
+        if not reached:
+            del self._reached[source[1]]
+        self._due.pop((flow_id, source), None)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ccplane.agent import console, params
 from ccplane.agent.commands.connection import PIN_DIR, AsJson, Connect, FlowId, Keys, Match, PinDir, client
@@ -91,11 +92,12 @@ def _table(found: dict[str, list[dict[str, Any]]]) -> Table:
             limits = ", ".join(map(str, row["choices"])) or (
                 "" if low is None and high is None else f"{low} to {high}"
             )
-            table.add_row(
+            cells = (
                 f"{algorithm}.{row['name']}",
                 f"{row['value']} {row['unit']}".strip(),
                 str(row["default"]),
                 limits,
                 row["doc"],
             )
+            table.add_row(*map(Text, cells))
     return table

@@ -13,6 +13,7 @@ from ccplane.agent.control import STREAMS
 from ccplane.base import options
 from ccplane.base.errors import UsageError
 from ccplane.base.names import close_names
+from ccplane.base.printable import printable
 
 app = typer.Typer(add_completion=False)
 
@@ -63,7 +64,7 @@ def tail(
 
 
 def line(row: dict[str, Any]) -> str:
-    """Return a message of a stream as one line."""
+    """Return a message of a stream as one line of printable text."""
     if row["stream"] == "event":
         clock = console.clock(row["t_wall_us"] / 1e6)
         parts = [clock, row["kind"], row["algorithm"], _flow(row), _fields(row["detail"])]
@@ -77,7 +78,7 @@ def line(row: dict[str, Any]) -> str:
         }
         more = row.get("fields") or row.get("registers") or {}
         parts = [f"{row['t_us'] / 1e6:.6f}", row["stream"], str(row["flow_id"]), _fields({**head, **more})]
-    return "  ".join(part for part in parts if part)
+    return printable("  ".join(part for part in parts if part))
 
 
 def _flow(row: dict[str, Any]) -> str:

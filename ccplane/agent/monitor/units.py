@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from ccplane.base.printable import printable
+
 NONE = "–"
 
 
@@ -45,7 +47,7 @@ def plain(value: object) -> str:
         return f"{value:.6g}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return " ".join(str(value).split())
+    return printable(" ".join(str(value).split()))
 
 
 def _number(value: float | None, factor: float, decimals: int) -> str:

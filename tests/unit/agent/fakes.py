@@ -178,7 +178,7 @@ class FakeDatapath:
         self.missed = {"creates_missed": 0, "closes_missed": 0}
         self.heartbeats = 0
         self.written_between_heartbeats: list[int] = [0]
-        self.polls = 0
+        self.polls = self.wakes = 0
         self.closed = self.released = False
         self.successor = False
         self.refuse = set(refuse)
@@ -224,7 +224,8 @@ class FakeDatapath:
         return self.batches.popleft() if self.batches else FakeBatch(())
 
     def wake(self) -> None:
-        """Do nothing: `poll` returns immediately."""
+        """Count: `poll` returns immediately anyway."""
+        self.wakes += 1
 
     def update(
         self,

@@ -83,6 +83,14 @@ def test_flow_that_closes_between_the_calls_is_left_out() -> None:
     assert look(View([FakeInfo(1)], [FakeStats(1), FakeStats(2)])).keys() == {1}
 
 
+def test_addresses_are_no_markup() -> None:
+    info = FakeInfo(1, src_addr="fd00::1", dst_addr="fe80::2")
+    out = io.StringIO()
+    Console(file=out, width=200).print(render(rows({}, one(info, FakeStats(1)), AGENT), {}, AGENT))
+    assert "[fd00::1]:40000" in out.getvalue()
+    assert "[fe80::2]:5001" in out.getvalue()
+
+
 def test_table_shows_units_addresses_and_what_is_missing() -> None:
     info = FakeInfo(1, src_addr="2001:db8::1", cc_name="ccp.cubic")
     stats = FakeStats(1, cwnd_bytes=144_800, rate_bytes_per_s=1_250_000, srtt_us=20_500, retrans_pkts=3)

@@ -19,7 +19,7 @@ def test_samples_come_out_in_order_and_once() -> None:
     inbox = Inbox(BusOptions(), sender="host-a")
     assert inbox.drain() == []
     for number in range(5):
-        inbox._take(sample(number, decision=number == 2))
+        inbox._queue(sample(number, decision=number == 2))
     assert [one.received_us for one in inbox.drain()] == [0, 1, 2, 3, 4]
     assert inbox.drain() == []
     assert inbox.delivered == 5
@@ -28,18 +28,18 @@ def test_samples_come_out_in_order_and_once() -> None:
 def test_a_full_inbox_drops_the_oldest_samples_and_no_decision() -> None:
     inbox = Inbox(BusOptions(), sender="host-a", max_waiting=3)
     for number in range(10):
-        inbox._take(sample(number, decision=number in {0, 4}))
+        inbox._queue(sample(number, decision=number in {0, 4}))
     assert [one.received_us for one in inbox.drain()] == [0, 4, 7, 8, 9]
     assert inbox.dropped == 5
     for number in range(3):
-        inbox._take(sample(number))
+        inbox._queue(sample(number))
     assert len(inbox.drain()) == 3
 
 
 def test_decisions_that_none_takes_are_bounded_and_the_last_a_topic_is_kept() -> None:
     inbox = Inbox(BusOptions(), sender="host-a", max_waiting=10)
     for number in range(1000):
-        inbox._take(msgspec.structs.replace(sample(number, decision=True), topic=f"t/{number % 5}"))
+        inbox._queue(msgspec.structs.replace(sample(number, decision=True), topic=f"t/{number % 5}"))
     taken = inbox.drain()
     assert len(taken) == 10
     assert [one.received_us for one in taken[-5:]] == [995, 996, 997, 998, 999]
@@ -49,8 +49,8 @@ def test_decisions_that_none_takes_are_bounded_and_the_last_a_topic_is_kept() ->
 def test_each_sample_wakes_the_agent() -> None:
     woken: list[int] = []
     inbox = Inbox(BusOptions(), sender="host-a", wake=lambda: woken.append(1))
-    inbox._take(sample(0))
-    inbox._take(sample(1))
+    inbox._queue(sample(0))
+    inbox._queue(sample(1))
     assert woken == [1, 1]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ccplane.agent import bus, telemetry_dispatch
+from ccplane.agent import bus, standing
 from ccplane.agent import messages as ask
 from ccplane.agent.control import _ENCODE
 from ccplane.agent.management import Management
@@ -75,9 +75,8 @@ class FakeInbox:
         self.kinds: tuple[str, ...] = ("receiver_signal",)
         self.published: list[Body] = []
 
-    def drain(self) -> list[Sample]:
-        taken, self.waiting = self.waiting, []
-        return taken
+    def take(self) -> Sample | None:
+        return self.waiting.pop(0) if self.waiting else None
 
     def subscribe(self, kind: str) -> None:
         self.kinds = (*self.kinds, kind)
@@ -304,7 +303,7 @@ def test_flows_that_closed_leave_nothing_to_expire(tmp_path: Path) -> None:
 def test_decisions_are_forgotten_when_they_expire_and_the_oldest_when_there_are_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telemetry_dispatch, "MAX_STANDING", 50)
+    monkeypatch.setattr(standing, "MAX_STANDING", 50)
     live = Received(tmp_path, LISTENING)
     for number in range(150):
         decision = RegimeDecision(peer=f"2001:db8::{number:x}", regime="SHARED")

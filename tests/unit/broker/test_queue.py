@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.queue import TopicQueue
+from broker.queue import FairQueue, TopicQueue
 
 
 def drained(queue: TopicQueue[int]) -> list[int]:
@@ -72,3 +72,41 @@ def test_it_is_bounded_and_never_gives_up_the_newest_of_a_topic_while_it_has_out
             assert set(after) >= set(before), "no topic lost its last message while others had several"
         assert len(queue) <= limit
         assert kept == gone + len(queue) + queue.dropped + queue.replaced
+
+
+def test_a_full_fair_queue_drops_from_the_longest_queue_of_a_sender() -> None:
+    queue: FairQueue[int] = FairQueue(4)
+    queue.put("few", "t", 0)
+    for number in range(1, 10):
+        queue.put("many", number, number)
+    assert len(queue) == 4
+    assert [queue.first(sender) for sender in ("few", "many", "none")] == [0, 7, None]
+    assert [queue.pop("many") for _ in range(3)] == [7, 8, 9]
+    assert queue.pop("few") == 0
+    assert len(queue) == 0
+    assert queue.first("few") is None
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 3), st.sampled_from(["put", "only", "pop"]))),
+    st.integers(1, 5),
+)
+def test_a_fair_queue_keeps_its_limit_the_order_of_each_sender_and_the_last(
+    steps: list[tuple[str, int, str]], limit: int
+) -> None:
+    queue: FairQueue[int] = FairQueue(limit)
+    popped: dict[str, list[int]] = {}
+    put = dropped = replaced = 0
+    for number, (sender, topic, what) in enumerate(steps):
+        if what != "pop":
+            before = len(queue)
+            gone = queue.put(sender, topic, number, only_last=what == "only")
+            put, dropped, replaced = put + 1, dropped + gone, replaced + before + 1 - gone - len(queue)
+        elif queue.first(sender) is not None:
+            popped.setdefault(sender, []).append(queue.pop(sender))
+        assert len(queue) <= limit
+    assert all(numbers == sorted(numbers) for numbers in popped.values())
+    taken = sum(map(len, popped.values()))
+    assert put == taken + dropped + replaced + len(queue)
+    assert len(queue.clear()) == put - taken - dropped - replaced
+    assert len(queue) == 0

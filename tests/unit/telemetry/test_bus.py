@@ -61,10 +61,28 @@ def test_a_message_becomes_a_sample() -> None:
     assert ear.counters.valid == 1
 
 
-def test_a_message_without_time_to_live_never_expires() -> None:
+@pytest.mark.parametrize("body", BODIES, ids=kind_of)
+def test_a_message_without_time_to_live_has_that_of_its_kind(body) -> None:
     ear = Ear()
-    ear.receive(ttl_ms=None)
-    assert ear.samples[0].expires_us is None
+    ear.receive(body, ttl_ms=None, at=9_000_000)
+    ttl_ms = BY_KIND[kind_of(body)].ttl_ms
+    assert ear.samples[0].expires_us == (None if ttl_ms is None else 9_000_000 + ttl_ms * 1000)
+
+
+def test_a_topic_has_one_spelling() -> None:
+    ear = Ear()
+    for about in ("2001:DB8::1", "2001:db8:0:0::1", "2001:db8::0001"):
+        message = Envelope(
+            version=VERSION,
+            sender="recv",
+            t_mono_us=1,
+            t_wall_us=1,
+            body=ReceiverSignal(peer="2001:db8::1"),
+        )
+        ear.receive_bytes(topic_of("receiver_signal", "recv", about), encode(message))
+    ear.receive(RegimeDecision(regime="SHARED"))
+    topics = [sample.topic for sample in ear.samples]
+    assert topics == ["ccp/v1/signal/recv/2001:db8::1"] * 3 + ["ccp/v1/regime/recv/host"]
 
 
 def test_what_waited_too_long_is_not_delivered() -> None:

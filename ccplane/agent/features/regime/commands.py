@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -18,6 +19,7 @@ from ccplane.agent.features.regime.sockets import SocketActuator
 from ccplane.base import options
 from ccplane.base.errors import collected
 from ccplane.base.names import close_names
+from ccplane.base.printable import printable
 from telemetry import netns as namespaces
 from telemetry.regime.commands import app
 from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
@@ -177,7 +179,7 @@ def apply(
         bus,
         actuator,
         Follower(stale_ms, max_paths(rules)),
-        (lambda event: typer.echo(msgspec.json.encode(event))) if as_json else _print,
+        lambda event: show(event, as_json=as_json),
         sender=sender or sender_name(bus, SUFFIX),
         status=online("client"),
     )
@@ -186,10 +188,14 @@ def apply(
         loop.run(leave=leave, on_start=lambda: typer.echo(greeting, err=True))
 
 
-def _print(event: RegimeEvent) -> None:
+def show(event: RegimeEvent, *, as_json: bool = False) -> None:
+    """Print an event as one line of printable text, or of JSON."""
+    if as_json:
+        typer.echo(json.dumps(msgspec.to_builtins(event)))
+        return
     clock = console.clock(event.t_wall_us / 1e6)
     flow = event.flow
     ends = "host" if flow is None else f"{flow.src} {flow.src_port} > {flow.dst} {flow.dst_port}"
     change = f"{event.before} -> {event.after}" if event.after else event.wanted
     said = (event.regime, event.reason, event.why)
-    typer.echo("  ".join(part for part in (clock, event.kind, ends, change, *said) if part))
+    typer.echo(printable("  ".join(part for part in (clock, event.kind, ends, change, *said) if part)))
