@@ -26,7 +26,7 @@ KINDS: Final[dict[str, str]] = {
     "program:replaced": "a fold program was replaced without its algorithm",
     "canary:started": "a trial of a new version began",
     "canary:widened": "a trial ended, and all flows have the new version",
-    "canary:taken_back": "a trial ended, and all flows have the old version; with the reason",
+    "canary:taken_back": "a trial ended, and all flows have the old version; the event contains the reason",
     "telemetry:lost": "the last sample of a kind and sender expired for a flow",
 }
 """Kinds of events of the agent -> their meanings."""

@@ -242,7 +242,7 @@ def agent() -> tuple[str, Facts]:
         if (one["NoNewPrivs"], one["Seccomp"]) != ("1", "2"):
             raise StepError(f"{service}: {one}")
     names = ", ".join(sorted(CAPABILITIES))
-    return f"it has {names}; the other services have no capabilities", {
+    return f"the agent has {names}; the other services have no capabilities", {
         "may": seen,
         "ccp_flows": reported.splitlines(),
     }
@@ -260,7 +260,7 @@ def receiver() -> tuple[str, Facts]:
     """Agent and receiver on the bus."""
     with on_bus(TLS, "notebook", password()) as (_, topics):
         wait_until("both are online", lambda: set(topics) >= ONLINE)
-    return "both are online on the bus", {"topics": sorted(set(topics))}
+    return "the agent and the receiver are online on the bus", {"topics": sorted(set(topics))}
 
 
 def flow() -> tuple[str, Facts]:
@@ -271,8 +271,8 @@ def flow() -> tuple[str, Facts]:
         wait_until("signals", lambda: any(one.startswith(SIGNALS) for one in topics))
         seen["scraped"] = {one: wait_until(one, functools.partial(scraped, one)) for one in QUERIES}
     seen |= sent
-    reported = f"controlled by `{rows[0]['steered_by']}` at {sent['sent_mbit_per_s']:g} Mbit/s; "
-    return reported + "the agent receives the receiver's signals; Prometheus counts both", seen
+    reported = f"the flow is controlled by `{rows[0]['steered_by']}` at {sent['sent_mbit_per_s']:g} Mbit/s; "
+    return reported + "the agent receives the receiver's signals; Prometheus counts flow and signals", seen
 
 
 def steered() -> list[Facts]:
