@@ -15,18 +15,18 @@ log = logging.getLogger("ccplane.agent")
 KINDS: Final[dict[str, str]] = {
     "flow:created": "a flow chose an algorithm",
     "flow:closed": "a flow closed",
-    "flow:failed": "an algorithm raised; with callback, error and line",
+    "flow:failed": "an algorithm raised; the event has callback, error and line",
     "flows:fallback": "the number of flows that used the fallback while the agent was silent",
-    "flows:reaped": "flow slots were scarce; the event contains the number of silent flows that lost their slots",
+    "flows:reaped": "flow slots were scarce; the event has the number of silent flows that lost a slot",
     "param:set": "a parameter was set",
     "algorithm:loaded": "an algorithm was added",
-    "algorithm:reloaded": "a new version runs; the event contains the SHA-256 of both sources, and `took_us`, the time on the agent's thread",
-    "algorithm:refused": "a new version was refused; the event contains the SHA-256 of both sources",
+    "algorithm:reloaded": "a new version runs; the event has both sources' SHA-256, and the time it took (`took_us`)",
+    "algorithm:refused": "a new version was refused; the event has both sources' SHA-256",
     "algorithm:switched": "flows moved to another algorithm",
     "program:replaced": "a fold program was replaced, but not its algorithm",
     "canary:started": "a trial of a new version began",
     "canary:widened": "a trial ended, and all flows have the new version",
-    "canary:taken_back": "a trial ended, and all flows have the old version; the event contains the reason",
+    "canary:taken_back": "a trial ended, and all flows have the old version; the event has the reason",
     "telemetry:lost": "the last sample of a kind and sender expired for a flow",
 }
 """Kinds of events of the agent -> their meanings."""

@@ -293,7 +293,7 @@ def notebook() -> tuple[str, Facts]:
         raise StepError(f"the notebook answers {answers}")
     status = asked()
     algorithms = [one["name"] for one in status["algorithms"]]
-    reported = f"the notebook server answers only requests with the token; `Client().status()` names `{algorithms[0]}`"
+    reported = f"the server answers only requests with the token; `Client().status()` names `{algorithms[0]}`"
     return reported, {**answers, "telemetry": status["telemetry"]}
 
 
