@@ -20,7 +20,7 @@ KINDS: Final[dict[str, str]] = {
     "flows:reaped": "flow slots were scarce; the event has the number of silent flows that lost a slot",
     "param:set": "a parameter was set",
     "algorithm:loaded": "an algorithm was added",
-    "algorithm:reloaded": "a new version runs; the event has both sources' SHA-256, and `took_us`, its duration",
+    "algorithm:reloaded": "a new version runs; the event has both sources' SHA-256, and the time `took_us`",
     "algorithm:refused": "a new version was refused; the event has both sources' SHA-256",
     "algorithm:switched": "flows moved to another algorithm",
     "program:replaced": "a fold program was replaced, but not its algorithm",
