@@ -266,7 +266,8 @@ class VectorAlgorithm(Common):
     """An algorithm with one instance for all flows. It receives reports as arrays. Override what you need."""
 
     flows: Mapping[int, FlowHandle]
-    """The algorithm's flows by id, for decisions about one flow: another program, an event, an extension. Set
+    """The algorithm's flows by id, to switch the program of one flow, emit an event about it, or send a
+    message to an extension. Set
     before the first `on_create`; a flow is removed after its `on_close`."""
 
     def on_create(self, info: FlowInfo) -> None:
@@ -283,7 +284,7 @@ class VectorAlgorithm(Common):
             program: Name of the program that sent the reports.
 
         Returns:
-            Decisions to apply, in order; None for none.
+            Decisions to apply, in order; None if there are none.
         """
         raise NotImplementedError
 

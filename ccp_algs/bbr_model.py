@@ -11,8 +11,8 @@ program does what is needed on every ACK:
 * the window and the pacing rate.
 
 The datapath does not provide what was delivered or in flight when a packet was sent. `gone_pkts`, the packets
-delivered or marked lost, replaces it: packets gone plus packets in flight are all packets sent, so a packet
-sent now is gone when `gone_pkts` exceeds the present sum of the two.
+delivered or marked lost, replaces it. Every packet sent is either gone or in flight, so a packet sent now is
+gone once `gone_pkts` exceeds the present sum of packets gone and packets in flight.
 
 Source: draft-ietf-ccwg-bbr-06, sections 4.1.1 (delivery rate), 5.3.3.9 (ProbeBW), 5.3.4.3 (ProbeRTT), 5.5
 (model), 5.6 (control). Deviations: those that `bbr3.py` lists.
@@ -56,7 +56,7 @@ DEFAULT_CWND_PERMILLE: Final = 2000
 
 
 class Bbr3Fold(FoldProgram):
-    """The model and its control. It reports rounds as often as Python asks, and events immediately."""
+    """BBR's model of the path, and the window and rate that follow from it. It reports rounds as often as Python asks, and events immediately."""
 
     acked = total(Ack.bytes_acked)
     lost = total(Ack.lost_pkts_sample)

@@ -24,20 +24,22 @@ Deviations, with reasons:
 * `recover` is estimated, as the datapath does not provide the highest sequence number sent: the window at the
   reduction, plus a quarter of it for data sent while the loss was being detected, plus three segments. A
   second episode that follows without a pause is therefore detected up to a quarter of a round trip late.
-* The window drops to the threshold immediately, not over a round trip as in PRR: sending pauses until the
-  inflight is down to it. Below the threshold, an ACK releases what it delivers, plus one segment if it
-  acknowledges in sequence and shows no loss, as in PRR; data held back by the pause is not made up for.
+* The window drops to the threshold immediately, not over a round trip as in PRR: sending pauses until no more
+  data than that is in flight. Below the threshold, an ACK releases what it delivers, plus one segment if it
+  acknowledges in sequence and shows no loss, as in PRR; data that the pause held back is not sent later in
+  addition.
 * A timeout leaves 2 segments, not 1: the datapath's minimum window.
 * A tail loss that the kernel repairs with a probe (RFC 8985 section 7.4) shows in no ACK and is not answered.
 
 Algorithms that do not consider every loss congestion pass a condition, `evidence`. A loss or timeout without
-evidence is *spared*: the kernel repairs it as usual, and nothing else happens. The window stays where it is,
-keeps growing if it is used up, and is not subject to packet conservation, as nothing is to be reduced. Only a
-timeout still collapses the window, because the kernel does that, but the threshold stays unchanged. Each ACK
-that shows a loss is classified separately, so that a later loss of the same recovery can still reduce the
-window. ECN echoes and full queues on this host are evidence by themselves. Information that arrives after the
-loss (`Evidence.late`) is evidence as well: the reduction is made then, unless that window of data has been
-answered. ECN echoes are classified only if there is a condition for them (`Evidence.marks`).
+evidence of congestion is *spared*, that is, the kernel repairs it as usual, and nothing else happens. The
+window stays where it is, keeps growing if it is used up, and is not subject to packet conservation, as
+nothing is to be reduced. Only a timeout still collapses the window, because the kernel does that, but the
+threshold stays unchanged. Each ACK that shows a loss is classified separately, so that a later loss of the
+same recovery can still reduce the window. ECN echoes and full queues on this host are evidence by themselves.
+Information that arrives after the loss (`Evidence.late`) is evidence as well: the reduction is made then,
+unless that window of data has been answered. ECN echoes are classified only if there is a condition for them
+(`Evidence.marks`).
 
 A program that takes over starts with the kernel's threshold, or with `start_ssthresh_bytes` if Python set it.
 """

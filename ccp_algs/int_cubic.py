@@ -1,4 +1,5 @@
-"""CUBIC with in-band telemetry: losses on wireless links do not count, and growth depends on the free room.
+"""CUBIC with in-band telemetry: losses on wireless links are not congestion, and growth depends on the
+queues' free room.
 
     loss, by telemetry       wireless_loss="keep" (New L1)   "mild" (New L2)   "cubic"
       wireless               window stays                    * wireless_beta   * beta
@@ -113,7 +114,7 @@ INT_SUMMARY: Final = "int_summary"
 INTERVAL_US: Final = 10_000
 """Interval of a summary that does not state it [us]: the sink's default."""
 LONGEST_INTERVAL_US: Final = 100_000
-"""A longer interval includes a pause of the flow, so it does not show the delay of telemetry [us]."""
+"""Longest interval that shows the delay of telemetry [us]; a longer one includes a pause of the flow."""
 
 
 @register("int_cubic")

@@ -32,7 +32,7 @@ to a queue that already exists (`docs/r-hybrid.md` has figures).
   marks as early as DCTCP needs it, a larger reduction would leave the link idle.
 * `loss`: a reduction as for a loss (RFC 3168).
 * `queue`: a reduction only if the RTT is `rtt_multiplier` times the minimum (`inflation.py`); otherwise the
-  echo is spared.
+  echo is ignored.
 * `ignore`: no reaction. This violates RFC 3168 section 6.1.2, so use it only if the marks are known to be
   wrong.
 
@@ -107,7 +107,7 @@ REGIME_DECISION: Final = "regime_decision"
 
 RTT_MULTIPLIER: Final = 2.0
 PROBING: Final = ("cubic", "dctcp")
-"""Programs that can probe."""
+"""Programs that can probe their share of the queue."""
 PROBES_KEPT: Final = 3
 """The result of a probe applies for this many probe intervals."""
 ECN_BETA: Final = 0.85

@@ -1,4 +1,5 @@
-"""The window while the kernel repairs spared losses: three interpretations, for fold programs.
+"""The window while the kernel repairs losses that cause no reduction: three interpretations, for fold
+programs.
 
 * GROWS: the window keeps growing as if nothing had happened.
 * HELD: the window stays constant until the kernel is back in Open or Disorder. This is the behaviour of a
@@ -24,7 +25,7 @@ PRR: Final = 2
 
 @dataclasses.dataclass(frozen=True)
 class SparedRecovery(Part):
-    """Registers and lines; the part goes after growth and slow start.
+    """Registers and lines; in a fold program they go after growth and slow start.
 
     Attributes:
         held_bytes: Window to restore afterwards, while the window follows deliveries [bytes].

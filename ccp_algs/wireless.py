@@ -1,4 +1,4 @@
-"""Classify losses by telemetry, in a fold program: spare them, reduce mildly, and correct errors later.
+"""Classify losses by telemetry, in a fold program: ignore a loss or reduce mildly, and correct errors later.
 
 If ACKs carry echoes of the path, these classify the loss (`echoes.py`), and what follows about Python does
 not apply. Otherwise Python learns from the network whether losses are congestion, and sets how long that is
@@ -11,8 +11,8 @@ The kernel sees a loss when ACKs show it; telemetry about the loss arrives at ab
 later. Python therefore also corrects afterwards, and identifies a reduction by its number (`cuts` in the
 report):
 
-* `late_cut` = `cuts` + 1: a spared loss was congestion. The window is reduced now, unless that window of data
-  has been answered.
+* `late_cut` = `cuts` + 1: a loss that caused no reduction was congestion. The window is reduced now, unless
+  that window of data has been answered.
 * `take_back` = `cuts`: the last reduction was for a loss that was not congestion. Window, threshold and (by
   Python, as after every undo) curve are restored; in mild mode, they are then reduced mildly.
 
@@ -58,7 +58,7 @@ from ccp_algs.fold.lines import AtEnd, Local
 
 @dataclasses.dataclass(frozen=True)
 class Wireless(Part):
-    """Registers of the classification; the part goes before the loss episodes.
+    """Registers of the classification; they go before the loss episodes.
 
     Attributes:
         spare_until_us: Losses before this time are spared [us].
@@ -143,7 +143,7 @@ class Wireless(Part):
 
 @dataclasses.dataclass(frozen=True)
 class Excuse(Part):
-    """Registers and lines that undo a reduction; the part goes after the loss episodes."""
+    """Registers and lines that undo a reduction; they go after the loss episodes."""
 
     excuse: Block
 

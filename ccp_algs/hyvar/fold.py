@@ -4,12 +4,12 @@
   with `due`. An interval is evaluated by totals, so neither an additional report for CUBIC nor a report that
   found no room loses data.
 * `gain_ppm` is the factor that the policy requests, in millionths. The next ACK multiplies the window by the
-  factor and clears the register. A factor is not applied while a loss is repaired, a factor above 1 only
-  while the window is used up; a factor of 1 has no effect. CUBIC then begins a new, flat epoch: the policy's
-  window is its new W_max. A factor below 1 ends slow start.
-* `learned` leaves the window to the policy alone: CUBIC does not grow it, and a loss does not reduce it (it
-  is *spared*, see `episodes.py`); ECN echoes and full queues on this host still reduce it. A timeout
-  collapses the window, because the kernel does that; slow start leads back to the threshold.
+  factor and clears the register. No factor is applied while a loss is repaired. A factor above 1 is applied
+  only while the window is used up; a factor of 1 has no effect. CUBIC then begins a new, flat epoch: the
+  policy's window is its new W_max. A factor below 1 ends slow start.
+* `learned` leaves the window to the policy alone: CUBIC does not grow it, and a loss does not reduce it (see
+  *spared* in `episodes.py`); ECN echoes and full queues on this host still reduce it. A timeout collapses the
+  window, because the kernel does that; slow start leads back to the threshold.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def intervals(loss: Episodes) -> Intervals:
 
 @dataclasses.dataclass(frozen=True)
 class Gain(Part):
-    """The policy's factor; the part goes after the loss episodes and before growth."""
+    """The lines that apply the policy's factor; they go after the loss episodes and before growth."""
 
     gain_ppm: Register
     before_bytes: Register

@@ -74,7 +74,7 @@ def cases(states: States, alpha_rtts: float, delta_ratio: float) -> NDArray[np.i
 
 
 def next_mtp_us(states: States, case: NDArray[np.int8], alpha_rtts: float) -> Floats:
-    """Return the lengths of the next intervals before bounding [us]."""
+    """Return the lengths of the next intervals, before the bounds of the MTP apply [us]."""
     steepness = states.gradient_rtts / alpha_rtts
     longer = np.exp2(1 / (1 + np.exp(np.minimum(steepness, 0.0))))
     shorter = np.exp(-np.maximum(steepness, 0.0))
@@ -85,7 +85,7 @@ def next_mtp_us(states: States, case: NDArray[np.int8], alpha_rtts: float) -> Fl
 
 
 def priced(states: States, case: NDArray[np.int8], loss_price: float, delta_ratio: float) -> Floats:
-    """Return the multipliers of the policy's factors that losses cause; see the module.
+    """Return the numbers by which losses multiply the policy's factors; see the module.
 
     Args:
         states: States of n flows.

@@ -37,9 +37,9 @@ from ccp_algs.fold import (
 from ccp_algs.fold.expressions import Flag, Num
 
 ENOUGH_PKTS: Final = 5
-"""Minimum length of a train, after its first ACK: shorter ones are inaccurate."""
+"""Minimum packets of a train after its first ACK; shorter trains are inaccurate."""
 MIN_PKTS: Final = 3
-"""Minimum length if half a window is shorter than `ENOUGH_PKTS`: a starved flow has no longer trains."""
+"""Minimum packets of a train if half a window is less than `ENOUGH_PKTS`, for flows with a small window."""
 MIN_US: Final = 500
 """Minimum duration [us]: offloads and radio links release packets together, however slow the path is."""
 
@@ -64,7 +64,7 @@ class Trains(Part):
     idle: Block
 
     def begin(self, when: Flag) -> tuple[Statement, ...]:
-        """Return what records a window increase that exceeds the acknowledged bytes."""
+        """Return statements that begin a train where the window grows by more than the acknowledged bytes."""
         return (
             self.train_before_pkts.set(_on_its_way_pkts(), when=when),
             self.train_last_pkts.set(Flow.delivered + Cwnd // Flow.mss, when=when),
@@ -73,7 +73,7 @@ class Trains(Part):
 
 
 def trains() -> Trains:
-    """Build the part; it goes before statements that begin a train."""
+    """Build the lines that measure trains; they go before statements that begin a train."""
     before_pkts, last_pkts = state(), state(INFINITY)
     began_us, from_pkts = state(), state()
     rate = field()
