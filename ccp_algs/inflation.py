@@ -64,7 +64,7 @@ QUEUE: Final = 4
 """Congestion: the smoothed RTT is high in the flow's own range."""
 
 RANGE_US: Final = 10_000_000
-"""Window of the maximum smoothed RTT [us]; on most paths CUBIC fills the queue more than once in this time."""
+"""Window of the maximum smoothed RTT [us]; on most paths CUBIC fills the queue in less time."""
 NOISE_DIVISOR: Final = 8
 NOISE_US: Final = 1_000
 

@@ -104,7 +104,7 @@ class HyStart(Part):
 
 
 def hystart(loss: Episodes, added_bytes: Num = Ack.bytes_acked, growing: Flag | None = None) -> HyStart:
-    """Build a slow start that ends when the delay rises; later ones in the flow end at the threshold.
+    """Build slow start: a flow's first one ends when the delay rises, later ones end at the threshold.
 
     Args:
         loss: The program's loss episodes.

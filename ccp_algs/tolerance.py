@@ -9,7 +9,7 @@ path, that is, the loss in this round trip exceeds 2 %, four packets, and twice 
 recent round trip.
 
 Two low losses, in different round trips and less than `memory_us` apart, make the flow *tolerant*, until no
-low loss occurred for that long, or an ECN echo arrived. Until the flow has had a low loss, RTTs of the
+low loss occurred for that long, or an ECN echo arrived. At the first of these two losses, RTTs of the
 previous round trip must also be low, because in slow start a burst can overflow a queue that is empty again
 when ACKs show the loss.
 

@@ -4,7 +4,7 @@ If ACKs carry echoes of the path, these classify the loss (`echoes.py`), and wha
 not apply. Otherwise Python learns from the network whether losses are congestion, and sets how long that is
 valid:
 
-    before `spare_until_us`  a loss is spared, or, with `mild_permille` < 1000, reduces the window mildly
+    before `spare_until_us`  a loss is ignored, or, with `mild_permille` < 1000, reduces the window mildly
     from then on             a loss is congestion (0: from the start; so it is without telemetry)
 
 The kernel sees a loss when ACKs show it; telemetry about the loss arrives at about the same time, earlier or
@@ -20,8 +20,8 @@ A correction with an outdated number has no effect, so that corrections and loss
 
 A mild reduction multiplies the window by its factor once per window of data, makes it the threshold, and
 restarts the curve without lowering W_max. Packet conservation is not needed: the window keeps growing while
-the kernel repairs the loss. Below the threshold, after a timeout, the threshold itself is multiplied by the
-factor: the window is small because of the timeout, not because the path is full.
+the kernel repairs the loss. If the window is below the threshold after a timeout, the threshold itself is
+multiplied by the factor, because the window is small due to the timeout, not to a full path.
 
 A timeout is classified by the telemetry that was valid when the last ACK arrived: the data was lost at that
 time, and while the sender backs off no packet can carry telemetry.

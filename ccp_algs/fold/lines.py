@@ -78,7 +78,7 @@ class Average(Statement):
         self.keep = keep
 
     def render(self) -> list[str]:
-        """Return the average in the CCP language. ewma is unconditional: ACKs without a value repeat the last value."""
+        """Return the average in the CCP language. ACKs without a value repeat the last value."""
         target, value = self.target.render(), self.value.render()
         if self.when is None:
             return [f"(:= {target} (ewma {self.keep} {value}))"]

@@ -1,11 +1,11 @@
 """The rate of a path, from packets that left together and were spread by the bottleneck.
 
 A flow that arrives late cannot know the path's rate: its own best throughput is what earlier flows left over.
-But if packets leave together, the time between the arrivals of the first and the last is the time that the
-bottleneck needs for the packets between them. Two kinds of packets leave together here: the first window
-after the start of a connection or after an idle period, and the packets that a factor of the policy adds to
-the window. Trains are identified by the number of deliveries, so that an ACK costs two comparisons while no
-train is in flight. A train with losses appears slower than it was.
+But if packets leave together, the bottleneck spreads them: from the arrival of the first to that of the last,
+it sends the packets between. Packets leave together in two cases: the first window after the start of a
+connection or after an idle period, and the packets that a factor of the policy adds to the window. Trains are
+identified by the number of deliveries, so that an ACK costs two comparisons while no train is in flight. A
+train with losses appears slower than it was.
 
 Source: C. Dovrolis, P. Ramanathan and D. Moore, "What Do Packet Dispersion Techniques Measure?", INFOCOM
 2001. Deviations: packets of other flows within a train make it appear slower, and the paper takes the mode of

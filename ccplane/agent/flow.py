@@ -282,8 +282,8 @@ class FlowControl:
     def continue_from(self, before: FlowControl) -> None:
         """Continue with the window, rate and program of an older version of the algorithm.
 
-        Call this after `on_create`. Of the settings made there, only registers of a restarted program are
-        kept: nothing else sets them.
+        Call this after `on_create`. Of the settings made in `on_create`, only registers of a restarted
+        program are kept, because nothing else sets these registers.
         """
         pending = self._pending
         assert pending is not None, "it has not been opened"

@@ -358,7 +358,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 class Filled(Struct, frozen=True, kw_only=True):
-    """A packet after a node on the path.
+    """A packet as a node on the path leaves it.
 
     Attributes:
         packet: The modified packet.

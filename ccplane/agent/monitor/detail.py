@@ -71,7 +71,7 @@ class DetailScreen(Screen[None]):
         yield Footer()
 
     def show(self, stats: FlowStats | None) -> None:
-        """Show the numbers; None (the flow closed) keeps the last."""
+        """Show the numbers; None means that the flow closed, and keeps the last numbers."""
         row = self.history.row
         self._stats = stats or self._stats
         head = Text.assemble((f"{row.src} → {row.dst}", "bold"), f"   {row.steered_by}   {row.cc_name}")
