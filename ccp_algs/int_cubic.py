@@ -1,5 +1,4 @@
-"""CUBIC with in-band telemetry: losses on wireless links are not congestion, and growth depends on the
-queues' free room.
+"""CUBIC with in-band telemetry: wireless losses are not congestion, and growth depends on free queue room.
 
     loss, by telemetry       wireless_loss="keep" (New L1)   "mild" (New L2)   "cubic"
       wireless               window stays                    * wireless_beta   * beta

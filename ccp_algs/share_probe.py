@@ -62,8 +62,8 @@ PERIODS: Final = 4
 RATE_US: Final = 500_000
 """Window over which the rate before a probe is measured [us]."""
 ALONE: Final = 0.85
-"""A larger share counts as the whole queue. Measured shares: 0.93 to 1 for a flow without competitors, 0.89 if
-competitors send a tenth of the data."""
+"""A larger share counts as the whole queue. Measured shares: 0.93 to 1 for a flow without competitors, 0.89
+if competitors send a tenth of the data."""
 
 NONE, PROBING, DONE = range(3)
 """Values of the report field `probe_phase`."""

@@ -1,5 +1,4 @@
-"""The window while the kernel repairs losses that cause no reduction: three interpretations, for fold
-programs.
+"""Three ways to set the window while the kernel repairs losses that cause no reduction, in a fold program.
 
 * GROWS: the window keeps growing as if nothing had happened.
 * HELD: the window stays constant until the kernel is back in Open or Disorder. This is the behaviour of a

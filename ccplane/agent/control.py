@@ -197,7 +197,7 @@ class _Doors:
 
 
 def try_to_listen(options: ControlOptions, *, bind: bool) -> None:
-    """Check that a control socket can be opened: read the keys and, with `bind`, listen. Raises on failure."""
+    """Check that a control socket can be opened: read the keys and, with `bind`, listen."""
     doors = _Doors(options)
     doors.open(bind=bind)
     doors.close()
