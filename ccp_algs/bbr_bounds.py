@@ -32,7 +32,7 @@ class FullPipe:
     rounds: int = 0
 
     def restart(self, bw_bytes_per_s: int = 0) -> None:
-        """Start again from a rate."""
+        """Start the check again, from a rate."""
         self.bw_bytes_per_s, self.rounds, self.now = bw_bytes_per_s, 0, False
 
     def check(self, report: Bbr3Fold) -> None:

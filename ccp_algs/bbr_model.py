@@ -42,7 +42,7 @@ from ccp_algs.fold import (
 
 SECOND_US: Final = 1_000_000
 MAX_RATE_BYTES_PER_S: Final = 1 << 37
-"""1.1 Tbit/s: larger samples are clipped, so that products fit 64 bits."""
+"""Maximum delivery rate, 1.1 Tbit/s; larger samples are clipped, so that products fit 64 bits."""
 MAX_TIME_US: Final = 10 * SECOND_US
 """RTTs and intervals are clipped to this, so that products fit 64 bits; also the window of min_rtt."""
 MIN_ROUND_US: Final = 1_000
@@ -51,7 +51,7 @@ MIN_PIPE_PKTS: Final = 4
 INITIAL_PKTS: Final = 10
 MAX_QUANTUM_BYTES: Final = 64 * 1024
 STARTUP_PACING_PERMILLE: Final = 2742
-"""2.77, less the margin of 1 %."""
+"""Pacing gain of Startup: 2.77, less the margin of 1 %."""
 DEFAULT_CWND_PERMILLE: Final = 2000
 
 

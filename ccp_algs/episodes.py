@@ -26,8 +26,8 @@ Deviations, with reasons:
   second episode that follows without a pause is therefore detected up to a quarter of a round trip late.
 * The window drops to the threshold immediately, not over a round trip as in PRR: sending pauses until no more
   data than that is in flight. Below the threshold, an ACK releases what it delivers, plus one segment if it
-  acknowledges in sequence and shows no loss, as in PRR; what the pause held back is not sent in addition
-  later.
+  acknowledges in sequence and shows no loss, as in PRR; no additional data is sent later to make up for the
+  pause.
 * A timeout leaves 2 segments, not 1: the datapath's minimum window.
 * A tail loss that the kernel repairs with a probe (RFC 8985 section 7.4) shows in no ACK and is not answered.
 

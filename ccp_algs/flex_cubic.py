@@ -60,7 +60,7 @@ from ccp_algs.slow_start import hystart
 from ccp_algs.spared_recovery import GROWS, PRR, growing, spared_recovery
 
 RTT_MULTIPLIER: Final = 2.0
-"""k of section 3.4."""
+"""The factor k of section 3.4."""
 
 
 def beta_of(beta_1024: int) -> float:
@@ -83,7 +83,7 @@ def _also(verdict: Verdict) -> list[Statement]:
 
 
 class FlexCubicFold(FoldProgram):
-    """CUBIC's program, with the classification of losses before it."""
+    """CUBIC's fold program, after lines that classify losses."""
 
     acked = total(Ack.bytes_acked)
     cubic = _cubic

@@ -71,7 +71,7 @@ NOISE_US: Final = 1_000
 
 @dataclasses.dataclass(frozen=True)
 class Inflation(Part):
-    """Registers and lines that track the RTT; the part goes before the loss episodes.
+    """Registers and lines that track the RTT; they go before the loss episodes.
 
     Attributes:
         rtt_us: Reported: last RTT sample [us].

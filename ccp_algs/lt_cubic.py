@@ -55,7 +55,7 @@ def _also(verdict: Verdict) -> list[Statement]:
 
 
 class LtCubicFold(FoldProgram):
-    """CUBIC's program, with the evidence before it and the tolerant behaviour after it."""
+    """CUBIC's fold program, after lines that classify losses and before lines for tolerant flows."""
 
     acked = total(Ack.bytes_acked)
     cubic = _cubic

@@ -6,9 +6,9 @@
 
 The receiver's detector (`telemetry/regime`) decides about a path; a flow follows the decisions about its own
 path, in the direction in which it sends. A switch replaces the fold program of the live flow and does not
-affect other flows. The fold programs are those of `cubic.py`, `bbr3.py` and `dctcp.py`, and so are the
-classes that answer their reports. A flow without ECN never becomes DCTCP. ECN is negotiated when the
-connection is set up, so sockets ask for it then (`needs_ecn`).
+affect other flows. The fold programs, and the classes that answer their reports, come from `cubic.py`,
+`bbr3.py` and `dctcp.py`. A flow without ECN never becomes DCTCP. ECN is negotiated when the connection is set
+up, so sockets ask for it then (`needs_ecn`).
 
 State at a switch:
 
@@ -19,9 +19,9 @@ State at a switch:
 | W_max, K, alpha, BBR's model | are reset | are reset |
 
 BBR has no threshold; `carry` passes on the threshold from before BBR. The paper says that a switch resets
-ssthresh. Linux does not: window and threshold belong to the socket and stay, and only the private state is
-reset. So `carry` is what the paper's prototype did. `carry` is also safer: after a reset, slow start adds
-to a queue that already exists (`docs/r-hybrid.md` has figures).
+ssthresh. Linux does not reset it, because window and threshold belong to the socket and stay; only the
+private state of the congestion control is reset. So `carry` is what the paper's prototype did. `carry` is
+also safer: after a reset, slow start adds to a queue that already exists (`docs/r-hybrid.md` has figures).
 
 `shared_ecn` sets the reaction to ECN echoes in the regime SHARED, if the flow then runs CUBIC:
 

@@ -19,9 +19,9 @@ report):
 A correction with an outdated number has no effect, so that corrections and losses may cross.
 
 A mild reduction multiplies the window by its factor once per window of data, makes it the threshold, and
-restarts the curve without lowering W_max. Packet conservation is not needed: the window keeps growing while
-the kernel repairs the loss. If the window is below the threshold after a timeout, the threshold itself is
-multiplied by the factor, because the window is small due to the timeout, not to a full path.
+restarts the curve without lowering W_max. Packet conservation is not needed, because the window keeps growing
+while the kernel repairs the loss. If the window is below the threshold after a timeout, the threshold itself
+is multiplied by the factor, because the window is small due to the timeout, not to a full path.
 
 A timeout is classified by the telemetry that was valid when the last ACK arrived: the data was lost at that
 time, and while the sender backs off no packet can carry telemetry.

@@ -1,8 +1,8 @@
 """The rate of a path, from packets that left together and were spread by the bottleneck.
 
 A flow that arrives late cannot know the path's rate: its own best throughput is what earlier flows left over.
-But if packets leave together, the bottleneck spreads them: from the arrival of the first to that of the last,
-it sends the packets between. Packets leave together in two cases: the first window after the start of a
+But the bottleneck spreads packets that leave together, so the time between the arrivals of the first and the
+last one shows its rate. Two kinds of packets leave together here: the first window after the start of a
 connection or after an idle period, and the packets that a factor of the policy adds to the window. Trains are
 identified by the number of deliveries, so that an ACK costs two comparisons while no train is in flight. A
 train with losses appears slower than it was.

@@ -25,7 +25,7 @@ STEPS: Final = 256
 """Maximum directories read per lookup, which takes a few milliseconds; the next lookups read the rest."""
 
 KEPT_IDS: Final = 10_000
-"""Ids of removed cgroups that are remembered: their sockets may outlive them."""
+"""Ids of removed cgroups that are remembered, because sockets may outlive their cgroup."""
 
 _IN_CREATE: Final = 0x100
 _IN_Q_OVERFLOW: Final = 0x4000

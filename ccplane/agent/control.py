@@ -46,7 +46,7 @@ SEND_S: Final = 0.01
 """Interval between sendings of the streams while there are subscribers [s]."""
 
 SENDING_S: Final = 0.005
-"""Time limit of one sending [s]: the agent's thread also needs the interpreter."""
+"""Time limit of one sending [s], because the agent's thread also needs the interpreter."""
 
 SWITCH_S: Final = 2e-4
 """Maximum time that the control thread holds the interpreter lock while the agent's thread waits [s]."""

@@ -1,6 +1,6 @@
 """The error classes of ccplane. Packages add classes where callers catch them separately.
 
-Every error has a slug for programs and four texts for people: what, where, why, and how to fix it.
+Every error has a slug for programs and four texts for people: what happened, where, why, and how to fix it.
 `str(error)` prints these texts like this, without empty ones:
 
     lang.unknown_field: no field `Flow.rtt_sample_ms`

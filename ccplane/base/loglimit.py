@@ -1,4 +1,4 @@
-"""Limits log lines that each flow or message can cause: thousands would hide all others, or be dropped."""
+"""Limits log lines that each flow or message can cause, as thousands of them would hide other lines."""
 
 from __future__ import annotations
 

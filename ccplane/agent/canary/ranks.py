@@ -1,4 +1,4 @@
-"""A rank test of whether values are smaller than others by more than chance, justified by randomisation.
+"""A rank test: are the values of a randomly chosen group lower than the others, by more than chance?
 
 Flows get the new version at random. If that version makes no difference, every selection of n flows is
 equally likely, however flows depend on each other, on the time of day and on their size. So the distribution

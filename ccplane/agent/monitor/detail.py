@@ -54,7 +54,7 @@ class DetailScreen(Screen[None]):
         return self.history.row.flow_id
 
     def compose(self) -> ComposeResult:
-        """Return the parts of the screen."""
+        """Return the widgets of the screen."""
         yield Static(id="head")
         with Horizontal(id="body"):
             with Vertical(id="charts"):

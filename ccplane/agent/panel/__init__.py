@@ -5,5 +5,5 @@ the agent ten times per second, and sends arrays over the notebook's own connect
 remote kernel.
 
 `panel` connects the other modules: `gather` polls, `samples` stores, `feed` sends, and `worker` executes
-requests of the user. Needs anywidget: `pip install 'ccplane[notebooks]'`.
+requests of the user. The panel needs anywidget (`pip install 'ccplane[notebooks]'`).
 """
