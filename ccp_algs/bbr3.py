@@ -4,7 +4,7 @@ The flow paces at the maximum delivery rate that it measured and keeps about one
 flight. From time to time it sends faster to find more bandwidth, or drains the queue to measure the RTT
 without it. If a probe causes a loss rate above 2 %, the data in flight is bounded. Other losses bound rate
 and inflight until the next probe. Random loss of 2 % and more therefore costs most of the rate of a path that
-holds many packets, unlike in version 1: raise `loss_thresh` on such paths (docs/bbr.md).
+holds many packets, unlike in version 1; on such paths raise `loss_thresh` (docs/bbr.md).
 
     STARTUP --(rate stops growing, or loss)--> DRAIN --(queue gone, or 3 rounds)--> DOWN
     DOWN --(queue gone)--> CRUISE --(2 to 3 s, or as many rounds as Reno)--> REFILL --(a round)--> UP
@@ -72,7 +72,7 @@ UP: Final = "up"
 PROBE_RTT: Final = "probe_rtt"
 
 PROBING_BW: Final = (STARTUP, REFILL, UP)
-"""States that probe for bandwidth: losses do not lower the short-term bounds in them."""
+"""States that probe for bandwidth; in these states losses do not lower the short-term bounds."""
 PROBE_BW: Final = (DOWN, CRUISE, REFILL, UP)
 
 PACING_PERMILLE: Final = {

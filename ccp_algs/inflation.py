@@ -179,7 +179,7 @@ class Inflation(Part):
 
 
 def inflation(k_permille: int) -> Inflation:
-    """Build the part.
+    """Build the registers and lines that track the RTT.
 
     Args:
         k_permille: The threshold k, in thousandths: initial value of the register.

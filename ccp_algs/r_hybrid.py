@@ -338,7 +338,7 @@ class RHybrid(Algorithm):
         self._settle(sample.body.reason or f"decision of {sample.sender}")
 
     def on_telemetry_lost(self, kind: str, sender: str) -> None:
-        """Start the fail-safe timer: the last decision has expired."""
+        """Start the fail-safe timer, because the last decision has expired."""
         if kind == REGIME_DECISION and sender == self._sender and not self._silent:
             self._silent, self._silent_since_us = True, self._seen_us
             if self.stale_ms == 0:

@@ -105,7 +105,7 @@ class Probe(Part):
 
 
 def share_probe(loss: Episodes) -> Probe:
-    """Build the part.
+    """Build the registers and lines of probes.
 
     Args:
         loss: The program's loss episodes; an episode ends a probe.
@@ -247,6 +247,6 @@ class Prober:
         }
 
     def forget(self) -> None:
-        """Forget the flow's state: its program was replaced."""
+        """Forget the flow's state, because its program was replaced."""
         self._until_us = 0
         self._acked.clear()

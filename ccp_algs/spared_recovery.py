@@ -40,7 +40,7 @@ def growing(loss: Episodes, spared_window: Register) -> LocalFlag:
 
 
 def spared_recovery(loss: Episodes, spared_window: Register) -> SparedRecovery:
-    """Build the part.
+    """Build the registers and lines that set the window during such a repair.
 
     Args:
         loss: The program's loss episodes.

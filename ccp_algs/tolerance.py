@@ -185,7 +185,7 @@ class Tolerance(Part):
 
 
 def tolerance() -> Tolerance:
-    """Build the part."""
+    """Build the registers and lines that classify losses."""
     rtt_us, max_rtt_us, old_max_rtt_us, range_at_us = latest(Flow.rtt_sample_us), state(), state(), state()
     peak_us, old_peak_us, last_us = state(), state(), state()
     best, old_best = state(INFINITY), state(INFINITY)

@@ -149,7 +149,7 @@ class Excuse(Part):
 
 
 def wireless() -> Wireless:
-    """Build the part."""
+    """Build the registers of the classification."""
     seen_us = state()
     return Wireless(
         spare_until_us=control(),
@@ -169,7 +169,7 @@ def wireless() -> Wireless:
 
 
 def excuse(judged: Wireless, loss: Episodes) -> Excuse:
-    """Build the part.
+    """Build the registers and lines that undo a reduction.
 
     Args:
         judged: The program's classification of losses.

@@ -125,7 +125,7 @@ class Collector:
             self._kept[slot] = np.zeros((), _KEPT)
 
     def begin(self, reports: NDArray[np.void]) -> None:
-        """Start counting with these reports: their fold programs have just started.
+        """Start counting with these reports, whose fold programs have just started.
 
         Args:
             reports: As for `VectorAlgorithm.on_reports`.

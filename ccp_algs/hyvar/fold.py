@@ -5,8 +5,8 @@
   found no room loses data.
 * `gain_ppm` is the factor that the policy requests, in millionths. The next ACK multiplies the window by the
   factor and clears the register. No factor is applied while a loss is repaired. A factor above 1 is applied
-  only while the window is used up; a factor of 1 has no effect. CUBIC then begins a new, flat epoch: the
-  policy's window is its new W_max. A factor below 1 ends slow start.
+  only while the window is used up; a factor of 1 has no effect. CUBIC then begins a new, flat epoch, in which
+  W_max is the policy's window. A factor below 1 ends slow start.
 * `learned` leaves the window to the policy alone: CUBIC does not grow it, and a loss does not reduce it (see
   *spared* in `episodes.py`); ECN echoes and full queues on this host still reduce it. A timeout collapses the
   window, because the kernel does that; slow start leads back to the threshold.
@@ -77,7 +77,7 @@ class Intervals(Part):
 
 
 def intervals(loss: Episodes) -> Intervals:
-    """Build the part."""
+    """Build the registers and lines of intervals."""
     mtp_us, began_us = control(FIRST_MTP_US), state()
     due = field()
     delivered_pkts, lost_pkts = field(volatile=False), field(volatile=False)
@@ -120,7 +120,7 @@ class Gain(Part):
 
 
 def gain(cubic: CubicState, loss: Episodes, train: Trains) -> Gain:
-    """Build the part."""
+    """Build the lines that apply the policy's factor."""
     gain_ppm, before_bytes = control(), state()
     lowers = let(gain_ppm < PPM, "lowers")
     acts = let((loss.episode == OPEN) & (lowers | (Flow.cwnd_limited & (gain_ppm > PPM))), "acts")

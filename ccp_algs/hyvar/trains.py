@@ -41,7 +41,7 @@ ENOUGH_PKTS: Final = 5
 MIN_PKTS: Final = 3
 """Minimum packets of a train if half a window is less than `ENOUGH_PKTS`, for flows with a small window."""
 MIN_US: Final = 500
-"""Minimum duration [us]: offloads and radio links release packets together, however slow the path is."""
+"""Minimum duration of a train [us], because offloads and radio links release packets together."""
 
 
 @dataclasses.dataclass(frozen=True)

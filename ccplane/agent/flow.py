@@ -305,7 +305,7 @@ class FlowControl:
         return True
 
     def retire(self) -> None:
-        """Release the program: the flow closed or moved to the fallback."""
+        """Release the program, because the flow closed or moved to the fallback."""
         self._run(None)
 
     @property

@@ -345,7 +345,7 @@ class VectorHost(Host):
         return self.instance is instance
 
     def failed(self, flow_id: int) -> None:
-        """Deliver no more reports of the flow to the instance: it runs the fallback."""
+        """Deliver no more reports of the flow to the instance, because the flow runs the fallback."""
         self._failed.add(flow_id)
         self._flows.pop(flow_id, None)
 

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 EXACT_STEPS: Final = 4_000_000
-"""Maximum additions for the exact distribution (a few ms); above, the normal approximation is used."""
+"""Maximum additions for the exact distribution (a few ms); beyond, the normal approximation is used."""
 
 
 def p_smaller(chosen: Sequence[float], others: Sequence[float]) -> float:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ccplane.datapath.aioquic.session import Session
 
 SPACES: Final = 3
-"""Packet number spaces of a connection (RFC 9000 section 12.3); connections keep the last one."""
+"""Packet number spaces of a connection (RFC 9000 section 12.3); the last one is never discarded."""
 
 
 class CcpCongestionControl(QuicCongestionControl):
