@@ -40,7 +40,7 @@ def growing(loss: Episodes, spared_window: Register) -> LocalFlag:
 
 
 def spared_recovery(loss: Episodes, spared_window: Register) -> SparedRecovery:
-    """Build the registers and lines that set the window during such a repair.
+    """Build the registers and lines that set the window during a repair without a reduction.
 
     Args:
         loss: The program's loss episodes.

@@ -99,7 +99,7 @@ class ProgramError(CcpError):
 
 
 class UsageError(CcpError):
-    """A request to the agent is invalid: an algorithm, rule or name."""
+    """A request to the agent is invalid, because of an algorithm, a rule or a name."""
 
 
 class Several(CcpError):  # noqa: N818 -- more than one error

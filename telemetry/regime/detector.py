@@ -30,11 +30,10 @@ Deviations, with reasons:
 * The paper learns the baseline, the minimum RTT, when the detector starts (section 8). Here a lower RTT also
   lowers the baseline later, because a receiver that starts under load would otherwise take the queue for the
   empty path forever. With a horizon, the baseline is the minimum of that time, for routes that become longer.
-* The paper has an RTT in every interval. A path without RTTs is SHARED here: the absence of marks and losses
-  does not
-  show a single owner, because most queues neither mark nor drop (section 6: fresh metrics, and CUBIC for
-  safety).
-* Backward steps of the clock are ignored: they never shorten the cooldown.
+* The paper has an RTT in every interval. A path without RTTs is SHARED here, because the absence of marks and
+  losses does not show a single owner: most queues neither mark nor drop (section 6: fresh metrics, and CUBIC
+  for safety).
+* Backward steps of the clock are ignored, so they never shorten the cooldown.
 """
 
 from __future__ import annotations
