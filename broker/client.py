@@ -40,7 +40,7 @@ MAX_DECISIONS: Final = 10_000
 """Maximum queued decisions; samples never displace them."""
 
 GOODBYE_S: Final = 1.0
-"""Time that `stop` waits for queued decisions [s]."""
+"""Maximum time that `stop` waits until queued decisions are sent [s]."""
 
 _CONNECT_TIMEOUT_S: Final = 5.0
 _QOS1_IN_FLIGHT: Final = 1000
@@ -90,7 +90,7 @@ class Incoming:
 
 @dataclass(slots=True)
 class BusCounters:
-    """Totals of the connection since its start.
+    """Counters of a connection since its start.
 
     Attributes:
         published: Sent messages: written to the socket, at QoS 1 acknowledged.
@@ -127,7 +127,7 @@ def _properties(message: Outgoing) -> Properties:
 
 
 class BusClient:
-    """A connection to a broker that restores itself.
+    """A connection to a broker; a lost connection is restored automatically.
 
     Attributes:
         options: The broker.

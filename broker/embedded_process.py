@@ -32,9 +32,9 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def give_up_rights() -> None:
-    """Become user nobody if this is root; programs started from here cannot regain privileges.
+    """Become user nobody if this process runs as root; programs started from here cannot regain privileges.
 
-    Root without the capability, as in an agent that dropped its privileges, has nothing to drop.
+    Root without the capability to change users, as in an agent that dropped its privileges, stays root.
     """
     if os.geteuid() == 0:
         with contextlib.suppress(PermissionError):

@@ -1,4 +1,4 @@
-"""Bounded queues of messages that drop outdated messages first, and messages of the sender with the most."""
+"""Bounded queues: a full one drops outdated messages first, then messages of the sender that has most."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class TopicQueue(Generic[T]):
 
 
 class Shares:
-    """The number of entries of each sender, and a sender with many of them; all in constant time."""
+    """Counts the entries of each sender, and finds a sender with many entries, in constant time."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -138,7 +138,7 @@ class FairQueue(Generic[T]):
         return self._shares.total
 
     def put(self, sender: str, topic: Hashable, message: T, *, only_last: bool = False) -> int:
-        """Append a message of a sender; return how many were dropped to make room. See `TopicQueue.put`."""
+        """Append a message of a sender; return how many messages were dropped to make room for it."""
         queue = self._queues.get(sender)
         if queue is None:
             queue = self._queues[sender] = TopicQueue(self._limit)

@@ -27,7 +27,7 @@ _ABOUT: Final = re.compile(r"[0-9A-Za-z.:%_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class TopicKind:
-    """One kind of message and its delivery.
+    """One kind of message, and how it is delivered.
 
     Attributes:
         word: Third level of the topic.
@@ -101,7 +101,7 @@ def topic_kind(kind: str) -> TopicKind:
 
 
 def check_sender(sender: str) -> str:
-    """Return the name of a sender, once checked.
+    """Check the name of a sender, and return it.
 
     Raises:
         BusError: `bus.bad_name`.

@@ -23,7 +23,7 @@ from broker.topics import check_sender
 from ccplane.base import options
 
 ITERATIONS: Final = 101
-"""Rounds of PBKDF2, as in Mosquitto: every connection waits for them."""
+"""Rounds of PBKDF2, as in Mosquitto; every connection waits until the broker has computed them."""
 
 
 def password_line(user: str, password: str) -> str:

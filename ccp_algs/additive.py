@@ -6,8 +6,8 @@ interval if that is longer, since earlier telemetry cannot show the added bytes.
 the telemetry is stale, and slow start applies again.
 
 If ACKs carry echoes of the path, the growth is computed from each echo; otherwise Python computes it from
-summaries (`int_summary.py`, which has the equation). An echo counts if every hop reports its queue and the
-bottleneck's queue has a limit.
+summaries (`int_summary.py`, which has the equation). An echo is used only if every hop reports its queue and
+the bottleneck's queue has a limit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_PERMILLE: Final = round(1000 * MAX_GROWTH)
 
 @dataclasses.dataclass(frozen=True)
 class Additive(Part):
-    """Registers and lines; the part goes before slow start.
+    """Registers and lines of this growth; in a fold program they go before slow start.
 
     Attributes:
         additive_until_us: Growth is additive until this time [us]; 0: slow start.
@@ -68,7 +68,7 @@ class Additive(Part):
 
 
 def additive(loss: Episodes, stale_us: Register) -> Additive:
-    """Build the part; `added_bytes` is for `hystart(loss, added_bytes)`.
+    """Build these lines of a fold program; pass their `added_bytes` to `hystart(loss, added_bytes)`.
 
     Args:
         loss: The program's loss episodes.

@@ -266,8 +266,8 @@ class VectorAlgorithm(Common):
     """An algorithm with one instance for all flows. It receives reports as arrays. Override what you need."""
 
     flows: Mapping[int, FlowHandle]
-    """The algorithm's flows by id, for decisions about one flow: another program, an event, an extension. Set
-    before the first `on_create`; a flow is removed after its `on_close`."""
+    """The algorithm's flows by id, to set a program, emit an event or send a message to an extension for one
+    of them. Set before the first `on_create`; a flow is removed after its `on_close`."""
 
     def on_create(self, info: FlowInfo) -> None:
         """Take over a new or running flow; `self.flows[info.flow_id]` sets values with the program."""
@@ -283,7 +283,7 @@ class VectorAlgorithm(Common):
             program: Name of the program that sent the reports.
 
         Returns:
-            Decisions to apply, in order; None for none.
+            Decisions to apply, in order; None if there are none.
         """
         raise NotImplementedError
 

@@ -26,7 +26,7 @@ class Credit(Part):
     credit_bytes: Register
 
     def restart(self, verdict: Verdict) -> Sequence[Statement]:
-        """Return the statements that reset this at a loss, for `loss_episodes(also=...)`."""
+        """Return the statements that reset the credit at a loss, for `loss_episodes(also=...)`."""
         return [self.credit_bytes.set(0, when=verdict.cut | verdict.timeout)]
 
 
@@ -44,7 +44,7 @@ class AdditiveIncrease(Part):
 
 
 def additive_increase(loss: Episodes, earned: Credit, growing: Flag | None = None) -> AdditiveIncrease:
-    """Build the part; it goes before slow start, so that no ACK counts for both.
+    """Build this part of a fold program; it goes before slow start, so that no ACK counts for both.
 
     Args:
         loss: The program's loss episodes.

@@ -4,7 +4,7 @@ The flow paces at the maximum delivery rate that it measured and keeps about one
 flight. From time to time it sends faster to find more bandwidth, or drains the queue to measure the RTT
 without it. If a probe causes a loss rate above 2 %, the data in flight is bounded. Other losses bound rate
 and inflight until the next probe. Random loss of 2 % and more therefore costs most of the rate of a path that
-holds many packets, unlike in version 1: raise `loss_thresh` on such paths (docs/bbr.md).
+holds many packets, unlike in version 1; on such paths raise `loss_thresh` (docs/bbr.md).
 
     STARTUP --(rate stops growing, or loss)--> DRAIN --(queue gone, or 3 rounds)--> DOWN
     DOWN --(queue gone)--> CRUISE --(2 to 3 s, or as many rounds as Reno)--> REFILL --(a round)--> UP
@@ -12,8 +12,8 @@ holds many packets, unlike in version 1: raise `loss_thresh` on such paths (docs
     any --(5 s without a smaller RTT)--> PROBE_RTT --(200 ms and a round)--> CRUISE, or STARTUP again
 
 The fold program (`bbr_model.py`) measures, and sets rate and window on every ACK. This class runs the state
-machine, over parts of the model in `bbr_bounds.py`. A state transition reaches the fold program as an update,
-some tens of microseconds after the ACK that caused it.
+machine, and uses the parts of the model that are in `bbr_bounds.py`. A state transition reaches the fold
+program as an update, some tens of microseconds after the ACK that caused it.
 
 Source: draft-ietf-ccwg-bbr-06, section 5; variables have the draft's names where possible.
 
@@ -32,7 +32,8 @@ Deviations, with reasons:
 * ECN marks count as losses. Section 3.7 says to treat marks as congestion, and leaves open how.
 * Samples taken in ProbeRTT are skipped instead of marked as application-limited. The first sample after
   ProbeRTT is low, which does not affect a maximum.
-* A restart from idle is seen on its first ACK: nothing changes earlier, and ProbeRTT is not due then.
+* A restart from idle is noticed only on its first ACK. Until then, rate and window stay unchanged, and this
+  ACK starts no ProbeRTT.
 * The initial window is not paced: the rate is set on the first ACK.
 * The inflight counts as having reached the long-term bound when less than a send quantum is missing.
 * The headroom of the window is 15 % of the bound; the draft requires at least one segment.
@@ -71,7 +72,7 @@ UP: Final = "up"
 PROBE_RTT: Final = "probe_rtt"
 
 PROBING_BW: Final = (STARTUP, REFILL, UP)
-"""States that probe for bandwidth: losses do not lower the short-term bounds in them."""
+"""States that probe for bandwidth; in these states losses do not lower the short-term bounds."""
 PROBE_BW: Final = (DOWN, CRUISE, REFILL, UP)
 
 PACING_PERMILLE: Final = {
@@ -92,7 +93,7 @@ STARTUP_LOSS_EVENTS: Final = 6
 PROBE_RTT_DURATION_US: Final = 200_000
 RENO_ROUNDS: Final = 63
 EXTRA_ACKED_ROUNDS: Final = 5
-"""Half of the window of 10 rounds (section 2.12): the fold program keeps two spans."""
+"""Half of the window of 10 rounds (section 2.12), because the fold program keeps two halves."""
 
 
 @register("bbr3")

@@ -32,7 +32,7 @@ class FullPipe:
     rounds: int = 0
 
     def restart(self, bw_bytes_per_s: int = 0) -> None:
-        """Start again from a rate."""
+        """Start the check again, from a rate."""
         self.bw_bytes_per_s, self.rounds, self.now = bw_bytes_per_s, 0, False
 
     def check(self, report: Bbr3Fold) -> None:
@@ -78,7 +78,7 @@ class ShortBounds:
         self.inflight_bytes = max(report.inflight_latest_bytes, int(beta * inflight_bytes))
 
     def widen(self, other: ShortBounds) -> None:
-        """Raise each bound to that of `other`, where that is larger."""
+        """Raise each bound to the bound of `other`, if the latter is larger."""
         self.bw_bytes_per_s = max(self.bw_bytes_per_s, other.bw_bytes_per_s)
         self.inflight_bytes = max(self.inflight_bytes, other.inflight_bytes)
 

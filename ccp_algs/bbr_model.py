@@ -11,8 +11,8 @@ program does what is needed on every ACK:
 * the window and the pacing rate.
 
 The datapath does not provide what was delivered or in flight when a packet was sent. `gone_pkts`, the packets
-delivered or marked lost, replaces it: packets gone plus packets in flight are all packets sent, so a packet
-sent now is gone when `gone_pkts` exceeds the present sum of the two.
+delivered or marked lost, replaces it. Every packet sent is either gone or in flight, so a packet sent now is
+gone once `gone_pkts` exceeds the present sum of packets gone and packets in flight.
 
 Source: draft-ietf-ccwg-bbr-06, sections 4.1.1 (delivery rate), 5.3.3.9 (ProbeBW), 5.3.4.3 (ProbeRTT), 5.5
 (model), 5.6 (control). Deviations: those that `bbr3.py` lists.
@@ -42,7 +42,7 @@ from ccp_algs.fold import (
 
 SECOND_US: Final = 1_000_000
 MAX_RATE_BYTES_PER_S: Final = 1 << 37
-"""1.1 Tbit/s: larger samples are clipped, so that products fit 64 bits."""
+"""Maximum delivery rate, 1.1 Tbit/s; larger samples are clipped, so that products fit 64 bits."""
 MAX_TIME_US: Final = 10 * SECOND_US
 """RTTs and intervals are clipped to this, so that products fit 64 bits; also the window of min_rtt."""
 MIN_ROUND_US: Final = 1_000
@@ -51,12 +51,12 @@ MIN_PIPE_PKTS: Final = 4
 INITIAL_PKTS: Final = 10
 MAX_QUANTUM_BYTES: Final = 64 * 1024
 STARTUP_PACING_PERMILLE: Final = 2742
-"""2.77, less the margin of 1 %."""
+"""Pacing gain of Startup: 2.77, less the margin of 1 %."""
 DEFAULT_CWND_PERMILLE: Final = 2000
 
 
 class Bbr3Fold(FoldProgram):
-    """The model and its control. It reports rounds as often as Python asks, and events immediately."""
+    """BBR's model of the path. It reports rounds as often as Python asks, and events immediately."""
 
     acked = total(Ack.bytes_acked)
     lost = total(Ack.lost_pkts_sample)

@@ -1,6 +1,6 @@
 """A constant window or a constant pacing rate, without congestion control.
 
-For measurements of a path, and as a counterpart of algorithms that yield. The fold program keeps the window
+It serves to measure a path, and as a competitor of algorithms that yield. The fold program keeps the window
 constant even after a timeout, when the kernel collapses it. It does not react to loss: do not run it on a
 path that other users need.
 

@@ -6,10 +6,10 @@
 
 The fold program grows the window, leaves slow start, and reduces the window on the ACK that shows a loss.
 Python (`cubic_control.py`) then computes the new curve: W_max with fast convergence, and K, which needs a
-cube root. Until its answer arrives (tens of microseconds, within a recovery that lasts a round trip), only
-the Reno-friendly window grows.
+cube root. Until Python's answer arrives (tens of microseconds, within a recovery that lasts a round trip),
+only the Reno-friendly window grows.
 
-Source: RFC 9438; for slow start see `slow_start.py`. Where each section is:
+Source: RFC 9438; for slow start see `slow_start.py`. Sections of the RFC, with the code for each:
 
     4.1    constants, variables          BETA, C_PER_S3, CubicState in cubic_core.py
     4.2    the curve and K               cubic_growth and k_us in cubic_core.py; CubicAnswers.curve

@@ -1,8 +1,9 @@
 """The part of CUBIC and its variants that runs in Python: parameters, W_max and K after a reduction, undo.
 
 `CubicAnswers` has the parameters and computes answers to reports. `CubicControl` applies these answers for
-one flow and is the base of most classes; variants override what differs. The fold programs of such classes
-have the parts of `cubic_core.py`, `episodes.py` and `slow_start.py`, whose registers are set here.
+one flow and is the base of most classes; variants override what differs. The fold programs of these classes
+consist of the parts in `cubic_core.py`, `episodes.py` and `slow_start.py`; this module sets the registers of
+these parts.
 
 Source: RFC 9438 sections 4.2, 4.7 and 4.9. Deviation: none.
 """

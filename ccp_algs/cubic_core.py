@@ -248,7 +248,7 @@ class CubicGrowth(Part):
 def cubic_growth(
     cubic: CubicState, loss: Episodes, growing: Flag | None = None, eager: Flag | None = None
 ) -> CubicGrowth:
-    """Build congestion avoidance; it goes before slow start, so that no ACK counts for both.
+    """Build the lines of congestion avoidance; they go before slow start, so that no ACK counts for both.
 
     Args:
         cubic: The registers of the curve.

@@ -55,7 +55,7 @@ class Echoes(Part):
     echo_age_us: Register
 
     def weigh(self, at_us: Num) -> list[Statement]:
-        """Return what sets `received`, from an echo that was recent at `at_us` [us], and `congested`."""
+        """Return statements that set `congested`, and `received` if the echo was recent at `at_us` [us]."""
         recent = Int.age_us < self.stale_us + (Ack.now - at_us)
         queue_bytes = Int.queue_bytes
         room_bytes = min_(Int.free_bytes, NO_LIMIT_BYTES)
@@ -85,7 +85,7 @@ def _congestion_pkts() -> Num:
 
 
 def echoes() -> Echoes:
-    """Build the part."""
+    """Build the lines that classify losses."""
     return Echoes(
         stale_us=control(),
         full_permille=control(900),

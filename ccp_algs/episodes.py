@@ -21,23 +21,26 @@ Deviations, with reasons:
 
 * The reduction is relative to the window, not to FlightSize (RFC 5681 equation 4), as in Linux; the windows
   of these algorithms grow only while they are used up, so the two are close.
-* `recover` is estimated, as the datapath does not provide the highest sequence number sent: the window at the
-  reduction, plus a quarter of it for data sent while the loss was being detected, plus three segments. A
-  second episode that follows without a pause is therefore detected up to a quarter of a round trip late.
-* The window drops to the threshold immediately, not over a round trip as in PRR: sending pauses until the
-  inflight is down to it. Below the threshold, an ACK releases what it delivers, plus one segment if it
-  acknowledges in sequence and shows no loss, as in PRR; data held back by the pause is not made up for.
-* A timeout leaves 2 segments, not 1: the datapath's minimum window.
+* `recover` is estimated, as the datapath does not provide the highest sequence number sent; the estimate is
+  the window at the reduction, plus a quarter of it for data sent while the loss was being detected, plus
+  three segments. A second episode that follows without a pause is therefore detected up to a quarter of a
+  round trip late.
+* The window drops to the threshold immediately, not over a round trip as in PRR: sending pauses until no more
+  data than that is in flight. Below the threshold, an ACK releases what it delivers, plus one segment if it
+  acknowledges in sequence and shows no loss, as in PRR; no additional data is sent later to make up for the
+  pause.
+* A timeout leaves 2 segments instead of 1, because the datapath's minimum window is 2.
 * A tail loss that the kernel repairs with a probe (RFC 8985 section 7.4) shows in no ACK and is not answered.
 
 Algorithms that do not consider every loss congestion pass a condition, `evidence`. A loss or timeout without
-evidence is *spared*: the kernel repairs it as usual, and nothing else happens. The window stays where it is,
-keeps growing if it is used up, and is not subject to packet conservation, as nothing is to be reduced. Only a
-timeout still collapses the window, because the kernel does that, but the threshold stays unchanged. Each ACK
-that shows a loss is classified separately, so that a later loss of the same recovery can still reduce the
-window. ECN echoes and full queues on this host are evidence by themselves. Information that arrives after the
-loss (`Evidence.late`) is evidence as well: the reduction is made then, unless that window of data has been
-answered. ECN echoes are classified only if there is a condition for them (`Evidence.marks`).
+evidence of congestion is *spared*, that is, the kernel repairs it as usual, and nothing else happens. The
+window stays where it is, keeps growing if it is used up, and is not subject to packet conservation, as
+nothing is to be reduced. Only a timeout still collapses the window, because the kernel does that, but the
+threshold stays unchanged. Each ACK that shows a loss is classified separately, so that a later loss of the
+same recovery can still reduce the window. ECN echoes and full queues on this host are evidence by themselves.
+Information that arrives after the loss (`Evidence.late`) is evidence as well: the reduction is made then,
+unless that window of data has been answered. ECN echoes are classified only if there is a condition for them
+(`Evidence.marks`).
 
 A program that takes over starts with the kernel's threshold, or with `start_ssthresh_bytes` if Python set it.
 """
@@ -166,7 +169,7 @@ class Tally(Part):
 
 
 def tally() -> Tally:
-    """Build the part."""
+    """Build the report fields that count lost packets."""
     return Tally(spared_pkts=field(), congestion_pkts=field())
 
 
@@ -264,7 +267,7 @@ def loss_episodes(
     evidence: Evidence | None = None,
     min_bytes: Num | None = None,
 ) -> Episodes:
-    """Build the part.
+    """Build the registers and lines of loss episodes.
 
     Args:
         cut_permille: Initial value of the register: window after a reduction, in thousandths of the window

@@ -9,16 +9,16 @@ loss.
 
 * RTT is the sample of that ACK, or else the previous sample; minRTT is the kernel's minimum of the last 5
   minutes.
-* A spared loss is not an event for CUBIC. Window, threshold, W_max, K, epoch and W_est stay. If the window is
-  used up, it keeps growing while the kernel repairs the loss, and is not tied to deliveries, because nothing
-  is to be reduced. The window has to grow then: with 2 % loss and a window of 400 segments the kernel hardly
-  ever leaves recovery.
-* A later loss of the same recovery is classified separately. Losses of data that a reduction has already
-  answered cause no further reduction: there is one per window.
+* A loss without a queue is not an event for CUBIC. Window, threshold, W_max, K, epoch and W_est stay
+  unchanged. If the window is used up, it keeps growing while the kernel repairs the loss, and is not tied to
+  deliveries, because no reduction is due. The window has to grow during a repair because, with 2 % loss and a
+  window of 400 segments, the kernel hardly ever leaves recovery.
+* A later loss of the same recovery is classified separately. There is one reduction per window of data, so
+  losses of data that a reduction has already answered cause no further one.
 * ECN echoes and full queues on this host are congestion at any RTT.
 * A timeout is classified like a loss, by the last RTT before the timeout. The kernel collapses the window in
-  any case; if the timeout is spared, threshold and curve stay, so that slow start leads back to the previous
-  window.
+  any case; if that RTT shows no queue, threshold and curve stay unchanged, so that slow start leads back to
+  the previous window.
 
 Sources: P. P. P. Filho, M. R. N. Ribeiro, M. Martinello, G. F. Miguel, "Flex-Cubic: A Runtime-Adaptive
 Loss-Tolerant TCP Cubic", sections 3.1, 3.3 and 3.4; RFC 9438; for `queue_fraction` see `inflation.py`.
@@ -28,11 +28,12 @@ Parameters: those of `cubic.py`; `rtt_multiplier` (k = 2, section 3.4). Beyond t
 `c_per_s3_of` convert the paper's units.
 
 Deviations: those of `cubic.py`. The paper does not say which RTT is meant, nor how the window develops during
-a spared recovery, nor how ECN and timeouts are treated; the list above says what ccplane does. The authors'
-program differs from the paper: it reduces at every loss, and only timeouts depend on the RTT.
+a recovery without a reduction, nor how ECN and timeouts are treated; the list above says what ccplane does.
+The authors' program differs from the paper in that it reduces at every loss, and only its reaction to
+timeouts depends on the RTT.
 
 Limits: k = 2 misses queues that delay by less than minRTT. With a buffer below the bandwidth-delay product
-every loss is therefore spared, and the window grows until most packets are dropped. `docs/flex-cubic.md` has
+every loss is therefore ignored, and the window grows until most packets are dropped. `docs/flex-cubic.md` has
 figures, and the effect of `queue_fraction`.
 """
 
@@ -59,7 +60,7 @@ from ccp_algs.slow_start import hystart
 from ccp_algs.spared_recovery import GROWS, PRR, growing, spared_recovery
 
 RTT_MULTIPLIER: Final = 2.0
-"""k of section 3.4."""
+"""The factor k of section 3.4."""
 
 
 def beta_of(beta_1024: int) -> float:
@@ -82,7 +83,7 @@ def _also(verdict: Verdict) -> list[Statement]:
 
 
 class FlexCubicFold(FoldProgram):
-    """CUBIC's program, with the classification of losses before it."""
+    """CUBIC's fold program, after lines that classify losses."""
 
     acked = total(Ack.bytes_acked)
     cubic = _cubic

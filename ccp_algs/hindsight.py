@@ -6,7 +6,8 @@ and the ACK that shows the loss arrives a one-way delay later. Therefore, with t
 delays:
 
 * Losses in an interval that began more than an RTT after the last reduction concern data sent after that
-  reduction. If a full queue caused them, a new reduction is due. Earlier losses belong to the last reduction.
+  reduction. If a full queue caused these losses, a new reduction is due. Earlier losses belong to the last
+  reduction.
 * If a reduction answered a loss, the sink saw this loss in the two RTTs before the reduction. If the
   summaries of that time, up to one that ends after the reduction, show wireless losses and no overflow, the
   reduction is undone.

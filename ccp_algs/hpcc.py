@@ -24,8 +24,8 @@ Deviations, with reasons:
 
 * The sink selects the hop with the longest queueing delay; HPCC takes the largest U of all hops. If
   queues are empty, the selected hop is the slowest link.
-* HPCC has counters of bytes sent; nodes here report a rate, an exponential mean (docs/inband.md). The lag of
-  the mean is compensated: mean + RATE_TIME_US * change of the mean.
+* HPCC has counters of bytes sent; nodes here report a rate, an exponential mean (docs/inband.md). To
+  compensate the lag of this mean, RATE_TIME_US * change of the mean is added to it.
 * W_AI is the paper's, W_init (1 - eta) / N, with the link's W_init and the number of flows that the node
   counts.
 * The window starts at the kernel's initial window, not at W_init of the link, as slow paths have small
@@ -202,7 +202,7 @@ class HpccReport(CubicReport, Protocol):
 
 @register("hpcc")
 class Hpcc(CubicControl):
-    """HPCC by echoes of the path; see the module."""
+    """HPCC that uses echoes of the path; see the module."""
 
     program = HpccFold
     report_ms = regular_reports(REPORT_MS)

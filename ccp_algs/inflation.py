@@ -4,24 +4,24 @@ A loss is congestion if the RTT on the ACK that shows it is at least k times the
 see `flex_cubic.py`. Five options extend this rule; each is off while its register is 0:
 
 * `memory_us`: for this time after a loss that showed a queue the threshold is lower. In the first half of
-  this time the threshold is 1, so that every loss counts; in the second half it rises back to k. Only losses
-  that showed a queue themselves renew the memory; otherwise random loss would keep it alive.
+  this time the threshold is 1, so that every loss counts as congestion; in the second half it rises back to
+  k. Only a loss whose own RTT showed a queue renews the memory; otherwise random losses would keep it alive.
 * `window_us`: the minimum RTT is taken over the last `window_us` (at least over half of it) instead of the
   kernel's 5 minutes.
-* `queue_permille`: a loss is also congestion if the smoothed RTT is in the upper part of the flow's own
-  range: at least this many thousandths of the way from the minimum RTT to the maximum smoothed RTT of the
-  last RANGE_US. This is the Spike scheme, with three changes: the smoothed RTT replaces each packet's one-way
+* `queue_permille`: a loss is also congestion if the smoothed RTT is high in the flow's own range, that is, at
+  least this many thousandths of the way from the minimum RTT to the maximum smoothed RTT of the last
+  RANGE_US. This is the Spike scheme, with three changes: the smoothed RTT replaces each packet's one-way
   delay, because the flow's own bursts make single samples jump; one threshold replaces two; a window of some
   seconds replaces the whole connection. A range below an eighth of the minimum RTT, or below a millisecond,
   is noise and shows nothing.
 * `persist_rounds`: an RTT of k times the minimum shows a queue only if all RTTs of this many smoothed round
-  trips were that large: a "temporal threshold".
+  trips were that large (a "temporal threshold").
 
 ECN echoes can be classified in the same way, by the ACK that carries them.
 
 Time windows are kept in two buckets of half their length. On an ACK without an RTT sample the previous sample
-applies; before the first sample the kernel's smoothed RTT is used. If that is also unknown, a loss is
-congestion.
+applies; before the first sample the kernel's smoothed RTT is used. If the smoothed RTT is also unknown, a
+loss is congestion.
 
 Source of the Spike scheme: S. Cen, P. C. Cosman, G. M. Voelker, "End-to-end differentiation of congestion
 and wireless losses", IEEE/ACM Transactions on Networking 11(5), 2003.
@@ -64,14 +64,14 @@ QUEUE: Final = 4
 """Congestion: the smoothed RTT is high in the flow's own range."""
 
 RANGE_US: Final = 10_000_000
-"""Window of the maximum smoothed RTT [us]; on most paths CUBIC fills the queue more often than that."""
+"""Window of the maximum smoothed RTT [us]; on most paths CUBIC fills the queue in less time."""
 NOISE_DIVISOR: Final = 8
 NOISE_US: Final = 1_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Inflation(Part):
-    """Registers and lines that track the RTT; the part goes before the loss episodes.
+    """Registers and lines that track the RTT; they go before the loss episodes.
 
     Attributes:
         rtt_us: Reported: last RTT sample [us].
@@ -179,7 +179,7 @@ class Inflation(Part):
 
 
 def inflation(k_permille: int) -> Inflation:
-    """Build the part.
+    """Build the registers and lines that track the RTT.
 
     Args:
         k_permille: The threshold k, in thousandths: initial value of the register.

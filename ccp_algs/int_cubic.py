@@ -1,4 +1,4 @@
-"""CUBIC with in-band telemetry: losses on wireless links do not count, and growth depends on the free room.
+"""CUBIC with in-band telemetry: wireless losses are not congestion, and growth depends on free queue room.
 
     loss, by telemetry       wireless_loss="keep" (New L1)   "mild" (New L2)   "cubic"
       wireless               window stays                    * wireless_beta   * beta
@@ -9,15 +9,15 @@
 
 Everything else is CUBIC, from the same code. If ACKs carry echoes of the path, the fold program uses them to
 classify each loss (`echoes.py`) and to find the room to grow (`additive.py`). Otherwise it relies on
-summaries: Python evaluates them every 10 ms (`int_summary.py`), and the result applies in the fold program
-until it is stale (`wireless.py`). The reaction to a loss whose summary comes later is corrected, in both
-directions (`hindsight.py`). ECN echoes and full queues on this host are always congestion.
+summaries, which Python evaluates every 10 ms (`int_summary.py`); the result applies in the fold program until
+it is stale (`wireless.py`). The reaction to a loss whose summary comes later is corrected, in both directions
+(`hindsight.py`). ECN echoes and full queues on this host are always congestion.
 
 Sources: R. V. Bhat, J. Haxhibeqiri, I. Moerman, J. Hoebeke, "Adaptive Transport Layer Protocols using In-band
 Network Telemetry and eBPF", section VI-A and table I; RFC 9438.
 
-Parameters: those of `cubic.py`; `wireless_loss` and `increment`, above; `wireless_beta` (0.95, table I). The
-paper does not name these: `stale_ms` (1000), `full_ratio` (0.9), `period_rtts` (4), see `int_summary.py`.
+Parameters: those of `cubic.py`; `wireless_loss` and `increment`, above; `wireless_beta` (0.95, table I). Not
+    from the paper are `stale_ms` (1000), `full_ratio` (0.9) and `period_rtts` (4), see `int_summary.py`.
 
 Deviations: those of `cubic.py` and `int_summary.py`. The paper does not cover timeouts, ECN, W_max after a
 mild reduction, and losses that are seen before telemetry shows their cause: see `wireless.py`. After a mild
@@ -113,7 +113,7 @@ INT_SUMMARY: Final = "int_summary"
 INTERVAL_US: Final = 10_000
 """Interval of a summary that does not state it [us]: the sink's default."""
 LONGEST_INTERVAL_US: Final = 100_000
-"""A longer interval includes a pause of the flow, so it does not show the delay of telemetry [us]."""
+"""Longest interval that shows the delay of telemetry [us]; a longer one includes a pause of the flow."""
 
 
 @register("int_cubic")

@@ -15,13 +15,13 @@ queue capacity"); the first matching line applies:
 
 Growth, equation (1): cwnd += available_queue_capacity * increment / (arrival_rate * flow_count) on every ACK.
 The paper gives no units. Here capacity is in packets and the arrival rate in packets per period, so the
-quotient has no unit: it is the number of segments added per acknowledged segment, which is one in slow start.
-With a period T, a single flow then fills the whole free room within T / increment: its window grows at the
-rate W' = ACKs/s * free * increment / (arrivals/s * T) = free * increment / T, for any arrival rate.
+quotient is the number of segments added per acknowledged segment, which is one in slow start. With a period
+T, a single flow then fills the whole free room within T / increment, because its window grows at the rate W'
+= (ACKs/s) free increment / ((arrivals/s) T) = free increment / T, for any arrival rate.
 
 Source: R. V. Bhat, J. Haxhibeqiri, I. Moerman, J. Hoebeke, "Adaptive Transport Layer Protocols using In-band
-Network Telemetry and eBPF", section VI-A. Deviations: the units, above; the hop that allows the smallest
-growth counts, where the paper says "intermediate nodes"; the limits of `Room`.
+Network Telemetry and eBPF", section VI-A. Deviations: the units above; growth follows the hop that allows the
+smallest growth, where the paper says "intermediate nodes"; growth is limited, see `Room`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UNKNOWN: Final = 0
 CALM: Final = 1
 """No queue is full, and no loss has an unknown cause."""
 WIRELESS: Final = 2
-"""The losses were on a link, with room in all queues."""
+"""Packets were lost on a link while all queues had room."""
 FULL: Final = 3
 """A queue is nearly full: the next loss counts as congestion."""
 OVERFLOW: Final = 4

@@ -5,18 +5,18 @@
     two of these --------------------------------------------> tolerant for 4 s from the last one
 
 A tolerant flow reduces to what the path carries, grows only while the RTT is low, and is paced: it fills the
-path almost without a queue. `tolerance.py` has the rules. Without low losses every window equals that of
-`cubic`.
+path almost without a queue. `tolerance.py` has the rules. Without losses at a low RTT, every window equals
+that of `cubic`.
 
 This algorithm is the successor of `flex_cubic`, whose threshold of twice the minimum RTT cannot be reached in
 buffers below one BDP. Here the threshold is relative to the queue that the flow has seen;
 `docs/flex-cubic.md` compares the two.
 
-Sources: RFC 9438, and those of `tolerance.py`; the idea of sparing losses by the RTT is from P. P. P. Filho,
+Sources: RFC 9438, and those of `tolerance.py`; the idea to ignore losses at a low RTT is from P. P. P. Filho,
 M. R. N. Ribeiro, M. Martinello, G. F. Miguel, "Flex-Cubic: A Runtime-Adaptive Loss-Tolerant TCP Cubic".
 
-Parameters: those of `cubic.py`; `memory_ms` (4 s), the time that a flow stays tolerant after a low loss; 0
-    disables tolerance.
+Parameters: those of `cubic.py`; `memory_ms` (4 s), the time that a flow stays tolerant after a loss at a low
+    RTT; 0 disables tolerance.
 
 Deviations: those of `cubic.py`.
 
@@ -55,7 +55,7 @@ def _also(verdict: Verdict) -> list[Statement]:
 
 
 class LtCubicFold(FoldProgram):
-    """CUBIC's program, with the evidence before it and the tolerant behaviour after it."""
+    """CUBIC's fold program, after lines that classify losses and before lines for tolerant flows."""
 
     acked = total(Ack.bytes_acked)
     cubic = _cubic

@@ -131,7 +131,7 @@ class Param(Generic[T]):
         return any(base in self._by_class for base in cls.__mro__)
 
     def set_for_class(self, cls: type, value: T) -> None:
-        """Set the parameter for `cls` and its subclasses. Subclasses and flows with own values keep them.
+        """Set the parameter for `cls` and its subclasses, except where they or flows have their own value.
 
         Raises:
             ParamError: As for `check`.

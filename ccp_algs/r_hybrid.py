@@ -6,9 +6,9 @@
 
 The receiver's detector (`telemetry/regime`) decides about a path; a flow follows the decisions about its own
 path, in the direction in which it sends. A switch replaces the fold program of the live flow and does not
-affect other flows. The fold programs are those of `cubic.py`, `bbr3.py` and `dctcp.py`, and so are the
-classes that answer their reports. A flow without ECN never becomes DCTCP. ECN is negotiated when the
-connection is set up, so sockets ask for it then (`needs_ecn`).
+affect other flows. The fold programs, and the classes that answer their reports, come from `cubic.py`,
+`bbr3.py` and `dctcp.py`. A flow without ECN never becomes DCTCP. ECN is negotiated when the connection is set
+up, so sockets ask for it then (`needs_ecn`).
 
 State at a switch:
 
@@ -19,9 +19,9 @@ State at a switch:
 | W_max, K, alpha, BBR's model | are reset | are reset |
 
 BBR has no threshold; `carry` passes on the threshold from before BBR. The paper says that a switch resets
-ssthresh. Linux does not: window and threshold belong to the socket and stay, and only the private state is
-reset. So `carry` is what the paper's prototype did. `carry` is also safer: after a reset, slow start adds
-to a queue that already exists (`docs/r-hybrid.md` has figures).
+ssthresh. Linux does not reset it, because window and threshold belong to the socket and stay; only the
+private state of the congestion control is reset. So `carry` is what the paper's prototype did. `carry` is
+also safer: after a reset, slow start adds to a queue that already exists (`docs/r-hybrid.md` has figures).
 
 `shared_ecn` sets the reaction to ECN echoes in the regime SHARED, if the flow then runs CUBIC:
 
@@ -32,7 +32,7 @@ to a queue that already exists (`docs/r-hybrid.md` has figures).
   marks as early as DCTCP needs it, a larger reduction would leave the link idle.
 * `loss`: a reduction as for a loss (RFC 3168).
 * `queue`: a reduction only if the RTT is `rtt_multiplier` times the minimum (`inflation.py`); otherwise the
-  echo is spared.
+  echo is ignored.
 * `ignore`: no reaction. This violates RFC 3168 section 6.1.2, so use it only if the marks are known to be
   wrong.
 
@@ -107,7 +107,7 @@ REGIME_DECISION: Final = "regime_decision"
 
 RTT_MULTIPLIER: Final = 2.0
 PROBING: Final = ("cubic", "dctcp")
-"""Programs that can probe."""
+"""Programs that can probe their share of the queue."""
 PROBES_KEPT: Final = 3
 """The result of a probe applies for this many probe intervals."""
 ECN_BETA: Final = 0.85
@@ -338,7 +338,7 @@ class RHybrid(Algorithm):
         self._settle(sample.body.reason or f"decision of {sample.sender}")
 
     def on_telemetry_lost(self, kind: str, sender: str) -> None:
-        """Start the fail-safe timer: the last decision has expired."""
+        """Start the fail-safe timer, because the last decision has expired."""
         if kind == REGIME_DECISION and sender == self._sender and not self._silent:
             self._silent, self._silent_since_us = True, self._seen_us
             if self.stale_ms == 0:

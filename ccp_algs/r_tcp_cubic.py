@@ -27,7 +27,7 @@ from ccp_algs.rtcp.mixin import RateLimited
 from ccp_algs.rtcp.options import Options
 
 NO_THRESHOLD_BYTES: Final = 1 << 40
-"""Threshold for unlimited slow start that does not count as the first, so HyStart does not end it."""
+"""Threshold for a slow start that HyStart does not end, because it does not count as the first."""
 
 
 @register("r_tcp_cubic")

@@ -62,7 +62,8 @@ PERIODS: Final = 4
 RATE_US: Final = 500_000
 """Window over which the rate before a probe is measured [us]."""
 ALONE: Final = 0.85
-"""A larger share counts as the whole queue. Measured: 0.93 to 1 without others, 0.89 if a tenth competes."""
+"""A larger share counts as the whole queue. Measured shares: 0.93 to 1 for a flow without competitors, 0.89
+if competitors send a tenth of the data."""
 
 NONE, PROBING, DONE = range(3)
 """Values of the report field `probe_phase`."""
@@ -70,7 +71,7 @@ NONE, PROBING, DONE = range(3)
 
 @dataclasses.dataclass(frozen=True)
 class Probe(Part):
-    """Registers and lines of probes; the part goes after the lines that set the window and the rate.
+    """Registers and lines of probes; they go after the lines that set the window and the rate.
 
     Attributes:
         outer_sum_us: Reported: sum of the RTTs of outer quarters [us].
@@ -104,7 +105,7 @@ class Probe(Part):
 
 
 def share_probe(loss: Episodes) -> Probe:
-    """Build the part.
+    """Build the registers and lines of probes.
 
     Args:
         loss: The program's loss episodes; an episode ends a probe.
@@ -204,7 +205,7 @@ class Prober:
 
     @property
     def drains_us(self) -> float:
-        """The time by which a slow half shortens the queue, if no other flow sends [us]."""
+        """Queueing delay that the slow half of a period removes, if no other flow sends [us]."""
         return self._half_us * DEPTH_PERMILLE / 1000
 
     def take(self, report: ProbeReport) -> float | None:
@@ -246,6 +247,6 @@ class Prober:
         }
 
     def forget(self) -> None:
-        """Forget the flow's state: its program was replaced."""
+        """Forget the flow's state, because its program was replaced."""
         self._until_us = 0
         self._acked.clear()

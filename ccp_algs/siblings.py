@@ -2,8 +2,8 @@
 
     from my_lib import smoothed        # in mine.py: my_lib.py in the same directory
 
-An algorithm loaded from a file is a module of a private package, and so is each module that it imports from
-its directory: `PACKAGE.mine` and `PACKAGE.my_lib`. Each version has its own package. Two versions can
+An algorithm loaded from a file is a module of a private package (here `PACKAGE.mine`), and so is each module
+that it imports from its directory (`PACKAGE.my_lib`). Each version has its own package. Two versions can
 therefore be loaded simultaneously, each with its own modules, even if a callback imports something later.
 
 Only `.py` files and packages with an `__init__.py` are found this way. The names of the standard library's

@@ -52,9 +52,9 @@ CSS_GROWTH_DIVISOR: Final = 4
 TRAIN_GAP_US: Final = 2_000
 TRAIN_SLACK_US: Final = 1_000
 UNKNOWN_RTT_US: Final = 1 << 32
-"""Above any round-trip time; value for a round without a sample."""
+"""Value for a round without an RTT sample; longer than any RTT."""
 LOW_WINDOW_PKTS: Final = 16
-"""Minimum window for HyStart; smaller ones are too short to show a sign."""
+"""Minimum window for HyStart; in smaller windows neither sign of a queue is reliable."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,7 @@ class SlowStart(Part):
 
 
 def slow_start(loss: Episodes, growing: Flag | None = None) -> SlowStart:
-    """Build the part: below the threshold the window grows by the acknowledged bytes.
+    """Build standard slow start: below the threshold the window grows by the acknowledged bytes.
 
     Args:
         loss: The program's loss episodes.
@@ -104,7 +104,7 @@ class HyStart(Part):
 
 
 def hystart(loss: Episodes, added_bytes: Num = Ack.bytes_acked, growing: Flag | None = None) -> HyStart:
-    """Build the part: the first slow start ends by delay, later ones end at the threshold.
+    """Build slow start: a flow's first one ends when the delay rises, later ones end at the threshold.
 
     Args:
         loss: The program's loss episodes.

@@ -1,4 +1,4 @@
-"""The window while the kernel repairs spared losses: three interpretations, for fold programs.
+"""Three ways to set the window while the kernel repairs losses that cause no reduction, in a fold program.
 
 * GROWS: the window keeps growing as if nothing had happened.
 * HELD: the window stays constant until the kernel is back in Open or Disorder. This is the behaviour of a
@@ -24,7 +24,7 @@ PRR: Final = 2
 
 @dataclasses.dataclass(frozen=True)
 class SparedRecovery(Part):
-    """Registers and lines; the part goes after growth and slow start.
+    """Registers and lines; in a fold program they go after growth and slow start.
 
     Attributes:
         held_bytes: Window to restore afterwards, while the window follows deliveries [bytes].
@@ -40,7 +40,7 @@ def growing(loss: Episodes, spared_window: Register) -> LocalFlag:
 
 
 def spared_recovery(loss: Episodes, spared_window: Register) -> SparedRecovery:
-    """Build the part.
+    """Build the registers and lines that set the window during a repair without a reduction.
 
     Args:
         loss: The program's loss episodes.

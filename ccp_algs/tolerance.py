@@ -4,12 +4,14 @@ A loss is *low* if the RTT on its ACK, and all other RTTs of this round trip exc
 acknowledgments), are at most `low_us` above the minimum: no queue, so no congestion. `low_us` is a twelfth of
 the minimum RTT, or 2 ms for bursts (at most a quarter of the minimum RTT), whichever is longer. It is at most
 a quarter of the range of RTTs in the last 10 to 20 s, so that a full shallow buffer exceeds it, and at least
-the time of one and a half packets plus 0.1 ms. A low loss is spared, unless the flow floods the path: the
-loss in this round trip exceeds 2 %, four packets, and twice the loss share of the best recent round trip.
+the time of one and a half packets plus 0.1 ms. A low loss causes no reduction, unless the flow floods the
+path, that is, the loss in this round trip exceeds 2 %, four packets, and twice the loss share of the best
+recent round trip.
 
 Two low losses, in different round trips and less than `memory_us` apart, make the flow *tolerant*, until no
-low loss occurred for that long, or an ECN echo arrived. Before the first low loss, RTTs of the previous round
-trip also count: in slow start a burst can overflow a queue that is empty again when the loss shows.
+low loss occurred for that long, or an ECN echo arrived. At the first of these two losses, RTTs of the
+previous round trip must also be low, because in slow start a burst can overflow a queue that is empty again
+when ACKs show the loss.
 
 While the flow is tolerant,
 
@@ -74,7 +76,7 @@ MAX_US: Final = 10_000_000
 FLOOD_PERMILLE: Final = 20
 FLOOD_PKTS: Final = 4
 MIN_ROUND_PKTS: Final = 20
-"""The loss share of a smaller round trip is ignored."""
+"""Minimum packets of a round trip whose loss share is used."""
 BURSTS_US: Final = 2_000
 """Allowance for the flow's own bursts on short paths, where it exceeds a twelfth of the RTT [us]."""
 _SECOND_US: Final = 1_000_000
@@ -82,7 +84,7 @@ _SECOND_US: Final = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance(Part):
-    """Registers and lines; the part goes before the loss episodes.
+    """Registers and lines; in a fold program they go before the loss episodes.
 
     Attributes:
         rtt_us: Reported: last RTT sample [us].
@@ -183,7 +185,7 @@ class Tolerance(Part):
 
 
 def tolerance() -> Tolerance:
-    """Build the part."""
+    """Build the registers and lines that classify losses."""
     rtt_us, max_rtt_us, old_max_rtt_us, range_at_us = latest(Flow.rtt_sample_us), state(), state(), state()
     peak_us, old_peak_us, last_us = state(), state(), state()
     best, old_best = state(INFINITY), state(INFINITY)
@@ -267,7 +269,7 @@ class Lenience(Part):
 
 
 def lenience(tolerance: Tolerance, loss: Episodes, start: HyStart) -> Lenience:
-    """Build the part; it goes after slow start.
+    """Build these lines of a fold program; they go after slow start.
 
     Args:
         tolerance: The program's evidence.

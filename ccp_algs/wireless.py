@@ -1,27 +1,27 @@
-"""Classify losses by telemetry, in a fold program: spare them, reduce mildly, and correct errors later.
+"""Classify losses by telemetry, in a fold program: ignore a loss or reduce mildly, and correct errors later.
 
 If ACKs carry echoes of the path, these classify the loss (`echoes.py`), and what follows about Python does
 not apply. Otherwise Python learns from the network whether losses are congestion, and sets how long that is
 valid:
 
-    before `spare_until_us`  a loss is spared, or, with `mild_permille` < 1000, reduces the window mildly
+    before `spare_until_us`  a loss is ignored, or, with `mild_permille` < 1000, reduces the window mildly
     from then on             a loss is congestion (0: from the start; so it is without telemetry)
 
 The kernel sees a loss when ACKs show it; telemetry about the loss arrives at about the same time, earlier or
 later. Python therefore also corrects afterwards, and identifies a reduction by its number (`cuts` in the
 report):
 
-* `late_cut` = `cuts` + 1: a spared loss was congestion. The window is reduced now, unless that window of data
-  has been answered.
+* `late_cut` = `cuts` + 1: a loss that caused no reduction was congestion. The window is reduced now, unless
+  that window of data has been answered.
 * `take_back` = `cuts`: the last reduction was for a loss that was not congestion. Window, threshold and (by
   Python, as after every undo) curve are restored; in mild mode, they are then reduced mildly.
 
 A correction with an outdated number has no effect, so that corrections and losses may cross.
 
 A mild reduction multiplies the window by its factor once per window of data, makes it the threshold, and
-restarts the curve without lowering W_max. Packet conservation is not needed: the window keeps growing while
-the kernel repairs the loss. Below the threshold, after a timeout, the threshold itself is multiplied by the
-factor: the window is small because of the timeout, not because the path is full.
+restarts the curve without lowering W_max. Packet conservation is not needed, because the window keeps growing
+while the kernel repairs the loss. If the window is below the threshold after a timeout, the threshold itself
+is multiplied by the factor, because the window is small due to the timeout, not to a full path.
 
 A timeout is classified by the telemetry that was valid when the last ACK arrived: the data was lost at that
 time, and while the sender backs off no packet can carry telemetry.
@@ -58,7 +58,7 @@ from ccp_algs.fold.lines import AtEnd, Local
 
 @dataclasses.dataclass(frozen=True)
 class Wireless(Part):
-    """Registers of the classification; the part goes before the loss episodes.
+    """Registers of the classification; they go before the loss episodes.
 
     Attributes:
         spare_until_us: Losses before this time are spared [us].
@@ -143,13 +143,13 @@ class Wireless(Part):
 
 @dataclasses.dataclass(frozen=True)
 class Excuse(Part):
-    """Registers and lines that undo a reduction; the part goes after the loss episodes."""
+    """Registers and lines that undo a reduction; they go after the loss episodes."""
 
     excuse: Block
 
 
 def wireless() -> Wireless:
-    """Build the part."""
+    """Build the registers of the classification."""
     seen_us = state()
     return Wireless(
         spare_until_us=control(),
@@ -169,7 +169,7 @@ def wireless() -> Wireless:
 
 
 def excuse(judged: Wireless, loss: Episodes) -> Excuse:
-    """Build the part.
+    """Build the registers and lines that undo a reduction.
 
     Args:
         judged: The program's classification of losses.

@@ -27,7 +27,7 @@ WINDOW_US: Final = 10_000_000
 that is wrong by 100 ppm drifts by 2 ms."""
 
 OTHER_CLOCK_US: Final = 1_000_000
-"""Change of the difference between a sender's two clocks above which it counts as another sender [us]."""
+"""Change of the difference between a sender's two clocks above which it counts as a new sender [us]."""
 
 MAX_SENDERS: Final = 10_000
 """Maximum number of remembered senders."""

@@ -92,7 +92,7 @@ def about_of(body: Body) -> str:
 
 
 def canonical_topic(topic: str) -> str:
-    """Return a valid topic with its address in canonical form: addresses have several spellings."""
+    """Return a valid topic with its address in canonical form, as addresses have several spellings."""
     start, _, about = topic.rpartition("/")
     try:
         return f"{start}/{canonical(about)}"

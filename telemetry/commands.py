@@ -31,7 +31,7 @@ from telemetry.status import online, sender_name
 app = typer.Typer(add_completion=False)
 
 SUFFIX: Final = "-receiver"
-"""Follows the host name in the sender name: the agent of the same host already uses the host name."""
+"""Follows the host name in the sender name, because the host's agent already uses the host name."""
 
 FAILED: Final = 1
 

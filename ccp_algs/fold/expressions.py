@@ -1,7 +1,7 @@
 """Expressions of fold programs: the results of Python operators on primitives and registers.
 
 Every value is an unsigned 64-bit number or a flag. The CCP language aborts a fold when a subtraction goes
-below zero, an addition overflows or a divisor is zero. The forms emitted here do not:
+below zero, an addition overflows or a divisor is zero. The forms emitted here never abort it:
 
 * `a - b` is 0 where b is larger,
 * `a // b` divides by 1 where b is 0 (without a check where b cannot be 0),
@@ -493,7 +493,7 @@ class Negation(Flag):
         return self.of
 
     def render(self) -> str:
-        """Raise an error: a statement emits `!if` instead if this is its whole condition.
+        """Raise an error: only a statement whose whole condition is a negation can be emitted, as `!if`.
 
         Raises:
             FoldError: `fold.negated_flag`.

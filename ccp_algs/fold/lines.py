@@ -78,7 +78,7 @@ class Average(Statement):
         self.keep = keep
 
     def render(self) -> list[str]:
-        """Return it in the CCP language. ewma is unconditional: ACKs without a value repeat the last one."""
+        """Return the average in the CCP language. ACKs without a value repeat the last value."""
         target, value = self.target.render(), self.value.render()
         if self.when is None:
             return [f"(:= {target} (ewma {self.keep} {value}))"]
@@ -271,7 +271,7 @@ class Block:
 
 
 def on(condition: Flag, *body: Any) -> Block:
-    """Run several statements on ACKs that satisfy `condition`; on others the datapath skips them all.
+    """Run several statements on ACKs that satisfy `condition`; on other ACKs the datapath skips all of them.
 
     Args:
         condition: The condition.

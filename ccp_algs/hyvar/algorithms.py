@@ -9,8 +9,8 @@ reasoner chooses one of four cases, and with it the length of the next interval;
 for the window. All flows of a batch are evaluated together.
 
 The controller switches between CUBIC and the policy. During a long MTP CUBIC sets the window between two
-decisions of the policy: a hybrid. In case 3 (losses without a queue), only the policy sets the window; with
-`case4_alone`, this also applies to case 4 (a long queue) once the MTP has reached its minimum
+decisions of the policy, so the two are a hybrid. In case 3 (losses without a queue), only the policy sets the
+window; with `case4_alone`, this also applies to case 4 (a long queue) once the MTP has reached its minimum
 (`reasoner.py`).
 
     hyvar        the MTP follows the network, starting at `mtp_ms`
@@ -29,8 +29,8 @@ either), `case4_alone` and `loss_price` (`reasoner.py`), `trains` (`trains.py`) 
 Deviations, with reasons: those of `reasoner.py`, `collector.py`, `trains.py` and `fold.py`, and of the loss
 episodes, CUBIC and slow start. The slides do not say how the MTP determines the switching; the text above is
 our reading. The MTP is at least `mtp_min_rtts` minimum RTTs: the RTT shows the effect of a decision only
-then, so earlier decisions would react to the state before it. Unlike other algorithms, this one reads a file,
-the policy: it is shipped with ccplane and checked by its hash.
+then, so earlier decisions would react to the state before it. Unlike other algorithms, this one reads a file.
+The file has the policy, is shipped with ccplane, and is checked by its hash.
 """
 
 from __future__ import annotations

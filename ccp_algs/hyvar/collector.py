@@ -5,11 +5,11 @@ The learning environment (`experiments/learning/worlds.py`) uses the same code.
 Each flow's last interval is kept in arrays, one row per slot of the datapath. All flows of a batch are
 collected together.
 
-Source: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.), State
-Collector: consecutive, normalised network states. Deviation: the slides do not define the normalisation. Here
-the queueing delay is measured in minimum RTTs, RTT / RTT_min - 1, and its gradient is the difference from the
-previous interval, not divided by time: it shows the change of the queue, whatever the interval's length.
-`View` lists what else the policy can be shown, beyond the slides, and why.
+Source: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.), "State
+Collector" (consecutive, normalised network states). Deviation: the slides do not define the normalisation.
+Here the queueing delay is measured in minimum RTTs, RTT / RTT_min - 1, and its gradient is the difference
+from the previous interval, not divided by time: it shows the change of the queue, whatever the interval's
+length. `View` lists what else the policy can be shown, beyond the slides, and why.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Collector:
             self._kept[slot] = np.zeros((), _KEPT)
 
     def begin(self, reports: NDArray[np.void]) -> None:
-        """Start counting with these reports: their fold programs have just started.
+        """Start counting with these reports, whose fold programs have just started.
 
         Args:
             reports: As for `VectorAlgorithm.on_reports`.
@@ -144,7 +144,7 @@ class Collector:
         self._kept["mtp_us"][(flow_ids & _SLOT).astype(np.intp)] = mtp_us
 
     def end(self, reports: NDArray[np.void], view: View = _AS_THE_SLIDES) -> States | None:
-        """End the intervals of the flows in these reports, and start their next ones.
+        """End the intervals of the flows in these reports, and start the next intervals of these flows.
 
         Args:
             reports: As for `VectorAlgorithm.on_reports`, those with `due`. Of several reports of a flow the

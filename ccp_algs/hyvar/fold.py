@@ -4,12 +4,12 @@
   with `due`. An interval is evaluated by totals, so neither an additional report for CUBIC nor a report that
   found no room loses data.
 * `gain_ppm` is the factor that the policy requests, in millionths. The next ACK multiplies the window by the
-  factor and clears the register. A factor is not applied while a loss is repaired, a factor above 1 only
-  while the window is used up; a factor of 1 has no effect. CUBIC then begins a new, flat epoch: the policy's
-  window is its new W_max. A factor below 1 ends slow start.
-* `learned` leaves the window to the policy alone: CUBIC does not grow it, and a loss does not reduce it (it
-  is *spared*, see `episodes.py`); ECN echoes and full queues on this host still reduce it. A timeout
-  collapses the window, because the kernel does that; slow start leads back to the threshold.
+  factor and clears the register. No factor is applied while a loss is repaired. A factor above 1 is applied
+  only while the window is used up; a factor of 1 has no effect. CUBIC then begins a new, flat epoch, in which
+  W_max is the policy's window. A factor below 1 ends slow start.
+* `learned` leaves the window to the policy alone: CUBIC does not grow it, and a loss does not reduce it (see
+  *spared* in `episodes.py`); ECN echoes and full queues on this host still reduce it. A timeout collapses the
+  window, because the kernel does that; slow start leads back to the threshold.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Intervals(Part):
 
 
 def intervals(loss: Episodes) -> Intervals:
-    """Build the part."""
+    """Build the registers and lines of intervals."""
     mtp_us, began_us = control(FIRST_MTP_US), state()
     due = field()
     delivered_pkts, lost_pkts = field(volatile=False), field(volatile=False)
@@ -112,7 +112,7 @@ def intervals(loss: Episodes) -> Intervals:
 
 @dataclasses.dataclass(frozen=True)
 class Gain(Part):
-    """The policy's factor; the part goes after the loss episodes and before growth."""
+    """The lines that apply the policy's factor; they go after the loss episodes and before growth."""
 
     gain_ppm: Register
     before_bytes: Register
@@ -120,7 +120,7 @@ class Gain(Part):
 
 
 def gain(cubic: CubicState, loss: Episodes, train: Trains) -> Gain:
-    """Build the part."""
+    """Build the lines that apply the policy's factor."""
     gain_ppm, before_bytes = control(), state()
     lowers = let(gain_ppm < PPM, "lowers")
     acts = let((loss.episode == OPEN) & (lowers | (Flow.cwnd_limited & (gain_ppm > PPM))), "acts")

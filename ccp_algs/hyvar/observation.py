@@ -11,9 +11,9 @@
 Training and run time share this code. If the meaning changes, the name must change, so that no policy
 receives observations that it was not trained on.
 
-Source: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.), table of
-the state: thr, thr_max, RTT, RTT_min, loss, cwnd, sRTT. Deviation: the slides do not define the
-normalisation. Ratios and logarithms keep every number within bounds on any path.
+Source: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.), table of the
+state (thr, thr_max, RTT, RTT_min, loss, cwnd, sRTT). Deviation: the slides do not define the normalisation.
+Ratios and logarithms keep every number within bounds on any path.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The rate of a path, from packets that left together and were spread by the bottleneck.
 
 A flow that arrives late cannot know the path's rate: its own best throughput is what earlier flows left over.
-But if packets leave together, the time between the arrivals of the first and the last is the time that the
-bottleneck needs for the packets between them. Two kinds of packets leave together here: the first window
-after the start of a connection or after an idle period, and the packets that a factor of the policy adds to
-the window. Trains are identified by the number of deliveries, so that an ACK costs two comparisons while no
-train is in flight. A train with losses appears slower than it was.
+But the bottleneck spreads packets that leave together, so the time between the arrivals of the first and the
+last one shows its rate. Two kinds of packets leave together here: the first window after the start of a
+connection or after an idle period, and the packets that a factor of the policy adds to the window. Trains are
+identified by the number of deliveries, so that an ACK costs two comparisons while no train is in flight. A
+train with losses appears slower than it was.
 
 Source: C. Dovrolis, P. Ramanathan and D. Moore, "What Do Packet Dispersion Techniques Measure?", INFOCOM
 2001. Deviations: packets of other flows within a train make it appear slower, and the paper takes the mode of
@@ -37,11 +37,11 @@ from ccp_algs.fold import (
 from ccp_algs.fold.expressions import Flag, Num
 
 ENOUGH_PKTS: Final = 5
-"""Minimum length of a train, after its first ACK: shorter ones are inaccurate."""
+"""Minimum packets of a train after its first ACK; shorter trains are inaccurate."""
 MIN_PKTS: Final = 3
-"""Minimum length if half a window is shorter than `ENOUGH_PKTS`: a starved flow has no longer trains."""
+"""Minimum packets of a train if half a window is less than `ENOUGH_PKTS`, for flows with a small window."""
 MIN_US: Final = 500
-"""Minimum duration [us]: offloads and radio links release packets together, however slow the path is."""
+"""Minimum duration of a train [us], because offloads and radio links release packets together."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Trains(Part):
     idle: Block
 
     def begin(self, when: Flag) -> tuple[Statement, ...]:
-        """Return what records a window increase that exceeds the acknowledged bytes."""
+        """Return statements that begin a train where the window grows by more than the acknowledged bytes."""
         return (
             self.train_before_pkts.set(_on_its_way_pkts(), when=when),
             self.train_last_pkts.set(Flow.delivered + Cwnd // Flow.mss, when=when),
@@ -73,7 +73,7 @@ class Trains(Part):
 
 
 def trains() -> Trains:
-    """Build the part; it goes before statements that begin a train."""
+    """Build the lines that measure trains; they go before statements that begin a train."""
     before_pkts, last_pkts = state(), state(INFINITY)
     began_us, from_pkts = state(), state()
     rate = field()

@@ -29,7 +29,7 @@ _ROW: Final = struct.Struct("=QQQQIII24s4x")
 
 
 def message(options: Options, *, cwnd: bool = False, rate: bool = False) -> bytes:
-    """Return the message that makes the extension look for a limit of the flow's client and keep within it.
+    """Return the message that makes the extension look for a limit of the flow's client and apply it.
 
     Args:
         options: Parameters of detector and limiter.

@@ -19,8 +19,7 @@ because some algorithms grow slowly after a cap is raised.
 Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI
 2026, section 5 and appendix M.
 
-Deviation: none here; for those of the detector and of the limiter see detector.h and limiter.h of
-native/ccp-rtcp.
+Deviations: only those of the detector and of the limiter, see detector.h and limiter.h of native/ccp-rtcp.
 """
 
 from __future__ import annotations

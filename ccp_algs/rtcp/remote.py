@@ -76,6 +76,6 @@ class Remote(NamedTuple):
 
 
 def packed(address: str | ipaddress.IPv4Address | ipaddress.IPv6Address) -> bytes:
-    """Return the 16 bytes of an address, IPv4-mapped if IPv4."""
+    """Return the 16 bytes of an address; an IPv4 address becomes an IPv4-mapped one."""
     found = ipaddress.ip_address(address)
     return found.packed if found.version == 6 else b"\0" * 10 + b"\xff\xff" + found.packed

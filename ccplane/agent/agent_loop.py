@@ -2,8 +2,8 @@
 
 The whole loop runs on one thread. Only `request_stop` and `call` may be called from another thread.
 
-Vectorised algorithms get a batch as arrays, other algorithms get single reports. In both cases a flow's
-events come in order: created, reports, closed.
+Vectorised algorithms get a batch as arrays, other algorithms get single reports. In both cases the events of
+a flow are delivered in order, that is, created, then reports, then closed.
 """
 
 from __future__ import annotations
@@ -427,7 +427,7 @@ class AgentLoop:
     def log_failure(
         self, host: Host, live: Live, error: BaseException, callback: str, n_flows: int = 1
     ) -> None:
-        """Log an exception of an algorithm: the first one from a line with its traceback, few of the others.
+        """Log an exception of an algorithm; repeated ones from the same line only rarely, without traceback.
 
         Raises:
             BaseException: The exception, if the algorithm did not cause it.

@@ -39,7 +39,7 @@ Note = Callable[[Future[Any]], None]
 
 
 class AuditLog:
-    """An append-only file, reopened after rotation. Lines that cannot be written are in the agent's log."""
+    """An append-only file, reopened after rotation. Lines that cannot be written go to the agent's log."""
 
     def __init__(self, path: Path) -> None:
         """Open the file; only its owner can read it.

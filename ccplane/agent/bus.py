@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ccplane.agent.inbox import Inbox
 
 UNPUBLISHED: Final = frozenset({"flow:created", "flow:closed", "telemetry:lost"})
-"""Events that are not published: a busy host has thousands per second."""
+"""Events that are not published, because a busy host has thousands of them per second."""
 
 _TEXT: Final = 2000
 _MAX: Final = (1 << 53) - 1

@@ -1,8 +1,8 @@
 """The cgroups below a cgroup, without reading the tree for each new cgroup of the machine.
 
-inotify(7) reports directories made in the tree. A socket's cgroup exists before the socket, so its report is
-already waiting when the flow is looked up: whether a cgroup is inside is known immediately, and cgroups
-elsewhere, which any user can make, cost one system call each.
+inotify(7) reports directories made in the tree. A socket's cgroup exists before the socket, so the report of
+this cgroup is already waiting when the flow is looked up. Therefore it is known immediately whether the
+cgroup is in the tree, and cgroups elsewhere, which any user can make, cost one system call each.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Final
 log = logging.getLogger("ccplane.agent")
 
 STEPS: Final = 256
-"""Maximum directories read per lookup, a few milliseconds; the next lookups read the others."""
+"""Maximum directories read per lookup, which takes a few milliseconds; the next lookups read the rest."""
 
 KEPT_IDS: Final = 10_000
-"""Ids of removed cgroups that are remembered: their sockets may outlive them."""
+"""Ids of removed cgroups that are remembered, because sockets may outlive their cgroup."""
 
 _IN_CREATE: Final = 0x100
 _IN_Q_OVERFLOW: Final = 0x4000

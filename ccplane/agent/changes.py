@@ -309,7 +309,7 @@ class Changes:
                 self._loop.hosts[running.name].settle = self.settle
 
     def merge(self, name: str, into: str) -> int:
-        """Move all flows of an algorithm to another, which starts them as new flows; stop the first one.
+        """Move all flows of an algorithm to another, which starts them as new flows; stop the former.
 
         If the other algorithm raises, the flows go to the fallback.
 

@@ -9,7 +9,7 @@
     for report in client.stream(flow): ...
     client.panel()                          # curves, sliders, an editor, in a notebook
 
-Every call waits for the agent's answer, and raises the agent's errors with all their parts.
+Every call waits for the agent's answer, and raises the agent's errors with all their fields.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Client:
         canary: str | None = None,
         seconds: float | None = None,
     ) -> Row:
-        """Load an algorithm: as the new version of the running algorithm with its name, or as another one.
+        """Load an algorithm: as the new version of the running algorithm with its name, or in addition.
 
         Args:
             source: The algorithm's text, or the path of a file that this process can read.
@@ -218,7 +218,8 @@ class Client:
     ) -> list[Row]:
         """Reload the file of one algorithm, or of all algorithms; each result is as for `load`.
 
-        If `canary` is given (`canary` and `seconds` are as for `load`), None means the default algorithm.
+        `canary` and `seconds` are as for `load`; with `canary`, None as `algorithm` means the default
+        algorithm.
         """
         request = ask.Reload(algorithm=algorithm, canary=canary, seconds=seconds)
         return list(self.ask(request, LOAD_TIMEOUT_S))

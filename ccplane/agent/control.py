@@ -1,8 +1,9 @@
 """The control socket: clients inspect and change the running agent, and subscribe to its streams.
 
-A thread receives requests and passes them to the agent's thread, which executes them between two batches; the
-same thread sends the messages of the streams. The agent never waits for a client: ZeroMQ drops answers and
-messages for a slow client beyond `QUEUE` messages, and the client detects the gap in their numbers.
+The control thread receives requests and passes them to the agent's thread, which executes them between two
+batches; the control thread also sends the messages of the streams. The agent never waits for a client: ZeroMQ
+drops answers and messages for a slow client beyond `QUEUE` messages, and the client detects the gap in their
+numbers.
 
 Access to a Unix socket is controlled by its mode, 0600. On TCP both sides need CURVE keys, see
 `ccplane.agent.keys`.
@@ -45,13 +46,13 @@ SEND_S: Final = 0.01
 """Interval between sendings of the streams while there are subscribers [s]."""
 
 SENDING_S: Final = 0.005
-"""Time limit of one sending [s]: the agent's thread also needs the interpreter."""
+"""Time limit of one sending [s], because the agent's thread also needs the interpreter."""
 
 SWITCH_S: Final = 2e-4
 """Maximum time that the control thread holds the interpreter lock while the agent's thread waits [s]."""
 
 CHECK_KEYS_S: Final = 1.0
-"""Interval between checks whether keys of stream clients were removed [s]; requests check each time."""
+"""Interval between checks whether keys of stream clients were removed [s]; each request checks them too."""
 
 STREAMS: Final = ("report", "decision", "event", "telemetry")
 """First words of the streams' topics."""
@@ -196,7 +197,7 @@ class _Doors:
 
 
 def try_to_listen(options: ControlOptions, *, bind: bool) -> None:
-    """Check that a control socket can be opened: read the keys and, with `bind`, listen; errors as there."""
+    """Check that a control socket can be opened: read the keys and, with `bind`, listen."""
     doors = _Doors(options)
     doors.open(bind=bind)
     doors.close()

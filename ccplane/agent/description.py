@@ -27,7 +27,7 @@ from ccplane.datapath.protocol import Datapath
 log = logging.getLogger("ccplane.agent")
 
 PLAIN: Final = "ccp"
-"""Congestion-control name whose flows get their algorithm from the rules, or the default algorithm."""
+"""Congestion-control name whose flows get an algorithm by the rules, or else the default algorithm."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,8 +282,8 @@ class FlowControl:
     def continue_from(self, before: FlowControl) -> None:
         """Continue with the window, rate and program of an older version of the algorithm.
 
-        Call this after `on_create`. Of the settings made there, only registers of a restarted program are
-        kept: nothing else sets them.
+        Call this after `on_create`. Of the settings made in `on_create`, only registers of a restarted
+        program are kept, because nothing else sets these registers.
         """
         pending = self._pending
         assert pending is not None, "it has not been opened"
@@ -305,7 +305,7 @@ class FlowControl:
         return True
 
     def retire(self) -> None:
-        """Release the program: the flow closed or moved to the fallback."""
+        """Release the program, because the flow closed or moved to the fallback."""
         self._run(None)
 
     @property

@@ -94,7 +94,7 @@ def rows(before: Look, now: Look, agent: RunInfo | None) -> list[FlowRow]:
 def between(before: FlowStats, now: FlowStats) -> tuple[float, float | None]:
     """Return throughput and loss of a flow between two snapshots.
 
-    Totals and their timestamp change only on ACKs: without an ACK, the throughput is 0, not unknown.
+    Totals and their timestamp change only on ACKs, so without an ACK the throughput is 0, not unknown.
 
     Returns:
         Throughput [bytes/s], and segments marked lost per segment delivered or lost; None without segments.

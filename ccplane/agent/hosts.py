@@ -168,7 +168,7 @@ class Host:
         raise NotImplementedError
 
     def owns(self, instance: object) -> bool:
-        """Return whether this is the shared instance of all flows."""
+        """Return whether `instance` is one that all flows share."""
         return False
 
     def row_of_last(self, live: Live) -> dict[str, Any] | None:
@@ -341,11 +341,11 @@ class VectorHost(Host):
                 self.write(self.instance.on_params(names))
 
     def owns(self, instance: object) -> bool:
-        """Return whether this is the instance of all flows."""
+        """Return whether `instance` is the one that all flows share."""
         return self.instance is instance
 
     def failed(self, flow_id: int) -> None:
-        """Deliver no more reports of the flow to the instance: it runs the fallback."""
+        """Deliver no more reports of the flow to the instance, because the flow runs the fallback."""
         self._failed.add(flow_id)
         self._flows.pop(flow_id, None)
 

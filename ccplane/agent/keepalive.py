@@ -1,11 +1,12 @@
 """Keepalives during long work on the agent's thread.
 
-Without them, the datapath would see 200 ms without a heartbeat and move all flows to the fallback. A thread
-with real-time priority that never waits also loses its priority, see `ccplane.agent.priority.LIMIT_US`.
+Without keepalives, the datapath would see 200 ms without a heartbeat and move all flows to the fallback. A
+thread with real-time priority that never waits also loses its priority, see
+`ccplane.agent.priority.LIMIT_US`.
 
 A heartbeat means that reports are answered. So work that keeps the loop from handling reports for longer than
-`UNANSWERED_S` gets no keepalives any more: the flows use the fallback until the loop handles reports again,
-and a service manager's watchdog runs out if that takes too long.
+`UNANSWERED_S` gets no keepalives any more. Then the flows use the fallback until the loop handles reports
+again, and a service manager's watchdog runs out if that takes too long.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PAUSE_S: Final = 1e-6
 
 
 class Keepalive:
-    """Refreshes the heartbeat during long work, as long as reports are handled between.
+    """Refreshes the heartbeat during long work, as long as reports are handled in between.
 
     Attributes:
         also: Functions called with each keepalive.

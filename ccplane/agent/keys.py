@@ -97,7 +97,7 @@ class Guard:
         return True
 
     def revoked(self) -> bool:
-        """Return whether the key of a client that was let in was removed since."""
+        """Return whether the key of an accepted client has been removed since."""
         return not self._let_in <= set(self.admitted().values())
 
     def start(self, context: zmq.Context[Any]) -> None:

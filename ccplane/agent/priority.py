@@ -1,4 +1,4 @@
-"""Real-time priority for the agent loop and the telemetry thread: reports are small and urgent.
+"""Real-time priority for the agent loop and the telemetry thread, as reports are small and urgent.
 
 An endless loop with this priority would occupy a processor. The kernel leaves 5 % of the processor to other
 processes (`kernel.sched_rt_runtime_us`), and once a thread has run for `LIMIT_US` without waiting, all

@@ -157,7 +157,7 @@ class ProgramSet:
         self._by_name.clear()
 
     def supersede(self, before: ProgramSet) -> None:
-        """Retire the previous version's other programs; each is removed when its last flow leaves it."""
+        """Retire programs that only the previous version has; each is removed once its last flow left it."""
         self._shared.clear()
         own = set(self._by_name.values())
         for installed in before.all():

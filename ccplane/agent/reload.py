@@ -168,7 +168,7 @@ class Loader:
         return None if text is None else sha256(text)
 
     def load(self, source: Source, name: str = "", class_name: str = "") -> Reloaded:
-        """Load an algorithm: as the new version of the running algorithm with its name, or as another one.
+        """Load an algorithm: as the new version of the running algorithm with its name, or in addition.
 
         Args:
             source: Its source.

@@ -1,8 +1,8 @@
 """The run file: what the agent of a datapath runs, for `ccp flows` and other commands.
 
 The file is in /run, because a bpffs cannot contain ordinary files, or next to the agent's socket. The file is
-not locked: any user may read it, so any user could hold a lock. The datapath itself ensures that it has only
-one agent. The file of a killed agent is recognised by its process id, which no longer exists.
+not locked, because any user may read it, and so could hold a lock. The datapath itself ensures that it has
+only one agent. The file of a killed agent is recognised by its process id, which no longer exists.
 """
 
 from __future__ import annotations

@@ -10,14 +10,14 @@ from telemetry.join import Key, key_of, keys_of
 from telemetry.schema import Sample
 
 MAX_STANDING: Final = 10_000
-"""Maximum decisions kept. Above it, the sender with the most loses its oldest."""
+"""Maximum decisions kept. Above it, the sender with most decisions loses its oldest one."""
 
 MAX_ALIKE: Final = 16
 """Maximum decisions kept about the same flows, such as one peer; the oldest is dropped first."""
 
 
 class Standing:
-    """The last decision of each sender on each topic; found by what it is about, without a walk."""
+    """The last decision of each sender on each topic, indexed by the flows that it is about."""
 
     def __init__(self, host: str) -> None:
         """Create an empty store; `host` is the name of this host, for decisions about all its flows."""

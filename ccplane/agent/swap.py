@@ -1,4 +1,4 @@
-"""Replaces the version or the algorithm of running flows: builds all instances before it uses one.
+"""Replaces the version or the algorithm of running flows: builds all new instances before it uses any.
 
 Building runs code of the algorithm and may fail; in that case, nothing has changed. The second step only
 assigns objects and writes updates.

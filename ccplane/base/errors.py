@@ -1,7 +1,7 @@
 """The error classes of ccplane. Packages add classes where callers catch them separately.
 
-Every error has a slug for programs and four texts for people: what, where, why, and how to fix it.
-`str(error)` prints these parts like this, without empty parts:
+Every error has a slug for programs and four texts for people: what happened, where, why, and how to fix it.
+`str(error)` prints these texts like this, without empty ones:
 
     lang.unknown_field: no field `Flow.rtt_sample_ms`
       at   ccp_algs/vegas.py:41:23, program "default", line 6
@@ -60,7 +60,7 @@ class CcpError(Exception):
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, str]:
-        """Return the five parts by name, for `--json` and the control socket."""
+        """Return the slug and the four texts by name, for `--json` and the control socket."""
         return {
             "slug": self.slug,
             "message": self.message,
@@ -99,7 +99,7 @@ class ProgramError(CcpError):
 
 
 class UsageError(CcpError):
-    """A request to the agent is invalid: an algorithm, rule or name."""
+    """A request to the agent is invalid, because of an algorithm, a rule or a name."""
 
 
 class Several(CcpError):  # noqa: N818 -- more than one error
@@ -153,7 +153,7 @@ class Collector:
 
 
 def collected(make: Callable[[_Given], _Made], given: Iterable[_Given]) -> list[_Made]:
-    """Return `make` of each item, or raise all problems together.
+    """Return `make(item)` for each item, or raise all problems together.
 
     Raises:
         CcpError: The only problem.

@@ -1,4 +1,4 @@
-"""Limits log lines that each flow or message can cause: thousands would hide all others, or be dropped."""
+"""Limits log lines that each flow or message can cause, as thousands of them would hide other lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINES: Final = 5
 PERIOD_S: Final = 60.0
 
 MAX_CAUSES: Final = 1000
-"""Causes counted; beyond them counting starts again."""
+"""Maximum causes counted; if there are more, counting starts again."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Reports the state of a service to its service manager: sd_notify(3), as understood by systemd and podman.
 
-Written without a library: the existing libraries need a C compiler or are unmaintained, and the protocol is
-one datagram.
+This module uses no library, because the existing libraries need a C compiler or are unmaintained, and the
+protocol is one datagram.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def rate(
     metavar: str = "RATE",
     show_default: bool | str = True,
 ) -> Any:
-    """Return an option for a rate, such as `100mbit`: as `duration`; unit kbit, mbit, gbit or bytes/s."""
+    """Return an option for a rate, such as `100mbit`; see `duration`. Units: kbit, mbit, gbit, bytes/s."""
     return _quantity("rate", names, unit, help, min, max, whole, panel, metavar, show_default)
 
 
@@ -113,7 +113,7 @@ def size(
     metavar: str = "SIZE",
     show_default: bool | str = True,
 ) -> Any:
-    """Return an option for a size, such as `64kb`: as `duration`; unit b, kb, mb or gb (powers of 1024)."""
+    """Return an option for a size, such as `64kb`; see `duration`. Units: b, kb, mb, gb (powers of 1024)."""
     return _quantity("size", names, unit, help, min, max, whole, panel, metavar, show_default)
 
 

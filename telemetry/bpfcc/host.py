@@ -25,7 +25,7 @@ HEADERS: Final = (Path("/lib/modules", os.uname().release, "build"), Path("/sys/
 """Where bcc searches for the kernel's headers."""
 
 KPROBES: Final = Path("/sys/bus/event_source/devices/kprobe")
-"""Exists if the kernel has kprobes."""
+"""File that exists if the kernel has kprobes."""
 
 INSTALL: Final = "apt install python3-bpfcc (Debian, Ubuntu); pip has no such package"
 INSTALL_HEADERS: Final = "apt install linux-headers-$(uname -r)"

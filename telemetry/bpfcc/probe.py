@@ -142,7 +142,7 @@ class BccProbe:
         return [*self._events(taken), *self._changes()]
 
     def read_tables(self) -> list[Table]:
-        """Return the current content of all its tables, even of those without events."""
+        """Return the current content of all tables of the probe, even of tables without events."""
         return self._tables.read()
 
     def close(self) -> None:

@@ -1,10 +1,10 @@
 """Changes an interface for a node, and restores it, at the latest when the next node starts.
 
-A source needs room for its headers: the IPv6 MTU of the interface is lowered, so that TCP uses smaller
+A source needs room for its headers, so the IPv6 MTU of the interface is lowered. TCP then uses smaller
 segments, and Path MTU Discovery informs other hosts. The MTU of the device stays, so incoming packets with
 headers still fit. Where each packet needs its own headers, the kernel segments packets before they reach the
-source (`gso_max_segs` 1). A file holds the previous settings, so that the next node can restore them after a
-killed one.
+source (`gso_max_segs` 1). A file holds the previous settings, so that the next node can restore them if this
+one is killed.
 """
 
 from __future__ import annotations

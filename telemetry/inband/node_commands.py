@@ -38,7 +38,7 @@ from telemetry.status import online, sender_name
 
 FAILED: Final = 1
 SUFFIX: Final = "-sink"
-"""Follows the host name in the sender name: the agent of the same host already uses the host name."""
+"""Follows the host name in the sender name, because the host's agent already uses the host name."""
 
 Take = Callable[[bytes], object]
 

@@ -290,7 +290,7 @@ class Placed(Struct, frozen=True, kw_only=True):
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """An error in a packet or file, with the parts of all ccplane errors."""
+    """An error in a packet or file, with the fields of all ccplane errors."""
 
     slug: str
     message: str
@@ -358,7 +358,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 class Filled(Struct, frozen=True, kw_only=True):
-    """A packet after a node on the path.
+    """A packet as a node on the path leaves it.
 
     Attributes:
         packet: The modified packet.

@@ -139,7 +139,7 @@ def _reported(what: object, names: tuple[str, ...]) -> list[str]:
 
 
 def problem(one: Problem) -> str:
-    """Return what is wrong in one line."""
+    """Describe a problem in one line."""
     why = f" ({one.why})" if one.why else ""
     where = f" at {one.where}" if one.where else ""
     return f"{one.slug}: {one.message}{where}{why}"

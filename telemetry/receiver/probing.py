@@ -134,7 +134,7 @@ def received_us(ancillary: Sequence[tuple[int, int, bytes]], now_us: int, wall_n
         wall_ns: Current wall clock [ns].
 
     Returns:
-        `now_us` without a stamp, or with an impossible stamp, because the wall clock was set.
+        The time; `now_us` if there is no stamp, or an impossible one because the wall clock was set.
     """
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) >= 16:

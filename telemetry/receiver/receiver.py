@@ -245,7 +245,7 @@ class Receiver:
             self._wake_there.send(b"\0")
 
     def take(self, sample: Sample) -> None:
-        """Take a message of the bus: peers' reports of retransmissions. From any thread."""
+        """Take a message of the bus, which may be a peer's report of retransmissions. From any thread."""
         self._received.append(sample)
 
     def run(self, each_turn: Callable[[], None] | None = None) -> None:

@@ -88,8 +88,8 @@ class PeerTotals:
 class PeerCounters:
     """Sums up the sockets of each peer.
 
-    The first reading is the base: earlier counts are not new. A socket that appears later counts as new, with
-    all its counts. Counts of a socket between its last reading and its end are lost.
+    What sockets counted before the first reading is ignored. All counts of a socket that appears after the
+    first reading are new. Counts of a socket between its last reading and its end are lost.
 
     Attributes:
         peers: Peer -> growth since the start.

@@ -1,4 +1,4 @@
-"""The congestion regime of a path: R-Hybrid's detector, its decisions, and what senders make of them.
+"""The congestion regime of a path: R-Hybrid's detector, its decisions, and how senders use them.
 
 Without I/O: `detector` turns observations into decisions, `modes` has its parameters, `watch` runs a detector
 for each peer of a receiver, and `follow` combines decisions at a sender. `trace` reads recorded series;

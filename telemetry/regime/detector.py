@@ -20,20 +20,20 @@ In each interval:
   over; otherwise at the first such estimate after the cooldown.
 
 Source: K. Nguyen, "R-Hybrid: Fast Receiver-Driven Congestion Regime Detection for Adaptive Congestion Control
-Switching in AWS", sections 4.2 and 4.3; for the windowed baseline and the start in SHARED sections 6 and 8.
+Switching in AWS", sections 4.2 and 4.3; for the windowed baseline and the start in SHARED see sections 6 and
+8.
 
 Deviations, with reasons:
 
 * A count equal to the noise threshold does not indicate congestion (section 4.3 has both "> 0" and "exceeding
   a noise threshold, e.g. > 1"; the second is stricter).
 * The paper learns the baseline, the minimum RTT, when the detector starts (section 8). Here a lower RTT also
-  lowers the baseline later: otherwise a receiver that starts under load would take the queue for the empty
-  path forever. With a horizon, the baseline is the minimum of that time, for routes that become longer.
-* The paper has an RTT in every interval. A path without RTTs is SHARED here: the absence of marks and losses
-  does not
-  show a single owner, because most queues neither mark nor drop (section 6: fresh metrics, and CUBIC for
-  safety).
-* Backward steps of the clock are ignored: they never shorten the cooldown.
+  lowers the baseline later, because a receiver that starts under load would otherwise take the queue for the
+  empty path forever. With a horizon, the baseline is the minimum of that time, for routes that become longer.
+* The paper has an RTT in every interval. A path without RTTs is SHARED here, because the absence of marks and
+  losses does not show a single owner: most queues neither mark nor drop (section 6: fresh metrics, and CUBIC
+  for safety).
+* Backward steps of the clock are ignored, so they never shorten the cooldown.
 """
 
 from __future__ import annotations

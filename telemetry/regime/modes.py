@@ -1,4 +1,4 @@
-"""The detector's parameters with the times of its input: the paper's, a faster set, and one for own queues.
+"""The detector's parameters and times: the paper's, a faster set, and one that ignores a sender's own queue.
 
 Noise thresholds are numbers of events per interval. The paper has 1 per 5 s (section 4.3); for other
 intervals, the threshold is scaled, so that in 100 ms a single event already counts.

@@ -31,7 +31,7 @@ from telemetry.regime.windowed_max import WindowedMax
 CAPACITY_HORIZON_S: Final = 600.0
 """Time for which the maximum rate counts as the path's capacity, if the capacity decreases [s]."""
 FULL_RATIO: Final = 0.95
-"""Share of the capacity that counts as full: packets at the edges of an interval are cut off."""
+"""Share of the capacity that counts as full, because packets at the edges of an interval are cut off."""
 EMPTY_RATIO: Final = 0.1
 """Maximum delay of an empty queue, as a share of the empty path's RTT or of delta, whichever is less."""
 INTERVALS: Final = 5

@@ -22,7 +22,7 @@ CONNECT_S: Final = 10.0
 FLUSH_S: Final = 5.0
 """Time limit for the acknowledgement [s]."""
 PREFIX: Final = "publish-"
-"""Precedes the receiver's address in the sender name: the broker retains the last decision of each sender."""
+"""Precedes the receiver's address in the sender name, as the broker retains one decision per sender."""
 
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 _FAILED: Final = 1

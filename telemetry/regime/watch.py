@@ -6,7 +6,7 @@
 
 The receiver's windows may overlap, but the detector's intervals must not, or an event would count more than
 once. So each peer is observed once per window, from the signal that ends it. Intervals without any
-measurement are skipped, and no decision is published for them: the previous decision expires.
+measurement are skipped, and no decision is published for them, so the previous decision expires.
 """
 
 from __future__ import annotations

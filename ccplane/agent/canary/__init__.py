@@ -1,4 +1,4 @@
-"""Canary trials: a new version of an algorithm first gets a share of the new flows, and is compared.
+"""Canary trials: a new version of an algorithm is first tried on a share of the new flows.
 
     ccp canary start cubic --share 5%
 

@@ -64,7 +64,7 @@ class Assignment:
         self._random = random.Random(seed)
 
     def draw(self, info: FlowInfo) -> bool | None:
-        """Return whether a flow gets the new version; None if it does not take part."""
+        """Return whether a flow gets the new version; None if the flow does not take part in the trial."""
         if self._rule is not None and not self._rule.matches(info):
             return None
         return self._random.random() < self._share.ratio

@@ -1,4 +1,4 @@
-"""A rank test of whether values are smaller than others by more than chance, justified by randomisation.
+"""A rank test: are the values of a randomly chosen group lower than the others, by more than chance?
 
 Flows get the new version at random. If that version makes no difference, every selection of n flows is
 equally likely, however flows depend on each other, on the time of day and on their size. So the distribution
@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 EXACT_STEPS: Final = 4_000_000
-"""Maximum additions for the exact distribution (a few ms); above, the normal approximation is used."""
+"""Maximum additions for the exact distribution (a few ms); beyond, the normal approximation is used."""
 
 
 def p_smaller(chosen: Sequence[float], others: Sequence[float]) -> float:

@@ -29,7 +29,7 @@ LEVEL: Final = 0.005
 """Probability that a trial takes back a version that is no worse."""
 FIRST_LOOK_S: Final = 1.0
 LOOKS_GROW: Final = 1.25
-"""Growth of the interval between evaluations: each one spends some of the level."""
+"""Factor by which the interval between evaluations grows, because each spends some of the level."""
 MIN_FLOWS: Final = 3
 """Minimum flows per side for an evaluation."""
 ENOUGH_FLOWS: Final = 10
@@ -37,7 +37,7 @@ ENOUGH_FLOWS: Final = 10
 MIN_AGE_US: Final = 300_000
 """Minimum age of an open flow that is compared [us]: younger flows show only their first round trips."""
 KEPT: Final = 2_000
-"""Maximum closed flows, and maximum open flows (the youngest), per side: comparing them delays reports."""
+"""Maximum closed and maximum open flows (the youngest) compared per side, as comparing delays reports."""
 
 WORSE_RATIO: Final = 0.05
 WORSE_LOSS: Final = 0.005
@@ -187,7 +187,7 @@ class Trial:
         return bool(self.failed) or now_s >= min(self._next_s, self._since_s + self.seconds)
 
     def over(self, now_s: float) -> bool:
-        """Return whether the duration is over."""
+        """Return whether the trial's duration has passed."""
         return now_s >= self._since_s + self.seconds
 
     def age_s(self, now_s: float) -> float:
@@ -290,7 +290,7 @@ def compared(new: list[Fared], old: list[Fared]) -> dict[str, Compared]:
 
 
 def reported_worse(figures: Mapping[str, Compared], level: float) -> str:
-    """Describe the metrics that are worse by more than chance and margin; empty if there are none."""
+    """Describe the metrics that are worse by more than the margin, and not by chance; empty if none is."""
     return "; ".join(
         f"{JUDGED[name].text(one.new, one.old)} (p = {one.p:.1g})"
         for name, one in figures.items()

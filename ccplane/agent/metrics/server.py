@@ -1,7 +1,8 @@
 """Serves metrics over HTTP on one thread, whatever the number of clients.
 
-Clients cannot take the agent's time or descriptors: metrics are collected at most once per `FRESH_S`, at most
-`MAX_CONNECTIONS` connections stay open, and each has `TIMEOUT_S` for its request and the answer.
+Clients cannot exhaust the agent's time or descriptors, because metrics are collected at most once per
+`FRESH_S`, at most `MAX_CONNECTIONS` connections stay open, and each has `TIMEOUT_S` for its request and the
+answer.
 """
 
 from __future__ import annotations

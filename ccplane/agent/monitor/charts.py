@@ -27,7 +27,7 @@ class Chart(Widget):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Update the title: the number of columns has changed."""
+        """Update the title, because the number of columns has changed."""
         self._retitle()
 
     def _retitle(self) -> None:

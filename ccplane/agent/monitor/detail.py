@@ -54,7 +54,7 @@ class DetailScreen(Screen[None]):
         return self.history.row.flow_id
 
     def compose(self) -> ComposeResult:
-        """Return the parts of the screen."""
+        """Return the widgets of the screen."""
         yield Static(id="head")
         with Horizontal(id="body"):
             with Vertical(id="charts"):
@@ -71,7 +71,7 @@ class DetailScreen(Screen[None]):
         yield Footer()
 
     def show(self, stats: FlowStats | None) -> None:
-        """Show the numbers; None (the flow closed) keeps the last."""
+        """Show the numbers; None means that the flow closed, and keeps the last numbers."""
         row = self.history.row
         self._stats = stats or self._stats
         head = Text.assemble((f"{row.src} → {row.dst}", "bold"), f"   {row.steered_by}   {row.cc_name}")

@@ -1,4 +1,4 @@
-"""The source of a running system: the datapath of a pin directory, and its agent."""
+"""Reads the data of `ccp top` from the datapath pinned in a directory, and from its agent."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Chosen:
 
     @property
     def descending(self) -> bool:
-        """Whether the largest comes first."""
+        """Whether the largest value comes first."""
         return BY_NAME[self.sort].ascending == self.turned
 
     def by(self, name: str) -> Chosen:

@@ -86,7 +86,7 @@ class ParameterPrompt(Prompt):
         self._known = known
 
     def compose(self) -> ComposeResult:
-        """Return the parts of the window."""
+        """Return the widgets of the window."""
         names = [f"{one.name}=" for one in self._known]
         with Vertical(classes="window") as window:
             window.border_title = self._title
@@ -128,7 +128,7 @@ class AlgorithmPrompt(Prompt):
         self._names = running
 
     def compose(self) -> ComposeResult:
-        """Return the parts of the window."""
+        """Return the widgets of the window."""
         with Vertical(classes="window") as window:
             window.border_title = self._title
             yield OptionList(*(Text(name) for name in self._names), id="running")

@@ -16,10 +16,10 @@ AHEAD: Final = 20
 """Maximum unconfirmed messages in transit."""
 
 SLOW_S: Final = 1.0
-"""Interval between messages without confirmations: no page is open, or the kernel or connection is busy."""
+"""Interval of messages while none is confirmed, as no page is open, or the kernel or connection is busy."""
 
 MAX_ROWS: Final = 20
-"""Maximum rows of one message; more are thinned."""
+"""Maximum rows of one message; more rows are thinned out."""
 
 MAX_HISTORY_ROWS: Final = 600
 """Maximum rows of the past sent to a new page."""

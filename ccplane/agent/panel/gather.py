@@ -25,7 +25,7 @@ RETRY_S: Final = 1.0
 """Delay after a failed request [s]."""
 
 MAX_HAPPENED: Final = 50
-"""Maximum events, and maximum telemetry samples, in one message; the newest."""
+"""Maximum events, and maximum telemetry samples, in one message; only the newest are sent."""
 
 CHANGES: Final = ("algorithm:", "param:", "program:")
 """Prefixes of events that change the state."""

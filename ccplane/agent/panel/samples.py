@@ -228,7 +228,7 @@ class History:
             values[:, -1] = np.nan
 
     def all(self) -> tuple[Times, Values] | None:
-        """Return all rows, or None."""
+        """Return all rows; None if there are none."""
         if not self._kept:
             return None
         return together(list(self._kept))

@@ -61,6 +61,6 @@ def fields_of(client: Client, flows: list[Row]) -> list[str]:
 
 
 def plain_errors(error: CcpError) -> list[dict[str, str]]:
-    """Return the parts of one or several errors."""
+    """Return the fields of one or several errors as plain data."""
     singles = error.errors if isinstance(error, Several) else (error,)
     return [one.as_dict() for one in singles]

@@ -1,4 +1,4 @@
-"""Checks that only root can change a service's program: another user could use the service's capabilities."""
+"""Checks that only root can change a service's program, as others could misuse the service's capabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The congestion control that aioquic calls: a fold program with its agent, or one of aioquic's.
+"""The congestion control that aioquic calls: a fold program with its agent, or else one of aioquic's own.
 
 aioquic reports an ACK packet by packet, then the RTT, then losses. The program runs when the RTT is reported,
 and again for losses; an ACK without an RTT counts with the next ACK.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ccplane.datapath.aioquic.session import Session
 
 SPACES: Final = 3
-"""Packet number spaces of a connection (RFC 9000 section 12.3); the last exists until its end."""
+"""Packet number spaces of a connection (RFC 9000 section 12.3); the last one is never discarded."""
 
 
 class CcpCongestionControl(QuicCongestionControl):
@@ -47,7 +47,7 @@ class CcpCongestionControl(QuicCongestionControl):
 
     @property
     def number(self) -> int:
-        """The flow's number on the wire; 0 before it has sent."""
+        """The flow's number on the wire; 0 before the flow has sent data."""
         return 0 if self._flow is None else self._flow.number
 
     @property

@@ -17,7 +17,7 @@ from typing import Final
 from ccplane.datapath.wire import MAX_MESSAGE_BYTES, no_socket
 
 MAX_WAITING: Final = 4096
-"""Maximum messages queued for a datapath that does not read; above, the datapath counts as dead."""
+"""Maximum messages queued for a datapath that does not read; with more, it counts as dead."""
 
 MAX_AT_ONCE: Final = 1024
 """Maximum datagrams received in one call."""

@@ -127,7 +127,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def table_row(table: Table) -> dict[str, Any]:
-    """Return the contents of a table at the end as a row like those of `ProbeTimeline.rows`."""
+    """Return the final contents of a table as a row like those of `ProbeTimeline.rows`."""
     return {
         "stream": "table",
         "t_us": time.monotonic_ns() // 1000,
@@ -137,7 +137,7 @@ def table_row(table: Table) -> dict[str, Any]:
 
 
 def drawn(table: Table) -> str:
-    """Return the contents of a table at the end as lines: a histogram, or one line per entry."""
+    """Return the final contents of a table as lines, either a histogram or one line per entry."""
     entries = [f"  {_words(one['key'])}: {_words(one['value'])}" for one in table.entries]
     lines = [table.histogram] if table.histogram else entries
     return "\n".join([f"\n{table.name}:{'' if entries else ' empty'}", *lines])

@@ -38,7 +38,7 @@ POLL_S: Final = 0.02
 """Timeout of one poll of the probe [s]."""
 
 LOOK_S: Final = 0.2
-"""Minimum interval between requests for new flows [s]; below HOLD_US, so no answer comes too late."""
+"""Minimum interval between requests for new flows [s]; shorter than HOLD_US, so no answer comes too late."""
 
 
 class Timeline:

@@ -16,7 +16,7 @@ REFUSED: Final = "regime:refused"
 FAIL_SAFE: Final = "regime:fail_safe"
 
 PUT_BACK: Final = "restored"
-"""Reason for the last switch, when the actuator ends."""
+"""Reason given for the switch by which the actuator restores the earlier state when it ends."""
 
 Regimes = Mapping[Path, Standing]
 """Current regime of each path for which a decision was received."""

@@ -30,7 +30,7 @@ from telemetry.status import online, sender_name
 __all__ = ["app"]
 
 SUFFIX: Final = "-regime"
-"""Suffix of the sender name: an agent on the same host already uses the host's name."""
+"""Suffix of the sender name, because an agent on the same host already uses the host's name."""
 
 _WAYS: Final = ("sockets", "host")
 

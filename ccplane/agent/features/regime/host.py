@@ -1,7 +1,7 @@
 """The paper's method: switches a whole host, through its default congestion control and pacing by fq.
 
-A sysctl applies to all flows. So the host is SINGLE_OWNER only while every path with a decision is. Existing
-connections keep their congestion control; new connections use the new default.
+A sysctl applies to all flows. So the host is SINGLE_OWNER only while every path with a decision is
+SINGLE_OWNER. Existing connections keep their congestion control; new connections use the new default.
 
 Source: K. Nguyen, "R-Hybrid", sections 4.4 and 4.5, and the authors' script rhybrid_apply.sh.
 

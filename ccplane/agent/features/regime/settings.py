@@ -1,4 +1,4 @@
-"""The settings of a host that the paper's method changes: sysctls and root qdiscs. All are restored.
+"""The sysctls and root qdiscs of a host that the paper's method changes; they are restored at the end.
 
     with HostSettings() as settings:
         settings.choose("dctcp")

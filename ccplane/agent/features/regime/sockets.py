@@ -45,7 +45,8 @@ _FAILED: Final = 3
 _SEEN: Final = 4
 
 LOOK_AGAIN_US: Final = 1_000_000
-"""Interval between checks of all sockets without a new decision [us]: an application may have changed a
+"""Interval between checks of all sockets without a new decision [us], because an application may have changed
+a
 socket's congestion control meanwhile, as iperf3 does after `connect`."""
 
 LEASE_S: Final = 3.0

@@ -22,7 +22,7 @@ from telemetry.bus import mono_us, wall_us
 log = logging.getLogger("ccplane.rtcp")
 
 MAX_CLIENTS: Final = 65_536
-"""Default maximum of clients: 512 bytes each, allocated when they connect."""
+"""Default maximum number of clients; each needs 512 bytes, allocated when it connects."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

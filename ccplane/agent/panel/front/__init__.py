@@ -17,7 +17,7 @@ SCRIPTS: Final = (
     "happened.js",
     "panel.js",
 )
-"""In order: each file uses names of earlier files."""
+"""The files of the script, in order; each file uses names of earlier files."""
 STYLES: Final = ("uplot/uPlot.min.css", "panel.css")
 
 
