@@ -293,12 +293,12 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 3.4",
-        "within a burst of losses, losses after the first one may not count as congestion",
-        why="`bursts` measures goodput and retransmissions, but no part counts which losses were spared",
+        "within a burst of losses, losses after the first one possibly do not count as congestion",
+        why="`bursts` measures goodput and retransmissions, but no experiment counts the losses that did not reduce the window",
     ),
     Claim(
         "Figure 3",
-        "two flows that overlap in part share the link",
+        "two flows that overlap for some time share the link",
         "overlap",
         [
             Comparison(
@@ -379,7 +379,7 @@ CLAIMS: Final = (
                 where=f"{TYPICAL}, no random loss",
             )
         ],
-        why="with a full queue of one BDP the RTT is just below 2 x minRTT, so Flex-Cubic spares the drops",
+        why="with a full queue of one BDP the RTT is just below 2 x minRTT, so Flex-Cubic ignores the drops",
     ),
 )
 """Claims, roughly in the paper's order."""

@@ -40,7 +40,7 @@ PATHS: Final = {
 }
 
 _LESS_OF_BOTH: Final = "the competitor has slightly less delay, with less throughput"
-_SAME: Final = "both have the same throughput, but for traces and rounding"
+_SAME: Final = "both have the same throughput, except for random traces and rounding"
 _FULL: Final = "the competitor fills the link, with several times the delay"
 _MORE: Final = "the competitor has slightly more throughput, with more delay"
 WHY: Final = {

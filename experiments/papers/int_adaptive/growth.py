@@ -76,7 +76,7 @@ def progression_row(result: Result) -> dict[str, Any]:
 
 def _fig7_findings(runs: Runs) -> Findings:
     values = ["path_full_s", "cwnd_bytes", "cwnd_spread_ratio", "goodput_bytes_per_s", "retrans_pkts"]
-    title = "The window over time: growth by telemetry, and kernel CUBIC"
+    title = "The window over time: controlled by telemetry, and by kernel CUBIC"
     return Findings(
         [Table.of(runs.table, title, ["variant"], [*values, "rtt_p95_us"])], {"figure-7": figure_7(runs)}
     )

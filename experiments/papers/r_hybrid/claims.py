@@ -116,7 +116,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Figure 3",
-        "this is because the receiver takes the path for shared, and the sender changes to CUBIC",
+        "R-Hybrid keeps its throughput because the receiver mistakes the path for shared, and the sender changes to CUBIC",
         "fig3",
         [
             Comparison(
@@ -174,7 +174,7 @@ CLAIMS: Final = (
         "the regime stays SHARED while losses continue",
         "fig5",
         checks=["held"],
-        how="share of the intervals with losses in SHARED is 1",
+        how="share of SHARED among the intervals with losses is 1",
     ),
     Claim(
         "Figure 5, section 5",

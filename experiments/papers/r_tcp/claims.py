@@ -24,7 +24,7 @@ LIMITED_BY: Final = {KERNEL: R_CUBIC, BBR: R_BBR, BBR3: R_BBR3}
 MB: Final = 1_000_000
 
 AUTHORS: Final = "mBBR, SmBBR and BBRv2 are not published for current kernels"
-FIRST_BURST: Final = "over operator 1 most of the rest is the burst in flight when the bucket runs dry"
+FIRST_BURST: Final = "over operator 1 most of the remaining retransmissions are the burst in flight when the bucket runs dry"
 PRODUCTION: Final = "the figure is from a service in production"
 RETRANS: Final = "retrans_pct"
 GOODPUT: Final = "goodput_bytes_per_s"
@@ -80,7 +80,7 @@ def _detectors(names: Sequence[str], pattern: str) -> list[str]:
 
 
 CLAIMS: Final = (
-    Claim("Figure 1, section 2.1", "up to 28 % of a service's flows are limited", why=PRODUCTION),
+    Claim("Figure 1, section 2.1", "up to 28 % of a service's flows are behind a rate limit", why=PRODUCTION),
     Claim(
         "Figure 2",
         "0.5 MB fit into operator 1's bucket, so nothing is retransmitted",
@@ -162,7 +162,7 @@ CLAIMS: Final = (
             f"R-TCP avoids {share:g} % of {NAMES[control]}'s retransmissions",
             "download-32mb",
             checks=[f"fewer, {control}"],
-            how=f"avoided share of retransmissions, mean over operators, is at least {share / 100:g}",
+            how=f"share of retransmissions that R-TCP avoids, mean over operators, is at least {share / 100:g}",
             why=FIRST_BURST if control == BBR else "",
         )
         for control, share in ((KERNEL, 57), (BBR, 80), (BBR3, 76))
@@ -194,7 +194,7 @@ CLAIMS: Final = (
     Claim(
         "Section 6.1",
         "most retransmissions of small files, and few of large files, happen in slow start",
-        why="no part distinguishes retransmissions of slow start from others",
+        why="no experiment distinguishes retransmissions of slow start from others",
     ),
     Claim(
         "Section 6.1",
@@ -228,10 +228,10 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 6.1",
-        "there, no limit is found even if R-TCP acts on its findings",
+        "over operators without a limit, none is found even if R-TCP acts on its findings",
         "closed-loop",
         checks=["none acted on"],
-        how="share of transfers without a limit that R-TCP limits is at most 0.001",
+        how="of the transfers without a limit, R-TCP limits a share of at most 0.001",
     ),
     Claim(
         "Figure 8",
@@ -276,12 +276,12 @@ CLAIMS: Final = (
     Claim(
         "Section 6.3",
         "sessions send 13 and 24 % less data in total",
-        why="no part adds up what a session sends",
+        why="no experiment adds up what a session sends",
     ),
     Claim(
         "Appendix A",
         "BBRv3 loses more because its window is too large when the bucket runs dry",
-        why="no part measures windows at that moment",
+        why="no experiment measures windows at that moment",
     ),
     Claim(
         "Figure 14",
@@ -295,7 +295,7 @@ CLAIMS: Final = (
     Claim(
         "Appendix G",
         "BBRv1's own detector may underestimate a rate",
-        why="no part measures this detector's estimates",
+        why="no experiment measures this detector's estimates",
     ),
     Claim(
         "Figure 17",
@@ -347,7 +347,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Table 8",
-        "a limit is found in at most 0.5 % of transfers without one, 3.7 % while moving",
+        "a limit is found in at most 0.5 % of transfers without one, or 3.7 % while the client moves",
         "traces",
         checks=["none"],
         how="share of transfers without a limit in which one is found is 0",
@@ -378,7 +378,7 @@ CLAIMS: Final = (
     Claim(
         "Figure 21",
         "Astraea, a learned control, has up to 98 % fewer retransmissions and 36 % more goodput",
-        why="Astraea is not available, and no part tests R-TCP with another learned control (`r_tcp_hyvar`)",
+        why="Astraea is not available, and no experiment tests R-TCP with another learned control (`r_tcp_hyvar`)",
     ),
     Claim(
         "Appendix N",
