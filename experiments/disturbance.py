@@ -22,7 +22,9 @@ TAKEN_MAX: Final = 0.4
 """Maximum share of the machine taken from a measurement; above, the rest no longer represents this
 machine."""
 TAKEN_APART: Final = 0.08
-"""Maximum difference of the taken share within a round. A change of it changes results by about as much."""
+"""Maximum difference of the taken share within a round. A change of the taken share changes results by about
+as much.
+"""
 CLOCKS_APART_S: Final = 0.005
 """Maximum disagreement of two clocks during a measurement [s]. NTP slews by at most 0.5 ms per second; after
 a suspend, or when a clock is set, the disagreement is far larger."""

@@ -1,4 +1,4 @@
-"""`ccp bench latency`: time from the ACK that makes a report until its update is in force in the kernel.
+"""`ccp bench latency`: time from the ACK that triggers a report until the resulting update is in force.
 
 Two spans begin at the ACK. `written_*` ends when the kernel side can read the update, which is ccplane's own
 time; `experiments.bench.spans` has its parts. The figures without that prefix end when the next ACK applies

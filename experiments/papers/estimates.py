@@ -43,5 +43,5 @@ def computed(value: float) -> Estimate:
 
 
 def less(one: float, found: Estimate) -> Estimate:
-    """Return a number minus an estimate, such as the share saved from the share left."""
+    """Return a number minus an estimate, such as 1 minus the share that is left, which is the saved share."""
     return Estimate(one - found.value, one - found.high, one - found.low, found.n)

@@ -221,7 +221,7 @@ class Check:
 
     @property
     def reported(self) -> str:
-        """The verdict; if undecided, with the number of runs that would decide."""
+        """The verdict; if undecided, also the number of runs that would decide the check."""
         if self.verdict != "undecided":
             return self.verdict or "open"
         needed = self._needed

@@ -1,4 +1,4 @@
-"""Runs of the comparison, by rounds, each kept and done once."""
+"""Runs of the comparison, in rounds; each run is done once, and its figures are kept."""
 
 from __future__ import annotations
 

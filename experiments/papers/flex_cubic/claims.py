@@ -18,7 +18,7 @@ CLAIM_LOSS: Final = 0.005
 C_PER_S3: Final = 0.4
 """C of RFC 9438; 41 in the paper's unit."""
 ALWAYS_K: Final = 1.0
-"""k with which every loss counts."""
+"""k with which every loss counts as congestion."""
 TOLERANT_K: Final = 2.0
 """k of the paper."""
 LIVE_PHASES: Final = {"before": (0.2, 0.5), "after": (0.85, 1.0)}
@@ -294,7 +294,7 @@ CLAIMS: Final = (
     Claim(
         "Section 3.4",
         "within a burst of losses, losses after the first one possibly do not count as congestion",
-        why="`bursts` measures goodput and retransmissions, but no experiment counts the losses that did not reduce the window",
+        why="no experiment counts the losses of a burst that did not reduce the window",
     ),
     Claim(
         "Figure 3",

@@ -260,7 +260,9 @@ def _bursts_findings(runs: Runs) -> Findings:
 
 AGAINST_CUBIC: Final = "Flex-Cubic against kernel CUBIC"
 BELOW_TWO: Final = 1.9
-"""k that a full queue of one BDP exceeds: it makes the RTT one packet's time less than 2 x minRTT."""
+"""k that a full queue of one BDP exceeds, because it makes the RTT 2 x minRTT minus the time of one
+packet.
+"""
 _WITH_CUBIC: Final = {
     AGAINST_CUBIC: against(OWN, KERNEL),
     f"with queue_fraction {QUEUE_FRACTION} against kernel CUBIC": against(

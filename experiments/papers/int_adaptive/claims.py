@@ -116,7 +116,7 @@ CLAIMS: Final = (
     Claim(
         "Figure 4",
         "more losses cause a larger reduction",
-        why="the losses of one round trip cause one reduction (RFC 9438); no experiment counts the reductions",
+        why="the losses of one round trip cause one reduction (RFC 9438); reductions are not counted",
     ),
     Claim(
         "Figure 5",
@@ -166,7 +166,7 @@ CLAIMS: Final = (
         "increments 2 and 3 fill the path earlier than CUBIC",
         "fig7",
         _fig7("sooner", "time to fill the path", "path_full_s", (2, 3), at_most=1.0),
-        why="increment 2 is slower than CUBIC in the simulator; on real sockets it is faster, but there are too few runs",
+        why="in the simulator, increment 2 is slower than CUBIC; real sockets have too few runs to decide",
     ),
     Claim(
         "Figure 7",

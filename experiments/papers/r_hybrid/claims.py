@@ -116,7 +116,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Figure 3",
-        "R-Hybrid keeps its throughput because the receiver mistakes the path for shared, and the sender changes to CUBIC",
+        "R-Hybrid keeps its throughput because it mistakes the path for shared, and uses CUBIC",
         "fig3",
         [
             Comparison(

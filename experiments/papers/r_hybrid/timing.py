@@ -202,7 +202,7 @@ def _findings(runs: Runs) -> Findings:
     return Findings(
         [
             Table.of(found, title, ["mode", "kind", "to"], values),
-            Table.of(runs.table, "Runs", ["mode"], _OF_RUNS),
+            Table.of(runs.table, "Missed changes and delays", ["mode"], _OF_RUNS),
         ],
         figures,
         claims(found),
@@ -234,9 +234,10 @@ def claims(found: pd.DataFrame) -> list[Check]:
 def bounds_s(mode: str) -> tuple[float, float]:
     """Return the earliest and latest time at which the rules switch a flow [s].
 
-    To SHARED: the window of the change looks congested unless the change comes at its end; enough windows for
-    the majority must follow, for the persistence. Back to SINGLE_OWNER: the window of the change still looks
-    congested, and later windows must remove the majority.
+    To SHARED: the window of the change looks congested unless the change comes at its end; then congested
+    windows must follow until they are the majority for the whole persistence. Back to SINGLE_OWNER: the
+    window of the change still looks congested; then quiet windows must follow until congested windows are no
+    longer the majority.
     """
     options, window_s = MODES[mode].options, MODES[mode].window_ms / 1000
     up = options.needed + options.persistence - 1

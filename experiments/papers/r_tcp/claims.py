@@ -24,7 +24,9 @@ LIMITED_BY: Final = {KERNEL: R_CUBIC, BBR: R_BBR, BBR3: R_BBR3}
 MB: Final = 1_000_000
 
 AUTHORS: Final = "mBBR, SmBBR and BBRv2 are not published for current kernels"
-FIRST_BURST: Final = "over operator 1 most of the remaining retransmissions are the burst in flight when the bucket runs dry"
+FIRST_BURST: Final = (
+    "over operator 1 most of the remaining retransmissions are the burst in flight when the bucket runs dry"
+)
 PRODUCTION: Final = "the figure is from a service in production"
 RETRANS: Final = "retrans_pct"
 GOODPUT: Final = "goodput_bytes_per_s"
@@ -162,7 +164,7 @@ CLAIMS: Final = (
             f"R-TCP avoids {share:g} % of {NAMES[control]}'s retransmissions",
             "download-32mb",
             checks=[f"fewer, {control}"],
-            how=f"share of retransmissions that R-TCP avoids, mean over operators, is at least {share / 100:g}",
+            how=f"share of retransmissions that R-TCP avoids (mean of operators) is at least {share / 100:g}",
             why=FIRST_BURST if control == BBR else "",
         )
         for control, share in ((KERNEL, 57), (BBR, 80), (BBR3, 76))
@@ -231,14 +233,14 @@ CLAIMS: Final = (
         "over operators without a limit, none is found even if R-TCP acts on its findings",
         "closed-loop",
         checks=["none acted on"],
-        how="of the transfers without a limit, R-TCP limits a share of at most 0.001",
+        how="R-TCP limits at most 0.001 of the transfers that have no limit",
     ),
     Claim(
         "Figure 8",
         "a second connection has up to 88 % fewer retransmissions",
         "stateful",
         checks=["second"],
-        how="avoided share of the second connection's retransmissions, in the best case, is at least 0.88",
+        how="in the best case, R-TCP avoids at least 0.88 of the second connection's retransmissions",
     ),
     Claim(
         "Figure 9",
@@ -259,7 +261,7 @@ CLAIMS: Final = (
         "video has 28 (CUBIC), 40 (BBRv1) and 44 % (BBRv3) fewer retransmissions",
         "video",
         checks=[f"fewer, {one}" for one in NAMES],
-        how="avoided share of retransmissions is at least the paper's",
+        how="share of retransmissions that R-TCP avoids is at least the paper's",
     ),
     Claim(
         "Figure 11",
@@ -303,7 +305,7 @@ CLAIMS: Final = (
         "lift",
         checks=[f"gone, {one}, 0" for one in (R_BBR, R_BBR3)],
         how="time from the end of the limit until R-TCP finds it [s] is at most 2",
-        why="the next probe begins up to 1.3 s later, and may start over",
+        why="the next probe begins up to 1.3 s later, and may have to start over",
     ),
     Claim(
         "Figure 17",
@@ -378,7 +380,7 @@ CLAIMS: Final = (
     Claim(
         "Figure 21",
         "Astraea, a learned control, has up to 98 % fewer retransmissions and 36 % more goodput",
-        why="Astraea is not available, and no experiment tests R-TCP with another learned control (`r_tcp_hyvar`)",
+        why="Astraea is not available, and R-TCP is not tested with another learned control (`r_tcp_hyvar`)",
     ),
     Claim(
         "Appendix N",
