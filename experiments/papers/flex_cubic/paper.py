@@ -238,7 +238,7 @@ def _bursts_findings(runs: Runs) -> Findings:
     table = runs.table
     by = ["buffer.bdp", "loss", "variant"]
     drawn = table[table["buffer.bdp"] == table["buffer.bdp"].max()]
-    title = "0.5 % of all packets lost, singly and in bursts"
+    title = "Loss of 0.5 % of all packets, singly or in bursts"
     return Findings(
         [Table.of(table, title, by, _MORE_VALUES)],
         {

@@ -154,7 +154,7 @@ CLAIMS: Final = (
         "Hyvar needs up to 90 % less CPU time",
         "mtp",
         checks=[f"{CPU_OVER_IDLE}-{one}" for one in MTPS_MS],
-        how="saved share of the CPU time at a fixed MTP of 10 ms, not counting that of an idle agent,"
+        how="saved share of the CPU time at a fixed MTP of 10 ms, without an idle agent's CPU time,"
         f" from each initial MTP, is at least {CLAIM_CPU:g}",
     ),
     *(

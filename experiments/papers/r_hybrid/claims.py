@@ -47,7 +47,7 @@ def _against(name: str, column: str, loss: float, *bounds: float | None) -> list
     return [
         Comparison(
             f"{name}, {other}",
-            f"ratio of R-Hybrid's {what} to that of {others[other]}, {on},",
+            f"ratio of R-Hybrid's {what} to {others[other]}'s, {on},",
             column,
             _fig2(OWN, loss),
             _fig2(other, loss),

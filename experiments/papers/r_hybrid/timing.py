@@ -32,7 +32,7 @@ from telemetry.regime.modes import MODES
 OWN: Final = "ccplane flow"
 ORDINARY: Final = "ordinary socket"
 PAIRS: Final = 4
-"""Paths of each kind."""
+"""Number of paths of each kind."""
 
 DELAY_US: Final = 5_000
 QUEUE_US: Final = 40_000
@@ -223,7 +223,7 @@ def claims(found: pd.DataFrame) -> list[Check]:
     for mode in found["mode"].unique():
         own = found[(found["mode"] == mode) & found["switched_s"].notna()]
         min_s, max_s = bounds_s(mode)
-        claim = f"{mode} mode: share of switches between {min_s:g} and {max_s:g} s"
+        claim = f"{mode} mode: share of switches that take {min_s:g} to {max_s:g} s"
         known = own.assign(true=own["switched_s"].between(min_s, max_s))
         checks.append(Check(claim, over_runs(known, "true"), low=1.0))
     shared = found[(found["mode"] == "paper") & (found["to"] == SHARED)]

@@ -72,7 +72,7 @@ def _tuned(name: str, algorithm: str, column: str, *bounds: float | None) -> lis
     found = []
     for operator in ("op2", "op3"):
         of, by = ({"algorithm": algorithm, "operator": operator, **point} for point in points)
-        says = f"ratio of {control}'s {what} with eta 25, gamma 10 % to eta 15, gamma 25 %"
+        says = f"ratio of {control}'s {what} with eta 25, gamma 10 % to that with eta 15, gamma 25 %"
         found.append(_by(f"{name}, {operator}", says, of, by, *bounds, column=column, where=operator))
     return found
 
@@ -141,14 +141,16 @@ CLAIMS: Final = (
         "PD, mBBR and P-MODRL find no limit in transfers with idle times",
         "patterns",
         checks=_detectors(("pd", "mbbr-like", "p-modrl-like"), "multi"),
-        how="share of limits found with a rate within 10 %, by detectors that resemble these, is at most 0.5",
+        how="share of limits found with a rate within 10 %,"
+        " by PD and the stand-ins for mBBR and P-MODRL, is at most 0.5",
     ),
     Claim(
         "Section 3.3",
         "PD, mBBR and P-MODRL find no limit with several simultaneous connections",
         "patterns",
         checks=_detectors(("pd", "mbbr-like", "p-modrl-like"), "concurrent"),
-        how="share of limits found with a rate within 10 %, by detectors that resemble these, is at most 0.5",
+        how="share of limits found with a rate within 10 %,"
+        " by PD and the stand-ins for mBBR and P-MODRL, is at most 0.5",
     ),
     Claim(
         "Sections 4.2 and 4.4",
