@@ -1,10 +1,10 @@
 """What disturbed a measurement, and the rule for rounds that do not count.
 
-Three things disturb: a hypervisor that takes processor time (steal), other processes, and clocks that
-disagree. The rule looks only at these disturbances, never at the results. A constant share taken from all
-measurements does not bias a comparison; unequal shares do, and so does a share that leaves hardly anything.
-So the share of the machine taken by the hypervisor and other processes together may differ by at most
-`TAKEN_APART` between two measurements of a round, and be at most `TAKEN_MAX` in each.
+Three things disturb a measurement: a hypervisor that takes processor time (steal), other processes, and
+clocks that disagree. The rule looks only at these disturbances, never at the results. A constant share taken
+from all measurements does not bias a comparison; unequal shares do, and so does a share that leaves hardly
+anything. So the share of the machine taken by the hypervisor and other processes together may differ by at
+most `TAKEN_APART` between two measurements of a round, and be at most `TAKEN_MAX` in each.
 """
 
 from __future__ import annotations

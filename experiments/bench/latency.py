@@ -92,8 +92,8 @@ def run(plan: Plan) -> BenchResult:
     """Measure.
 
     Returns:
-        `p50_us.STATE` and `p99_us.STATE`, likewise with the prefix `written_` and with those of its parts;
-        and `p50_us.floor.*`, `p99_us.floor.*`. Each value is a percentile over the updates of a round.
+        `p50_us.STATE` and `p99_us.STATE`, likewise with the prefix `written_` and with the prefixes of its
+        parts; and `p50_us.floor.*`, `p99_us.floor.*`. Each value is a percentile over the updates of a round.
 
     Raises:
         BenchError: As `measure_rounds`.

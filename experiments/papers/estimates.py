@@ -27,7 +27,7 @@ def over_runs(rows: pd.DataFrame, column: str) -> Estimate:
 
 
 def of_pairs(above: pd.Series, below: pd.Series) -> Estimate:
-    """Return the median over the runs of a ratio.
+    """Return the median of a ratio over the runs.
 
     Args:
         above: One value per run, indexed by what pairs runs, such as the seed.

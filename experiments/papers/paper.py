@@ -190,7 +190,7 @@ class Paper:
         *,
         own_networks: bool = True,
     ) -> Paper:
-        """Return a paper whose parts have the comparisons of its claims; arguments as the attributes."""
+        """Return a paper whose parts have the comparisons of its claims; arguments are the attributes."""
         compared = {
             part.name: tuple(test for claim in claims if claim.part == part.name for test in claim.tests)
             for part in parts

@@ -169,7 +169,7 @@ class Check:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Verdict on the bounds by the interval; None if nothing was measured."""
+        """Whether the interval is within the bounds, as a verdict; None if nothing was measured."""
         return verdict(self.found, self.low, self.high) if self.known else None
 
     @property

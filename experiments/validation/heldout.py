@@ -163,7 +163,7 @@ class Heldout:
 
     Attributes:
         cases: The scenarios.
-        rows: A row for each run, as of `running.row_of`.
+        rows: The row of `running.row_of` for each run.
         about: Command line, git revision, date and machine.
     """
 

@@ -86,7 +86,7 @@ def collect(
         report: Receives progress.
 
     Returns:
-        A row for each run, as of `row_of`, in the order of the scenarios, without failed runs.
+        The row of `row_of` for each run that did not fail, in the order of the scenarios.
 
     Raises:
         SweepError: As `experiments.sweep.sweep`.

@@ -22,8 +22,9 @@ ALWAYS_K: Final = 1.0
 TOLERANT_K: Final = 2.0
 """k of the paper."""
 LIVE_PHASES: Final = {"before": (0.2, 0.5), "after": (0.85, 1.0)}
-"""Measured phases of a run in which k changes halfway, as shares of the run: without slow start and the 12 s
-that CUBIC needs to grow to the other window."""
+"""Measured phases of a run in which k changes halfway, as shares of the run; slow start, and the 12 s that
+CUBIC needs to grow to the other window, are left out.
+"""
 SEVERAL: Final = 3.0
 SAME: Final = 0.03
 KEPT: Final = 0.8

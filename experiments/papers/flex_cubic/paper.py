@@ -82,7 +82,7 @@ def grid(
     fractions: Sequence[float] = (),
     kernel: bool = True,
 ) -> Grid:
-    """Return points of the paper's grid. Kernel CUBIC, whose beta is fixed, runs once for all values.
+    """Return points of the paper's grid. Kernel CUBIC, whose beta is fixed, runs once for all values of beta.
 
     Args:
         name: Name of the grid.

@@ -18,7 +18,7 @@ BOTH: Final = (L1, L2)
 ECHO_LOSSES: Final = (0.0, 0.01, 0.05, 0.2)
 QUEUE_NAMES: Final = ("drop-tail", "CoDel")
 CLOSE: Final = 0.03
-"""How much worse than kernel CUBIC int_cubic may be without telemetry."""
+"""By how much int_cubic without telemetry may be worse than kernel CUBIC."""
 GAIN: Final = 7.0
 """Minimum goodput at 20 % loss, as a multiple of kernel CUBIC's."""
 GAIN_WITHOUT_LOSS: Final = 1.12

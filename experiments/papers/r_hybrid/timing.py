@@ -1,9 +1,9 @@
 """R-Hybrid: time from a change on the path until the flow has switched its congestion control.
 
 A run has several paths to one receiver, so that changes come at different phases of the detectors' windows.
-Half of the paths carry a ccplane flow, the other half an ordinary socket on kernel CUBIC; one of each changes
-at the same time. Senders stay below the rate of their path and only delays change, so that the rules alone
-decide.
+Half of the paths carry a ccplane flow, the other half an ordinary socket on kernel CUBIC; one path of each
+kind changes at the same time. Senders stay below the rate of their path and only delays change, so that the
+rules alone decide.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def changes(mode: str, cycles: int) -> tuple[Event, ...]:
 
 
 def scenario(mode: str, cycles: int) -> Scenario:
-    """Return a run of one mode; arguments as `changes`."""
+    """Return a run of one mode; arguments as in `changes`."""
     names = [f"{kind}{pair + 1}" for pair in range(PAIRS) for kind in ("ours", "socket")]
     path = Direction(delay_us=DELAY_US)
     links = (*(Link(f"path-{name}", name, "router", path) for name in names), _EXIT)

@@ -52,7 +52,7 @@ def downloads(
     algorithms: Sequence[str] = VARIANTS,
     **params: ParamValue,
 ) -> Scenario:
-    """Return simultaneous downloads of one size; arguments as `at_once`, and parameters of the algorithms."""
+    """Return simultaneous downloads of one size; arguments as in `at_once`, and parameters."""
     return at_once(
         name,
         [OPERATORS[one] for one in operators],
