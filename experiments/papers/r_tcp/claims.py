@@ -213,7 +213,7 @@ CLAIMS: Final = (
                 1.5,
             )
         ],
-        why="our limiters are steadier than the operator's, so BBRv1's own detector does well",
+        why="ccplane's limiters are steadier than the operator's, so BBRv1's own detector does well",
     ),
     Claim(
         "Figure 7",
@@ -249,7 +249,7 @@ CLAIMS: Final = (
         "R-TCP finds the limit in an app's transfers with idle times",
         "multi",
         checks=[f"found, {one}" for one in LIMITED_BY.values()],
-        how="share of clients whose limit is found, with our sizes and gaps, is at least 0.9",
+        how="share of clients whose limit is found, with ccplane's sizes and gaps, is at least 0.9",
     ),
     Claim(
         "Section 3.3",

@@ -10,7 +10,7 @@ Jacobson), and the talk "BBR Congestion Control", IETF 97, 2016. Differences:
 
 * The sampler gets recorded ACKs, so the connection did not pace at the found rate, unless it used BBRv1.
 * The 48 round trips count from the detection. BBRv1 counts only round trips in its state PROBE_BW.
-* Times are those of the trace; the clock of BBRv1 counts milliseconds.
+* Times are those of the recorded ACKs; the clock of BBRv1 counts milliseconds.
 * Without `prior_delivered_pkts`, a round trip lasts a smoothed RTT.
 
 `mbbr_like` is not mBBR (S. Zhu et al., "mBBR: Improving BBR Performance over Rate-Limited Mobile Networks",
