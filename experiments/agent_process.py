@@ -174,7 +174,7 @@ def running_agent(
 
 @contextlib.contextmanager
 def agent_here(described: Description, **options: Any) -> Iterator[AgentLoop]:
-    """Run an agent in this process for a `with` block; the caller lets it take its turns.
+    """Run an agent in this process for a `with` block; the caller has to run its loop.
 
     Args:
         described: What it runs; callbacks are not tried first, because they may measure.

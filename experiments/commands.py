@@ -232,7 +232,7 @@ def _on(scenario: Scenario, datapath: str | None) -> Scenario:
 
 
 def file_name(name: str) -> str:
-    """Return a name with all characters replaced that do not suit a folder."""
+    """Return a name in which all characters that do not suit a folder are replaced."""
     return "".join(one if one.isalnum() or one in "-_." else "-" for one in name)
 
 

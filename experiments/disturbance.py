@@ -1,10 +1,10 @@
 """What disturbed a measurement, and the rule for rounds that do not count.
 
-Three things disturb: a hypervisor that takes processor time (steal), other processes, and clocks that
-disagree. The rule looks only at these disturbances, never at the results. A constant share taken from all
-measurements does not bias a comparison; unequal shares do, and so does a share that leaves hardly anything.
-So the share of the machine taken by the hypervisor and other processes together may differ by at most
-`TAKEN_APART` between two measurements of a round, and be at most `TAKEN_MAX` in each.
+Three things disturb a measurement: a hypervisor that takes processor time (steal), other processes, and
+clocks that disagree. The rule looks only at these disturbances, never at the results. A constant share taken
+from all measurements does not bias a comparison; unequal shares do, and so does a share that leaves hardly
+anything. So the share of the machine taken by the hypervisor and other processes together may differ by at
+most `TAKEN_APART` between two measurements of a round, and be at most `TAKEN_MAX` in each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ TAKEN_MAX: Final = 0.4
 """Maximum share of the machine taken from a measurement; above, the rest no longer represents this
 machine."""
 TAKEN_APART: Final = 0.08
-"""Maximum difference of the taken share within a round. A change of it changes results by about as much."""
+"""Maximum difference of the taken share within a round. A change of the taken share changes results by about
+as much.
+"""
 CLOCKS_APART_S: Final = 0.005
 """Maximum disagreement of two clocks during a measurement [s]. NTP slews by at most 0.5 ms per second; after
 a suspend, or when a clock is set, the disagreement is far larger."""

@@ -8,7 +8,7 @@ from experiments.disturbance import TAKEN_MAX
 from experiments.results import Result
 
 LATE_US: Final = 20_000
-"""A run with an emulator delay above this does not count: the machine stood still [us]."""
+"""A run with an emulator delay above this does not count, because the machine stood still [us]."""
 
 
 def late_us(result: Result) -> float:

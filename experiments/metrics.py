@@ -128,8 +128,8 @@ def utilisation_ratio(link_samples: pd.DataFrame, rates_bytes_per_s: Mapping[str
             time.
 
     Returns:
-        Ratio by link direction; NaN without a capacity or with fewer than two samples. Packets that started
-        before the time but finish within it may raise the ratio slightly above 1.
+        Ratio by link direction; NaN without a capacity or with fewer than two samples. Packets whose
+        transmission starts before the measured time but ends in it may raise the ratio slightly above 1.
     """
     rate = _rate(link_samples, "link", "delivered_bytes", "utilisation_ratio")
     capacity = pd.Series({name: rates_bytes_per_s.get(name, NAN) for name in rate.index}, dtype=np.float64)

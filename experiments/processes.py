@@ -83,8 +83,8 @@ def foreign_s(before: Mapping[int, Process], after: Mapping[int, Process], own: 
     """Return the CPU time that other processes used between two readings [s].
 
     Kernel threads do not count: most of their work is caused by the benchmark's packets. Soft interrupts
-    count for the interrupted process, or for none. A process that started and ended in between counts if its
-    parent waited for it and is not init.
+    count for the interrupted process, or for none. A process that started and ended between the readings
+    counts if its parent waited for it and is not init.
     """
     mine = set(own)
     taken_s = 0.0

@@ -46,7 +46,7 @@ _HOPELESS_IN_A_ROW: Final = 3
 
 
 def planned(grid: Grid, repeats: int | None = None) -> list[PlannedRun]:
-    """Return all runs of a grid, round by round: each has all points and starts with a different one.
+    """Return all runs of a grid, round by round; each round has all points, and starts with a different one.
 
     So a slow phase of the machine affects all points alike.
 
@@ -74,7 +74,7 @@ def planned(grid: Grid, repeats: int | None = None) -> list[PlannedRun]:
 
 
 def estimate_s(runs: list[PlannedRun], jobs: int) -> float | None:
-    """Return the approximate duration of runs; those that take turns count in sequence [s].
+    """Return the approximate duration of runs; runs that take turns are added up [s].
 
     None if some are simulated: their duration depends on their amount of traffic.
     """

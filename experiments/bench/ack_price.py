@@ -2,7 +2,7 @@
 
 Counting costs about 20 ns per run and disturbs other measurements, so these measurements have their own
 transfers. The kernel counts the hooks of `struct_ops`; their time includes their tail calls, the fold program
-and `ccp_finish_*`. So the time per ACK is one figure.
+and `ccp_finish_*`.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from experiments.bench.verdicts import LEVEL, PAIRS, Judgement, Rule, Verdict, j
 from experiments.netlab import Path as NetPath
 
 THIS: Final = "this"
-"""Names of the builds, of their congestion controls (`ccp.this`), and in figures."""
+"""Names of the builds, also used for their congestion controls (`ccp.this`) and in figures."""
 OTHER: Final = "against"
 SECONDS: Final = 2.0
 """Default length of each transfer of a pair [s]."""
@@ -101,7 +101,7 @@ def run(plan: Plan, against: str, seconds: float | None, algorithm: str) -> Comp
 
 
 def compare_builds(plan: Plan, this: Build, other: Build, seconds: float, algorithm: str) -> Comparison:
-    """Measure two builds in pairs; arguments and errors as `run`."""
+    """Measure two builds in pairs; arguments and errors are those of `run`."""
     # A fixed number: stopping at a pleasing result would raise the error rate.
     pairs = max(plan.rounds, PAIRS)
     fixed = Plan(pairs, pairs, plan.precision, plan.seed)

@@ -46,7 +46,7 @@ class _Program:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs of a program while `counting_runs`.
+    """Runs of a BPF program during `counting_runs`.
 
     Attributes:
         count: Number of runs.

@@ -37,7 +37,7 @@ def on_processor(processor: int) -> Iterator[None]:
 
 
 def wake_ups(waiter: int, waker: int) -> NDArray[np.float64]:
-    """Return delays from waking this thread, on processor `waiter`, by a process on `waker` [us]."""
+    """Return delays until this thread runs on processor `waiter` after a process on `waker` woke it [us]."""
     late_us = []
     command = [sys.executable, "-P", "-m", __name__, str(waker)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process, on_processor(waiter):

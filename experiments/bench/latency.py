@@ -1,4 +1,4 @@
-"""`ccp bench latency`: time from the ACK that makes a report until its update is in force in the kernel.
+"""`ccp bench latency`: time from the ACK that triggers a report until the resulting update is in force.
 
 Two spans begin at the ACK. `written_*` ends when the kernel side can read the update, which is ccplane's own
 time; `experiments.bench.spans` has its parts. The figures without that prefix end when the next ACK applies
@@ -92,8 +92,8 @@ def run(plan: Plan) -> BenchResult:
     """Measure.
 
     Returns:
-        `p50_us.STATE` and `p99_us.STATE`, likewise with the prefix `written_` and with those of its parts;
-        and `p50_us.floor.*`, `p99_us.floor.*`. Each value is a percentile over the updates of a round.
+        `p50_us.STATE` and `p99_us.STATE`, likewise with the prefix `written_` and with the prefixes of its
+        parts; and `p50_us.floor.*`, `p99_us.floor.*`. Each value is a percentile over the updates of a round.
 
     Raises:
         BenchError: As `measure_rounds`.

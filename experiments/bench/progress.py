@@ -36,7 +36,7 @@ class RoundsProgress:
         self._display.stop()
 
     def show(self, counted: int, disturbed: int) -> None:
-        """Show the numbers of rounds that count and of disturbed rounds."""
+        """Show how many rounds count, and how many were disturbed."""
         each_s = (time.monotonic() - self._begin_s) / max(counted, 1)
         minutes, seconds = divmod(round(each_s * (self._max_rounds - counted)), 60)
         self._display.update(

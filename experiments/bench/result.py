@@ -69,7 +69,7 @@ class Metric:
 
     @property
     def rounds_needed(self) -> int | None:
-        """Estimated rounds to decide, if the median stays; None if decided, or if no number decides."""
+        """Estimated rounds until a verdict, if the median stays; None with a verdict, or if never."""
         if self.verdict != "undecided" or self.goal is None:
             return None
         return verdicts.runs_needed(self.estimate, *_bounds(self.goal))
@@ -265,7 +265,7 @@ def verdict_text(metric: Metric) -> str:
 
 
 def rounds_text(tally: Tally) -> str:
-    """Return the numbers of rounds as text."""
+    """Return how many rounds count, and how many were disturbed, as text."""
     reported = f"{tally.counted} rounds"
     if tally.disturbed:
         causes = ", ".join(f"{cause} {count}" for cause, count in tally.causes.items() if count)

@@ -1,12 +1,13 @@
 """Paired rounds, in which all benchmarks measure.
 
-A round measures each way once, in random order, so that slow hours and warm caches affect all ways alike. A
-round with a disturbed measurement (`experiments.disturbance`) is discarded, counted and repeated. Measuring
-continues until the intervals of the headline figures are narrow enough.
+A round measures each of the compared ways once, in random order, so that slow hours and warm caches affect
+all of them alike. A round with a disturbed measurement (`experiments.disturbance`) is discarded, counted and
+repeated. Measuring continues until the intervals of the headline figures are narrow enough.
 
 Stopping as soon as an interval is narrow makes narrow intervals wrong more often. So intervals are checked
-only after the minimum number of rounds, and each time that there are half as many more; the exact interval of
-the median is wide enough to make up for these checks (`tests/unit/experiments/test_bench_rounds.py` counts).
+only after the minimum number of rounds, and each time that their number has grown by half; the exact interval
+of the median is wide enough to make up for these checks (`tests/unit/experiments/test_bench_rounds.py`
+counts).
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Tally:
-    """Numbers of rounds.
+    """How many rounds count and how many were discarded.
 
     Attributes:
         counted: Rounds that count.
@@ -103,7 +104,7 @@ class Rounds(Generic[T]):
 
 
 class Unfit(Exception):  # noqa: N818 -- not an error: the round is repeated
-    """A measurement was not possible, such as of a link that was not filled; the message says why."""
+    """A measurement was not possible, for example because the link was not filled; the message says why."""
 
 
 Headlines = Callable[[Mapping[str, list[T]]], Iterable[Sequence[float]]]

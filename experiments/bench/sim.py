@@ -58,8 +58,8 @@ def run(plan: Plan) -> BenchResult:
     """Measure.
 
     Returns:
-        `packet_events_per_s`, and with `.dumbbell`; `env_steps_per_s`, and with `.48mbit_10ms`;
-        `simulated_ratio.kernel` and `simulated_ratio.agent`.
+        `packet_events_per_s`, also with the suffix `.dumbbell`; `env_steps_per_s`, also with the suffix
+        `.48mbit_10ms`; `simulated_ratio.kernel` and `simulated_ratio.agent`.
 
     Raises:
         BenchError: As `measure_rounds`.

@@ -9,8 +9,8 @@ with a margin:
     undecided  anything else
 
 The interval comes from the signed-rank test. The interval only assumes that logarithms of ratios are
-distributed symmetrically around the true ratio's, which holds if noise is the same for both builds; random
-order in each pair ensures that.
+distributed symmetrically around that of the true ratio, which holds if noise is the same for both builds;
+random order in each pair ensures that.
 
 Error rate: if the true ratio is within the margin, the verdict is "worse" in at most 0.5 % of comparisons.
 

@@ -101,8 +101,8 @@ def single_path(
 def traces_ms(domain: Domain) -> tuple[tuple[int, ...], ...]:
     """Return the traces of a domain: times at which 1,500 bytes can be sent [ms].
 
-    Mean rates are spaced evenly on a logarithmic scale over the domain's rates that are possible for cells;
-    the seeds are 0, 1, ...
+    Mean rates are spaced evenly on a logarithmic scale over those rates of the domain that cellular links can
+    have; the seeds are 0, 1, ...
     """
     if domain.traced_share == 0:
         return ()

@@ -25,7 +25,7 @@ WARM_UP_SHARE: Final = 0.2
 """Share of an episode to leave out of its figures: slow start is the same for all contenders."""
 
 Act = Callable[[NDArray[np.float32]], NDArray[np.float32]]
-"""Observations (n, 7) to actions (n,)."""
+"""Maps observations (n, 7) to actions (n,)."""
 
 
 @dataclass(frozen=True, slots=True)

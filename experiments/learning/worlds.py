@@ -5,8 +5,8 @@
     while True:
         seen = worlds.step(policy(seen["observation"]))
 
-A step lasts one monitoring time period (MTP) of each world, extended until a report arrives: fold programs
-report only on ACKs. A step runs without Python's global lock.
+A step lasts one monitoring time period (MTP) of each world, extended until a report arrives, because fold
+programs report only on ACKs. A step runs without Python's global lock.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def mininet_chain(conditions: Conditions = USUAL) -> Iterator[Chain]:
 
 
 def build(make_net: Callable[[], Any], stack: contextlib.ExitStack) -> tuple[list[Any], str, str]:
-    """Let Mininet-WiFi build its part.
+    """Let Mininet-WiFi build stations and access points.
 
     Returns:
         The two stations, and the devices through which ap1 and ap2 forward the data.

@@ -36,7 +36,7 @@ TIMEOUT_S: Final = 60.0
 AGAIN_S: Final = 10.0
 """Time after which a station that has not joined tries again [s]."""
 TRIES: Final = 6
-"""Number of attempts before the last wait."""
+"""Number of attempts of a station to join, including the last one, which waits longer."""
 
 
 @contextlib.contextmanager

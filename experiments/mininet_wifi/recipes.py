@@ -117,7 +117,7 @@ FREE: Final = Recipe(
     12,
     ("cwnd_bytes", "goodput_bytes_per_s", "queue_depth_pkts", "lost_pkts"),
 )
-"""A recipe that is no figure of the paper: the user's algorithms, by default two side by side."""
+"""A recipe that repeats no figure of the paper: the user's algorithms, by default two side by side."""
 
 FIGURES: Final[Mapping[int, Recipe]] = {
     4: Recipe(

@@ -1,7 +1,7 @@
 """The emulator's process as seen from the run, and the channel that controls it.
 
-JSON lines travel in both directions over a pair of Unix sockets. When the run dies, its end closes, and the
-emulator exits.
+JSON lines travel in both directions over a pair of Unix sockets. When the run's process dies, its end of the
+channel closes, and the emulator exits.
 """
 
 from __future__ import annotations

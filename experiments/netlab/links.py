@@ -26,7 +26,9 @@ PREFIX_V6: Final = 64
 DEFAULT_MTU_BYTES: Final = 1500
 ETHERNET_HEADER_BYTES: Final = 14
 MAX_TBF_RATE_BYTES_PER_S: Final = 2**32 - 1
-"""pyroute2 sets tbf's 32-bit rate, not TCA_TBF_RATE64: at most 34 Gbit/s, more than a veth carries here."""
+"""pyroute2 sets tbf's 32-bit rate, not TCA_TBF_RATE64, so the maximum is 34 Gbit/s, more than a veth carries
+here.
+"""
 
 _ROOT_HANDLE: Final = 0x10000
 _FIRST_INDEX: Final = 1000

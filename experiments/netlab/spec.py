@@ -222,7 +222,7 @@ Role = Literal["source", "transit", "sink"]
 
 
 class Radio(Plain, frozen=True):
-    """What a node reports of its wireless link: constants; None for unknown values.
+    """What a node reports of its wireless link, as constants; None for unknown values.
 
     Attributes:
         rssi_dbm: Signal strength [dBm].

@@ -20,11 +20,12 @@ from experiments.netlab.lab import DEFAULT_CONGESTION, Lab
 from experiments.netlab.links import DEFAULT_MTU_BYTES, ETHERNET_HEADER_BYTES, QueueStats
 
 BURST_S: Final = 1e-3
-"""Size of a shaper's bucket, as time at its rate [s]: timers of virtual machines are up to 0.1 ms late, and a
-smaller bucket would lose rate."""
+"""Size of a shaper's bucket, as the time that it lasts at the shaper's rate [s]; timers of virtual machines
+are up to 0.1 ms late, so a smaller bucket would lose rate.
+"""
 
 BURST_VARIABLE: Final = "CCPLANE_LAB_BURST_S"
-"""Environment variable that overrides this time, for machines with later timers (an emulated processor)."""
+"""Environment variable that overrides `BURST_S`, for machines with later timers (an emulated processor)."""
 
 
 class Shaper:

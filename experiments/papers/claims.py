@@ -27,7 +27,9 @@ PAPERS: Final[Mapping[str, str]] = {
 }
 """Name of a paper -> its package in `experiments.papers`."""
 OTHERS: Final[Mapping[str, str]] = {"published": "published"}
-"""The same for published figures of the kernel's congestion controls, which are not in the five papers."""
+"""Like `PAPERS`, for published figures of the kernel's congestion controls, which are not in the five
+papers.
+"""
 
 KEPT: Final = Path(__file__).parents[2] / "docs/results/papers"
 
@@ -77,7 +79,7 @@ class Judged:
 
     @property
     def reported(self) -> str:
-        """The verdict; if undecided, with what would decide."""
+        """The verdict; if undecided, also the number of runs that would decide the claim."""
         if self.verdict != "undecided":
             return self.verdict
         open_checks = [check for check in self.checks if check.verdict == "undecided"]
@@ -160,7 +162,7 @@ def kept(paper: str, folder: Path = KEPT) -> dict[str, Sequence[Check]]:
 
 
 def judge(paper: Paper, results: Mapping[str, Sequence[Check]]) -> list[Judged]:
-    """Return a paper's claims with their checks, in its order.
+    """Return a paper's claims with their checks, in the paper's order.
 
     Checks are from real sockets, or from the simulator where runs on real sockets decide nothing.
     """

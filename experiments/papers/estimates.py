@@ -27,7 +27,7 @@ def over_runs(rows: pd.DataFrame, column: str) -> Estimate:
 
 
 def of_pairs(above: pd.Series, below: pd.Series) -> Estimate:
-    """Return the median over the runs of a ratio.
+    """Return the median of a ratio over the runs.
 
     Args:
         above: One value per run, indexed by what pairs runs, such as the seed.
@@ -43,5 +43,5 @@ def computed(value: float) -> Estimate:
 
 
 def less(one: float, found: Estimate) -> Estimate:
-    """Return a number minus an estimate, such as the share saved from the share left."""
+    """Return a number minus an estimate, such as 1 minus the share that is left, which is the saved share."""
     return Estimate(one - found.value, one - found.high, one - found.low, found.n)

@@ -32,7 +32,7 @@ MAX_ROWS: Final = 100
 
 @dataclass(frozen=True)
 class Kept:
-    """Results of a part.
+    """Results of a part of a paper's experiments.
 
     Attributes:
         paper: Name of the paper.
@@ -56,7 +56,7 @@ class Kept:
 
     @classmethod
     def of(cls, paper: Paper, part: Part, runs: Runs, found: Findings) -> Kept:
-        """Return the results of a part."""
+        """Return the results of a paper's part."""
         about = describe_run()
         if runs.results:
             newest = max((one.metadata for one in runs.results), key=lambda one: str(one["started"]))
@@ -69,7 +69,7 @@ class Kept:
 
     @staticmethod
     def place(folder: Path, paper: str, part: str) -> Path:
-        """Return the file of a part."""
+        """Return the file for the results of a paper's part."""
         return folder / paper / f"{part}.json"
 
     def keep(self, folder: Path) -> Path:

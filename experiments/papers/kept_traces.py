@@ -11,7 +11,7 @@ _TRACES: Final = Path(__file__).parents[2] / ".cache" / "traces"
 
 
 def trace_file(name: str, link: Cellular, duration_s: float, seed: int) -> Path:
-    """Return the file of a trace, which is written if it is missing or differs.
+    """Return the file of a trace; write the file if it is missing or differs.
 
     Raises:
         LabError: `lab.bad_value`, if it cannot be written.

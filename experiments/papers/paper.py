@@ -68,7 +68,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Findings:
-    """Findings of a part.
+    """Tables, figures and checks of a part of a paper's experiments.
 
     Attributes:
         tables: Estimates with confidence intervals.
@@ -83,7 +83,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Runs:
-    """The finished runs of a part.
+    """The finished runs of a paper's part.
 
     Attributes:
         results: Result of each run.
@@ -190,7 +190,7 @@ class Paper:
         *,
         own_networks: bool = True,
     ) -> Paper:
-        """Return a paper whose parts have the comparisons of its claims; arguments as the attributes."""
+        """Return a paper whose parts have the comparisons of its claims; arguments are the attributes."""
         compared = {
             part.name: tuple(test for claim in claims if claim.part == part.name for test in claim.tests)
             for part in parts
@@ -203,7 +203,7 @@ class Paper:
 
 
 def grids_of(part: Part, size: Size) -> list[Grid]:
-    """Return the grids of a part, on the datapath of the size.
+    """Return the grids of a paper's part, on the datapath of the size.
 
     Raises:
         UsageError: `paper.only_here`, if the part needs this machine's kernel.
@@ -238,7 +238,7 @@ def _measured(part: Part, size: Size, out: str | Path) -> Path:
 
 @dataclass(frozen=True)
 class Extent:
-    """Number and duration of the runs of a part.
+    """Number and duration of the runs of a paper's part.
 
     Attributes:
         planned: Number of runs.
@@ -283,7 +283,7 @@ def run_part(
     on: str | None = None,
     report: RunReport | None = None,
 ) -> None:
-    """Do all missing runs of a part.
+    """Do all missing runs of a paper's part.
 
     Args:
         part: The part.
@@ -311,7 +311,7 @@ def run_part(
 
 
 def read_part(part: Part, size: Size, out: str | Path) -> Runs:
-    """Return the finished runs of a part that count, without running any.
+    """Return the finished runs of a paper's part that count, without running any.
 
     Raises:
         ResultError: If results cannot be read.

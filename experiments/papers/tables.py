@@ -34,8 +34,8 @@ def figures_of(result: Result, bottleneck: str = "bottleneck>") -> dict[str, Any
         (iperf3's report); the goodput for flows that the run's end cut off; NaN without a report.
         `goodput_bytes_per_s`: payload acknowledged between the first and the last sample of the sockets.
         `retrans_pkts`, and `retrans_pct` of the bytes sent. `rtt_p50_us`, `rtt_p95_us`: means over the flows.
-        `jain_index` of the goodputs. `dropped_loss_pkts`, `dropped_queue_pkts`: by the loss process and by
-        the full queue of the bottleneck.
+        `jain_index` of the goodputs. `dropped_loss_pkts`, `dropped_queue_pkts`: packets that the bottleneck's
+        loss process and its full queue dropped.
     """
     flows = result.flows
     sent = result.flow_samples.groupby("flow", sort=False)[["bytes_sent", "bytes_retrans"]].last().sum()
@@ -169,7 +169,7 @@ class Check:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Verdict on the bounds by the interval; None if nothing was measured."""
+        """Whether the interval is within the bounds, as a verdict; None if nothing was measured."""
         return verdict(self.found, self.low, self.high) if self.known else None
 
     @property
@@ -221,7 +221,7 @@ class Check:
 
     @property
     def reported(self) -> str:
-        """The verdict; if undecided, with the number of runs that would decide."""
+        """The verdict; if undecided, also the number of runs that would decide the check."""
         if self.verdict != "undecided":
             return self.verdict or "open"
         needed = self._needed

@@ -28,7 +28,9 @@ BUFFER_BDP: Final = "topology.bottleneck.buffer.bdp"
 """Fields of the network, as axes of a grid."""
 
 SETTLED_AT: Final = 0.4
-"""Start of the time in which two flows are compared, as a share of the run: earlier, slow start decides."""
+"""Start of the time in which two flows are compared, as a share of the run; before that, slow start decides
+the shares.
+"""
 
 
 def dumbbell(

@@ -1,7 +1,7 @@
 """Validates scenarios: names, times, parameters and files, with all errors in one report.
 
-The types of the fields are checked before (`experiments.runs.reading`). What depends on this machine is
-checked by the run.
+The types of the fields are checked before (`experiments.runs.reading`). The run itself checks what depends on
+this machine.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OfQuic:
-    """Parts of a run for its QUIC flows.
+    """What a run needs for its QUIC flows.
 
     Attributes:
         agent: The agent; None if no flow has an algorithm of ccplane.

@@ -34,7 +34,7 @@ class RunReport:
         missing: Sequence[PlannedRun],
         estimate_s: float | None,
     ) -> None:
-        """The runs are known, and the estimated time of the missing ones [s]; None if unknown."""
+        """The sweep begins; `estimate_s` is the estimated time of the missing runs [s], None if unknown."""
 
     def started(self, run: PlannedRun) -> None:
         """A run starts, or waits for its turn."""

@@ -1,9 +1,10 @@
 """Does a series grow? Verdicts on quantities that should be constant, from noisy samples.
 
-A replaced process starts a new series at another level, so samples are compared within a life only, and the
-results of all lives are combined (the seasonal Kendall test with lives as seasons; Hirsch, Slack and Smith
-1982). The slope is the median of all slopes within lives (Sen 1968), with Gilbert's interval (1987, section
-16.4.2). The first samples of a life are left out, because allocators and caches fill.
+A replaced process starts a new series at another level, so samples are compared only within the lifetime of a
+process, and the results of all lifetimes are combined (the seasonal Kendall test with lifetimes as seasons;
+Hirsch, Slack and Smith 1982). The slope is the median of all slopes within lifetimes (Sen 1968), with
+Gilbert's interval (1987, section 16.4.2). The first samples of each process are left out, because its
+allocators and caches are still filling.
 
 The claim is that a series grows by less than a limit. The claim holds if the whole interval of the slope is
 below the limit, fails if the whole interval is above, and is undecided otherwise.
@@ -25,8 +26,9 @@ LEVEL: Final = 0.99
 """Confidence level of intervals; high, because twenty series are judged at the same time."""
 
 WARM_UP: Final = 8
-"""Samples to leave out at the beginning of each life: a round takes half a minute, and allocators and caches
-fill for up to four minutes."""
+"""Samples to leave out after each start of a process, because a round takes half a minute, and allocators and
+caches fill for up to four minutes.
+"""
 
 _HOUR_S: Final = 3600.0
 
@@ -37,7 +39,7 @@ class Point:
 
     Attributes:
         at_s: Time since the start of the run [s].
-        life: Identifies the process; samples of different lives are not compared.
+        life: Identifies the process; samples of different processes are not compared.
         value: Measured value, in the series' unit.
     """
 
@@ -75,7 +77,7 @@ def judge(points: Sequence[Point], limit_per_hour: float, *, warm_up: int = WARM
     Args:
         points: Its samples.
         limit_per_hour: Maximum growth, in its unit per hour.
-        warm_up: Number of samples to leave out at the beginning of each life.
+        warm_up: Number of samples to leave out after each start of a process.
     """
     ordered = sorted(points, key=lambda point: (point.life, point.at_s))
     lives = [list(life) for _, life in groupby(ordered, key=lambda point: point.life)]
@@ -103,7 +105,7 @@ def _slopes(life: Sequence[Point]) -> list[float]:
 
 
 def _variance(values: Sequence[float]) -> float:
-    """Return the variance of Kendall's S of one life, corrected for ties."""
+    """Return the variance of Kendall's S of one process's samples, corrected for ties."""
     n = len(values)
     tied = sum(t * (t - 1) * (2 * t + 5) for t in Counter(values).values())
     return (n * (n - 1) * (2 * n + 5) - tied) / 18

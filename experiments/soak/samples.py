@@ -16,7 +16,9 @@ from experiments.soak.judge import Point
 
 MEMORY: Final = "pss_bytes"
 ANONYMOUS: Final = "anonymous_bytes"
-"""Only anonymous memory: the share of a library's memory depends on other processes that use it."""
+"""Only anonymous memory counts, because the share of a library's memory depends on other processes that use
+it.
+"""
 LIMITS: Final = {
     MEMORY: 4 << 20,
     ANONYMOUS: 4 << 20,
@@ -77,7 +79,7 @@ class Series:
             self.points.setdefault(f"{what} {name}", []).append(Point(round(at_s, 1), life, value))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all points as lists of time, life and value."""
+        """Return all points as lists of time, process and value."""
         return {
             name: [[point.at_s, point.life, point.value] for point in points]
             for name, points in self.points.items()

@@ -3,8 +3,8 @@
 Run for a pair of hosts as `python -m experiments.soak.traffic CLIENT SERVER ADDRESS ...`, with the files of
 their network namespaces. Out of a fixed number of connections, some end each second and are replaced. Each
 connection now and then sends a number of bytes and receives a number back, and both ends count the bytes.
-Commands come on standard input, one per line; answers are lines of JSON: `hold` (start and end no
-connections), `churn`, `tell`.
+Commands come on standard input, one per line: `hold` (start and end no connections), `churn`, `tell`.
+Answers are lines of JSON.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class Running:
         return "\n".join(complaints[-_KEPT_LINES:])
 
     def join(self, timeout_s: float) -> None:
-        """Wait until the program has exited and its output is read, or for the time limit."""
+        """Wait until the program has exited and its output is read, or until the time limit."""
         self._thread.join(timeout_s)
         if not self._thread.is_alive():  # it closed its output, so it is about to exit
             with contextlib.suppress(subprocess.TimeoutExpired):

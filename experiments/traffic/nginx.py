@@ -57,8 +57,8 @@ class Nginx:
 
     nginx cannot choose a congestion control. So nginx inherits a listening socket (through its environment
     variable NGINX, meant for upgrades of a running server) with a congestion control that the kernel copies
-    to each connection. Thus several servers on a host can differ, and can use any congestion control of the
-    kernel.
+    to each connection. Thus each server on a host can use a different congestion control, and any that the
+    kernel has.
 
     Attributes:
         folder: Its temporary folder.

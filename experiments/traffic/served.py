@@ -41,7 +41,7 @@ class ServedClient(Protocol):
         """Return the played segments."""
 
     def join(self, timeout_s: float) -> None:
-        """Wait until it has exited and its output is read, or for the time limit."""
+        """Wait until the program has exited and its output is read, or until the time limit."""
 
     def stop(self) -> None:
         """Stop the program."""

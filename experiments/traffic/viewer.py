@@ -81,7 +81,7 @@ class Viewer:
         return self._playback(self._reported)
 
     def join(self, timeout_s: float) -> None:
-        """Wait until everything was played, or for the time limit."""
+        """Wait until everything was played, or until the time limit."""
         self._thread.join(timeout_s)
 
     def stop(self) -> None:

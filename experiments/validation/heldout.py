@@ -163,7 +163,7 @@ class Heldout:
 
     Attributes:
         cases: The scenarios.
-        rows: A row for each run, as of `running.row_of`.
+        rows: The row of `running.row_of` for each run.
         about: Command line, git revision, date and machine.
     """
 
@@ -181,7 +181,7 @@ class Heldout:
         return cls(cases, rows, describe_run())
 
     def left_out(self) -> dict[str, int]:
-        """Return the number of runs of the kernel that do not count, for each of `rules.REASONS`."""
+        """Return how many runs of the kernel do not count, for each of `rules.REASONS`."""
         return rules.judged(self.rows)[1]
 
     def errors(self) -> dict[str, dict[str, float]]:
@@ -192,7 +192,7 @@ class Heldout:
         }
 
     def kernels_own(self) -> dict[str, dict[str, float]]:
-        """Return the differences between the kernel's first two runs that count, in the same form."""
+        """Return the differences between the kernel's first two runs that count, in the form of `errors`."""
         found = {}
         for name, own in self._counting(KERNEL).groupby("case", sort=False):
             if len(own) > 1:

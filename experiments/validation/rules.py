@@ -46,7 +46,7 @@ def reason(row: pd.Series) -> str | None:
 
 
 def judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the runs that count, and the number of others for each reason."""
+    """Return the runs that count and, for each reason, how many runs do not count because of it."""
     reasons = pd.Series([reason(row) for _, row in rows.iterrows()], rows.index, dtype=object)
     left_out = Counter(reasons.dropna())
     return rows[reasons.isna()], {name: left_out[name] for name in REASONS}

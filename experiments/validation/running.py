@@ -1,4 +1,4 @@
-"""Runs of the comparison, by rounds, each kept and done once."""
+"""Runs of the comparison, in rounds; each run is done once, and its figures are kept."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def collect(
         report: Receives progress.
 
     Returns:
-        A row for each run, as of `row_of`, in the order of the scenarios, without failed runs.
+        The row of `row_of` for each run that did not fail, in the order of the scenarios.
 
     Raises:
         SweepError: As `experiments.sweep.sweep`.

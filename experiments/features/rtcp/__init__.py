@@ -1,6 +1,6 @@
 """R-TCP in scenarios: `rtcp/cubic` and `rtcp/bbr` for flows, and the table `rate_limits`.
 
-All flows of a run share the same parameters, because the kernel has one instance of each.
+All flows of a run share the same parameters, because the kernel has one instance of each congestion control.
 """
 
 from __future__ import annotations

@@ -18,12 +18,13 @@ CLAIM_LOSS: Final = 0.005
 C_PER_S3: Final = 0.4
 """C of RFC 9438; 41 in the paper's unit."""
 ALWAYS_K: Final = 1.0
-"""k with which every loss counts."""
+"""k with which every loss counts as congestion."""
 TOLERANT_K: Final = 2.0
 """k of the paper."""
 LIVE_PHASES: Final = {"before": (0.2, 0.5), "after": (0.85, 1.0)}
-"""Measured phases of a run in which k changes halfway, as shares of the run: without slow start and the 12 s
-that CUBIC needs to grow to the other window."""
+"""Measured phases of a run in which k changes halfway, as shares of the run; slow start, and the 12 s that
+CUBIC needs to grow to the other window, are left out.
+"""
 SEVERAL: Final = 3.0
 SAME: Final = 0.03
 KEPT: Final = 0.8
@@ -293,12 +294,12 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 3.4",
-        "within a burst of losses, losses after the first one may not count as congestion",
-        why="`bursts` measures goodput and retransmissions, but no part counts which losses were spared",
+        "within a burst of losses, losses after the first one possibly do not count as congestion",
+        why="no experiment counts the losses of a burst that did not reduce the window",
     ),
     Claim(
         "Figure 3",
-        "two flows that overlap in part share the link",
+        "two flows that overlap for some time share the link",
         "overlap",
         [
             Comparison(
@@ -379,7 +380,7 @@ CLAIMS: Final = (
                 where=f"{TYPICAL}, no random loss",
             )
         ],
-        why="with a full queue of one BDP the RTT is just below 2 x minRTT, so Flex-Cubic spares the drops",
+        why="with a full queue of one BDP the RTT is just below 2 x minRTT, so Flex-Cubic ignores the drops",
     ),
 )
 """Claims, roughly in the paper's order."""

@@ -1,4 +1,4 @@
-"""Flex-Cubic: two flows that overlap in part, as in the paper's Figure 3."""
+"""Flex-Cubic: two flows that overlap for half of the run, as in the paper's Figure 3."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def grid(
     fractions: Sequence[float] = (),
     kernel: bool = True,
 ) -> Grid:
-    """Return points of the paper's grid. Kernel CUBIC, whose beta is fixed, runs once for all values.
+    """Return points of the paper's grid. Kernel CUBIC, whose beta is fixed, runs once for all values of beta.
 
     Args:
         name: Name of the grid.
@@ -238,7 +238,7 @@ def _bursts_findings(runs: Runs) -> Findings:
     table = runs.table
     by = ["buffer.bdp", "loss", "variant"]
     drawn = table[table["buffer.bdp"] == table["buffer.bdp"].max()]
-    title = "0.5 % of all packets lost, singly and in bursts"
+    title = "Loss of 0.5 % of all packets, singly or in bursts"
     return Findings(
         [Table.of(table, title, by, _MORE_VALUES)],
         {
@@ -260,7 +260,9 @@ def _bursts_findings(runs: Runs) -> Findings:
 
 AGAINST_CUBIC: Final = "Flex-Cubic against kernel CUBIC"
 BELOW_TWO: Final = 1.9
-"""k that a full queue of one BDP exceeds: it makes the RTT one packet's time less than 2 x minRTT."""
+"""k that a full queue of one BDP exceeds, because it makes the RTT 2 x minRTT minus the time of one
+packet.
+"""
 _WITH_CUBIC: Final = {
     AGAINST_CUBIC: against(OWN, KERNEL),
     f"with queue_fraction {QUEUE_FRACTION} against kernel CUBIC": against(

@@ -43,7 +43,7 @@ def _grids(size: Size) -> list[Grid]:
 
 def _findings(runs: Runs) -> Findings:
     by = ["buffer.bdp", "loss_ratio", "variant"]
-    title = "C, and k in a deep buffer: two flows over 100 Mbit/s, OWD 25 ms"
+    title = "Values of C, and of k in a deep buffer: two flows over 100 Mbit/s, OWD 25 ms"
     return Findings([Table.of(runs.table, title, by, _VALUES)])
 
 

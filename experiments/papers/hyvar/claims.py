@@ -40,7 +40,7 @@ PATHS: Final = {
 }
 
 _LESS_OF_BOTH: Final = "the competitor has slightly less delay, with less throughput"
-_SAME: Final = "both have the same throughput, but for traces and rounding"
+_SAME: Final = "both have the same throughput, except for random traces and rounding"
 _FULL: Final = "the competitor fills the link, with several times the delay"
 _MORE: Final = "the competitor has slightly more throughput, with more delay"
 WHY: Final = {
@@ -154,7 +154,7 @@ CLAIMS: Final = (
         "Hyvar needs up to 90 % less CPU time",
         "mtp",
         checks=[f"{CPU_OVER_IDLE}-{one}" for one in MTPS_MS],
-        how="saved share of the CPU time at a fixed MTP of 10 ms, not counting that of an idle agent,"
+        how="saved share of the CPU time at a fixed MTP of 10 ms, without an idle agent's CPU time,"
         f" from each initial MTP, is at least {CLAIM_CPU:g}",
     ),
     *(

@@ -1,4 +1,4 @@
-"""Hyvar: effect of the initial MTP, compared with hybrids of a fixed MTP."""
+"""Hyvar: effect of the initial MTP, compared with hybrids that have a fixed MTP."""
 
 from __future__ import annotations
 

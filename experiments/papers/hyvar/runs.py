@@ -56,7 +56,7 @@ def cell(trace: Path) -> Direction:
 
 
 def drawn(name: str, number: int = 0) -> Path:
-    """Return the file of the trace of a path of `CELLS` in a round, which is written if it is missing."""
+    """Return the trace file of a path of `CELLS` in a round; write the file if it is missing."""
     link, seed = CELLS[name]
     return trace_file(f"hyvar-{name}-{number}", link, _TRACE_S, seed + _BETWEEN_ROUNDS * number)
 

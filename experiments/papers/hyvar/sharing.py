@@ -182,7 +182,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
     ]
     found += [
         Check(
-            f"{HYVAR}: ratio to its fair share, competing with CUBIC, {buffer_bdp:g} BDP",
+            f"{HYVAR}: ratio of its goodput to a fair share, competing with CUBIC, {buffer_bdp:g} BDP",
             over_runs(own[own["buffer_bdp"] == buffer_bdp], "share_of_fair_ratio"),
             low=FAIR_SHARE,
             high=2 - FAIR_SHARE,

@@ -100,7 +100,7 @@ def losing(loss_ratio: float) -> dict[str, Any]:
 
 
 def losses(ratios: Sequence[float]) -> dict[str, dict[str, Any]]:
-    """Return the points of an axis of losses."""
+    """Return the loss ratios of the last hop as points of a grid's axis."""
     return {f"{100 * one:g} %": losing(one) for one in ratios}
 
 
@@ -123,7 +123,8 @@ def seen(result: Result, node: str) -> pd.DataFrame:
     Returns:
         The columns of `int_summaries`, and further columns of `int_hops`: `queue_depth_pkts`,
         `arrival_pkts_per_s` and so on; the node's `lost_pkts` is `link_lost_pkts`, its interval
-        `node_interval_us`. A row for each summary of a flow that has the node, in order of time.
+        `node_interval_us`. There is a row for each summary of a flow that contains the node, in order of
+        time.
     """
     key = ["t_s", "flow", "connection", "backward"]
     summaries, hops = result.int_summaries, result.int_hops

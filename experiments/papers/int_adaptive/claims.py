@@ -18,7 +18,7 @@ BOTH: Final = (L1, L2)
 ECHO_LOSSES: Final = (0.0, 0.01, 0.05, 0.2)
 QUEUE_NAMES: Final = ("drop-tail", "CoDel")
 CLOSE: Final = 0.03
-"""How much worse than kernel CUBIC int_cubic may be without telemetry."""
+"""By how much int_cubic without telemetry may be worse than kernel CUBIC."""
 GAIN: Final = 7.0
 """Minimum goodput at 20 % loss, as a multiple of kernel CUBIC's."""
 GAIN_WITHOUT_LOSS: Final = 1.12
@@ -116,7 +116,7 @@ CLAIMS: Final = (
     Claim(
         "Figure 4",
         "more losses cause a larger reduction",
-        why="the losses of one round trip cause one reduction (RFC 9438); no part counts them",
+        why="the losses of one round trip cause one reduction (RFC 9438); reductions are not counted",
     ),
     Claim(
         "Figure 5",
@@ -166,7 +166,7 @@ CLAIMS: Final = (
         "increments 2 and 3 fill the path earlier than CUBIC",
         "fig7",
         _fig7("sooner", "time to fill the path", "path_full_s", (2, 3), at_most=1.0),
-        why="increment 2 is slower than CUBIC in the simulator, and faster on real sockets in too few runs",
+        why="in the simulator, increment 2 is slower than CUBIC; real sockets have too few runs to decide",
     ),
     Claim(
         "Figure 7",

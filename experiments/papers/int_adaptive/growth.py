@@ -1,4 +1,4 @@
-"""Figure 7: growth of the window by telemetry. A part of `paper.py`."""
+"""Figure 7: growth of the window when telemetry controls it. A part of `paper.py`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SHOWN_S: Final = 3.0
 def progression(
     name: str, duration_s: float, repeats: int, variants: Mapping[str, Mapping[str, Any]] = INCREMENTS
 ) -> Grid:
-    """Return the runs of Figure 7: growth by `increment` 1, 2, 3, and by kernel CUBIC."""
+    """Return the runs of Figure 7: with `increment` 1, 2 and 3, and with kernel CUBIC."""
     fields = {"delay_us": FAR_US, "buffer": {"packets": DEEP_PKTS}}
     far = {f"links.wired.{way}.{name}": fields[name] for way in ("forward", "backward") for name in fields}
     base = changed(chain("Figure 7", duration_s, sample_interval_us=FINE_US), far)
@@ -76,7 +76,7 @@ def progression_row(result: Result) -> dict[str, Any]:
 
 def _fig7_findings(runs: Runs) -> Findings:
     values = ["path_full_s", "cwnd_bytes", "cwnd_spread_ratio", "goodput_bytes_per_s", "retrans_pkts"]
-    title = "The window over time: growth by telemetry, and kernel CUBIC"
+    title = "The window over time: controlled by telemetry, and by kernel CUBIC"
     return Findings(
         [Table.of(runs.table, title, ["variant"], [*values, "rtt_p95_us"])], {"figure-7": figure_7(runs)}
     )

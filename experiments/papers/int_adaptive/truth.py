@@ -16,7 +16,7 @@ CAUSES: Final = ("link", "congestion")
 
 
 def gaps(result: Result) -> pd.DataFrame:
-    """Return every gap in the packets that reached the sink: the losses by cause, true and reported.
+    """Return every gap in the packets that reached the sink, with its losses by true and by reported cause.
 
     The source numbers packets. A packet in the capture after the bottleneck that did not reach the sink was
     lost on the lossy link; a packet missing from the capture was dropped by the bottleneck's queue. No other

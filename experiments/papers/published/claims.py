@@ -101,7 +101,7 @@ CLAIMS: Final = (
         "up to 15 % loss BBR is close to the throughput that the link delivers",
         "loss",
         [_loss(BBR, 0.15, "share of what the link delivers", "share_of_delivered_ratio", CLOSE)],
-        why=f"{_BUFFER}; and in some runs BBR takes 15 % loss for a policer",
+        why=f"{_BUFFER}; and in some runs BBR mistakes 15 % loss for a policer",
     ),
     Claim(
         f"{CARDWELL}, Figure 7",
@@ -133,7 +133,7 @@ CLAIMS: Final = (
             )
             for bdp in BUFFERS_BDP
         ],
-        why="BBR of Linux 6.18 has 13 to 21 % less than the model says",
+        why="BBR of Linux 6.18 gets 13 to 21 % less of the link than the model says",
     ),
     Claim(
         f"{WARE}, sections 1 and 3",

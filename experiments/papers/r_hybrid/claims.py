@@ -47,7 +47,7 @@ def _against(name: str, column: str, loss: float, *bounds: float | None) -> list
     return [
         Comparison(
             f"{name}, {other}",
-            f"ratio of R-Hybrid's {what} to that of {others[other]}, {on},",
+            f"ratio of R-Hybrid's {what} to {others[other]}'s, {on},",
             column,
             _fig2(OWN, loss),
             _fig2(other, loss),
@@ -116,7 +116,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Figure 3",
-        "this is because the receiver takes the path for shared, and the sender changes to CUBIC",
+        "R-Hybrid keeps its throughput because it mistakes the path for shared, and uses CUBIC",
         "fig3",
         [
             Comparison(
@@ -174,7 +174,7 @@ CLAIMS: Final = (
         "the regime stays SHARED while losses continue",
         "fig5",
         checks=["held"],
-        how="share of the intervals with losses in SHARED is 1",
+        how="share of SHARED among the intervals with losses is 1",
     ),
     Claim(
         "Figure 5, section 5",

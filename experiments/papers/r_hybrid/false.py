@@ -1,9 +1,9 @@
 """R-Hybrid: what the detector mistakes for a shared bottleneck, and the effect of its options.
 
-A flow that needs a fifth of its bottleneck is disturbed: by a longer route, by jitter as of a busy host, or
-by short bursts of its own or of other flows. Only a competing bulk transfer makes the bottleneck shared. The
-detector is a pure function of the receiver's observations, so the observations of a run are replayed with
-several options.
+A flow that needs a fifth of its bottleneck is disturbed: by a longer route, by jitter like that of a busy
+host, or by short bursts of its own or of other flows. Only a competing bulk transfer makes the bottleneck
+shared. The detector is a pure function of the receiver's observations, so the observations of a run are
+replayed with several options.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ CASES: Final[Mapping[str, Mapping[str, Any]]] = {
     **_case(f"{OWN}, BBR while shared", AGGRESSIVE, marked(OWN, shared="bbr3")),
     **_case(OWN_ONLY, AGGRESSIVE, {**marked(OWN), MODE: "own"}),
 }
-"""The cases above, and cases without marking, with other responses to marks, and in the mode `own`."""
+"""The cases of `CLAIMED`, and cases without marking, with other responses to marks, and in the mode `own`."""
 
 
 def aggressive(name: str, duration_s: float, times: int, times_all: int) -> list[Grid]:

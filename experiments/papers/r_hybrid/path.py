@@ -39,7 +39,9 @@ AGGRESSIVE_US: Final = 300
 """Waiting time above which the link of figure 3 marks [us]."""
 
 OWN_MARKS: Final = 650
-"""More marks than DCTCP alone gets in any 100 ms, derived from other paths (docs/papers/r-hybrid.md)."""
+"""Number of marks that DCTCP alone never exceeds within 100 ms, derived from other paths
+(docs/papers/r-hybrid.md).
+"""
 PAPER_NOISE: Final = MODES["fast"].options.noise_ce_marks
 """Maximum marks per interval that are not congestion (section 4.3), scaled to the interval."""
 

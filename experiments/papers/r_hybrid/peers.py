@@ -109,7 +109,7 @@ def _switches(result: Result, flow: str) -> pd.DataFrame:
 
 
 def peers(result: Result) -> pd.DataFrame:
-    """Return a row for each peer: `variant`, `peer`, `dctcp_ratio`, `switches`, and those of `settled`."""
+    """Return a row for each peer: `variant`, `peer`, `dctcp_ratio`, `switches`, and `settled`'s columns."""
     rows = [
         {
             "variant": result.axes["variant"],

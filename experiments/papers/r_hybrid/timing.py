@@ -1,9 +1,9 @@
 """R-Hybrid: time from a change on the path until the flow has switched its congestion control.
 
 A run has several paths to one receiver, so that changes come at different phases of the detectors' windows.
-Half of the paths carry a ccplane flow, the other half an ordinary socket on kernel CUBIC; one of each changes
-at the same time. Senders stay below the rate of their path and only delays change, so that the rules alone
-decide.
+Half of the paths carry a ccplane flow, the other half an ordinary socket on kernel CUBIC; one path of each
+kind changes at the same time. Senders stay below the rate of their path and only delays change, so that the
+rules alone decide.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from telemetry.regime.modes import MODES
 OWN: Final = "ccplane flow"
 ORDINARY: Final = "ordinary socket"
 PAIRS: Final = 4
-"""Paths of each kind."""
+"""Number of paths of each kind."""
 
 DELAY_US: Final = 5_000
 QUEUE_US: Final = 40_000
@@ -78,7 +78,7 @@ def changes(mode: str, cycles: int) -> tuple[Event, ...]:
 
 
 def scenario(mode: str, cycles: int) -> Scenario:
-    """Return a run of one mode; arguments as `changes`."""
+    """Return a run of one mode; arguments as in `changes`."""
     names = [f"{kind}{pair + 1}" for pair in range(PAIRS) for kind in ("ours", "socket")]
     path = Direction(delay_us=DELAY_US)
     links = (*(Link(f"path-{name}", name, "router", path) for name in names), _EXIT)
@@ -202,7 +202,7 @@ def _findings(runs: Runs) -> Findings:
     return Findings(
         [
             Table.of(found, title, ["mode", "kind", "to"], values),
-            Table.of(runs.table, "Runs", ["mode"], _OF_RUNS),
+            Table.of(runs.table, "Missed changes and delays", ["mode"], _OF_RUNS),
         ],
         figures,
         claims(found),
@@ -223,7 +223,7 @@ def claims(found: pd.DataFrame) -> list[Check]:
     for mode in found["mode"].unique():
         own = found[(found["mode"] == mode) & found["switched_s"].notna()]
         min_s, max_s = bounds_s(mode)
-        claim = f"{mode} mode: share of switches between {min_s:g} and {max_s:g} s"
+        claim = f"{mode} mode: share of switches that take {min_s:g} to {max_s:g} s"
         known = own.assign(true=own["switched_s"].between(min_s, max_s))
         checks.append(Check(claim, over_runs(known, "true"), low=1.0))
     shared = found[(found["mode"] == "paper") & (found["to"] == SHARED)]
@@ -234,9 +234,10 @@ def claims(found: pd.DataFrame) -> list[Check]:
 def bounds_s(mode: str) -> tuple[float, float]:
     """Return the earliest and latest time at which the rules switch a flow [s].
 
-    To SHARED: the window of the change looks congested unless the change comes at its end; enough windows for
-    the majority must follow, for the persistence. Back to SINGLE_OWNER: the window of the change still looks
-    congested, and later windows must remove the majority.
+    To SHARED: the window of the change looks congested unless the change comes at its end; then congested
+    windows must follow until they are the majority for the whole persistence. Back to SINGLE_OWNER: the
+    window of the change still looks congested; then quiet windows must follow until congested windows are no
+    longer the majority.
     """
     options, window_s = MODES[mode].options, MODES[mode].window_ms / 1000
     up = options.needed + options.persistence - 1

@@ -89,7 +89,7 @@ def judged(acks: list[Ack], detector: str, options: Options | None = None) -> Fi
 def together(several: list[list[Ack]]) -> _native.RtcpState:
     """Return the state of R-TCP's detector of a client after the ACKs of all its connections.
 
-    A connection counts as idle from the last ACK before a start.
+    A connection counts as idle from its last ACK before the start of a transfer.
     """
     clients = _native.RtcpClients(Options().to_bytes(), MSS_BYTES)
     events = [

@@ -24,7 +24,9 @@ LIMITED_BY: Final = {KERNEL: R_CUBIC, BBR: R_BBR, BBR3: R_BBR3}
 MB: Final = 1_000_000
 
 AUTHORS: Final = "mBBR, SmBBR and BBRv2 are not published for current kernels"
-FIRST_BURST: Final = "over operator 1 most of the rest is the burst in flight when the bucket runs dry"
+FIRST_BURST: Final = (
+    "over operator 1 most of the remaining retransmissions are the burst in flight when the bucket runs dry"
+)
 PRODUCTION: Final = "the figure is from a service in production"
 RETRANS: Final = "retrans_pct"
 GOODPUT: Final = "goodput_bytes_per_s"
@@ -70,7 +72,7 @@ def _tuned(name: str, algorithm: str, column: str, *bounds: float | None) -> lis
     found = []
     for operator in ("op2", "op3"):
         of, by = ({"algorithm": algorithm, "operator": operator, **point} for point in points)
-        says = f"ratio of {control}'s {what} with eta 25, gamma 10 % to eta 15, gamma 25 %"
+        says = f"ratio of {control}'s {what} with eta 25, gamma 10 % to that with eta 15, gamma 25 %"
         found.append(_by(f"{name}, {operator}", says, of, by, *bounds, column=column, where=operator))
     return found
 
@@ -80,7 +82,7 @@ def _detectors(names: Sequence[str], pattern: str) -> list[str]:
 
 
 CLAIMS: Final = (
-    Claim("Figure 1, section 2.1", "up to 28 % of a service's flows are limited", why=PRODUCTION),
+    Claim("Figure 1, section 2.1", "up to 28 % of a service's flows are behind a rate limit", why=PRODUCTION),
     Claim(
         "Figure 2",
         "0.5 MB fit into operator 1's bucket, so nothing is retransmitted",
@@ -139,14 +141,16 @@ CLAIMS: Final = (
         "PD, mBBR and P-MODRL find no limit in transfers with idle times",
         "patterns",
         checks=_detectors(("pd", "mbbr-like", "p-modrl-like"), "multi"),
-        how="share of limits found with a rate within 10 %, by detectors that resemble these, is at most 0.5",
+        how="share of limits found with a rate within 10 %,"
+        " by PD and the stand-ins for mBBR and P-MODRL, is at most 0.5",
     ),
     Claim(
         "Section 3.3",
         "PD, mBBR and P-MODRL find no limit with several simultaneous connections",
         "patterns",
         checks=_detectors(("pd", "mbbr-like", "p-modrl-like"), "concurrent"),
-        how="share of limits found with a rate within 10 %, by detectors that resemble these, is at most 0.5",
+        how="share of limits found with a rate within 10 %,"
+        " by PD and the stand-ins for mBBR and P-MODRL, is at most 0.5",
     ),
     Claim(
         "Sections 4.2 and 4.4",
@@ -162,7 +166,7 @@ CLAIMS: Final = (
             f"R-TCP avoids {share:g} % of {NAMES[control]}'s retransmissions",
             "download-32mb",
             checks=[f"fewer, {control}"],
-            how=f"avoided share of retransmissions, mean over operators, is at least {share / 100:g}",
+            how=f"share of retransmissions that R-TCP avoids (mean of operators) is at least {share / 100:g}",
             why=FIRST_BURST if control == BBR else "",
         )
         for control, share in ((KERNEL, 57), (BBR, 80), (BBR3, 76))
@@ -194,7 +198,7 @@ CLAIMS: Final = (
     Claim(
         "Section 6.1",
         "most retransmissions of small files, and few of large files, happen in slow start",
-        why="no part distinguishes retransmissions of slow start from others",
+        why="no experiment distinguishes retransmissions of slow start from others",
     ),
     Claim(
         "Section 6.1",
@@ -209,7 +213,7 @@ CLAIMS: Final = (
                 1.5,
             )
         ],
-        why="our limiters are steadier than the operator's, so BBRv1's own detector does well",
+        why="ccplane's limiters are steadier than the operator's, so BBRv1's own detector does well",
     ),
     Claim(
         "Figure 7",
@@ -228,24 +232,24 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 6.1",
-        "there, no limit is found even if R-TCP acts on its findings",
+        "over operators without a limit, none is found even if R-TCP acts on its findings",
         "closed-loop",
         checks=["none acted on"],
-        how="share of transfers without a limit that R-TCP limits is at most 0.001",
+        how="R-TCP limits at most 0.001 of the transfers that have no limit",
     ),
     Claim(
         "Figure 8",
         "a second connection has up to 88 % fewer retransmissions",
         "stateful",
         checks=["second"],
-        how="avoided share of the second connection's retransmissions, in the best case, is at least 0.88",
+        how="in the best case, R-TCP avoids at least 0.88 of the second connection's retransmissions",
     ),
     Claim(
         "Figure 9",
         "R-TCP finds the limit in an app's transfers with idle times",
         "multi",
         checks=[f"found, {one}" for one in LIMITED_BY.values()],
-        how="share of clients whose limit is found, with our sizes and gaps, is at least 0.9",
+        how="share of clients whose limit is found, with ccplane's sizes and gaps, is at least 0.9",
     ),
     Claim(
         "Section 3.3",
@@ -259,7 +263,7 @@ CLAIMS: Final = (
         "video has 28 (CUBIC), 40 (BBRv1) and 44 % (BBRv3) fewer retransmissions",
         "video",
         checks=[f"fewer, {one}" for one in NAMES],
-        how="avoided share of retransmissions is at least the paper's",
+        how="share of retransmissions that R-TCP avoids is at least the paper's",
     ),
     Claim(
         "Figure 11",
@@ -276,12 +280,12 @@ CLAIMS: Final = (
     Claim(
         "Section 6.3",
         "sessions send 13 and 24 % less data in total",
-        why="no part adds up what a session sends",
+        why="no experiment adds up what a session sends",
     ),
     Claim(
         "Appendix A",
         "BBRv3 loses more because its window is too large when the bucket runs dry",
-        why="no part measures windows at that moment",
+        why="no experiment measures windows at that moment",
     ),
     Claim(
         "Figure 14",
@@ -295,7 +299,7 @@ CLAIMS: Final = (
     Claim(
         "Appendix G",
         "BBRv1's own detector may underestimate a rate",
-        why="no part measures this detector's estimates",
+        why="no experiment measures this detector's estimates",
     ),
     Claim(
         "Figure 17",
@@ -303,7 +307,7 @@ CLAIMS: Final = (
         "lift",
         checks=[f"gone, {one}, 0" for one in (R_BBR, R_BBR3)],
         how="time from the end of the limit until R-TCP finds it [s] is at most 2",
-        why="the next probe begins up to 1.3 s later, and may start over",
+        why="the next probe begins up to 1.3 s later, and may have to start over",
     ),
     Claim(
         "Figure 17",
@@ -347,7 +351,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Table 8",
-        "a limit is found in at most 0.5 % of transfers without one, 3.7 % while moving",
+        "a limit is found in at most 0.5 % of transfers without one, or 3.7 % while the client moves",
         "traces",
         checks=["none"],
         how="share of transfers without a limit in which one is found is 0",
@@ -378,7 +382,7 @@ CLAIMS: Final = (
     Claim(
         "Figure 21",
         "Astraea, a learned control, has up to 98 % fewer retransmissions and 36 % more goodput",
-        why="Astraea is not available, and no part tests R-TCP with another learned control (`r_tcp_hyvar`)",
+        why="Astraea is not available, and R-TCP is not tested with another learned control (`r_tcp_hyvar`)",
     ),
     Claim(
         "Appendix N",

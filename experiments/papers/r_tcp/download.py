@@ -52,7 +52,7 @@ def downloads(
     algorithms: Sequence[str] = VARIANTS,
     **params: ParamValue,
 ) -> Scenario:
-    """Return simultaneous downloads of one size; arguments as `at_once`, and parameters of the algorithms."""
+    """Return simultaneous downloads of one size; arguments as in `at_once`, and parameters."""
     return at_once(
         name,
         [OPERATORS[one] for one in operators],
@@ -110,7 +110,8 @@ def _largest_findings(runs: Runs) -> Findings:
 def claims(rows: pd.DataFrame) -> list[Check]:
     """Check R-TCP with the same limiter: means over a run's limiters, medians over runs.
 
-    The paper has a share "averaged over all three operators": a mean of shares, or a share of the means.
+    The paper has a share "averaged over all three operators", which may be a mean of shares, or a share of
+    the means.
     """
     checks = []
     for without, both in pairs_of(rows, "retrans_pct"):

@@ -151,9 +151,9 @@ def reported(result: Result) -> pd.DataFrame:
 
 def _closed_findings(runs: Runs) -> Findings:
     found = runs.rows(reported)
-    title = "Transfers without a limit that R-TCP limited"
+    title = "Unlimited transfers that R-TCP limited"
     check = Check(
-        "share of transfers without a limit that R-TCP limited",
+        "share of unlimited transfers that R-TCP limited",
         over_runs(found, "limited_ratio"),
         high=MAX_FALSE,
         name="none acted on",

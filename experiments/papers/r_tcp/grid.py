@@ -1,8 +1,8 @@
 """R-TCP's Appendix L (Figures 19 and 20): which token buckets are found, and errors of estimates.
 
 Buckets of 4 KB to 3 MB and rates of 0.2 to 20 Mbit/s, RTT 40 ms, transfers of 30 s with BBRv1 (as in the
-paper) and CUBIC, over a link of 100 Mbit/s (our choice). Errors refer to payload. R-TCP caps the transfer, as
-in the paper, or only observes.
+paper) and CUBIC, over a link of 100 Mbit/s, which ccplane chose. Errors refer to payload. R-TCP caps the
+transfer, as in the paper, or only observes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""R-TCP: a limit that ends while a flow sends (Figure 17), clean and with 2 % random loss.
+"""R-TCP: a limit that ends while a flow sends (Figure 17), without random loss and with 2 %.
 
 Each flow is limited to 2 Mbit/s for its first 20 to 22 s, then to 40 Mbit/s. Flows start so far apart that
 only a few are fast at the same time.

@@ -1,7 +1,7 @@
 """R-TCP: the mobile operators of the paper's Table 1, emulated, and runs of many pairs of hosts.
 
-RTT, bucket and rate are the table's. The radio link behind the limiter is our choice: 40 Mbit/s (4G) or 100
-Mbit/s (5G), with a buffer of 1000 packets. Limiters count whole IP packets.
+RTT, bucket and rate are the table's. The radio link behind the limiter is ccplane's choice: 40 Mbit/s (4G) or
+100 Mbit/s (5G), with a buffer of 1000 packets. Limiters count whole IP packets.
 
 from experiments.papers.r_tcp.operators import OPERATORS, download, side_by_side
 

@@ -43,7 +43,7 @@ AT_ONCE: Final = (
 PATTERNS: Final[Mapping[str, tuple[Http, ...]]] = MappingProxyType({MULTI: ALONE, CONCURRENT: AT_ONCE})
 
 PAPERS: Final = ("pd", "mbbr-like", "p-modrl-like")
-"""Detectors that fail according to the paper; PD on the whole connection."""
+"""Detectors that fail according to the paper; PD judges the whole connection."""
 
 RIGHT: Final = 0.1
 """Maximum relative error of a correct estimate of the rate."""

@@ -102,7 +102,7 @@ def apart(
 
 
 def conditions(_result: Result) -> dict[str, Any]:
-    """Return no columns: the flows of a run differ."""
+    """Return no columns, because the flows of a run differ."""
     return {}
 
 
@@ -183,7 +183,7 @@ def pairs_of(rows: pd.DataFrame, column: str) -> Iterator[tuple[str, pd.DataFram
 
 
 def fewer(both: pd.DataFrame) -> Estimate:
-    """Return the share that R-TCP avoids: median over runs of means over limiters; rows as of `pairs_of`."""
+    """Return the share of retransmissions that R-TCP avoids: the median over runs of means over limiters."""
     return over_runs(both.assign(fewer=1 - both["under"] / both["without"]), "fewer")
 
 

@@ -5,7 +5,7 @@ sessions run simultaneously. The page and dash.js are loaded over the same netwo
 empty the bucket first.
 
 The paper adapts with BOLA, Pensieve, RobustMPC and FastMPC; here dash.js adapts with BOLA, by throughput, or
-with one of these two depending on the buffer (`dynamic`). The client's buffer of 20 s is our choice, so that
+with one of these two depending on the buffer (`dynamic`). ccplane chose the client's buffer of 20 s, so that
 there are pauses between segments.
 """
 

@@ -2,7 +2,7 @@
 
 P-MODRL (S. Zhu et al., "On Rate-Limiting in Mobile Data Networks", IEEE Transactions on Mobile Computing,
 2024) works offline; its rules are unpublished. The R-TCP paper says: it estimates size and rate about as
-accurately as R-TCP, takes sudden drops of the bandwidth for a limit, with losses or without, and does not
+accurately as R-TCP, mistakes sudden drops of the bandwidth for a limit, with losses or without, and does not
 account for tokens that accumulate in idle times.
 
 Of all lines b + r t that the delivered data never exceed, the stand-in takes the line with the smallest area

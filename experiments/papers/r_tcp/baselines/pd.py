@@ -30,7 +30,7 @@ MIN_SLICES: Final = 3
 LATEST_LOSS_BYTES: Final = 2_000_000
 EMPTY_AT_LOSS_RTTS: Final = 2.0
 EMPTY_AT_PASS_RTTS: Final = 0.75
-"""Maximum level above or below empty of a bucket near empty, in round trips at the rate."""
+"""Maximum distance from empty at which a bucket counts as near empty, in round trips at the rate."""
 OUT_AT_LOSS_RATIO: Final = 0.1
 OUT_AT_PASS_RATIO: Final = 0.03
 """Share of samples that may be out of range."""
