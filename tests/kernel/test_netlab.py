@@ -237,7 +237,7 @@ def test_what_a_killed_run_left_is_found_and_cleaned() -> None:
     assert [left[name].n_processes for name in names] == [1, 0]
     reported = CliRunner().invoke(app, ["list"], env={"COLUMNS": "200"})
     assert names[0] in reported.output
-    assert "left behind" in reported.output
+    assert "stale" in reported.output
     cleaned = CliRunner().invoke(app, ["clean"])
     assert cleaned.exit_code == 0
     assert set(cleaned.output.split()) >= set(names)
