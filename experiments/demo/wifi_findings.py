@@ -13,12 +13,6 @@ from rich.console import Console
 from ccplane.agent import console
 from ccplane.base import options
 from ccplane.base.errors import CcpError
-from experiments.mininet_wifi import show
-from experiments.mininet_wifi.chain import simulated_chain
-from experiments.mininet_wifi.demo import record
-from experiments.mininet_wifi.findings import findings
-from experiments.mininet_wifi.int_demo import mininet_chain
-from experiments.mininet_wifi.recorded import read
 
 FAILED = 2
 """Exit status if the demo could not run."""
@@ -49,6 +43,14 @@ def int_(
     Needs root. The loss rule of int_cubic changes between the two phases. Exit status: 1 if a finding does
     not hold, 2 if the demo could not run.
     """
+    # Not above: `ccp demo`, which also runs without Linux, imports this module.
+    from experiments.mininet_wifi import show
+    from experiments.mininet_wifi.chain import simulated_chain
+    from experiments.mininet_wifi.demo import record
+    from experiments.mininet_wifi.findings import findings
+    from experiments.mininet_wifi.int_demo import mininet_chain
+    from experiments.mininet_wifi.recorded import read
+
     with contextlib.ExitStack() as stack:
         folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
