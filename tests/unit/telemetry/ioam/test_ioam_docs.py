@@ -56,7 +56,9 @@ def test_the_state_of_tcp_lies_where_it_is_reported() -> None:
     header = build([TcpState(cwnd_bytes=0x01020304, mss_bytes=0x0506, first_sequence=0x0708)])[1]
     data = header[4:]  # extension header, type and length
     assert data[:12] == bytes.fromhex("6363 01 05 0506 01020304 0708")
-    reported = {row[1].strip("`"): row[0] for row in rows(DOCUMENT, "byte offset after type and length") if row[1]}
+    reported = {
+        row[1].strip("`"): row[0] for row in rows(DOCUMENT, "byte offset after type and length") if row[1]
+    }
     assert reported == {"mss_bytes": "4-5", "cwnd_bytes": "6-9", "first_sequence": "10-11"}
 
 
