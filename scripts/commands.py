@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -141,6 +139,12 @@ def _help(one: Any) -> str:
 # --- the page -----------------------------------------------------------------------------------------------
 
 
+def described_at(all_commands: list[Command]) -> dict[str, str]:
+    """Return, for each command with options, the first command with the same options."""
+    first: dict[tuple[Option, ...], str] = {}
+    return {one.path: first.setdefault(one.options, one.path) for one in all_commands if one.options}
+
+
 def page(all_commands: list[Command]) -> str:
     """Return the reference page."""
     parts = [
@@ -150,8 +154,7 @@ def page(all_commands: list[Command]) -> str:
         " `ccp COMMAND --help` shows the same in a terminal, and so does `man ccp` after installation "
         "from a wheel.\n",
     ]
-    panel = ""
-    options: dict[tuple[Option, ...], str] = {}
+    panel, described = "", described_at(all_commands)
     for one in all_commands:
         if one.panel != panel:
             panel = one.panel
@@ -159,10 +162,9 @@ def page(all_commands: list[Command]) -> str:
         parts.append(f"### ccp {one.path}\n")
         parts += [f"{text}\n" for text in map(_markdown, one.help)]
         parts.append("```sh\n" + "\n".join((*one.examples,)) + "\n```\n")
-        if (same := options.get(one.options)) and one.options:
+        if (same := described.get(one.path, one.path)) != one.path:
             parts.append(f"`{one.usage}`: options as for `ccp {same}`.\n")
             continue
-        options.setdefault(one.options, one.path)
         parts.append(f"`{one.usage}`\n")
         if one.options:
             rows = "".join(
@@ -200,8 +202,7 @@ def man(all_commands: list[Command]) -> str:
         ".PP",
         _roff(MORE),
     ]
-    panel = ""
-    options: dict[tuple[Option, ...], str] = {}
+    panel, described = "", described_at(all_commands)
     for one in all_commands:
         if one.panel != panel:
             panel = one.panel
@@ -209,8 +210,7 @@ def man(all_commands: list[Command]) -> str:
         lines.append(f'.SS "{_roff(one.usage)}"')
         for text in one.help:
             lines += [".PP", _roff(text)]
-        same = options.setdefault(one.options, one.path)
-        if same != one.path:
+        if (same := described.get(one.path, one.path)) != one.path:
             lines += [".PP", f"Options as for \\fBccp {_roff(same)}\\fR."]
         for row in one.options if same == one.path else ():
             lines += [".TP", f"\\fB{_roff(row.names)}\\fR", _roff(row.help)]
@@ -307,16 +307,8 @@ def written() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only say which files are not up to date")
-    is_check = parser.parse_args().check
     for path, text in written().items():
-        if path.exists() and path.read_text() == text:
-            continue
-        print(
-            f"{path.relative_to(ROOT)} is not up to date" if is_check else f"wrote {path.relative_to(ROOT)}"
-        )
-        if is_check:
-            sys.exit(1)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        if not path.exists() or path.read_text() != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            print(f"wrote {path.relative_to(ROOT)}")

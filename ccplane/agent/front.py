@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -249,16 +250,16 @@ class Listed(typer.core.TyperCommand):
         return loaded(self.entry).make_context(info_name, args, parent, **extra)
 
 
-class Branch(typer.core.TyperGroup):
+class Branch(typer.core.TyperGroup, ABC):
     """A group of commands, each imported when it is run."""
 
     prefix = ""
     first_screen = False
     """Whether the current list omits the second screen."""
 
+    @abstractmethod
     def entries(self) -> Mapping[str, Entry]:
         """Return the commands at and below this group by path."""
-        raise NotImplementedError
 
     def _below(self) -> dict[str, list[Entry]]:
         below: dict[str, list[Entry]] = {}
@@ -292,7 +293,10 @@ class Branch(typer.core.TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that the arguments begin with; suggests another one if there is none."""
         name = args[0]
-        if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
+        # Looked up once: for the placeholder, the source of the command's module is parsed.
+        if (command := self.get_command(ctx, name)) is not None:
+            return name, command, args[1:]
+        if not ctx.resilient_parsing and not name.startswith("-"):
             raise UsageError(
                 "command.unknown",
                 f"`{ctx.command_path}` has no command `{name}`",
