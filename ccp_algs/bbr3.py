@@ -389,7 +389,7 @@ class Bbr3(Algorithm):
         } | ({} if report is None else self._wishes(report))
 
     def _wishes(self, report: Bbr3Fold) -> dict[str, int]:
-        """Return which reports are needed besides losses and due transitions."""
+        """Return the conditions of reports, in addition to losses and due transitions."""
         state, wanted_rounds, drain_bytes, alarm_us = self.state, 1, 0, INFINITY
         if state in (DOWN, CRUISE):
             alarm_us = self.cycle_start_us + self.probe_wait_us

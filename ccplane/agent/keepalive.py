@@ -49,7 +49,7 @@ class Keepalive:
         self._answered_s = self._clock()
         self._withheld = False
 
-    def draw(self) -> None:
+    def refresh(self) -> None:
         """Refresh the heartbeat, and wait briefly."""
         if self._clock() - self._answered_s < UNANSWERED_S:
             self._heartbeat()
@@ -69,4 +69,4 @@ class Keepalive:
         for count, item in enumerate(items, start=1):
             yield item
             if count % CALLBACKS_PER_KEEPALIVE == 0:
-                self.draw()
+                self.refresh()

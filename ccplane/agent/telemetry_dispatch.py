@@ -135,7 +135,7 @@ class TelemetryDispatch:
         """Do steps; return whether all are done."""
         for begun in range(0, MAX_STEPS_PER_TURN, STEPS):
             if begun:
-                self._loop.keepalive.draw()
+                self._loop.keepalive.refresh()
             done = list(islice(steps, STEPS))
             self._deliver(done)
             if len(done) < STEPS:

@@ -60,9 +60,6 @@ SHAPES: Final = {
 QUOTED: Final = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”")
 """Code and quotations: not ccplane's words."""
 
-EXCEPTIONS: Final[dict[str, str]] = {}
-"""Sentence -> why it stays as it is."""
-
 
 def complaints(found: Iterator[sentences.Sentence]) -> list[str]:
     bad = []
@@ -76,7 +73,7 @@ def complaints(found: Iterator[sentences.Sentence]) -> list[str]:
         for pattern, instead in SHAPES.items():
             if kind != "docstring" and re.search(pattern, plain):  # "What to measure." is one's first line
                 bad.append(f"{place}: {instead}: {text}")
-    return [one for one in bad if not any(sentence in one for sentence in EXCEPTIONS)]
+    return bad
 
 
 @pytest.mark.parametrize(

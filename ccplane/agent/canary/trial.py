@@ -26,14 +26,14 @@ from ccplane.agent.canary.ranks import p_smaller, spent
 from ccplane.base.flows import FlowInfo, FlowStats
 
 LEVEL: Final = 0.005
-"""Probability that a trial takes back a version that is no worse."""
+"""Probability that a trial takes back a version that is not worse."""
 FIRST_LOOK_S: Final = 1.0
 LOOKS_GROW: Final = 1.25
 """Factor by which the interval between evaluations grows, because each spends some of the level."""
 MIN_FLOWS: Final = 3
 """Minimum flows per side for an evaluation."""
 ENOUGH_FLOWS: Final = 10
-"""Minimum flows of the new version for the conclusion that it is no worse."""
+"""Minimum flows of the new version for the conclusion that it is not worse."""
 MIN_AGE_US: Final = 300_000
 """Minimum age of an open flow that is compared [us]: younger flows show only their first round trips."""
 KEPT: Final = 2_000

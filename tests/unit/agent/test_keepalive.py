@@ -41,7 +41,7 @@ def test_long_work_does_not_hide_that_reports_wait(caplog: pytest.LogCaptureFixt
     def work(seconds: int) -> None:
         for _ in range(seconds):
             clock.now_s += 1.0
-            agent_loop.keepalive.draw()
+            agent_loop.keepalive.refresh()
 
     work(30)
     until_s = began_s + UNANSWERED_S
