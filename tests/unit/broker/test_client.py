@@ -88,9 +88,7 @@ def test_message_of_another_thread_wakes_the_network_thread(monkeypatch: pytest.
         return select.select(read, write, *others)
 
     monkeypatch.setattr(paho, "select", SimpleNamespace(select=watched))
-    monkeypatch.setattr(
-        paho.BusClient, "loop_forever", partialmethod(paho.BusClient.loop_forever, timeout=3600.0)
-    )
+    monkeypatch.setattr(paho.Client, "loop_forever", partialmethod(paho.Client.loop_forever, timeout=3600.0))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(30)
         client = BusClient(BusOptions(port=listener.getsockname()[1], keepalive_s=3600))
