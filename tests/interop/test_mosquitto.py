@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from broker.embedded import SETTINGS, EmbeddedBroker
@@ -104,6 +106,43 @@ def test_a_broker_that_cannot_be_trusted_is_not_spoken_to(tls_broker: BusOptions
         assert "certificate" in caught.value.why
     finally:
         bus.stop()
+
+
+def test_retained_messages_of_one_user_fill_neither_the_memory_nor_the_bus(mosquitto: Mosquitto) -> None:
+    """A user may write any number of topics of its own: 400 MB are sent, and 256 MiB fit."""
+    process = psutil.Process(mosquitto.pid)
+    refused, acknowledged = threading.Event(), threading.Semaphore(0)
+    flooder = raw_client(mosquitto.plain.as_user("ben", USERS["ben"]))
+    flooder.on_publish = lambda *_: acknowledged.release()
+    flooder.on_disconnect = lambda *_: refused.set()
+    for number in range(6_000):
+        flooder.publish(f"ccp/v1/signal/ben/{number}", bytes(65_536), 1, retain=True)
+        wait_until(lambda: acknowledged.acquire(timeout=0.1) or refused.is_set(), "an answer")
+        if refused.is_set():
+            break
+    flooder.loop_stop()
+    assert refused.is_set()
+    assert process.memory_info().rss < 384 << 20
+    with (
+        listening(mosquitto.plain.as_user("host-a", USERS["host-a"]), "regime_decision") as inbox,
+        speaking(mosquitto.plain.as_user("recv", USERS["recv"])) as bus,
+    ):
+        bus.publish(RegimeDecision(regime="SHARED", peer="10.0.0.1"))
+        assert [sample.sender for sample in gather(inbox, 1)] == ["recv"]
+
+
+def test_every_limit_of_the_broker_is_set() -> None:
+    settings = (SETTINGS / "mosquitto.conf").read_text()
+    listeners = settings.split("\nlistener ")[1:]
+    assert all(len(re.findall(r"^max_connections [1-9]\d*$", one, re.MULTILINE)) == 1 for one in listeners)
+    for limit in (
+        "max_queued_messages",
+        "max_queued_bytes",
+        "max_packet_size",
+        "memory_limit",
+        "persistent_client_expiration",
+    ):
+        assert re.search(rf"^{limit} [1-9]\d*h?$", settings, re.MULTILINE), limit
 
 
 class Script:
