@@ -69,18 +69,18 @@ def try_out(
     Raises:
         CcpError: What is wrong with the candidate, or `reload.too_slow`.
     """
-    ours, theirs = multiprocessing.Pipe()
-    with ours:
-        with theirs:
+    agent_end, child_end = multiprocessing.Pipe()
+    with agent_end:
+        with child_end:
             process = subprocess.Popen(
-                [sys.executable, "-c", _START, str(theirs.fileno()), *sys.path],
+                [sys.executable, "-c", _START, str(child_end.fileno()), *sys.path],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[child_end.fileno()],
             )
         try:
-            error = _attend(ours, (source, class_name), limit_s, {_READ: read, _RUNNING: running})
+            error = _attend(agent_end, (source, class_name), limit_s, {_READ: read, _RUNNING: running})
         except TimeoutError:
             raise too_slow(source, limit_s) from None
         except (EOFError, OSError):
