@@ -28,7 +28,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from broker.errors import BusError
-from broker.options import BusOptions
+from broker.options import BusOptions, warn_of_expiry
 from broker.queue import TopicQueue
 
 log = logging.getLogger("ccplane.bus")
@@ -445,6 +445,7 @@ class BusClient:
             log.info("connected to %s", self.options)
         else:
             log.warning("reconnected to %s after %.1f s", self.options, away_s)
+        warn_of_expiry(self._paho.socket(), self.options)
         with self._lock:
             filters = list(self._filters.items())
         if filters:

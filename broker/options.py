@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
@@ -10,8 +12,14 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from broker.errors import BusError
 
+log = logging.getLogger("ccplane.bus")
+
 PORT: Final = 1883
 TLS_PORT: Final = 8883
+EXPIRY_WARNING_DAYS: Final = 60
+"""Remaining validity of a broker's certificate below which clients warn; as in `make-secrets.sh`."""
+
+_DAY_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +162,18 @@ def _bad_url(url: str, why: str) -> BusError:
         why=why,
         fix="write mqtt://[USER[:PASSWORD]@]HOST[:PORT], or mqtts://...?ca=FILE for TLS",
     )
+
+
+def warn_of_expiry(connection: object, where: BusOptions) -> None:
+    """Log a warning if the broker's certificate expires soon; connections without TLS have none."""
+    if not isinstance(connection, ssl.SSLSocket):
+        return
+    expiry = str((connection.getpeercert() or {}).get("notAfter", ""))
+    days = (ssl.cert_time_to_seconds(expiry) - time.time()) // _DAY_S if expiry else EXPIRY_WARNING_DAYS
+    if days < EXPIRY_WARNING_DAYS:
+        log.warning(
+            "the certificate of %s expires in %d days (%s), and connections then fail; renew it",
+            where,
+            days,
+            expiry,
+        )

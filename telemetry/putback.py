@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
+from ccplane.base import private
+
 _Before = TypeVar("_Before", bound=msgspec.Struct)
 
 
@@ -33,16 +35,22 @@ def claim(name: str) -> socket.socket | None:
 
 
 def keep(path: Path, before: msgspec.Struct) -> None:
-    """Save settings to a file before changing them; replaces the file atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_bytes(msgspec.json.encode(before))
-    new.replace(path)
+    """Save settings to a file before changing them; replaces the file atomically.
+
+    Raises:
+        LoadError: `load.not_private`.
+    """
+    private.write(path, msgspec.json.encode(before))
 
 
 def left_behind(path: Path, kind: type[_Before]) -> _Before | None:
-    """Return the settings saved by a program that was killed; None if there are none."""
+    """Return the settings saved by a program that was killed; None if there are none.
+
+    Raises:
+        LoadError: `load.not_private`, if another user could have written them.
+    """
+    raw = private.read(path)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (FileNotFoundError, msgspec.DecodeError):
+        return None if raw is None else msgspec.json.decode(raw, type=kind)
+    except msgspec.DecodeError:
         return None

@@ -20,6 +20,7 @@ from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.algorithms import Running
 from ccplane.agent.blame import is_from_outside
 from ccplane.agent.candidate import Candidate, again, check_takeover, drop_module, package_for, prepare
+from ccplane.agent.candidate_process import too_slow, try_out
 from ccplane.agent.changes import Reloaded
 from ccplane.agent.deadline import TooSlow, deadline
 from ccplane.agent.files import Files
@@ -283,6 +284,7 @@ class Loader:
 
     def _prepared(self, source: Source, name: str, class_name: str) -> tuple[Candidate, Host | None]:
         """Return an imported and checked candidate, and the algorithm that it would replace."""
+        self._try_out(source, name, class_name)
         try:
             with deadline(self._prepare_s):
                 package = package_for(source, self.files.read)
@@ -298,13 +300,23 @@ class Loader:
                     raise
                 return candidate, host
         except TooSlow:
-            raise UsageError(
-                "reload.too_slow",
-                f"importing and checking {shown(source.file)} took longer than {self._prepare_s:g} s",
-                where=shown(source.file),
-                why="the module or a callback has an endless loop, or does too much work",
-                fix="make the module or the callback faster; the previous version keeps running",
-            ) from None
+            raise too_slow(source, self._prepare_s) from None
+
+    def _try_out(self, source: Source, name: str, class_name: str) -> None:
+        """Check a candidate in a process that can be killed, before its code runs in this process."""
+        seen: dict[str, str | None] = {source.file: source.sha256}
+        self.tried[name] = seen
+
+        def read_text(path: Path) -> str | None:
+            text = self.files.read(path)
+            seen[str(path)] = None if text is None else sha256(text)
+            return text
+
+        def running(own_name: str) -> Past | None:
+            host = self._loop.hosts.get(name or own_name)
+            return None if host is None else host.past
+
+        try_out(source, class_name, self._prepare_s, read_text, running)
 
     def _installed(self, candidate: Candidate, name: str, host: Host | None) -> ProgramSet:
         """Return a candidate's programs, installed."""

@@ -88,16 +88,20 @@ def _inherit_nothing() -> None:
 
 def _hand_over(pin_dir: Path, run_dir: Path, uid: int, gid: int) -> None:
     run_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
-    os.chown(run_dir, uid, gid)
+    os.chown(run_dir, uid, gid, follow_symlinks=False)
     bpffs = pin_dir.parent
     if not os.path.ismount(bpffs):
         return  # loading creates the missing directories as that user
     mode = bpffs.stat().st_mode
     if uid != 0 and not mode & stat.S_IXOTH:
         bpffs.chmod(mode | 0o011)  # systemd mounts it for root only
-    for path in (pin_dir, *pin_dir.rglob("*")):
-        with contextlib.suppress(FileNotFoundError):
-            os.chown(path, uid, gid)
+    with contextlib.suppress(FileNotFoundError):
+        os.chown(pin_dir, uid, gid, follow_symlinks=False)
+    # Of an earlier agent's user, who could put links there meanwhile.
+    for _, folders, files, folder in os.fwalk(pin_dir):
+        for name in (*folders, *files):
+            with contextlib.suppress(FileNotFoundError):
+                os.chown(name, uid, gid, dir_fd=folder, follow_symlinks=False)
 
 
 def _prctl(option: int, argument: int) -> None:

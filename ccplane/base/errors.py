@@ -25,6 +25,7 @@ _Made = TypeVar("_Made")
 SLUGS: Final[dict[str, str]] = {
     "load.no_extra": "an optional dependency is not installed",
     "load.no_native_module": "ccplane was installed without its compiled part",
+    "load.not_private": "another user could have written a file that this program trusts",
     "load.shadowed": "a user's file or folder has the name of one of ccplane's packages",
     "option.bad_quantity": "a duration, rate or size cannot be parsed",
     "option.out_of_range": "a duration, rate or size is outside the option's range",

@@ -90,5 +90,5 @@ def link(
     try:
         return WireLink(agent, received, own)
     except OSError as error:
-        fix = "give a path in a directory that this user can write"
+        fix = "give a path in a directory that this user owns, and that no other user can write"
         raise no_socket(own or agent, error.strerror or str(error), fix) from None

@@ -21,6 +21,7 @@ import msgspec
 
 from ccplane.agent.client import Client
 from ccplane.base.errors import CcpError, LoadError
+from ccplane.base.private import ROOT_DIR, make_directory
 from ccplane.datapath import ebpf, registry
 from experiments.agent_process import PIN_DIR
 from experiments.errors import RunError
@@ -28,7 +29,7 @@ from experiments.events import ParamValue
 from experiments.runs.bus import failed
 from experiments.runs.variants import Variant
 
-LOCK: Final = Path("/run/ccplane/experiments.lock")
+LOCK: Final = ROOT_DIR / "experiments.lock"
 """Lock file, held by the run that adds congestion controls (the agent's or a feature's) to the kernel."""
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -85,11 +86,11 @@ def turn(waiting: Callable[[], None] = lambda: None, lock: Path = LOCK) -> Itera
         it closes the copy.
 
     Raises:
-        LoadError: `load.no_run_dir`.
+        LoadError: `load.no_run_dir`, `load.not_private`.
     """
     try:
-        lock.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        make_directory(lock.parent)
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise LoadError(
             "load.no_run_dir", f"cannot write {lock}", why=error.strerror or str(error), fix="run as root"

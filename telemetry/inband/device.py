@@ -25,11 +25,11 @@ import msgspec
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from ccplane.base.private import ROOT_DIR
 from telemetry.inband.node_errors import NodeError
 from telemetry.inband.radio import has_radio
 from telemetry.putback import claim, keep, left_behind
 
-RUN_DIR: Final = Path("/run/ccplane/inband")
 MIN_IPV6_MTU_BYTES: Final = 1280
 """RFC 8200, section 5."""
 ETHERNET_HEADER_BYTES: Final = 14
@@ -85,7 +85,7 @@ class Interface(msgspec.Struct, kw_only=True, frozen=True):
 
 @contextlib.contextmanager
 def prepared(
-    name: str, overhead_bytes: int | None, run_dir: Path = RUN_DIR, *, single_packets: bool = False
+    name: str, overhead_bytes: int | None, run_dir: Path = ROOT_DIR, *, single_packets: bool = False
 ) -> Iterator[Interface]:
     """Prepare an interface of this network namespace for a node, and restore it after the block.
 
@@ -100,8 +100,9 @@ def prepared(
 
     Raises:
         NodeError: `int.no_interface`, `int.mtu_too_small`, `int.in_use` or `int.not_permitted`.
+        LoadError: `load.not_private`.
     """
-    path = run_dir / f"{os.stat(_NETNS).st_ino}-{name}.json"
+    path = run_dir / f"inband-{os.stat(_NETNS).st_ino}-{name}.json"
     with contextlib.ExitStack() as stack:
         with kernels_answers(name):
             stack.enter_context(_alone(name))

@@ -80,6 +80,11 @@ class Mosquitto:
         wait_until(lambda: listens(self.plain.port) and listens(self.tls.port), "Mosquitto's start")
         return self
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()

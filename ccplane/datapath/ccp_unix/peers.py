@@ -52,16 +52,15 @@ class AgentSocket:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if path.parent.stat().st_uid not in (0, os.geteuid()):
-                raise PermissionError(0, f"{path.parent} belongs to another user, who could replace it")
-            path.unlink(missing_ok=True)
-            self._socket.bind(os.fspath(path))
+            checked = _checked(path)
+            checked.unlink(missing_ok=True)
+            self._socket.bind(os.fspath(checked))
         except OSError as error:
             self._socket.close()
             raise no_socket(
                 path,
                 error.strerror or str(error),
-                "give a path in a directory that this user can write",
+                "give a path in a directory that this user owns, and that no other user can write",
             ) from None
         self._socket.setblocking(False)
         self._closing = threading.Lock()
@@ -122,6 +121,27 @@ class AgentSocket:
         with self._closing:
             os.close(self._bell)
             self._bell = -1
+
+
+def _checked(path: Path) -> Path:
+    """Return a socket's path without symbolic links in its directory.
+
+    Raises:
+        PermissionError: If another user could replace the socket, because the directory or one above it
+            belongs to that user, or is writable by all. A sticky directory above, such as `/tmp`, is allowed.
+    """
+    directory = path.parent.resolve()
+    for place in (directory, *directory.parents):
+        found = place.lstat()
+        shared_safely = place != directory and found.st_mode & stat.S_ISVTX
+        if found.st_uid not in (0, os.geteuid()):
+            why = f"it belongs to another user ({found.st_uid})"
+        elif found.st_mode & stat.S_IWOTH and not shared_safely:
+            why = "another user can write it"
+        else:
+            continue
+        raise PermissionError(0, f"the socket could be replaced through the directory {place}: {why}")
+    return directory / path.name
 
 
 def is_open(path: Path) -> bool:

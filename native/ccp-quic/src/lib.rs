@@ -20,6 +20,7 @@ mod fallback;
 mod flow;
 mod fold;
 mod link;
+mod place;
 mod rates;
 mod steered;
 pub mod wire;

@@ -18,6 +18,7 @@ use ccp_lang::bytecode::{Bytecode, decode};
 use socket2::SockRef;
 
 use crate::flow::{Flow, Numbered};
+use crate::place::checked;
 use crate::wire::{self, Message};
 
 /// Interval between checks for the agent.
@@ -95,9 +96,11 @@ impl Link {
         agent.with_file_name(format!("{name}-{}-{number}", std::process::id()))
     }
 
-    /// Like [`Link::open`], with a socket named `own`, and events for a listener.
+    /// Like [`Link::open`], with a socket named `own`, and events for a listener. Error: also if another user could
+    /// replace the socket.
     pub fn with(agent: &Path, own: PathBuf, listener: Listener) -> io::Result<Arc<Link>> {
         std::fs::create_dir_all(own.parent().unwrap_or(Path::new(".")))?;
+        let own = checked(&own)?;
         match std::fs::remove_file(&own) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -270,13 +273,14 @@ impl Link {
 
     /// Finds the socket at the agent's name, and connects to it, which fails if no process has it open.
     fn peer(&self) -> io::Result<Peer> {
-        let found = std::fs::symlink_metadata(&self.agent)?;
+        let agent = checked(&self.agent)?;
+        let found = std::fs::symlink_metadata(&agent)?;
         // SAFETY: a plain system call.
         let user = unsafe { libc::geteuid() };
         if !found.file_type().is_socket() || ![user, 0].contains(&found.uid()) {
             return Err(io::Error::other("the file at its name is not a socket of this user or of root"));
         }
-        self.socket.connect(&self.agent)?;
+        self.socket.connect(&agent)?;
         Ok((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
     }
 

@@ -286,6 +286,40 @@ def test_loop_without_end_is_interrupted(file: Path) -> None:
         assert live.save(SECOND).flows == 1
 
 
+HOLDS_THE_LOCK = "re.match(r'(a+)+$', 'a' * 200 + 'b')"
+"""A call of C code that does not end, during which no other thread of its process runs."""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        FIRST + f"\nimport re\n{HOLDS_THE_LOCK}\n",
+        FIRST + "\nimport threading\nthreading.Event().wait()\n",
+        text(f"def on_report(self, report):\n    import re\n    {HOLDS_THE_LOCK}\n"),
+    ],
+    ids=["import", "wait", "callback"],
+)
+def test_a_candidate_that_holds_the_interpreter_is_ended(file: Path, source: str) -> None:
+    with edited(file, FIRST, 1) as live:
+        live.loader.close()
+        live.loader = Loader(live.agent_loop, live.loader._compile, prepare_s=2.0)
+        live.loader.start()
+        live.save(SECOND)
+        with pytest.raises(UsageError) as caught:
+            live.save(source)
+        assert caught.value.slug == "reload.too_slow"
+        live.do(lambda: live.loader.rollback("mine"))
+
+
+def test_a_candidate_that_crashes_does_not_end_the_agent(file: Path) -> None:
+    with edited(file, FIRST, 1) as live:
+        with pytest.raises(UsageError) as caught:
+            live.save(FIRST + "\nimport ctypes\nctypes.string_at(0)\n")
+        assert caught.value.slug == "reload.check_failed"
+        assert "SIGSEGV" in caught.value.why
+        assert live.save(SECOND).flows == 1
+
+
 def test_name_that_the_kernel_refuses_runs_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with edited(file, FIRST, 1) as live:
 

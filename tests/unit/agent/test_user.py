@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,3 +32,27 @@ def test_none_else_than_root_becomes_another(tmp_path: Path) -> None:
         [sys.executable, "-c", script, str(tmp_path / "none")], capture_output=True, text=True, timeout=60
     )
     assert (done.stdout.strip(), done.stderr) == ("user.not_permitted", "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+def test_links_in_a_directory_of_the_agents_user_are_not_followed(tmp_path: Path) -> None:
+    """The agent's user can create links in its pin directory, and root hands that directory over."""
+    victim, directory = tmp_path / "victim", tmp_path / "victims"
+    victim.touch()
+    directory.mkdir()
+    (directory / "file").touch()
+    script = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "os.path.ismount = lambda path: True\n"  # stands in for a BPF file system
+        "from ccplane.agent.user import _hand_over\n"
+        "_hand_over(Path(sys.argv[1]), Path(sys.argv[2]), 65534, 65534)"
+    )
+    pins, run = tmp_path / "pins", tmp_path / "run"
+    (pins / "ccp").mkdir(parents=True)
+    (pins / "ccp/link").symlink_to(victim)
+    (pins / "ccp/directory").symlink_to(directory)
+    run.symlink_to(directory)
+    subprocess.run([sys.executable, "-c", script, str(pins), str(run)], check=True, timeout=60)
+    assert {path.lstat().st_uid for path in (pins, pins / "ccp", pins / "ccp/link", run)} == {65534}
+    assert {path.stat().st_uid for path in (victim, directory, directory / "file")} == {0}

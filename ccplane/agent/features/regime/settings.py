@@ -32,10 +32,10 @@ from pyroute2.netlink.rtnl.tcmsg import plugins
 
 from ccplane.agent.features.regime.errors import SwitchError
 from ccplane.agent.features.regime.namespace import cookie
+from ccplane.base.private import ROOT_DIR
 from telemetry.putback import claim, keep, left_behind
 
 SYSCTLS: Final = Path("/proc/sys/net/ipv4")
-RUN_DIR: Final = Path("/run/ccplane/regime")
 ECN_ON: Final = "1"
 """Request and accept ECN: `tcp_ecn` of ip-sysctl.rst."""
 
@@ -74,7 +74,7 @@ class HostSettings:
 
     before: Before
 
-    def __init__(self, sysctls: Path = SYSCTLS, run_dir: Path = RUN_DIR) -> None:
+    def __init__(self, sysctls: Path = SYSCTLS, run_dir: Path = ROOT_DIR) -> None:
         """Prepare; nothing changes yet."""
         self._sysctls = sysctls
         self._run_dir = run_dir
@@ -85,6 +85,7 @@ class HostSettings:
 
         Raises:
             SwitchError: `switch.host_in_use` or `switch.not_permitted`.
+            LoadError: `load.not_private`.
         """
         with contextlib.ExitStack() as stack, _kernels_answers("change the settings of this host"):
             taken = claim("host")
@@ -97,7 +98,7 @@ class HostSettings:
                 )
             stack.enter_context(taken)
             self._ipr = stack.enter_context(IPRoute())
-            self._file = self._run_dir / f"{cookie()}.json"
+            self._file = self._run_dir / f"regime-{cookie()}.json"
             left = left_behind(self._file, Before)
             if left is not None:
                 self._put_back(left)
