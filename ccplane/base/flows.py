@@ -188,6 +188,7 @@ COUNTERS: Final = {
     "flows_over_limit": "Sockets that found no free slot and use the fallback.",
     "flows_over_quota": "Sockets over the quota of their user or cgroup, which use the fallback.",
     "flows_reaped": "Silent flows whose slots were reclaimed because slots were scarce.",
+    "slots_not_returned": "Slots that the kernel could not return when their flows ended; the agent does.",
     "reports_missed": "Reports that found no room, and were summed up in later ones.",
     "creates_missed": "Events of new flows lost for lack of room.",
     "closes_missed": "Events of closed flows lost for lack of room.",

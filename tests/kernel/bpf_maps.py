@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-CREATE, LOOK_UP, UPDATE, NEXT_KEY, OBJ_PIN, OBJ_GET = 0, 1, 2, 4, 6, 7
+CREATE, LOOK_UP, UPDATE, NEXT_KEY, OBJ_PIN, OBJ_GET, TAKE = 0, 1, 2, 4, 6, 7, 21
 HASH, NO_PREALLOC = 1, 1
 SYS_BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
 
@@ -78,6 +79,23 @@ class BpfMap:
         held = ctypes.create_string_buffer(value, len(value))
         self._element(UPDATE, key, ctypes.addressof(held))
 
+    def push(self, value: bytes) -> None:
+        """Append a value to a queue.
+
+        Raises:
+            OSError: The queue is full.
+        """
+        self[b""] = value
+
+    def pop(self) -> bytes | None:
+        """Remove the first value of a queue; return None if there is none."""
+        value = ctypes.create_string_buffer(self.value_size)
+        done = _bpf(TAKE, _Element(self.fd, 0, ctypes.addressof(value), 0))
+        if done and ctypes.get_errno() == errno.ENOENT:
+            return None
+        _checked(done)
+        return value.raw
+
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and values."""
         after = ctypes.create_string_buffer(self.key_size)
@@ -92,8 +110,9 @@ class BpfMap:
 
     def _element(self, command: int, key: bytes, value: int) -> None:
         assert len(key) == self.key_size
-        at = ctypes.create_string_buffer(key, len(key))
-        _checked(_bpf(command, _Element(self.fd, ctypes.addressof(at), value, 0)))
+        at = ctypes.create_string_buffer(key, len(key)) if key else None
+        where = 0 if at is None else ctypes.addressof(at)
+        _checked(_bpf(command, _Element(self.fd, where, value, 0)))
 
 
 def _sizes(fd: int) -> tuple[int, int]:

@@ -45,15 +45,18 @@ def mapped(address: str) -> IPv6Address:
     return ip if isinstance(ip, IPv6Address) else IPv6Address(f"::ffff:{ip}")
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile the counter as its author would, with the headers of the datapath and of libbpf."""
+def compile_as_author(source: Path, made: Path) -> Path:
+    """Compile with the headers of the datapath and of libbpf."""
     assert shutil.which("clang"), "make setup installs clang and libbpf-dev"
-    made = tmp_path_factory.mktemp("extensions") / f"{NAME}.bpf.o"
     options = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", f"-D__TARGET_ARCH_{ARCHITECTURE}"]
-    command = ["clang", *options, "-Wno-unused-function", f"-I{HEADERS}", "-c", str(SOURCE), "-o", str(made)]
+    command = ["clang", *options, "-Wno-unused-function", f"-I{HEADERS}", "-c", str(source), "-o", str(made)]
     subprocess.run(command, check=True)
     return made
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_as_author(SOURCE, tmp_path_factory.mktemp("extensions") / f"{NAME}.bpf.o")
 
 
 def test_an_extension_is_loaded_when_it_is_asked_for() -> None:
@@ -205,3 +208,45 @@ def test_a_flow_is_left_and_another_version_begins_again(
         driver.until(lambda: len(reported) > so_far)
         assert before > 5 * REPORT_EVERY
         assert counted(reported[so_far])[1] < REPORT_EVERY
+
+
+def test_a_version_that_the_kernel_refuses_leaves_the_one_that_runs(
+    compiled: Path, tmp_path: Path, wire: netlab.Path, start_transfer: Start
+) -> None:
+    """Its programs, its maps with what they counted, and its messages."""
+    right, beyond = "&count->folded", "&count[1].folded"
+    source = tmp_path / "refused.bpf.c"
+    source.write_text(SOURCE.read_text().replace(right, beyond))
+    refused = compile_as_author(source, tmp_path / "refused.bpf.o").read_bytes()
+    place = f"{PIN_DIR}/extension"
+    with loaded() as datapath:
+        datapath.extend(NAME, compiled.read_bytes())
+        maps = set(os.listdir(f"{place}/{NAME}"))
+        driver = Driver(datapath, datapath.install(_native.compile(EVERY_ACK)))
+        reported = driver.seen.reported
+        start_transfer(wire.sender, wire.receiver, congestion="ccp", duration_s=60, rate_bytes_per_s=1e6)
+        driver.until(lambda: len(driver.seen.reports) > 50)
+        flow_id = driver.seen.busiest()
+        datapath.update(flow_id, messages={NAME: counter_message(128)})
+        driver.until(lambda: len(reported) > 5)
+        for _ in range(2):
+            with pytest.raises(CcpError) as error:
+                datapath.extend(NAME, refused)
+            assert error.value.slug == "load.extension"
+        assert os.listdir(place) == [NAME]
+        assert set(os.listdir(f"{place}/{NAME}")) == maps
+        before, so_far = counted(reported[-1])[1], len(reported)
+        driver.until(lambda: len(reported) > so_far + 5)
+        assert counted(reported[-1])[1] > before, "the old programs count on"
+        datapath.update(flow_id, messages={NAME: b""})
+        driver.run_for(0.2)
+        so_far, reports = len(reported), len(driver.seen.reports)
+        driver.until(lambda: len(driver.seen.reports) > reports + 3 * REPORT_EVERY)
+        assert len(reported) == so_far, "they read messages"
+        for _ in range(2):
+            datapath.extend(NAME, compiled.read_bytes() + b"another")
+        datapath.update(flow_id, messages={NAME: counter_message(128, report_every=1)})
+        driver.until(lambda: len(reported) > so_far)
+        assert counted(reported[so_far])[1] < REPORT_EVERY
+        assert os.listdir(place) == [NAME]
+    assert not os.path.exists(PIN_DIR)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -303,6 +304,22 @@ def test_a_slot_that_leaked_comes_back(ends: Ends) -> None:
         waits.close()
         driver.until(lambda: counted(datapath, "flows_active", "without_slot_limit") == (0, 0))
         assert counted(datapath, "flows_reaped") == (1,)
+
+
+def test_a_slot_that_could_not_be_returned_is_returned_later(ends: Ends) -> None:
+    """The kernel can refuse to append to the queue of free slots; here the queue is full."""
+    with loaded(max_flows=2) as datapath, opened(f"{PIN_DIR}/free_slots") as free:
+        driver = Driver(datapath, None)
+        one = ends.connect()
+        free.push(struct.pack("=I", 1))
+        one.close()
+        driver.until(lambda: driver.seen.closed)
+        assert counted(datapath, "slots_not_returned") == (1,)
+        assert (free.pop(), free.pop()) == (struct.pack("=I", 1), struct.pack("=I", 1))
+        free.push(struct.pack("=I", 1))
+        driver.until(lambda: counted(datapath, "flows_active") == (0,))
+        assert sorted(iter(free.pop, None)) == [struct.pack("=I", slot) for slot in range(2)]
+        assert counted(datapath, "slots_not_returned") == (1,)
 
 
 def test_a_user_at_its_quota_loses_its_own_silent_flows(ends: Ends) -> None:

@@ -3,11 +3,11 @@
 
 use std::ffi::c_char;
 
-use libbpf_rs::{MapType, OpenObject};
+use libbpf_rs::{MapType, Object, OpenObject};
 
 use crate::intf::{self, CCP_MAX_EXTENSIONS, CCP_NAME_LEN, ccp_extension};
 use crate::kernel::Kernel;
-use crate::map::{get, put};
+use crate::map::{get, put, remove};
 use crate::messages::Messages;
 use crate::object::{self, Sizes, load_error};
 use crate::pins::Pins;
@@ -16,6 +16,10 @@ use crate::{Error, Result};
 const TABLE: &str = "extensions";
 /// Name of the map with the extension's messages.
 const MAIL: &str = "mail";
+/// Index at which tables try a program; never called.
+const TRIAL: u32 = CCP_MAX_EXTENSIONS;
+/// Version of an extension that is being replaced: no object's.
+const INCOMPLETE: u64 = u64::MAX;
 
 /// The `struct_ops` map and member of a program, and the core's table of such programs.
 const HOOKS: [(&str, &str, &str); 5] = [
@@ -37,7 +41,7 @@ pub(crate) struct Extension {
 /// FNV-1a, to distinguish objects.
 fn version(object: &[u8]) -> u64 {
     let hash = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
-    object.iter().fold(0xcbf2_9ce4_8422_2325, hash).max(1)
+    object.iter().fold(0xcbf2_9ce4_8422_2325, hash).clamp(1, INCOMPLETE - 1)
 }
 
 /// The core's table of extensions, by index.
@@ -67,9 +71,18 @@ pub(crate) fn loaded(pins: &Pins, max_flows: u32) -> Result<Vec<Extension>> {
 }
 
 fn opened(pins: &Pins, name: String, index: u32, max_flows: u32) -> Result<Extension> {
-    let has_mail = pins.extension_map(&name, MAIL).exists();
-    let messages = has_mail.then(|| Messages::open(pins, &name, MAIL, max_flows)).transpose()?;
+    let messages = messages_of(pins, &name, max_flows)?;
     Ok(Extension { name, index, messages })
+}
+
+fn messages_of(pins: &Pins, place: &str, max_flows: u32) -> Result<Option<Messages>> {
+    let has_mail = pins.extension_map(place, MAIL).exists();
+    has_mail.then(|| Messages::open(pins, place, MAIL, max_flows)).transpose()
+}
+
+/// Where the maps of an extension's next version are made. Names of extensions have no `-`.
+fn place_of_next(name: &str) -> String {
+    format!("{name}-next")
 }
 
 fn refused(name: &str, why: impl std::fmt::Display, fix: impl Into<String>) -> Error {
@@ -121,17 +134,89 @@ pub(crate) fn load(
     }
     let free = known.or_else(|| table.iter().position(Option::is_none));
     let index = free.ok_or_else(|| no_room(name))? as u32;
-    pins.forget_extension(name)?; // remains of another version or of an interrupted load
-    pins.create_extension(name)?;
-    let done =
-        fill(kernel, pins, sizes, name, index, object).and_then(|()| enter(pins, index, name, version));
-    done.and_then(|()| opened(pins, name.to_owned(), index, sizes.max_flows)).inspect_err(|_| {
-        // Clean up; the first error counts.
-        let _ = pins.forget_extension(name);
-    })
+    let next = place_of_next(name);
+    pins.forget_extension(&next)?; // remains of an interrupted load
+    pins.create_extension(&next)?;
+    let done = Loaded::new(kernel, pins, sizes, name, index, object)
+        .and_then(|loaded| loaded.put_into_use(pins, sizes, name, index, version));
+    // What was replaced, or refused. If it stays, the next load removes it.
+    let _ = pins.forget_extension(&next);
+    done
 }
 
-fn fill(kernel: &Kernel, pins: &Pins, sizes: Sizes, name: &str, index: u32, object: &[u8]) -> Result<()> {
+/// The programs of an extension's next version. Its maps are in the place of the next one.
+struct Loaded {
+    object: Object,
+    hooks: Vec<(&'static str, String)>,
+}
+
+impl Loaded {
+    fn new(
+        kernel: &Kernel,
+        pins: &Pins,
+        sizes: Sizes,
+        name: &str,
+        index: u32,
+        object: &[u8],
+    ) -> Result<Self> {
+        let (open, hooks) = prepared(kernel, pins, sizes, name, index, object)?;
+        let object = open.load().map_err(|e| {
+            let error = load_error(&e);
+            let fix = format!("run algorithms that do not need it on this kernel; {}", error.fix);
+            refused(name, error.why, fix)
+        })?;
+        Ok(Loaded { object, hooks })
+    }
+
+    /// Replaces the version in use, if there is one, by this one. All that can fail comes before any change.
+    fn put_into_use(
+        self,
+        pins: &Pins,
+        sizes: Sizes,
+        name: &str,
+        index: u32,
+        version: u64,
+    ) -> Result<Extension> {
+        let mut tables = Vec::new();
+        for (_, _, table) in HOOKS {
+            let fd = pins.open_map(table)?;
+            let program = self.hooks.iter().find(|(hook, _)| *hook == table);
+            let program =
+                program.map(|(_, program)| object::program_fd(&self.object, program)).transpose()?;
+            if let Some(program) = program {
+                put(&fd, TRIAL, &program)?;
+                remove(&fd, TRIAL);
+            }
+            tables.push((fd, program));
+        }
+        let next = place_of_next(name);
+        let messages = messages_of(pins, &next, sizes.max_flows)?;
+        let before: ccp_extension = get(&pins.open_map(TABLE)?, index)?;
+        // If the agent is killed from here on, the next one replaces the extension.
+        enter(pins, index, name, INCOMPLETE)?;
+        if let Err(e) = pins.exchange_extensions(&next, name) {
+            put(&pins.open_map(TABLE)?, index, &before)?;
+            return Err(e);
+        }
+        for (table, program) in tables {
+            match program {
+                Some(program) => put(&table, index, &program)?,
+                None => remove(&table, index),
+            }
+        }
+        enter(pins, index, name, version)?;
+        Ok(Extension { name: name.to_owned(), index, messages })
+    }
+}
+
+fn prepared(
+    kernel: &Kernel,
+    pins: &Pins,
+    sizes: Sizes,
+    name: &str,
+    index: u32,
+    object: &[u8],
+) -> Result<(OpenObject, Vec<(&'static str, String)>)> {
     let no_extension = |e: Error| {
         let why = if e.why.is_empty() { e.message } else { e.why };
         refused(name, why, "compile it as described in docs/writing-an-extension.md")
@@ -147,18 +232,10 @@ fn fill(kernel: &Kernel, pins: &Pins, sizes: Sizes, name: &str, index: u32, obje
         );
         return Err(refused(name, why, "compile it with the headers of this version of ccplane"));
     }
-    place_maps(&mut open, pins, sizes, name)?;
+    place_maps(&mut open, pins, sizes, &place_of_next(name))?;
     ccp_load::set_constants(&mut open, &[("extension_index", &index.to_ne_bytes())])?;
     let hooks = hooks_of(&mut open, kernel)?;
-    let object = open.load().map_err(|e| {
-        let error = load_error(&e);
-        refused(name, error.why, format!("run algorithms that do not need it on this kernel; {}", error.fix))
-    })?;
-    for (table, program) in hooks {
-        let fd = object::program_fd(&object, &program)?;
-        put(&pins.open_map(table)?, index, &fd)?;
-    }
-    Ok(())
+    Ok((open, hooks))
 }
 
 /// Uses the core's pinned maps; the extension's own maps are pinned next to them.

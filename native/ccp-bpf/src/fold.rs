@@ -1,8 +1,10 @@
 //! Loads a compiled fold as a kernel program: the code of `ccp-lang` in the frame of `bpf/fold.bpf.c`.
 
 use std::ffi::CString;
+use std::io::Write;
 use std::mem::offset_of;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::Path;
 
 use ccp_lang::{Layout, Program};
 
@@ -55,18 +57,20 @@ fn refused(program: &Program, errno: i32, log: &str, body_at: usize, lines: &[u3
     if errno == libc::EPERM || errno == libc::EACCES && log.is_empty() {
         return error.why(os).fix("run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON");
     }
-    let saved = save_log(program, log);
+    let saved = save_log(&std::env::temp_dir(), log);
     error
         .why(format!("{os}: {reason}"))
         .fix(format!("make the program smaller or simpler; the complete log is in {saved}"))
 }
 
-fn save_log(program: &Program, log: &str) -> String {
-    let path = std::env::temp_dir().join(format!("ccp-verifier-{}-{}.log", std::process::id(), program.uid));
-    match std::fs::write(&path, log) {
-        Ok(()) => path.display().to_string(),
-        Err(e) => format!("nowhere ({e})"),
-    }
+/// Writes the log to a new file, whose name no other user can guess: root writes, and any user may link.
+fn save_log(directory: &Path, log: &str) -> String {
+    let saved = tempfile::Builder::new()
+        .prefix("ccp-verifier-")
+        .suffix(".log")
+        .tempfile_in(directory)
+        .and_then(|mut file| file.write_all(log.as_bytes()).and_then(|()| Ok(file.keep()?.1)));
+    saved.map_or_else(|e| format!("nowhere ({e})"), |path| path.display().to_string())
 }
 
 /// Compiles a fold and loads it in a frame.
@@ -127,7 +131,22 @@ pub fn verify(program: &Program) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::complaint;
+    use std::os::unix::fs::MetadataExt;
+
+    use super::{complaint, save_log};
+
+    #[test]
+    fn each_log_gets_a_new_file_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |log| std::path::PathBuf::from(save_log(directory.path(), log));
+        let (first, second) = (place("first"), place("second"));
+        assert_ne!(first, second);
+        for (path, log) in [(first, "first"), (second, "second")] {
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), log);
+            assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+        }
+        assert!(save_log(&directory.path().join("missing"), "").starts_with("nowhere"));
+    }
 
     #[test]
     fn the_verifiers_last_words_and_place_are_found() {

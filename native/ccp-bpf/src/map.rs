@@ -22,6 +22,12 @@ pub(crate) fn put<T>(map: &OwnedFd, key: u32, value: &T) -> Result<()> {
     Ok(())
 }
 
+/// Removes an entry, if there is one.
+pub(crate) fn remove(map: &OwnedFd, key: u32) {
+    // SAFETY: the key is a u32.
+    unsafe { libbpf_sys::bpf_map_delete_elem(map.as_raw_fd(), (&raw const key).cast()) };
+}
+
 pub(crate) fn get<T: Default>(map: &OwnedFd, key: u32) -> Result<T> {
     let mut value = T::default();
     // SAFETY: callers ask for the map's value type; the key is a u32.

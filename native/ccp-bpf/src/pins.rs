@@ -1,6 +1,7 @@
 //! Pins in the BPF file system: they keep maps and registrations alive when an agent dies.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -106,6 +107,21 @@ impl Pins {
     pub fn create_extension(&self, name: &str) -> Result<()> {
         let place = self.extensions().join(name);
         fs::create_dir_all(&place).map_err(|e| no_directory(&place, e))
+    }
+
+    /// Puts an extension's maps in the place of those of `name`, which get its place, if there are any.
+    pub fn exchange_extensions(&self, from: &str, name: &str) -> Result<()> {
+        let [from, to] = [from, name].map(|one| self.extensions().join(one));
+        let flags = if to.exists() { libc::RENAME_EXCHANGE } else { 0 };
+        let paths = [&from, &to].map(|path| CString::new(path.as_os_str().as_encoded_bytes()));
+        let [Ok(source), Ok(target)] = paths else {
+            return Err(no_directory(&to, "its name has a zero byte"));
+        };
+        // SAFETY: two C strings.
+        let done = unsafe {
+            libc::renameat2(libc::AT_FDCWD, source.as_ptr(), libc::AT_FDCWD, target.as_ptr(), flags)
+        };
+        if done == 0 { Ok(()) } else { Err(no_directory(&to, io::Error::last_os_error())) }
     }
 
     /// Removes an extension's maps; its programs keep them while they are called.

@@ -37,6 +37,8 @@ pub(crate) struct Reaper {
     holders: Holders,
     /// Slots reclaimed at the last check.
     taken: Vec<u32>,
+    /// Number of slots so far that the kernel side could not return.
+    not_returned: u64,
 }
 
 /// Number of slots to keep free.
@@ -68,9 +70,10 @@ impl Reaper {
         holders: Holders,
         adopted: bool,
     ) -> Self {
+        let not_returned = read_globals(shared).slots_not_returned;
         // Slots that the previous agent reclaimed and did not free.
         let taken = if adopted { shared.reaped_slots() } else { Vec::new() };
-        Reaper { silent_us, next_look_us: 0, next_scan_us: 0, free_slots, holders, taken }
+        Reaper { silent_us, next_look_us: 0, next_scan_us: 0, free_slots, holders, taken, not_returned }
     }
 
     /// Checks, if it is time. Returns the ends of the reclaimed flows.
@@ -79,9 +82,13 @@ impl Reaper {
             return Vec::new();
         }
         self.next_look_us = now_us + LOOK_US;
+        let g = read_globals(shared);
+        if g.slots_not_returned != self.not_returned {
+            self.not_returned = g.slots_not_returned;
+            self.taken = shared.reaped_slots();
+        }
         self.give_back(shared);
-        // SAFETY: plain data in the mapping.
-        let g = unsafe { ptr::read_volatile(shared.globals()) };
+        let g = read_globals(shared);
         let missing = wanted(&g).saturating_sub(u64::from(g.max_flows).saturating_sub(g.flows_active));
         let waiting = g.without_slot[intf::CCP_NO_SLOT_QUOTA as usize];
         if (missing == 0 && waiting == 0) || now_us < self.next_scan_us {
@@ -170,19 +177,30 @@ impl Reaper {
         Some(ccp_close { record, stats: ended.stats, counts: ended.counts })
     }
 
-    /// Frees slots that were reclaimed at an earlier check.
+    /// Frees slots that were reclaimed at an earlier check. Those that the kernel refuses stay for the next one.
     fn give_back(&mut self, shared: &Observer) {
-        for slot in self.taken.drain(..) {
-            let Some(flow) = shared.slot(slot) else { continue };
+        let fd = self.free_slots.as_raw_fd();
+        self.taken.retain(|slot| {
+            let Some(flow) = shared.slot(*slot) else { return false };
             // SAFETY: aligned words in the mapping; the slot is ours. A queue has no key; its value is a u32.
             unsafe {
                 state_of(flow).store(intf::CCP_FLOW_FREE, Ordering::Release);
-                let fd = self.free_slots.as_raw_fd();
-                libbpf_sys::bpf_map_update_elem(fd, ptr::null(), (&raw const slot).cast(), 0);
-                AtomicU64::from_ptr(&raw mut (*shared.globals()).flows_active).fetch_sub(1, Ordering::AcqRel);
+                let done = libbpf_sys::bpf_map_update_elem(fd, ptr::null(), (&raw const *slot).cast(), 0);
+                if done < 0 {
+                    state_of(flow).store(intf::CCP_FLOW_REAPED, Ordering::Release);
+                } else {
+                    AtomicU64::from_ptr(&raw mut (*shared.globals()).flows_active)
+                        .fetch_sub(1, Ordering::AcqRel);
+                }
+                done < 0
             }
-        }
+        });
     }
+}
+
+fn read_globals(shared: &Observer) -> ccp_globals {
+    // SAFETY: plain data in the mapping.
+    unsafe { ptr::read_volatile(shared.globals()) }
 }
 
 /// # Safety

@@ -75,8 +75,9 @@ impl Scratch {
         let name = format!("ccplane-doctor-{}", process::id());
         let mut scratch = Scratch { pins: Pins::new(Path::new(bpffs::ROOT).join(&name)), mounted: None };
         if !bpffs::is_mounted(Path::new(bpffs::ROOT)) {
-            let place = env::temp_dir().join(name);
-            fs::create_dir(&place).and_then(|()| bpffs::mount(&place)).map_err(|e| {
+            let made = tempfile::Builder::new().prefix("ccplane-doctor-").tempdir();
+            let place = made.map_err(|e| no_file_system(&env::temp_dir(), &e))?.keep();
+            bpffs::mount(&place).map_err(|e| {
                 let _ = fs::remove_dir(&place);
                 no_file_system(&place, &e)
             })?;

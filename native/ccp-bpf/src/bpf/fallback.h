@@ -53,6 +53,15 @@ static __always_inline bool in_reduction(u32 ca_state)
 	return ca_state == TCP_CA_CWR || ca_state == TCP_CA_Recovery;
 }
 
+/* Keeps ssthresh, which becomes the window, between two packets and the window before the reduction. */
+static __always_inline void clamp_ssthresh(struct tcp_sock *tp)
+{
+	if (tp->snd_ssthresh > tp->prior_cwnd)
+		tp->snd_ssthresh = tp->prior_cwnd;
+	if (tp->snd_ssthresh < CCP_MIN_CWND_PKTS)
+		tp->snd_ssthresh = CCP_MIN_CWND_PKTS;
+}
+
 /* RFC 6937 section 3, with the slow-start reduction bound of RFC 9937 as Linux applies it. */
 static __always_inline void fallback_prr(struct tcp_sock *tp, struct ccp_sk *ca, u32 delivered, bool progress)
 {
@@ -97,6 +106,9 @@ static __always_inline void fallback_on_ack(struct sock *sk, struct ccp_sk *ca, 
 
 		cubictcp_acked(sk, &sample);
 	}
+	/* On some kernels hooks can return wrong numbers (docs/kernels.md). An undo restores the ssthresh before. */
+	if ((in_reduction(state) || in_reduction(prior)) && !ca->undone && tp->prior_cwnd)
+		clamp_ssthresh(tp);
 	if (in_reduction(state)) {
 		fallback_prr(tp, ca, delivered, advanced && !rs->losses);
 	} else {

@@ -430,6 +430,7 @@ struct ccp_globals {
 	__u64 flows_over_quota; /**< Sockets over the quota of their user or cgroup, which use the fallback. */
 	__u64 without_slot[CCP_NO_SLOT_CAUSES]; /* sockets without a slot at present, by cause */
 	__u64 flows_reaped; /**< Silent flows whose slots were reclaimed because slots were scarce. */
+	__u64 slots_not_returned; /**< Slots that the kernel could not return when their flows ended; the agent does. */
 	__u64 reports_missed; /**< Reports that found no room, and were summed up in later ones. */
 	__u64 creates_missed; /**< Events of new flows lost for lack of room. */
 	__u64 closes_missed; /**< Events of closed flows lost for lack of room. */

@@ -100,14 +100,14 @@ struct {
 
 /*
  * Programs of extensions by index, one table per member that calls them, for the same reason. Empty where no extension is
- * loaded.
+ * loaded. The last entry is never called: the loader puts a program there first, to learn whether the table takes it.
  */
-#define EXTENSION_TABLE(hook)                            \
-	struct {                                         \
-		__uint(type, BPF_MAP_TYPE_PROG_ARRAY);   \
-		__uint(max_entries, CCP_MAX_EXTENSIONS); \
-		__type(key, u32);                        \
-		__type(value, u32);                      \
+#define EXTENSION_TABLE(hook)                                \
+	struct {                                             \
+		__uint(type, BPF_MAP_TYPE_PROG_ARRAY);       \
+		__uint(max_entries, CCP_MAX_EXTENSIONS + 1); \
+		__type(key, u32);                            \
+		__type(value, u32);                          \
 	} extensions_on_##hook SEC(".maps")
 
 EXTENSION_TABLE(ack); /* member cong_control, as the next */

@@ -199,8 +199,13 @@ static __noinline int flow_ends(struct sock *sk, struct ccp_flow *flow)
 	flow->state = CCP_FLOW_FREE; /* first, so that readers of the record find the flow gone */
 	if (bpf_ringbuf_output(&records, &close, sizeof(close), 0))
 		__sync_fetch_and_add(&g->closes_missed, 1);
+	if (bpf_map_push_elem(&free_slots, &slot, BPF_ANY)) {
+		/* The queue's lock can be refused; the agent returns the slot (reap.rs). */
+		flow->state = CCP_FLOW_REAPED;
+		__sync_fetch_and_add(&g->slots_not_returned, 1);
+		return 0;
+	}
 	__sync_fetch_and_sub(&g->flows_active, 1);
-	bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
 	return 0;
 }
 
