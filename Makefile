@@ -303,6 +303,11 @@ soak: build .venv/.dev ## soak test: churn, kills, reloads and upgrades for HOUR
 	$(PHASE)
 	$(SUDO) $(BIN)/python -m experiments.soak --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(SOAK)
 
+.PHONY: test-upgrade
+test-upgrade: build .venv/.dev ## upgrade from another revision with 1,000 sending connections, and back: FROM=v0.1.0 (root)
+	$(PHASE)
+	$(SUDO) $(BIN)/python -m experiments.soak.upgrade $(FROM)
+
 .PHONY: soak-vm
 soak-vm: build .venv/.dev ## soak test in a virtual machine, with clock steps (KEEP=--keep: docs/results)
 	scripts/setup-vm.sh
