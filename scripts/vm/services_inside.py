@@ -50,7 +50,7 @@ def main() -> int:
         "kernel": os.uname().release,
         "systemd": said("systemctl", "--version").split("\n")[0],
     }
-    for step in (install, start, flow, limits, reload, hang, exposure, without, remove):
+    for step in (install, start, flow, limits, reload, hang, failure, exposure, without, remove):
         print(f"== {step.__name__}", flush=True)
         found[step.__name__] = step()
         print(json.dumps(found[step.__name__], indent=1), flush=True)
@@ -186,6 +186,27 @@ def hang() -> dict[str, Any]:
             if "atchdog" in line or "Fatal Python" in line or "restart job" in line
         ],
     }
+
+
+def failure() -> list[str]:
+    """Let a service fail until systemd gives up; return the alerts in the journal."""
+    drop_in = Path("/run/systemd/system/ccplane-receiver.service.d/failure.conf")
+    drop_in.parent.mkdir(parents=True, exist_ok=True)
+    drop_in.write_text("[Service]\nExecStart=\nExecStart=/bin/false\n")
+    said("systemctl", "daemon-reload")
+    said("systemctl", "restart", "ccplane-receiver", fails=True)
+
+    def alerts() -> list[str]:
+        words = ("journalctl", "--no-pager", "--output=cat", "-p", "alert", "-t", "ccplane-receiver")
+        return [line for line in said(*words).splitlines() if "reset-failed ccplane-receiver" in line]
+
+    wait_until(lambda: bool(alerts()))
+    assert shown("ccplane-receiver", "ActiveState") == "failed"
+    drop_in.unlink()
+    said("systemctl", "daemon-reload")
+    said("systemctl", "reset-failed", "ccplane-receiver")
+    said("systemctl", "start", "ccplane-receiver")
+    return alerts()
 
 
 def exposure() -> dict[str, float]:
