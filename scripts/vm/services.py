@@ -25,7 +25,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep the result for docs/operations.md")
     add_options(parser, timeout_s=TIMEOUT_S)
     arguments = parser.parse_args()
-    parts = gather(arguments, PACKAGES)
+    parts = gather(arguments, PACKAGES, with_tests=False)
     ended = parts.run(
         arguments.kernel, COMMAND, OUT / f"out-services-{arguments.kernel}", init="systemd-init.sh"
     )
