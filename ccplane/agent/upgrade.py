@@ -30,7 +30,7 @@ START_S: Final = 80.0
 ADOPT_S: Final = 60.0
 """Time limit for the successor, from the end of this agent's work until it serves [s]."""
 
-LOOK_S: Final = 0.02
+LOOK_S: Final = 0.1
 """Interval between two looks at the successor [s]."""
 
 _PIPE: Final = "CCPLANE_SUCCESSOR_PIPE"
