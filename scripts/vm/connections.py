@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 MESSAGE: Final = bytes(1000)
-PAUSE_S: Final = 0.02
+PAUSE_S: Final = 0.1
 """Pause between two messages of a connection that sends."""
 PATIENCE_S: Final = 120.0
 """Time after which a silent connection counts as lost; an emulated processor is slow [s]."""

@@ -66,7 +66,8 @@ def table(found: dict[str, Any]) -> str:
     """Return a result as Markdown."""
     lines = [
         f"On {found['date']}, at {found['revision']}: Linux {found['kernel']}, {found['systemd']}, on an "
-        "emulated processor. Connections lost, and the longest time that a flow spent in the fallback:",
+        "emulated processor, which is about ten times slower (`--heartbeat-timeout 2000`). `lost` counts "
+        "connections; `fallback` is the longest time that a flow spent there:",
         "",
         "| step | result | lost | fallback, ms | s |",
         "| --- | --- | ---: | ---: | ---: |",

@@ -65,6 +65,8 @@ BOX: Final = "box"
 """Network namespace whose default congestion control is `ccp`, as in a container."""
 CHECKOUT: Final = Path("/mnt/checkout")
 NEW_VERSION: Final = "new version: "
+HEARTBEAT_MS: Final = "2000"
+"""Heartbeat timeout [ms]: ten times the usual one, as an emulated processor is ten times slower."""
 PATIENCE_S: Final = 600.0
 """Timeout of waits; an emulated processor is slow [s]."""
 
@@ -163,6 +165,7 @@ def write_run(*arguments: str) -> None:
     """Write the agent's settings."""
     way = "mqtt://host-a@127.0.0.1?password_file=/run/credentials/ccplane-agent.service/broker"
     also = ("--broker", way, "--sender", "host-a", "--audit", "/var/lib/ccplane/audit")
+    also += ("--heartbeat-timeout", HEARTBEAT_MS)
     (ETC / "agent.env").write_text(f"CCP_RUN='{' '.join((*arguments, *also))}'\n")
 
 

@@ -30,7 +30,7 @@ def test_what_a_machine_leaves_is_kept_and_shown(tmp_path: Path, monkeypatch: py
     (tmp_path / RESULT).write_text(json.dumps(LEFT))
     services.keep(Run(Kernel("6.12", "6.12.0-1", tmp_path, tmp_path), 0, 9.0, tmp_path), "0123456")
     shown = services.table(json.loads(services.KEPT.read_text()))
-    assert "at 0123456: Linux 6.12.0-1, systemd 252, on an emulated processor" in shown
+    assert "at 0123456: Linux 6.12.0-1, systemd 252, on an emulated processor," in shown
     assert "| Start | four users |  |  | 42.0 |" in shown
     assert "| Reload | the unit stayed active | 0 of 1,055 | 0 | 40.5 |" in shown
 
