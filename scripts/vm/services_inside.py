@@ -397,10 +397,10 @@ def reloaded(status: str) -> str:
     pid, state, restarts = agent()
     begin_s = time.time()
     said("systemctl", "reload", AGENT)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
     new_pid, new_state, new_restarts = agent()
-    assert (state, restarts) == (new_state, new_restarts) == ("active", restarts), journal()
     assert new_pid != pid
-    assert not Path(f"/proc/{pid}").exists()
+    assert (state, new_state, new_restarts) == ("active", "active", restarts), journal()
     wait_until(lambda: shown(AGENT, "StatusText").startswith(status))
     time.sleep(12)  # longer than WatchdogSec=
     assert agent() == (new_pid, "active", restarts), journal()
