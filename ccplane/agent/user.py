@@ -118,8 +118,9 @@ def _hand_over(pin_dir: Path, run_dir: Path, uid: int, gid: int) -> None:
     mode = bpffs.stat().st_mode
     if uid != 0 and not mode & stat.S_IXOTH:
         bpffs.chmod(mode | 0o011)  # systemd mounts it for root only
-    with contextlib.suppress(FileNotFoundError):
-        os.chown(pin_dir, uid, gid, follow_symlinks=False)
+    if not pin_dir.exists():
+        return
+    os.chown(pin_dir, uid, gid, follow_symlinks=False)
     # Of an earlier agent's user, who could put links there meanwhile.
     for _, folders, files, folder in os.fwalk(pin_dir):
         for name in (*folders, *files):
