@@ -283,7 +283,8 @@ test-kernels-smoke: build .venv/.dev ## check required kernel features on Debian
 	$(BIN)/python -m scripts.vm.smoke
 
 .PHONY: test-services
-test-services: build .venv/.dev ## test the systemd units of ccplane in a virtual machine (KEEP=--keep: docs/results)
+test-services: build .venv/.dev ## test the systemd units of ccplane in a virtual machine (KEEP=--keep: docs/operations.md)
+	$(PHASE)
 	scripts/setup-vm.sh
 	$(BIN)/python -m scripts.vm.services $(KEEP)
 
