@@ -86,13 +86,17 @@ def test_flows_whose_layout_stays_never_have_the_fallback(wire: Path, kind: str)
             before = {stats.flow_id: stats for stats in first.all_stats() if not stats.fallback}
             if kind == "programs":
                 looks_like_another_build(PIN_DIR, layout=False)
-            coming = pool.submit(lambda: other(kind, **PATIENT))
-            driver.until(first.has_successor)
-            assert not coming.done(), "it waits"
-            first.close()
-            first.release()
-            with coming.result(timeout=10) as second:
+
+            def take_over() -> tuple[_native.EbpfDatapath, int]:
+                second = other(kind, **PATIENT)
                 handle = second.install(_native.compile(EVERY_ACK, name="new"))
+                second.adopt()
+                return second, handle
+
+            coming = pool.submit(take_over)
+            driver.until(lambda: first.hand_over()[0] == "leaves")
+            second, handle = coming.result(timeout=10)
+            with second:
                 driver = Driver(second, handle)
                 for info in second.flows():
                     assert second.update(info.flow_id, program=handle)
@@ -115,7 +119,7 @@ def test_one_that_cannot_load_leaves_the_flows_to_who_has_them() -> None:
             other("layout", ring_bytes=5000)
         with pytest.raises(CcpError, match=r"load\.not_handed_over"):
             other("layout")  # nobody drives the first one here, to see that it is to end
-        assert not first.has_successor()
+        assert first.hand_over() == ("serves", 0)
         assert first.registered() == ["ccp"]
 
 

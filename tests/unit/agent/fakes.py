@@ -279,8 +279,11 @@ class FakeDatapath:
     def close(self) -> None:
         self.closed = True
 
-    def has_successor(self) -> bool:
-        return self.successor
+    def adopt(self) -> list[str]:
+        return []
+
+    def hand_over(self) -> tuple[str, int]:
+        return ("leaves" if self.successor else "serves", 0)
 
     def release(self) -> None:
         self.closed = self.released = True
