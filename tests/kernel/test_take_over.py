@@ -22,6 +22,7 @@ from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
 from experiments.netlab import two_hosts
 from experiments.soak.disk import full, small
+from experiments.soak.plant import looks_like_another_build
 from tests.kernel.driving import ccp, loaded, wait_until
 from tests.kernel.upgrading import Server
 
@@ -62,10 +63,12 @@ setattr(owner, name, step)
 STEPS = [
     ("before", "ccplane.datapath.ebpf.load"),
     ("after", "ccplane.datapath.ebpf.load"),
+    ("after", "ccplane.agent.runfile.check_room"),
     ("after", "ccplane.agent.serve.assembled"),
-    ("before", "ccplane.agent.serve.raise_priority"),
-    ("before", "ccplane.datapath.ebpf.drop_capabilities"),
+    ("after", "ccplane.agent.control._Doors.__init__"),
+    ("before", "ccplane.agent.lifecycle.KernelLifecycle.adopt"),
 ]
+"""From the first step to the last one before the new agent has the flows."""
 
 
 def free_ports(how_many: int) -> list[int]:
@@ -135,6 +138,9 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Old]:
     metrics, broker = free_ports(2)
     listens = ["--metrics", str(metrics), "--broker", f"embedded:{broker}"]
     with ExitStack() as around:
+        elsewhere = around.enter_context(loaded())
+        elsewhere.register("ccp.taken")
+        elsewhere.unregister("ccp")
         run_dir = around.enter_context(small(RUN_DIR, 64))
         agent = around.enter_context(running_agent("reno", "--param", "report_ms=10", *listens))
         wire = around.enter_context(two_hosts())
@@ -170,6 +176,7 @@ def refused(slug: str, *arguments: str, enter: Sequence[str] = ()) -> None:
         ("bus.no_password_file", ["cubic", "--broker", "embedded:0?users={folder}/none"]),
         ("audit.cannot_open", ["cubic", "--audit", "{folder}/none/log"]),
         ("load.extension", ["{folder}/extended.py"]),
+        ("load.register", ["cubic", "--cc-name", "cubic=ccp.taken"]),
     ],
 )
 def test_the_old_agent_serves_on_when_a_step_of_the_new_one_fails(
@@ -182,13 +189,6 @@ def test_the_old_agent_serves_on_when_a_step_of_the_new_one_fails(
     old.check()
 
 
-def test_the_old_agent_serves_on_when_a_name_is_taken(old: Old) -> None:
-    with loaded() as elsewhere:
-        elsewhere.register("ccp.taken")
-        refused("load.register", "cubic", "--cc-name", "cubic=ccp.taken")
-    old.check()
-
-
 def test_the_old_agent_serves_on_when_the_run_directory_is_full(old: Old) -> None:
     with full([old.run_dir]):
         refused("load.no_run_dir", "cubic")
@@ -196,11 +196,13 @@ def test_the_old_agent_serves_on_when_the_run_directory_is_full(old: Old) -> Non
 
 
 @pytest.mark.parametrize(("when", "step"), STEPS)
-@pytest.mark.parametrize("kind", ["same", "max_flows"])
+@pytest.mark.parametrize("kind", ["same", "programs", "max_flows"])
 def test_the_old_agent_serves_on_when_the_new_one_is_killed(
     old: Old, when: str, step: str, kind: str
 ) -> None:
-    more = [] if kind == "same" else ["--max-flows", "1000"]
+    more = ["--max-flows", "1000"] if kind == "max_flows" else []
+    if kind == "programs":
+        looks_like_another_build(PIN_DIR, layout=False)
     words = ["run", "cubic", "--take-over", "--pin-dir", PIN_DIR, *old.listens, *more]
     killed = subprocess.run(
         [sys.executable, "-P", "-c", KILLED.format(step=step, when=when) + MAIN, *words],
@@ -208,14 +210,19 @@ def test_the_old_agent_serves_on_when_the_new_one_is_killed(
         text=True,
         timeout=60,
     )
+    if kind == "programs":
+        looks_like_another_build(PIN_DIR, layout=False)  # it inverts the identification
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     old.check()
 
 
-@pytest.mark.parametrize("kind", ["same", "max_flows"])
+@pytest.mark.parametrize("kind", ["same", "programs", "max_flows"])
 def test_the_new_agent_has_the_flows_and_listens_where_the_old_one_did(old: Old, kind: str) -> None:
-    more = [] if kind == "same" else ["--max-flows", "1000"]
+    more = ["--max-flows", "1000"] if kind == "max_flows" else []
+    if kind == "programs":
+        looks_like_another_build(PIN_DIR, layout=False)
     new = AgentProcess(["reno", "--param", "report_ms=10", "--take-over", *old.listens, *more])
     assert "another agent took the flows over" in old.agent.stop()
     old.agent = new
-    wait_until(lambda: old.check() is None)
+    old.remember()
+    old.check()

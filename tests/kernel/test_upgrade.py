@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path as FilePath
@@ -11,10 +14,13 @@ import pytest
 
 from ccplane.base import _native
 from ccplane.base.errors import CcpError
+from experiments import agent_process
 from experiments.agent_process import AgentProcess, running_agent
 from experiments.bench.bpf_objects import programs
 from experiments.netlab import Path, congestion_of
+from experiments.netlab.sockets import free_port
 from experiments.soak.plant import looks_like_another_build
+from tests.kernel import shipped
 from tests.kernel.driving import CONST, EVERY_ACK, PATIENT, PIN_DIR, Driver, ccp, loaded, wait_until
 from tests.kernel.upgrading import Server
 
@@ -166,3 +172,27 @@ def test_unload_leaves_nothing_that_makes_sockets_of_own(server: Server, wire: P
     server.connect(wire.receiver, server.unused)  # was nowhere to be found: it goes when it connects
     server.talk()
     assert {congestion_of(own) for _, own in server.live} == {instead}
+
+
+def test_namespaces_whose_programs_are_not_replaced_are_counted() -> None:
+    place = FilePath(agent_process.PIN_DIR)
+    _native.EbpfDatapath.unload(str(place))
+    place.mkdir(mode=0o700)
+    os.chown(place, shipped.UID, shipped.UID)
+    enter = [*shipped.run_dir(), *shipped.rights()]
+    port = free_port()
+    with running_agent("reno", "--control", "none", enter=enter) as old:
+        looks_like_another_build(str(place), layout=False)
+        new = AgentProcess(
+            ["reno", "--control", "none", "--take-over", "--metrics", str(port)],
+            enter=[*shipped.run_dir(), *shipped.rights()],
+        )
+        try:
+            assert "another agent took the flows over" in old.stop()
+            assert "not upgraded, see the log" in new.greeting
+            assert "WARNING not upgraded: network namespaces of" in new.log()
+            assert "start the agent with --take-over as root" in new.log()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
+                assert re.search(r"^ccplane_not_upgraded [1-9]", page.read().decode(), re.MULTILINE)
+        finally:
+            new.stop()
