@@ -47,11 +47,6 @@ class Lifecycle(Protocol):
         """Identification of the datapath for commands: a pin directory, or a socket."""
         ...
 
-    @property
-    def takes_over(self) -> bool:
-        """Whether to take over a running agent's flows."""
-        ...
-
     def load(self) -> Datapath:
         """Load the datapath. If a running agent has the flows, it keeps them until `adopt`."""
         ...
@@ -76,6 +71,10 @@ class Lifecycle(Protocol):
         """Release the datapath to another agent."""
         ...
 
+    def is_served(self) -> bool:
+        """Return whether the agent that took the flows over serves them; False if it has ended before."""
+        ...
+
     def undo(self) -> None:
         """Unload what this agent loaded, but nothing that it adopted."""
         ...
@@ -91,16 +90,12 @@ class KernelLifecycle:
     def __init__(self, options: ebpf.LoadOptions) -> None:
         self._options = options
         self._datapath: _native.EbpfDatapath | None = None
+        self._handed = False
 
     @property
     def place(self) -> str:
         """The pin directory of the datapath."""
         return self._options.pin_dir
-
-    @property
-    def takes_over(self) -> bool:
-        """Whether to take over a running agent's flows."""
-        return self._options.take_over
 
     def load(self) -> Datapath:
         """Load the datapath."""
@@ -132,7 +127,8 @@ class KernelLifecycle:
         outcome, pid = self._datapath.hand_over()
         if outcome == "failed":
             log.warning("another agent (pid %d) did not take the flows over; this agent keeps them", pid)
-        elif outcome == "leaves":
+        elif outcome != "serves":
+            self._handed = outcome == "handed"
             agent_loop.handed_over = True
             agent_loop.request_stop()
 
@@ -140,6 +136,10 @@ class KernelLifecycle:
         """Release the datapath to another agent, which keeps the registered names."""
         if self._datapath is not None:
             self._datapath.release()
+
+    def is_served(self) -> bool:
+        """Wait for the next agent's first poll, or its end. Agents of earlier versions are not watched."""
+        return self._datapath is None or not self._handed or self._datapath.is_served()
 
     def undo(self) -> None:
         """Unload what this agent loaded; an adopted datapath stays loaded, with its flows on the fallback."""
@@ -164,8 +164,6 @@ class SocketLifecycle:
         """The agent's socket."""
         return str(self._options.path)
 
-    takes_over = False
-
     def load(self) -> Datapath:
         """Open the socket."""
         opens = registry.kind_of(self._options.datapath).opens
@@ -189,6 +187,10 @@ class SocketLifecycle:
             self._datapath.close()
 
     undo = release
+
+    def is_served(self) -> bool:
+        """Return True: no other agent can use the socket."""
+        return True
 
     def unload(self) -> None:
         """Do nothing: nothing stays loaded."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -35,6 +36,8 @@ from ccplane.agent.supervised import supervised
 from ccplane.agent.watch import Reported, Watcher
 from ccplane.base.errors import CcpError
 from ccplane.datapath import ebpf
+
+log = logging.getLogger("ccplane.agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ def serve(
         LoadError: If the datapath cannot be loaded, or another agent uses it.
         VerifierError: If the kernel refuses a program.
     """
-    lifecycle = held(options.load)
+    lifecycle, given = held(options.load), options
     with ExitStack() as around:
         with _cleared_up(lifecycle):
             # Whatever can fail comes before `adopt`: until then a running agent keeps its flows.
@@ -145,6 +148,11 @@ def serve(
                 )
         around.close()
         lifecycle.release()  # last: the next agent then takes the registered names over
+        if agent_loop.handed_over and not lifecycle.is_served():
+            log.error("the agent that took the flows over ended before it served: this agent starts again")
+            if isinstance(given.broker, EmbeddedBroker):
+                given.broker.waits = True  # for the end of that agent's broker
+            return serve(ready, given, on_start=on_start, each_turn=each_turn)
         if options.unload_at_end and not agent_loop.handed_over:
             lifecycle.unload()
     return agent_loop
@@ -161,7 +169,7 @@ def _shared(options: ServeOptions, place: str) -> ServeOptions:
     if metrics is not None:
         metrics = replace(metrics, shares=str(metrics) in listens)
     if isinstance(broker, EmbeddedBroker):
-        broker.waits = _reached_at(broker) in listens
+        broker.waits = broker.waits or _reached_at(broker) in listens
     return replace(options, control=control, metrics=metrics)
 
 

@@ -270,8 +270,12 @@ class EbpfDatapath(Datapath):
         """Let a successor prepare and take over; call it between two batches.
 
         `serves`: keep running; `failed`: a successor, whose process id is the second part, did not take over;
-        `leaves`: the successor has the flows, or waits for this agent to end.
+        `handed`: the successor has the flows; `leaves`: it is of an earlier version, and waits until this
+        agent ends.
         """
+
+    def is_served(self) -> bool:
+        """After a hand-over: wait until the successor serves; return False if it has died before."""
 
     def release(self) -> None: ...
     @staticmethod

@@ -71,6 +71,10 @@ STEPS = [
 """From the first step to the last one before the new agent has the flows."""
 
 
+AFTER = ["ccplane.agent.runfile.RunFile.write", "ccplane.agent.agent_loop.AgentLoop.adopt"]
+"""Steps of the new agent that has the flows, before it polls."""
+
+
 def free_ports(how_many: int) -> list[int]:
     """Return free ports, in a row."""
     while True:
@@ -195,6 +199,18 @@ def test_the_old_agent_serves_on_when_the_run_directory_is_full(old: Old) -> Non
     old.check()
 
 
+def killed(old: Old, when: str, step: str, *more: str) -> None:
+    """Start an agent that is killed while it takes over."""
+    words = ["run", "cubic", "--take-over", "--pin-dir", PIN_DIR, *old.listens, *more]
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", KILLED.format(step=step, when=when) + MAIN, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
 @pytest.mark.parametrize(("when", "step"), STEPS)
 @pytest.mark.parametrize("kind", ["same", "programs", "max_flows"])
 def test_the_old_agent_serves_on_when_the_new_one_is_killed(
@@ -203,16 +219,20 @@ def test_the_old_agent_serves_on_when_the_new_one_is_killed(
     more = ["--max-flows", "1000"] if kind == "max_flows" else []
     if kind == "programs":
         looks_like_another_build(PIN_DIR, layout=False)
-    words = ["run", "cubic", "--take-over", "--pin-dir", PIN_DIR, *old.listens, *more]
-    killed = subprocess.run(
-        [sys.executable, "-P", "-c", KILLED.format(step=step, when=when) + MAIN, *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    killed(old, when, step, *more)
     if kind == "programs":
         looks_like_another_build(PIN_DIR, layout=False)  # it inverts the identification
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    old.check()
+
+
+@pytest.mark.parametrize("kind", ["same", "max_flows"])
+@pytest.mark.parametrize("step", AFTER)
+def test_the_old_agent_starts_again_when_the_new_one_is_killed_before_it_serves(
+    old: Old, step: str, kind: str
+) -> None:
+    killed(old, "before", step, *(["--max-flows", "1000"] if kind == "max_flows" else []))
+    wait_until(lambda: "this agent starts again" in old.agent.log())
+    old.remember()
     old.check()
 
 

@@ -100,7 +100,7 @@ def test_flows_whose_layout_stays_never_have_the_fallback(wire: Path, kind: str)
                 return second, handle
 
             coming = pool.submit(take_over)
-            driver.until(lambda: first.hand_over()[0] == "leaves")
+            driver.until(lambda: first.hand_over()[0] == "handed")
             second, handle = coming.result(timeout=10)
             with second:
                 driver = Driver(second, handle)

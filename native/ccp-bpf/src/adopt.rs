@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::datapath::{Datapath, Locks, lock};
 use crate::handles::Inherited;
-use crate::handover::{Handing, Handover, own_word};
-use crate::head::{PREPARES, READY};
+use crate::handover::{self, Handing, Handover, own_word};
+use crate::head::{PREPARES, READY, SERVES};
 use crate::holders::Holders;
 use crate::intf::CCP_MAX_PROGRAMS as MAX_PROGRAMS;
 use crate::object::Sizes;
@@ -24,7 +24,7 @@ impl Datapath {
     /// over, it keeps them.
     pub fn adopt(&self) -> Result<Vec<String>> {
         let Some(pending) = lock(&self.pending).take() else { return Ok(Vec::new()) };
-        let Committed { held, opening, is_live, moving, left } = pending.commit(&self.kernel)?;
+        let Committed { held, opening, is_live, before, moving, left } = pending.commit(&self.kernel)?;
         let pins = Pins::new(&self.options.pin_dir);
         self.shared.moved_to(&pins);
         // SAFETY: aligned words in the mapping that only agents write.
@@ -39,7 +39,7 @@ impl Datapath {
             let slice = Duration::from_millis(self.heartbeat_slice_ms);
             *lock(&self.opening) = Some(Beating::begin(heads.cloned().collect(), slice));
         }
-        *lock(&self.locks) = Locks { held, opening: Some(opening), has_flows: true };
+        *lock(&self.locks) = Locks { held, opening: Some(opening), before, has_flows: true };
         let has_moved = moving.is_some();
         *lock(&self.moving) = moving;
         let sizes = Sizes { max_flows: self.options.max_flows, ring_bytes: self.options.ring_bytes };
@@ -76,7 +76,7 @@ impl Datapath {
     }
 
     /// Locks the pin directory as soon as the predecessor has released it.
-    pub(crate) fn lock_alone(&self) {
+    fn lock_alone(&self) {
         let mut locks = lock(&self.locks);
         if locks.has_flows && locks.held.is_none() {
             locks.held = self.shared.pins().hold().ok();
@@ -84,6 +84,19 @@ impl Datapath {
         if locks.held.is_some() {
             locks.opening = None;
         }
+    }
+
+    /// With each poll: lets a predecessor end.
+    pub(crate) fn serves(&self) {
+        self.lock_alone();
+        if let Some(head) = lock(&self.locks).before.take() {
+            head.agent().fetch_or(SERVES, Ordering::AcqRel);
+        }
+    }
+
+    /// After a hand-over: waits until the successor serves the flows. Returns false if it has died before.
+    pub fn is_served(&self) -> bool {
+        handover::is_served(&self.shared.pins(), &self.head)
     }
 
     /// Whether a successor waits for this agent to stop polling.

@@ -79,6 +79,8 @@ pub(crate) struct Locks {
     pub held: Option<OwnedFd>,
     /// That of an agent that starts, until it has the other.
     pub opening: Option<OwnedFd>,
+    /// A predecessor's datapath, until this agent polls.
+    pub before: Option<Arc<Head>>,
     /// Whether this agent has the flows: it has adopted the datapath, and has not handed it over.
     pub has_flows: bool,
 }
@@ -364,7 +366,7 @@ impl Datapath {
     pub fn poll(&self, timeout_ms: u64) -> Records {
         let (ring, pace) = &mut *lock(&self.ring);
         *lock(&self.opening) = None;
-        self.lock_alone();
+        self.serves();
         let (mut waited, mut woken) = (false, Woken::default());
         let mut woken_us = now_us();
         let end_us = woken_us + timeout_ms * 1000;

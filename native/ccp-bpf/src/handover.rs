@@ -4,17 +4,19 @@
 //! 2. Between two batches the agent freezes: it keeps handling reports, but neither adds nor removes anything else.
 //! 3. The successor prepares everything that can fail, and sets `READY`.
 //! 4. The agent stops polling: `PAUSED`.
-//! 5. The successor writes its process id over the agent's, and adopts the datapath. Then the agent leaves.
+//! 5. The successor writes its process id over the agent's, and adopts the datapath.
+//! 6. With its first poll the successor adds `SERVES`. Then the agent ends.
 //!
 //! Until step 5 the agent resumes if the successor withdraws, or dies, which releases the lock. Steps 4 and 5 are atomic
-//! changes of one word, so exactly one of the two has the datapath.
+//! changes of one word, so exactly one of the two has the datapath. If the successor dies between steps 5 and 6, the agent
+//! starts again.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::head::{FROZEN, Head, PAUSED, PREPARES, READY, RESUMES};
+use crate::head::{FROZEN, Head, PAUSED, PREPARES, READY, RESUMES, SERVES};
 use crate::pins::Pins;
 use crate::{Error, Result};
 
@@ -43,6 +45,22 @@ pub(crate) struct Got {
     pub held: Option<OwnedFd>,
     /// Whether the flows never were without an agent.
     pub is_live: bool,
+}
+
+/// Maximum time for a successor to serve the flows that it has taken.
+const START: Duration = Duration::from_secs(30);
+
+/// After a hand-over: waits until the successor serves the flows. Returns false if it has died before.
+pub(crate) fn is_served(pins: &Pins, head: &Head) -> bool {
+    let serves = || head.agent().load(Ordering::Acquire) & SERVES != 0;
+    let end = Instant::now() + START;
+    while !serves() && Instant::now() < end {
+        if !pins.is_opening() && pins.is_free() {
+            return serves();
+        }
+        std::thread::sleep(10 * LOOK);
+    }
+    true
 }
 
 impl Claim {

@@ -29,6 +29,8 @@ const PID: u32 = (1 << 22) - 1;
 pub(crate) const RESUMES: u32 = 1 << 30;
 /// In `agent_pid`: the agent changes nothing in the datapath but its flows.
 pub(crate) const FROZEN: u32 = 1 << 29;
+/// In `agent_pid`: the successor, whose process id it is, serves the flows.
+pub(crate) const SERVES: u32 = 1 << 28;
 /// In `agent_pid`: the agent has stopped polling, and the successor may take the datapath.
 pub(crate) const PAUSED: u32 = 1 << 31;
 /// In `successor`: it prepares; the agent keeps its flows.

@@ -92,6 +92,8 @@ pub(crate) struct Committed {
     pub opening: OwnedFd,
     /// Whether flows never were without an agent.
     pub is_live: bool,
+    /// The datapath of the agent that handed its flows over.
+    pub before: Option<Arc<Head>>,
     /// The replaced datapath, whose flows move here.
     pub moving: Option<Moving>,
     /// Sockets, listeners and defaults that keep the replaced programs, one line each.
@@ -257,8 +259,9 @@ impl Pending {
             let got = claim.take().inspect_err(|_| self.pins.tidy())?;
             (held, is_live) = (got.held, got.is_live);
         }
+        let before = self.found.clone().filter(|_| is_live);
         let (moving, left) = self.apply(kernel, is_live)?;
-        Ok(Committed { held, opening: self.opening, is_live, moving, left })
+        Ok(Committed { held, opening: self.opening, is_live, before, moving, left })
     }
 
     /// Registers names that are not registered yet, or none of them.

@@ -247,12 +247,18 @@ impl EbpfDatapath {
         py.detach(|| self.0.adopt()).map_err(|e| errors::raise(py, &e))
     }
 
-    /// Lets a successor prepare and take over. Returns `serves`, `leaves`, or `failed` and its process id.
+    /// After a hand-over: waits until the successor serves the flows. Returns false if it has died before.
+    fn is_served(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.0.inner.is_served())
+    }
+
+    /// Lets a successor prepare and take over. Returns `serves`, `handed`, `leaves`, or `failed` and its process id.
     fn hand_over(&self, py: Python<'_>) -> (&'static str, u32) {
         match py.detach(|| self.0.inner.hand_over()) {
             Handing::Serves => ("serves", 0),
             Handing::Failed(pid) => ("failed", pid),
-            Handing::Handed | Handing::Leaves => ("leaves", 0),
+            Handing::Handed => ("handed", 0),
+            Handing::Leaves => ("leaves", 0),
         }
     }
 

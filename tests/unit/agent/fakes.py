@@ -285,6 +285,9 @@ class FakeDatapath:
     def hand_over(self) -> tuple[str, int]:
         return ("leaves" if self.successor else "serves", 0)
 
+    def is_served(self) -> bool:
+        return True
+
     def release(self) -> None:
         self.closed = self.released = True
 
