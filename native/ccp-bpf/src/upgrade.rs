@@ -249,14 +249,26 @@ impl Pending {
 
     /// Takes the datapath from the agent that has it, and puts everything into use. If it is not handed over, nothing has
     /// changed.
-    pub fn commit(mut self, kernel: &Kernel) -> Result<Committed> {
+    pub fn commit(self, kernel: &Kernel) -> Result<Committed> {
+        let (pins, adopts) = (self.pins.clone(), self.adopts());
+        self.try_commit(kernel).inspect_err(|_| {
+            // Clean up; the first error counts.
+            if adopts {
+                pins.tidy();
+            } else {
+                let _ = remove(&pins);
+            }
+        })
+    }
+
+    fn try_commit(mut self, kernel: &Kernel) -> Result<Committed> {
         if self.found.is_some() {
             Head::open(&self.pins)?; // it may have been removed meanwhile
         }
         self.register_new(kernel)?;
         let (mut held, mut is_live) = (self.held.take(), false);
         if let Some(claim) = &self.claim {
-            let got = claim.take().inspect_err(|_| self.pins.tidy())?;
+            let got = claim.take()?;
             (held, is_live) = (got.held, got.is_live);
         }
         let before = self.found.clone().filter(|_| is_live);
