@@ -122,6 +122,8 @@ class EmbeddedBroker:
         options: How clients connect, once the broker is started.
         restarts: Number of restarts.
         pid: Process id of Mosquitto; None while it is not running.
+        waits: Whether another process still has the port: `start` then only checks that Mosquitto can use its
+            files, and `proceed` starts it.
     """
 
     def __init__(
@@ -157,6 +159,7 @@ class EmbeddedBroker:
         self.options = BusOptions(host=reached, port=port, tls=None if certificate is None else Tls(ca))
         self.restarts = 0
         self.pid: int | None = None
+        self.waits = False
         self._host = host
         self._users, self._acl = users, acl or SETTINGS / "acl"
         self._certificate, self._key = certificate, key or certificate
@@ -209,10 +212,21 @@ class EmbeddedBroker:
         """
         self._stopping.clear()
         self._files = self._read()  # now, before privileges are dropped
-        process = self._spawn()
+        if self.waits:
+            self._try_out()
+        else:
+            self._watch_in_thread(self._spawn())
+        return self
+
+    def proceed(self) -> None:
+        """Start Mosquitto if `start` did not, as soon as the port is free: until then it is tried again."""
+        if self.waits:
+            self.waits = False
+            self._watch_in_thread(None)
+
+    def _watch_in_thread(self, process: subprocess.Popen[str] | None) -> None:
         self._watcher = threading.Thread(target=self._watch, args=(process,), name="ccp-broker", daemon=True)
         self._watcher.start()
-        return self
 
     def _read(self) -> dict[str, str]:
         """Return Mosquitto's files except its configuration."""
@@ -244,19 +258,10 @@ class EmbeddedBroker:
             limits=text[text.index(LIMITS) :],
         )
 
-    def try_out(self, *, elsewhere: bool) -> None:
-        """Start Mosquitto and stop it again, to show that it can read its files and listen.
-
-        Args:
-            elsewhere: Listen on another port, because the configured one is still in use.
-
-        Raises:
-            BusError: As `start`.
-        """
+    def _try_out(self) -> None:
+        """Start Mosquitto on another port, and stop it again."""
         wanted = self.options
-        if elsewhere:
-            self.options = replace(wanted, port=0)
-        self._files = self._read()
+        self.options = replace(wanted, port=0)
         try:
             _end(self._spawn())
         finally:
@@ -335,33 +340,39 @@ class EmbeddedBroker:
             fix="ccplane needs Mosquitto 2.0.11 or newer (`mosquitto -h` shows the version)",
         )
 
-    def _watch(self, process: subprocess.Popen[str]) -> None:
-        """Forward Mosquitto's log; restart Mosquitto when it exits, until `stop`."""
+    def _watch(self, process: subprocess.Popen[str] | None) -> None:
+        """Forward Mosquitto's log; restart Mosquitto when it exits, until `stop`.
+
+        Args:
+            process: The running process; None to start it, as soon as its port is free.
+        """
         wait_s = RESTART_MIN_S
         while True:
             started_s = time.monotonic()
-            for line in _pipe(process.stderr):
-                log.log(_level(line), "embedded broker: %s", line.rstrip())
-            code = process.wait()
-            if self._stopping.is_set():
-                return
-            log.error("the embedded broker exited (%s); restarting it", _how(code))
+            if process is not None:
+                for line in _pipe(process.stderr):
+                    log.log(_level(line), "embedded broker: %s", line.rstrip())
+                code = process.wait()
+                if self._stopping.is_set():
+                    return
+                log.error("the embedded broker exited (%s); restarting it", _how(code))
+                _end(process)
+            restarts = process is not None
             if time.monotonic() - started_s > RESTART_MAX_S:
                 wait_s = RESTART_MIN_S
             while True:
                 if self._stopping.wait(wait_s):
                     return
                 wait_s = min(2 * wait_s, RESTART_MAX_S)
-                _end(process)
                 try:
                     process = self._spawn()
                     break
                 except (BusError, OSError) as error:
-                    log.error("cannot restart the embedded broker, retrying: %s", error)
+                    log.error("cannot start the embedded broker, retrying: %s", error)
             if self._stopping.is_set():  # `stop` may have run before this process was known
                 _end(process)
                 return
-            self.restarts += 1
+            self.restarts += restarts
 
     def stop(self) -> None:
         """Stop Mosquitto, if it is running."""

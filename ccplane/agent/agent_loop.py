@@ -96,6 +96,7 @@ class AgentLoop:
         on_batch: Called with each batch; may be None.
         each_turn: Called on this thread after each batch.
         successor_pid: Process id of the agent that takes the flows over; 0 if there is none.
+        not_renewed: Network namespaces and listeners that keep programs of an earlier agent, one line each.
         trials: New versions on trial by algorithm.
     """
 
@@ -134,6 +135,7 @@ class AgentLoop:
         self.each_turn: list[Callable[[], None]] = []
         self.trials: dict[str, Trial] = {}
         self.successor_pid = 0
+        self.not_renewed: list[str] = []
         self._calls: deque[Callable[[], None]] = deque()
         self._log_limit = LogLimit(clock)
         self._stop = threading.Event()

@@ -17,9 +17,9 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -30,6 +30,7 @@ import zmq
 
 from ccplane.agent import keys
 from ccplane.agent.audit import Audit, Note
+from ccplane.agent.listener import Listener
 from ccplane.agent.messages import MAX_BYTES, VERSION, Answer, Ask, Envelope, problems_of
 from ccplane.agent.requests import Requests, error_from, event_row
 from ccplane.agent.rows import rows_of
@@ -108,11 +109,13 @@ class ControlOptions:
         address: `ipc://PATH` or `tcp://HOST:PORT`; empty for the socket of the agent's pin directory.
         keys: Directory of CURVE keys, for TCP.
         user: User who may open the Unix socket, in addition to root; None for root only.
+        shares: Whether the predecessor of this agent may listen there.
     """
 
     address: str
     keys: Path | None = None
     user: str | None = None
+    shares: bool = False
 
 
 class _Doors:
@@ -127,84 +130,87 @@ class _Doors:
     xpub: zmq.Socket[bytes]
 
     def __init__(self, options: ControlOptions) -> None:
-        """Check the options; raises UsageError `control.bad_address` or `control.no_keys`."""
+        """Read the keys, and occupy the addresses; same errors as `Control`."""
         check_address(options.address, "--control")
-        self._keys = _keys(options) if options.address.startswith("tcp://") else None
-        self._options = options
-        self._context = zmq.Context()
-        self._guard: keys.Guard | None = None
+        self._guard = keys.Guard(_keys(options)) if options.address.startswith("tcp://") else None
+        self._addresses = (options.address, stream_address(options.address))
+        self._listeners: list[Listener] = []
         self._sockets: list[zmq.Socket[bytes]] = []
-
-    def open(self, *, bind: bool = True) -> None:
-        """Read the keys and, with `bind`, listen, unless already done; same errors as `Control.start`."""
-        if self._sockets:
-            return
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         try:
-            if self._keys is not None:
-                self._guard = self._guard or keys.Guard(self._keys)
-                self._guard.start(self._context)
-            if bind:
-                self.router = self._bound(zmq.ROUTER, self._options.address)
-                self.xpub = self._bound(zmq.XPUB, stream_address(self._options.address))
+            for address in self._addresses:
+                self._listeners.append(_listener(address, options))
         except BaseException:
             self.close()
             raise
 
-    def _bound(self, kind: int, address: str) -> zmq.Socket[bytes]:
+    def open(self) -> None:
+        """Accept connections."""
+        self._context = zmq.Context()
+        if self._guard is not None:
+            self._guard.start(self._context)
+        for listener in self._listeners:
+            listener.settle()
+        self.router, self.xpub = self._socket(zmq.ROUTER, 0), self._socket(zmq.XPUB, 1)
+
+    def _socket(self, kind: int, which: int) -> zmq.Socket[bytes]:
+        assert self._context is not None
         socket = self._context.socket(kind)
         self._sockets.append(socket)
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.SNDHWM, QUEUE)
         socket.setsockopt(zmq.RCVHWM, QUEUE)
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
-        prepare_address(socket, address)
         if self._guard is not None:
             self._guard.protect(socket)
-        try:
-            with _private():
-                socket.bind(address)
-            if address.startswith("ipc://"):
-                _hand_to(address.removeprefix("ipc://"), self._options.user)
-        except (zmq.ZMQError, OSError, LookupError) as error:
-            raise LoadError(
-                "control.cannot_listen",
-                f"cannot listen at {address}",
-                why=str(error),
-                fix="choose another address with --control, or `--control none`",
-            ) from error
+        # ZeroMQ closes the descriptor that it gets.
+        socket.setsockopt(zmq.USE_FD, os.dup(self._listeners[which].socket.fileno()))
+        prepare_address(socket, self._addresses[which])
+        socket.bind(self._addresses[which])
         return socket
 
-    def close(self) -> None:
-        """Close the sockets, and remove the files of sockets that were opened here."""
-        if self._context.closed:
-            return  # opening failed
+    def _end(self) -> None:
         for socket in self._sockets:
             # The last answer may be about the end of this agent.
             socket.close(linger=LINGER_MS if socket is self._sockets[0] else 0)
-        if self._guard is not None:
-            self._guard.close()
-        self._context.term()
-        for address in (self._options.address, stream_address(self._options.address)):
-            if self._sockets and address.startswith("ipc://"):
-                Path(address.removeprefix("ipc://")).unlink(missing_ok=True)
+        self._sockets = []
+        if self._context is not None:
+            if self._guard is not None:
+                self._guard.close()
+            self._context.term()
+            self._context = None
+
+    def close(self) -> None:
+        """Close the sockets, and remove their files."""
+        self._end()
+        for listener in self._listeners:
+            listener.close()
 
     def has_revoked(self) -> bool:
         """Return whether the key of a connected client was removed."""
         return self._guard is not None and self._guard.revoked()
 
     def reopen(self) -> None:
-        """End all sessions and listen again; same errors as `open`. Clients reconnect by themselves."""
-        self.close()
-        self._context = zmq.Context()
-        self._sockets = []
+        """End all sessions. Clients reconnect by themselves."""
+        self._end()
         self.open()
 
 
-def try_to_listen(options: ControlOptions, *, bind: bool) -> None:
-    """Check that a control socket can be opened: read the keys and, with `bind`, listen."""
-    doors = _Doors(options)
-    doors.open(bind=bind)
-    doors.close()
+def _listener(address: str, options: ControlOptions) -> Listener:
+    kind, _, place = address.partition("://")
+    try:
+        if kind == "ipc":
+            return Listener(Path(place), shares=options.shares, user=options.user)
+        host, _, port = place.rpartition(":")
+        host = "" if host == "*" else host.strip("[]")
+        return Listener((host, int(port)), shares=options.shares)
+    except (OSError, LookupError) as error:
+        raise LoadError(
+            "control.cannot_listen",
+            f"cannot listen at {address}",
+            why=str(error),
+            fix="choose another address with --control, or `--control none`",
+        ) from error
 
 
 class Control:
@@ -213,11 +219,11 @@ class Control:
     def __init__(
         self, options: ControlOptions, requests: Requests, streams: Streams, audit: Audit | None = None
     ) -> None:
-        """Prepare. A socket for another user is opened here: that needs a capability that the agent drops.
+        """Occupy the addresses, before the agent drops its capabilities; `start` accepts connections.
 
         Raises:
             LoadError: `control.cannot_listen`.
-            UsageError: `control.bad_address`, or `control.no_keys` for TCP without keys.
+            UsageError: `control.bad_address`, `control.bad_keys`, or `control.no_keys` for TCP without keys.
         """
         self._doors = _Doors(options)
         self._requests = requests
@@ -230,16 +236,9 @@ class Control:
         self._closing = threading.Event()
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._work, name="ccp-control", daemon=True)
-        if options.user is not None and not options.address.startswith("tcp://"):
-            self._doors.open()
 
     def start(self) -> None:
-        """Listen, and start the thread.
-
-        Raises:
-            LoadError: `control.cannot_listen`.
-            UsageError: `control.bad_keys`.
-        """
+        """Accept connections, and start the thread."""
         self._doors.open()
         # The agent's thread needs the interpreter lock immediately after each wait.
         sys.setswitchinterval(SWITCH_S)
@@ -295,13 +294,7 @@ class Control:
         log.warning("the key of a connected client was removed: disconnecting all control clients")
         self._topics.clear()
         self._topics_changed()
-        while True:
-            try:
-                return self._doors.reopen()
-            except CcpError as error:
-                log.error("the control socket is closed, trying again: %s", error)
-            if self._closing.wait(CHECK_KEYS_S):
-                return None
+        self._doors.reopen()
 
     def _ring(self) -> None:
         with suppress(OSError):
@@ -469,21 +462,3 @@ def _keys(options: ControlOptions) -> Path:
             fix="give a directory with --control-keys; missing keys are created",
         )
     return options.keys
-
-
-@contextmanager
-def _private() -> Iterator[None]:
-    """Create files that only their owner can open."""
-    before = os.umask(0o177)
-    try:
-        yield
-    finally:
-        os.umask(before)
-
-
-def _hand_to(path: str, user: str | None) -> None:
-    os.chmod(path, 0o600)
-    if user is not None:
-        import pwd
-
-        os.chown(path, pwd.getpwnam(user).pw_uid, -1)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ccplane.agent.agent_loop import AgentLoop
-from ccplane.agent.description import Plan
 from ccplane.agent.features import Collects, features
-from ccplane.agent.programs import extension_of
 from ccplane.datapath import ebpf, registry
 from ccplane.datapath.protocol import Datapath
 
 if TYPE_CHECKING:
     from ccplane.base import _native
+
+
+log = logging.getLogger("ccplane.agent")
+
+NOT_RENEWED: Final = (
+    "%d network namespaces or listeners keep replaced programs: start the agent with --take-over as root to "
+    "reach all namespaces, or restart the servers that listen; connections are not affected"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +47,16 @@ class Lifecycle(Protocol):
         """Identification of the datapath for commands: a pin directory, or a socket."""
         ...
 
-    @property
-    def takes_over(self) -> bool:
-        """Whether to take over a running agent's flows."""
-        ...
-
-    def rehearse(self, ready: Plan) -> None:
-        """Check that the datapath accepts programs, names and extensions, while another agent uses it."""
-        ...
-
     def load(self) -> Datapath:
-        """Load the datapath."""
+        """Load the datapath. If a running agent has the flows, it keeps them until `adopt`."""
         ...
 
-    def loaded(self) -> None:
-        """Run the features' `loaded` hooks, after the algorithms' extensions are loaded."""
+    def adopt(self, agent_loop: AgentLoop) -> None:
+        """Take the flows over, after everything that can fail; run the features' `loaded` hooks.
+
+        Raises:
+            LoadError: `load.not_handed_over`, if the running agent keeps its flows.
+        """
         ...
 
     def each_turn(self, agent_loop: AgentLoop) -> None:
@@ -67,6 +69,10 @@ class Lifecycle(Protocol):
 
     def release(self) -> None:
         """Release the datapath to another agent."""
+        ...
+
+    def is_served(self) -> bool:
+        """Return whether the agent that took the flows over serves them; False if it has ended before."""
         ...
 
     def undo(self) -> None:
@@ -84,33 +90,26 @@ class KernelLifecycle:
     def __init__(self, options: ebpf.LoadOptions) -> None:
         self._options = options
         self._datapath: _native.EbpfDatapath | None = None
+        self._handed = False
 
     @property
     def place(self) -> str:
         """The pin directory of the datapath."""
         return self._options.pin_dir
 
-    @property
-    def takes_over(self) -> bool:
-        """Whether to take over a running agent's flows."""
-        return self._options.take_over
-
-    def rehearse(self, ready: Plan) -> None:
-        """Let the kernel check programs, names and extensions."""
-        for running in ready.running:
-            for program in running.programs.values():
-                ebpf.verify(cast("_native.Program", program))
-        extensions = dict.fromkeys(one for running in ready.running for one in running.algorithm.extensions)
-        ebpf.rehearse(self.place, list(ready.registrations), [extension_of(one) for one in extensions])
-
     def load(self) -> Datapath:
         """Load the datapath."""
         self._datapath = ebpf.load(self._options)
         return self._datapath
 
-    def loaded(self) -> None:
-        """Run the features' `loaded` hooks."""
+    def adopt(self, agent_loop: AgentLoop) -> None:
+        """Take the flows over; log sockets and namespaces whose programs were not replaced."""
         assert self._datapath is not None
+        agent_loop.not_renewed = not_renewed = self._datapath.adopt()
+        for line in not_renewed:
+            log.warning("not upgraded: %s", line)
+        if not_renewed:
+            log.warning(NOT_RENEWED, len(not_renewed))
         for feature in features():
             if feature.loaded is not None:
                 feature.loaded(self._datapath)
@@ -123,16 +122,24 @@ class KernelLifecycle:
             yield [around.enter_context(collecting(self.place)) for collecting in every]
 
     def each_turn(self, agent_loop: AgentLoop) -> None:
-        """Stop the loop when another agent takes the flows over."""
+        """Let another agent take the flows over, and stop the loop when it has them."""
         assert self._datapath is not None
-        if successor_pid := self._datapath.successor_pid():
-            agent_loop.successor_pid = successor_pid
+        outcome, pid = self._datapath.hand_over()
+        if outcome == "failed":
+            log.warning("another agent (pid %d) did not take the flows over; this agent keeps them", pid)
+        elif outcome != "serves":
+            self._handed = outcome == "handed"
+            agent_loop.successor_pid = pid
             agent_loop.request_stop()
 
     def release(self) -> None:
         """Release the datapath to another agent, which keeps the registered names."""
         if self._datapath is not None:
             self._datapath.release()
+
+    def is_served(self) -> bool:
+        """Wait for the next agent's first poll, or its end. Agents of earlier versions are not watched."""
+        return self._datapath is None or not self._handed or self._datapath.is_served()
 
     def undo(self) -> None:
         """Unload what this agent loaded; an adopted datapath stays loaded, with its flows on the fallback."""
@@ -157,11 +164,6 @@ class SocketLifecycle:
         """The agent's socket."""
         return str(self._options.path)
 
-    takes_over = False
-
-    def rehearse(self, ready: Plan) -> None:
-        """Do nothing: no other agent can use the socket."""
-
     def load(self) -> Datapath:
         """Open the socket."""
         opens = registry.kind_of(self._options.datapath).opens
@@ -169,8 +171,8 @@ class SocketLifecycle:
         self._datapath = opens(self._options.path)
         return self._datapath
 
-    def loaded(self) -> None:
-        """Do nothing."""
+    def adopt(self, agent_loop: AgentLoop) -> None:
+        """Do nothing: no other agent can use the socket."""
 
     def each_turn(self, agent_loop: AgentLoop) -> None:
         """Do nothing."""
@@ -185,6 +187,10 @@ class SocketLifecycle:
             self._datapath.close()
 
     undo = release
+
+    def is_served(self) -> bool:
+        """Return True: no other agent can use the socket."""
+        return True
 
     def unload(self) -> None:
         """Do nothing: nothing stays loaded."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -104,19 +105,15 @@ class RunFile:
     """
 
     def __init__(self, pin_dir: str, run_dir: Path | None = None) -> None:
-        """Write the file with this process as the datapath's agent.
+        """Check that the file can be written; `write` replaces that of an earlier agent.
 
         Raises:
-            LoadError: `load.no_run_dir`, if the file cannot be written.
+            LoadError: `load.no_run_dir`.
         """
         self.path = run_file(pin_dir, run_dir)
         self._started_ticks = _started_ticks(os.getpid())
         self._failing = False
-        try:
-            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            self._replace(RunInfo(pid=os.getpid(), pin_dir=pin_dir))
-        except OSError as error:
-            raise _no_run_dir(self.path, error) from error
+        check_room(self.path.parent)
 
     def write(self, info: RunInfo) -> None:
         """Replace the contents atomically. Errors, such as a full disk, are only logged."""
@@ -133,8 +130,11 @@ class RunFile:
         replace_file(self.path, text, 0o644)
 
     def close(self) -> None:
-        """Remove the file."""
-        self.path.unlink(missing_ok=True)
+        """Remove the file, unless another agent has replaced it."""
+        with suppress(OSError, msgspec.DecodeError):
+            info = msgspec.json.decode(self.path.read_bytes(), type=RunInfo)
+            if (info.pid, info.started_ticks) == (os.getpid(), self._started_ticks):
+                self.path.unlink()
 
     def __enter__(self) -> RunFile:
         return self

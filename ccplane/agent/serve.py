@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -20,7 +21,7 @@ from ccplane.agent.blame import Interrupted
 from ccplane.agent.bus import emit, status_of
 from ccplane.agent.canary.canaries import ENDS
 from ccplane.agent.changes import Reloaded
-from ccplane.agent.control import ControlOptions, control_socket, try_to_listen
+from ccplane.agent.control import ControlOptions, control_socket
 from ccplane.agent.description import Plan, assembled
 from ccplane.agent.events import Event
 from ccplane.agent.files import Files, ReadingThread
@@ -30,13 +31,15 @@ from ccplane.agent.lifecycle import Lifecycle, SocketOptions, held
 from ccplane.agent.management import Management, managed
 from ccplane.agent.metrics import MetricsAddress, MetricsServer, listening
 from ccplane.agent.priority import raise_priority, raise_thread
-from ccplane.agent.runfile import RunFile, RunInfo, check_room, run_dir_of, running
+from ccplane.agent.runfile import RunFile, RunInfo, running
 from ccplane.agent.supervised import supervised
 from ccplane.agent.upgrade import Upgrade, continue_service
 from ccplane.agent.watch import Reported, Watcher
 from ccplane.base.errors import CcpError
 from ccplane.base.notify import Manager
 from ccplane.datapath import ebpf
+
+log = logging.getLogger("ccplane.agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,40 +102,40 @@ def serve(
         LoadError: If the datapath cannot be loaded, or another agent uses it.
         VerifierError: If the kernel refuses a program.
     """
-    lifecycle = held(options.load)
+    lifecycle, given = held(options.load), options
     manager = Manager.from_environment()
     with ExitStack() as around:
         with _cleared_up(lifecycle):
-            run_dir = options.run_dir
-            if lifecycle.takes_over:
-                lifecycle.rehearse(ready)
-                _rehearse(options, lifecycle.place)
+            # Whatever can fail comes before `adopt`: until then a running agent keeps its flows.
             audit_log = around.enter_context(_audit_log(options.audit))
             datapath = lifecycle.load()
             place = lifecycle.place
-            run_file = around.enter_context(RunFile(place, run_dir))
+            options = _shared(options, place)
+            run_file = around.enter_context(RunFile(place, options.run_dir))
             agent_loop = assembled(ready, datapath)
-            lifecycle.loaded()
             audit = None if audit_log is None else Audit(audit_log, agent_loop)
             files = around.enter_context(_reading(agent_loop, watching=options.on_reload is not None))
-            control = _control(options, place)
             ways = around.enter_context(
-                managed(agent_loop, ebpf.compile_program, control, start=False, files=files, audit=audit)
+                managed(
+                    agent_loop, ebpf.compile_program, options.control, start=False, files=files, audit=audit
+                )
             )
             if audit is not None:
                 _trials_written(agent_loop, ways, audit)
             if options.known_good is not None:
                 ways.loader.judged = options.known_good.judged
+            connect = around.enter_context(_dispatch(agent_loop, ways, options))
+            metrics = around.enter_context(_metrics(agent_loop, ways, options, lifecycle))
+            lifecycle.adopt(agent_loop)
+            listens = _listens(options)
+            run_file.write(_run_info(agent_loop, place, listens))
+            _keep_written(agent_loop, lambda: run_file.write(_run_info(agent_loop, place, listens)))
             if options.realtime:
                 raise_priority()
-            around.enter_context(_dispatch(agent_loop, ways, options))
-            metrics = around.enter_context(_metrics(agent_loop, ways, options, lifecycle))
+            connect()
             if not options.keep_capabilities:
                 ebpf.drop_capabilities()
                 around.enter_context(_children_without_any())
-            listens = _listens(options, control)
-            run_file.write(_run_info(agent_loop, place, listens))
-            _keep_written(agent_loop, lambda: run_file.write(_run_info(agent_loop, place, listens)))
             ways.start()
             if metrics is not None:
                 metrics.start(_give_up_all if not options.keep_capabilities else lambda: None)
@@ -153,6 +156,11 @@ def serve(
             agent_loop.run(options.duration_s, None if each_turn is None else lambda: each_turn(agent_loop))
         around.close()
         lifecycle.release()  # last: the next agent then takes the registered names over
+        if agent_loop.successor_pid and not lifecycle.is_served():
+            log.error("the agent that took the flows over ended before it served: this agent starts again")
+            if isinstance(given.broker, EmbeddedBroker):
+                given.broker.waits = True  # for the end of that agent's broker
+            return serve(ready, given, on_start=on_start, each_turn=each_turn)
         if manager is not None and upgrade.taken_over:
             continue_service(manager, agent_loop.successor_pid, lifecycle.place, options.run_dir)
         elif options.unload_at_end and not agent_loop.successor_pid:
@@ -160,36 +168,27 @@ def serve(
     return agent_loop
 
 
-def _rehearse(options: ServeOptions, place: str) -> None:
-    """Check that nothing else prevents a takeover, while the previous agent still runs.
-
-    Addresses that the previous agent uses are not checked: they become free when it exits.
-
-    Raises:
-        CcpError: What would prevent it.
-    """
-    check_room(options.run_dir or run_dir_of(place))
+def _shared(options: ServeOptions, place: str) -> ServeOptions:
+    """Return the options with complete addresses, and mark those where a running agent listens."""
     before = running(place, options.run_dir)
-    free_soon = [] if before is None else before.listens
-    if options.metrics is not None and str(options.metrics) not in free_soon:
-        MetricsServer(options.metrics).close()
-    control = _control(options, place)
+    listens = [] if before is None else before.listens
+    control, metrics, broker = options.control, options.metrics, options.broker
     if control is not None:
-        try_to_listen(control, bind=control.address not in free_soon)
-    broker = options.broker
+        address = control.address or control_socket(place, options.run_dir)
+        control = replace(control, address=address, shares=address in listens)
+    if metrics is not None:
+        metrics = replace(metrics, shares=str(metrics) in listens)
     if isinstance(broker, EmbeddedBroker):
-        broker.try_out(elsewhere=_reached_at(broker) in free_soon)
-        broker = broker.options
-    if broker is not None:
-        Inbox(broker, sender=options.host or socket.gethostname())
+        broker.waits = broker.waits or _reached_at(broker) in listens
+    return replace(options, control=control, metrics=metrics)
 
 
-def _listens(options: ServeOptions, control: ControlOptions | None) -> list[str]:
+def _listens(options: ServeOptions) -> list[str]:
     addresses: list[str] = []
     if options.metrics is not None:
         addresses.append(str(options.metrics))
-    if control is not None:
-        addresses.append(control.address)
+    if options.control is not None:
+        addresses.append(options.control.address)
     if isinstance(options.broker, EmbeddedBroker):
         addresses.append(_reached_at(options.broker))
     return addresses
@@ -197,12 +196,6 @@ def _listens(options: ServeOptions, control: ControlOptions | None) -> list[str]
 
 def _reached_at(broker: EmbeddedBroker) -> str:
     return f"{broker.options.host}:{broker.options.port}"
-
-
-def _control(options: ServeOptions, place: str) -> ControlOptions | None:
-    if options.control is None or options.control.address:
-        return options.control
-    return replace(options.control, address=control_socket(place, options.run_dir))
 
 
 def _keep_written(agent_loop: AgentLoop, write: Callable[[], None]) -> None:
@@ -271,16 +264,21 @@ def _watching(
 
 
 @contextmanager
-def _dispatch(agent_loop: AgentLoop, ways: Management, options: ServeOptions) -> Iterator[None]:
-    """Connect to the telemetry bus, before the agent drops its capabilities."""
+def _dispatch(agent_loop: AgentLoop, ways: Management, options: ServeOptions) -> Iterator[Callable[[], None]]:
+    """Prepare the connection to the telemetry bus; yield a function that connects.
+
+    An agent that takes over connects once its predecessor has left, because both have the same name on the
+    bus, and before it drops its capabilities.
+    """
     if options.broker is None:
-        yield
+        yield lambda: None
         return
     host = options.host or socket.gethostname()
     with ExitStack() as around:
-        broker = options.broker
-        if isinstance(broker, EmbeddedBroker):
-            broker = around.enter_context(broker.with_user(host)).options
+        embedded: EmbeddedBroker | None = None
+        if isinstance(options.broker, EmbeddedBroker):
+            embedded = around.enter_context(options.broker.with_user(host))
+        broker = options.broker.options if isinstance(options.broker, EmbeddedBroker) else options.broker
         inbox = Inbox(broker, sender=host, status=status_of(agent_loop, host), wake=agent_loop.datapath.wake)
         ways.receive(agent_loop, inbox, host)
         agent_loop.events.listen(lambda event: emit(inbox, event))
@@ -291,9 +289,13 @@ def _dispatch(agent_loop: AgentLoop, ways: Management, options: ServeOptions) ->
             if not options.keep_capabilities:
                 ebpf.drop_capabilities()
 
-        inbox.start(begin)
-        around.callback(inbox.stop)
-        yield
+        def connect() -> None:
+            if embedded is not None:
+                embedded.proceed()
+            inbox.start(begin)
+            around.callback(inbox.stop)
+
+        yield connect
 
 
 @contextmanager

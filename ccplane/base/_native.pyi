@@ -62,7 +62,6 @@ __all__ = [
     "ioam_remove",
     "portable",
     "probe",
-    "rehearse",
     "rtcp_agent_summary",
     "rtcp_forget",
     "rtcp_remote_of",
@@ -261,8 +260,23 @@ class EbpfDatapath(Datapath):
         """
 
     def silences(self) -> tuple[list[tuple[int, int]], int]: ...
-    def successor_pid(self) -> int: ...
-    def has_successor(self) -> bool: ...
+    def adopt(self) -> list[str]:
+        """Take the flows from the running agent, if there is one.
+
+        Returns sockets, listeners and namespace defaults that keep replaced programs, one line each.
+        """
+
+    def hand_over(self) -> tuple[str, int]:
+        """Let a successor prepare and take over; call it between two batches.
+
+        The second part is the successor's process id, 0 if there is none. `serves`: keep running; `failed`: the
+        successor did not take over; `handed`: it has the flows; `leaves`: it is of an earlier version, and
+        waits until this agent ends.
+        """
+
+    def is_served(self) -> bool:
+        """After a hand-over: wait until the successor serves; return False if it has died before."""
+
     def release(self) -> None: ...
     @staticmethod
     def unload(pin_dir: str) -> tuple[list[str], list[str], list[str]]: ...
@@ -607,9 +621,6 @@ class SocketSwitch:
 def compile(source: str, name: str = "default", origin: str = "<source>", first_line: int = 1) -> Program: ...
 def verify(program: Program) -> None: ...
 def probe() -> dict[str, dict[str, Any]]: ...
-def rehearse(
-    pin_dir: str, cc_names: Sequence[str], extensions: Sequence[tuple[str, bytes | None]]
-) -> None: ...
 def try_load() -> list[tuple[str, CcpError | None]]: ...
 def drop_capabilities(keep: list[str] | None = None) -> list[str]: ...
 def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:

@@ -28,7 +28,7 @@ class LoadOptions:
         ring_bytes: Size of the report ring [bytes], a power of two.
         heartbeat_timeout_ms: Time without a heartbeat after which flows go to the fallback [ms].
         max_cwnd_bytes: Maximum window [bytes]; the default is TCP's largest receive window.
-        take_over: Take over a running agent's flows, after the kernel has accepted everything.
+        take_over: Allow a running agent, whose flows `adopt` takes over.
         max_flows_per_user: Maximum slots for one user's sockets; None for no quota.
         max_flows_per_cgroup: Maximum slots for sockets created in one cgroup (v2), not counting its
             descendants; None for no quota.
@@ -117,20 +117,6 @@ def verify(program: native.Program) -> None:
         LoadError: If this process has no permission to load BPF programs.
     """
     native.verify(program)
-
-
-def rehearse(pin_dir: str, cc_names: Sequence[str], extensions: Sequence[tuple[str, bytes | None]]) -> None:
-    """Check that names and extensions can be added to a datapath, while another agent uses it.
-
-    Args:
-        pin_dir: Pin directory of the datapath.
-        cc_names: Congestion-control names.
-        extensions: Names and object files; None instead of the object for an extension of ccplane.
-
-    Raises:
-        LoadError: As `Datapath.register` and `Datapath.extend`.
-    """
-    native.rehearse(pin_dir, cc_names, extensions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path as FilePath
@@ -11,10 +14,13 @@ import pytest
 
 from ccplane.base import _native
 from ccplane.base.errors import CcpError
+from experiments import agent_process
 from experiments.agent_process import AgentProcess, running_agent
 from experiments.bench.bpf_objects import programs
 from experiments.netlab import Path, congestion_of
+from experiments.netlab.sockets import free_port
 from experiments.soak.plant import looks_like_another_build
+from tests.kernel import shipped
 from tests.kernel.driving import CONST, EVERY_ACK, PATIENT, PIN_DIR, Driver, ccp, loaded, wait_until
 from tests.kernel.upgrading import Server
 
@@ -86,13 +92,17 @@ def test_flows_whose_layout_stays_never_have_the_fallback(wire: Path, kind: str)
             before = {stats.flow_id: stats for stats in first.all_stats() if not stats.fallback}
             if kind == "programs":
                 looks_like_another_build(PIN_DIR, layout=False)
-            coming = pool.submit(lambda: other(kind, **PATIENT))
-            driver.until(first.has_successor)
-            assert not coming.done(), "it waits"
-            first.close()
-            first.release()
-            with coming.result(timeout=10) as second:
+
+            def take_over() -> tuple[_native.EbpfDatapath, int]:
+                second = other(kind, **PATIENT)
                 handle = second.install(_native.compile(EVERY_ACK, name="new"))
+                second.adopt()
+                return second, handle
+
+            coming = pool.submit(take_over)
+            driver.until(lambda: first.hand_over()[0] == "handed")
+            second, handle = coming.result(timeout=10)
+            with second:
                 driver = Driver(second, handle)
                 for info in second.flows():
                     assert second.update(info.flow_id, program=handle)
@@ -115,7 +125,7 @@ def test_one_that_cannot_load_leaves_the_flows_to_who_has_them() -> None:
             other("layout", ring_bytes=5000)
         with pytest.raises(CcpError, match=r"load\.not_handed_over"):
             other("layout")  # nobody drives the first one here, to see that it is to end
-        assert not first.has_successor()
+        assert first.hand_over() == ("serves", 0)
         assert first.registered() == ["ccp"]
 
 
@@ -162,3 +172,27 @@ def test_unload_leaves_nothing_that_makes_sockets_of_own(server: Server, wire: P
     server.connect(wire.receiver, server.unused)  # was nowhere to be found: it goes when it connects
     server.talk()
     assert {congestion_of(own) for _, own in server.live} == {instead}
+
+
+def test_namespaces_whose_programs_are_not_replaced_are_counted() -> None:
+    place = FilePath(agent_process.PIN_DIR)
+    _native.EbpfDatapath.unload(str(place))
+    place.mkdir(mode=0o700)
+    os.chown(place, shipped.UID, shipped.UID)
+    enter = [*shipped.run_dir(), *shipped.rights()]
+    port = free_port()
+    with running_agent("reno", "--control", "none", enter=enter) as old:
+        looks_like_another_build(str(place), layout=False)
+        new = AgentProcess(
+            ["reno", "--control", "none", "--take-over", "--metrics", str(port)],
+            enter=[*shipped.run_dir(), *shipped.rights()],
+        )
+        try:
+            assert "another agent took the flows over" in old.stop()
+            assert "not upgraded, see the log" in new.greeting
+            assert "WARNING not upgraded: network namespaces of" in new.log()
+            assert "start the agent with --take-over as root" in new.log()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
+                assert re.search(r"^ccplane_not_upgraded [1-9]", page.read().decode(), re.MULTILINE)
+        finally:
+            new.stop()

@@ -103,10 +103,11 @@ class Given:
 
 def how_to_use(agent_loop: AgentLoop) -> str:
     """Return the end of the start message: adopted flows, and how to use the agent."""
-    adopted = agent_loop.counters.flows_adopted
+    adopted, left = agent_loop.counters.flows_adopted, len(agent_loop.not_renewed)
     return (
         f"{adopted} flow{'' if adopted == 1 else 's'} adopted; "
-        f'use: iperf3 -C {PLAIN} ..., or setsockopt(TCP_CONGESTION, "{PLAIN}"); Ctrl-C stops'
+        + (f"{left} namespaces or listeners not upgraded, see the log; " if left else "")
+        + f'use: iperf3 -C {PLAIN} ..., or setsockopt(TCP_CONGESTION, "{PLAIN}"); Ctrl-C stops'
     )
 
 

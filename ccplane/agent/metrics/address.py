@@ -20,11 +20,13 @@ class MetricsAddress:
         host: Address of this machine; empty for a Unix socket.
         port: TCP port; 0 for any free port.
         path: The Unix socket; None for TCP.
+        shares: Whether the predecessor of this agent may listen there.
     """
 
     host: str = LOOPBACK
     port: int = 0
     path: Path | None = None
+    shares: bool = False
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

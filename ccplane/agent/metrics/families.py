@@ -140,6 +140,8 @@ class AgentCollector:
             if name != "flows_created":  # the datapath's counter also includes earlier agents
                 about = f"Since the start of this agent: {name.replace('_', ' ')}."
                 yield self._total(f"agent_{name}", about, value)
+        about = "Network namespaces and listeners that keep replaced programs since the last take-over."
+        yield self._gauge("not_upgraded", about, len(self._agent_loop.not_renewed))
         age_us = self._clock_us() - counters.get("heartbeat_us", 0)
         yield self._gauge("heartbeat_age_seconds", "Time since the last heartbeat.", age_us / 1e6)
         datapath: Any = self._agent_loop.datapath

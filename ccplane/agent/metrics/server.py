@@ -8,21 +8,18 @@ answer.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
 import socket
-import stat
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ccplane.agent.features import Collects
+from ccplane.agent.listener import BACKLOG, Listener
 from ccplane.agent.metrics.address import MetricsAddress
 from ccplane.agent.metrics.families import AgentCollector
 from ccplane.base.errors import LoadError
@@ -46,9 +43,6 @@ FRESH_S: Final = 1.0
 MAX_CONNECTIONS: Final = 32
 """Maximum open connections; a further one closes the oldest, so that idle clients do not exclude others."""
 
-BACKLOG: Final = 1024
-"""Connections that wait in the kernel until they are accepted."""
-
 MAX_HEAD_BYTES: Final = 8192
 """Maximum length of a request's head."""
 
@@ -59,7 +53,7 @@ _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricsServer:
-    """Listens immediately, and answers after `start`.
+    """Listens immediately, except where a predecessor listens, and answers after `start`.
 
     Attributes:
         port: The TCP port; 0 for a Unix socket.
@@ -72,7 +66,7 @@ class MetricsServer:
         timeout_s: float = TIMEOUT_S,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Listen.
+        """Listen, or occupy an address where the predecessor of this agent may listen.
 
         Raises:
             LoadError: `load.no_extra`, or `metrics.cannot_listen`.
@@ -88,9 +82,9 @@ class MetricsServer:
         self._answer = b""
         self._expires_s = -float("inf")
         self._failing = False
-        self._path = address.path
+        place = (address.host, address.port) if address.path is None else address.path
         try:
-            self._socket = _tcp(address) if address.path is None else _unix(address.path)
+            self._listener = Listener(place, shares=address.shares, mode=SOCKET_MODE)
         except OSError as error:
             raise LoadError(
                 "metrics.cannot_listen",
@@ -99,15 +93,15 @@ class MetricsServer:
                 error.strerror or str(error),
                 "choose another address with --metrics; `ss -lntxp` shows which process uses an address",
             ) from None
-        self._inode = 0 if address.path is None else address.path.stat().st_ino
-        self.port: int = 0 if address.path else self._socket.getsockname()[1]
+        self.port: int = 0 if address.path else self._listener.socket.getsockname()[1]
         self._open: dict[asyncio.StreamWriter, None] = {}
         self._stopping = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, begin: Callable[[], None]) -> None:
-        """Start the thread, which first calls `begin`."""
+        """Listen, and start the thread, which first calls `begin`."""
+        self._listener.settle()
         loop = self._loop = asyncio.new_event_loop()
 
         def answer() -> None:
@@ -124,19 +118,15 @@ class MetricsServer:
             self._thread.join(STOP_TIMEOUT_S)
             if not self._thread.is_alive():
                 self._loop.close()
-        self._socket.close()
-        if self._path is not None:
-            with suppress(FileNotFoundError):
-                if self._path.lstat().st_ino == self._inode:  # else it is another agent's
-                    self._path.unlink()
+        self._listener.close()
 
     # The thread
 
     async def _serve(self) -> None:
         server = await asyncio.start_server(
-            self._connected, sock=self._socket, limit=MAX_HEAD_BYTES, backlog=MAX_CONNECTIONS
+            self._connected, sock=self._listener.socket, limit=MAX_HEAD_BYTES, backlog=MAX_CONNECTIONS
         )
-        self._socket.listen(BACKLOG)  # asyncio accepts MAX_CONNECTIONS at a time
+        self._listener.socket.listen(BACKLOG)  # asyncio accepts MAX_CONNECTIONS at a time
         await self._stopping.wait()
         server.close()
         for writer in self._open:
@@ -201,40 +191,6 @@ def _response(status: HTTPStatus, body: bytes, more: str = "") -> bytes:
     return head.encode() + body
 
 
-def _tcp(address: MetricsAddress) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    return _bound(socket.socket(family), (address.host, address.port))
-
-
-def _unix(path: Path) -> socket.socket:
-    with suppress(FileNotFoundError):
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise FileExistsError(errno.EEXIST, "another file is at this path")
-        with socket.socket(socket.AF_UNIX) as other:
-            try:
-                other.connect(str(path))
-            except ConnectionRefusedError:
-                path.unlink()  # the socket of a killed agent
-            else:
-                raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-    return _bound(socket.socket(socket.AF_UNIX), str(path))
-
-
-def _bound(made: socket.socket, place: tuple[str, int] | str) -> socket.socket:
-    try:
-        if isinstance(place, tuple):
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(place)
-        if isinstance(place, str):
-            os.chmod(place, SOCKET_MODE)  # before `listen`: no client can connect earlier
-        made.listen(BACKLOG)
-        made.setblocking(False)
-    except BaseException:
-        made.close()
-        raise
-    return made
-
-
 @contextmanager
 def listening(
     address: MetricsAddress,
@@ -253,7 +209,7 @@ def listening(
 
 
 @contextmanager
-def serving(address: MetricsAddress, *collectors: Collects) -> Iterator[MetricsServer]:
+def serving(address: MetricsAddress, *collectors: Collects, shares: bool = False) -> Iterator[MetricsServer]:
     """Serve collectors during a block; arguments and errors as for `MetricsServer`."""
     server = MetricsServer(address, *collectors)
     try:

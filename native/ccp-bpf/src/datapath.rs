@@ -15,8 +15,8 @@ use crate::extension::{self, Extension};
 use crate::fold;
 use crate::frame::Frames;
 use crate::handles::{Handles, Inherited};
+use crate::handover::Handover;
 use crate::head::Head;
-use crate::holders::Holders;
 use crate::intf::{self, CCP_MAX_PROGRAMS as MAX_PROGRAMS, ccp_program};
 use crate::kernel::Kernel;
 use crate::map::put;
@@ -28,7 +28,7 @@ use crate::pins::Pins;
 use crate::reap::Reaper;
 use crate::ring::{Ring, Woken};
 use crate::shared::{Observer, now_us};
-use crate::upgrade::{self, Beating, Moving, Taken};
+use crate::upgrade::{Beating, Moving, Pending};
 use crate::{Error, Records, Result, Update};
 
 /// Heartbeats sent, while waiting for reports, per timeout after which flows give up the agent.
@@ -42,111 +42,96 @@ const UNFINISHED_US: u64 = 20;
 
 /// The loaded datapath. One agent owns it at a time.
 pub struct Datapath {
-    shared: Observer,
-    kernel: Kernel,
+    pub(crate) shared: Observer,
+    pub(crate) kernel: Kernel,
     sizes: Sizes,
+    pub(crate) options: Options,
     adopted: bool,
-    heartbeat_slice_ms: u64,
-    handles: Mutex<Handles>,
-    inherited: Mutex<Inherited>,
-    ring: Mutex<(Ring, Pace)>,
+    pub(crate) heartbeat_slice_ms: u64,
+    pub(crate) handles: Mutex<Handles>,
+    pub(crate) inherited: Mutex<Inherited>,
+    pub(crate) ring: Mutex<(Ring, Pace)>,
     bell: Bell,
     beats: Beats,
     programs: OwnedFd,
     frames: Frames,
     /// Tables of fold programs, one per frame.
     folds: [OwnedFd; 2],
-    head: Arc<Head>,
+    pub(crate) head: Arc<Head>,
     /// The replaced datapath, until all its sockets may have moved.
-    moving: Mutex<Option<Moving>>,
+    pub(crate) moving: Mutex<Option<Moving>>,
     /// From taking over to the first poll.
-    opening: Mutex<Option<Beating>>,
-    extensions: Mutex<Vec<Extension>>,
-    reaper: Mutex<Reaper>,
+    pub(crate) opening: Mutex<Option<Beating>>,
+    pub(crate) extensions: Mutex<Vec<Extension>>,
+    /// None until this agent has the flows.
+    pub(crate) reaper: Mutex<Option<Reaper>>,
     closed: AtomicBool,
-    /// The lock of the pin directory, until the datapath is released.
-    held: Mutex<Option<OwnedFd>>,
+    /// What waits for `adopt`.
+    pub(crate) pending: Mutex<Option<Pending>>,
+    pub(crate) handover: Mutex<Handover>,
+    pub(crate) locks: Mutex<Locks>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks of the pin directory, until the datapath is released.
+#[derive(Default)]
+pub(crate) struct Locks {
+    /// That of the agent.
+    pub held: Option<OwnedFd>,
+    /// That of an agent that starts, until it has the other.
+    pub opening: Option<OwnedFd>,
+    /// A predecessor's datapath, until this agent polls.
+    pub before: Option<Arc<Head>>,
+    /// Whether this agent has the flows: it has adopted the datapath, and has not handed it over.
+    pub has_flows: bool,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Datapath {
     /// Adopts the datapath pinned in `pin_dir`, or loads a new one and registers `ccp`. Other programs
     /// replace the existing ones. If the maps have another layout or size, sockets move to new ones as the
-    /// agent polls. A running agent continues until everything that can fail is loaded.
+    /// agent polls. While another agent has the datapath, everything waits for `adopt`.
     pub fn open(options: &Options) -> Result<Self> {
         options.check()?;
         let kernel = Kernel::read()?;
         let pins = Pins::new(&options.pin_dir);
         let sizes = Sizes { max_flows: options.max_flows, ring_bytes: options.ring_bytes };
-        let slice_ms = options.heartbeat_timeout_ms / HEARTBEATS_PER_TIMEOUT;
-        let slice = Duration::from_millis(slice_ms);
-        let Taken { held, adopted, live, moving, frames } = upgrade::take(&kernel, &pins, options, slice)?;
-        let shared = Observer::open(pins.dir())?;
-        let head = Arc::new(Head::open(&pins)?);
-        // SAFETY: aligned words in the mapping that only agents write.
-        unsafe {
-            let g = shared.globals();
-            ptr::write_volatile(&raw mut (*g).heartbeat_timeout_us, options.heartbeat_timeout_ms * 1000);
-            ptr::write_volatile(&raw mut (*g).max_cwnd_bytes, options.max_cwnd_bytes);
-        }
-        head.agent().store(std::process::id(), Ordering::Release);
-        let extensions = extension::loaded(&pins, options.max_flows)?;
-        let mut holders = Holders::new(&pins, sizes);
-        holders.set(&shared, options.quotas)?;
-        let free_slots = pins.open_map("free_slots")?;
-        let reaper = Reaper::new(&shared, options.reap_after_ms * 1000, free_slots, holders, adopted);
-        let is_live = live.is_some();
-        let opening = is_live.then(|| {
-            let heads = [Some(&head), moving.as_ref().map(|m| &m.head)].into_iter().flatten();
-            Beating::begin(heads.cloned().collect(), slice)
-        });
-        let has_moved = moving.is_some();
+        let (pending, frames) = Pending::make(&kernel, &pins, options)?;
+        let maps = pending.maps().clone();
+        let waits = pending.is_claim();
         let datapath = Datapath {
             frames,
             kernel,
             sizes,
-            adopted,
-            heartbeat_slice_ms: slice_ms,
+            options: options.clone(),
+            adopted: pending.adopts(),
+            heartbeat_slice_ms: options.heartbeat_timeout_ms / HEARTBEATS_PER_TIMEOUT,
             handles: Mutex::new(Handles::new()),
             inherited: Mutex::default(),
-            ring: Mutex::new((Ring::new(pins.open_map("records")?)?, Pace::default())),
+            ring: Mutex::new((Ring::new(maps.open_map("records")?)?, Pace::default())),
             bell: Bell::new()?,
             beats: Beats::default(),
-            programs: pins.open_map("programs")?,
-            folds: [pins.open_map("folds_on_ack")?, pins.open_map("folds_on_timeout")?],
-            shared,
-            head,
-            moving: Mutex::new(moving),
-            opening: Mutex::new(opening),
-            extensions: Mutex::new(extensions),
-            reaper: Mutex::new(reaper),
+            programs: maps.open_map("programs")?,
+            folds: [maps.open_map("folds_on_ack")?, maps.open_map("folds_on_timeout")?],
+            shared: Observer::open(maps.dir())?,
+            head: Arc::new(Head::open(&maps)?),
+            moving: Mutex::default(),
+            opening: Mutex::default(),
+            extensions: Mutex::new(extension::loaded(&maps, options.max_flows)?),
+            reaper: Mutex::default(),
             closed: AtomicBool::new(false),
-            held: Mutex::new(Some(held)),
+            pending: Mutex::new(Some(pending)),
+            handover: Mutex::default(),
+            locks: Mutex::default(),
         };
-        if adopted && !has_moved {
-            // Programs, updates and reports of the previous agent are discarded, except programs that live
-            // flows run until they get new ones. Other flows are in the fallback; new and closed flows are
-            // found in the flow table.
-            let in_use = if is_live { datapath.programs_in_flows() } else { HashMap::new() };
-            let (stay, go): (Vec<_>, Vec<_>) = (1..MAX_PROGRAMS).partition(|h| in_use.contains_key(h));
-            go.into_iter().for_each(|handle| datapath.clear_folds(handle));
-            *lock(&datapath.inherited) = Inherited::new(stay);
-            let flow_ids = datapath.shared.flow_ids();
-            if !is_live {
-                datapath.shared.clear_mailboxes();
-                let to_fallback = Update { program: Some(0), ..Update::default() };
-                flow_ids.iter().for_each(|flow_id| _ = datapath.shared.write(*flow_id, &to_fallback, 0));
-            }
-            while !lock(&datapath.ring).0.drain().is_empty() {}
-            lock(&datapath.extensions).iter().for_each(|one| one.begin_again(&flow_ids));
-        }
         if !datapath.registered()?.iter().any(|n| n.cc_name == "ccp") {
             datapath.register("ccp", false)?;
         }
-        datapath.heartbeat();
+        if !waits {
+            datapath.adopt()?;
+        }
         Ok(datapath)
     }
 
@@ -162,14 +147,18 @@ impl Datapath {
     /// Registers a congestion-control name for new sockets. A registered name stays as it is.
     pub fn register(&self, cc_name: &str, needs_ecn: bool) -> Result<u32> {
         names::check(cc_name)?;
-        let pins = self.shared.pins();
+        if let Some(pending) = lock(&self.pending).as_mut() {
+            return pending.register(&self.kernel, cc_name, needs_ecn);
+        }
+        let _changing = self.change()?;
+        let pins = &self.shared.pins();
         let table = names::read(pins)?;
         let known = table.iter().position(|n| n.as_ref().is_some_and(|n| n.cc_name == cc_name));
         if let Some(Name { registered: true, needs_ecn: as_is, .. }) = known.and_then(|i| table[i].as_ref()) {
             if *as_is == needs_ecn {
                 return Ok(known.unwrap_or_default() as u32);
             }
-            self.unregister(cc_name)?;
+            self.remove_name(cc_name)?;
         }
         let free = known.or_else(|| table.iter().position(Option::is_none));
         let Some(cc_id) = free.map(|i| i as u32) else {
@@ -183,34 +172,45 @@ impl Datapath {
 
     /// Removes a name for new sockets; existing sockets keep it.
     pub fn unregister(&self, cc_name: &str) -> Result<()> {
-        let pins = self.shared.pins();
+        if let Some(pending) = lock(&self.pending).as_mut() {
+            return pending.unregister(cc_name);
+        }
+        let _changing = self.change()?;
+        self.remove_name(cc_name)
+    }
+
+    fn remove_name(&self, cc_name: &str) -> Result<()> {
+        let pins = &self.shared.pins();
         let table = names::read(pins)?;
         let found = table.iter().enumerate().find_map(|(i, n)| {
             n.as_ref().filter(|n| n.cc_name == cc_name && n.registered).map(|n| (i, n.clone()))
         });
         let Some((cc_id, mut name)) = found else {
-            return Err(Error::new("register.unknown", format!("`{cc_name}` is not registered"))
-                .fix("see ccp doctor for the registered names"));
+            return Err(names::unknown(cc_name));
         };
-        pins.unregister(cc_name).map_err(|e| {
-            Error::new("register.busy", format!("cannot unregister `{cc_name}`"))
-                .at(pins.registration(cc_name).display().to_string())
-                .why(e)
-                .fix("run as root")
-        })?;
+        pins.unregister(cc_name).map_err(|e| names::busy(pins, cc_name, &e))?;
         name.registered = false;
         names::write(pins, cc_id as u32, &name)
     }
 
     pub fn registered(&self) -> Result<Vec<Name>> {
-        Ok(names::read(self.shared.pins())?.into_iter().flatten().filter(|n| n.registered).collect())
+        if let Some(pending) = lock(&self.pending).as_ref() {
+            return Ok(pending.registered());
+        }
+        Ok(names::read(&self.shared.pins())?.into_iter().flatten().filter(|n| n.registered).collect())
     }
 
     /// Loads an extension unless it is loaded. On an error nothing has changed.
     pub fn extend(&self, name: &str, object: &[u8]) -> Result<()> {
-        let pins = self.shared.pins();
         // Verification takes a while, during which the agent is still alive.
-        let loaded = self.beating(|| extension::load(&self.kernel, pins, self.sizes, name, object))?;
+        let loaded = match lock(&self.pending).as_mut() {
+            Some(pending) => pending.extend(&self.kernel, name, object)?,
+            None => {
+                let _changing = self.change()?;
+                let pins = &self.shared.pins();
+                self.beating(|| extension::load(&self.kernel, pins, self.sizes, name, object))?
+            }
+        };
         let mut extensions = lock(&self.extensions);
         extensions.retain(|one| one.name != name);
         extensions.push(loaded);
@@ -229,8 +229,11 @@ impl Datapath {
     /// Compiles a fold program to eBPF, verifies it, and makes it available to flows. Returns its handle. On
     /// an error nothing has changed: flows keep their programs.
     pub fn install(&self, program: &Program) -> Result<u32> {
+        let _changing = self.change()?;
         let held = self.programs_in_flows();
-        let handle = lock(&self.handles).take(|h| held.contains_key(&h)).ok_or_else(|| {
+        // Another agent may have installed programs that no flow runs yet.
+        let is_used = |h| held.contains_key(&h) || self.has_fold(h);
+        let handle = lock(&self.handles).take(is_used).ok_or_else(|| {
             Error::new("program.table_full", "no more fold programs can be installed")
                 .why(format!("{} programs are installed or still used by a flow", MAX_PROGRAMS - 1))
                 .fix("uninstall unused programs")
@@ -267,7 +270,7 @@ impl Datapath {
         Ok(())
     }
 
-    fn programs_in_flows(&self) -> HashMap<u32, ()> {
+    pub(crate) fn programs_in_flows(&self) -> HashMap<u32, ()> {
         let mut held = HashMap::new();
         for flow_id in self.shared.flow_ids() {
             // SAFETY: plain words in the mapping.
@@ -308,7 +311,7 @@ impl Datapath {
 
     /// Reports the ends of reclaimed flows like those of closed sockets.
     fn reap(&self, now_us: u64, records: &mut Records) {
-        for close in lock(&self.reaper).look(&self.shared, now_us) {
+        for close in lock(&self.reaper).as_mut().map_or_else(Vec::new, |one| one.look(&self.shared, now_us)) {
             // SAFETY: plain data without padding, see the tests of `ccp_record`.
             let bytes =
                 unsafe { std::slice::from_raw_parts((&raw const close).cast::<u8>(), size_of_val(&close)) };
@@ -316,7 +319,17 @@ impl Datapath {
         }
     }
 
-    fn clear_folds(&self, handle: u32) {
+    fn has_fold(&self, handle: u32) -> bool {
+        let mut id = 0u32;
+        // SAFETY: the key is a u32, and so is the value: the id of a program.
+        let done = unsafe {
+            let (key, value) = ((&raw const handle).cast(), (&raw mut id).cast());
+            libbpf_sys::bpf_map_lookup_elem(self.folds[0].as_raw_fd(), key, value)
+        };
+        done == 0
+    }
+
+    pub(crate) fn clear_folds(&self, handle: u32) {
         for folds in &self.folds {
             // SAFETY: the key is a u32. The entry may be missing.
             unsafe { libbpf_sys::bpf_map_delete_elem(folds.as_raw_fd(), (&raw const handle).cast()) };
@@ -353,6 +366,7 @@ impl Datapath {
     pub fn poll(&self, timeout_ms: u64) -> Records {
         let (ring, pace) = &mut *lock(&self.ring);
         *lock(&self.opening) = None;
+        self.serves();
         let (mut waited, mut woken) = (false, Woken::default());
         let mut woken_us = now_us();
         let end_us = woken_us + timeout_ms * 1000;
@@ -365,7 +379,7 @@ impl Datapath {
             self.reap(taken_us, &mut records);
             (records.woken_us, records.taken_us) = (woken_us, taken_us);
             pace.looked(taken_us, waited, records.len());
-            if woken.rang || !records.is_empty() || taken_us >= end_us {
+            if woken.rang || !records.is_empty() || taken_us >= end_us || self.is_awaited() {
                 return records;
             }
             if woken.ready {
@@ -430,16 +444,6 @@ impl Datapath {
         (BOUNDS_US.into_iter().zip(counts).collect(), silent_us)
     }
 
-    /// Process id of the agent that waits for this one to end; 0 if there is none.
-    pub fn successor_pid(&self) -> u32 {
-        self.head.successor().load(Ordering::Acquire)
-    }
-
-    /// Whether another agent waits for this one to end.
-    pub fn has_successor(&self) -> bool {
-        self.successor_pid() != 0
-    }
-
     /// Stops controlling flows. Registrations and flows stay for the next agent: a waiting one sends the
     /// heartbeats from now on, and gets the datapath after `release`; without one, flows go to the fallback.
     pub fn close(&self) {
@@ -448,7 +452,9 @@ impl Datapath {
         }
         *lock(&self.opening) = None;
         *lock(&self.moving) = None;
-        if self.has_successor() {
+        if !lock(&self.locks).has_flows {
+            self.release();
+        } else if self.head.successor_pid() != 0 {
             self.head.heartbeat();
             self.head.agent().store(0, Ordering::Release);
         } else {
@@ -457,11 +463,20 @@ impl Datapath {
         }
     }
 
+    /// After a hand-over: nothing here is this agent's any more.
+    pub(crate) fn forget(&self) {
+        self.closed.store(true, Ordering::Release);
+        *lock(&self.opening) = None;
+        *lock(&self.moving) = None;
+        self.release();
+    }
+
     /// Releases the datapath to the next agent.
     pub fn release(&self) {
         self.close();
         self.frames.release();
-        *lock(&self.held) = None;
+        *lock(&self.pending) = None;
+        *lock(&self.locks) = Locks::default();
     }
 }
 

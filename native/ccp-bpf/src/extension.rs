@@ -2,6 +2,7 @@
 //! defines their interface.
 
 use std::ffi::c_char;
+use std::os::fd::OwnedFd;
 
 use libbpf_rs::{MapType, Object, OpenObject};
 
@@ -80,11 +81,6 @@ fn messages_of(pins: &Pins, place: &str, max_flows: u32) -> Result<Option<Messag
     has_mail.then(|| Messages::open(pins, place, MAIL, max_flows)).transpose()
 }
 
-/// Where the maps of an extension's next version are made. Names of extensions have no `-`.
-fn place_of_next(name: &str) -> String {
-    format!("{name}-next")
-}
-
 fn refused(name: &str, why: impl std::fmt::Display, fix: impl Into<String>) -> Error {
     Error::new("load.extension", format!("the datapath's extension `{name}` cannot be loaded"))
         .why(why)
@@ -96,26 +92,22 @@ fn no_room(name: &str) -> Error {
     refused(name, why, "ccp unload removes them, together with the datapath")
 }
 
-/// Checks that there is room for extensions, some of which may be loaded.
-pub(crate) fn check_room<'a>(pins: &Pins, names: impl Iterator<Item = &'a str>) -> Result<()> {
-    let Ok(table) = table(pins) else {
-        return Ok(()); // from another version: it is replaced
-    };
-    let is_known = |name: &&str| table.iter().flatten().any(|(known, _)| known == name);
-    let free = table.iter().filter(|entry| entry.is_none()).count();
-    names.filter(|name| !is_known(name)).nth(free).map_or(Ok(()), |name| Err(no_room(name)))
+/// An extension, and its version to be put into use if it is not loaded yet.
+pub(crate) struct Prepared {
+    pub extension: Extension,
+    pub next: Option<Next>,
 }
 
-/// Loads an extension next to the core with the pinned maps, and enters its programs into the core's tables,
-/// one for each member that this kernel has. An extension of the same name and version is kept, another
-/// version is replaced. On an error nothing has changed.
-pub(crate) fn load(
+/// Loads an extension next to the core with the pinned maps. An extension of the same name and version is kept. Nothing
+/// changes before `Next::put_into_use`. `taken`: indices of other extensions that wait for it.
+pub(crate) fn prepare(
     kernel: &Kernel,
     pins: &Pins,
     sizes: Sizes,
     name: &str,
     object: &[u8],
-) -> Result<Extension> {
+    taken: &[u32],
+) -> Result<Prepared> {
     let longest = CCP_NAME_LEN as usize - 1;
     if name.is_empty()
         || name.len() > longest
@@ -130,27 +122,46 @@ pub(crate) fn load(
     if let Some((index, Some((_, as_is)))) = known.map(|index| (index, &table[index]))
         && *as_is == version
     {
-        return opened(pins, name.to_owned(), index as u32, sizes.max_flows);
+        let extension = opened(pins, name.to_owned(), index as u32, sizes.max_flows)?;
+        return Ok(Prepared { extension, next: None });
     }
-    let free = known.or_else(|| table.iter().position(Option::is_none));
+    let is_free = |index: &usize| table[*index].is_none() && !taken.contains(&(*index as u32));
+    let free = known.or_else(|| (0..table.len()).find(is_free));
     let index = free.ok_or_else(|| no_room(name))? as u32;
-    let next = place_of_next(name);
-    pins.forget_extension(&next)?; // remains of an interrupted load
-    pins.create_extension(&next)?;
-    let done = Loaded::new(kernel, pins, sizes, name, index, object)
-        .and_then(|loaded| loaded.put_into_use(pins, sizes, name, index, version));
-    // What was replaced, or refused. If it stays, the next load removes it.
-    let _ = pins.forget_extension(&next);
-    done
+    let place = Pins::next_of(name);
+    pins.forget_extension(&place)?; // remains of an interrupted load
+    pins.create_extension(&place)?;
+    let next = Next::new(kernel, pins, sizes, name, index, object, version);
+    let messages = next.and_then(|next| Ok((messages_of(pins, &place, sizes.max_flows)?, next)));
+    let (messages, next) = messages.inspect_err(|_| _ = pins.forget_extension(&place))?;
+    Ok(Prepared { extension: Extension { name: name.to_owned(), index, messages }, next: Some(next) })
+}
+
+/// Loads an extension, and enters its programs into the core's tables, one for each member that this kernel has. Another
+/// version of the extension is replaced. On an error nothing has changed.
+pub(crate) fn load(
+    kernel: &Kernel,
+    pins: &Pins,
+    sizes: Sizes,
+    name: &str,
+    object: &[u8],
+) -> Result<Extension> {
+    let Prepared { extension, next } = prepare(kernel, pins, sizes, name, object, &[])?;
+    next.map_or(Ok(()), |next| next.put_into_use(pins))?;
+    Ok(extension)
 }
 
 /// The programs of an extension's next version. Its maps are in the place of the next one.
-struct Loaded {
-    object: Object,
-    hooks: Vec<(&'static str, String)>,
+pub(crate) struct Next {
+    pub name: String,
+    pub index: u32,
+    version: u64,
+    _object: Object,
+    /// The core's tables, with the extension's program for each.
+    tables: Vec<(OwnedFd, Option<u32>)>,
 }
 
-impl Loaded {
+impl Next {
     fn new(
         kernel: &Kernel,
         pins: &Pins,
@@ -158,6 +169,7 @@ impl Loaded {
         name: &str,
         index: u32,
         object: &[u8],
+        version: u64,
     ) -> Result<Self> {
         let (open, hooks) = prepared(kernel, pins, sizes, name, index, object)?;
         let object = open.load().map_err(|e| {
@@ -165,37 +177,30 @@ impl Loaded {
             let fix = format!("run algorithms that do not need it on this kernel; {}", error.fix);
             refused(name, error.why, fix)
         })?;
-        Ok(Loaded { object, hooks })
-    }
-
-    /// Replaces the version in use, if there is one, by this one. All that can fail comes before any change.
-    fn put_into_use(
-        self,
-        pins: &Pins,
-        sizes: Sizes,
-        name: &str,
-        index: u32,
-        version: u64,
-    ) -> Result<Extension> {
         let mut tables = Vec::new();
         for (_, _, table) in HOOKS {
             let fd = pins.open_map(table)?;
-            let program = self.hooks.iter().find(|(hook, _)| *hook == table);
-            let program =
-                program.map(|(_, program)| object::program_fd(&self.object, program)).transpose()?;
+            let program = hooks.iter().find(|(hook, _)| *hook == table);
+            let program = program.map(|(_, program)| object::program_fd(&object, program)).transpose()?;
             if let Some(program) = program {
                 put(&fd, TRIAL, &program)?;
                 remove(&fd, TRIAL);
             }
             tables.push((fd, program));
         }
-        let next = place_of_next(name);
-        let messages = messages_of(pins, &next, sizes.max_flows)?;
+        Ok(Next { name: name.to_owned(), index, version, _object: object, tables })
+    }
+
+    /// Replaces the version in use, if there is one, by this one. All that can fail has been done before.
+    pub fn put_into_use(self, pins: &Pins) -> Result<()> {
+        let Next { name, index, version, tables, .. } = self;
+        let next = Pins::next_of(&name);
         let before: ccp_extension = get(&pins.open_map(TABLE)?, index)?;
         // If the agent is killed from here on, the next one replaces the extension.
-        enter(pins, index, name, INCOMPLETE)?;
-        if let Err(e) = pins.exchange_extensions(&next, name) {
+        enter(pins, index, &name, INCOMPLETE)?;
+        if let Err(e) = pins.exchange_extensions(&next, &name) {
             put(&pins.open_map(TABLE)?, index, &before)?;
+            let _ = pins.forget_extension(&next);
             return Err(e);
         }
         for (table, program) in tables {
@@ -204,8 +209,9 @@ impl Loaded {
                 None => remove(&table, index),
             }
         }
-        enter(pins, index, name, version)?;
-        Ok(Extension { name: name.to_owned(), index, messages })
+        enter(pins, index, &name, version)?;
+        let _ = pins.forget_extension(&next); // what was replaced. If it stays, the next load removes it
+        Ok(())
     }
 }
 
@@ -232,7 +238,7 @@ fn prepared(
         );
         return Err(refused(name, why, "compile it with the headers of this version of ccplane"));
     }
-    place_maps(&mut open, pins, sizes, &place_of_next(name))?;
+    place_maps(&mut open, pins, sizes, &Pins::next_of(name))?;
     ccp_load::set_constants(&mut open, &[("extension_index", &index.to_ne_bytes())])?;
     let hooks = hooks_of(&mut open, kernel)?;
     Ok((open, hooks))

@@ -53,6 +53,10 @@ impl Inherited {
         Inherited { handles, looked_us: 0 }
     }
 
+    pub fn has(&self, handle: u32) -> bool {
+        self.handles.contains(&handle)
+    }
+
     pub fn is_due(&self, now_us: u64) -> bool {
         !self.handles.is_empty() && now_us >= self.looked_us + LOOK_US
     }

@@ -23,6 +23,21 @@ const BYTES: usize = 4096;
 /// An upper bound of `slot1`.
 const ALL: u32 = u32::MAX;
 
+/// Process ids are smaller than the flags of the words `agent_pid` and `successor`.
+const PID: u32 = (1 << 22) - 1;
+/// In `agent_pid`: the agent waits for its successor's word, and resumes if the successor ends. See `handover.rs`.
+pub(crate) const RESUMES: u32 = 1 << 30;
+/// In `agent_pid`: the agent changes nothing in the datapath but its flows.
+pub(crate) const FROZEN: u32 = 1 << 29;
+/// In `agent_pid`: the successor, whose process id it is, serves the flows.
+pub(crate) const SERVES: u32 = 1 << 28;
+/// In `agent_pid`: the agent has stopped polling, and the successor may take the datapath.
+pub(crate) const PAUSED: u32 = 1 << 31;
+/// In `successor`: it prepares; the agent keeps its flows.
+pub(crate) const PREPARES: u32 = 1 << 30;
+/// In `successor`: it has prepared everything.
+pub(crate) const READY: u32 = 1 << 31;
+
 const _: () = assert!(offset_of!(ccp_globals, goes_to) + CCP_NAME_LEN as usize <= BYTES);
 const _: () = assert!(offset_of!(ccp_globals, goes_to) == 64 && offset_of!(ccp_globals, load) == 48);
 
@@ -122,7 +137,12 @@ impl Head {
 
     /// Process id of the agent; 0 if it has ended for its successor.
     pub fn agent_pid(&self) -> u32 {
-        if self.is_known() { self.agent().load(Ordering::Acquire) } else { 0 }
+        if self.is_known() { self.agent().load(Ordering::Acquire) & PID } else { 0 }
+    }
+
+    /// Process id of the agent that wants to take over; 0 if there is none.
+    pub fn successor_pid(&self) -> u32 {
+        self.successor().load(Ordering::Acquire) & PID
     }
 
     pub fn agent(&self) -> &AtomicU32 {

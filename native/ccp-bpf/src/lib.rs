@@ -4,6 +4,7 @@
 //! programs under live flows, drains their reports and sends updates to flows through shared memory. [`Observer`] only
 //! reads.
 
+mod adopt;
 mod beats;
 mod bell;
 mod datapath;
@@ -11,6 +12,7 @@ mod extension;
 mod fold;
 mod frame;
 mod handles;
+mod handover;
 mod head;
 mod holders;
 mod kernel;
@@ -37,10 +39,11 @@ pub use ccp_error::Error;
 pub use ccp_record::{Message, Record, Records, Update, intf};
 pub use datapath::Datapath;
 pub use fold::verify;
+pub use handover::Handing;
 pub use holders::Quotas;
 pub use options::Options;
 pub use pins::{Unloaded, unload};
 pub use shared::Observer;
-pub use trial::{Outcome, rehearse, try_load};
+pub use trial::{Outcome, try_load};
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -31,21 +31,23 @@ pub(crate) fn check(cc_name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that names can be registered: each is free, or registered here. An unreadable table is of another
-/// version, and is replaced.
-pub(crate) fn check_free(pins: &Pins, cc_names: &[String]) -> Result<()> {
-    let table = read(pins).unwrap_or_default();
-    let known = |cc_name: &String| table.iter().flatten().any(|known| known.cc_name == *cc_name);
+/// Checks that a name is free, or registered here.
+pub(crate) fn check_free(pins: &Pins, cc_name: &str) -> Result<()> {
     let all = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
-    for cc_name in cc_names {
-        check(cc_name)?;
-        if all.split_whitespace().any(|one| one == cc_name) && !pins.registration(cc_name).exists() {
-            return Err(object::taken(cc_name));
-        }
-    }
-    let new = cc_names.iter().filter(|cc_name| !known(cc_name)).count();
-    let free = table.iter().filter(|entry| entry.is_none()).count();
-    if new > free && !table.is_empty() { Err(full(table.len())) } else { Ok(()) }
+    let is_taken = all.split_whitespace().any(|one| one == cc_name) && !pins.registration(cc_name).exists();
+    if is_taken { Err(object::taken(cc_name)) } else { Ok(()) }
+}
+
+pub(crate) fn unknown(cc_name: &str) -> Error {
+    Error::new("register.unknown", format!("`{cc_name}` is not registered"))
+        .fix("see ccp doctor for the registered names")
+}
+
+pub(crate) fn busy(pins: &Pins, cc_name: &str, e: &std::io::Error) -> Error {
+    Error::new("register.busy", format!("cannot unregister `{cc_name}`"))
+        .at(pins.registration(cc_name).display().to_string())
+        .why(e)
+        .fix("run as root")
 }
 
 pub(crate) fn full(entries: usize) -> Error {

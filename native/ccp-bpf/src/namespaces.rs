@@ -67,17 +67,28 @@ fn open_mounted(place: &Path) -> io::Result<File> {
     if kind == libc::CLONE_NEWNET { Ok(file) } else { Err(other()) }
 }
 
+/// The namespaces of this machine, as far as they can be found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub namespaces: Vec<Namespace>,
+    /// Number of processes whose namespaces this process may not open.
+    pub hidden: usize,
+}
+
 /// All namespaces that can be found: those of threads, and those mounted in the mount namespace of a process.
 /// One that only an open file holds cannot be found.
-pub(crate) fn all() -> Vec<Namespace> {
+pub(crate) fn all() -> Found {
     let mut found = BTreeMap::new();
     let mut mounts = HashSet::new();
-    let mut meet = |place: PathBuf, open: fn(&Path) -> io::Result<File>| {
-        if let Ok(file) = open(&place)
-            && let Ok(about) = file.metadata()
-        {
-            found.entry(about.ino()).or_insert(Namespace { place, file });
+    let mut hidden = 0;
+    let mut meet = |place: PathBuf, open: fn(&Path) -> io::Result<File>| match open(&place) {
+        Ok(file) => {
+            if let Ok(about) = file.metadata() {
+                found.entry(about.ino()).or_insert(Namespace { place, file });
+            }
+            false
         }
+        Err(e) => e.kind() == io::ErrorKind::PermissionDenied,
     };
     for place in mounted(Path::new("/proc/self")) {
         // The familiar name, without the detour through /proc.
@@ -88,11 +99,13 @@ pub(crate) fn all() -> Vec<Namespace> {
     meet("/proc/self/ns/net".into(), open_link);
     for process in entries(Path::new("/proc")).filter(|path| is_number(path)) {
         if fs::metadata(process.join("ns/mnt")).is_ok_and(|mount| mounts.insert(mount.ino())) {
-            mounted(&process).into_iter().for_each(|place| meet(place, open_mounted));
+            mounted(&process).into_iter().for_each(|place| _ = meet(place, open_mounted));
         }
-        entries(&process.join("task")).for_each(|thread| meet(thread.join("ns/net"), open_link));
+        let mut is_hidden = false;
+        entries(&process.join("task")).for_each(|thread| is_hidden |= meet(thread.join("ns/net"), open_link));
+        hidden += usize::from(is_hidden);
     }
-    found.into_values().collect()
+    Found { namespaces: found.into_values().collect(), hidden }
 }
 
 impl Namespace {
@@ -146,7 +159,7 @@ mod tests {
     #[test]
     fn our_own_namespace_is_among_all() {
         let own = fs::metadata("/proc/thread-self/ns/net").unwrap().ino();
-        let found = all();
+        let found = all().namespaces;
         let inodes: HashSet<_> = found.iter().map(|one| one.file.metadata().unwrap().ino()).collect();
         assert!(inodes.contains(&own));
         assert_eq!(inodes.len(), found.len());
@@ -186,7 +199,7 @@ mod tests {
                     .ends_with(self.directory.path().strip_prefix("/").ok()?)
                     .then(|| name.into())
             };
-            all().into_iter().filter_map(mounted_here).collect()
+            all().namespaces.into_iter().filter_map(mounted_here).collect()
         }
     }
 

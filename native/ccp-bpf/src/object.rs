@@ -239,6 +239,11 @@ impl Loaded {
     /// (except before 6.4). The registration persists in its pin.
     pub fn register(mut self, kernel: &Kernel, pins: &Pins, cc_name: &str) -> Result<()> {
         self.finish_folds(kernel)?;
+        self.attach(kernel, pins, cc_name)
+    }
+
+    /// As `register`, but folds continue in the other programs.
+    pub fn attach(&mut self, kernel: &Kernel, pins: &Pins, cc_name: &str) -> Result<()> {
         let pin = pins.registration(cc_name);
         if !kernel.has_struct_ops_link {
             // Fails if there was no registration.
@@ -263,7 +268,7 @@ impl Loaded {
     }
 
     /// Makes folds continue in these programs.
-    fn finish_folds(&self, kernel: &Kernel) -> Result<()> {
+    pub fn finish_folds(&self, kernel: &Kernel) -> Result<()> {
         let [_, on_ack] = if kernel.cong_control_has_flag { SINCE_6_10 } else { BEFORE_6_10 };
         for (table, program) in [("finish_on_ack", on_ack), ("finish_on_timeout", "ccp_finish_on_timeout")] {
             let fd = program_fd(&self.object, program)?;

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use ccp_load::{EchoPin, bpffs};
 
@@ -16,6 +17,10 @@ use crate::names;
 use crate::namespaces::instead_of;
 use crate::walk::Walk;
 use crate::{Error, Result};
+
+/// Maximum wait for another agent that starts, or for an agent that looks whether one does.
+const OPENING: Duration = Duration::from_secs(1);
+const NEXT: &str = "-next";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pins {
@@ -71,6 +76,10 @@ impl Pins {
         self.dir.join("extension")
     }
 
+    fn registrations(&self) -> PathBuf {
+        self.dir.join("registered")
+    }
+
     /// Where the successor of this datapath is assembled.
     pub fn stage(&self) -> Pins {
         Pins { dir: self.dir.join("next"), shared: self.shared.clone() }
@@ -88,7 +97,7 @@ impl Pins {
     /// Removes empty directories; `in_use`: the outermost is not empty.
     fn remove_directories(&self, in_use: bool) -> Result<()> {
         let outermost = (!in_use).then(|| self.dir.clone());
-        for dir in [self.extensions(), self.dir.join("registered")].into_iter().chain(outermost) {
+        for dir in [self.extensions(), self.registrations()].into_iter().chain(outermost) {
             match fs::remove_dir(&dir) {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -124,6 +133,56 @@ impl Pins {
         if done == 0 { Ok(()) } else { Err(no_directory(&to, io::Error::last_os_error())) }
     }
 
+    /// Puts the extensions of a stage here, in place of those that are here.
+    pub fn adopt_extensions(&self, stage: &Pins) -> Result<()> {
+        for name in self.extension_names() {
+            self.forget_extension(&name)?;
+        }
+        for name in stage.extension_names() {
+            self.create_extension(&name)?; // an empty directory, which the rename replaces
+            let to = self.extensions().join(&name);
+            fs::rename(stage.extensions().join(&name), &to).map_err(|e| no_directory(&to, e))?;
+        }
+        Ok(())
+    }
+
+    /// Removes a stage that was not put into use: it has no registrations, and no sockets.
+    pub fn discard(&self) -> Result<()> {
+        if !self.dir.exists() {
+            return Ok(());
+        }
+        for name in self.extension_names() {
+            self.forget_extension(&name)?;
+        }
+        for name in Self::core_maps() {
+            match fs::remove_file(self.map(name)) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(unpinned(&self.map(name), &e)),
+                _ => {}
+            }
+        }
+        self.remove_directories(false)
+    }
+
+    /// Removes what a successor left here that did not put it into use. Errors leave it to the next attempt.
+    pub fn tidy(&self) {
+        let _ = self.stage().discard();
+        for name in self.extension_names().iter().filter(|name| name.ends_with(NEXT)) {
+            let _ = self.forget_extension(name);
+        }
+        let Ok(table) = names::read(self) else { return };
+        let known: Vec<_> = table.into_iter().flatten().filter(|name| name.registered).collect();
+        for cc_name in self.registered() {
+            if !known.iter().any(|name| name.cc_name == cc_name) {
+                let _ = self.unregister(&cc_name);
+            }
+        }
+    }
+
+    /// Where the maps of an extension's next version are made. Names of extensions have no `-`.
+    pub fn next_of(extension: &str) -> String {
+        format!("{extension}{NEXT}")
+    }
+
     /// Removes an extension's maps; its programs keep them while they are called.
     pub fn forget_extension(&self, name: &str) -> Result<()> {
         let place = self.extensions().join(name);
@@ -151,12 +210,12 @@ impl Pins {
 
     /// The BPF file system forbids dots in names, and ccplane's names have no `-`.
     pub fn registration(&self, cc_name: &str) -> PathBuf {
-        self.dir.join("registered").join(cc_name.replace('.', "-"))
+        self.registrations().join(cc_name.replace('.', "-"))
     }
 
     /// Congestion-control names with a pinned registration.
     pub fn registered(&self) -> Vec<String> {
-        entries(&self.dir.join("registered")).iter().map(|name| name.replace('-', ".")).collect()
+        entries(&self.registrations()).iter().map(|name| name.replace('-', ".")).collect()
     }
 
     pub fn open_map(&self, name: &str) -> Result<OwnedFd> {
@@ -179,7 +238,7 @@ impl Pins {
     /// Creates the directories, mounting the BPF file system at `/sys/fs/bpf` if necessary.
     pub fn create(&self) -> Result<()> {
         // Any process that may open the directory may lock it.
-        bpffs::make(&self.dir.join("registered"))
+        bpffs::make(&self.registrations())
             .and_then(|()| fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700)))
             .map_err(|e| self.not_made(e))
     }
@@ -191,9 +250,40 @@ impl Pins {
     /// Locks the directory for this agent until the descriptor is closed in any way. The lock is next to the
     /// maps: agents that share the maps, in containers with separate `/run` directories, share the lock.
     pub fn hold(&self) -> Result<OwnedFd> {
+        self.lock(&self.dir)
+    }
+
+    /// Whether no agent has the lock.
+    pub fn is_free(&self) -> bool {
+        self.hold().is_ok()
+    }
+
+    /// The lock of an agent that starts, until it has the other one. See `handover.rs`.
+    pub fn hold_opening(&self) -> Result<OwnedFd> {
+        let end = Instant::now() + OPENING;
+        loop {
+            match self.try_opening() {
+                Err(e) if e.slug == "load.already_running" && Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                held => return held,
+            }
+        }
+    }
+
+    pub fn try_opening(&self) -> Result<OwnedFd> {
+        self.lock(&self.registrations())
+    }
+
+    /// Whether an agent starts.
+    pub fn is_opening(&self) -> bool {
+        self.try_opening().is_err()
+    }
+
+    fn lock(&self, place: &Path) -> Result<OwnedFd> {
         let failed = |e| self.not_made(e);
         loop {
-            let dir = fs::File::open(&self.dir).map_err(failed)?;
+            let dir = fs::File::open(place).map_err(failed)?;
             // SAFETY: a valid descriptor.
             if unsafe { libc::flock(dir.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
                 let e = io::Error::last_os_error();
@@ -201,7 +291,7 @@ impl Pins {
             }
             // The previous owner may have removed it meanwhile, and another agent created it again.
             let locked = dir.metadata().map_err(failed)?;
-            if fs::metadata(&self.dir).is_ok_and(|now| now.ino() == locked.ino()) {
+            if fs::metadata(place).is_ok_and(|now| now.ino() == locked.ino()) {
                 return Ok(dir.into());
             }
             self.create()?;

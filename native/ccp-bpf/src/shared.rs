@@ -4,6 +4,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
 
 use memmap2::{MmapOptions, MmapRaw};
 
@@ -24,7 +25,7 @@ pub(crate) fn now_us() -> u64 {
 
 /// The mapped memory of one datapath. Reading has no side effects.
 pub struct Observer {
-    pins: Pins,
+    pins: RwLock<Pins>,
     flows: MmapRaw,
     globals: MmapRaw,
     max_flows: u32,
@@ -62,11 +63,16 @@ impl Observer {
         let globals = map(&pins.open_map("globals")?, size_of::<ccp_globals>(), "globals")?;
         let flows_fd = pins.open_map("flows")?;
         let flows = map(&flows_fd, size_of::<ccp_flow>() * max_flows as usize, "flows")?;
-        Ok(Observer { pins, flows, globals, max_flows })
+        Ok(Observer { pins: RwLock::new(pins), flows, globals, max_flows })
     }
 
-    pub(crate) fn pins(&self) -> &Pins {
-        &self.pins
+    pub(crate) fn pins(&self) -> Pins {
+        self.pins.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// After the maps were put into another place.
+    pub(crate) fn moved_to(&self, pins: &Pins) {
+        self.pins.write().unwrap_or_else(PoisonError::into_inner).clone_from(pins);
     }
 
     pub fn max_flows(&self) -> u32 {
@@ -154,11 +160,12 @@ impl Observer {
 
     /// Memory that the kernel charges for the datapath's maps [bytes].
     pub fn memory_bytes(&self) -> Result<u64> {
-        self.pins.pinned_maps().iter().map(|path| charged(&self.pins.open(path)?)).sum()
+        let pins = self.pins();
+        pins.pinned_maps().iter().map(|path| charged(&pins.open(path)?)).sum()
     }
 
     pub fn names(&self) -> Result<Vec<Option<names::Name>>> {
-        names::read(&self.pins)
+        names::read(&self.pins())
     }
 
     /// Puts an update into the flow's mailbox, with bits of extensions for the flow. Returns false if the flow is gone.

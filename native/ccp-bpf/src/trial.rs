@@ -1,5 +1,4 @@
-//! Loads the datapath as an agent does, without registering it, and unloads it: for `ccp doctor`, and before
-//! an agent takes over from a running one.
+//! Loads the datapath as an agent does, without registering it, and unloads it: for `ccp doctor`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,8 +9,7 @@ use ccp_load::bpffs;
 use crate::kernel::Kernel;
 use crate::object::{self, Registration, Sizes};
 use crate::pins::{self, Pins};
-use crate::{Error, Result};
-use crate::{extension, names};
+use crate::{Error, Result, extension};
 
 /// A part, and whether it loaded.
 pub type Outcome = (String, Result<()>);
@@ -39,29 +37,6 @@ fn load_in(pins: &Pins, extensions: &[(&str, &[u8])]) -> Result<Vec<Outcome>> {
         (format!("extension {name}"), loaded.map(drop))
     };
     Ok(extensions.iter().map(outcome).collect())
-}
-
-/// Tests what an agent adds to a datapath that it takes over: congestion-control names and extensions. The
-/// running agent is not disturbed.
-pub fn rehearse(pin_dir: &Path, cc_names: &[String], extensions: &[(&str, &[u8])]) -> Result<()> {
-    let pins = Pins::new(pin_dir);
-    names::check_free(&pins, cc_names)?;
-    extension::check_room(&pins, extensions.iter().map(|(name, _)| *name))?;
-    if extensions.is_empty() {
-        return Ok(());
-    }
-    let was_there = pin_dir.exists();
-    let stage = pins.stage();
-    if stage.dir().exists() {
-        pins::remove(&stage)?; // of an agent killed at this point
-    }
-    let outcomes = stage.create().and_then(|()| load_in(&stage, extensions));
-    let removed = pins::remove(&stage);
-    if !was_there {
-        let _ = fs::remove_dir(pin_dir); // if it is not empty, another agent has begun
-    }
-    outcomes?.into_iter().try_for_each(|(_, outcome)| outcome)?;
-    removed.map(drop)
 }
 
 struct Scratch {

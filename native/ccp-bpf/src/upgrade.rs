@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use crate::extension::{self, Extension, Next, Prepared};
 use crate::frame::Frames;
+use crate::handover::Claim;
 use crate::head::{BUILD_HASH, Head, Kin, LAYOUT_HASH};
 use crate::intf;
 use crate::kernel::Kernel;
@@ -20,10 +21,6 @@ use crate::pins::{Pins, remove};
 use crate::walk::Walk;
 use crate::{Error, Result};
 
-/// Maximum time for an agent to end for its successor.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Its successor's polling interval.
-const LOOK: Duration = Duration::from_millis(1);
 /// Maximum time from here to an agent's first poll: flows are kept from the fallback no longer.
 const START: Duration = Duration::from_secs(30);
 
@@ -44,93 +41,6 @@ impl Beating {
     }
 }
 
-pub(crate) struct Taken {
-    pub held: OwnedFd,
-    /// Flows and registrations were taken over.
-    pub adopted: bool,
-    /// Heartbeats for flows that an agent has handed over, which wait without the fallback.
-    pub live: Option<Beating>,
-    /// The replaced datapath, whose flows move here.
-    pub moving: Option<Moving>,
-    pub frames: Frames,
-}
-
-/// Loads what is needed, and replaces what exists.
-pub(crate) fn take(kernel: &Kernel, pins: &Pins, options: &Options, each: Duration) -> Result<Taken> {
-    pins.create()?;
-    let find = || match Head::open(pins) {
-        Ok(head) => Ok(Some(Arc::new(head))),
-        Err(e) if e.slug == "load.not_loaded" => Ok(None),
-        Err(e) => Err(e),
-    };
-    let free = match pins.hold() {
-        Err(e) if e.slug == "load.already_running" && options.take_over => None,
-        held => Some(held?),
-    };
-    let found = find()?;
-    let tidied = |ready: Result<Ready>, was_there: bool| {
-        // Clean up; the first error counts.
-        ready.inspect_err(|_| _ = if was_there { remove(&pins.stage()) } else { remove(pins) })
-    };
-    let mut ready = tidied(Ready::make(kernel, pins, options, found.as_deref()), found.is_some())?;
-    let (held, live) = match (free, &found) {
-        (Some(held), _) => (held, None),
-        (None, Some(head)) => succeed(pins, head, each).inspect_err(|_| _ = remove(&pins.stage()))?,
-        (None, None) => (pins.hold()?, None), // it was being removed
-    };
-    let found = find()?;
-    let adopted = found.is_some();
-    if !ready.fits(options, found.as_deref()) {
-        ready = tidied(Ready::make(kernel, pins, options, found.as_deref()), adopted)?;
-    }
-    let applied = ready.apply(kernel, pins, found, live.is_some());
-    let (moving, frames) =
-        applied.inspect_err(|_| _ = if adopted { remove(&pins.stage()) } else { remove(pins) })?;
-    Ok(Taken { held, adopted, live, moving, frames })
-}
-
-/// Asks the agent that owns the datapath to end, and waits for it. Returns the lock; since then flows have no
-/// agent, but heartbeats.
-fn succeed(pins: &Pins, head: &Arc<Head>, each: Duration) -> Result<(OwnedFd, Option<Beating>)> {
-    let pid = head.agent_pid();
-    let refused = |why: String| {
-        Error::new("load.not_handed_over", format!("the agent (pid {pid}) does not hand its flows over"))
-            .at(pins.dir().display().to_string())
-            .why(why)
-            .fix(format!("stop that agent (kill {pid}), then start this; meanwhile flows use the fallback"))
-    };
-    if !head.is_known() {
-        return Err(refused("its version of ccplane cannot hand over flows".to_owned()));
-    }
-    head.successor().store(std::process::id(), Ordering::Release);
-    let end = Instant::now() + PATIENCE;
-    let mut beating = None;
-    loop {
-        if beating.is_none() && head.agent_pid() == 0 {
-            beating = Some(Beating::begin(vec![Arc::clone(head)], each));
-        }
-        match pins.hold() {
-            Ok(held) => {
-                head.successor().store(0, Ordering::Release);
-                return Ok((held, beating));
-            }
-            Err(e) if e.slug != "load.already_running" => return Err(e),
-            Err(_) if Instant::now() > end => {
-                head.successor().store(0, Ordering::Release);
-                return Err(refused(format!("it has not ended within {} s", PATIENCE.as_secs())));
-            }
-            Err(_) => std::thread::sleep(LOOK),
-        }
-    }
-}
-
-struct Ready {
-    kin: Kin,
-    load: u32,
-    copies: Vec<(u32, Name, Loaded)>,
-    frames: Frames,
-}
-
 /// Names that are or shall be registered, by `cc_id`.
 fn wanted(pins: &Pins, found: Option<&Head>) -> Vec<(u32, Name)> {
     let known = found.and_then(|_| names::read(pins).ok()).unwrap_or_default();
@@ -145,90 +55,303 @@ fn wanted(pins: &Pins, found: Option<&Head>) -> Vec<(u32, Name)> {
     wanted
 }
 
-impl Ready {
-    /// Loads what is needed; the present owner of the datapath continues.
-    fn make(kernel: &Kernel, pins: &Pins, options: &Options, found: Option<&Head>) -> Result<Self> {
-        let sizes = Sizes { max_flows: options.max_flows, ring_bytes: options.ring_bytes };
-        let kin = found.map_or(Kin::None, |head| head.kin(options.max_flows));
-        let stage = pins.stage();
-        let (maps, load) = match kin {
-            Kin::Same => (pins, 1),
-            Kin::Layout => (pins, found.map_or(1, |head| head.load() + 1)),
-            Kin::None => {
-                if stage.dir().exists() {
-                    remove(&stage)?; // of an interrupted attempt
-                }
-                stage.create()?;
-                (&stage, 1)
-            }
+/// A copy of the programs for a name, not registered yet.
+struct Copy {
+    cc_id: u32,
+    cc_name: String,
+    loaded: Loaded,
+}
+
+/// A datapath that is assembled next to the existing one, if there is one: all that can fail comes before `commit`.
+pub(crate) struct Pending {
+    kin: Kin,
+    load: u32,
+    sizes: Sizes,
+    pins: Pins,
+    /// Where its maps are: in their final place, or in a stage.
+    maps: Pins,
+    copies: Vec<Copy>,
+    /// The table of names to be.
+    names: Vec<Option<Name>>,
+    extensions: Vec<Next>,
+    /// The existing datapath.
+    found: Option<Arc<Head>>,
+    /// A running agent has it.
+    claim: Option<Claim>,
+    held: Option<OwnedFd>,
+    opening: OwnedFd,
+    /// A registered copy, in which folds continue from the commit on.
+    finishing: Option<Loaded>,
+}
+
+/// The result of a commit.
+pub(crate) struct Committed {
+    /// The lock of the agent; None if its predecessor has not released it yet.
+    pub held: Option<OwnedFd>,
+    /// Until this agent has that lock.
+    pub opening: OwnedFd,
+    /// Whether flows never were without an agent.
+    pub is_live: bool,
+    /// The datapath of the agent that handed its flows over.
+    pub before: Option<Arc<Head>>,
+    /// The replaced datapath, whose flows move here.
+    pub moving: Option<Moving>,
+    /// Sockets, listeners and defaults that keep the replaced programs, one line each.
+    pub left: Vec<String>,
+}
+
+impl Pending {
+    /// Loads what is needed; the present owner of the datapath continues. Returns also the frames of folds.
+    pub fn make(kernel: &Kernel, pins: &Pins, options: &Options) -> Result<(Self, Frames)> {
+        pins.create()?;
+        let opening = pins.hold_opening()?;
+        let held = match pins.hold() {
+            Err(e) if e.slug == "load.already_running" && options.take_over => None,
+            held => Some(held?),
         };
-        let mut copies = Vec::new();
-        for (cc_id, name) in if kin == Kin::Same { Vec::new() } else { wanted(pins, found) } {
-            let registration =
-                Registration { cc_name: &name.cc_name, cc_id, needs_ecn: name.needs_ecn, load };
-            let loaded = object::load(kernel, maps, sizes, &registration)?;
-            copies.push((cc_id, name, loaded));
-        }
-        if kin == Kin::None {
-            begin(&stage, options, load)?;
-            for (cc_id, name, _) in &copies {
-                names::write(&stage, *cc_id, name)?;
+        let found = match Head::open(pins) {
+            Ok(head) => Some(Arc::new(head)),
+            Err(e) if e.slug == "load.not_loaded" => None,
+            Err(e) => return Err(e),
+        };
+        let (held, claim) = match (held, &found) {
+            (None, Some(head)) => (None, Some(Claim::begin(pins, head)?)),
+            (None, None) => (Some(pins.hold()?), None), // it was being removed
+            (held, _) => (held, None),
+        };
+        let was_there = found.is_some();
+        Self::assemble(kernel, pins, options, found, claim, held, opening).inspect_err(|_| {
+            // Clean up; the first error counts.
+            if was_there {
+                let _ = pins.stage().discard();
+            } else {
+                let _ = remove(pins);
             }
-        }
-        Ok(Ready { kin, load, copies, frames: Frames::new(kernel, Some((maps, sizes)))? })
+        })
     }
 
-    /// Whether the existing datapath is still the one that this was made for.
-    fn fits(&self, options: &Options, found: Option<&Head>) -> bool {
-        let kin = found.map_or(Kin::None, |head| head.kin(options.max_flows));
-        let load = found.map_or(1, |head| head.load() + 1);
-        kin == self.kin && (kin != Kin::Layout || load == self.load)
-    }
-
-    /// Puts the programs into use. Returns the datapath whose sockets are to move here, if it is another one.
-    fn apply(
-        self,
+    fn assemble(
         kernel: &Kernel,
         pins: &Pins,
+        options: &Options,
         found: Option<Arc<Head>>,
-        is_live: bool,
-    ) -> Result<(Option<Moving>, Frames)> {
-        if self.kin == Kin::Same {
-            return Ok((None, self.frames));
-        }
-        let names = self.copies.iter().map(|(_, name, _)| name.cc_name.clone()).collect::<Vec<_>>();
-        for (_, name, loaded) in self.copies {
-            loaded.register(kernel, pins, &name.cc_name)?;
-        }
-        let Some(head) = found else {
-            pins.adopt_maps(&pins.stage())?;
-            return Ok((None, self.frames));
+        claim: Option<Claim>,
+        held: Option<OwnedFd>,
+        opening: OwnedFd,
+    ) -> Result<(Self, Frames)> {
+        let sizes = Sizes { max_flows: options.max_flows, ring_bytes: options.ring_bytes };
+        let kin = found.as_ref().map_or(Kin::None, |head| head.kin(options.max_flows));
+        let stage = pins.stage();
+        let load = found.as_ref().map_or(1, |head| head.load());
+        let (maps, load) = match kin {
+            Kin::Same => (pins.clone(), load),
+            Kin::Layout => (pins.clone(), load + 1),
+            Kin::None => {
+                stage.discard()?; // of an interrupted attempt
+                stage.create()?;
+                (stage, 1)
+            }
         };
+        let mut names = vec![None; intf::CCP_MAX_NAMES as usize];
+        if kin != Kin::None {
+            names = names::read(pins)?;
+        }
+        let mut copies = Vec::new();
+        for (cc_id, name) in if kin == Kin::Same { Vec::new() } else { wanted(pins, found.as_deref()) } {
+            let registration =
+                Registration { cc_name: &name.cc_name, cc_id, needs_ecn: name.needs_ecn, load };
+            let loaded = object::load(kernel, &maps, sizes, &registration)?;
+            copies.push(Copy { cc_id, cc_name: name.cc_name.clone(), loaded });
+            names[cc_id as usize] = Some(name);
+        }
+        if kin == Kin::None {
+            begin(&maps, options, load)?;
+        }
+        let frames = Frames::new(kernel, Some((&maps, sizes)))?;
+        let pins = pins.clone();
+        let (extensions, finishing) = (Vec::new(), None);
+        let pending = Pending {
+            kin,
+            load,
+            sizes,
+            pins,
+            maps,
+            copies,
+            names,
+            extensions,
+            found,
+            claim,
+            held,
+            opening,
+            finishing,
+        };
+        Ok((pending, frames))
+    }
+
+    /// Where the maps are now.
+    pub fn maps(&self) -> &Pins {
+        &self.maps
+    }
+
+    pub fn adopts(&self) -> bool {
+        self.found.is_some()
+    }
+
+    /// Whether a running agent still has the datapath.
+    pub fn is_claim(&self) -> bool {
+        self.claim.is_some()
+    }
+
+    pub fn registered(&self) -> Vec<Name> {
+        self.names.iter().flatten().filter(|name| name.registered).cloned().collect()
+    }
+
+    /// As `Datapath::register`, from the commit on.
+    pub fn register(&mut self, kernel: &Kernel, cc_name: &str, needs_ecn: bool) -> Result<u32> {
+        names::check(cc_name)?;
+        let known = self.names.iter().position(|n| n.as_ref().is_some_and(|n| n.cc_name == cc_name));
+        let place = known.or_else(|| self.names.iter().position(Option::is_none));
+        let place = place.ok_or_else(|| names::full(self.names.len()))?;
+        let cc_id = place as u32;
+        if self.names[place].as_ref().is_some_and(|name| name.registered && name.needs_ecn == needs_ecn) {
+            return Ok(cc_id);
+        }
+        names::check_free(&self.pins, cc_name)?;
+        let registration = Registration { cc_name, cc_id, needs_ecn, load: self.load };
+        let loaded = object::load(kernel, &self.maps, self.sizes, &registration)?;
+        self.copies.retain(|copy| copy.cc_id != cc_id);
+        self.copies.push(Copy { cc_id, cc_name: cc_name.to_owned(), loaded });
+        self.names[place] = Some(Name { cc_name: cc_name.to_owned(), needs_ecn, registered: true });
+        Ok(cc_id)
+    }
+
+    /// As `Datapath::unregister`, from the commit on.
+    pub fn unregister(&mut self, cc_name: &str) -> Result<()> {
+        let mut known = self.names.iter_mut().flatten().filter(|n| n.cc_name == cc_name && n.registered);
+        known.next().ok_or_else(|| names::unknown(cc_name))?.registered = false;
+        self.copies.retain(|copy| copy.cc_name != cc_name);
+        Ok(())
+    }
+
+    /// As `extension::load`, from the commit on.
+    pub fn extend(&mut self, kernel: &Kernel, name: &str, object: &[u8]) -> Result<Extension> {
+        self.extensions.retain(|next| next.name != name);
+        let taken: Vec<_> = self.extensions.iter().map(|next| next.index).collect();
+        let Prepared { extension, next } =
+            extension::prepare(kernel, &self.maps, self.sizes, name, object, &taken)?;
+        match next {
+            // No flow uses the maps of a stage.
+            Some(next) if self.kin == Kin::None => next.put_into_use(&self.maps)?,
+            next => self.extensions.extend(next),
+        }
+        Ok(extension)
+    }
+
+    /// Takes the datapath from the agent that has it, and puts everything into use. If it is not handed over, nothing has
+    /// changed.
+    pub fn commit(self, kernel: &Kernel) -> Result<Committed> {
+        let (pins, adopts) = (self.pins.clone(), self.adopts());
+        self.try_commit(kernel).inspect_err(|_| {
+            // Clean up; the first error counts.
+            if adopts {
+                pins.tidy();
+            } else {
+                let _ = remove(&pins);
+            }
+        })
+    }
+
+    fn try_commit(mut self, kernel: &Kernel) -> Result<Committed> {
+        if self.found.is_some() {
+            Head::open(&self.pins)?; // it may have been removed meanwhile
+        }
+        self.register_new(kernel)?;
+        let (mut held, mut is_live) = (self.held.take(), false);
+        if let Some(claim) = &self.claim {
+            let got = claim.take()?;
+            (held, is_live) = (got.held, got.is_live);
+        }
+        let before = self.found.clone().filter(|_| is_live);
+        let (moving, left) = self.apply(kernel, is_live)?;
+        Ok(Committed { held, opening: self.opening, is_live, before, moving, left })
+    }
+
+    /// Registers names that are not registered yet, or none of them.
+    fn register_new(&mut self, kernel: &Kernel) -> Result<()> {
+        let pins = &self.pins;
+        let is_new = |copy: &Copy| !pins.registration(&copy.cc_name).exists();
+        let (new, other): (Vec<_>, Vec<_>) = std::mem::take(&mut self.copies).into_iter().partition(is_new);
+        self.copies = other;
+        let mut registered = Vec::<String>::new();
+        for mut copy in new {
+            let attached = if self.kin == Kin::None { copy.loaded.finish_folds(kernel) } else { Ok(()) };
+            attached.and_then(|()| copy.loaded.attach(kernel, pins, &copy.cc_name)).inspect_err(|_| {
+                registered.iter().for_each(|cc_name| _ = pins.unregister(cc_name));
+            })?;
+            registered.push(copy.cc_name);
+            if self.kin != Kin::None {
+                self.finishing = Some(copy.loaded);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, kernel: &Kernel, is_live: bool) -> Result<(Option<Moving>, Vec<String>)> {
+        let pins = &self.pins;
+        let before = if self.found.is_some() { names::read(pins).unwrap_or_default() } else { Vec::new() };
+        if let Some(loaded) = &self.finishing {
+            loaded.finish_folds(kernel)?;
+        }
+        for mut copy in std::mem::take(&mut self.copies) {
+            copy.loaded.finish_folds(kernel)?;
+            copy.loaded.attach(kernel, pins, &copy.cc_name)?;
+        }
+        let names: Vec<_> = self.registered().into_iter().map(|name| name.cc_name).collect();
+        for Name { cc_name, .. } in before.iter().flatten().filter(|name| name.registered) {
+            if !names.contains(cc_name) {
+                pins.unregister(cc_name).map_err(|e| names::busy(pins, cc_name, &e))?;
+            }
+        }
+        for (cc_id, name) in (0..).zip(&self.names) {
+            if let Some(name) = name {
+                names::write(&self.maps, cc_id, name)?;
+            }
+        }
+        let Some(head) = self.found.take() else {
+            pins.adopt_maps(&self.maps)?;
+            return Ok((None, Vec::new()));
+        };
+        if self.kin == Kin::None {
+            pins.adopt_extensions(&self.maps)?;
+            pins.adopt_maps(&self.maps)?;
+            // Without an agent flows need not wait: they already use the fallback.
+            if is_live { head.replace() } else { head.retire("") }
+        }
+        for next in std::mem::take(&mut self.extensions) {
+            next.put_into_use(pins)?;
+        }
+        if self.kin == Kin::Same {
+            return Ok((None, Vec::new()));
+        }
+        if self.kin == Kin::Layout {
+            head.renew(self.load);
+        }
         // Sockets of removed names get the plain one.
-        let all = names::read(pins).unwrap_or_default().into_iter().flatten().map(|name| name.cc_name);
+        let all = before.into_iter().flatten().map(|name| name.cc_name);
         let goes_to = |name: String| {
             let to = if names.contains(&name) { name.clone() } else { "ccp".to_owned() };
             (name, to)
         };
         let ways: BTreeMap<_, _> = all.chain(names.iter().cloned()).map(goes_to).collect();
-        // Sockets of versions without a head do not leave by themselves.
-        let only_listeners = head.is_known();
-        if self.kin == Kin::Layout {
-            head.renew(self.load);
-        } else {
-            for extension in pins.extension_names() {
-                pins.forget_extension(&extension)?;
-            }
-            pins.adopt_maps(&pins.stage())?;
-            // Without an agent flows need not wait: they already use the fallback.
-            if is_live { head.replace() } else { head.retire("") }
-        }
-        if let Ok(walk) = Walk::new(ways, only_listeners) {
-            walk.all();
-        }
         // Not then_some(): dropping an unused one makes all sockets leave at once.
+        let is_known = head.is_known();
         let moving = (self.kin == Kin::None && is_live).then(|| Moving { head, at: 0 });
-        Ok((moving, self.frames))
+        // Sockets of versions without a head do not leave by themselves.
+        let left = match Walk::new(ways, is_known) {
+            Ok(walk) => walk.all().left,
+            Err(e) => vec![format!("sockets and defaults were not checked: {}: {}", e.message, e.why)],
+        };
+        Ok((moving, left))
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object};
 
 use crate::Result;
-use crate::namespaces::{self, Namespace};
+use crate::namespaces::{self, Found, Namespace};
 use crate::object::{self, load_error};
 use ccp_load::bug;
 
@@ -61,9 +61,14 @@ impl Walk {
     }
 
     pub fn all(&self) -> Walked {
-        let namespaces = namespaces::all();
+        let Found { namespaces, hidden } = namespaces::all();
         let came = namespaces::inside_each(&namespaces, |one| self.here(one));
         let mut walked = Walked::default();
+        if hidden > 0 {
+            walked.left.push(format!(
+                "network namespaces of {hidden} processes: this process may not open them, which requires root"
+            ));
+        }
         for (namespace, came) in namespaces.iter().zip(came) {
             match came {
                 Ok(here) => {

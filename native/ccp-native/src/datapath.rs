@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use ccp_bpf::{Datapath, Error, Observer, Options, Quotas, Update};
+use ccp_bpf::{Datapath, Error, Handing, Observer, Options, Quotas, Update};
 use ccp_record::Records;
 use pyo3::prelude::*;
 
@@ -73,6 +73,22 @@ impl Kernel {
     }
 }
 
+impl Kernel {
+    fn adopt(&self) -> ccp_bpf::Result<Vec<String>> {
+        let mut left = self.inner.adopt()?;
+        *lock(&self.names) = names_of(&self.inner)?;
+        for name in self.inner.extensions() {
+            if let Err(e) = self.resume(&name) {
+                left.push(format!(
+                    "extension {name} starts without its previous state: {}: {}",
+                    e.message, e.why
+                ));
+            }
+        }
+        Ok(left)
+    }
+}
+
 impl Kind for Kernel {
     fn adopted(&self) -> bool {
         self.inner.adopted()
@@ -95,7 +111,7 @@ impl Kind for Kernel {
     fn extend(&self, name: &str, object: Option<&[u8]>) -> ccp_bpf::Result<()> {
         self.inner.extend(name, extension_object(name, object)?)?;
         *lock(&self.names) = names_of(&self.inner)?;
-        self.resume(name)
+        if self.inner.is_pending() { Ok(()) } else { self.resume(name) }
     }
 
     fn install(&self, program: &ccp_lang::Program) -> ccp_bpf::Result<u32> {
@@ -226,14 +242,24 @@ impl EbpfDatapath {
         self.0.inner.silences()
     }
 
-    /// Process id of the agent that waits for this one to end; 0 if there is none.
-    fn successor_pid(&self) -> u32 {
-        self.0.inner.successor_pid()
+    /// Takes the flows from the running agent, if there is one. Returns what keeps replaced programs, one line each.
+    fn adopt(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        py.detach(|| self.0.adopt()).map_err(|e| errors::raise(py, &e))
     }
 
-    /// Whether another agent waits for this one to end.
-    fn has_successor(&self) -> bool {
-        self.0.inner.has_successor()
+    /// After a hand-over: waits until the successor serves the flows. Returns false if it has died before.
+    fn is_served(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.0.inner.is_served())
+    }
+
+    /// Lets a successor prepare and take over. Returns `serves`, `handed`, `leaves` or `failed`, and its process id.
+    fn hand_over(&self, py: Python<'_>) -> (&'static str, u32) {
+        match py.detach(|| self.0.inner.hand_over()) {
+            Handing::Serves => ("serves", 0),
+            Handing::Failed(pid) => ("failed", pid),
+            Handing::Handed(pid) => ("handed", pid),
+            Handing::Leaves(pid) => ("leaves", pid),
+        }
     }
 
     /// Releases the datapath to the next agent.

@@ -31,7 +31,6 @@ fn drop_capabilities(py: Python<'_>, keep: Option<Vec<String>>) -> PyResult<Vec<
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::verify, module)?)?;
     module.add_function(wrap_pyfunction!(probe, module)?)?;
-    module.add_function(wrap_pyfunction!(trials::rehearse, module)?)?;
     module.add_function(wrap_pyfunction!(trials::try_load, module)?)?;
     module.add_function(wrap_pyfunction!(drop_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(emulator::emulate, module)?)?;

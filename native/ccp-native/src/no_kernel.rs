@@ -19,7 +19,6 @@ const KERNEL_PART: &[&str] = &[
     "TcpTrace",
     "drop_capabilities",
     "emulate",
-    "rehearse",
     "rtcp_agent_summary",
     "rtcp_forget",
     "rtcp_tables",

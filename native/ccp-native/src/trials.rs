@@ -1,31 +1,10 @@
 //! Load tests: each part is loaded into this kernel and unloaded.
 
-use std::path::PathBuf;
-
 use ccp_trace::{Arrivals, Options as TraceOptions, Trace, Watched};
 use pyo3::prelude::*;
 
-use crate::datapath::extension_object;
 use crate::errors;
 use crate::features::EXTENSIONS;
-
-/// Tests what an agent adds to a datapath that it takes over: names and extensions with their objects.
-#[pyfunction]
-pub fn rehearse(
-    py: Python<'_>,
-    pin_dir: PathBuf,
-    cc_names: Vec<String>,
-    extensions: Vec<(String, Option<Vec<u8>>)>,
-) -> PyResult<()> {
-    let tried = py.detach(|| {
-        let mut objects = Vec::new();
-        for (name, object) in &extensions {
-            objects.push((name.as_str(), extension_object(name, object.as_deref())?));
-        }
-        ccp_bpf::rehearse(&pin_dir, &cc_names, &objects)
-    });
-    tried.map_err(|e| errors::raise(py, &e))
-}
 
 /// Names of the parts, and their errors. Nothing is registered, and nothing stays loaded.
 #[pyfunction]

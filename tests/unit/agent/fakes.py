@@ -279,8 +279,14 @@ class FakeDatapath:
     def close(self) -> None:
         self.closed = True
 
-    def successor_pid(self) -> int:
-        return self.successor
+    def adopt(self) -> list[str]:
+        return []
+
+    def hand_over(self) -> tuple[str, int]:
+        return ("leaves" if self.successor else "serves", self.successor)
+
+    def is_served(self) -> bool:
+        return True
 
     def release(self) -> None:
         self.closed = self.released = True

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccplane.agent.runfile import RunFile, RunInfo, check_room, run_file, running
+from ccplane.agent.stored import replace_file
 from ccplane.base.errors import LoadError
 
 PIN_DIR = "/sys/fs/bpf/test"
@@ -20,6 +21,8 @@ PIN_DIR = "/sys/fs/bpf/test"
 def test_run_file_reports_what_the_agent_runs_while_it_lives(tmp_path: Path) -> None:
     assert running(PIN_DIR, tmp_path) is None
     with RunFile(PIN_DIR, tmp_path) as file:
+        assert running(PIN_DIR, tmp_path) is None
+        file.write(RunInfo(pid=os.getpid(), pin_dir=PIN_DIR))
         seen = running(PIN_DIR, tmp_path)
         assert seen is not None
         assert (seen.pid, seen.pin_dir) == (os.getpid(), PIN_DIR)
@@ -40,7 +43,7 @@ def test_run_file_reports_what_the_agent_runs_while_it_lives(tmp_path: Path) -> 
 
 
 def _write_and_die(run_dir: Path) -> None:
-    RunFile(PIN_DIR, run_dir)
+    RunFile(PIN_DIR, run_dir).write(RunInfo(pid=os.getpid(), pin_dir=PIN_DIR))
     os.kill(os.getpid(), 9)
 
 
@@ -55,6 +58,7 @@ def test_file_of_a_killed_agent_is_nobodys(tmp_path: Path) -> None:
 
 def test_another_process_with_the_number_of_a_killed_agent_is_none(tmp_path: Path) -> None:
     with RunFile(PIN_DIR, tmp_path) as file:
+        file.write(RunInfo(pid=os.getpid(), pin_dir=PIN_DIR))
         info = running(PIN_DIR, tmp_path)
         assert info is not None
         other = msgspec.structs.replace(info, started_ticks=(info.started_ticks or 0) - 1)
@@ -63,7 +67,9 @@ def test_another_process_with_the_number_of_a_killed_agent_is_none(tmp_path: Pat
 
 
 def test_others_may_lock_the_run_file_as_they_like(tmp_path: Path) -> None:
-    with RunFile(PIN_DIR, tmp_path) as file, file.path.open() as rival:
+    with RunFile(PIN_DIR, tmp_path) as file:
+        file.write(RunInfo(pid=os.getpid(), pin_dir=PIN_DIR))
+        rival = file.path.open()
         fcntl.flock(rival, fcntl.LOCK_EX)
         file.write(RunInfo(pid=os.getpid(), pin_dir=PIN_DIR, default="reno"))
         info = running(PIN_DIR, tmp_path)
@@ -71,6 +77,14 @@ def test_others_may_lock_the_run_file_as_they_like(tmp_path: Path) -> None:
         assert info.default == "reno"
         with RunFile(PIN_DIR, tmp_path):
             pass
+        rival.close()
+
+
+def test_the_file_of_the_next_agent_stays(tmp_path: Path) -> None:
+    with RunFile(PIN_DIR, tmp_path) as file:
+        file.write(RunInfo(pid=os.getpid(), pin_dir=PIN_DIR))
+        replace_file(file.path, msgspec.json.encode(RunInfo(pid=1, pin_dir=PIN_DIR)))
+    assert file.path.exists()
 
 
 def test_run_directory_that_cannot_be_made_is_a_load_error(tmp_path: Path) -> None:
@@ -109,6 +123,7 @@ def test_what_cannot_be_written_later_is_reported_and_stops_nothing(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with RunFile(PIN_DIR, tmp_path) as file:
+        file.write(RunInfo(pid=os.getpid(), pin_dir=PIN_DIR))
         before = file.path.read_bytes()
         with monkeypatch.context() as patched:
             patched.setattr(os, "replace", full)
