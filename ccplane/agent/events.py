@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ccplane.base import clock
 from ccplane.base.flows import FlowInfo
 
 log = logging.getLogger("ccplane.agent")
@@ -52,7 +53,7 @@ class Event:
     algorithm: str = ""
     flow: FlowInfo | None = None
     detail: Detail = field(default_factory=dict)
-    t_us: int = field(default_factory=lambda: time.monotonic_ns() // 1000)
+    t_us: int = field(default_factory=clock.now_us)
     t_wall_us: int = field(default_factory=lambda: time.time_ns() // 1000)
 
 

@@ -30,6 +30,7 @@ from ccplane.agent.rules import Which
 from ccplane.agent.source import Source
 from ccplane.agent.streams import Streams
 from ccplane.agent.telemetry_dispatch import TelemetryDispatch
+from ccplane.base import clock
 from ccplane.base.errors import CcpError, Collector, UsageError
 from ccplane.base.flows import FlowInfo, FlowStats
 
@@ -200,7 +201,7 @@ class Requests:
     def _flow(self, flow_id: int) -> Row:
         (live,) = self._loop.changes.flows(Which(flow_id), failed=True)
         received = [] if self.dispatch is None else self.dispatch.received(flow_id)
-        now_us = time.monotonic_ns() // 1000
+        now_us = clock.now_us()
         return {
             **flow_row(
                 live.flow.info,

@@ -12,15 +12,8 @@ use crate::intf::{self, ccp_flow, ccp_flow_info, ccp_globals};
 use crate::names;
 use crate::pins::Pins;
 use crate::{Error, Result};
+pub(crate) use ccp_load::clock::now_us;
 use ccp_record::Update;
-
-/// CLOCK_MONOTONIC [us], the clock of `tcp_mstamp`.
-pub(crate) fn now_us() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is valid; CLOCK_MONOTONIC always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
-}
 
 /// The mapped memory of one datapath. Reading has no side effects.
 pub struct Observer {
