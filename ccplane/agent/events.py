@@ -17,7 +17,7 @@ KINDS: Final[dict[str, str]] = {
     "flow:created": "a flow chose an algorithm",
     "flow:closed": "a flow closed",
     "flow:failed": "an algorithm raised; the event has callback, error and line",
-    "flows:fallback": "the number of flows that used the fallback while the agent was silent",
+    "flows:fallback": "the number of flows that the fallback took from the agent, and the cause",
     "flows:reaped": "flow slots were scarce; the event has the number of silent flows that lost a slot",
     "param:set": "a parameter was set",
     "algorithm:loaded": "an algorithm was added",

@@ -90,6 +90,7 @@ impl Datapath {
         unsafe {
             let g = shared.globals();
             ptr::write_volatile(&raw mut (*g).heartbeat_timeout_us, options.heartbeat_timeout_ms * 1000);
+            ptr::write_volatile(&raw mut (*g).report_timeout_us, options.report_timeout_ms * 1000);
             ptr::write_volatile(&raw mut (*g).max_cwnd_bytes, options.max_cwnd_bytes);
         }
         head.agent().store(std::process::id(), Ordering::Release);

@@ -202,6 +202,18 @@ impl Observer {
         true
     }
 
+    /// Records that the agent has handled a flow's report of this time. Costs one store, without a lock: the flow's reports
+    /// are handled in order.
+    pub fn answered(&self, flow_id: u64, report_us: u64) {
+        if let Some(flow) = self.slot(flow_id as u32)
+            && self.active_id(flow) == Some(flow_id)
+        {
+            // SAFETY: an aligned u64 in the mapping that the kernel side only reads.
+            unsafe { AtomicU64::from_ptr(&raw mut (*flow).mail.answered_us) }
+                .store(report_us, Ordering::Release);
+        }
+    }
+
     /// Discards half-written updates of an agent that died.
     pub(crate) fn clear_mailboxes(&self) {
         for flow in (0..self.max_flows).filter_map(|i| self.slot(i)) {
