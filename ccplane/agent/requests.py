@@ -71,7 +71,8 @@ class Requests:
         """
         if isinstance(what, Slow):
             job = what
-            self._loader.submit(lambda: self._slow(job)).add_done_callback(answer)
+            overtakes = isinstance(job, ask.Rollback)
+            self._loader.submit(lambda: self._slow(job), overtakes=overtakes).add_done_callback(answer)
         else:
             quick = what
             if isinstance(what, ask.SetParams | ask.Switch):

@@ -73,7 +73,8 @@ class Canaries:
         trial = Trial(name, share, seconds, self._clock())
         running = Running(candidate.algorithm, trial.name, candidate.programs, next(iter(candidate.programs)))
         try:
-            row = self._loader.on_agent(partial(self._begin, trial, running, candidate))
+            with self._loader.changing(name):
+                row = self._loader.on_agent(partial(self._begin, trial, running, candidate))
         except BaseException:
             candidate.drop()
             raise
