@@ -30,6 +30,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from broker.errors import BusError
 from broker.options import BusOptions, warn_of_expiry
 from broker.queue import TopicQueue
+from ccplane.base import clock
 
 log = logging.getLogger("ccplane.bus")
 
@@ -405,7 +406,7 @@ class BusClient:
             self._paho.unsubscribe(topic_filter)
 
     def _message(self, _paho: Paho, _data: Any, message: MQTTMessage) -> None:
-        received_us = time.monotonic_ns() // 1000
+        received_us = clock.now_us()
         self.counters.received += 1
         if self._on_message is None:
             return

@@ -16,6 +16,7 @@ import msgspec
 
 from broker import client, topics
 from broker.options import BusOptions
+from ccplane.base import clock
 from ccplane.base.printable import printable
 from telemetry.age import Ages, retained_age_us
 from telemetry.codec import CONTENT_TYPES, Format, about_of, canonical_topic, decode_from, encode
@@ -61,7 +62,7 @@ def wall_us() -> int:
 
 def mono_us() -> int:
     """Return CLOCK_MONOTONIC [us]."""
-    return time.monotonic_ns() // 1000
+    return clock.now_us()
 
 
 class Bus:

@@ -25,6 +25,7 @@ from ccplane.agent.events import Events
 from ccplane.agent.flow import describe
 from ccplane.agent.hosts import Host, Live, SingleHost, VectorHost, host_for
 from ccplane.agent.keepalive import Keepalive
+from ccplane.agent.lost_flows import LostFlows
 from ccplane.agent.names import duplicate_algorithm, unknown_algorithm
 from ccplane.agent.rules import Rule, choose
 from ccplane.agent.writer import Writer
@@ -128,6 +129,7 @@ class AgentLoop:
         self._clock = clock
         self.flows: dict[int, Live] = {}
         self.events = Events()
+        self._lost_flows = LostFlows(self.events)
         self.writer = Writer(datapath)
         self.keepalive = Keepalive(datapath.heartbeat, clock)
         self.changes = Changes(self)
@@ -142,8 +144,6 @@ class AgentLoop:
         self._deferred: list[tuple[Live, FlowStats | None]] = []
         self._missed_before = 0
         self._created_before = 0
-        self._silent_before = 0
-        self._reaped_before = 0
         self._next_check_s = 0.0
         names = [running.name for running in algorithms]
         for name in names:
@@ -234,8 +234,7 @@ class AgentLoop:
     def adopt(self) -> int:
         """Take over existing flows that have no algorithm yet; return their number."""
         counters = self.datapath.counters()
-        self._silent_before = counters.get("fallback_entries_silent", 0)
-        self._reaped_before = counters.get("flows_reaped", 0)
+        self._lost_flows.begin(counters)
         return self._take_over(self._look())
 
     def _look(self) -> Sequence[FlowInfo]:
@@ -345,6 +344,7 @@ class AgentLoop:
         # Reports of vectorised algorithms become Python objects only if another algorithm needs objects.
         events: Iterable[Event] = batch if self._any_single else batch.events()
         flow_of = self.flows.get
+        answered = self.datapath.answered
         reports = stale = 0
         left = EVENTS_PER_HEARTBEAT
         for event in events:
@@ -368,8 +368,12 @@ class AgentLoop:
                     continue  # its close event follows
                 except BaseException as error:
                     self.fail(live, error, "on_report")
+                else:
+                    answered(event)
             elif event.EVENT_KIND == CREATED:
-                if not self._is_ghost(event.info.flow_id):
+                if event.info.flow_id in self.flows:
+                    answered(event)
+                elif not self._is_ghost(event.info.flow_id):
                     self._create(event.info)
             elif event.EVENT_KIND == REPORTED:
                 self._reported(event)
@@ -396,6 +400,7 @@ class AgentLoop:
             except BaseException as error:
                 self.fail_all(host, error, "on_reports")
                 continue
+            self.datapath.answered_many(reports["flow_id"], reports["now_us"])
             self.counters.reports += fed
             if not self._any_single:
                 self.counters.reports_stale += len(reports) - fed
@@ -468,16 +473,7 @@ class AgentLoop:
     def _check_missed(self) -> None:
         self._next_check_s = self._clock() + RESYNC_CHECK_S
         counters = self.datapath.counters()
-        silent = counters.get("fallback_entries_silent", 0)
-        if silent != self._silent_before:
-            lost, self._silent_before = silent - self._silent_before, silent
-            log.warning("the agent's heartbeat was late: %d flows temporarily moved to the fallback", lost)
-            self.events.emit("flows:fallback", cause="silent", flows=lost)
-        reaped = counters.get("flows_reaped", 0)
-        if reaped != self._reaped_before:
-            lost, self._reaped_before = reaped - self._reaped_before, reaped
-            log.warning("flow slots are scarce: %d flows lost their slots after a long silence", lost)
-            self.events.emit("flows:reaped", flows=lost)
+        self._lost_flows.look(counters)
         if _missed(counters) != self._missed_before:
             log.warning("create or close events were lost: comparing the flow list with the datapath")
             self.resync()

@@ -50,6 +50,7 @@ SLUGS: Final[dict[str, str]] = {
     "reload.other_kind": "an edit made an algorithm vectorised, or made a vectorised algorithm per-flow",
     "reload.cannot_take_over": "an edited algorithm cannot continue the previous version's flows",
     "reload.too_slow": "importing and checking an edited algorithm took too long",
+    "reload.rolled_back": "an algorithm was rolled back while a version of it was loaded",
     "canary.bad_share": "the selection of flows for a new version is not valid",
     "canary.runs": "a new version of the algorithm is already on trial",
     "canary.none": "no new version of the algorithm is on trial",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ccplane.base import clock
 from ccplane.base.flows import FlowInfo
 
 log = logging.getLogger("ccplane.agent")
@@ -16,7 +17,7 @@ KINDS: Final[dict[str, str]] = {
     "flow:created": "a flow chose an algorithm",
     "flow:closed": "a flow closed",
     "flow:failed": "an algorithm raised; the event has callback, error and line",
-    "flows:fallback": "the number of flows that used the fallback while the agent was silent",
+    "flows:fallback": "the number of flows that the fallback took from the agent, and the cause",
     "flows:reaped": "flow slots were scarce; the event has the number of silent flows that lost a slot",
     "param:set": "a parameter was set",
     "algorithm:loaded": "an algorithm was added",
@@ -52,7 +53,7 @@ class Event:
     algorithm: str = ""
     flow: FlowInfo | None = None
     detail: Detail = field(default_factory=dict)
-    t_us: int = field(default_factory=lambda: time.monotonic_ns() // 1000)
+    t_us: int = field(default_factory=clock.now_us)
     t_wall_us: int = field(default_factory=lambda: time.time_ns() // 1000)
 
 

@@ -10,6 +10,7 @@ from ccplane.base.flows import FlowStats
 CAUSES: Final = {
     "new": "no program yet",
     "silent": "agent silent",
+    "unanswered": "report unanswered",
     "uninstalled": "program uninstalled",
     "no_program": "its algorithm gave it no program",
     "failed": "its algorithm raised",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -12,6 +11,7 @@ from rich.text import Text
 
 from ccplane.agent import exits
 from ccplane.agent.runfile import RunInfo
+from ccplane.base import clock
 from ccplane.base.flows import FlowInfo, FlowStats
 from ccplane.base.printable import printable
 from ccplane.datapath.protocol import FALLBACK_PROGRAM, DatapathView
@@ -115,7 +115,7 @@ def _row(info: FlowInfo, stats: FlowStats, before: FlowStats | None, agent: RunI
         cc_name=info.cc_name,
         steered_by=_steered_by(stats, agent),
         fallback_cause=stats.fallback_cause,
-        fallback_stay=exits.stay(stats, time.monotonic_ns() // 1000),
+        fallback_stay=exits.stay(stats, clock.now_us()),
         cwnd_bytes=stats.cwnd_bytes,
         rate_bytes_per_s=stats.rate_bytes_per_s,
         srtt_us=stats.srtt_us,

@@ -5,8 +5,8 @@ thread with real-time priority that never waits also loses its priority, see
 `ccplane.agent.priority.LIMIT_US`.
 
 A heartbeat means that reports are answered. So work that keeps the loop from handling reports for longer than
-`UNANSWERED_S` gets no keepalives any more. Then the flows use the fallback until the loop handles reports
-again, and a service manager's watchdog runs out if that takes too long.
+the report timeout gets no keepalives any more. Then the flows use the fallback until the loop handles
+reports again, and a service manager's watchdog runs out if that takes too long.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CALLBACKS_PER_KEEPALIVE: Final = 64
 """Callbacks of algorithms between two keepalives: at 3 ms per callback, the heartbeat is still in time."""
 
 UNANSWERED_S: Final = 5.0
-"""Time without handling reports after which keepalives are withheld [s]."""
+"""Default time without handling reports after which keepalives are withheld [s]."""
 
 PAUSE_S: Final = 1e-6
 """Wait in each keepalive [s]; any wait is sufficient."""
@@ -35,6 +35,7 @@ class Keepalive:
 
     Attributes:
         also: Functions called with each keepalive.
+        unanswered_s: Time without handling reports after which keepalives are withheld [s].
     """
 
     def __init__(self, heartbeat: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -42,6 +43,7 @@ class Keepalive:
         self._clock = clock
         self._answered_s = clock()
         self._withheld = False
+        self.unanswered_s = UNANSWERED_S
         self.also: list[Callable[[], None]] = []
 
     def answered(self) -> None:
@@ -51,7 +53,7 @@ class Keepalive:
 
     def refresh(self) -> None:
         """Refresh the heartbeat, and wait briefly."""
-        if self._clock() - self._answered_s < UNANSWERED_S:
+        if self._clock() - self._answered_s < self.unanswered_s:
             self._heartbeat()
             for emit in self.also:
                 emit()
@@ -60,7 +62,7 @@ class Keepalive:
             log.warning(
                 "no reports were handled for %g s, because of other work (a reload, a parameter, a switch): "
                 "flows use the fallback until it is done",
-                UNANSWERED_S,
+                self.unanswered_s,
             )
         time.sleep(PAUSE_S)
 

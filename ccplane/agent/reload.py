@@ -1,15 +1,18 @@
 """Live editing: a changed algorithm is prepared on the loader's thread and swapped in on the agent's thread.
 
 Importing, compiling, verifying and checking a candidate does not affect flows. Only the swap itself, tens of
-microseconds per flow, runs on the agent's thread.
+microseconds per flow, runs on the agent's thread. A rollback has a thread of its own: it does not wait for
+candidates, and candidates of the same algorithm that were submitted before it change nothing.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -22,7 +25,7 @@ from ccplane.agent.blame import is_from_outside
 from ccplane.agent.candidate import Candidate, again, check_takeover, drop_module, package_for, prepare
 from ccplane.agent.candidate_process import too_slow, try_out
 from ccplane.agent.changes import Reloaded
-from ccplane.agent.deadline import TooSlow, deadline
+from ccplane.agent.deadline import TooSlow, within
 from ccplane.agent.files import Files
 from ccplane.agent.hosts import Host
 from ccplane.agent.locate import shown
@@ -48,11 +51,16 @@ PREPARE_S: Final = 10.0
 """Time limit for importing and checking a candidate [s]."""
 
 
+def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (job := jobs.get()) is not None:
+        job()
+
+
 class Loader:
     """Loads and reloads algorithms of a running agent loop, one at a time.
 
     `submit` may be called from any thread; `start` and `close` belong to the owner, and all other methods run
-    on the loader's thread.
+    on the loader's threads.
 
     Attributes:
         files: Reads files of algorithms.
@@ -85,39 +93,52 @@ class Loader:
         self._compile = compile_program
         self._prepare_s = prepare_s
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._overtaking: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="ccp-loader", daemon=True)
+        # Both threads exist from the start, so that they have the agent's capabilities.
+        self._threads = [
+            threading.Thread(target=_work, args=[self._jobs], name="ccp-loader", daemon=True),
+            threading.Thread(target=_work, args=[self._overtaking], name="ccp-rollback", daemon=True),
+        ]
+        self._lock = threading.RLock()  # of takeovers
+        self._rollbacks: Counter[str] = Counter()
+        self._submitted = threading.local()
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
-        """Cancel waiting jobs and accept no more; does not wait for the current job."""
+        """Cancel waiting jobs and accept no more; does not wait for current jobs."""
         self._closed.set()
         self._jobs.put(None)
+        self._overtaking.put(None)
 
-    def submit(self, job: Callable[[], T]) -> Future[T]:
-        """Run a job on the loader's thread; the future has its result or exception."""
+    def submit(self, job: Callable[[], T], *, overtakes: bool = False) -> Future[T]:
+        """Run a job on a thread of the loader; the future has its result or exception.
+
+        Args:
+            job: The job.
+            overtakes: Whether it does not wait for other jobs; only `rollback` may do so.
+        """
         future: Future[T] = Future()
+        rollbacks = self._rollbacks.copy()
 
         def run() -> None:
             if self._closed.is_set() or not future.set_running_or_notify_cancel():
                 future.cancel()
                 return
+            self._submitted.rollbacks = rollbacks
             try:
                 future.set_result(job())
             except BaseException as error:
                 future.set_exception(error)
 
-        self._jobs.put(run)
+        (self._overtaking if overtakes else self._jobs).put(run)
         return future
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-
-    # On the loader's thread
+    # On the loader's threads
 
     def reload(self, name: str, file: str = "") -> Reloaded:
         """Read the files of a running algorithm again, and switch to the new version.
@@ -248,21 +269,44 @@ class Loader:
             UsageError: `rollback.nothing`, if there is no earlier version; `canary.runs`.
             CcpError: What is wrong with the earlier version; the current one then keeps running.
         """
-        host = self._loop.changes.host(name)
-        self._not_on_trial(name)
-        pasts = self.pasts.get(name, [])
-        if not pasts:
-            raise UsageError(
-                "rollback.nothing",
-                f"`{name}` has no earlier version",
-                why="the agent can only return to versions that it replaced since its start",
-                fix="fix the source, and reload it",
-            )
-        condemned, past = host.version.sha256, pasts[-1]
-        done = self.take_over(name, again(past, name, self._compile), fresh=True)
-        pasts.pop()
-        self.judged(name, past, condemned)
-        return done
+        with self._lock:
+            host = self._loop.changes.host(name)
+            self._not_on_trial(name)
+            pasts = self.pasts.get(name, [])
+            if not pasts:
+                raise UsageError(
+                    "rollback.nothing",
+                    f"`{name}` has no earlier version",
+                    why="the agent can only return to versions that it replaced since its start",
+                    fix="fix the source, and reload it",
+                )
+            condemned, past = host.version.sha256, pasts[-1]
+            try:
+                candidate = within(self._prepare_s, lambda: again(past, name, self._compile))
+            except TooSlow:
+                raise too_slow(Source("", past.file), self._prepare_s) from None
+            done = self.take_over(name, candidate, fresh=True)
+            pasts.pop()
+            self._rollbacks[name] += 1
+            self.judged(name, past, condemned)
+            return done
+
+    @contextmanager
+    def changing(self, name: str) -> Iterator[None]:
+        """Keep rollbacks out while a new version of an algorithm takes over.
+
+        Raises:
+            UsageError: `reload.rolled_back`, if there was one since the current job was submitted.
+        """
+        with self._lock:
+            if self._submitted.rollbacks[name] != self._rollbacks[name]:
+                raise UsageError(
+                    "reload.rolled_back",
+                    f"`{name}` was rolled back while this version was loaded",
+                    why="a rollback cancels the loading of versions that were submitted before it",
+                    fix="load the version again, if it should run",
+                )
+            yield
 
     def _meant(self, source: Source, name: str, class_name: str) -> tuple[str, str]:
         """Return the name and the class for loading a source."""
@@ -277,7 +321,8 @@ class Loader:
         try:
             if host is None:
                 return self._add(replace(candidate, name=name or candidate.name))
-            return self.take_over(host.name, candidate)
+            with self.changing(host.name):
+                return self.take_over(host.name, candidate)
         except BaseException:
             candidate.drop()
             raise
@@ -285,20 +330,23 @@ class Loader:
     def _prepared(self, source: Source, name: str, class_name: str) -> tuple[Candidate, Host | None]:
         """Return an imported and checked candidate, and the algorithm that it would replace."""
         self._try_out(source, name, class_name)
+        package = package_for(source, self.files.read)
+        self.tried[name] = package.seen
+
+        def prepared() -> tuple[Candidate, Host | None]:
+            candidate = prepare(source, self._compile, class_name, package)
+            host = self._loop.hosts.get(name or candidate.name)
+            try:
+                if host is not None:
+                    self._not_on_trial(host.name)
+                    check_takeover(host.algorithm, candidate)
+            except BaseException:
+                candidate.drop()
+                raise
+            return candidate, host
+
         try:
-            with deadline(self._prepare_s):
-                package = package_for(source, self.files.read)
-                self.tried[name] = package.seen
-                candidate = prepare(source, self._compile, class_name, package)
-                host = self._loop.hosts.get(name or candidate.name)
-                try:
-                    if host is not None:
-                        self._not_on_trial(host.name)
-                        check_takeover(host.algorithm, candidate)
-                except BaseException:
-                    candidate.drop()
-                    raise
-                return candidate, host
+            return within(self._prepare_s, prepared)
         except TooSlow:
             raise too_slow(source, self._prepare_s) from None
 
@@ -340,17 +388,18 @@ class Loader:
         Raises:
             CcpError: What the version raises; the previous version then keeps running.
         """
-        host = self._loop.hosts[name]
-        programs = self._installed(candidate, name, host)
-        after = Successor(candidate.algorithm, programs, candidate.version)
-        before, past = host.algorithm, host.past
-        done = self.on_agent(lambda: self._loop.changes.reload(name, after, fresh=fresh))
-        drop_module(before)
-        if not fresh:
-            pasts = self.pasts.setdefault(name, [])
-            pasts.append(past)
-            del pasts[:-PASTS]
-        return done
+        with self._lock:
+            host = self._loop.hosts[name]
+            programs = self._installed(candidate, name, host)
+            after = Successor(candidate.algorithm, programs, candidate.version)
+            before, past = host.algorithm, host.past
+            done = self.on_agent(lambda: self._loop.changes.reload(name, after, fresh=fresh))
+            drop_module(before)
+            if not fresh:
+                pasts = self.pasts.setdefault(name, [])
+                pasts.append(past)
+                del pasts[:-PASTS]
+            return done
 
     def _add(self, candidate: Candidate) -> Reloaded:
         name, changes = candidate.name, self._loop.changes
@@ -410,7 +459,8 @@ class Loader:
         host = self._loop.hosts.get(name)
         old = "" if host is None else host.version.sha256
         if host is not None:
-            self.judged(name, host.past, "")
+            with self._lock:
+                self.judged(name, host.past, "")
         text = str(error)
         log.info("refused the new version of %s: %s", shown(source.file), text)
         self._loop.call(

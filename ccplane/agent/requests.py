@@ -31,6 +31,7 @@ from ccplane.agent.source import Source
 from ccplane.agent.streams import Streams
 from ccplane.agent.telemetry_dispatch import TelemetryDispatch
 from ccplane.agent.upgrade import Upgrade
+from ccplane.base import clock
 from ccplane.base.errors import CcpError, Collector, UsageError
 from ccplane.base.flows import FlowInfo, FlowStats
 
@@ -73,7 +74,8 @@ class Requests:
         """
         if isinstance(what, Slow):
             job = what
-            self._loader.submit(lambda: self._slow(job)).add_done_callback(answer)
+            overtakes = isinstance(job, ask.Rollback)
+            self._loader.submit(lambda: self._slow(job), overtakes=overtakes).add_done_callback(answer)
         elif isinstance(what, ask.Upgrade):
             arguments = what.arguments
             self._loop.call(lambda: self.upgrade.start(arguments, answer))
@@ -206,7 +208,7 @@ class Requests:
     def _flow(self, flow_id: int) -> Row:
         (live,) = self._loop.changes.flows(Which(flow_id), failed=True)
         received = [] if self.dispatch is None else self.dispatch.received(flow_id)
-        now_us = time.monotonic_ns() // 1000
+        now_us = clock.now_us()
         return {
             **flow_row(
                 live.flow.info,

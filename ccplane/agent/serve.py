@@ -113,6 +113,8 @@ def serve(
             options = _shared(options, place)
             run_file = around.enter_context(RunFile(place, options.run_dir))
             agent_loop = assembled(ready, datapath)
+            if isinstance(options.load, ebpf.LoadOptions):
+                agent_loop.keepalive.unanswered_s = options.load.report_timeout_ms / 1000
             audit = None if audit_log is None else Audit(audit_log, agent_loop)
             files = around.enter_context(_reading(agent_loop, watching=options.on_reload is not None))
             ways = around.enter_context(

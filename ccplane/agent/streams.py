@@ -7,7 +7,6 @@ subscribed, so streams without subscribers cost nothing.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ import numpy as np
 
 from ccp_algs import Updates
 from ccplane.agent.events import Event
+from ccplane.base import clock
 from ccplane.datapath.protocol import Batch, Reports, handle_of
 from telemetry.schema import Sample
 
@@ -191,4 +191,4 @@ class Streams:
 
 
 def _now_us() -> int:
-    return time.monotonic_ns() // 1000
+    return clock.now_us()

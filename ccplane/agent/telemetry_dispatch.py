@@ -14,7 +14,6 @@ will of a sender arrives, all its samples count as expired immediately.
 from __future__ import annotations
 
 import heapq
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from ccplane.agent.events import Event
 from ccplane.agent.hosts import Host, Live, Source
 from ccplane.agent.keepalive import CALLBACKS_PER_KEEPALIVE
 from ccplane.agent.standing import Standing
+from ccplane.base import clock
 from ccplane.base.flows import FlowInfo
 from telemetry.join import FlowIndex
 from telemetry.schema import AgentStatus, Sample
@@ -93,7 +93,7 @@ class TelemetryDispatch:
         agent_loop: AgentLoop,
         inbox: Arriving,
         host_name: str,
-        clock_us: Callable[[], int] = lambda: time.monotonic_ns() // 1000,
+        clock_us: Callable[[], int] = clock.now_us,
     ) -> None:
         self.counters = DispatchCounters()
         self.newest: dict[str, Sample] = {}

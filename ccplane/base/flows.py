@@ -114,8 +114,9 @@ class FlowStats:
     """Number of times that the fallback took over."""
     fallback_cause: str = "new"
     """Why the fallback has the flow, or had it last. `new`: no agent has set its program yet. `silent`: the
-    agent's heartbeat was too old. `uninstalled`: its program was removed. `no_program`: its algorithm set
-    no program. `failed`: its algorithm raised an exception.
+    agent's heartbeat was too old. `unanswered`: the agent did not handle a report of the flow in time.
+    `uninstalled`: its program was removed. `no_program`: its algorithm set no program. `failed`: its
+    algorithm raised an exception.
     """
     local_congestion: int = 0
     """Times that a queue of this host refused a packet."""

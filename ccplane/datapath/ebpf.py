@@ -27,6 +27,7 @@ class LoadOptions:
         max_flows: Maximum concurrent flows with a slot; further flows run the fallback.
         ring_bytes: Size of the report ring [bytes], a power of two.
         heartbeat_timeout_ms: Time without a heartbeat after which flows go to the fallback [ms].
+        report_timeout_ms: Time without an answer to its report after which a flow goes to the fallback [ms].
         max_cwnd_bytes: Maximum window [bytes]; the default is TCP's largest receive window.
         take_over: Allow a running agent, whose flows `adopt` takes over.
         max_flows_per_user: Maximum slots for one user's sockets; None for no quota.
@@ -39,6 +40,7 @@ class LoadOptions:
     max_flows: int = 65_536
     ring_bytes: int = 8 << 20
     heartbeat_timeout_ms: int = 200
+    report_timeout_ms: int = 5_000
     max_cwnd_bytes: int = 1 << 30
     take_over: bool = False
     max_flows_per_user: int | None = None

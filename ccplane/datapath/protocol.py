@@ -83,7 +83,7 @@ class DatapathReport(ReportHead, Protocol):
 
 
 class Created(Protocol):
-    """A flow was created."""
+    """A flow was created, or still waits for an answer to its last report, see `Datapath.answered`."""
 
     EVENT_KIND: ClassVar[Literal[1]]
 
@@ -262,6 +262,17 @@ class Datapath(Protocol):
             Number of flows updated: without closed flows and, with `registers`, without flows that have no
             program.
         """
+        ...
+
+    def answered(self, event: Any) -> None:
+        """Record that the callback for a report has returned, or that a Created event was handled.
+
+        A flow whose report is not answered within the report timeout runs the fallback until then.
+        """
+        ...
+
+    def answered_many(self, flow_ids: NDArray[np.uint64], now_us: NDArray[np.uint64]) -> None:
+        """Record that reports were handled: columns of `Batch.arrays`, of shape (n,)."""
         ...
 
     def flows(self) -> Sequence[FlowInfo]:

@@ -20,6 +20,7 @@ import numpy as np
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
 from ccplane.agent.inbox import Inbox
+from ccplane.base import clock
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
 from experiments.disturbance import disturbances_alone
@@ -66,7 +67,7 @@ def _receive(options: BusOptions, kind: str, count: int, rate: float) -> tuple[l
             while len(latencies_us) < count and (came.wait(1.0) or load.poll() is None):
                 came.clear()
                 samples: list[Sample] = inbox.drain()
-                now_us = time.monotonic_ns() // 1000
+                now_us = clock.now_us()
                 first_us, last_us = first_us or now_us, now_us if samples else last_us
                 latencies_us += [now_us - sample.sent_mono_us for sample in samples if not sample.retained]
             line = load.stdout.readline() if load.stdout is not None else ""

@@ -97,6 +97,7 @@ def _round(path: Path, algorithm: str) -> Taken:
         max_flows=256,
         ring_bytes=RING_BYTES,
         heartbeat_timeout_ms=60_000,
+        report_timeout_ms=60_000,
     ) as agent_loop:
         agent_loop.adopt()
         transfer = start_iperf3(

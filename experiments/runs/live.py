@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 import numpy as np
 
-from ccplane.base import _native
+from ccplane.base import _native, clock
 from experiments.agent_process import PIN_DIR
 from experiments.disturbance import Watch
 from experiments.events import Event
@@ -306,4 +306,4 @@ class _Session:
 
 
 def _now_us() -> int:
-    return time.monotonic_ns() // 1000
+    return clock.now_us()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import csv
 import dataclasses
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
 from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.events import Event
+from ccplane.base import clock
 from experiments.features import features
 from experiments.runs import artifacts, regime_tables
 from telemetry.schema import IntSummary, Sample
@@ -67,7 +67,7 @@ class Notes:
 
 def monotonic_us() -> int:
     """Return CLOCK_MONOTONIC [us]."""
-    return time.monotonic_ns() // 1000
+    return clock.now_us()
 
 
 @contextlib.contextmanager

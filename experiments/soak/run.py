@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ccplane.agent.runfile import RUN_DIR
+from ccplane.base import clock
 from ccplane.base.errors import CcpError
 from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR
@@ -135,7 +136,7 @@ def _prepared(options: Options, say: Callable[[str], None]) -> Iterator[_Run]:
 
 def slots_without(sockets: Set[Ends]) -> list[str]:
     """Describe each flow with a slot that is not one of these connections, and how long it has been idle."""
-    now_us = time.monotonic_ns() // 1000
+    now_us = clock.now_us()
     view = ebpf.observe(PIN_DIR)
     seen_us = {stats.flow_id: stats.now_us for stats in view.all_stats()}
     reported = []

@@ -7,6 +7,7 @@ import math
 import time
 from typing import Final
 
+from ccplane.base import clock
 from experiments.netlab.errors import LabError
 from experiments.netlab.host import Host
 from experiments.netlab.iperf import IperfOptions, start_iperf3
@@ -60,7 +61,7 @@ class BulkTraffic:
         ends_itself = spec.total_bytes is None and duration_s == math.ceil(duration_s)
         # The control connection uses another port, chosen by the kernel.
         self.sockets = FlowSockets.of(sender, sports=(first, (others or [first])[-1]), dports=(port, port))
-        self.started_us = time.monotonic_ns() // 1000
+        self.started_us = clock.now_us()
         self._deadline_s = time.monotonic() + duration_s + (_SETTLE_S if ends_itself else 0.0)
         self._run = start_iperf3(sender, receiver, congestion=congestion, **options)
         self._outcome = Outcome()
@@ -104,7 +105,7 @@ class BulkTraffic:
         retransmits = [interval.retransmits_pkts for interval in intervals]
         return TrafficResult(
             received_bytes=None,  # only reported after a regular end
-            duration_s=time.monotonic() - self.started_us / 1e6,
+            duration_s=(clock.now_us() - self.started_us) / 1e6,
             complete=False,
             retrans_pkts=sum(n for n in retransmits if n is not None) if retransmits else None,
         )

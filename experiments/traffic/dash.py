@@ -12,6 +12,7 @@ import time
 import urllib.parse
 from typing import Final
 
+from ccplane.base import clock
 from experiments.netlab.host import Host
 from experiments.netlab.spec import Family
 from experiments.traffic import media, playback
@@ -66,7 +67,7 @@ def _browser(spec: Dash, host: Host, server: Nginx, base_url: str) -> ServedClie
     # Only the page may use the network; browsers also check for updates, among others.
     names = f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {urllib.parse.urlsplit(base_url).hostname}"
     running = host.popen([media.BROWSER, *_OPTIONS, names, profile, page], stderr=subprocess.PIPE)
-    clock_us = (time.monotonic_ns() - time.time_ns()) // 1000
+    clock_us = (clock.now_ns() - time.time_ns()) // 1000
     sizes_bytes = media.sizes_bytes()
     return Viewer(
         running,

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from ccplane.base import clock
 from experiments.netlab import process
 from experiments.netlab.host import Host
 from experiments.netlab.iperf import wait_until_listening
@@ -70,7 +71,7 @@ class OnOffTraffic:
         self._sink = receiver.popen(_command("sink", place), stderr=subprocess.PIPE)
         try:
             wait_until_listening(receiver, port, self._sink)
-            self.started_us = time.monotonic_ns() // 1000
+            self.started_us = clock.now_us()
             end_s = time.monotonic() + duration_s
             self._deadline_s = end_s + _GRACE_S
             order["end_s"] = end_s
@@ -119,7 +120,7 @@ class OnOffTraffic:
             process.end([self._source, self._sink])
         if done.stdout:
             return _read(done.stdout)
-        elapsed_s = time.monotonic() - self.started_us / 1e6  # it was still starting or connecting
+        elapsed_s = (clock.now_us() - self.started_us) / 1e6  # it was still starting or connecting
         return TrafficResult(received_bytes=None, duration_s=elapsed_s, complete=False)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from ccplane.base import clock
 from experiments.netlab.errors import LabError
 from experiments.netlab.host import Host
 from experiments.traffic.running import FlowSockets, ObjectResult, Outcome, Played, TrafficResult
@@ -91,7 +92,7 @@ class ServedTraffic:
         self.sockets = FlowSockets.of(sender, sports=(server.port, server.port))
         self._clients: list[ServedClient] = []
         self._outcome = Outcome()
-        self.started_us = time.monotonic_ns() // 1000
+        self.started_us = clock.now_us()
         self._deadline_s = time.monotonic() + duration_s
         try:
             for start in clients:
@@ -124,7 +125,7 @@ class ServedTraffic:
         self._outcome.find(self._finish)
 
     def _finish(self) -> TrafficResult:
-        duration_s = time.monotonic() - self.started_us / 1e6
+        duration_s = (clock.now_us() - self.started_us) / 1e6
         complete = not any(client.running for client in self._clients)
         failures = [client.failure for client in self._clients]
         complaints = self._end()

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from ccplane.base import clock
 from experiments.netlab import process
 from experiments.netlab.host import Host
 from experiments.netlab.spec import Family
@@ -81,7 +82,7 @@ class _Client:
                     self.complaints.append(line.strip())
                     continue
                 if isinstance(self._steps[step], int):
-                    self._note(json.loads(line), time.monotonic_ns() // 1000)
+                    self._note(json.loads(line), clock.now_us())
                 step += 1
                 if step < len(self._steps) and isinstance(gap_s := self._steps[step], float):
                     self._stopped.wait(gap_s)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
+from ccplane.base import clock
 from ccplane.base.names import close_names
 from telemetry.bpfcc import host
 from telemetry.bpfcc.errors import ProbeError
@@ -280,4 +281,4 @@ class BccProbe:
 
 
 def _now_us() -> int:
-    return time.monotonic_ns() // 1000
+    return clock.now_us()

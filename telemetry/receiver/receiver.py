@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ccplane.base import clock
 from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.flows import FlowWindows
 from telemetry.receiver.kernel_probe import KernelProbe
@@ -111,7 +111,7 @@ def own_address(peer: str) -> str | None:
 
 def monotonic_us() -> int:
     """Return CLOCK_MONOTONIC [us]."""
-    return time.monotonic_ns() // 1000
+    return clock.now_us()
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from tests.waiting import wait_until as wait_until
 PIN_DIR = "/sys/fs/bpf/ccplane-test"
 Start = Callable[..., IperfRun]
 """The fixture `start_transfer`."""
-PATIENT = {"heartbeat_timeout_ms": 5000}
+PATIENT = {"heartbeat_timeout_ms": 5000, "report_timeout_ms": 60_000}
 """For a datapath: a test that has no processor for a while is no silent agent."""
 EVERY_ACK = """
 (def (Report (volatile acked 0) (volatile lost 0) (volatile timeouts 0)))
@@ -75,6 +75,7 @@ class Seen:
     closed: dict[int, _native.FlowStats] = field(default_factory=dict)
     reports: list[_native.Report] = field(default_factory=list)
     reported: list[_native.Reported] = field(default_factory=list)
+    known: set[int] = field(default_factory=set)
 
     def sender(self) -> _native.FlowInfo:
         """Return the flow that sent the most; servers, which choose the same name, send next to nothing."""
@@ -97,12 +98,18 @@ class Driver:
     program: int | None
     on_report: Callable[[_native.Report], None] = lambda report: None
     on_create: Callable[[_native.FlowInfo], None] = lambda info: None
+    answers: Callable[[_native.Report | _native.Created], bool] = lambda event: True
     seen: Seen = field(default_factory=Seen)
 
     def turn(self, timeout_ms: int = 20) -> None:
         """Poll once."""
         for event in self.datapath.poll(timeout_ms):
+            if isinstance(event, _native.Report | _native.Created) and self.answers(event):
+                self.datapath.answered(event)
             if isinstance(event, _native.Created):
+                if event.flow_id in self.seen.known:
+                    continue  # it waits for an answer
+                self.seen.known.add(event.flow_id)
                 self.seen.created.append(event.info)
                 if self.program is not None:
                     self.datapath.update(event.info.flow_id, program=self.program)

@@ -213,7 +213,14 @@ def test_a_waiting_poll_ends_when_another_thread_wakes_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_flows": 0}, {"max_flows": 65_537}, {"ring_bytes": 5000}, {"heartbeat_timeout_ms": 10}]
+    "options",
+    [
+        {"max_flows": 0},
+        {"max_flows": 65_537},
+        {"ring_bytes": 5000},
+        {"heartbeat_timeout_ms": 10},
+        {"report_timeout_ms": 10},
+    ],
 )
 def test_absurd_options_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(CcpError, match=r"load\.option"):

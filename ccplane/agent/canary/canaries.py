@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -16,6 +15,7 @@ from ccplane.agent.candidate import Candidate
 from ccplane.agent.events import Event
 from ccplane.agent.reload import Loader
 from ccplane.agent.source import Past, Source
+from ccplane.base.clock import now_s
 from ccplane.base.errors import CcpError, UsageError
 
 log = logging.getLogger("ccplane.agent")
@@ -39,9 +39,7 @@ class Canaries:
             `taken back`), and `why`.
     """
 
-    def __init__(
-        self, agent_loop: AgentLoop, loader: Loader, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, agent_loop: AgentLoop, loader: Loader, clock: Callable[[], float] = now_s) -> None:
         self.ended: dict[str, Row] = {}
         self._loop = agent_loop
         self._loader = loader
@@ -75,7 +73,8 @@ class Canaries:
         trial = Trial(name, share, seconds, self._clock())
         running = Running(candidate.algorithm, trial.name, candidate.programs, next(iter(candidate.programs)))
         try:
-            row = self._loader.on_agent(partial(self._begin, trial, running, candidate))
+            with self._loader.changing(name):
+                row = self._loader.on_agent(partial(self._begin, trial, running, candidate))
         except BaseException:
             candidate.drop()
             raise

@@ -31,6 +31,7 @@ OF_THE_KERNEL: Final = (
     "max_flows_per_cgroup",
     "max_flows_per_user",
     "pin_dir",
+    "report_timeout_ms",
     "take_over",
     "unload",
     "user",

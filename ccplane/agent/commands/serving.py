@@ -230,6 +230,16 @@ def _given(
             panel=options.ADVANCED,
         ),
     ] = options.in_unit(200, "ms"),
+    report_timeout_ms: Annotated[
+        int,
+        options.duration(
+            "--report-timeout",
+            unit="ms",
+            whole=True,
+            help="Time after which a flow runs the fallback if its report is not answered",
+            panel=options.ADVANCED,
+        ),
+    ] = options.in_unit(5_000, "ms"),
     pin_dir: Annotated[
         str,
         typer.Option(
@@ -307,6 +317,7 @@ def _given(
             max_flows_per_user=max_flows_per_user,
             max_flows_per_cgroup=max_flows_per_cgroup,
             heartbeat_timeout_ms=heartbeat_timeout_ms,
+            report_timeout_ms=report_timeout_ms,
         ),
         duration_s=seconds,
         audit=audit,

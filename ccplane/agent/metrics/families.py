@@ -6,7 +6,6 @@ one step, and reads flows' totals from the memory shared with the kernel.
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ccplane.agent.exits import CAUSES
 from ccplane.agent.flowtable import between
+from ccplane.base import clock
 from ccplane.base.extras import extra_part
 from ccplane.base.flows import COUNTERS, FlowStats
 
@@ -79,7 +79,7 @@ class AgentCollector:
         dispatch: TelemetryDispatch | None,
         inbox: Inbox | None,
         *,
-        clock_us: Callable[[], int] = lambda: time.monotonic_ns() // 1000,
+        clock_us: Callable[[], int] = clock.now_us,
     ) -> None:
         """Prepare.
 

@@ -418,6 +418,12 @@ class CcpUnixDatapath:
             "closes_missed": 0,
         }
 
+    def answered(self, event: object) -> None:
+        """Do nothing: CCP's messages have no answer to a report."""
+
+    def answered_many(self, flow_ids: NDArray[np.uint64], now_us: NDArray[np.uint64]) -> None:
+        """Do nothing, as `answered`."""
+
     def heartbeat(self) -> None:
         """Do nothing: datapaths detect a missing agent themselves."""
 

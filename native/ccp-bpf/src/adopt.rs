@@ -31,6 +31,7 @@ impl Datapath {
         unsafe {
             let g = self.shared.globals();
             ptr::write_volatile(&raw mut (*g).heartbeat_timeout_us, self.options.heartbeat_timeout_ms * 1000);
+            ptr::write_volatile(&raw mut (*g).report_timeout_us, self.options.report_timeout_ms * 1000);
             ptr::write_volatile(&raw mut (*g).max_cwnd_bytes, self.options.max_cwnd_bytes);
         }
         self.head.agent().store(own_word(), Ordering::Release);

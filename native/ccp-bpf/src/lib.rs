@@ -36,6 +36,7 @@ mod upgrade;
 mod walk;
 
 pub use ccp_error::Error;
+pub use ccp_load::clock;
 pub use ccp_record::{Message, Record, Records, Update, intf};
 pub use datapath::Datapath;
 pub use fold::verify;

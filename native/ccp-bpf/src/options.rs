@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use crate::holders::Quotas;
 use crate::{Error, Result, intf};
 
-/// Minimum heartbeat timeout [ms]: a shorter one would take flows from a healthy agent.
-const MIN_HEARTBEAT_TIMEOUT_MS: u64 = 40;
+/// Minimum timeout [ms]: a shorter one would take flows from a healthy agent.
+const MIN_TIMEOUT_MS: u64 = 40;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -17,6 +17,8 @@ pub struct Options {
     pub ring_bytes: u32,
     /// Age of the heartbeat at which flows go to the fallback [ms].
     pub heartbeat_timeout_ms: u64,
+    /// Time without an answer to its report after which a flow goes to the fallback [ms].
+    pub report_timeout_ms: u64,
     /// Maximum window [bytes].
     pub max_cwnd_bytes: u64,
     /// Make a running agent end and hand its flows over.
@@ -48,11 +50,9 @@ impl Options {
                 "choose a power of two of at least 4096",
             );
         }
-        if self.heartbeat_timeout_ms < MIN_HEARTBEAT_TIMEOUT_MS {
-            return bad(
-                format!("heartbeat_timeout_ms is out of range: {}", self.heartbeat_timeout_ms),
-                "choose at least 40",
-            );
+        let timeouts = [("heartbeat", self.heartbeat_timeout_ms), ("report", self.report_timeout_ms)];
+        if let Some((what, timeout_ms)) = timeouts.into_iter().find(|(_, ms)| *ms < MIN_TIMEOUT_MS) {
+            return bad(format!("{what}_timeout_ms is out of range: {timeout_ms}"), "choose at least 40");
         }
         Ok(())
     }

@@ -13,15 +13,8 @@ use crate::intf::{self, ccp_flow, ccp_flow_info, ccp_globals};
 use crate::names;
 use crate::pins::Pins;
 use crate::{Error, Result};
+pub(crate) use ccp_load::clock::now_us;
 use ccp_record::Update;
-
-/// CLOCK_MONOTONIC [us], the clock of `tcp_mstamp`.
-pub(crate) fn now_us() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is valid; CLOCK_MONOTONIC always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
-}
 
 /// The mapped memory of one datapath. Reading has no side effects.
 pub struct Observer {
@@ -214,6 +207,18 @@ impl Observer {
             owner.store(intf::CCP_MAIL_FULL, Ordering::Release);
         }
         true
+    }
+
+    /// Records that the agent has handled a flow's report of this time. Costs one store, without a lock: the flow's reports
+    /// are handled in order.
+    pub fn answered(&self, flow_id: u64, report_us: u64) {
+        if let Some(flow) = self.slot(flow_id as u32)
+            && self.active_id(flow) == Some(flow_id)
+        {
+            // SAFETY: an aligned u64 in the mapping that the kernel side only reads.
+            unsafe { AtomicU64::from_ptr(&raw mut (*flow).mail.answered_us) }
+                .store(report_us, Ordering::Release);
+        }
     }
 
     /// Discards half-written updates of an agent that died.

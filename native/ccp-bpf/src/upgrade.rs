@@ -376,6 +376,7 @@ fn begin(pins: &Pins, options: &Options, load: u32) -> Result<()> {
         layout_hash: LAYOUT_HASH,
         load,
         heartbeat_timeout_us: options.heartbeat_timeout_ms * 1000,
+        report_timeout_us: options.report_timeout_ms * 1000,
         max_cwnd_bytes: options.max_cwnd_bytes,
         ..Default::default()
     };

@@ -1,6 +1,7 @@
 //! Loading of BPF objects.
 
 pub mod bpffs;
+pub mod clock;
 mod echoes;
 mod object;
 

@@ -13,7 +13,7 @@ use crate::errors;
 use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
 use crate::programs::{Many, Messages, Programs, given, lock, messages_of, no_program};
-use crate::report::{Batch, Installed, Names};
+use crate::report::{Answered, Batch, Installed, Names};
 
 /// A datapath implementation. Errors become Python exceptions only after a method has returned and released
 /// its locks: creating them runs Python code, which may wait for another thread.
@@ -28,6 +28,7 @@ pub trait Kind: Send + Sync {
     fn poll(&self, timeout_ms: u64) -> (Records, Arc<Names>);
     fn wake(&self);
     fn update(&self, flow_id: u64, update: &Update<'_>) -> Result<bool, Error>;
+    fn answered(&self, flow_id: u64, report_us: u64);
     fn flows(&self) -> Result<Vec<FlowInfo>, Error>;
     fn stats(&self, flow_id: u64) -> Option<FlowStats>;
     fn all_stats(&self) -> Vec<FlowStats>;
@@ -165,6 +166,20 @@ impl Datapath {
             }
             Ok(written)
         })
+    }
+
+    /// Records that a report, or the creation of a flow, was handled.
+    fn answered(&self, event: Answered<'_>) {
+        let (flow_id, report_us) = event.of();
+        self.kind.answered(flow_id, report_us);
+    }
+
+    /// Records that reports of many flows were handled, each the last one of its flow.
+    fn answered_many(&self, py: Python<'_>, flow_ids: PyBuffer<u64>, now_us: PyBuffer<u64>) -> PyResult<()> {
+        for (flow_id, report_us) in flow_ids.to_vec(py)?.into_iter().zip(now_us.to_vec(py)?) {
+            self.kind.answered(flow_id, report_us);
+        }
+        Ok(())
     }
 
     fn flows(&self, py: Python<'_>) -> PyResult<Vec<FlowInfo>> {

@@ -135,6 +135,10 @@ impl Kind for Kernel {
         self.inner.update(flow_id, update)
     }
 
+    fn answered(&self, flow_id: u64, report_us: u64) {
+        self.inner.shared().answered(flow_id, report_us);
+    }
+
     fn flows(&self) -> ccp_bpf::Result<Vec<FlowInfo>> {
         all_flows(self.inner.shared())
     }
@@ -182,6 +186,7 @@ impl EbpfDatapath {
         max_flows = 65_536,
         ring_bytes = 8 << 20,
         heartbeat_timeout_ms = 200,
+        report_timeout_ms = 5_000,
         max_cwnd_bytes = 1 << 30,
         take_over = false,
         max_flows_per_user = None,
@@ -195,6 +200,7 @@ impl EbpfDatapath {
         max_flows: u32,
         ring_bytes: u32,
         heartbeat_timeout_ms: u64,
+        report_timeout_ms: u64,
         max_cwnd_bytes: u64,
         take_over: bool,
         max_flows_per_user: Option<u32>,
@@ -206,6 +212,7 @@ impl EbpfDatapath {
             max_flows,
             ring_bytes,
             heartbeat_timeout_ms,
+            report_timeout_ms,
             max_cwnd_bytes,
             take_over,
             quotas: Quotas { per_user: max_flows_per_user, per_cgroup: max_flows_per_cgroup },

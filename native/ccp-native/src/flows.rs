@@ -113,6 +113,9 @@ pub fn facts<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
 #[pyclass(frozen, get_all, module = "ccplane.base._native")]
 pub struct Created {
     pub info: Py<FlowInfo>,
+    pub flow_id: u64,
+    /// Time of the announcement, which the kernel repeats until the agent answers.
+    pub now_us: u64,
 }
 
 #[pymethods]

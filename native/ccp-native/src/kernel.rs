@@ -28,9 +28,16 @@ fn drop_capabilities(py: Python<'_>, keep: Option<Vec<String>>) -> PyResult<Vec<
     ccp_bpf::probe::drop_capabilities(keep.as_deref()).map_err(|e| errors::raise(py, &e))
 }
 
+/// This process's CLOCK_MONOTONIC minus the kernel's [ns]; not 0 only in a time namespace.
+#[pyfunction]
+fn clock_offset_ns() -> i64 {
+    ccp_bpf::clock::offset_ns()
+}
+
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::verify, module)?)?;
     module.add_function(wrap_pyfunction!(probe, module)?)?;
+    module.add_function(wrap_pyfunction!(clock_offset_ns, module)?)?;
     module.add_function(wrap_pyfunction!(trials::try_load, module)?)?;
     module.add_function(wrap_pyfunction!(drop_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(emulator::emulate, module)?)?;

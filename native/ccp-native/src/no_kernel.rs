@@ -70,6 +70,13 @@ fn probe(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(checks)
 }
 
+/// Without the kernel part, no process compares its clock with the kernel's.
+#[cfg(not(kernel))]
+#[pyfunction]
+fn clock_offset_ns() -> i64 {
+    0
+}
+
 /// Load tests: a build without the kernel part has none.
 #[cfg(not(kernel))]
 #[pyfunction]
@@ -82,6 +89,7 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     {
         module.add_function(wrap_pyfunction!(probe, module)?)?;
         module.add_function(wrap_pyfunction!(try_load, module)?)?;
+        module.add_function(wrap_pyfunction!(clock_offset_ns, module)?)?;
     }
     module.add("KERNEL_PART", PyTuple::new(module.py(), KERNEL_PART)?)?;
     // Not `add_function`, which would list it in `__all__`.

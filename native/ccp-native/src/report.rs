@@ -188,6 +188,23 @@ impl Report {
     }
 }
 
+/// An event that waits for the agent.
+#[derive(FromPyObject)]
+pub enum Answered<'py> {
+    Report(PyRef<'py, Report>),
+    Created(PyRef<'py, Created>),
+}
+
+impl Answered<'_> {
+    /// The flow, and the time of the event.
+    pub fn of(&self) -> (u64, u64) {
+        match self {
+            Answered::Report(report) => (report.head.flow_id, report.head.now_us),
+            Answered::Created(created) => (created.flow_id, created.now_us),
+        }
+    }
+}
+
 /// Names by their number in records.
 #[derive(Clone, Debug)]
 pub struct Names {
@@ -222,7 +239,8 @@ impl Batch {
             Record::Create(create) => {
                 let name = self.names.cc.get(create.info.cc_id as usize).cloned().unwrap_or_default();
                 let info = FlowInfo::new(create.record.flow_id, &create.info, name);
-                Some(Py::new(py, Created { info: Py::new(py, info)? })?.into_any())
+                let (flow_id, now_us) = (create.record.flow_id, create.record.now_us);
+                Some(Py::new(py, Created { info: Py::new(py, info)?, flow_id, now_us })?.into_any())
             }
             Record::Close(close) => {
                 let stats = Py::new(py, FlowStats::of_close(close))?;

@@ -142,6 +142,9 @@ impl Kind for Simulator {
         self.now().update(flow_id, update)
     }
 
+    /// Virtual time stands still while the agent handles a report.
+    fn answered(&self, _flow_id: u64, _report_us: u64) {}
+
     fn flows(&self) -> Result<Vec<FlowInfo>, Error> {
         let simulated = self.now();
         Ok(simulated.world.agent_flows().map(|flow| simulated.info(flow)).collect())

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ccp_int::{Came, FLOW_WINDOW_NS, FlowKey, Lines, Protocol, Sink, Summary};
+use ccp_load::clock::now_ns as mono_ns;
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -275,15 +276,7 @@ fn flow_of(flow: &node_flow) -> Option<FlowKey> {
     FlowKey::of(address(flow.saddr), address(flow.daddr), flow.sport, flow.dport, protocol)
 }
 
-fn clock_ns(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-fn mono_ns() -> u64 {
-    clock_ns(ClockId::Monotonic)
-}
-
 fn wall_minus_mono_ns() -> u64 {
-    clock_ns(ClockId::Realtime).wrapping_sub(mono_ns())
+    let wall = clock_gettime(ClockId::Realtime);
+    (wall.tv_sec as u64 * 1_000_000_000 + wall.tv_nsec as u64).wrapping_sub(mono_ns())
 }

@@ -35,6 +35,7 @@ pub fn counters(g: &intf::ccp_globals) -> Vec<(&'static str, u64)> {
         ("without_slot_quota", g.without_slot[intf::CCP_NO_SLOT_QUOTA as usize]),
         ("fallback_entries", g.fallback_entries.iter().sum()),
         ("fallback_entries_silent", g.fallback_entries[intf::CCP_FALLBACK_SILENT as usize]),
+        ("fallback_entries_unanswered", g.fallback_entries[intf::CCP_FALLBACK_UNANSWERED as usize]),
         ("fallback_entries_uninstalled", g.fallback_entries[intf::CCP_FALLBACK_UNINSTALLED as usize]),
         ("fallback_entries_no_program", g.fallback_entries[intf::CCP_FALLBACK_NO_PROGRAM as usize]),
         ("fallback_entries_failed", g.fallback_entries[intf::CCP_FALLBACK_FAILED as usize]),

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ccp_load::clock::now_us;
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, MapType};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::attach::refused;
 use crate::clients::{self, CURRENT, MAP, NO_ROOM};
@@ -219,11 +219,6 @@ pub(crate) fn pinned(path: &Path) -> Result<Option<MapHandle>> {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(refused(&e)),
     }
-}
-
-fn now_us() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use std::time::SystemTime;
 use ccp_load as load;
 use ccp_trace::Rows;
 use libbpf_rs::{ErrorKind, Iter, Link, MapCore, MapFlags, Object, OpenObject, ProgramMut};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::rule::{self, Rule};
 use crate::shared::{SWITCH_GOING_ON, SWITCH_LEAVING, SWITCH_PINNED_VERSION, SWITCH_RESTORING};
@@ -108,7 +107,7 @@ impl Switch {
         }
     }
 
-    /// Sets until when our sockets stay switched if this process dies [ns of CLOCK_MONOTONIC]. Errors:
+    /// Sets until when our sockets stay switched if this process dies [ns of the kernel's clock]. Errors:
     /// `switch.refused`.
     pub fn renew(&self, until_ns: u64) -> Result<()> {
         let leases = load::map(&self.object, "leases")?;
@@ -162,8 +161,7 @@ fn pin_maps(open: &mut OpenObject) -> Result<()> {
 }
 
 fn forget_dead(object: &Object) -> Result<()> {
-    let now = clock_gettime(ClockId::Monotonic);
-    let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    let now_ns = load::clock::now_ns();
     let leases = load::map(object, "leases")?;
     for owner in leases.keys() {
         let until = leases.lookup(&owner, MapFlags::ANY).map_err(|e| refused(&e))?;

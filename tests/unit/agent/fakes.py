@@ -170,6 +170,7 @@ class FakeDatapath:
         self.there = {info.flow_id: info for info in there}
         self.batches: deque[FakeBatch] = deque()
         self.written: list[Written] = []
+        self.answers: list[Any] = []
         self.written_many: list[tuple[list[int], list[int], list[int]]] = []
         self.registers_many: list[dict[str, list[int]]] = []
         self.installed: dict[int, FakeProgram] = {}
@@ -262,6 +263,12 @@ class FakeDatapath:
         if registers is not None:
             self.registers_many.append({name: column.tolist() for name, column in registers.items()})
         return sum(flow_id in self.there for flow_id in flow_ids.tolist())
+
+    def answered(self, event: Any) -> None:
+        self.answers.append(event)
+
+    def answered_many(self, flow_ids: np.ndarray, now_us: np.ndarray) -> None:
+        self.answers += zip(flow_ids.tolist(), now_us.tolist(), strict=True)
 
     def flows(self) -> list[FakeInfo]:
         return list(self.there.values())

@@ -123,6 +123,41 @@ def test_report_of_before_a_change_of_programs_is_stale(programs: str) -> None:
     assert (agent_loop.counters.reports, agent_loop.counters.reports_stale) == (2, 2)
 
 
+def test_a_report_is_answered_once_its_callback_has_returned() -> None:
+    answered: list[int] = []
+
+    class Looking(Algorithm):
+        program = "x"
+
+        def on_report(self, report: Any) -> None:
+            answered.append(len(datapath.answers))
+            if report.acked == 666:
+                raise ValueError("bad luck")
+
+    datapath = fake_datapath(FakeInfo(1), FakeInfo(2))
+    agent_loop = loop_with(datapath, Looking)
+    agent_loop.adopt()
+    right = [FakeReport(1, acked=1), FakeReport(1, acked=2)]
+    wrong = FakeReport(2, acked=666)
+    datapath.feed(right[0], wrong, right[1], FakeReport(9))
+    agent_loop.turn(0)
+    assert answered == [0, 1, 1]
+    assert datapath.answers == right
+
+
+def test_a_known_flow_that_announces_itself_again_is_answered_and_not_new() -> None:
+    cls, datapath = recorder(), fake_datapath()
+    agent_loop = loop_with(datapath, cls)
+    again = FakeCreated(FakeInfo(1))
+    datapath.feed(FakeCreated(FakeInfo(1)))
+    agent_loop.turn(0)
+    assert datapath.answers == []
+    datapath.feed(again)
+    agent_loop.turn(0)
+    assert datapath.answers == [again]
+    assert cls.calls == [("create", 1)]
+
+
 def test_long_batch_refreshes_the_heartbeat() -> None:
     datapath = fake_datapath()
     agent_loop = loop_with(datapath, recorder())

@@ -115,10 +115,12 @@ def test_run_passes_options_on(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> 
         "--max-flows-per-user=3",
         "--max-flows-per-cgroup=4",
         "--heartbeat-timeout=500",
+        "--report-timeout=2s",
         "--pin-dir=/sys/fs/bpf/x",
     )
     (options,) = seen
     assert (options.max_flows, options.heartbeat_timeout_ms, options.pin_dir) == (10, 500, "/sys/fs/bpf/x")
+    assert (options.report_timeout_ms, ebpf.LoadOptions().report_timeout_ms) == (2000, 5000)
     assert (options.max_flows_per_user, options.max_flows_per_cgroup) == (3, 4)
     ccp("run", "reno", "--seconds=0")
     assert (seen[1].max_flows_per_user, seen[1].max_flows_per_cgroup) == (None, None)

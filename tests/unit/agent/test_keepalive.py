@@ -87,3 +87,16 @@ def test_reports_are_handled_between_calls_that_call_again() -> None:
     for _ in range(10):
         agent_loop.turn(0)
     assert called == list(range(1, 11))
+
+
+def test_the_report_timeout_is_also_the_limit_of_keepalives() -> None:
+    clock, datapath = Clock(), fake_datapath(FakeInfo(1))
+    agent_loop = loop_with(datapath, Quiet, clock=clock)
+    agent_loop.keepalive.unanswered_s = 60.0
+    agent_loop.turn(0)
+    clock.now_s += 59.0
+    before = datapath.heartbeats
+    agent_loop.keepalive.refresh()
+    clock.now_s += 2.0
+    agent_loop.keepalive.refresh()
+    assert datapath.heartbeats == before + 1

@@ -97,3 +97,21 @@ def test_slots_that_were_taken_from_silent_flows_are_reported(caplog: pytest.Log
         agent_loop.turn(0)
     assert [(event.kind, event.detail) for event in reported] == [("flows:reaped", {"flows": 3})]
     assert "3 flows lost their slots" in caplog.text
+
+
+def test_flows_that_the_datapath_took_are_reported_by_cause(caplog: pytest.LogCaptureFixture) -> None:
+    datapath, clock = fake_datapath(), Clock()
+    datapath.missed |= {"fallback_entries_silent": 5, "fallback_entries_unanswered": 1}
+    agent_loop = loop_with(datapath, recorder(), clock=clock)
+    reported: list[Event] = []
+    agent_loop.events.listen(reported.append)
+    agent_loop.adopt()
+    for _ in range(2):
+        datapath.missed |= {"fallback_entries_silent": 7, "fallback_entries_unanswered": 4}
+        clock.now_s += 1
+        agent_loop.turn(0)
+    assert [(event.kind, event.detail) for event in reported] == [
+        ("flows:fallback", {"cause": "silent", "flows": 2}),
+        ("flows:fallback", {"cause": "unanswered", "flows": 3}),
+    ]
+    assert "not answered in time (--report-timeout): 3 flows" in caplog.text

@@ -77,6 +77,7 @@ def test_batch_reaches_the_one_instance_as_an_array_and_goes_back_as_one() -> No
     assert datapath.written == [Written(i, None, None, 1, None) for i in (1, 2)]
     assert datapath.written_many == [([1, 2], [28_960, 28_960], [0, 0])]
     assert agent_loop.counters.reports == 2
+    assert [flow_id for flow_id, _ in datapath.answers] == [1, 2]
 
 
 def test_several_updates_are_written_in_their_order() -> None:

@@ -14,7 +14,7 @@ import typer
 
 from ccplane.agent.commands.connection import PIN_DIR, AsJson, Connect, FlowId, Keys, PinDir, client
 from ccplane.agent.features.probes.timeline import ProbeTimeline
-from ccplane.base import options
+from ccplane.base import clock, options
 from telemetry.bpfcc import BccProbe, Table
 from telemetry.bpfcc.errors import ProbeError
 from telemetry.signals import on_signals
@@ -130,7 +130,7 @@ def table_row(table: Table) -> dict[str, Any]:
     """Return the final contents of a table as a row like those of `ProbeTimeline.rows`."""
     return {
         "stream": "table",
-        "t_us": time.monotonic_ns() // 1000,
+        "t_us": clock.now_us(),
         "source": table.name,
         "entries": table.entries,
     }

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccplane.agent import messages as ask
 from ccplane.agent.client import Client, Row
+from ccplane.base import clock
 from ccplane.base.extras import extra_part
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class ProbeTimeline:
                 )
                 self._timeline.put(stream.ready())
                 self.dropped_reports = stream.dropped
-                yield from self._named(self._timeline.take(time.monotonic_ns() // 1000 - HOLD_US))
+                yield from self._named(self._timeline.take(clock.now_us() - HOLD_US))
             yield from self._named(self._timeline.take())
 
     def _named(self, rows: Iterable[Row]) -> Iterator[Row]:
@@ -221,13 +222,13 @@ def record(probe: BccProbe, client: Client, seconds: float, *, flow: int | None 
         ProbeError: `probe.clock`.
         CcpError: An error of the agent, or the agent does not answer.
     """
-    begin_us = time.monotonic_ns() // 1000
+    begin_us = clock.now_us()
     end_us = begin_us + round(1e6 * seconds)
     dropped_before = probe.dropped
     alongside = ProbeTimeline(probe, client, flow)
     rows = [
         row
-        for row in alongside.rows(lambda: time.monotonic_ns() // 1000 > end_us + HOLD_US)
+        for row in alongside.rows(lambda: clock.now_us() > end_us + HOLD_US)
         if begin_us <= row["t_us"] <= end_us
     ]
     return Recorded(begin_us, end_us, rows, alongside.dropped_reports, probe.dropped - dropped_before)

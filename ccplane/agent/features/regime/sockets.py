@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path as File
@@ -28,6 +27,7 @@ from ccplane.agent.features.regime.congestion import stand_in
 from ccplane.agent.features.regime.errors import SwitchError
 from ccplane.agent.features.regime.namespace import cookie, inside
 from ccplane.agent.features.regime.rules import SocketRule, Treatment, entries
+from ccplane.base import clock
 from ccplane.datapath import ebpf
 from telemetry.bus import mono_us, wall_us
 from telemetry.regime.detector import Regime
@@ -130,7 +130,7 @@ class SocketActuator:
             self._switch.close()
 
     def _renew(self) -> None:
-        self._switch.renew(time.monotonic_ns() + round(LEASE_S * 1e9))
+        self._switch.renew(clock.now_ns() + round(LEASE_S * 1e9))
 
     def _newly_lost(self, regimes: Regimes) -> frozenset[Path]:
         before = self._key or {}

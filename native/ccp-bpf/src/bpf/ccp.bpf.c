@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The congestion control: hooks of tcp_congestion_ops, implemented in flow.h (with agent) and fallback.h (fallback). */
+#include "answers.h"
 #include "flow.h"
 #include "idle.h"
 #include "leave.h"
@@ -189,8 +190,10 @@ static __always_inline u32 on_ack(void *ctx, struct sock *sk, const struct rate_
 		return 0;
 	}
 	flow->acks++;
-	if ((s64)(tp->tcp_mstamp - flow->stats_due_us) > 0)
+	if ((s64)(tp->tcp_mstamp - flow->stats_due_us) > 0) {
 		refresh_stats(sk, flow);
+		look_for_answer(sk, flow);
+	}
 	if (!follow_agent(sk, ca, flow)) {
 		flow->last_delivered = tp->delivered; /* set_state() detects local congestion by it */
 		fallback_on_ack(sk, ca, rs);

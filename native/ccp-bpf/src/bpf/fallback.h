@@ -22,6 +22,9 @@ const volatile bool have_cubic_cwnd_event = false;
 const volatile bool have_cubic_tx_start = false;
 #define HAVE_CUBIC have_cubic
 
+/* Value of ccp_sk.fallback: the fallback keeps the flow until the agent answers, even if there are a program and a heartbeat. */
+#define FALLBACK_UNTIL_ANSWERED 2
+
 static __always_inline void fallback_enter(struct sock *sk, struct ccp_sk *ca)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

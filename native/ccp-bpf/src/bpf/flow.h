@@ -76,6 +76,8 @@ static __always_inline void flow_start_program(struct tcp_sock *tp, struct ccp_f
 	flow->time_zero_us = tp->tcp_mstamp;
 	flow->missed = 0;
 	flow->report_flags = 0;
+	flow->record.now_us = 0; /* it has sent no report yet */
+	flow->asked_us = 0;
 }
 
 static __always_inline void flow_set_rate(struct sock *sk, struct ccp_sk *ca, struct ccp_flow *flow, u64 rate)
@@ -137,6 +139,49 @@ static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 	return 0;
 }
 
+/* Moves the flow to the fallback, for the cause in its counts. */
+static __noinline int flow_to_fallback(struct sock *sk, struct ccp_flow *flow)
+{
+	struct ccp_globals *g = ccp_globals();
+	struct ccp_sk *ca;
+
+	if (!flow || !g)
+		return 0;
+	ca = ccp_sk(sk);
+	fallback_enter(sk, ca);
+	flow->fallback = 1;
+	flow->rate_bytes_per_s = 0;
+	clear_bounds(flow);
+	flow->counts.fallback_entries++;
+	flow->counts.fallback_entered_us = tcp_sk(sk)->tcp_mstamp;
+	flow->counts.fallback_left_us = 0;
+	__sync_fetch_and_add(&g->fallback_entries[flow->counts.fallback_cause % CCP_FALLBACK_CAUSES], 1);
+	return 0;
+}
+
+/*
+ * Prepares a flow's return from the fallback: its registers get their initial values. Returns whether the flow may return. If
+ * it waits for an answer, that is a report or an announcement that the agent has handled, or a program.
+ */
+static __noinline int flow_may_return(struct sock *sk, struct ccp_flow *flow)
+{
+	struct ccp_sk *ca;
+
+	if (!flow)
+		return 0;
+	ca = ccp_sk(sk);
+	if (ca->fallback == FALLBACK_UNTIL_ANSWERED && flow->asked_us > flow->mail.answered_us) {
+		if (flow->mail.owner == CCP_MAIL_FULL)
+			take_mail(sk, flow);
+		if (flow->asked_us)
+			return 0;
+	} else {
+		flow_start_program(tcp_sk(sk), flow, flow->program);
+	}
+	ca->fallback = 1;
+	return 1;
+}
+
 /*
  * Applies the agent's update, and enters or leaves the fallback depending on whether there are a program and an agent.
  * When a flow leaves the fallback its registers have their initial values, except those set by the update. Returns whether
@@ -151,23 +196,15 @@ static __always_inline bool follow_agent(struct sock *sk, struct ccp_sk *ca, str
 	if (!g)
 		return false;
 	silent = (s64)(tp->tcp_mstamp - g->heartbeat_us) > (s64)g->heartbeat_timeout_us;
-	if (ca->fallback && !silent)
-		flow_start_program(tp, flow, flow->program);
+	if (ca->fallback && !silent && !flow_may_return(sk, flow))
+		return false;
 	if (flow->mail.owner == CCP_MAIL_FULL)
 		take_mail(sk, flow);
 	if (!flow->program || silent) {
 		if (!ca->fallback) {
-			fallback_enter(sk, ca);
-			flow->fallback = 1;
-			flow->rate_bytes_per_s = 0;
-			clear_bounds(flow);
 			if (silent)
 				flow->counts.fallback_cause = CCP_FALLBACK_SILENT;
-			flow->counts.fallback_entries++;
-			flow->counts.fallback_entered_us = tp->tcp_mstamp;
-			flow->counts.fallback_left_us = 0;
-			__sync_fetch_and_add(
-				&g->fallback_entries[flow->counts.fallback_cause % CCP_FALLBACK_CAUSES], 1);
+			flow_to_fallback(sk, flow);
 		}
 		return false;
 	}
@@ -197,7 +234,8 @@ static __always_inline void send_report(struct ccp_globals *g, struct ccp_flow *
 
 	flow->record.age_us = now_us - flow->record.now_us;
 	if (bpf_ringbuf_output(&records, &flow->record, sizeof(flow->record) + n * sizeof(u64), wake)) {
-		flow->missed++;
+		if (!flow->missed++)
+			flow->missing_us = ack_us;
 		flow->counts.reports_missed++;
 		__sync_fetch_and_add(&g->reports_missed, 1);
 		return;

@@ -239,6 +239,7 @@ struct ccp_mailbox {
 	__u64 cwnd_bytes;
 	__u64 rate_bytes_per_s;
 	__u64 control_mask; /* bit i: control[i] below is new */
+	__u64 answered_us; /* time of the last report that the agent has handled; not passed by `owner` */
 	__u64 control[CCP_MAX_CONTROL];
 };
 
@@ -274,6 +275,7 @@ struct ccp_stats {
 enum ccp_fallback_cause {
 	CCP_FALLBACK_NEW, /**< No agent has set its program yet. */
 	CCP_FALLBACK_SILENT, /**< The agent's heartbeat was too old. */
+	CCP_FALLBACK_UNANSWERED, /**< The agent did not handle a report of the flow in time. */
 	CCP_FALLBACK_UNINSTALLED, /**< Its program was removed. */
 	CCP_FALLBACK_NO_PROGRAM, /**< Its algorithm set no program. */
 	CCP_FALLBACK_FAILED, /**< Its algorithm raised an exception. */
@@ -341,9 +343,11 @@ struct ccp_flow {
 	__u64 rate_incoming_bytes_per_s; /* of the last valid rate sample */
 	__u64 rate_outgoing_bytes_per_s;
 	__u32 last_delivered_ce;
-	__u32 missed; /* reports folded into the next one */
+	__u32 missed; /* reports folded into the next one; while the flow waits for an answer: its announcement found no room */
 	__u32 report_flags; /* enum ccp_record_flags for the next report */
 	__u32 reads_ce; /* the program in use reads ECN marks */
+	__u64 asked_us; /* time of the report, or announcement, whose answer is awaited (answers.h) */
+	__u64 missing_us; /* time of the first report of `missed` */
 	__u64 finish[CCP_IMPL_COUNT]; /* results of a fold for ccp_finish_* */
 	struct ccp_counts counts;
 	struct ccp_stats stats;
@@ -421,6 +425,7 @@ struct ccp_globals {
 	__u32 successor; /* process id of an agent that wants to take over; 0: none */
 	char goes_to[CCP_NAME_LEN]; /* congestion control that moving sockets get; empty: the same name */
 	__u64 max_cwnd_bytes;
+	__u64 report_timeout_us;
 	__u32 flows_per_user; /* slot quotas; 0: none */
 	__u32 flows_per_cgroup;
 	/* written by the kernel side */

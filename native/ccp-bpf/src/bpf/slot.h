@@ -6,6 +6,7 @@
 #ifndef CCP_SLOT_H
 #define CCP_SLOT_H
 
+#include "answers.h"
 #include "flow.h"
 #include "holders.h"
 #include "leave.h"
@@ -89,7 +90,6 @@ static __noinline int take_slot(struct sock *sk)
 	struct ccp_globals *g = ccp_globals();
 	struct ccp_sk *ca = ccp_sk(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct ccp_create create = {};
 	struct ccp_flow *flow;
 	u32 generation;
 	u32 slot, held;
@@ -122,6 +122,8 @@ static __noinline int take_slot(struct sock *sk)
 	flow->fold_error = CCP_FOLD_OK;
 	flow->missed = 0;
 	flow->report_flags = 0;
+	flow->record.now_us = 0;
+	flow->asked_us = 0;
 	__builtin_memset(&flow->counts, 0, sizeof(flow->counts));
 	flow->counts.fallback_entered_us = tp->tcp_mstamp;
 	flow->acks = 0;
@@ -141,9 +143,7 @@ static __noinline int take_slot(struct sock *sk)
 	ca->generation = generation;
 	__sync_fetch_and_add(&g->flows_active, 1);
 
-	fill_record(&create.record, flow, CCP_RECORD_CREATE, tp->tcp_mstamp);
-	create.info = flow->info;
-	if (bpf_ringbuf_output(&records, &create, sizeof(create), 0))
+	if (announce(flow, tp->tcp_mstamp))
 		__sync_fetch_and_add(&g->creates_missed, 1);
 	return 1;
 }
