@@ -120,6 +120,11 @@ class NodeCounters(msgspec.Struct, kw_only=True, frozen=True):
         foreign: Had telemetry of untrusted senders, which was not read.
         reflected: ACKs that got an echo of the path.
         received: ACKs whose echo was kept for their socket.
+        refused_malformed: Had an echo that contradicts itself.
+        refused_no_socket: Had an echo, but belong to no connection of this host.
+        refused_segment: Had an echo, but TCP does not accept the segment: by its flags, or its sequence or
+            acknowledgment number is outside the window.
+        refused_time: Had an echo of a packet that left in the future, or more than a minute ago.
         ring_full: Arrived while the sink's buffer was full, and are missing in summaries.
         summaries_dropped: Summaries that were not read in time.
         unreadable: Had unreadable telemetry.
@@ -137,6 +142,10 @@ class NodeCounters(msgspec.Struct, kw_only=True, frozen=True):
     foreign: int
     reflected: int
     received: int
+    refused_malformed: int
+    refused_no_socket: int
+    refused_segment: int
+    refused_time: int
     ring_full: int
     summaries_dropped: int
     unreadable: int

@@ -21,7 +21,7 @@ from tests.kernel.bpf_maps import opened
 from tests.kernel.driving import PIN_DIR, wait_until
 from tests.kernel.inband_hosts import WAIT_S, Summaries, in_a_row, node_on
 
-PIN = f"{PIN_DIR}/paths/echoes_1"
+PIN = f"{PIN_DIR}/paths/echoes_2"
 MISSING = (1 << 32) - 1
 
 SOURCE, TRANSIT, SINK = 1, 2, 3

@@ -6,8 +6,10 @@ import contextlib
 import ipaddress
 import re
 import socket
+import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -282,7 +284,13 @@ def header(option: bytes) -> bytes:
     return bytes([TCP, ECHO_BYTES // 8 - 1, 1, 0]) + option
 
 
-GOOD = build([PathEcho(hops=2, hop=1, node_id=7, queue_pkts=5, losses_link=3, sent_s=1, sent_us=2)])[1][4:]
+GOOD = build([PathEcho(hops=2, hop=1, node_id=7, queue_pkts=5, losses_link=3)])[1][4:]
+"""An echo of a packet that left long ago."""
+
+
+def left_now(option: bytes) -> bytes:
+    """The same of a packet that leaves now."""
+    return option[:-8] + struct.pack("!II", *divmod(time.time_ns() // 1000, 1_000_000))
 
 
 @pytest.mark.parametrize(
@@ -301,7 +309,8 @@ def test_whatever_an_option_says_tcp_goes_on(
 ) -> None:
     """A host of the same network puts options into all packets of its connection."""
     with chain.nodes(reflects=False) as running, chain.connected() as (client, server):
-        server.setsockopt(IPPROTO_IPV6, IPV6_DSTOPTS, header(option))
+        transfer(client, server, 20_000)
+        server.setsockopt(IPPROTO_IPV6, IPV6_DSTOPTS, header(left_now(option) if is_received else option))
         server.sendall(b"with an option")
         assert client.recv(100) == b"with an option"
         received = reported(client)
@@ -319,10 +328,13 @@ def test_losses_never_become_fewer_and_echoes_that_were_overtaken_are_passed_ove
     """As a sink counts that forgot the flow, and counts from 0 again."""
     with chain.nodes(reflects=False) as running, chain.connected() as (client, server):
 
+        transfer(client, server, 20_000)  # more packets than are lost
+        start_s = int(time.time()) - 1
+
         def received(lost: int, sent_us: int, queue_pkts: int) -> None:
             count = running.source.counters().received
             echo = PathEcho(
-                hops=1, hop=1, queue_pkts=queue_pkts, losses_congestion=lost, sent_s=9, sent_us=sent_us
+                hops=1, hop=1, queue_pkts=queue_pkts, losses_congestion=lost, sent_s=start_s, sent_us=sent_us
             )
             server.setsockopt(IPPROTO_IPV6, IPV6_DSTOPTS, build([echo])[1])
             server.sendall(b"x")

@@ -56,7 +56,8 @@ macro_rules! counters {
 }
 
 counters! {
-    inserted too_long merged filled overflowed not_filled removed not_removed foreign reflected received ring_full
+    inserted too_long merged filled overflowed not_filled removed not_removed foreign reflected received
+    refused_malformed refused_no_socket refused_segment refused_time ring_full
 }
 
 /// The programs' variables and their map.

@@ -149,6 +149,11 @@ struct node_counters {
 	__u64 foreign; /* telemetry of untrusted senders */
 	__u64 reflected; /* ACKs that got an echo of the path */
 	__u64 received; /* ACKs whose echo was stored for their socket */
+	/* Echoes that were not believed: */
+	__u64 refused_malformed;
+	__u64 refused_no_socket; /* no connection has these addresses and ports */
+	__u64 refused_segment; /* TCP would not accept the segment */
+	__u64 refused_time; /* their packet left in the future, or too long ago */
 	__u64 plain; /* without headers, of flows with headers */
 	__u64 ring_full; /* lost while the reader had no room: missing in summaries */
 };
