@@ -100,7 +100,7 @@ def additive(loss: Episodes, stale_us: Register) -> Additive:
             loss.may_grow & (Cwnd < loss.ssthresh_bytes),
             added_bytes.set(Ack.bytes_acked),
             received,
-            permille.set(min_(increment * 1000 * free_bytes // arrived_bytes, MAX_PERMILLE), when=received),
+            permille.set(increment * min_(1000 * free_bytes // arrived_bytes, 1000), when=received),
             room_bytes.set(free_bytes // flows, when=received),
             round_us.set(Flow.srtt_us, when=received),
             until_us.set(Ack.now + 1, when=received),
