@@ -30,9 +30,9 @@ Deviations, with reasons:
   counts.
 * The window starts at the kernel's initial window, not at W_init of the link, as slow paths have small
   buffers; it is at most the data that fills the link, plus W_AI.
-* The window grows to at most twice the measured delivery rate * T, that is, it doubles at most per round trip,
-  as in slow start: echoes come from the receiver, who may lie. The bound is here and not in `Int`, since the
-  links of a path may well be faster than what one flow of many delivers.
+* The window grows to at most twice the measured delivery rate * T. It doubles at most once per round trip, as
+  in slow start, because echoes come from the receiver, which may lie. The bound is here and not in `Int`,
+  because a link is rightly faster than what one of many flows delivers.
 * HPCC assumes lossless links; the reaction to loss is CUBIC's.
 """
 
@@ -84,7 +84,7 @@ MAX_STAGE: Final = 5
 PACKET_BYTES: Final = 1500
 STALE_MS: Final = 1000.0
 MAX_GROWTH: Final = 2
-"""Maximum of the new window relative to what the path was measured to deliver in a round trip without queues."""
+"""Maximum of a window that grows, relative to the measured delivery rate * T."""
 
 _cubic = cubic_state()
 _echoes = echoes()
@@ -156,7 +156,7 @@ class HpccFold(FoldProgram):
     is_due = let(first | (Flow.delivered_bytes >= round_end_bytes))
     adjusts = let((utilization_ppm >= eta_ppm) | (stage >= max_stage))
     next_bytes = state()
-    # A receiver that lies about the path gains no more than slow start gives.
+    # Bounds what a receiver that lies about the path can gain.
     measured = let(min_(Flow.rate_incoming, Flow.rate_outgoing))
     ceiling_bytes = let(max_(Cwnd, MAX_GROWTH * measured * base_us // MILLION))
     follow = on(

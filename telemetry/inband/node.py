@@ -90,7 +90,7 @@ class NodeSpec(msgspec.Struct, kw_only=True, frozen=True):
         node_id: Its number in traces, 24 bits.
         to: Destinations whose packets get headers; headers must not leave the domain.
         trusted: Senders whose telemetry a sink reads, and whose echoes a reader reads; others' telemetry is
-            removed unread.
+            removed unread. None: no sender is trusted.
         source: Options of the source.
         sink: Options of the sink.
         pin_dir: Pin directory of the agent's datapath, whose flows get the reader's echoes.
@@ -99,7 +99,7 @@ class NodeSpec(msgspec.Struct, kw_only=True, frozen=True):
     roles: tuple[Role, ...]
     node_id: int = 1
     to: ipaddress.IPv6Network = ANYWHERE
-    trusted: ipaddress.IPv6Network = ANYWHERE
+    trusted: ipaddress.IPv6Network | None = None
     source: SourceOptions = SourceOptions()
     sink: SinkOptions = SinkOptions()
     pin_dir: str = DEFAULT_PIN_DIR
@@ -232,7 +232,7 @@ class InterfaceNode:
                 "is_wireless": self.interface.wireless,
                 "mtu_bytes": self.interface.mtu_bytes,
                 "to": _bits(self._spec.to),
-                "trusted": _bits(self._spec.trusted),
+                "trusted": None if self._spec.trusted is None else _bits(self._spec.trusted),
                 "source": self._spec.source,
                 "sink": sink,
                 "pin_dir": self._spec.pin_dir,

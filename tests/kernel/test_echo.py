@@ -9,9 +9,11 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 
 from telemetry.ioam import EdgeToEdge, Node, PathEcho, State, Trace, build, decode
@@ -28,7 +30,7 @@ from tests.kernel.echoes import (
     transfer,
     untraced,
 )
-from tests.kernel.inband_hosts import captured, drained, packet_by_packet, shaped
+from tests.kernel.inband_hosts import WAIT_S, captured, drained, packet_by_packet, shaped
 
 pytestmark = [pytest.mark.kernel(struct_ops=False), pytest.mark.usefixtures("one_processor")]
 
@@ -119,6 +121,41 @@ def test_acks_bring_the_sender_what_its_packets_found(chain: Chain) -> None:
     newest = newest_of(echoes)
     assert (last.hop, last.node_id, last.queue_pkts) == (newest.hop, newest.node_id, newest.queue_pkts)
     assert any(has_sack(packet) for packet in acks if packet[6] == DSTOPTS)
+
+
+def test_true_echoes_are_all_believed_under_load(chain: Chain) -> None:
+    """Both ends send, packets are lost, windows are closed at times, and the connection ends under load."""
+    with (
+        shaped(chain.transit, 12.5e6, 60_000),
+        packet_by_packet(chain.source, "eth0"),
+        chain.nodes() as running,
+    ):
+        for losing in (contextlib.nullcontext(), lossy(chain)):
+            with losing, chain.connected() as (client, server):
+                back = threading.Thread(target=transfer, args=(server, client, 3_000_000))
+                back.start()
+                transfer(client, server, 3_000_000)
+                back.join()
+                for sender, receiver in ((client, server), (server, client)):
+                    sender.setblocking(False)
+                    with contextlib.suppress(BlockingIOError):  # until the receiver's window is closed
+                        while sender.send(bytes(1 << 16)):
+                            pass
+                    receiver.settimeout(0.2)
+                    with contextlib.suppress(TimeoutError):
+                        while receiver.recv(1 << 16):
+                            pass
+                    sender.settimeout(WAIT_S)
+                    receiver.settimeout(WAIT_S)
+                client.sendall(bytes(200_000))
+                client.shutdown(socket.SHUT_WR)
+                while server.recv(1 << 16):
+                    pass
+        wait_until(lambda: running.sink.counters().reflected == running.source.counters().removed)
+        counters = running.source.counters()
+    refused = {name: n for name, n in msgspec.structs.asdict(counters).items() if name.startswith("refused")}
+    assert set(refused.values()) == {0}, refused
+    assert counters.received == running.sink.counters().reflected > 500
 
 
 def without_losses_and_time(echo: PathEcho) -> tuple[object, ...]:
@@ -241,9 +278,11 @@ def test_none_echoes_unless_both_ends_want_it(chain: Chain, asks: bool, reflects
     assert running.sink.counters().reflected == running.source.counters().received == 0
 
 
-def test_echoes_of_strangers_are_taken_off_unread(chain: Chain) -> None:
-    elsewhere = ipaddress.IPv6Network("2001:db8::/32")
-    with chain.nodes(trusted=elsewhere) as running, chain.connected() as (client, server):
+@pytest.mark.parametrize("trusted", [None, ipaddress.IPv6Network("2001:db8::/32")])
+def test_echoes_of_strangers_are_taken_off_unread(
+    chain: Chain, trusted: ipaddress.IPv6Network | None
+) -> None:
+    with chain.nodes(trusted=trusted) as running, chain.connected() as (client, server):
         transfer(client, server, 100_000)
         wait_until(lambda: running.source.counters().foreign == running.sink.counters().reflected)
         assert reported(client) is None
@@ -327,7 +366,6 @@ def test_whatever_an_option_says_tcp_goes_on(
 def test_losses_never_become_fewer_and_echoes_that_were_overtaken_are_passed_over(chain: Chain) -> None:
     """As a sink counts that forgot the flow, and counts from 0 again."""
     with chain.nodes(reflects=False) as running, chain.connected() as (client, server):
-
         transfer(client, server, 20_000)  # more packets than are lost
         start_s = int(time.time()) - 1
 

@@ -183,7 +183,7 @@ impl Node {
             is_wireless: true,
             mtu_bytes: 1500,
             to: (Ipv6Addr::UNSPECIFIED, 0),
-            trusted: (Ipv6Addr::UNSPECIFIED, 0),
+            trusted: None,
             source: SourceSpec::default(),
             sink: SinkSpec { echo: true, ..SinkSpec::default() },
             pin_dir: PathBuf::new(),

@@ -177,7 +177,8 @@ static __noinline int reflect(struct __sk_buff *skb, struct packet *packet)
  */
 static __always_inline void add_losses(struct path_echo *path, u32 cause, __be32 reported, u32 sent_pkts)
 {
-	u64 known = path->losses[LOST_BY_CONGESTION] + path->losses[LOST_BY_LINK] + path->losses[LOST_UNKNOWN];
+	u64 known =
+		path->losses[LOST_BY_CONGESTION] + path->losses[LOST_BY_LINK] + path->losses[LOST_UNKNOWN];
 	u64 room = sent_pkts > known ? sent_pkts - known : 0;
 	s32 more = bpf_ntohl(reported) - path->reported[cause];
 
@@ -224,8 +225,8 @@ static __always_inline bool is_before(u32 sequence, u32 other)
 }
 
 #define IN_STATE(state) (1U << (state))
-#define CONNECTED                                                                                   \
-	(IN_STATE(TCP_ESTABLISHED) | IN_STATE(TCP_FIN_WAIT1) | IN_STATE(TCP_FIN_WAIT2) |            \
+#define CONNECTED                                                                        \
+	(IN_STATE(TCP_ESTABLISHED) | IN_STATE(TCP_FIN_WAIT1) | IN_STATE(TCP_FIN_WAIT2) | \
 	 IN_STATE(TCP_CLOSE_WAIT) | IN_STATE(TCP_LAST_ACK) | IN_STATE(TCP_CLOSING))
 
 /*
@@ -278,7 +279,8 @@ static __noinline int accept(struct __sk_buff *skb, struct packet *packet, const
 		echo.left_us = now_us;
 	at = packet->hop_by_hop_bytes + packet->destination_bytes;
 	if (bpf_skb_load_bytes(skb, headers_at() + at, &start, sizeof(start)) ||
-	    !tcp_accepts(tp, &start, packet->payload_bytes - at - packet->tcp_bytes + !!(start.flags & TCP_FIN))) {
+	    !tcp_accepts(tp, &start,
+			 packet->payload_bytes - at - packet->tcp_bytes + !!(start.flags & TCP_FIN))) {
 		COUNT(refused_segment, 1);
 		return 0;
 	}
