@@ -242,7 +242,7 @@ def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopp
     with open(reading, "rb", buffering=0) as lines, open(writing, "wb", buffering=0) as summaries:
         with InterfaceNode(interface, spec, summaries.fileno(), records=records) as running:
             typer.echo(f"{interface}: node {spec.node_id}, {', '.join(spec.roles)}", err=True)
-            if note := nobody_trusted(spec):
+            if note := trusts_no_sender(spec):
                 typer.echo(f"{interface}: {note}", err=True)
             refresh_s = time.monotonic()
             disk_is_full = False
@@ -262,8 +262,8 @@ def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopp
         return running.counters()
 
 
-def nobody_trusted(spec: NodeSpec) -> str | None:
-    """Return what to tell users whose node removes telemetry but reads none; None for other nodes."""
+def trusts_no_sender(spec: NodeSpec) -> str | None:
+    """Return the note for a node that removes telemetry but reads none; None for other nodes."""
     if spec.trusted is not None or not {"sink", "reader"}.intersection(spec.roles):
         return None
     return (

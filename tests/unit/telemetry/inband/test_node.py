@@ -18,7 +18,7 @@ from telemetry.inband import node_errors, radio
 from telemetry.inband.commands import app
 from telemetry.inband.device import Interface
 from telemetry.inband.node import NodeCounters, NodeSpec, Role
-from telemetry.inband.node_commands import nobody_trusted, summary
+from telemetry.inband.node_commands import trusts_no_sender, summary
 from telemetry.inband.queues import Queue, queue_of
 from telemetry.inband.radio import ANY_ADDRESS, has_radio, radios_of
 from telemetry.ioam.model import State
@@ -149,10 +149,10 @@ def test_the_command_says_what_happened_without_what_did_not() -> None:
         (("sink", "reader"), IPv6Network("::/0"), False),
     ],
 )
-def test_who_trusts_no_sender_is_told(
+def test_a_node_that_trusts_no_sender_says_so(
     roles: tuple[Role, ...], trusted: IPv6Network | None, warns: bool
 ) -> None:
-    note = nobody_trusted(NodeSpec(roles=roles, trusted=trusted))
+    note = trusts_no_sender(NodeSpec(roles=roles, trusted=trusted))
     assert (note is not None) == warns
     assert note is None or "--from-prefix" in note
 
