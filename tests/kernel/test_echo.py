@@ -30,7 +30,7 @@ from tests.kernel.echoes import (
     transfer,
     untraced,
 )
-from tests.kernel.inband_hosts import WAIT_S, captured, drained, packet_by_packet, shaped
+from tests.kernel.inband_hosts import captured, drained, packet_by_packet, shaped
 
 pytestmark = [pytest.mark.kernel(struct_ops=False), pytest.mark.usefixtures("one_processor")]
 
@@ -132,22 +132,19 @@ def test_true_echoes_are_all_believed_under_load(chain: Chain) -> None:
     ):
         for losing in (contextlib.nullcontext(), lossy(chain)):
             with losing, chain.connected() as (client, server):
-                back = threading.Thread(target=transfer, args=(server, client, 3_000_000))
+                back = threading.Thread(target=transfer, args=(server, client, 2_000_000))
                 back.start()
-                transfer(client, server, 3_000_000)
+                transfer(client, server, 2_000_000)
                 back.join()
                 for sender, receiver in ((client, server), (server, client)):
-                    sender.setblocking(False)
-                    with contextlib.suppress(BlockingIOError):  # until the receiver's window is closed
-                        while sender.send(bytes(1 << 16)):
-                            pass
-                    receiver.settimeout(0.2)
-                    with contextlib.suppress(TimeoutError):
-                        while receiver.recv(1 << 16):
-                            pass
-                    sender.settimeout(WAIT_S)
-                    receiver.settimeout(WAIT_S)
-                client.sendall(bytes(200_000))
+                    sending = threading.Thread(target=sender.sendall, args=(bytes(2_000_000),))
+                    sending.start()
+                    time.sleep(0.3)  # until the receiver's window is closed
+                    left_bytes = 2_000_000
+                    while left_bytes:
+                        left_bytes -= len(receiver.recv(1 << 16))
+                    sending.join()
+                client.sendall(bytes(100_000))
                 client.shutdown(socket.SHUT_WR)
                 while server.recv(1 << 16):
                     pass

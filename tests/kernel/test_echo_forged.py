@@ -46,6 +46,7 @@ class Forged:
         sequence: Distance from the receiver's next sequence number.
         acknowledged: Distance from the last acknowledgment.
         flags: TCP flags.
+        words: Length of the TCP header [4 bytes], as it claims.
         ahead_us: How much later than now the packet of the echo left, as it claims [us].
         lost_pkts: Losses on links that it claims.
         hop: The bottleneck, of one node.
@@ -55,6 +56,7 @@ class Forged:
     sequence: int = 0
     acknowledged: int = 0
     flags: int = ACK
+    words: int = 5
     ahead_us: int = -1000
     lost_pkts: int = 0
     hop: int = 1
@@ -81,7 +83,9 @@ class Forged:
         ports = struct.unpack_from("!HH", tcp)
         sequence, acknowledged = struct.unpack_from("!II", tcp, 4)
         numbers = ((sequence + self.sequence) % (1 << 32), (acknowledged + self.acknowledged) % (1 << 32))
-        head = struct.pack("!HHIIBB", ports[0], ports[1] + self.port_offset, *numbers, 5 << 4, self.flags)
+        head = struct.pack(
+            "!HHIIBB", ports[0], ports[1] + self.port_offset, *numbers, self.words << 4, self.flags
+        )
         head += tcp[14:16]
         pseudo = source + destination + struct.pack("!II", len(head) + 4, TCP)
         total = sum(struct.unpack(f"!{(len(pseudo) + len(head)) // 2}H", pseudo + head))
@@ -134,6 +138,8 @@ NOT_TCPS = [
     pytest.param(Forged(flags=0), "refused_segment", id="no flags"),
     pytest.param(Forged(flags=SYN), "refused_segment", id="a connection's first packet"),
     pytest.param(Forged(flags=SYN | ACK), "refused_segment", id="a connection's second packet"),
+    pytest.param(Forged(words=4), "refused_segment", id="a header shorter than TCP's"),
+    pytest.param(Forged(words=15), "refused_segment", id="a header longer than the packet"),
     pytest.param(Forged(flags=RST | ACK, sequence=1), "refused_segment", id="a reset"),
     pytest.param(Forged(ahead_us=900_000), "refused_time", id="a packet of the future"),
     pytest.param(Forged(ahead_us=5_000), "refused_time", id="a packet of the near future"),

@@ -18,6 +18,7 @@
 /* No algorithm uses older echoes [us]. */
 #define OLDEST_US (60 * MICROSECONDS)
 
+#define TCP_BYTES 20 /* without options */
 #define TCP_LENGTH_AT 12
 #define TCP_FIN 1
 #define TCP_SYN 2
@@ -278,7 +279,8 @@ static __noinline int accept(struct __sk_buff *skb, struct packet *packet, const
 	if (echo.left_us > now_us)
 		echo.left_us = now_us;
 	at = packet->hop_by_hop_bytes + packet->destination_bytes;
-	if (bpf_skb_load_bytes(skb, headers_at() + at, &start, sizeof(start)) ||
+	if (packet->tcp_bytes < TCP_BYTES || at + packet->tcp_bytes > packet->payload_bytes ||
+	    bpf_skb_load_bytes(skb, headers_at() + at, &start, sizeof(start)) ||
 	    !tcp_accepts(tp, &start,
 			 packet->payload_bytes - at - packet->tcp_bytes + !!(start.flags & TCP_FIN))) {
 		COUNT(refused_segment, 1);

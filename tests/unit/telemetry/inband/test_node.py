@@ -18,7 +18,7 @@ from telemetry.inband import node_errors, radio
 from telemetry.inband.commands import app
 from telemetry.inband.device import Interface
 from telemetry.inband.node import NodeCounters, NodeSpec, Role
-from telemetry.inband.node_commands import trusts_no_sender, summary
+from telemetry.inband.node_commands import summary, trusts_no_sender
 from telemetry.inband.queues import Queue, queue_of
 from telemetry.inband.radio import ANY_ADDRESS, has_radio, radios_of
 from telemetry.ioam.model import State
