@@ -2,8 +2,9 @@
 
 In slow start the window grows by the bytes that each ACK acknowledges. Here it grows by `growth_permille`
 thousandths of these bytes, and by at most `room_bytes` per round. A round is a round trip, or the telemetry's
-interval if that is longer, since earlier telemetry cannot show the added bytes. From `additive_until_us` on
-the telemetry is stale, and slow start applies again.
+interval if that is longer, since earlier telemetry cannot show the added bytes. An echo, which the receiver
+sends, never makes the window grow by more than `increment` times the acknowledged bytes. From
+`additive_until_us` on the telemetry is stale, and slow start applies again.
 
 If ACKs carry echoes of the path, the growth is computed from each echo; otherwise Python computes it from
 summaries (`int_summary.py`, which has the equation). An echo is used only if every hop reports its queue and
@@ -33,10 +34,9 @@ from ccp_algs.fold import (
     on,
     state,
 )
-from ccp_algs.int_summary import MAX_GROWTH
 
-MAX_PERMILLE: Final = round(1000 * MAX_GROWTH)
-"""Maximum growth per acknowledged byte, in thousandths."""
+MAX_PERMILLE: Final = 1000
+"""Maximum growth per acknowledged byte by an echo, in thousandths, at increment 1: that of slow start."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +100,7 @@ def additive(loss: Episodes, stale_us: Register) -> Additive:
             loss.may_grow & (Cwnd < loss.ssthresh_bytes),
             added_bytes.set(Ack.bytes_acked),
             received,
-            permille.set(min_(increment * 1000 * free_bytes // arrived_bytes, MAX_PERMILLE), when=received),
+            permille.set(increment * min_(1000 * free_bytes // arrived_bytes, MAX_PERMILLE), when=received),
             room_bytes.set(free_bytes // flows, when=received),
             round_us.set(Flow.srtt_us, when=received),
             until_us.set(Ack.now + 1, when=received),

@@ -14,6 +14,9 @@ A timeout carries no echo, as no packet arrived after the lost ones. A timeout i
 of the table matches, a hop does not report, or the bottleneck's queue was filled to `full_permille` or more
 at the last echo.
 
+More losses on links than packets can be missing now do not count: those in flight, and those that this ACK
+shows lost. So a receiver that claims more than were lost excuses at most one window of losses.
+
 Without echoes, or if the last one is older than `stale_us`, `wireless.py` decides.
 """
 
@@ -23,7 +26,7 @@ import dataclasses
 from typing import Final
 
 from ccp_algs.episodes import Verdict
-from ccp_algs.fold import Ack, Flow, Int, Part, Register, Statement, control, field, min_, state
+from ccp_algs.fold import Ack, Flow, Int, Part, Register, Statement, control, field, max_, min_, state
 from ccp_algs.fold.expressions import Num
 
 NO_LIMIT_BYTES: Final = 1 << 40
@@ -59,10 +62,12 @@ class Echoes(Part):
         recent = Int.age_us < self.stale_us + (Ack.now - at_us)
         queue_bytes = Int.queue_bytes
         room_bytes = min_(Int.free_bytes, NO_LIMIT_BYTES)
+        missing_pkts = Flow.packets_in_flight + Ack.lost_pkts_sample
         had_room = queue_bytes * 1000 < self.full_permille * (queue_bytes + room_bytes)
         return [
             self.received.set(0),
             self.received.set(1, when=(self.spares > 0) & recent),
+            self.judged_pkts.set(max_(self.judged_pkts, Int.losses_link - missing_pkts)),
             self.congested.set(1),
             self.congested.set(0, when=Int.losses_link > self.judged_pkts),
             self.congested.set(1, when=Flow.was_timeout),

@@ -30,6 +30,9 @@ Deviations, with reasons:
   counts.
 * The window starts at the kernel's initial window, not at W_init of the link, as slow paths have small
   buffers; it is at most the data that fills the link, plus W_AI.
+* The window grows to at most twice the measured delivery rate * T. It doubles at most once per round trip, as
+  in slow start, because echoes come from the receiver, which may lie. The bound is here and not in `Int`,
+  because a link is rightly faster than what one of many flows delivers.
 * HPCC assumes lossless links; the reaction to loss is CUBIC's.
 """
 
@@ -80,6 +83,8 @@ ETA: Final = 0.95
 MAX_STAGE: Final = 5
 PACKET_BYTES: Final = 1500
 STALE_MS: Final = 1000.0
+MAX_GROWTH: Final = 2
+"""Maximum of a window that grows, relative to the measured delivery rate * T."""
 
 _cubic = cubic_state()
 _echoes = echoes()
@@ -151,6 +156,9 @@ class HpccFold(FoldProgram):
     is_due = let(first | (Flow.delivered_bytes >= round_end_bytes))
     adjusts = let((utilization_ppm >= eta_ppm) | (stage >= max_stage))
     next_bytes = state()
+    # Bounds what a receiver that lies about the path can gain.
+    measured = let(min_(Flow.rate_incoming, Flow.rate_outgoing))
+    ceiling_bytes = let(max_(Cwnd, MAX_GROWTH * measured * base_us // MILLION))
     follow = on(
         Int.fresh & (steered > 0) & (loss.episode <= AFTER_TIMEOUT),
         base_us,
@@ -179,6 +187,9 @@ class HpccFold(FoldProgram):
         next_bytes.set(reference_bytes),
         next_bytes.set(reference_bytes * eta_ppm // utilization_ppm, when=adjusts),
         next_bytes.set(min_(next_bytes, bdp_bytes) + increase_bytes),
+        measured,
+        ceiling_bytes,
+        next_bytes.set(min_(next_bytes, ceiling_bytes)),
         Cwnd.set(max_(next_bytes, 2 * Flow.mss)),
         Rate.set(Cwnd * MILLION // base_us),
         stage.set(stage + 1, when=is_due),

@@ -276,8 +276,8 @@ class EbpfDatapath(Datapath):
     def hand_over(self) -> tuple[str, int]:
         """Let a successor prepare and take over; call it between two batches.
 
-        The second part is the successor's process id, 0 if there is none. `serves`: keep running; `failed`: the
-        successor did not take over; `handed`: it has the flows; `leaves`: it is of an earlier version, and
+        The second part is the successor's process id, 0 if there is none. `serves`: keep running; `failed`:
+        the successor did not take over; `handed`: it has the flows; `leaves`: it is of an earlier version, and
         waits until this agent ends.
         """
 

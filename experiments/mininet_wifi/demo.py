@@ -91,6 +91,7 @@ def running_nodes(chain: Chain) -> Iterator[None]:
     source = ["source", "--wireless", "--max-nodes", "2", "--to-prefix", f"{chain.sink.host.ipv6}/128"]
     broker = f"mqtt://{chain.broker_for_sink}:{PORT}"
     sink = ["sink", "--interval", str(INTERVAL_MS), "--broker", broker, "--sender", "sta2"]
+    sink += ["--from-prefix", f"{chain.source.host.ipv6}/128"]
     roles = [
         (chain.source, source),
         (chain.wire, ["transit", "--node-id", str(WIRE_ID)]),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import ipaddress
 import json
 import os
 import subprocess
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 SENDER: Final = "sink"
 """Name of the publisher on the bus."""
 
+LAB: Final = ipaddress.IPv6Network("fd00::/8")
+"""Prefix of the addresses of a laboratory's hosts."""
 STOP_TIMEOUT_S: Final = 10.0
 _PIPE_BYTES: Final = 1 << 20
 """Size of the pipe: it holds seconds of summaries of a hundred flows while the publisher is not scheduled."""
@@ -97,7 +100,7 @@ def readers_on(hosts: Iterable[Host], pin_dir: str) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack, open(os.devnull, "wb") as nowhere:
         for host in hosts:
-            spec = NodeSpec(roles=("reader",), pin_dir=pin_dir)
+            spec = NodeSpec(roles=("reader",), trusted=LAB, pin_dir=pin_dir)
             reader = InterfaceNode(host.interfaces[0].name, spec, nowhere.fileno())
             stack.enter_context(held(host, reader))
         yield

@@ -24,7 +24,7 @@ def inband() -> None:
 app.command(
     epilog=options.examples(
         "sudo ccp telemetry node eth0 --role source,transit --to-prefix fd00::/8",
-        "sudo ccp telemetry node eth0 --role sink --json -o packets.csv",
+        "sudo ccp telemetry node eth0 --role sink --from-prefix fd00::/8 --json -o packets.csv",
     )
 )(node_commands.node)
 

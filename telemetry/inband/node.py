@@ -90,7 +90,7 @@ class NodeSpec(msgspec.Struct, kw_only=True, frozen=True):
         node_id: Its number in traces, 24 bits.
         to: Destinations whose packets get headers; headers must not leave the domain.
         trusted: Senders whose telemetry a sink reads, and whose echoes a reader reads; others' telemetry is
-            removed unread.
+            removed unread. None: no sender is trusted.
         source: Options of the source.
         sink: Options of the sink.
         pin_dir: Pin directory of the agent's datapath, whose flows get the reader's echoes.
@@ -99,7 +99,7 @@ class NodeSpec(msgspec.Struct, kw_only=True, frozen=True):
     roles: tuple[Role, ...]
     node_id: int = 1
     to: ipaddress.IPv6Network = ANYWHERE
-    trusted: ipaddress.IPv6Network = ANYWHERE
+    trusted: ipaddress.IPv6Network | None = None
     source: SourceOptions = SourceOptions()
     sink: SinkOptions = SinkOptions()
     pin_dir: str = DEFAULT_PIN_DIR
@@ -120,6 +120,11 @@ class NodeCounters(msgspec.Struct, kw_only=True, frozen=True):
         foreign: Had telemetry of untrusted senders, which was not read.
         reflected: ACKs that got an echo of the path.
         received: ACKs whose echo was kept for their socket.
+        refused_malformed: Had an echo that contradicts itself.
+        refused_no_socket: Had an echo, but belong to no connection of this host.
+        refused_segment: Had an echo, but TCP does not accept the segment: by its flags, or its sequence or
+            acknowledgment number is outside the window.
+        refused_time: Had an echo of a packet that left in the future, or more than a minute ago.
         ring_full: Arrived while the sink's buffer was full, and are missing in summaries.
         summaries_dropped: Summaries that were not read in time.
         unreadable: Had unreadable telemetry.
@@ -137,6 +142,10 @@ class NodeCounters(msgspec.Struct, kw_only=True, frozen=True):
     foreign: int
     reflected: int
     received: int
+    refused_malformed: int
+    refused_no_socket: int
+    refused_segment: int
+    refused_time: int
     ring_full: int
     summaries_dropped: int
     unreadable: int
@@ -223,7 +232,7 @@ class InterfaceNode:
                 "is_wireless": self.interface.wireless,
                 "mtu_bytes": self.interface.mtu_bytes,
                 "to": _bits(self._spec.to),
-                "trusted": _bits(self._spec.trusted),
+                "trusted": None if self._spec.trusted is None else _bits(self._spec.trusted),
                 "source": self._spec.source,
                 "sink": sink,
                 "pin_dir": self._spec.pin_dir,

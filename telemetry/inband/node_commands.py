@@ -92,13 +92,14 @@ def node(
         ),
     ] = "::/0",
     trusted: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--from-prefix",
             metavar="PREFIX",
-            help="Sink, reader: read telemetry from this prefix only; remove all other telemetry unread.",
+            help="Sink, reader: read telemetry from this prefix; remove all other telemetry unread.",
+            show_default="no sender is trusted",
         ),
-    ] = "::/0",
+    ] = None,
     echo: Annotated[
         bool,
         typer.Option(
@@ -153,7 +154,7 @@ def node(
             roles=_roles(role, echo),
             node_id=node_id,
             to=_prefix(to, "--to-prefix"),
-            trusted=_prefix(trusted, "--from-prefix"),
+            trusted=None if trusted is None else _prefix(trusted, "--from-prefix"),
             source=SourceOptions(
                 namespace_id=namespace_id,
                 max_nodes=max_nodes,
@@ -241,6 +242,8 @@ def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopp
     with open(reading, "rb", buffering=0) as lines, open(writing, "wb", buffering=0) as summaries:
         with InterfaceNode(interface, spec, summaries.fileno(), records=records) as running:
             typer.echo(f"{interface}: node {spec.node_id}, {', '.join(spec.roles)}", err=True)
+            if note := trusts_no_sender(spec):
+                typer.echo(f"{interface}: {note}", err=True)
             refresh_s = time.monotonic()
             disk_is_full = False
             while True:
@@ -257,6 +260,16 @@ def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopp
                         typer.echo(f"cannot write to {records}: further rows are lost", err=True)
         take(lines.read() or b"")
         return running.counters()
+
+
+def trusts_no_sender(spec: NodeSpec) -> str | None:
+    """Return the note for a node that removes telemetry but reads none; None for other nodes."""
+    if spec.trusted is not None or not {"sink", "reader"}.intersection(spec.roles):
+        return None
+    return (
+        "no sender is trusted: telemetry is removed unread; "
+        "to read that of your own domain, give its prefix: --from-prefix fd00::/8"
+    )
 
 
 def summary(counters: NodeCounters) -> str:

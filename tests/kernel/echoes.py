@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.netlab import Host, Lab
-from telemetry.inband.node import ANYWHERE, InterfaceNode, NodeSpec, SinkOptions, SourceOptions
+from telemetry.inband.node import InterfaceNode, NodeSpec, SinkOptions, SourceOptions
 from telemetry.ioam import PathEcho, decode
 from tests.kernel.bpf_maps import opened
 from tests.kernel.driving import PIN_DIR, wait_until
-from tests.kernel.inband_hosts import WAIT_S, Summaries, in_a_row, node_on
+from tests.kernel.inband_hosts import LAB, WAIT_S, Summaries, in_a_row, node_on
 
-PIN = f"{PIN_DIR}/paths/echoes_1"
+PIN = f"{PIN_DIR}/paths/echoes_2"
 MISSING = (1 << 32) - 1
 
 SOURCE, TRANSIT, SINK = 1, 2, 3
@@ -72,7 +72,7 @@ class Chain:
         asks: bool = True,
         reflects: bool = True,
         transit_reports: bool = True,
-        trusted: ipaddress.IPv6Network = ANYWHERE,
+        trusted: ipaddress.IPv6Network | None = LAB,
         pin_dir: str = PIN_DIR,
     ) -> Iterator[Running]:
         """Be source with a reader, transit node, and sink."""
@@ -83,7 +83,7 @@ class Chain:
             source=SourceOptions(echo=asks),
             pin_dir=pin_dir,
         )
-        sink = NodeSpec(roles=("sink",), node_id=SINK, sink=SinkOptions(echo=reflects))
+        sink = NodeSpec(roles=("sink",), node_id=SINK, trusted=LAB, sink=SinkOptions(echo=reflects))
         transit = NodeSpec(roles=("transit",), node_id=TRANSIT)
         with (
             contextlib.closing(Summaries()) as summaries,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import itertools
 import os
 import socket
@@ -19,6 +20,8 @@ ETH_P_ALL = 3
 SO_RCVBUFFORCE = 33  # <asm-generic/socket.h>
 FRAME_BYTES = 1514
 WAIT_S = 20.0
+LAB = ipaddress.IPv6Network("fd00::/8")
+"""Prefix of all hosts."""
 
 
 def in_a_row(lab: Lab, *hosts: Host) -> None:

@@ -25,7 +25,7 @@ from experiments.netlab import Host, Lab
 from telemetry.inband.node import InterfaceNode, NodeSpec, SourceOptions
 from telemetry.inband.records import read_csv
 from tests.kernel.driving import wait_until
-from tests.kernel.inband_hosts import Summaries, datagrams, node_on
+from tests.kernel.inband_hosts import LAB, Summaries, datagrams, node_on
 
 
 def why_not() -> str | None:
@@ -124,7 +124,7 @@ def observed(
     )
     with (
         contextlib.closing(Summaries()) as summaries,
-        node_on(receiver, radios.DEVICE, NodeSpec(roles=("sink",)), summaries.fd, records),
+        node_on(receiver, radios.DEVICE, NodeSpec(roles=("sink",), trusted=LAB), summaries.fd, records),
         node_on(sender, radios.DEVICE, source, summaries.fd) as node,
         datagrams(sender, receiver, PORT) as (near, far),
     ):

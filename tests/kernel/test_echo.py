@@ -6,10 +6,14 @@ import contextlib
 import ipaddress
 import re
 import socket
+import struct
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 
 from telemetry.ioam import EdgeToEdge, Node, PathEcho, State, Trace, build, decode
@@ -117,6 +121,38 @@ def test_acks_bring_the_sender_what_its_packets_found(chain: Chain) -> None:
     newest = newest_of(echoes)
     assert (last.hop, last.node_id, last.queue_pkts) == (newest.hop, newest.node_id, newest.queue_pkts)
     assert any(has_sack(packet) for packet in acks if packet[6] == DSTOPTS)
+
+
+def test_true_echoes_are_all_believed_under_load(chain: Chain) -> None:
+    """Both ends send, packets are lost, windows are closed at times, and the connection ends under load."""
+    with (
+        shaped(chain.transit, 12.5e6, 60_000),
+        packet_by_packet(chain.source, "eth0"),
+        chain.nodes() as running,
+    ):
+        for losing in (contextlib.nullcontext(), lossy(chain)):
+            with losing, chain.connected() as (client, server):
+                back = threading.Thread(target=transfer, args=(server, client, 2_000_000))
+                back.start()
+                transfer(client, server, 2_000_000)
+                back.join()
+                for sender, receiver in ((client, server), (server, client)):
+                    sending = threading.Thread(target=sender.sendall, args=(bytes(2_000_000),))
+                    sending.start()
+                    time.sleep(0.3)  # until the receiver's window is closed
+                    left_bytes = 2_000_000
+                    while left_bytes:
+                        left_bytes -= len(receiver.recv(1 << 16))
+                    sending.join()
+                client.sendall(bytes(100_000))
+                client.shutdown(socket.SHUT_WR)
+                while server.recv(1 << 16):
+                    pass
+        wait_until(lambda: running.sink.counters().reflected == running.source.counters().removed)
+        counters = running.source.counters()
+    refused = {name: n for name, n in msgspec.structs.asdict(counters).items() if name.startswith("refused")}
+    assert set(refused.values()) == {0}, refused
+    assert counters.received == running.sink.counters().reflected > 500
 
 
 def without_losses_and_time(echo: PathEcho) -> tuple[object, ...]:
@@ -239,9 +275,11 @@ def test_none_echoes_unless_both_ends_want_it(chain: Chain, asks: bool, reflects
     assert running.sink.counters().reflected == running.source.counters().received == 0
 
 
-def test_echoes_of_strangers_are_taken_off_unread(chain: Chain) -> None:
-    elsewhere = ipaddress.IPv6Network("2001:db8::/32")
-    with chain.nodes(trusted=elsewhere) as running, chain.connected() as (client, server):
+@pytest.mark.parametrize("trusted", [None, ipaddress.IPv6Network("2001:db8::/32")])
+def test_echoes_of_strangers_are_taken_off_unread(
+    chain: Chain, trusted: ipaddress.IPv6Network | None
+) -> None:
+    with chain.nodes(trusted=trusted) as running, chain.connected() as (client, server):
         transfer(client, server, 100_000)
         wait_until(lambda: running.source.counters().foreign == running.sink.counters().reflected)
         assert reported(client) is None
@@ -282,7 +320,13 @@ def header(option: bytes) -> bytes:
     return bytes([TCP, ECHO_BYTES // 8 - 1, 1, 0]) + option
 
 
-GOOD = build([PathEcho(hops=2, hop=1, node_id=7, queue_pkts=5, losses_link=3, sent_s=1, sent_us=2)])[1][4:]
+GOOD = build([PathEcho(hops=2, hop=1, node_id=7, queue_pkts=5, losses_link=3)])[1][4:]
+"""An echo of a packet that left long ago."""
+
+
+def left_now(option: bytes) -> bytes:
+    """The same of a packet that leaves now."""
+    return option[:-8] + struct.pack("!II", *divmod(time.time_ns() // 1000, 1_000_000))
 
 
 @pytest.mark.parametrize(
@@ -301,7 +345,8 @@ def test_whatever_an_option_says_tcp_goes_on(
 ) -> None:
     """A host of the same network puts options into all packets of its connection."""
     with chain.nodes(reflects=False) as running, chain.connected() as (client, server):
-        server.setsockopt(IPPROTO_IPV6, IPV6_DSTOPTS, header(option))
+        transfer(client, server, 20_000)
+        server.setsockopt(IPPROTO_IPV6, IPV6_DSTOPTS, header(left_now(option) if is_received else option))
         server.sendall(b"with an option")
         assert client.recv(100) == b"with an option"
         received = reported(client)
@@ -318,11 +363,13 @@ def test_whatever_an_option_says_tcp_goes_on(
 def test_losses_never_become_fewer_and_echoes_that_were_overtaken_are_passed_over(chain: Chain) -> None:
     """As a sink counts that forgot the flow, and counts from 0 again."""
     with chain.nodes(reflects=False) as running, chain.connected() as (client, server):
+        transfer(client, server, 20_000)  # more packets than are lost
+        start_s = int(time.time()) - 1
 
         def received(lost: int, sent_us: int, queue_pkts: int) -> None:
             count = running.source.counters().received
             echo = PathEcho(
-                hops=1, hop=1, queue_pkts=queue_pkts, losses_congestion=lost, sent_s=9, sent_us=sent_us
+                hops=1, hop=1, queue_pkts=queue_pkts, losses_congestion=lost, sent_s=start_s, sent_us=sent_us
             )
             server.setsockopt(IPPROTO_IPV6, IPV6_DSTOPTS, build([echo])[1])
             server.sendall(b"x")

@@ -19,13 +19,14 @@ import pytest
 
 from experiments.netlab import Host, Lab, iperf3
 from experiments.netlab.topology import Shaper
-from telemetry.inband.node import ANYWHERE, InterfaceNode, NodeSpec, SinkOptions, SourceOptions
+from telemetry.inband.node import InterfaceNode, NodeSpec, SinkOptions, SourceOptions
 from telemetry.inband.nodes import NodeInfo, NodeTable
 from telemetry.ioam import EdgeToEdge, Node, State, TcpState, Trace, arrival_ns, decode
 from telemetry.schema import IntSummary
 from tests.kernel.driving import wait_until
 from tests.kernel.inband_hosts import (
     FRAME_BYTES,
+    LAB,
     Summaries,
     captured,
     datagrams,
@@ -62,7 +63,7 @@ class Chain:
         every_pkts: int = 1,
         records: Path | None = None,
         table: NodeTable | None = None,
-        trusted: ipaddress.IPv6Network = ANYWHERE,
+        trusted: ipaddress.IPv6Network | None = LAB,
     ) -> Iterator[Running]:
         """Be source (and transit), transit and sink."""
         source = NodeSpec(
@@ -203,9 +204,11 @@ def test_each_node_says_what_it_found_and_the_sink_gives_the_packet_on_as_it_was
     assert summary.hops[1].queue_depth_bytes is None
 
 
-def test_what_a_stranger_wrote_is_taken_off_unread(chain: Chain) -> None:
-    elsewhere = ipaddress.IPv6Network("2001:db8::/32")
-    with datagrams(chain.source, chain.sink, PORT) as (near, far), chain.nodes(trusted=elsewhere) as running:
+@pytest.mark.parametrize("trusted", [None, ipaddress.IPv6Network("2001:db8::/32")])
+def test_what_a_stranger_wrote_is_taken_off_unread(
+    chain: Chain, trusted: ipaddress.IPv6Network | None
+) -> None:
+    with datagrams(chain.source, chain.sink, PORT) as (near, far), chain.nodes(trusted=trusted) as running:
         near.send(b"payload")
         assert far.recv(100) == b"payload"
     counters = running.sink.counters()

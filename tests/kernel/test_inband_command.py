@@ -74,6 +74,10 @@ def test_an_interface_is_afterwards_as_it_was(wire: Path, end: signal.Signals) -
         assert settings(wire.sender) != before
         next_one = started(wire.sender, "--role", "sink")
         assert "gso_max_segs 65535" in settings(wire.sender)[1]
+        assert next_one.stderr is not None
+        assert next_one.stderr.readline().startswith(
+            "eth0: no sender is trusted: telemetry is removed unread"
+        )
         next_one.send_signal(signal.SIGTERM)
         assert next_one.communicate(timeout=WAIT_S)[1] == "no packets\n"
         assert next_one.returncode == 0
@@ -94,7 +98,11 @@ def test_the_command_publishes_what_its_sink_sees(wire: Path) -> None:
         wire.receiver.call(bus.start)
         wait_until(lambda: bus.ready)
         nodes = [
-            started(wire.receiver, "--role", "sink,source", "--broker", url, "--sender", "here", "--json"),
+            started(
+                wire.receiver,
+                *("--role", "sink,source", "--from-prefix", f"{wire.sender.ipv6}/128"),
+                *("--broker", url, "--sender", "here", "--json"),
+            ),
             started(wire.sender, "--role", "source"),
         ]
         near.send(b"payload")

@@ -14,7 +14,7 @@ from experiments.netlab import Host, Lab
 from telemetry.inband.node import NodeSpec
 from telemetry.schema import IntSummary
 from tests.kernel.driving import wait_until
-from tests.kernel.inband_hosts import Summaries, datagrams, in_a_row, node_on, shaped
+from tests.kernel.inband_hosts import LAB, Summaries, datagrams, in_a_row, node_on, shaped
 
 pytestmark = [pytest.mark.kernel(struct_ops=False), pytest.mark.usefixtures("one_processor")]
 
@@ -69,7 +69,7 @@ def test_a_loss_is_where_it_happened_or_unknown(line: Line, lossy_is_silent: boo
         near, far = stack.enter_context(datagrams(line.source, line.sink, PORT))
         summaries = stack.enter_context(contextlib.closing(Summaries()))
         nodes = [
-            (line.sink, "eth0", NodeSpec(roles=("sink",))),
+            (line.sink, "eth0", NodeSpec(roles=("sink",), trusted=LAB)),
             (line.queue, "eth1", NodeSpec(roles=("transit",), node_id=QUEUE)),
             (line.source, "eth0", NodeSpec(roles=("source", "transit"), node_id=SOURCE)),
         ]

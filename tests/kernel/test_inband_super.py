@@ -20,7 +20,16 @@ from telemetry.inband.records import read_csv
 from telemetry.ioam import EdgeToEdge, TcpState, Trace, decode
 from telemetry.schema import IntSummary
 from tests.kernel.driving import wait_until
-from tests.kernel.inband_hosts import WAIT_S, Summaries, captured, in_a_row, node_on, packet_by_packet, shaped
+from tests.kernel.inband_hosts import (
+    LAB,
+    WAIT_S,
+    Summaries,
+    captured,
+    in_a_row,
+    node_on,
+    packet_by_packet,
+    shaped,
+)
 
 pytestmark = [pytest.mark.kernel(struct_ops=False), pytest.mark.usefixtures("one_processor")]
 
@@ -48,7 +57,7 @@ class Line:
         middle = NodeSpec(roles=("transit",), node_id=MIDDLE)
         with (
             contextlib.closing(Summaries()) as summaries,
-            node_on(self.sink, "eth0", NodeSpec(roles=("sink",)), summaries.fd, records) as last,
+            node_on(self.sink, "eth0", NodeSpec(roles=("sink",), trusted=LAB), summaries.fd, records) as last,
             node_on(self.cutter, "eth1", middle, summaries.fd) as transit,
             node_on(self.source, "eth0", first, summaries.fd) as begin,
         ):

@@ -29,7 +29,7 @@ def test_the_shipped_unit_lets_an_agent_serve_a_flow(wire: NetworkPath) -> None:
 
 def test_an_agent_without_root_shares_echoes_with_a_node_whichever_starts_first() -> None:
     place = Path(PIN_DIR)
-    pin = place / "paths" / "echoes_1"
+    pin = place / "paths" / "echoes_2"
     ebpf.unload(PIN_DIR)
     place.mkdir(mode=0o700)
     os.chown(place, shipped.UID, shipped.UID)

@@ -15,7 +15,7 @@ const MAP: &str = "path_echoes";
 /// Its directory below the pin directory, locked by users of the map.
 const DIRECTORY: &str = "paths";
 /// The number is the version of the map's layout.
-const PIN: &str = "echoes_1";
+const PIN: &str = "echoes_2";
 
 /// A use of the map, during which the pin stays.
 #[derive(Debug)]

@@ -23,11 +23,12 @@ const MISSING: u32 = shared::NODE_MISSING;
 pub fn config(spec: &NodeSpec) -> Result<node_config> {
     let bit = |on: bool, bit: u32| if on { bit } else { 0 };
     let has = |role, role_bit: u32| bit(spec.roles.contains(&role), role_bit);
-    if spec.node_id >= 1 << 24 || spec.to.1.max(spec.trusted.1) > 128 {
+    let trusted = spec.trusted.unwrap_or((Ipv6Addr::UNSPECIFIED, 0));
+    if spec.node_id >= 1 << 24 || spec.to.1.max(trusted.1) > 128 {
         return Err(Error::new("int.bad_spec", "invalid settings of a node").at("node_id, to, trusted").why(
             format!(
                 "node ids have 24 bits ({}), prefixes at most 128: {}, {}",
-                spec.node_id, spec.to.1, spec.trusted.1
+                spec.node_id, spec.to.1, trusted.1
             ),
         ));
     }
@@ -47,8 +48,9 @@ pub fn config(spec: &NodeSpec) -> Result<node_config> {
         is_wireless: spec.is_wireless.into(),
         prefix: words(spec.to.0),
         prefix_mask: mask(spec.to.1),
-        trusted: words(spec.trusted.0),
-        trusted_mask: mask(spec.trusted.1),
+        trusts: spec.trusted.is_some().into(),
+        trusted: words(trusted.0),
+        trusted_mask: mask(trusted.1),
         rate_time_ns: RATE_TIME_NS,
         ..node_config::default()
     };
@@ -145,7 +147,7 @@ mod tests {
             is_wireless: false,
             mtu_bytes: 1500,
             to: ("fd00:1234::".parse().expect("an address"), 33),
-            trusted: ("fd00::".parse().expect("an address"), 8),
+            trusted: Some(("fd00::".parse().expect("an address"), 8)),
             source: SourceSpec { namespace_id: 5, ..SourceSpec::default() },
             sink: SinkSpec::default(),
             pin_dir: "/sys/fs/bpf/ccplane".into(),
@@ -182,7 +184,13 @@ mod tests {
         let mask: Vec<_> = config.prefix_mask.iter().flat_map(|word| word.to_ne_bytes()).collect();
         assert_eq!(mask[..6], [0xff, 0xff, 0xff, 0xff, 0x80, 0]);
         assert_eq!((config.trusted[0], config.trusted_mask[0]), (u32::from_ne_bytes([0xfd, 0, 0, 0]), 0xff));
+        assert_eq!(config.trusts, 1);
         assert_eq!((config.roles, config.ifindex), (shared::NODE_SOURCE | shared::NODE_SINK, 3));
+    }
+
+    #[test]
+    fn no_sender_is_trusted_without_a_prefix() {
+        assert_eq!(config(&NodeSpec { trusted: None, ..spec() }).expect("a good spec").trusts, 0);
     }
 
     #[test]
@@ -190,7 +198,7 @@ mod tests {
         for broken in [
             NodeSpec { node_id: 1 << 24, ..spec() },
             NodeSpec { to: (Ipv6Addr::LOCALHOST, 129), ..spec() },
-            NodeSpec { trusted: (Ipv6Addr::LOCALHOST, 129), ..spec() },
+            NodeSpec { trusted: Some((Ipv6Addr::LOCALHOST, 129)), ..spec() },
         ] {
             assert_eq!(config(&broken).expect_err("too large").slug, "int.bad_spec");
         }

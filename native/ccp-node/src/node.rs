@@ -56,7 +56,8 @@ macro_rules! counters {
 }
 
 counters! {
-    inserted too_long merged filled overflowed not_filled removed not_removed foreign reflected received ring_full
+    inserted too_long merged filled overflowed not_filled removed not_removed foreign reflected received
+    refused_malformed refused_no_socket refused_segment refused_time ring_full
 }
 
 /// The programs' variables and their map.
@@ -182,7 +183,7 @@ impl Node {
             is_wireless: true,
             mtu_bytes: 1500,
             to: (Ipv6Addr::UNSPECIFIED, 0),
-            trusted: (Ipv6Addr::UNSPECIFIED, 0),
+            trusted: None,
             source: SourceSpec::default(),
             sink: SinkSpec { echo: true, ..SinkSpec::default() },
             pin_dir: PathBuf::new(),

@@ -33,8 +33,9 @@ pub struct NodeSpec {
     pub mtu_bytes: u32,
     /// Prefix of the destinations whose packets get headers: address and length.
     pub to: (Ipv6Addr, u8),
-    /// Prefix of the senders whose telemetry the sink reads; that of other senders is removed unread.
-    pub trusted: (Ipv6Addr, u8),
+    /// Prefix of the senders whose telemetry is read; that of other senders is removed unread. `None`: no
+    /// sender is trusted.
+    pub trusted: Option<(Ipv6Addr, u8)>,
     /// The source's headers; their namespace applies to all roles.
     pub source: SourceSpec,
     pub sink: SinkSpec,

@@ -79,6 +79,7 @@ class Folded:
             "Flow.snd_ssthresh": self.ssthresh,
             "Flow.delivered_bytes": self.delivered_bytes,
             "Flow.bytes_in_flight": self.cwnd,
+            "Flow.packets_in_flight": self.cwnd // self.mss,
             "Flow.rtt_sample_us": self.srtt_us if rtt_us is None else rtt_us,
         }
         in_ack = ("bytes_misordered", "ecn_bytes", "ecn_packets", "lost_pkts_sample", "packets_misordered")

@@ -45,6 +45,17 @@ def test_each_loss_on_a_link_excuses_one() -> None:
     assert flow.cwnd_pkts == 70
 
 
+@pytest.mark.parametrize("claimed_pkts", [101, 10_000, 1 << 40])
+def test_a_false_claim_excuses_no_more_than_a_window(claimed_pkts: int) -> None:
+    flow = Steered()
+    flow.echo(losses_link=claimed_pkts)
+    for _ in range(101):  # in flight, and lost on the first of these ACKs
+        flow.lose()
+    assert flow.cwnd_pkts == 100
+    flow.lose()
+    assert flow.cwnd_pkts == 70
+
+
 def test_congestion_is_answered_once() -> None:
     flow = Steered()
     flow.echo(losses_congestion=3)

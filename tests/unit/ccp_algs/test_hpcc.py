@@ -24,11 +24,18 @@ class Steering(Driven):
     def __init__(self, cwnd_pkts: float = 20, **path: int) -> None:
         super().__init__(HpccFold, cwnd_pkts)
         self.srtt_us, self.min_rtt_us = T_US, T_US
+        self.delivers_pkts: float | None = None
         self.reported: list[str] = []
         self.algorithm = Hpcc()
         self.algorithm.flow = self
         self.algorithm.on_create(INFO)
         self.ack(0, cwnd_limited=0)
+
+    def ack(self, *args: Any, **prims: Any) -> dict[str, int] | None:
+        """Fold an ACK; the path delivers the window per round trip, or `delivers_pkts`."""
+        delivers_bytes = self.cwnd if self.delivers_pkts is None else self.delivers_pkts * MSS
+        rate = int(delivers_bytes * 1_000_000 / T_US)
+        return super().ack(*args, **({"rate_incoming": rate, "rate_outgoing": rate} | prims))
 
     def set(self, *, rate_bytes_per_s: int | None = None, **registers: int) -> None:
         super().set(**registers)
@@ -140,6 +147,39 @@ def test_a_timeout_begins_again() -> None:
     flow.ca_state = OPEN
     flow.find(0, 0.1)
     assert flow.cwnd_pkts < 40
+
+
+LIE = {"link_bytes_per_s": (1 << 32) - 3}
+"""The fastest link that an echo can claim."""
+
+
+def test_a_claimed_link_doubles_the_window_once_a_round_trip_at_most() -> None:
+    flow = Steering(20)
+    for expected_pkts in (40, 80, 160):
+        delivers_pkts = flow.cwnd_pkts
+        for _ in range(20):
+            flow.delivers_pkts = delivers_pkts  # what was measured is what was sent a round trip ago
+            flow.find(0, 0, **LIE)
+        assert flow.cwnd_pkts == pytest.approx(expected_pkts, rel=0.001)
+        assert flow.interpreter.rate_bytes_per_s == pytest.approx(flow.cwnd / 0.05, rel=0.001)
+        flow.ack(flow.cwnd_pkts + 1, after_us=T_US)
+
+
+def test_whatever_is_claimed_the_window_is_at_most_twice_what_the_path_delivers() -> None:
+    flow = Steering(20)
+    flow.delivers_pkts = 30
+    for _ in range(50):
+        flow.ack(flow.cwnd_pkts + 1, after_us=T_US)
+        flow.find(0, 0, **LIE)
+    assert flow.cwnd_pkts == pytest.approx(60, rel=0.001)
+
+
+@pytest.mark.parametrize("rates", [{}, {"rate_incoming": LINK}, {"rate_outgoing": LINK}])
+def test_without_a_measured_rate_the_window_does_not_grow(rates: dict[str, int]) -> None:
+    flow = Steering(20)
+    flow.echo(link_bytes_per_s=LINK, fresh=1, queue_bytes=0, arrival_bytes_per_s=MSS)
+    Driven.ack(flow, 0, **rates)
+    assert flow.cwnd_pkts == 20
 
 
 # Properties

@@ -128,15 +128,21 @@ static __always_inline u64 or_zero(u32 word)
 	return word == ECHO_MISSING ? 0 : word;
 }
 
+/* Nodes receive ACKs before TCP does, which may hold them back, or refuse them. */
+static __always_inline bool is_acknowledged(const struct tcp_sock *tp, const struct path_echo *path)
+{
+	return (s32)(tp->snd_una - path->acknowledged) >= 0;
+}
+
 /* Copies what echoes brought since the last fold into the slot. */
 static __always_inline void load_path(struct sock *sk, struct ccp_flow *flow)
 {
 	struct path_echo *path = bpf_sk_storage_get(&path_echoes, sk, 0, 0);
 	struct tcp_sock *tp = tcp_sk(sk);
-	u64 mss = tp->mss_cache;
+	u64 mss = tp->mss_cache, age_us;
 
 	PATH(FRESH) = 0;
-	if (path && path->echoes != path->seen && take_turn(&path->busy)) {
+	if (path && path->echoes != path->seen && is_acknowledged(tp, path) && take_turn(&path->busy)) {
 		path->seen = path->echoes;
 		PATH(FRESH) = 1;
 		PATH(HOP) = path->hop;
@@ -155,7 +161,10 @@ static __always_inline void load_path(struct sock *sk, struct ccp_flow *flow)
 		flow->echo_left_us = path->left_us;
 		end_turn(&path->busy);
 	}
-	PATH(AGE_US) = flow->echo_left_us ? tp->tcp_mstamp - flow->echo_left_us : ALL_ONES;
+	age_us = tp->tcp_mstamp - flow->echo_left_us;
+	if ((s64)age_us < 0)
+		age_us = 0;
+	PATH(AGE_US) = flow->echo_left_us ? age_us : ALL_ONES;
 }
 
 /* Runs the fold. Returns whether there is something to apply, to report, or an error. */

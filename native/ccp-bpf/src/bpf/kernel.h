@@ -70,6 +70,7 @@ enum {
 enum {
 	TCP_ESTABLISHED = 1,
 	TCP_FIN_WAIT1 = 4,
+	TCP_FIN_WAIT2 = 5,
 	TCP_TIME_WAIT = 6,
 	TCP_CLOSE = 7,
 	TCP_CLOSE_WAIT = 8,
@@ -345,6 +346,9 @@ struct tcp_sock {
 	u64 tcp_mstamp;
 	u64 delivered_mstamp;
 	u32 rcv_nxt;
+	u32 rcv_wup;
+	u32 rcv_wnd;
+	u32 max_window;
 	u32 snd_una;
 	u32 srtt_us;
 	u32 packets_out;
@@ -354,6 +358,7 @@ struct tcp_sock {
 	u64 bytes_acked;
 	u64 bytes_received;
 	u64 bytes_sent;
+	u32 segs_out;
 	u32 data_segs_out;
 	u32 lsndtime; /* [jiffies] */
 	u32 snd_cwnd_clamp;

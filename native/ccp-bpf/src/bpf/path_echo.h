@@ -31,7 +31,7 @@ struct path_echo {
 	u64 left_us; /* time at which the packet left this host, CLOCK_MONOTONIC */
 	u64 losses[PATH_LOSSES]; /* since the first echo; never decreases, even if a sink forgets */
 	u32 reported[PATH_LOSSES]; /* as in the last echo */
-	u32 spare;
+	u32 acknowledged; /* by the ACK with the last echo: folds read the echo once snd_una has reached it */
 };
 
 struct {

@@ -13,9 +13,12 @@
 #define ECHO_WORDS 11
 #define ECHO_ALL_KNOWN 1
 #define MICROSECONDS 1000000ULL
-/* An ACK counts as overtaken if its packet left this much earlier than that of the previous echo [us]. */
-#define OVERTAKEN_US MICROSECONDS
+/* The packet of an echo left before now: allowance for the adjustment of the monotonic clock to the wall clock [us]. */
+#define AHEAD_US 1000
+/* No algorithm uses older echoes [us]. */
+#define OLDEST_US (60 * MICROSECONDS)
 
+#define TCP_BYTES 20 /* without options */
 #define TCP_LENGTH_AT 12
 #define TCP_FIN 1
 #define TCP_SYN 2
@@ -169,20 +172,36 @@ static __noinline int reflect(struct __sk_buff *skb, struct packet *packet)
 	return 0;
 }
 
-/* A sink's counters have 32 bits and restart when it forgets the flow; these totals continue. */
-static __always_inline void add_losses(struct path_echo *path, u32 cause, __be32 reported)
+/*
+ * A sink's counters have 32 bits and restart when it forgets the flow; these totals continue. A flow cannot have lost more
+ * packets than it sent.
+ */
+static __always_inline void add_losses(struct path_echo *path, u32 cause, __be32 reported, u32 sent_pkts)
 {
+	u64 known =
+		path->losses[LOST_BY_CONGESTION] + path->losses[LOST_BY_LINK] + path->losses[LOST_UNKNOWN];
+	u64 room = sent_pkts > known ? sent_pkts - known : 0;
 	s32 more = bpf_ntohl(reported) - path->reported[cause];
 
-	path->losses[cause] += more > 0 ? more : 0;
 	path->reported[cause] += more;
+	if (more > 0)
+		path->losses[cause] += (u32)more < room ? (u32)more : room;
 }
 
-static __always_inline void keep_echo(struct path_echo *path, const struct echo_header *header, u64 left_us)
+/* The echo in an ACK that TCP would accept. */
+struct echo {
+	u64 left_us;
+	u32 acknowledged;
+	u32 sent_pkts; /* by the socket so far */
+};
+
+/* An echo that a newer one overtook is ignored. */
+static __always_inline void keep_echo(struct path_echo *path, const struct echo_header *header,
+				      const struct echo *echo)
 {
 	const __be32 *words = header->words;
 
-	if (path->left_us - left_us - 1 < OVERTAKEN_US)
+	if (echo->left_us < path->left_us)
 		return;
 	path->hops = header->hops;
 	path->hop = header->hop;
@@ -193,41 +212,114 @@ static __always_inline void keep_echo(struct path_echo *path, const struct echo_
 	path->arrival_pkts_per_s = bpf_ntohl(words[3]);
 	path->link_rate_bytes_per_s = bpf_ntohl(words[4]);
 	path->flow_count = bpf_ntohl(words[5]);
-	add_losses(path, LOST_BY_CONGESTION, words[6]);
-	add_losses(path, LOST_BY_LINK, words[7]);
-	add_losses(path, LOST_UNKNOWN, words[8]);
-	path->left_us = left_us;
+	add_losses(path, LOST_BY_CONGESTION, words[6], echo->sent_pkts);
+	add_losses(path, LOST_BY_LINK, words[7], echo->sent_pkts);
+	add_losses(path, LOST_UNKNOWN, words[8], echo->sent_pkts);
+	path->left_us = echo->left_us;
+	path->acknowledged = echo->acknowledged;
 	path->echoes++;
 }
 
-/* Source: handles an ACK with an echo, whose option begins at `at`. */
+static __always_inline bool is_before(u32 sequence, u32 other)
+{
+	return (s32)(sequence - other) < 0;
+}
+
+#define IN_STATE(state) (1U << (state))
+#define CONNECTED                                                                        \
+	(IN_STATE(TCP_ESTABLISHED) | IN_STATE(TCP_FIN_WAIT1) | IN_STATE(TCP_FIN_WAIT2) | \
+	 IN_STATE(TCP_CLOSE_WAIT) | IN_STATE(TCP_LAST_ACK) | IN_STATE(TCP_CLOSING))
+
+/*
+ * Whether TCP accepts a segment of a connection: by its flags, and by both of its numbers, as tcp_sequence() and tcp_ack()
+ * do (RFC 9293 section 3.10.7.4, RFC 5961 section 5). An ACK may arrive while its packet is still being sent, before
+ * snd_nxt counts it: write_seq bounds what it acknowledges here, and snd_una in folds.
+ */
+static __noinline int tcp_accepts(const struct tcp_sock *tp, const struct tcp_start *start, u32 bytes)
+{
+	u32 sequence, acknowledged, window_end, old_bytes;
+
+	if (!tp || !start || (start->flags & (TCP_SYN | TCP_RST | TCP_ACK)) != TCP_ACK)
+		return 0;
+	sequence = bpf_ntohl(start->sequence);
+	acknowledged = bpf_ntohl(start->acknowledged);
+	window_end = tp->rcv_wup + tp->rcv_wnd;
+	if (is_before(window_end, tp->rcv_nxt))
+		window_end = tp->rcv_nxt;
+	old_bytes = tp->bytes_acked < tp->max_window ? tp->bytes_acked : tp->max_window;
+	return !is_before(sequence + bytes, tp->rcv_wup) && !is_before(window_end, sequence) &&
+	       !is_before(acknowledged, tp->snd_una - old_bytes) && !is_before(tp->write_seq, acknowledged);
+}
+
+/* Keeps an echo for a socket, if TCP accepts the segment that brought it. */
+static __noinline int accept(struct __sk_buff *skb, struct packet *packet, const struct echo_header *header,
+			     struct bpf_sock *sk)
+{
+	struct node_now *reported = ONLY(now);
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct tcp_start start;
+	struct path_echo *path;
+	struct echo echo;
+	u64 now_us;
+	u32 at;
+
+	if (!packet || !header || !reported)
+		return 0;
+	if (!tp || !(IN_STATE(tp->inet_conn.icsk_inet.sk.__sk_common.skc_state) & CONNECTED)) {
+		COUNT(refused_no_socket, 1);
+		return 0;
+	}
+	now_us = bpf_ktime_get_ns() / 1000;
+	echo.left_us = bpf_ntohl(header->words[9]) * MICROSECONDS + bpf_ntohl(header->words[10]) -
+		       reported->wall_minus_mono_ns / 1000;
+	if (now_us + AHEAD_US - echo.left_us > OLDEST_US) {
+		COUNT(refused_time, 1);
+		return 0;
+	}
+	if (echo.left_us > now_us)
+		echo.left_us = now_us;
+	at = packet->hop_by_hop_bytes + packet->destination_bytes;
+	if (packet->tcp_bytes < TCP_BYTES || at + packet->tcp_bytes > packet->payload_bytes ||
+	    bpf_skb_load_bytes(skb, headers_at() + at, &start, sizeof(start)) ||
+	    !tcp_accepts(tp, &start,
+			 packet->payload_bytes - at - packet->tcp_bytes + !!(start.flags & TCP_FIN))) {
+		COUNT(refused_segment, 1);
+		return 0;
+	}
+	echo.acknowledged = bpf_ntohl(start.acknowledged);
+	echo.sent_pkts = tp->segs_out;
+	path = bpf_sk_storage_get(&path_echoes, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (path && take_turn(&path->busy)) {
+		keep_echo(path, header, &echo);
+		end_turn(&path->busy);
+		COUNT(received, 1);
+	}
+	return 0;
+}
+
+/* Source: handles a segment with an echo, whose option begins at `at`. */
 static __noinline int receive(struct __sk_buff *skb, struct packet *packet, u32 at)
 {
 	struct bpf_sock_tuple tuple;
-	struct node_now *reported = ONLY(now);
 	struct echo_header header;
-	struct path_echo *path;
-	struct bpf_sock *sk;
-	u64 wall_us;
+	struct bpf_sock *sk = NULL;
 
-	if (!packet || !reported ||
-	    bpf_skb_load_bytes(skb, at, &header.type, sizeof(header) - ECHO_OPTION_AT) ||
-	    header.hop > header.hops)
+	if (!packet || bpf_skb_load_bytes(skb, at, &header.type, sizeof(header) - ECHO_OPTION_AT) ||
+	    header.hop > header.hops) {
+		COUNT(refused_malformed, 1);
 		return 0;
+	}
 	__builtin_memcpy(tuple.ipv6.saddr, packet->flow.saddr, sizeof(tuple.ipv6.saddr));
 	__builtin_memcpy(tuple.ipv6.daddr, packet->flow.daddr, sizeof(tuple.ipv6.daddr));
 	tuple.ipv6.sport = bpf_htons(packet->flow.sport);
 	tuple.ipv6.dport = bpf_htons(packet->flow.dport);
-	sk = bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
-	if (!sk)
+	if (packet->flow.protocol == IPPROTO_TCP)
+		sk = bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+	if (!sk) {
+		COUNT(refused_no_socket, 1);
 		return 0;
-	path = bpf_sk_storage_get(&path_echoes, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (path && take_turn(&path->busy)) {
-		wall_us = bpf_ntohl(header.words[9]) * MICROSECONDS + bpf_ntohl(header.words[10]);
-		keep_echo(path, &header, wall_us - reported->wall_minus_mono_ns / 1000);
-		end_turn(&path->busy);
-		COUNT(received, 1);
 	}
+	accept(skb, packet, &header, sk);
 	bpf_sk_release(sk);
 	return 0;
 }

@@ -53,7 +53,7 @@ struct node_config {
 	__u32 per_packet; /* bool: super-packets get no headers */
 	__be32 prefix[4]; /* of destinations that the source serves */
 	__be32 prefix_mask[4];
-	__be32 trusted[4]; /* prefix of senders whose telemetry the sink reads */
+	__be32 trusted[4]; /* prefix of senders whose telemetry is read */
 	__be32 trusted_mask[4];
 	__u64 rate_time_ns; /* time constant of the arrival rate, see ccp_int::Meter */
 	/* The source's headers, and the offsets of their variable parts; 0: absent. */
@@ -64,7 +64,7 @@ struct node_config {
 	__u32 timestamp_at;
 	__u32 tcp_state_at; /* kind, flags, mss, cwnd, first sequence number of a super-packet */
 	__u32 tcp_state; /* bool: the window is reported */
-	__u32 pad;
+	__u32 trusts; /* bool: senders with the prefix `trusted` are trusted; else none */
 	__u8 template_[NODE_TEMPLATE_BYTES];
 };
 
@@ -149,6 +149,11 @@ struct node_counters {
 	__u64 foreign; /* telemetry of untrusted senders */
 	__u64 reflected; /* ACKs that got an echo of the path */
 	__u64 received; /* ACKs whose echo was stored for their socket */
+	/* Echoes that were not believed: */
+	__u64 refused_malformed;
+	__u64 refused_no_socket; /* no connection has these addresses and ports */
+	__u64 refused_segment; /* TCP would not accept the segment */
+	__u64 refused_time; /* their packet left in the future, or too long ago */
 	__u64 plain; /* without headers, of flows with headers */
 	__u64 ring_full; /* lost while the reader had no room: missing in summaries */
 };

@@ -95,7 +95,7 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 		if (packet->destination_bytes)
 			read_options(skb, at + packet->hop_by_hop_bytes, packet->destination_bytes, &options);
 	}
-	trusted = has_prefix(packet->flow.saddr, config.trusted, config.trusted_mask);
+	trusted = config.trusts && has_prefix(packet->flow.saddr, config.trusted, config.trusted_mask);
 	if (options.own && !trusted)
 		COUNT(foreign, packet->pkts);
 	if (options.echo_at && trusted && config.roles & NODE_READER)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from ipaddress import IPv6Network
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from typer.testing import CliRunner
 from telemetry.inband import node_errors, radio
 from telemetry.inband.commands import app
 from telemetry.inband.device import Interface
-from telemetry.inband.node import NodeCounters
-from telemetry.inband.node_commands import summary
+from telemetry.inband.node import NodeCounters, NodeSpec, Role
+from telemetry.inband.node_commands import summary, trusts_no_sender
 from telemetry.inband.queues import Queue, queue_of
 from telemetry.inband.radio import ANY_ADDRESS, has_radio, radios_of
 from telemetry.ioam.model import State
@@ -137,6 +138,27 @@ def test_the_command_says_what_happened_without_what_did_not() -> None:
     none = dict.fromkeys(NodeCounters.__struct_fields__, 0)
     assert summary(NodeCounters(**none)) == "no packets"
     assert summary(NodeCounters(**{**none, "filled": 3, "overflowed": 1})) == "filled 3, overflowed 1"
+
+
+@pytest.mark.parametrize(
+    ("roles", "trusted", "warns"),
+    [
+        (("source", "transit", "sink"), None, True),
+        (("reader",), None, True),
+        (("source", "transit"), None, False),
+        (("sink", "reader"), IPv6Network("::/0"), False),
+    ],
+)
+def test_a_node_that_trusts_no_sender_says_so(
+    roles: tuple[Role, ...], trusted: IPv6Network | None, warns: bool
+) -> None:
+    note = trusts_no_sender(NodeSpec(roles=roles, trusted=trusted))
+    assert (note is not None) == warns
+    assert note is None or "--from-prefix" in note
+
+
+def test_no_sender_is_trusted_by_default() -> None:
+    assert NodeSpec(roles=("sink",)).trusted is None
 
 
 @pytest.mark.parametrize(
