@@ -3,7 +3,9 @@
 A source needs room for its headers, so the IPv6 MTU of the interface is lowered. TCP then uses smaller
 segments, and Path MTU Discovery informs other hosts. The MTU of the device stays, so incoming packets with
 headers still fit. Where each packet needs its own headers, the kernel segments packets before they reach the
-source (`gso_max_segs` 1). A file holds the previous settings, so that the next node can restore them if this
+source (`gso_max_segs` 1). A veth interface whose incoming packets have headers gets receive packet steering
+(`telemetry.inband.steering`), as headers make packets slower and so let more of them overtake each other. A
+file holds the previous settings, so that the next node can restore them if this
 one is killed.
 """
 
@@ -28,6 +30,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from ccplane.base.private import ROOT_DIR
 from telemetry.inband.node_errors import NodeError
 from telemetry.inband.radio import has_radio
+from telemetry.inband.steering import all_processors, steer, unsteered
 from telemetry.putback import claim, keep, left_behind
 
 MIN_IPV6_MTU_BYTES: Final = 1280
@@ -53,12 +56,14 @@ class Before(msgspec.Struct, kw_only=True, frozen=True):
         gso_max_segs: Maximum segments of a super-packet.
         ipv6_mtu_bytes: Maximum IPv6 packet.
         clsact: Whether it had the queueing discipline to which programs are attached.
+        unsteered: Receive queues that get receive packet steering, with their masks.
     """
 
     address: str
     gso_max_segs: int
     ipv6_mtu_bytes: int
     clsact: bool
+    unsteered: dict[str, str] = {}
 
 
 class Interface(msgspec.Struct, kw_only=True, frozen=True):
@@ -85,7 +90,12 @@ class Interface(msgspec.Struct, kw_only=True, frozen=True):
 
 @contextlib.contextmanager
 def prepared(
-    name: str, overhead_bytes: int | None, run_dir: Path = ROOT_DIR, *, single_packets: bool = False
+    name: str,
+    overhead_bytes: int | None,
+    run_dir: Path = ROOT_DIR,
+    *,
+    single_packets: bool = False,
+    in_order: bool = False,
 ) -> Iterator[Interface]:
     """Prepare an interface of this network namespace for a node, and restore it after the block.
 
@@ -94,6 +104,7 @@ def prepared(
         overhead_bytes: Size of the headers that a source adds; None if the node is not a source.
         run_dir: Directory for the file with the previous settings.
         single_packets: Whether a source must not get super-packets.
+        in_order: Whether a veth interface must receive the packets of a connection in order.
 
     Yields:
         The interface.
@@ -112,7 +123,7 @@ def prepared(
             if left is not None and left.address == link.get("address"):
                 _restore(ipr, name, link["index"], left)
                 link = _link(ipr, name)
-            before = _look(ipr, name, link)
+            before = _look(ipr, name, link, in_order)
             keep(path, before)
             stack.callback(path.unlink)
             stack.callback(_restore, ipr, name, link["index"], before)
@@ -176,12 +187,17 @@ def _has_clsact(ipr: IPRoute, index: int) -> bool:
     return any(qdisc.get("kind") == "clsact" for qdisc in ipr.get_qdiscs(index=index))
 
 
-def _look(ipr: IPRoute, name: str, link: Any) -> Before:
+def _is_veth(link: Any) -> bool:
+    return bool(link.get(("linkinfo", "kind")) == "veth")
+
+
+def _look(ipr: IPRoute, name: str, link: Any, in_order: bool) -> Before:
     return Before(
         address=link.get("address"),
         gso_max_segs=link.get("gso_max_segs"),
         ipv6_mtu_bytes=int(_mtu_file(name).read_text()),
         clsact=_has_clsact(ipr, link["index"]),
+        unsteered=unsteered(name) if in_order and _is_veth(link) else {},
     )
 
 
@@ -190,6 +206,7 @@ def _change(
 ) -> None:
     if not before.clsact:
         ipr.tc("add", "clsact", index)
+    steer(name, dict.fromkeys(before.unsteered, all_processors()))
     if overhead_bytes is None:
         return
     mtu_bytes = before.ipv6_mtu_bytes - overhead_bytes
@@ -212,6 +229,7 @@ def _restore(ipr: IPRoute, name: str, index: int, before: Before) -> None:
             ipr.tc("del", "clsact", index)
         ipr.link("set", index=index, gso_max_segs=before.gso_max_segs)
         _mtu_file(name).write_text(str(before.ipv6_mtu_bytes))
+        steer(name, before.unsteered)
 
 
 def _describe(name: str, link: Any) -> Interface:
@@ -221,7 +239,7 @@ def _describe(name: str, link: Any) -> Interface:
         mtu_bytes=link.get("mtu"),
         link_bytes=ETHERNET_HEADER_BYTES if link["ifi_type"] == _ARPHRD_ETHER else 0,
         wireless=has_radio(link["index"]),
-        is_veth=link.get(("linkinfo", "kind")) == "veth",
+        is_veth=_is_veth(link),
         # Software devices report meaningless speeds.
         speed_bytes_per_s=_speed(name) if link.get("parent_dev_name") else None,
     )
