@@ -191,7 +191,8 @@ class InterfaceNode:
                     self._name,
                     overhead_bytes,
                     single_packets=self._spec.source.per_packet,
-                    in_order="sink" in self._spec.roles,
+                    is_sink="sink" in self._spec.roles,
+                    forwards="transit" in self._spec.roles,
                 )
             )
             self._ipr = stack.enter_context(IPRoute())

@@ -1,4 +1,4 @@
-"""Receive packet steering (RPS) of a veth interface, which keeps the packets of a connection in order.
+"""Receive packet steering (RPS) of veth interfaces, which keeps the packets of a connection in order.
 
 A veth pair has no receive queue of its own: a packet waits in the queue of the processor that sent it. A TCP
 socket sends on the processor of its process and on the processors that handle its ACKs. Its packets then wait
@@ -8,10 +8,10 @@ wait in one queue.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,25 +24,20 @@ _GROUP_BITS: Final = 32
 """A mask is written as groups of eight hexadecimal digits."""
 
 
-def unsteered(name: str) -> dict[str, str]:
-    """Return the receive queues of an interface of this network namespace that have no RPS.
+def unsteered(names: Iterable[str]) -> dict[str, str]:
+    """Return the receive queues without RPS of interfaces of this network namespace.
 
     Returns:
-        Name of the queue -> its mask of processors. Empty if there is only one processor, if the kernel has
+        File of the queue -> its mask of processors. Empty if there is only one processor, if the kernel has
         no RPS, or if this process is not permitted to mount sysfs.
     """
-    found = {}
+    found: dict[str, str] = {}
     if len(_online()) < 2:
-        return {}
-    try:
-        with _queues(name) as queues:
-            for queue in sorted(os.listdir(queues)):
-                if queue.startswith("rx-"):
-                    mask = _read(queues, queue)
-                    if not int(mask.replace(",", ""), 16):
-                        found[queue] = mask
-    except (FileNotFoundError, PermissionError):
-        return {}
+        return found
+    with contextlib.suppress(PermissionError), _devices() as devices:
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # the interface is gone, or there is no RPS
+                found |= {file: mask for file, mask in _masks(devices, name) if not set(mask) - {"0", ","}}
     return found
 
 
@@ -56,18 +51,21 @@ def all_processors() -> str:
     return ",".join(reversed(groups))
 
 
-def steer(name: str, masks: Mapping[str, str]) -> None:
-    """Set the masks of receive queues of an interface of this network namespace.
+def steer(masks: Mapping[str, str]) -> None:
+    """Set the masks of receive queues; those of interfaces that are gone are left out.
+
+    Args:
+        masks: File of a queue, as `unsteered` returns it -> its mask of processors.
 
     Raises:
-        OSError: If the interface is gone, or the kernel refuses a mask.
+        OSError: If the kernel refuses a mask.
     """
     if not masks:
         return
-    with _queues(name) as queues:
-        for queue, mask in masks.items():
-            with open(f"{queue}/rps_cpus", "w", opener=_opener(queues)) as file:
-                file.write(mask)
+    with _devices() as devices:
+        for file, mask in masks.items():
+            with contextlib.suppress(FileNotFoundError), open(file, "w", opener=_opener(devices)) as opened:
+                opened.write(mask)
 
 
 def _online() -> set[int]:
@@ -75,18 +73,25 @@ def _online() -> set[int]:
     return {number for ends in ranges for number in range(int(ends[0]), int(ends[-1]) + 1)}
 
 
-def _read(queues: int, queue: str) -> str:
-    with open(f"{queue}/rps_cpus", opener=_opener(queues)) as file:
-        return file.read().strip()
+def _masks(devices: int, name: str) -> Iterator[tuple[str, str]]:
+    queues = os.open(f"{name}/queues", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=devices)
+    try:
+        names = sorted(queue for queue in os.listdir(queues) if queue.startswith("rx-"))
+    finally:
+        os.close(queues)
+    for queue in names:
+        file = f"{name}/queues/{queue}/rps_cpus"
+        with open(file, opener=_opener(devices)) as opened:
+            yield file, opened.read().strip()
 
 
 def _opener(directory: int) -> Callable[[str, int], int]:
     return lambda path, flags: os.open(path, flags | os.O_CLOEXEC, dir_fd=directory)
 
 
-@contextmanager
-def _queues(name: str) -> Iterator[int]:
-    """Open the directory of an interface's queues, in a sysfs of this network namespace.
+@contextlib.contextmanager
+def _devices() -> Iterator[int]:
+    """Open the directory of interfaces, in a sysfs of this network namespace.
 
     The sysfs at /sys shows the network namespace of the process that mounted it, so a private one is needed.
     It is mounted nowhere, and gone once the descriptors are closed.
@@ -98,15 +103,13 @@ def _queues(name: str) -> Iterator[int]:
     finally:
         os.close(context)
     try:
-        queues = os.open(
-            f"class/net/{name}/queues", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=mount
-        )
+        devices = os.open("class/net", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=mount)
     finally:
         os.close(mount)
     try:
-        yield queues
+        yield devices
     finally:
-        os.close(queues)
+        os.close(devices)
 
 
 def _call(number: int, *arguments: bytes | int | None) -> int:
