@@ -22,6 +22,7 @@ from experiments.bench import (
     datapath,
     every,
     flows,
+    inband,
     latency,
     reports,
     sim,
@@ -190,6 +191,14 @@ def _flows(
 def _bus(plan: Plan) -> BenchResult:
     """Measure messages per second and latency through a broker."""
     return bus.run(plan)
+
+
+@benchmark("int")
+def _int(
+    plan: Plan, seconds: Annotated[float, options.seconds("Length of each transfer", min=1)] = 4.0
+) -> BenchResult:
+    """Compare transfers with in-band telemetry with transfers without: throughput, retransmissions, CPU."""
+    return inband.run(plan, seconds)
 
 
 @benchmark("sim")

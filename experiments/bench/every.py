@@ -40,6 +40,7 @@ BENCHMARKS: Final = {
     "reports": Benchmark(Plan(max_rounds=12), (2, 4)),
     "flows": Benchmark(Plan(max_rounds=12), (3, 7)),
     "bus": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
+    "int": Benchmark(Plan(max_rounds=12), (2, 4)),
 }
 """Name -> benchmark, in the order in which `run` runs them."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from experiments.bench.result import BenchResult
 from experiments.disturbance import Watch
 from experiments.netlab import Path, iperf3
+from experiments.netlab.spec import Family
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +26,20 @@ class TransferSample:
     retransmits_pkts: int
 
 
-def transfer(path: Path, congestion: str, seconds: float) -> TransferSample:
+def transfer(path: Path, congestion: str, seconds: float, family: Family = "ipv4") -> TransferSample:
     """Send for `seconds` with a congestion control, and measure.
 
     Raises:
         LabError: As `iperf3`.
     """
     with Watch() as watch:
-        result = iperf3(path.sender, path.receiver, congestion=congestion, duration_s=max(1, round(seconds)))
+        result = iperf3(
+            path.sender,
+            path.receiver,
+            congestion=congestion,
+            duration_s=max(1, round(seconds)),
+            family=family,
+        )
     return TransferSample(
         watch.seen.own_busy_s / (result.received_bytes / 1e9),
         result.goodput_bytes_per_s,

@@ -3,7 +3,9 @@
 A source needs room for its headers, so the IPv6 MTU of the interface is lowered. TCP then uses smaller
 segments, and Path MTU Discovery informs other hosts. The MTU of the device stays, so incoming packets with
 headers still fit. Where each packet needs its own headers, the kernel segments packets before they reach the
-source (`gso_max_segs` 1). A file holds the previous settings, so that the next node can restore them if this
+source (`gso_max_segs` 1). Veth interfaces from which a sink or a transit node gets packets are given receive
+packet steering (`telemetry.inband.steering`), because handling headers takes time in which packets of another
+processor overtake. A file holds the previous settings, so that the next node can restore them if this
 one is killed.
 """
 
@@ -17,7 +19,7 @@ import os
 import socket
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +30,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from ccplane.base.private import ROOT_DIR
 from telemetry.inband.node_errors import NodeError
 from telemetry.inband.radio import has_radio
+from telemetry.inband.steering import all_processors, steer, unsteered
 from telemetry.putback import claim, keep, left_behind
 
 MIN_IPV6_MTU_BYTES: Final = 1280
@@ -53,12 +56,14 @@ class Before(msgspec.Struct, kw_only=True, frozen=True):
         gso_max_segs: Maximum segments of a super-packet.
         ipv6_mtu_bytes: Maximum IPv6 packet.
         clsact: Whether it had the queueing discipline to which programs are attached.
+        unsteered: Receive queues that get receive packet steering -> their masks.
     """
 
     address: str
     gso_max_segs: int
     ipv6_mtu_bytes: int
     clsact: bool
+    unsteered: dict[str, str] = {}
 
 
 class Interface(msgspec.Struct, kw_only=True, frozen=True):
@@ -85,7 +90,13 @@ class Interface(msgspec.Struct, kw_only=True, frozen=True):
 
 @contextlib.contextmanager
 def prepared(
-    name: str, overhead_bytes: int | None, run_dir: Path = ROOT_DIR, *, single_packets: bool = False
+    name: str,
+    overhead_bytes: int | None,
+    run_dir: Path = ROOT_DIR,
+    *,
+    single_packets: bool = False,
+    is_sink: bool = False,
+    forwards: bool = False,
 ) -> Iterator[Interface]:
     """Prepare an interface of this network namespace for a node, and restore it after the block.
 
@@ -94,6 +105,8 @@ def prepared(
         overhead_bytes: Size of the headers that a source adds; None if the node is not a source.
         run_dir: Directory for the file with the previous settings.
         single_packets: Whether a source must not get super-packets.
+        is_sink: Whether the node handles packets that arrive at the interface.
+        forwards: Whether the node handles packets that arrive at other interfaces and leave at this one.
 
     Yields:
         The interface.
@@ -112,7 +125,7 @@ def prepared(
             if left is not None and left.address == link.get("address"):
                 _restore(ipr, name, link["index"], left)
                 link = _link(ipr, name)
-            before = _look(ipr, name, link)
+            before = _look(ipr, name, link, _arrivals(ipr, link, is_sink, forwards))
             keep(path, before)
             stack.callback(path.unlink)
             stack.callback(_restore, ipr, name, link["index"], before)
@@ -168,20 +181,40 @@ def _link(ipr: IPRoute, name: str) -> Any:
     return ipr.get_links(found[0])[0]
 
 
+def _ipv6_file(name: str, setting: str) -> Path:
+    return Path("/proc/sys/net/ipv6/conf", name, setting)
+
+
 def _mtu_file(name: str) -> Path:
-    return Path("/proc/sys/net/ipv6/conf", name, "mtu")
+    return _ipv6_file(name, "mtu")
 
 
 def _has_clsact(ipr: IPRoute, index: int) -> bool:
     return any(qdisc.get("kind") == "clsact" for qdisc in ipr.get_qdiscs(index=index))
 
 
-def _look(ipr: IPRoute, name: str, link: Any) -> Before:
+def _arrivals(ipr: IPRoute, link: Any, is_sink: bool, forwards: bool) -> Iterator[str]:
+    """Yield the veth interfaces from which the node gets packets."""
+    for one in ipr.get_links(kind="veth"):
+        own = one["index"] == link["index"]
+        if (own and is_sink) or (forwards and not own and _forwards(one.get("ifname"))):
+            yield one.get("ifname")
+
+
+def _forwards(name: str) -> bool:
+    try:
+        return _ipv6_file(name, "forwarding").read_text().strip() != "0"
+    except FileNotFoundError:  # no IPv6, or the interface is gone
+        return False
+
+
+def _look(ipr: IPRoute, name: str, link: Any, arrivals: Iterable[str]) -> Before:
     return Before(
         address=link.get("address"),
         gso_max_segs=link.get("gso_max_segs"),
         ipv6_mtu_bytes=int(_mtu_file(name).read_text()),
         clsact=_has_clsact(ipr, link["index"]),
+        unsteered=unsteered(arrivals),
     )
 
 
@@ -190,6 +223,7 @@ def _change(
 ) -> None:
     if not before.clsact:
         ipr.tc("add", "clsact", index)
+    steer(dict.fromkeys(before.unsteered, all_processors()))
     if overhead_bytes is None:
         return
     mtu_bytes = before.ipv6_mtu_bytes - overhead_bytes
@@ -212,6 +246,8 @@ def _restore(ipr: IPRoute, name: str, index: int, before: Before) -> None:
             ipr.tc("del", "clsact", index)
         ipr.link("set", index=index, gso_max_segs=before.gso_max_segs)
         _mtu_file(name).write_text(str(before.ipv6_mtu_bytes))
+    with contextlib.suppress(PermissionError):
+        steer(before.unsteered)
 
 
 def _describe(name: str, link: Any) -> Interface:

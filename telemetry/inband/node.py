@@ -196,7 +196,13 @@ class InterfaceNode:
             if "source" in self._spec.roles:
                 overhead_bytes = module.int_overhead_bytes(msgspec.json.encode(self._spec.source))
             self.interface = stack.enter_context(
-                prepared(self._name, overhead_bytes, single_packets=self._spec.source.per_packet)
+                prepared(
+                    self._name,
+                    overhead_bytes,
+                    single_packets=self._spec.source.per_packet,
+                    is_sink="sink" in self._spec.roles,
+                    forwards="transit" in self._spec.roles,
+                )
             )
             self._ipr = stack.enter_context(IPRoute())
             path = None if self._records is None else str(self._records)
