@@ -19,7 +19,7 @@ PACKAGES: Final = ("broker", "ccp_algs", "ccplane", "experiments", "telemetry")
 SHARES: Final = {"document": 0.40, "help": 0.25, "error": 0.15, "docstring": 0.20}
 SAYS: Final = frozenset({"debug", "info", "warning", "error", "exception", "critical", "echo", "secho"})
 """Functions and methods whose first string is a log line, or is printed."""
-ITEM: Final = re.compile(r"\n\s*\n|\n(?=[A-Z]\w*: | {4}\*{0,2}\w+(?:, \w+)*: |\s*(?:[-*]|\d+\.) )")
+ITEM: Final = re.compile(r"\n\s*\n|\n(?=[A-Z]\w*: | {4}\*{0,2}\w+(?:, \w+)*: |\s*(?:[-*]|\d\.) )")
 """Where paragraphs, entries of sections and list items of a docstring begin; a wrapped line may have a colon."""
 PROSELESS: Final = re.compile(
     r"^```.*?^```$|^(?:Args|Attributes|Examples?|Raises|Returns|Yields):\n", re.MULTILINE | re.DOTALL
