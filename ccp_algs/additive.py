@@ -1,9 +1,9 @@
 """Window growth below the threshold, limited by the free room that telemetry reports; for fold programs.
 
-In slow start the window grows by the bytes that each ACK acknowledges. Here it grows by `growth_permille`
-thousandths of these bytes, and by at most `room_bytes` per round. A round is a round trip, or the telemetry's
-interval if that is longer, since earlier telemetry cannot show the added bytes. From `additive_until_us` on
-the telemetry is stale, and slow start applies again.
+In slow start the window grows by the bytes that each ACK acknowledges. Here the window grows by
+`growth_permille` thousandths of the acknowledged bytes, and by at most `room_bytes` per round. A round is a
+round trip, or the telemetry's interval if that is longer, since earlier telemetry cannot show the added
+bytes. From `additive_until_us` on the telemetry is stale, and slow start applies again.
 
 If ACKs carry echoes of the path, the growth is computed from each echo; otherwise Python computes it from
 summaries (`int_summary.py`, which has the equation). An echo is used only if every hop reports its queue and
@@ -41,7 +41,7 @@ MAX_PERMILLE: Final = round(1000 * MAX_GROWTH)
 
 @dataclasses.dataclass(frozen=True)
 class Additive(Part):
-    """Registers and lines of this growth; in a fold program they go before slow start.
+    """Registers and lines of growth by free room; in a fold program they go before slow start.
 
     Attributes:
         additive_until_us: Growth is additive until this time [us]; 0: slow start.
@@ -68,7 +68,7 @@ class Additive(Part):
 
 
 def additive(loss: Episodes, stale_us: Register) -> Additive:
-    """Build these lines of a fold program; pass their `added_bytes` to `hystart(loss, added_bytes)`.
+    """Build the lines of growth by free room; pass their `added_bytes` to `hystart(loss, added_bytes)`.
 
     Args:
         loss: The program's loss episodes.

@@ -36,7 +36,7 @@ Program = str | FoldMeta
 """A fold program: source text in the CCP language, or a class derived from FoldProgram."""
 
 Programs = Program | Mapping[str, Program]
-"""One fold program, or several by name. Flows start with the first."""
+"""One fold program, or several by name. Flows start with the first program."""
 
 DEFAULT_PROGRAM = "default"
 """Name of the program if an algorithm has only one."""
@@ -70,7 +70,7 @@ class TelemetrySample(Protocol):
 
     @property
     def topic(self) -> str:
-        """Topic on which it was published."""
+        """Topic on which the sample was published."""
         ...
 
     @property
@@ -121,7 +121,7 @@ class FlowHandle(Protocol):
         rate_bytes_per_s: float | None = None,
         **registers: float,
     ) -> None:
-        """Switch to another fold program. Its registers start at their initial values.
+        """Switch to another fold program. The registers of that program start at their initial values.
 
         Args:
             name: A name in `program`.
@@ -132,7 +132,7 @@ class FlowHandle(Protocol):
         ...
 
     def extend(self, extension: str, raw: bytes | None) -> None:
-        """Send a message to an extension of the datapath; the first message attaches the flow to it.
+        """Send a message to an extension of the datapath; the first one attaches the flow to the extension.
 
         Args:
             extension: Name of one of the algorithm's `extensions`.
@@ -263,7 +263,10 @@ Decided = Updates | Sequence[Updates] | None
 
 
 class VectorAlgorithm(Common):
-    """An algorithm with one instance for all flows. It receives reports as arrays. Override what you need."""
+    """An algorithm with one instance for all flows, which receives reports as arrays.
+
+    Override the methods that you need.
+    """
 
     flows: Mapping[int, FlowHandle]
     """The algorithm's flows by id, to set a program, emit an event or send a message to an extension for one

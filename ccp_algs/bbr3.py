@@ -35,7 +35,8 @@ Deviations, with reasons:
 * A restart from idle is noticed only on its first ACK. Until then, rate and window stay unchanged, and this
   ACK starts no ProbeRTT.
 * The initial window is not paced: the rate is set on the first ACK.
-* The inflight counts as having reached the long-term bound when less than a send quantum is missing.
+* The data in flight is considered to have reached the long-term bound if it is less than a send quantum below
+  it.
 * The headroom of the window is 15 % of the bound; the draft requires at least one segment.
 * Drain obeys the long-term bound, as the table in section 5.6.1 says (the code in 5.6.4.7 does not).
 * State for an undo is saved at the first reaction of a recovery, not in each of its rounds.

@@ -1,7 +1,7 @@
 """BBR's fold program: it measures the path on every ACK, and derives window and pacing rate.
 
-Python (`bbr3.py`) runs the state machine: it sets gains, bounds, and the conditions for reports. The fold
-program does what is needed on every ACK:
+Python (`bbr3.py`) runs the state machine: it sets gains, bounds, and the conditions for reports. On every ACK
+the fold program computes:
 
 * the delivery rate: the maximum sample of this cycle of bandwidth probing and of the previous one,
 * the minimum RTT, over 10 s and over the interval between two ProbeRTTs,

@@ -2,9 +2,9 @@
 
 The kernel detects losses and shows its state in `Flow.ca_state`. A congestion control with `cong_control`,
 such as ccplane's, does the rest: it reduces the window, keeps it down while the loss is repaired, and starts
-over after a timeout. This part does so on the ACK that shows the loss, before Python learns of it, and
-reports the outcome in the field `event`. It serves all algorithms that multiply their window by a factor at a
-loss.
+over after a timeout. This part takes these steps on the ACK that shows the loss, before Python learns of the
+loss, and reports the outcome in the field `event`. It serves all algorithms that multiply their window by a
+factor at a loss.
 
 States of `episode`:
 
@@ -26,9 +26,9 @@ Deviations, with reasons:
   three segments. A second episode that follows without a pause is therefore detected up to a quarter of a
   round trip late.
 * The window drops to the threshold immediately, not over a round trip as in PRR: sending pauses until no more
-  data than that is in flight. Below the threshold, an ACK releases what it delivers, plus one segment if it
-  acknowledges in sequence and shows no loss, as in PRR; no additional data is sent later to make up for the
-  pause.
+  data than the threshold is in flight. Below the threshold, an ACK releases what it delivers, plus one
+  segment if it acknowledges in sequence and shows no loss, as in PRR; no additional data is sent later to
+  make up for the pause.
 * A timeout leaves 2 segments instead of 1, because the datapath's minimum window is 2.
 * A tail loss that the kernel repairs with a probe (RFC 8985 section 7.4) shows in no ACK and is not answered.
 
@@ -39,8 +39,8 @@ nothing is to be reduced. Only a timeout still collapses the window, because the
 threshold stays unchanged. Each ACK that shows a loss is classified separately, so that a later loss of the
 same recovery can still reduce the window. ECN echoes and full queues on this host are evidence by themselves.
 Information that arrives after the loss (`Evidence.late`) is evidence as well: the reduction is made then,
-unless that window of data has been answered. ECN echoes are classified only if there is a condition for them
-(`Evidence.marks`).
+unless a reduction has already answered that window of data. ECN echoes are classified only if there is a
+condition for them (`Evidence.marks`).
 
 A program that takes over starts with the kernel's threshold, or with `start_ssthresh_bytes` if Python set it.
 """

@@ -8,7 +8,7 @@ The receiver's detector (`telemetry/regime`) decides about a path; a flow follow
 path, in the direction in which it sends. A switch replaces the fold program of the live flow and does not
 affect other flows. The fold programs, and the classes that answer their reports, come from `cubic.py`,
 `bbr3.py` and `dctcp.py`. A flow without ECN never becomes DCTCP. ECN is negotiated when the connection is set
-up, so sockets ask for it then (`needs_ecn`).
+up, so sockets ask for ECN at that time (`needs_ecn`).
 
 State at a switch:
 

@@ -14,7 +14,8 @@ filters.
 Parameters: only `report_ms` (0: a flow reports events only).
 
 Deviations: those of `episodes.py` and `slow_start.py`. A reduction never enlarges the window; in the sources
-it does if the estimate is larger. Until there is an estimate, a loss leaves two segments, as in Linux.
+    a reduction enlarges the window if the estimate is larger. Until there is an estimate, a loss leaves two
+    segments, as in Linux.
 """
 
 from __future__ import annotations

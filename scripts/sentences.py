@@ -20,7 +20,7 @@ SHARES: Final = {"document": 0.40, "help": 0.25, "error": 0.15, "docstring": 0.2
 SAYS: Final = frozenset({"debug", "info", "warning", "error", "exception", "critical", "echo", "secho"})
 """Functions and methods whose first string is a log line, or is printed."""
 ITEM: Final = re.compile(r"\n\s*\n|\n(?=[A-Z]\w*: | {4}\*{0,2}\w+(?:, \w+)*: |\s*(?:[-*]|\d\.) )")
-"""Where paragraphs, entries of sections and list items of a docstring begin; a wrapped line may have a colon."""
+"""Where paragraphs, entries of sections and list items of a docstring begin."""
 PROSELESS: Final = re.compile(
     r"^```.*?^```$|^(?:Args|Attributes|Examples?|Raises|Returns|Yields):\n", re.MULTILINE | re.DOTALL
 )
@@ -40,7 +40,7 @@ class Sentence(NamedTuple):
 
 
 def documents(root: Path = ROOT) -> Iterator[Sentence]:
-    """Yield sentences of the documents: paragraphs, list items, and cells of tables that have a sentence."""
+    """Yield sentences of the documents: paragraphs, list items, and cells of tables with five words."""
     pages = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
     for page in (*pages, *sorted((root / "docs").rglob("*.md"))):
         place = str(page.relative_to(root))
@@ -51,12 +51,12 @@ def documents(root: Path = ROOT) -> Iterator[Sentence]:
 
 def paragraphs(text: str) -> Iterator[str]:
     """Yield the paragraphs of a Markdown text, without code, comments and link targets."""
-    text = re.sub(r"^```.*?^```$|<!--.*?-->|^::: .*?$", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^ *```.*?^ *```$|<!--.*?-->|^::: .*?$", "", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text):
         if block.lstrip().startswith("|"):
             cells = [cell.strip() for line in block.splitlines() for cell in re.split(r"(?<!\\)\|", line)]
-            yield from (cell for cell in cells if len(cell.split()) > 4)
+            yield from (cell for cell in cells if len(re.findall(r"[A-Za-z]{2,}", cell)) > 4)
         elif not block.lstrip().startswith("#"):
             yield re.sub(r"^\s*(?:[-*>]|\d+\.) ", "", " ".join(block.split()))
 

@@ -78,7 +78,7 @@ class Average(Statement):
         self.keep = keep
 
     def render(self) -> list[str]:
-        """Return the average in the CCP language. ACKs without a value repeat the last value."""
+        """Return the average as an expression in the CCP language; ACKs without a value repeat the last."""
         target, value = self.target.render(), self.value.render()
         if self.when is None:
             return [f"(:= {target} (ewma {self.keep} {value}))"]
@@ -385,13 +385,13 @@ def latest(value: Num, when: Flag | None = None) -> ReportField:
 
 
 def minimum(value: Num, when: Flag | None = None, *, per_report: bool = False) -> ReportField:
-    """Report the minimum of `value` since the program started, or since the last report; INFINITY if none."""
+    """Report the minimum of `value` since the program started or the last report; INFINITY without values."""
     register = ReportField(INFINITY, volatile=per_report)
     return _ruled(register, register.set(min_(register, value), when))
 
 
 def maximum(value: Num, when: Flag | None = None, *, per_report: bool = False) -> ReportField:
-    """Report the maximum of `value` since the program started, or since the last report; 0 if none."""
+    """Report the maximum of `value` since the program started or the last report; 0 without values."""
     register = ReportField(0, volatile=per_report)
     return _ruled(register, register.set(max_(register, value), when))
 

@@ -9,7 +9,7 @@
             if limit.seeks:
                 ...                          # probe for more bandwidth
 
-`VectorRateLimited` is the same for a `VectorAlgorithm`; its method is `on_rate_limit(self, flow_id, limit)`.
+`VectorRateLimited` is the class for a `VectorAlgorithm`; its method is `on_rate_limit(self, flow_id, limit)`.
 
 The datapath finds the limit, and bounds window and pacing rate where they are applied, on each ACK, whatever
 the fold program and Python set. All flows to the client share the limit, including those of other algorithms
@@ -117,7 +117,10 @@ def _reported(flow: FlowHandle, raw: bytes) -> RateLimit:
 
 
 class RateLimited(_Limits, Algorithm):
-    """Base class to list before an algorithm; see the module. Its parameters are those of `Options`."""
+    """Base class that bounds an algorithm; list it before the algorithm's class.
+
+    Its parameters are those of `Options`; see the module.
+    """
 
     def on_create(self, info: FlowInfo) -> None:
         """Look for limits from the first ACK on."""

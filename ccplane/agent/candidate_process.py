@@ -2,7 +2,8 @@
 
 A time limit within the agent's process cannot end a call that holds the interpreter lock, such as `re.match`
 with backtracking, and meanwhile the agent loop cannot run. So a candidate is first imported, compiled and
-checked in a child process. The agent reads the files for it, because only the agent may read all of them.
+checked in a child process. The agent reads the candidate's files, because only the agent may read all of
+them.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class FlowControl:
     """One flow, as its algorithm sees it.
 
     Settings made in `on_create` are collected and sent to the datapath as one update together with the first
-    program, so that they take effect before the same ACK.
+    program, so that all of them take effect at the same ACK.
 
     Attributes:
         info: Properties of the flow.

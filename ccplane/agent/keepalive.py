@@ -4,9 +4,9 @@ Without keepalives, the datapath would see 200 ms without a heartbeat and move a
 thread with real-time priority that never waits also loses its priority, see
 `ccplane.agent.priority.LIMIT_US`.
 
-A heartbeat means that reports are answered. So work that keeps the loop from handling reports for longer than
-`UNANSWERED_S` gets no keepalives any more. Then the flows use the fallback until the loop handles reports
-again, and a service manager's watchdog runs out if that takes too long.
+A heartbeat means that reports are answered. So keepalives stop during work that keeps the loop from handling
+reports for longer than `UNANSWERED_S`. Then the flows use the fallback until the loop handles reports again,
+and a service manager's watchdog runs out if that takes too long.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ _COMMON: Final = dict(list(inspect.signature(_finish, eval_str=True).parameters.
 
 
 def benchmark(name: str) -> Callable[[_Run], _Run]:
-    """Turn a function that takes a plan and its own options, and returns a result, into a command."""
+    """Make a command of a function that takes a plan and its own options, and returns a result."""
     about = BENCHMARKS[name]
     plan = asdict(about.plan)
     common = {key: one.replace(default=plan.get(key, one.default)) for key, one in _COMMON.items()}

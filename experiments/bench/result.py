@@ -69,7 +69,7 @@ class Metric:
 
     @property
     def rounds_needed(self) -> int | None:
-        """Estimated rounds until a verdict, if the median stays; None with a verdict, or if never."""
+        """Estimated rounds until a verdict, if the median stays; None with a verdict, or without hope of one."""
         if self.verdict != "undecided" or self.goal is None:
             return None
         return verdicts.runs_needed(self.estimate, *_bounds(self.goal))

@@ -1,6 +1,6 @@
 """Learning congestion control: an environment on the simulator, training, evaluation.
 
-Everything that produces the policy of `ccp_algs.hyvar`; running a policy needs none of it.
+This package produces the policy of `ccp_algs.hyvar`; running a policy does not need this package.
 
 Entry points: `experiments.learning.registration` (Gymnasium's `ccplane/CongestionControl-v0`),
 `experiments.learning.worlds` (many worlds in parallel, without Gymnasium), `experiments.learning.training`,

@@ -311,7 +311,7 @@ def run_part(
 
 
 def read_part(part: Part, size: Size, out: str | Path) -> Runs:
-    """Return the finished runs of a paper's part that count, without running any.
+    """Return the finished, valid runs of one part of a paper; run nothing.
 
     Raises:
         ResultError: If results cannot be read.

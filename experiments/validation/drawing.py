@@ -93,7 +93,7 @@ class Drawn:
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        """One for each flow."""
+        """Algorithms, one for each flow."""
         return tuple(flow.algorithm for flow in self.scenario.flows)
 
 

@@ -34,7 +34,7 @@ FORMAT: Final = 1
 """Format of kept results."""
 
 MIN_RETRANS_PKTS: Final = 25.0
-"""Minimum denominator of the error of retransmissions: 20 % of it are 5 packets."""
+"""Minimum denominator of the error of retransmissions: 20 % of this number are 5 packets."""
 RATE_BOUNDS_MBIT: Final = (10.0, 100.0)
 
 
@@ -95,7 +95,7 @@ class Case(msgspec.Struct, frozen=True):
         name: Name of the scenario.
         kind: Kind of its path.
         rate_mbit: Rate of its bottleneck [Mbit/s].
-        algorithms: One for each flow.
+        algorithms: Algorithms, one for each flow.
         description: The path as text.
         scenario: The scenario as plain data.
     """

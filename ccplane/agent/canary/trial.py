@@ -29,7 +29,7 @@ LEVEL: Final = 0.005
 """Probability that a trial takes back a version that is not worse."""
 FIRST_LOOK_S: Final = 1.0
 LOOKS_GROW: Final = 1.25
-"""Factor by which the interval between evaluations grows, because each spends some of the level."""
+"""Factor by which the interval between evaluations grows; each evaluation spends some of the level."""
 MIN_FLOWS: Final = 3
 """Minimum flows per side for an evaluation."""
 ENOUGH_FLOWS: Final = 10

@@ -1,6 +1,6 @@
 """Hyvar: shares of several flows, and of a flow that competes with CUBIC; not in the slides.
 
-Flows start one after the other, and the end of the run counts (`shares`).
+Flows start one after the other, and only the end of the run is evaluated (`shares`).
 """
 
 from __future__ import annotations

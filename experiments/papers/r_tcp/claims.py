@@ -415,4 +415,4 @@ CLAIMS: Final = (
         ],
     ),
 )
-"""In the paper's order."""
+"""Claims, in the paper's order."""
