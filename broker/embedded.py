@@ -230,7 +230,8 @@ class EmbeddedBroker:
                     "bus.tls_files",
                     f"cannot use the certificate or its key: {error}",
                     where=f"{self._certificate}, {self._key}",
-                    fix="give both as PEM files; broker/mosquitto/make-secrets.sh creates a pair",
+                    fix="give certificate and key as PEM files; broker/mosquitto/make-secrets.sh creates a "
+                    "pair",
                 ) from error
         return files
 
@@ -319,19 +320,19 @@ class EmbeddedBroker:
                 "bus.bad_acl",
                 f"Mosquitto cannot read the access list: {why}",
                 where=str(self._acl),
-                fix="write it as a Mosquitto acl_file; broker/mosquitto/acl is an example",
+                fix="write the access list as a Mosquitto acl_file; broker/mosquitto/acl is an example",
             )
         if "password" in lower:
             return BusError(
                 "bus.no_password_file",
                 f"Mosquitto cannot read the password file: {why}",
                 where=str(self._users),
-                fix="write it with `ccp bus user add` or `mosquitto_passwd` of Mosquitto 2",
+                fix="write the password file with `ccp bus user add` or `mosquitto_passwd` of Mosquitto 2",
             )
         return BusError(
             "bus.broker_died",
             "Mosquitto exited before it was listening",
-            why=f"it exited with {_how(code)}" + (f":\n{log_text}" if log_text else ""),
+            why=f"Mosquitto exited with {_how(code)}" + (f":\n{log_text}" if log_text else ""),
             fix="ccplane needs Mosquitto 2.0.11 or newer (`mosquitto -h` shows the version)",
         )
 

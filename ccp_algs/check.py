@@ -230,7 +230,8 @@ def check_algorithm(
             "contract.not_deterministic",
             f"{cls.__name__} decides differently when it receives the same reports again",
             where=f"{cls.__module__}.{cls.__qualname__}",
-            why="it probably draws random numbers, reads a clock, or keeps state outside its instances",
+            why="the algorithm probably draws random numbers, reads a clock, or keeps state outside its "
+            "instances",
             fix="take the time from report.now_us, and seed the instance's own random generator from a Param",
         )
     return Summary(
@@ -436,7 +437,7 @@ def _recorded(updates: Updates, flow_ids: set[int], registers: list[str]) -> lis
         raise ContractError(
             "contract.not_updates",
             f"on_reports returned {updates!r}",
-            why="it must return Updates, a list of Updates, or None",
+            why="on_reports must return Updates, a list of Updates, or None",
             fix="return Updates(flow_ids, cwnd_bytes)",
         )
     amounts = {"cwnd_bytes": updates.cwnd_bytes, "rate_bytes_per_s": updates.rate_bytes_per_s}
@@ -481,6 +482,6 @@ def _integer(name: str, value: float, low: int, high: int) -> int:
     raise ContractError(
         "contract.bad_value",
         f"{name} cannot be {value!r}",
-        why=f"it must be a number from {low} to {high}",
+        why=f"the value must be a number from {low} to {high}",
         fix="bound the computed value: reports can be empty, late, repeated or huge",
     )

@@ -75,7 +75,7 @@ class Watched:
                 "run.nothing_to_watch",
                 "the scenario has no flow controlled by an agent",
                 where=scenario.name,
-                why="all its flows have kernel algorithms",
+                why="all flows of the scenario have kernel algorithms",
                 fix="give a flow an algorithm without `kernel/` in front",
             )
         self._speed = speed

@@ -502,7 +502,8 @@ class Negation(Flag):
             "fold.negated_flag",
             f"`~` of the flag {self.of.render()} cannot be part of a larger condition",
             why="the CCP language has no `not`",
-            fix="store it in a number: `x = state(0)`, `a = x.set(0)`, `b = x.set(1, when=~flag)`, `x > 0`",
+            fix="instead of the flag, use a number that is 0 or 1: `x = state(0)`, `a = x.set(0)`, `b = "
+            "x.set(1, when=~flag)`, `x > 0`",
         )
 
 

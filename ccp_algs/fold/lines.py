@@ -176,7 +176,7 @@ def _constant(value: int) -> Literal:
         f"{value!r} is not an initial value",
         where=caller(),
         why="the initial value of a register must be a constant",
-        fix="declare it with an int and add a line `name = register.set(...)`",
+        fix="declare the register with an int and add a line `name = register.set(...)`",
     )
 
 

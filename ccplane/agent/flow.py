@@ -391,7 +391,7 @@ def _no_register(name: str, installed: Installed) -> RegisterError:
             "register.read_only",
             f"`{name}` of program `{installed.name}` is a Report register",
             why="only the fold program writes Report registers",
-            fix=f"also define a control register, (def ({name}_set 0) (Report ...)), and set that",
+            fix=f"also define a control register, (def ({name}_set 0) (Report ...)), and set that register",
         )
     return RegisterError(
         "register.unknown",

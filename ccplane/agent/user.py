@@ -37,7 +37,7 @@ def become(user: str, pin_dir: str, run_dir: Path) -> None:
             "user.unknown",
             f"the user `{user}` does not exist",
             where=f"--user {user}",
-            fix=f"create it: useradd --system --no-create-home --shell /usr/sbin/nologin {user}",
+            fix=f"create the user: useradd --system --no-create-home --shell /usr/sbin/nologin {user}",
         ) from None
     try:
         _hand_over(Path(pin_dir), run_dir, entry.pw_uid, entry.pw_gid)

@@ -69,7 +69,7 @@ class Metric:
 
     @property
     def rounds_needed(self) -> int | None:
-        """Estimated rounds until a verdict, if the median stays; None with a verdict, or without hope of one."""
+        """Estimated rounds until a verdict, if the median stays; None if decided, or if never decided."""
         if self.verdict != "undecided" or self.goal is None:
             return None
         return verdicts.runs_needed(self.estimate, *_bounds(self.goal))

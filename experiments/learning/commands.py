@@ -131,7 +131,8 @@ def export_(
     out: Annotated[
         Path,
         options.out(
-            "File for the policy, *.safetensors. Its SHA-256 goes next to it, with the suffix .sha256.",
+            "File for the policy, *.safetensors. The SHA-256 of the policy goes next to the file, with the "
+            "suffix .sha256.",
             metavar="FILE",
         ),
     ],

@@ -152,7 +152,7 @@ def _add(
         paper: Paper = importlib.import_module(f"experiments.papers.{module}.paper").PAPER
         if traces and not cellular:
             raise UsageError(
-                "paper.no_cells", f"no part of {name} has a cellular path", "--trace", fix="leave it out"
+                "paper.no_cells", f"no part of {name} has a cellular path", "--trace", fix="leave out --trace"
             )
         size = Size(quick, repeats, seconds, datapath, tuple(traces or ()))
         chosen = _parts(paper, part, video)
@@ -348,7 +348,7 @@ def _parts(paper: Paper, names: list[str] | None, video: bool) -> list[Part]:
             )
     if video and not any(part.video for part in paper.parts.values()):
         raise UsageError(
-            "paper.no_video", f"no part of {paper.name} plays video", "--video", fix="leave it out"
+            "paper.no_video", f"no part of {paper.name} plays video", "--video", fix="leave out --video"
         )
     return [
         part for name, part in paper.parts.items() if (name in names if names else video or not part.video)

@@ -314,7 +314,7 @@ class Heldout:
         except (ValueError, KeyError, TypeError) as error:
             raise BenchError(
                 "bench.cannot_read",
-                "the file does not contain a result of drawn scenarios",
+                "the file does not contain results of randomly drawn scenarios",
                 where,
                 f"{type(error).__name__}: {error}",
                 "create it again with `ccp validate --draw N --seed S --keep FOLDER`",

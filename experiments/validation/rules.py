@@ -20,7 +20,7 @@ IDLE_MIN: Final = 0.1
 """Minimum idle share of the processors; below it hosts wait for the emulator."""
 
 REASONS: Final = {
-    "stalled": f"the emulator was once more than {LATE_US / 1e3:g} ms late",
+    "stalled": f"the emulator was at least once more than {LATE_US / 1e3:g} ms late",
     "late": f"the emulator was more than {LATE_P99_US / 1e3:g} ms late with one packet in a hundred",
     "overrun": "the emulator missed packets of a host",
     "taken": f"other processes used more than {TAKEN_MAX:.0%} of the processors",

@@ -66,7 +66,7 @@ def new(
         raise UsageError(
             "algorithm.no_directory",
             f"there is no directory {out}",
-            fix=f"create it: mkdir -p {out}",
+            fix=f"create the directory: mkdir -p {out}",
         )
     path.write_text(text_for(name), encoding="utf-8")
     typer.echo(f"wrote {path}; next: ccp check {path}, then sudo ccp run {path} --reload")

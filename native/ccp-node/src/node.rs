@@ -267,7 +267,7 @@ fn opened(spec: &NodeSpec) -> Result<OpenObject> {
 }
 
 fn not_shared(pin_dir: &Path, why: std::io::Error) -> Error {
-    Error::new("int.refused", "cannot share echoes of the path with the agent")
+    Error::new("int.refused", "cannot share the path's telemetry, which receivers echo, with the agent")
         .at(pin_dir.display().to_string())
         .why(why)
         .fix("mount a BPF file system: mount -t bpf bpf /sys/fs/bpf; use the agent's --pin-dir")
