@@ -131,12 +131,12 @@ class FlowHandle(Protocol):
         """
         ...
 
-    def extend(self, extension: str, raw: bytes | None) -> None:
+    def extend(self, extension: str, message: bytes | None) -> None:
         """Send a message to an extension of the datapath; the first one attaches the flow to the extension.
 
         Args:
             extension: Name of one of the algorithm's `extensions`.
-            raw: The message, in the extension's own format. None detaches the flow from the extension.
+            message: The message, in the extension's own format. None detaches the flow from the extension.
         """
         ...
 
@@ -227,12 +227,12 @@ class Algorithm(Common):
             sender: Name of their sender.
         """
 
-    def on_extension(self, extension: str, raw: bytes) -> None:
+    def on_extension(self, extension: str, message: bytes) -> None:
         """Handle a message from an extension of the datapath about this flow; see `Flow.extend`.
 
         Args:
             extension: Name of the extension.
-            raw: The message in the extension's format; its length is a multiple of eight.
+            message: The message in the extension's format; its length is a multiple of eight.
         """
 
     def on_close(self, stats: FlowStats) -> None:
@@ -309,7 +309,7 @@ class VectorAlgorithm(Common):
     def on_telemetry_lost(self, flow_ids: Sequence[int], kind: str, sender: str) -> None:
         """Continue without telemetry of this kind: this sender's last sample for these flows has expired."""
 
-    def on_extension(self, flow_id: int, extension: str, raw: bytes) -> None:
+    def on_extension(self, flow_id: int, extension: str, message: bytes) -> None:
         """Handle a message from an extension of the datapath about a flow; see `Algorithm.on_extension`."""
 
     def on_close(self, flow_id: int) -> None:

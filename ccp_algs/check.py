@@ -172,9 +172,9 @@ class RecordingFlow:
         self._program = name
         self.calls.append((name, self._checked(cwnd_bytes, rate_bytes_per_s, registers)))
 
-    def extend(self, extension: str, raw: bytes | None) -> None:
+    def extend(self, extension: str, message: bytes | None) -> None:
         """Record a message to an extension, one entry per byte."""
-        self.calls.append((extension, {str(place): byte for place, byte in enumerate(raw or b"")}))
+        self.calls.append((extension, {str(place): byte for place, byte in enumerate(message or b"")}))
 
     def emit(self, kind: str, /, **detail: Any) -> None:
         """Record an event."""
@@ -337,8 +337,8 @@ def _reports(fields: list[str]) -> Iterator[tuple[dict[str, Any], dict[str, int]
 def _reported(cls: AnyAlgorithm) -> Iterator[tuple[str, bytes]]:
     """Yield the messages that extensions may send, as the algorithm declares them."""
     for extension, examples in cls.message_examples.items():
-        for raw in examples:
-            yield extension, raw
+        for message in examples:
+            yield extension, message
 
 
 class _Trial:
@@ -367,8 +367,8 @@ class _Trial:
             head = {"flow_id": self.info.flow_id, "cwnd_bytes": min(self.flow.cwnd_bytes, 1 << 30)} | head
             self.algorithm.on_report(FakeReport(head, fields, type(self.algorithm).__name__))
         self.algorithm.on_params(frozenset(params_of(type(self.algorithm))))
-        for extension, raw in _reported(type(self.algorithm)):
-            self.algorithm.on_extension(extension, raw)
+        for extension, message in _reported(type(self.algorithm)):
+            self.algorithm.on_extension(extension, message)
 
     def close(self) -> None:
         """Close the flow."""
@@ -407,8 +407,8 @@ class _VectorTrial:
             reports["flags"] = int(head["timeout"]) + 2 * int(head["fold_error"])
             self._record(self.algorithm.on_reports(reports, self._program), known)
         self._record(self.algorithm.on_params(frozenset(params_of(type(self.algorithm)))), known)
-        for extension, raw in _reported(type(self.algorithm)):
-            self.algorithm.on_extension(self.infos[0].flow_id, extension, raw)
+        for extension, message in _reported(type(self.algorithm)):
+            self.algorithm.on_extension(self.infos[0].flow_id, extension, message)
 
     def _record(self, decided: Decided, flow_ids: set[int]) -> None:
         if decided is not None:

@@ -109,9 +109,9 @@ class _Limits(Common):
         flow.extend(EXTENSION, message(self.options(), cwnd=self.caps_cwnd, rate=self.caps_rate))
 
 
-def _reported(flow: FlowHandle, raw: bytes) -> RateLimit:
+def _reported(flow: FlowHandle, message: bytes) -> RateLimit:
     """Emit an event with the extension's message about a flow, and return the message."""
-    limit = RateLimit.from_bytes(raw)
+    limit = RateLimit.from_bytes(message)
     flow.emit("rate_limit:changed", **dataclasses.asdict(limit))
     return limit
 
@@ -133,11 +133,11 @@ class RateLimited(_Limits, Algorithm):
         if not names.isdisjoint(_OPTIONS):
             self._limit(self.flow)
 
-    def on_extension(self, extension: str, raw: bytes) -> None:
+    def on_extension(self, extension: str, message: bytes) -> None:
         """Pass on what is known about the client's limit, as an event and to the algorithm."""
-        super().on_extension(extension, raw)
+        super().on_extension(extension, message)
         if extension == EXTENSION:
-            self.on_rate_limit(_reported(self.flow, raw))
+            self.on_rate_limit(_reported(self.flow, message))
 
     def on_rate_limit(self, limit: RateLimit) -> None:
         """Handle a change in what is known about the client's rate limit."""
@@ -159,11 +159,11 @@ class VectorRateLimited(_Limits, VectorAlgorithm):
                 self._limit(flow)
         return decided
 
-    def on_extension(self, flow_id: int, extension: str, raw: bytes) -> None:
+    def on_extension(self, flow_id: int, extension: str, message: bytes) -> None:
         """Pass on what is known about a client's limit, as an event and to the algorithm."""
-        super().on_extension(flow_id, extension, raw)
+        super().on_extension(flow_id, extension, message)
         if extension == EXTENSION:
-            self.on_rate_limit(flow_id, _reported(self.flows[flow_id], raw))
+            self.on_rate_limit(flow_id, _reported(self.flows[flow_id], message))
 
     def on_rate_limit(self, flow_id: int, limit: RateLimit) -> None:
         """Handle a change in what is known about the rate limit of a flow's client.

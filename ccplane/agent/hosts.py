@@ -135,7 +135,7 @@ class Host:
         """Start the algorithm on the flow; raises what the algorithm raises."""
         raise NotImplementedError
 
-    def message_extension(self, live: Live, extension: str, raw: bytes) -> None:
+    def message_extension(self, live: Live, extension: str, message: bytes) -> None:
         """Deliver an extension's event about a flow; raises what the algorithm raises."""
         raise NotImplementedError
 
@@ -202,10 +202,10 @@ class SingleHost(Host):
         live.flow.open()
         live.on_report = instance.on_report
 
-    def message_extension(self, live: Live, extension: str, raw: bytes) -> None:
+    def message_extension(self, live: Live, extension: str, message: bytes) -> None:
         """Call `on_extension`."""
         if live.instance is not None:
-            live.instance.on_extension(extension, raw)
+            live.instance.on_extension(extension, message)
 
     def end(self, live: Live, stats: FlowStats | None) -> None:
         """Call `on_close`; the totals are unknown if the close event was lost."""
@@ -309,10 +309,10 @@ class VectorHost(Host):
         else:
             self.leave(flow_id)
 
-    def message_extension(self, live: Live, extension: str, raw: bytes) -> None:
+    def message_extension(self, live: Live, extension: str, message: bytes) -> None:
         """Call `on_extension`."""
         if self.instance is not None:
-            self.instance.on_extension(live.flow.info.flow_id, extension, raw)
+            self.instance.on_extension(live.flow.info.flow_id, extension, message)
 
     def give_away(self, flow_id: int, instance: Algorithm | None, stats: FlowStats | None) -> None:
         """Call `on_close`."""

@@ -109,7 +109,7 @@ class FlowStats:
     fold_errors: int = 0
     """Folds aborted by an arithmetic error."""
     last_fold_error: int = 0
-    """The last arithmetic error, of enum ccp_fold_error; 0 if there was none."""
+    """The last of these errors, of enum ccp_fold_error; 0 if there was none."""
     fallback_entries: int = 0
     """Number of times that the fallback took over."""
     fallback_cause: str = "new"

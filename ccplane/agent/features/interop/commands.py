@@ -41,7 +41,7 @@ def serve_ccp(
         list[str] | None,
         typer.Argument(
             metavar="ALGORITHM",
-            help=f"ccplane's algorithms, for `ccp.ALGORITHM` and for rules, where the agent is called `{NAME}`.",
+            help=f"ccplane's algorithms, for `ccp.ALGORITHM` and for rules; rules name the agent `{NAME}`.",
             show_default="none",
         ),
     ] = None,
