@@ -56,7 +56,7 @@ DEFAULT_CWND_PERMILLE: Final = 2000
 
 
 class Bbr3Fold(FoldProgram):
-    """BBR's model of the path. It reports rounds as often as Python asks, and events immediately."""
+    """BBR's model of the path. The program reports rounds as often as Python asks, and events immediately."""
 
     acked = total(Ack.bytes_acked)
     lost = total(Ack.lost_pkts_sample)

@@ -3,8 +3,8 @@
     check_algorithm(Vegas)        # raises an error for each violation, else returns a summary
 
 The algorithm receives ordinary reports and difficult ones (all zero, repeated, late, huge, a timeout),
-without kernel and network. It must accept all of them, set only values that a datapath can hold, and decide
-the same when run again.
+without kernel and network. The algorithm must accept all these reports, set only values that a datapath can
+hold, and decide the same when run again.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The kernel detects losses and shows its state in `Flow.ca_state`. A congestion control with `cong_control`,
 such as ccplane's, does the rest: it reduces the window, keeps it down while the loss is repaired, and starts
 over after a timeout. This part takes these steps on the ACK that shows the loss, before Python learns of the
-loss, and reports the outcome in the field `event`. It serves all algorithms that multiply their window by a
-factor at a loss.
+loss, and reports the outcome in the field `event`. Loss episodes serve all algorithms that multiply their
+window by a factor at a loss.
 
 States of `episode`:
 
@@ -91,7 +91,7 @@ TIMEOUT: Final = 3
 UNDO: Final = 4
 """The kernel found the last reduction spurious and restored the window."""
 SPARED: Final = 5
-"""A loss was not congestion. It triggers no report, because a lossy path would cause a flood of reports."""
+"""A loss was not congestion; no report follows, because a lossy path would cause a flood of reports."""
 
 # Values of the register `episode`. Up to AFTER_TIMEOUT the window may grow.
 OPEN: Final = 0

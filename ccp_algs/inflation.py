@@ -17,7 +17,7 @@ see `flex_cubic.py`. Five options extend this rule; each is off while its regist
 * `persist_rounds`: an RTT of k times the minimum shows a queue only if all RTTs of this many smoothed round
   trips were that large (a "temporal threshold").
 
-ECN echoes can be classified in the same way, by the ACK that carries them.
+ECN echoes can be classified like losses, by the ACK that carries the echo.
 
 Time windows are kept in two buckets of half their length. On an ACK without an RTT sample the previous sample
 applies; before the first sample the kernel's smoothed RTT is used. If the smoothed RTT is also unknown, a

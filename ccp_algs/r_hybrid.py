@@ -33,8 +33,8 @@ also safer: after a reset, slow start adds to a queue that already exists (`docs
 * `loss`: a reduction as for a loss (RFC 3168).
 * `queue`: a reduction only if the RTT is `rtt_multiplier` times the minimum (`inflation.py`); otherwise the
   echo is ignored.
-* `ignore`: no reaction. This violates RFC 3168 section 6.1.2, so use it only if the marks are known to be
-  wrong.
+* `ignore`: no reaction. This setting violates RFC 3168 section 6.1.2, so use it only if the marks are known
+  to be wrong.
 
 With `probe_s`, a flow that runs `cubic` or `dctcp` probes its share of the queue, while decisions arrive and
 there is a queue (`share_probe.py`). The flow follows the result of a probe rather than the decision, for

@@ -2,11 +2,11 @@
 
 A loss is *low* if the RTT on its ACK, and all other RTTs of this round trip except single ones (delayed
 acknowledgments), are at most `low_us` above the minimum: no queue, so no congestion. `low_us` is a twelfth of
-the minimum RTT, or 2 ms for bursts (at most a quarter of the minimum RTT), whichever is longer. It is at most
-a quarter of the range of RTTs in the last 10 to 20 s, so that a full shallow buffer exceeds it, and at least
-the time of one and a half packets plus 0.1 ms. A low loss causes no reduction, unless the flow floods the
-path, that is, the loss in this round trip exceeds 2 %, four packets, and twice the loss share of the best
-recent round trip.
+the minimum RTT, or 2 ms for bursts (at most a quarter of the minimum RTT), whichever is longer. `low_us` is
+at most a quarter of the range of RTTs in the last 10 to 20 s, so that a full shallow buffer exceeds it, and
+at least the time of one and a half packets plus 0.1 ms. A low loss causes no reduction, unless the flow
+floods the path, that is, the loss in this round trip exceeds 2 %, four packets, and twice the loss share of
+the best recent round trip.
 
 Two low losses, in different round trips and less than `memory_us` apart, make the flow *tolerant*, until no
 low loss occurred for that long, or an ECN echo arrived. At the first of these two losses, RTTs of the

@@ -49,7 +49,8 @@ class _EndedError(Exception):
 class Watched:
     """A scenario in the simulator, with an agent that accepts clients. A context manager.
 
-    It ends with the scenario, or when it is closed. It keeps no result; `experiments.run` does.
+    The simulation ends with the scenario, or when it is closed. It keeps no result; `experiments.run` keeps
+    results.
 
     Attributes:
         client: A connection to the agent; others may connect to its `address`.

@@ -3,7 +3,7 @@
 Wall clocks may be wrong by seconds, and monotonic clocks start anywhere. But for one sender, the difference
 between the receiver's monotonic clock at arrival and the sender's at departure is constant, except for the
 transit time. So the minimum difference of the last seconds stands for age 0, and the excess over it is the
-age. This detects messages that waited in a broker or a queue, whatever the clocks show.
+age. A large age reveals messages that waited in a broker or a queue, whatever the clocks show.
 
 The minimum covers only the last seconds, because clocks run at different speeds, a sender's clock may stop
 while its machine is paused, and a message may contain a wrong time. A wrong minimum is forgotten after two

@@ -316,8 +316,8 @@ def at_end(statement: Statement) -> AtEnd:
 class Part:
     """Base of groups of lines that functions build for several programs.
 
-    A part is a frozen dataclass. Its fields that are registers, statements, blocks or `let`s become lines of
-    the program at the place of the part, named like the fields.
+    A part is a frozen dataclass. The fields of a part that are registers, statements, blocks or `let`s become
+    lines of the program at the place of the part, named like the fields.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]

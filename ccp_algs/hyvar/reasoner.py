@@ -10,11 +10,11 @@ With q = RTT / RTT_min - 1, its gradient g, and loss, the share of lost packets:
 Source: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.), Design.
 The slides leave some points open; ccplane's choices are:
 
-* S(x) is not defined. It is the logistic function here, S(x) = 1 / (1 + e^-x), with x = -g / alpha: the MTP
+* S(x) is not defined. Here S is the logistic function, S(x) = 1 / (1 + e^-x), with x = -g / alpha: the MTP
   grows by a factor of 1.41 if the queue hardly drains, and of up to 2 if it drains fast.
 * Case 3 reads `Loss < delta`, which would repeat cases 1 and 2 and leave no case for losses without a queue.
-  This is probably a misprint of `Loss >= delta`, because losses that no queue explains are the ones to which
-  CUBIC responds wrongly, and therefore the reason to switch to the policy.
+  The condition is probably a misprint of `Loss >= delta`, because losses that no queue explains are the ones
+  to which CUBIC responds wrongly, and therefore the reason to switch to the policy.
 * Case 4 ignores losses. The slides switch to the policy in case 3 only, so in case 4 both CUBIC and the
   policy change the window, and CUBIC answers losses, which is also the default here. With `case4_alone` only
   the policy sets the window at the shortest MTP, and handles losses. docs/papers/hyvar.md compares the two.

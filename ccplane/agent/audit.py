@@ -35,7 +35,7 @@ log = logging.getLogger("ccplane.agent")
 Caller = dict[str, Any]
 
 Note = Callable[[Future[Any]], None]
-"""Records the outcome of a request. It waits for the disk, so it must not run on the agent's thread."""
+"""Records the outcome of a request; waits for the disk, so it must not run on the agent's thread."""
 
 
 class AuditLog:

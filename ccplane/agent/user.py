@@ -1,4 +1,4 @@
-"""Switches an agent that root started to another user, if no service manager does so.
+"""Switches an agent that root started to another user, if no service manager has switched it.
 
 The process keeps its capabilities for loading; `ebpf.drop_capabilities` later reduces them to what an agent
 needs. Files created afterwards, in the run directory and next to the pins, belong to the new user.

@@ -6,6 +6,6 @@ Entry points: `experiments.learning.registration` (Gymnasium's `ccplane/Congesti
 `experiments.learning.worlds` (many worlds in parallel, without Gymnasium), `experiments.learning.training`,
 `experiments.learning.evaluation`; `ccp train`.
 
-It needs Gymnasium for the environment (`pip install 'ccplane[env]'`) and Stable-Baselines3 for training
-(`'ccplane[train]'`). It may import every other package.
+The package needs Gymnasium for the environment (`pip install 'ccplane[env]'`) and Stable-Baselines3 for
+training (`'ccplane[train]'`). This package may import every other package.
 """

@@ -110,7 +110,7 @@ class Graph:
     def change(self, name: str, fields: Mapping[str, Any]) -> Graph:
         """Return the graph with some properties of a link, or of one of its directions, changed.
 
-        If the buffer is not among them, its size stays the same, even if rate or delay change.
+        If the buffer is not among these properties, its size stays the same, even if rate or delay change.
 
         Args:
             name: `LINK>` or `LINK<`, or `LINK` for both.

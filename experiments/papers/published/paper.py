@@ -1,6 +1,6 @@
 """Published figures of Linux' CUBIC and BBR, under the conditions that their authors state.
 
-These figures show whether emulator and simulator reproduce what others have measured.
+The experiments show whether emulator and simulator reproduce what others have measured.
 `docs/papers/published.md` has the results.
 """
 
