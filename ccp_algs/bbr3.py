@@ -25,8 +25,8 @@ Deviations, with reasons:
 * The datapath does not provide P.delivered, P.lost and P.tx_in_flight. Rounds and loss rates are computed
   from `gone_pkts` (`bbr_model.py`); the inflight at the time a lost packet was sent is interpolated between
   the starts of this round and of the round before.
-* BBR.inflight_latest, what a round delivered, is taken at the end of the round, not as the maximum of its
-  ACKs.
+* BBR.inflight_latest, the data that a round delivered, is taken at the end of the round, not as the maximum
+  of its ACKs.
 * A round lasts at least 1 ms, which matters for smaller RTTs.
 * Loss events are ACKs that show a loss, not ranges of sequence numbers.
 * ECN marks count as losses. Section 3.7 says to treat marks as congestion, and leaves open how.

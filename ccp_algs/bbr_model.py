@@ -10,9 +10,9 @@ the fold program computes:
 * rounds: a round ends when a packet sent after its start is gone,
 * the window and the pacing rate.
 
-The datapath does not provide what was delivered or in flight when a packet was sent. `gone_pkts`, the packets
-delivered or marked lost, replaces it. Every packet sent is either gone or in flight, so a packet sent now is
-gone once `gone_pkts` exceeds the present sum of packets gone and packets in flight.
+The datapath does not provide the amounts delivered and in flight when a packet was sent. `gone_pkts`, the
+packets delivered or marked lost, replaces it. Every packet sent is either gone or in flight, so a packet sent
+now is gone once `gone_pkts` exceeds the present sum of packets gone and packets in flight.
 
 Source: draft-ietf-ccwg-bbr-06, sections 4.1.1 (delivery rate), 5.3.3.9 (ProbeBW), 5.3.4.3 (ProbeRTT), 5.5
 (model), 5.6 (control). Deviations: those that `bbr3.py` lists.

@@ -125,7 +125,7 @@ class FakeReport:
 
 
 class RecordingFlow:
-    """A flow that records each decision, and rejects what a datapath would reject.
+    """A flow that records each decision, and rejects decisions that a datapath would reject.
 
     Attributes:
         info: What is known about the flow.

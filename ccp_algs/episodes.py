@@ -14,7 +14,7 @@ States of `episode`:
     STARTING --- first fold: STARTED ------------> the one that fits the kernel's state
 
 Sources: RFC 5681 section 3.2 (reduction, timeout), RFC 6582 section 3.2 (`recover`: one reduction a window),
-RFC 6937 section 3 (the window follows what is delivered while a loss is repaired), RFC 3168 section 6.1.2
+RFC 6937 section 3 (the window follows the delivered data while a loss is repaired), RFC 3168 section 6.1.2
 (ECN once a window).
 
 Deviations, with reasons:
@@ -26,8 +26,8 @@ Deviations, with reasons:
   three segments. A second episode that follows without a pause is therefore detected up to a quarter of a
   round trip late.
 * The window drops to the threshold immediately, not over a round trip as in PRR: sending pauses until no more
-  data than the threshold is in flight. Below the threshold, an ACK releases what it delivers, plus one
-  segment if it acknowledges in sequence and shows no loss, as in PRR; no additional data is sent later to
+  data than the threshold is in flight. Below the threshold, an ACK releases as much data as it delivers, plus
+  one segment if it acknowledges in sequence and shows no loss, as in PRR; no additional data is sent later to
   make up for the pause.
 * A timeout leaves 2 segments instead of 1, because the datapath's minimum window is 2.
 * A tail loss that the kernel repairs with a probe (RFC 8985 section 7.4) shows in no ACK and is not answered.
@@ -478,7 +478,7 @@ def recover_at(window_bytes: Num) -> Num:
 
 
 def pipe_and_delivered() -> Num:
-    """Return the window that releases what this ACK delivers [bytes]."""
+    """Return the window that releases as much data as this ACK delivers [bytes]."""
     return Flow.bytes_in_flight + (Ack.packets_acked + Ack.packets_misordered) * Flow.mss
 
 

@@ -20,7 +20,8 @@ State at a switch:
 
 BBR has no threshold; `carry` passes on the threshold from before BBR. The paper says that a switch resets
 ssthresh. Linux does not reset it, because window and threshold belong to the socket and stay; only the
-private state of the congestion control is reset. So `carry` is what the paper's prototype did. `carry` is
+private state of the congestion control is reset. So `carry` repeats the behaviour of the paper's prototype.
+`carry` is
 also safer: after a reset, slow start adds to a queue that already exists (`docs/r-hybrid.md` has figures).
 
 `shared_ecn` sets the reaction to ECN echoes in the regime SHARED, if the flow then runs CUBIC:

@@ -20,8 +20,8 @@ minus the mean delay in the inner quarters is half of the echo's depth, even if 
 All flows of a host follow one clock and vary together, so there is one echo per host, not one per flow. Each
 host has its own period, so that hosts do not mistake each other's echo for their own.
 
-Limits: the queue must be deeper than what a slow half drains, x * half; otherwise there is no echo. Losses
-and switches of the program end a probe. Flows of a host that do not probe count as competing flows.
+Limits: the queue must be deeper than the part that a slow half drains, x * half; otherwise there is no echo.
+Losses and switches of the program end a probe. Flows of a host that do not probe count as competing flows.
 
 Source: pulsed rates and the response of cross traffic, P. Goyal et al., "Elasticity Detection: A Building
 Block for Internet Congestion Control", SIGCOMM 2022. Deviation: the paper asks whether cross traffic reacts,
@@ -223,7 +223,7 @@ class Prober:
         return 2 * higher_us / self.drains_us
 
     def plan(self, now_us: int, every_us: int) -> dict[str, int]:
-        """Return the registers of the next probe; none if a probe is planned, or it is too early for one.
+        """Return the registers of the next probe; no registers if a probe is planned, or if it is too early.
 
         Args:
             now_us: The datapath's clock [us].

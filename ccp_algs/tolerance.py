@@ -15,8 +15,8 @@ when ACKs show the loss.
 
 While the flow is tolerant,
 
-* a reduction leaves what the path was measured to carry, the maximum recent delivery rate times the minimum
-  RTT, or `cut_permille` of the window, whichever is more, but at most nine tenths of the window;
+* a reduction leaves the measured capacity of the path, which is the maximum recent delivery rate times the
+  minimum RTT, or `cut_permille` of the window, whichever is more, but at most nine tenths of the window;
 * the window grows only while the RTT is low, so that the queue stays short; it then grows by at least an
   eighth per round trip, because the curve from the last reduction does not fit a path that loses at random;
 * the flow is paced at 1.2 windows per smoothed RTT, or 2 in slow start, as in Linux: bursts into a shallow

@@ -1,9 +1,9 @@
-"""Westwood+: Reno that reduces its window to what the path was measured to carry, instead of to half.
+"""Westwood+: Reno that reduces its window to the measured capacity of the path, instead of to half.
 
     slow start, congestion avoidance: as Reno
     loss, timeout: threshold = bandwidth estimate x minimum RTT
 
-The bandwidth estimate is what was acknowledged in a round trip (at least 50 ms), through two low-pass filters
+The bandwidth estimate is the data acknowledged in a round trip (at least 50 ms), through two low-pass filters
 that each keep seven eighths of their old value, as in Linux. Random losses therefore cost less than half of
 the window while the path is full, and next to nothing while there is a queue; growth is unchanged.
 

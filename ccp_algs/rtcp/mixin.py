@@ -134,13 +134,13 @@ class RateLimited(_Limits, Algorithm):
             self._limit(self.flow)
 
     def on_extension(self, extension: str, message: bytes) -> None:
-        """Pass on what is known about the client's limit, as an event and to the algorithm."""
+        """Pass on the client's limit, as far as known, as an event and to the algorithm."""
         super().on_extension(extension, message)
         if extension == EXTENSION:
             self.on_rate_limit(_reported(self.flow, message))
 
     def on_rate_limit(self, limit: RateLimit) -> None:
-        """Handle a change in what is known about the client's rate limit."""
+        """Handle a change of the client's rate limit, or new knowledge about it."""
 
 
 class VectorRateLimited(_Limits, VectorAlgorithm):
@@ -160,13 +160,13 @@ class VectorRateLimited(_Limits, VectorAlgorithm):
         return decided
 
     def on_extension(self, flow_id: int, extension: str, message: bytes) -> None:
-        """Pass on what is known about a client's limit, as an event and to the algorithm."""
+        """Pass on a client's limit, as far as known, as an event and to the algorithm."""
         super().on_extension(flow_id, extension, message)
         if extension == EXTENSION:
             self.on_rate_limit(flow_id, _reported(self.flows[flow_id], message))
 
     def on_rate_limit(self, flow_id: int, limit: RateLimit) -> None:
-        """Handle a change in what is known about the rate limit of a flow's client.
+        """Handle a change of the rate limit of a flow's client, or new knowledge about it.
 
         Args:
             flow_id: The flow; use `self.flows[flow_id]` to control it.

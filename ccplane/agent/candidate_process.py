@@ -121,7 +121,7 @@ def _died(source: Source, code: int) -> UsageError:
     how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
     return UsageError(
         "reload.check_failed",
-        f"checking {shown(source.file)} ended the process that checked it",
+        f"the process that checked {shown(source.file)} ended before its answer",
         where=shown(source.file),
         why=f"the process ended {how}",
         fix="find the call that ends the process, for example with `ccp check`; the previous version keeps "

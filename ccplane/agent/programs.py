@@ -90,7 +90,7 @@ class ProgramSet:
 
     @property
     def initial(self) -> Installed | None:
-        """The program of a flow whose `on_create` sets none."""
+        """The program of a flow whose `on_create` sets no program."""
         return None if self._initial is None else self._by_name[self._initial]
 
     def named(self, name: str) -> Installed:

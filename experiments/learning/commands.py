@@ -79,7 +79,7 @@ def hyvar(
 ) -> None:
     """Train Hyvar's policy with PPO. Ctrl-C stops and saves a checkpoint; `--resume` continues from it.
 
-    Training needs ccplane's extra `train` (docs/learning.md); running a policy does not.
+    Training needs ccplane's extra `train` (docs/learning.md); running a policy does not need it.
     """
     from experiments.learning import files, training
 

@@ -223,7 +223,7 @@ class Host:
         links.write_sysctl(self.namespace, name, value)
 
     def set_default_congestion(self, name: str) -> None:
-        """Set the congestion control of sockets of this host that choose none.
+        """Set the congestion control of this host's sockets that do not choose one.
 
         Only the machine's allowed congestion controls can be defaults; a socket can choose any.
 

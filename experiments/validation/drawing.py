@@ -72,7 +72,7 @@ _APART_S: Final = 1.0
 
 @dataclass(frozen=True)
 class Drawn:
-    """A drawn scenario.
+    """A randomly drawn scenario.
 
     Attributes:
         scenario: The scenario of its first round.

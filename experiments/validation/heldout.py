@@ -1,4 +1,4 @@
-"""Distribution of the simulator's errors on drawn scenarios.
+"""Distribution of the simulator's errors on randomly drawn scenarios.
 
 A case's error compares the medians over its rounds. For comparison: the differences between two runs of the
 kernel.
@@ -89,7 +89,7 @@ QUANTITIES: Final = (
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A drawn scenario in results.
+    """A randomly drawn scenario in results.
 
     Attributes:
         name: Name of the scenario.
@@ -159,7 +159,7 @@ class Spread:
 
 @dataclass
 class Heldout:
-    """Results of drawn scenarios.
+    """Results of randomly drawn scenarios.
 
     Attributes:
         cases: The scenarios.
@@ -181,18 +181,18 @@ class Heldout:
         return cls(cases, rows, describe_run())
 
     def left_out(self) -> dict[str, int]:
-        """Return how many runs of the kernel do not count, for each of `rules.REASONS`."""
+        """Return the number of excluded runs of the kernel, for each of `rules.REASONS`."""
         return rules.judged(self.rows)[1]
 
     def errors(self) -> dict[str, dict[str, float]]:
-        """Return the simulator's errors, case -> column -> error, for cases with runs that count."""
+        """Return the simulator's errors, case -> column -> error, for cases with valid runs."""
         return {
             name: {one.column: one.error(simulator[one.column], kernel[one.column]) for one in QUANTITIES}
             for name, kernel, simulator in self._medians()
         }
 
     def kernels_own(self) -> dict[str, dict[str, float]]:
-        """Return the differences between the kernel's first two runs that count, in the form of `errors`."""
+        """Return the differences between the kernel's first two valid runs, in the form of `errors`."""
         found = {}
         for name, own in self._counting(KERNEL).groupby("case", sort=False):
             if len(own) > 1:
@@ -344,7 +344,7 @@ class Heldout:
         console.print(self.reported_left_out(), highlight=False)
 
     def reported_left_out(self) -> str:
-        """Return how many runs and cases do not count, and why, as text."""
+        """Return the number of excluded runs and cases, and the reasons, as text."""
         kernel = int((self.rows["datapath"] == KERNEL).sum())
         left_out = self.left_out()
         why = "; ".join(f"{count} because {rules.REASONS[name]}" for name, count in left_out.items() if count)

@@ -23,7 +23,7 @@ HISTORY_S: Final = 120.0
 
 
 class Quantity(NamedTuple):
-    """A quantity that is drawn.
+    """A quantity that the panel draws.
 
     Attributes:
         name: Its name.

@@ -33,7 +33,7 @@ APART_S: Final = 5.0
 TOGETHER_S: Final = 30.0
 """Time in which all flows send, in a full run [s]."""
 JUDGED_SHARE: Final = 0.5
-"""Share of `TOGETHER_S` that counts, at the end of that time."""
+"""Evaluated share of `TOGETHER_S`, at the end of that time."""
 
 OWN: Final = "own"
 OTHER: Final = "cubic"
