@@ -1,4 +1,4 @@
-"""Writing results: completely or not at all, and never over something else.
+"""Writing results: completely or not at all, and never over other files.
 
 A run writes into a hidden directory next to its target, and renames it when everything is written. The files
 of a failed run are kept as `NAME.incomplete`. Hidden directories of killed runs are removed by the next run
