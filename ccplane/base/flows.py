@@ -61,9 +61,9 @@ class FlowStats:
     fallback: bool = True
     """The fallback controls the flow."""
     program: int = 0
-    """Handle of the program that the flow runs; 0 without a program."""
+    """Handle of the program that the flow runs; 0 if none."""
     rate_bytes_per_s: int = 0
-    """Pacing rate set by the algorithm [bytes/s]; 0 without pacing."""
+    """Pacing rate set by the algorithm [bytes/s]; 0 if none."""
     now_us: int = 0
     """Time of the ACK at which the totals were last updated [us]."""
     cwnd_bytes: int = 0
