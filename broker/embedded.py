@@ -312,8 +312,9 @@ class EmbeddedBroker:
                 "bus.port_taken",
                 f"cannot listen on {shown}, port {port}",
                 why=why,
-                fix="choose another port; if the system's Mosquitto uses this one, connect to it "
-                "(--broker mqtt://127.0.0.1) or stop it (`systemctl disable --now mosquitto`)",
+                fix="choose another port; if the system's Mosquitto uses this port, connect to that "
+                "Mosquitto (--broker mqtt://127.0.0.1) or stop the service (`systemctl disable --now "
+                "mosquitto`)",
             )
         if "acl" in lower:
             return BusError(

@@ -32,8 +32,8 @@ Deviations, with reasons:
 * ECN marks count as losses. Section 3.7 says to treat marks as congestion, and leaves open how.
 * Samples taken in ProbeRTT are skipped instead of marked as application-limited. The first sample after
   ProbeRTT is low, which does not affect a maximum.
-* A restart from idle is noticed only on its first ACK. Until then, rate and window stay unchanged, and this
-  ACK starts no ProbeRTT.
+* A restart from idle is noticed only on its first ACK. Until that ACK, rate and window stay unchanged, and
+  the ACK starts no ProbeRTT.
 * The initial window is not paced: the rate is set on the first ACK.
 * The data in flight is considered to have reached the long-term bound if it is less than a send quantum below
   it.

@@ -11,10 +11,10 @@ times `WINDOW_US` in which messages arrive. Without messages nothing is forgotte
 queued while the broker was away count as old when they arrive together.
 
 After a reboot or suspend, a sender has another monotonic clock; the difference of the sender's two clocks
-shows this.
+reveals the change.
 
-Messages that the broker retained were created before the subscription. These messages have no difference to
-compare with, so their age comes from wall clocks.
+Messages that the broker retained were created before the subscription. Retained messages have no difference
+to compare with, so their age comes from wall clocks.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     if detector.limited:
         ... detector.bucket_bytes, detector.rate_bytes_per_s, detector.tokens_bytes(now_us)
 
-The detector needs no I/O and no clock, and works with any congestion control. This is the kernel's detector,
+The detector needs no I/O and no clock, and works with any congestion control. The detector is the kernel's,
 compiled for this process; native/ccp-rtcp/src/core/detector.h has rules, sources and reasons.
 """
 

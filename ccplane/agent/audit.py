@@ -59,7 +59,7 @@ class AuditLog:
                 "the audit log cannot be opened",
                 str(path),
                 error.strerror or str(error),
-                "create its folder, or choose another file with --audit",
+                "create the folder of the audit log, or choose another file with --audit",
             ) from None
 
     def add(self, who: Caller, what: str, about: dict[str, Any], outcome: str, **more: Any) -> None:

@@ -59,7 +59,7 @@ class Keepalive:
             self._withheld = True
             log.warning(
                 "no reports were handled for %g s, because of other work (a reload, a parameter, a switch): "
-                "flows use the fallback until it is done",
+                "flows use the fallback until that work is done",
                 UNANSWERED_S,
             )
         time.sleep(PAUSE_S)

@@ -186,7 +186,7 @@ class BenchResult:
                 "the file does not contain the result of a benchmark",
                 where,
                 f"{type(error).__name__}: {error}",
-                "create it again with `ccp bench NAME --keep FOLDER`",
+                "create the file again with `ccp bench NAME --keep FOLDER`",
             ) from error
 
     def keep(self, folder: Path) -> Path:

@@ -26,7 +26,7 @@ OUT: Final = Path("out/papers")
 _PIPE_WIDTH: Final = 160
 
 _ABOUT: Final = "Repeat the experiments of papers: tables, figures and claims."
-_HOW: Final = """--dry-run lists the parts, what each part shows, and how long it takes.
+_HOW: Final = """--dry-run lists the parts, what each part shows, and how long each part takes.
 Ctrl-C interrupts; the same command resumes."""
 
 app = typer.Typer(help=_ABOUT, no_args_is_help=True, add_completion=False)
@@ -164,7 +164,7 @@ def _add(
 _add(
     "flex-cubic",
     "flex_cubic",
-    "Repeat the experiments of Flex-Cubic, a loss-tolerant CUBIC, and some that its paper left open.",
+    "Repeat the experiments of Flex-Cubic, a loss-tolerant CUBIC, and experiments that its paper left open.",
     "reroute",
 )
 _add(

@@ -124,7 +124,7 @@ class Kept:
                 "the file does not contain the results of a paper's part",
                 str(file),
                 str(error) or type(error).__name__,
-                "create it again: ccp paper NAME --part PART --keep FOLDER",
+                "create the file again: ccp paper NAME --part PART --keep FOLDER",
             ) from error
 
     @property

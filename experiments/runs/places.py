@@ -35,7 +35,7 @@ def must_be_free(out: Path) -> None:
             f"{out} already exists",
             str(out),
             "results are never overwritten",
-            "choose another directory with --out, or remove this one",
+            "choose another directory with --out, or remove this directory",
         )
 
 

@@ -317,7 +317,7 @@ class Heldout:
                 "the file does not contain results of randomly drawn scenarios",
                 where,
                 f"{type(error).__name__}: {error}",
-                "create it again with `ccp validate --draw N --seed S --keep FOLDER`",
+                "create the file again with `ccp validate --draw N --seed S --keep FOLDER`",
             ) from error
 
     def keep(self, file: Path) -> None:

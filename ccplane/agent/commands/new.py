@@ -52,7 +52,8 @@ def new(
         raise UsageError(
             "algorithm.exists",
             f"an algorithm called `{name}` exists",
-            why="a second algorithm of this name could only be run by its path, and results would mix them",
+            why="a second algorithm of this name could only be run by its path, and results would mix the "
+            "two algorithms",
             fix="choose another name, or use --force",
         )
     path = out / f"{name}.py"

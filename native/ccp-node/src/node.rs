@@ -302,7 +302,7 @@ fn find_device(object: &Object) -> Result<()> {
         return Ok(());
     }
     Err(Error::new("int.no_route", "there is no IPv6 route through the device")
-        .why("the device is down, or IPv6 is disabled on it")
+        .why("the device is down, or IPv6 is disabled on the device")
         .fix("ip link set IFACE up; sysctl net.ipv6.conf.IFACE.disable_ipv6=0"))
 }
 
