@@ -45,7 +45,7 @@ LIMITS: Final = "# Limits and log."
 """First line of the settings in `mosquitto.conf` that apply to every broker."""
 
 RESTART_MIN_S: Final = 0.1
-"""Delay before an exited broker is restarted [s]; it doubles each time it exits soon after a start."""
+"""Delay before an exited broker is restarted [s]; doubled each time the broker exits soon after a start."""
 RESTART_MAX_S: Final = 10.0
 
 _STOP_S: Final = 5.0

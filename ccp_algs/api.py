@@ -171,7 +171,7 @@ class Common(metaclass=ParamMeta):
     message_examples: ClassVar[Mapping[str, Sequence[bytes]]] = MappingProxyType({})
     """Messages that each extension may send, by extension name, for `ccp check`."""
     depends_on: ClassVar[tuple[Path, ...]] = ()
-    """Files, other than its sources, that its decisions depend on; if they change, the version changes."""
+    """Files, in addition to sources, that decisions depend on; if they change, the version changes."""
 
     def on_reload(self, old: Any) -> None:
         """Take over from an instance of the previous version after the algorithm was edited while running.

@@ -44,7 +44,7 @@ SECOND_US: Final = 1_000_000
 MAX_RATE_BYTES_PER_S: Final = 1 << 37
 """Maximum delivery rate, 1.1 Tbit/s; larger samples are clipped, so that products fit 64 bits."""
 MAX_TIME_US: Final = 10 * SECOND_US
-"""RTTs and intervals are clipped to this, so that products fit 64 bits; also the window of min_rtt."""
+"""RTTs and intervals are clipped to this value, so that products fit 64 bits; also the window of min_rtt."""
 MIN_ROUND_US: Final = 1_000
 """Minimum length of a round, so that no flow reports more than a thousand rounds per second."""
 MIN_PIPE_PKTS: Final = 4

@@ -61,7 +61,7 @@ class Quantity:
     value_unit: str = ""
 
     def error(self, value: float, kernel: float) -> float:
-        """Return the error of a value; NaN if it or the kernel's is unknown."""
+        """Return the error of a value; NaN if the value or the kernel's value is unknown."""
         away = abs(value - kernel)
         if self.column == "jain_index":
             return away
