@@ -111,7 +111,7 @@ def benchmark(name: str) -> Callable[[_Run], _Run]:
         sudo = "" if name in _WITHOUT_ROOT else "sudo "
         app.command(
             name,
-            help=f"{run.__doc__}\n\nThis takes {about.minutes_text}.",
+            help=f"{run.__doc__}\n\nThe benchmark takes {about.minutes_text}.",
             epilog=options.examples(f"{sudo}ccp bench {name} --keep out/bench"),
         )(command)
         return run
