@@ -97,7 +97,9 @@ fn succeed(pins: &Pins, head: &Arc<Head>, each: Duration) -> Result<(OwnedFd, Op
         Error::new("load.not_handed_over", format!("the agent (pid {pid}) does not hand its flows over"))
             .at(pins.dir().display().to_string())
             .why(why)
-            .fix(format!("stop that agent (kill {pid}), then start this agent again; meanwhile flows use the fallback"))
+            .fix(format!(
+                "stop that agent (kill {pid}), then start this agent again; meanwhile flows use the fallback"
+            ))
     };
     if !head.is_known() {
         return Err(refused("its version of ccplane cannot hand over flows".to_owned()));
