@@ -283,7 +283,8 @@ test-kernels-smoke: build .venv/.dev ## check required kernel features on Debian
 	$(BIN)/python -m scripts.vm.smoke
 
 .PHONY: test-services
-test-services: build .venv/.dev ## test the systemd units of ccplane in a virtual machine (KEEP=--keep: docs/results)
+test-services: build .venv/.dev ## test the systemd units of ccplane in a virtual machine (KEEP=--keep: docs/operations.md)
+	$(PHASE)
 	scripts/setup-vm.sh
 	$(BIN)/python -m scripts.vm.services $(KEEP)
 
@@ -302,6 +303,11 @@ SOAK ?=
 soak: build .venv/.dev ## soak test: churn, kills, reloads and upgrades for HOURS=1, SEED=N; reports growth (root; docs/operations.md)
 	$(PHASE)
 	$(SUDO) $(BIN)/python -m experiments.soak --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(SOAK)
+
+.PHONY: test-upgrade
+test-upgrade: build .venv/.dev ## upgrade from another revision with 1,000 sending connections, and back: FROM=v0.1.0 (root)
+	$(PHASE)
+	$(SUDO) $(BIN)/python -m experiments.soak.upgrade $(FROM)
 
 .PHONY: soak-vm
 soak-vm: build .venv/.dev ## soak test in a virtual machine, with clock steps (KEEP=--keep: docs/results)

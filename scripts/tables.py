@@ -6,7 +6,7 @@ A table is between two marks of its page; a test finds manual changes. Commands 
     ccp validate --draw N --seed S --keep docs/results/validation       docs/validation.md
     ccp paper NAME --part PART --keep docs/results/papers                       docs/papers
     make test-kernels KEEP=--keep                                               docs/kernels.md
-    make test-compose KEEP=--keep                                               docs/operations.md
+    make test-services KEEP=--keep; make test-compose KEEP=--keep               docs/operations.md
 
 A paper's page has a block for each part, and a block `claims`, whose checks the parts do not repeat.
 """

@@ -95,7 +95,7 @@ class AgentLoop:
         keepalive: Keepalives during long work.
         on_batch: Called with each batch; may be None.
         each_turn: Called on this thread after each batch.
-        handed_over: Whether another agent takes the flows over.
+        successor_pid: Process id of the agent that takes the flows over; 0 if there is none.
         trials: New versions on trial by algorithm.
     """
 
@@ -133,7 +133,7 @@ class AgentLoop:
         self.on_batch: Callable[[Batch], None] | None = None
         self.each_turn: list[Callable[[], None]] = []
         self.trials: dict[str, Trial] = {}
-        self.handed_over = False
+        self.successor_pid = 0
         self._calls: deque[Callable[[], None]] = deque()
         self._log_limit = LogLimit(clock)
         self._stop = threading.Event()

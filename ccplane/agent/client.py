@@ -17,7 +17,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +29,7 @@ from ccplane.agent import keys
 from ccplane.agent import messages as ask
 from ccplane.agent.control import check_address, control_socket, prepare_address, stream_address
 from ccplane.agent.messages import Answer, Ask, Envelope, error_of
+from ccplane.agent.upgrade import START_S
 from ccplane.base.errors import LoadError
 from ccplane.base.extras import extra_part
 from ccplane.datapath.ebpf import DEFAULT_PIN_DIR
@@ -43,6 +44,9 @@ TIMEOUT_S: Final = 10.0
 
 LOAD_TIMEOUT_S: Final = 30.0
 """Timeout for loading an algorithm [s]: a load may take 10 s, and other loads may be queued before it."""
+
+UPGRADE_TIMEOUT_S: Final = START_S + TIMEOUT_S
+"""Timeout for an upgrade [s]."""
 
 Row = dict[str, Any]
 
@@ -244,6 +248,18 @@ class Client:
     def unsubscribe(self, kind: str) -> list[str]:
         """Unsubscribe the agent from a kind of telemetry; return the remaining kinds."""
         return list(self.ask(ask.Subscribe(kind=kind, on=False)))
+
+    def upgrade(self, arguments: Sequence[str] | None = None) -> int:
+        """Let the agent's service start the installed version, which takes the flows over.
+
+        Args:
+            arguments: Arguments of `ccp run`; None for those of the running agent.
+
+        Returns:
+            The process id of the new agent, when the old one hands over to it.
+        """
+        what = ask.Upgrade(arguments=None if arguments is None else [*arguments])
+        return int(self.ask(what, UPGRADE_TIMEOUT_S))
 
     def stop(self) -> None:
         """Stop the agent, as Ctrl-C does."""

@@ -54,6 +54,9 @@ SWITCH_S: Final = 2e-4
 CHECK_KEYS_S: Final = 1.0
 """Interval between checks whether keys of stream clients were removed [s]; each request checks them too."""
 
+LINGER_MS: Final = 500
+"""Time limit for delivering the last answers at the end [ms]."""
+
 STREAMS: Final = ("report", "decision", "event", "telemetry")
 """First words of the streams' topics."""
 
@@ -176,7 +179,8 @@ class _Doors:
         if self._context.closed:
             return  # opening failed
         for socket in self._sockets:
-            socket.close()
+            # The last answer may be about the end of this agent.
+            socket.close(linger=LINGER_MS if socket is self._sockets[0] else 0)
         if self._guard is not None:
             self._guard.close()
         self._context.term()

@@ -55,6 +55,8 @@ SLUGS: Final[dict[str, str]] = {
     "canary.none": "no new version of the algorithm is on trial",
     "rollback.nothing": "the algorithm has no earlier version",
     "known_good.cannot_write": "known-good versions cannot be stored in a directory",
+    "upgrade.refused": "the agent cannot start a new version of itself",
+    "upgrade.failed": "a new version of the agent did not take over; the old one keeps its flows",
     "control.cannot_listen": "the control socket cannot be opened",
     "control.no_user": "the user given with --control-user does not exist",
     "control.no_keys": "control over TCP needs keys",

@@ -55,7 +55,7 @@ GROUPS: Final = {
 
 _OWN: Final = {
     "write": ("new", "check", "algorithms"),
-    "run": ("run", "stop", "unload", "doctor", "service"),
+    "run": ("run", "stop", "upgrade", "unload", "doctor", "service"),
     "change": ("flows", "top", "tail", "get", "set", "load", "switch", "canary", "rollback", "program"),
     "telemetry": ("telemetry.subscribe",),
 }

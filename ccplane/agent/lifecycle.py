@@ -125,8 +125,8 @@ class KernelLifecycle:
     def each_turn(self, agent_loop: AgentLoop) -> None:
         """Stop the loop when another agent takes the flows over."""
         assert self._datapath is not None
-        if self._datapath.has_successor():
-            agent_loop.handed_over = True
+        if successor_pid := self._datapath.successor_pid():
+            agent_loop.successor_pid = successor_pid
             agent_loop.request_stop()
 
     def release(self) -> None:

@@ -180,6 +180,18 @@ class Events(Request, frozen=True, kw_only=True, tag="events"):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
+class Upgrade(Request, frozen=True, kw_only=True, tag="upgrade"):
+    """Start the installed version as another process of this service, which takes the flows over.
+
+    Attributes:
+        arguments: Its arguments of `ccp run`; None for those of this agent.
+    """
+
+    changes: ClassVar = "versions"
+
+    arguments: Annotated[list[Annotated[str, Meta(max_length=4096)]], Meta(max_length=1024)] | None = None
+
+
 class Stop(Request, frozen=True, kw_only=True, tag="stop"):
     """Stop the agent, as Ctrl-C does."""
 
@@ -201,6 +213,7 @@ Ask = (
     | InstallProgram
     | Subscribe
     | Events
+    | Upgrade
     | Stop
 )
 """All requests."""

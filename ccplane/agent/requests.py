@@ -30,6 +30,7 @@ from ccplane.agent.rules import Which
 from ccplane.agent.source import Source
 from ccplane.agent.streams import Streams
 from ccplane.agent.telemetry_dispatch import TelemetryDispatch
+from ccplane.agent.upgrade import Upgrade
 from ccplane.base.errors import CcpError, Collector, UsageError
 from ccplane.base.flows import FlowInfo, FlowStats
 
@@ -49,6 +50,7 @@ class Requests:
         dispatch: Delivery of telemetry, None without a bus.
         inbox: The subscription, None without a bus.
         canaries: The trials of new versions.
+        upgrade: Starts a new version of the agent.
     """
 
     def __init__(self, agent_loop: AgentLoop, loader: Loader, streams: Streams) -> None:
@@ -58,6 +60,7 @@ class Requests:
         self._loader = loader
         self.canaries = Canaries(agent_loop, loader)
         self._streams = streams
+        self.upgrade = Upgrade(None)
         self._since_wall_us = time.time_ns() // 1000
 
     def take(self, what: ask.Ask, answer: Callable[[Future[Any]], None]) -> None:
@@ -71,6 +74,9 @@ class Requests:
         if isinstance(what, Slow):
             job = what
             self._loader.submit(lambda: self._slow(job)).add_done_callback(answer)
+        elif isinstance(what, ask.Upgrade):
+            arguments = what.arguments
+            self._loop.call(lambda: self.upgrade.start(arguments, answer))
         else:
             quick = what
             if isinstance(what, ask.SetParams | ask.Switch):
@@ -148,8 +154,8 @@ class Requests:
             case ask.Stop():
                 self._loop.request_stop()
                 return None
-            case ask.Load() | ask.Reload() | ask.InstallProgram() | ask.Rollback():
-                raise AssertionError("belongs to the loader")
+            case ask.Load() | ask.Reload() | ask.InstallProgram() | ask.Rollback() | ask.Upgrade():
+                raise AssertionError("belongs to another thread")
             case _:
                 assert_never(request)
 

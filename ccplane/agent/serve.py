@@ -32,8 +32,10 @@ from ccplane.agent.metrics import MetricsAddress, MetricsServer, listening
 from ccplane.agent.priority import raise_priority, raise_thread
 from ccplane.agent.runfile import RunFile, RunInfo, check_room, run_dir_of, running
 from ccplane.agent.supervised import supervised
+from ccplane.agent.upgrade import Upgrade, continue_service
 from ccplane.agent.watch import Reported, Watcher
 from ccplane.base.errors import CcpError
+from ccplane.base.notify import Manager
 from ccplane.datapath import ebpf
 
 
@@ -98,6 +100,7 @@ def serve(
         VerifierError: If the kernel refuses a program.
     """
     lifecycle = held(options.load)
+    manager = Manager.from_environment()
     with ExitStack() as around:
         with _cleared_up(lifecycle):
             run_dir = options.run_dir
@@ -134,18 +137,25 @@ def serve(
             if metrics is not None:
                 metrics.start(_give_up_all if not options.keep_capabilities else lambda: None)
             around.enter_context(_watching(agent_loop, ways, options.on_reload, audit))
+            upgrade = ways.requests.upgrade = Upgrade(manager)
+            around.enter_context(supervised(agent_loop, manager, lambda: upgrade.taken_over))
             agent_loop.adopt()
         with _stopped_by_signals(agent_loop):
             if on_start is not None:
                 on_start(agent_loop, ready)
-            with supervised(agent_loop):
-                agent_loop.each_turn.append(lambda: lifecycle.each_turn(agent_loop))
-                agent_loop.run(
-                    options.duration_s, None if each_turn is None else lambda: each_turn(agent_loop)
-                )
+
+            def check_successor() -> None:
+                lifecycle.each_turn(agent_loop)
+                if agent_loop.successor_pid:
+                    upgrade.succeeded(agent_loop.successor_pid)
+
+            agent_loop.each_turn.append(check_successor)
+            agent_loop.run(options.duration_s, None if each_turn is None else lambda: each_turn(agent_loop))
         around.close()
         lifecycle.release()  # last: the next agent then takes the registered names over
-        if options.unload_at_end and not agent_loop.handed_over:
+        if manager is not None and upgrade.taken_over:
+            continue_service(manager, agent_loop.successor_pid, lifecycle.place, options.run_dir)
+        elif options.unload_at_end and not agent_loop.successor_pid:
             lifecycle.unload()
     return agent_loop
 

@@ -7,7 +7,7 @@ service manager ends the agent with SIGABRT, and the log shows the stack of each
 from __future__ import annotations
 
 import faulthandler
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ccplane.agent.agent_loop import AgentLoop
@@ -15,9 +15,16 @@ from ccplane.base.notify import Manager, Supervised
 
 
 @contextmanager
-def supervised(agent_loop: AgentLoop) -> Iterator[None]:
-    """Report the state of the agent loop to the service manager, if one started this process."""
-    manager = Manager.from_environment()
+def supervised(
+    agent_loop: AgentLoop, manager: Manager | None, continues: Callable[[], bool]
+) -> Iterator[None]:
+    """Report the state of the agent loop to the service manager, if one started this process.
+
+    Args:
+        agent_loop: The agent loop.
+        manager: The service manager.
+        continues: Whether the service continues with another process when the loop has ended.
+    """
     if manager is None:
         yield
         return
@@ -30,7 +37,8 @@ def supervised(agent_loop: AgentLoop) -> Iterator[None]:
     finally:
         agent_loop.each_turn.remove(loop.turn)
         agent_loop.keepalive.also.remove(loop.feed)
-        loop.stopping()
+        if not continues():
+            loop.stopping()
 
 
 def status_line(agent_loop: AgentLoop) -> str:

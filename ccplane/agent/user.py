@@ -12,6 +12,7 @@ import os
 import pwd
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from ccplane.base.errors import UsageError
 
 _PR_SET_SECUREBITS: Final = 28
 _PR_CAP_AMBIENT: Final = 47
+_PR_CAP_AMBIENT_RAISE: Final = 2
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _CAPABILITY_VERSION_3: Final = 0x20080522
 _NO_SETUID_FIXUP: Final = 1 << 2  # a new user id leaves capabilities unchanged; capabilities(7)
@@ -75,15 +77,36 @@ def settle(user: str | None, pin_dir: str, run_dir: Path) -> None:
 def _inherit_nothing() -> None:
     """Clear ambient and inheritable capabilities, which executed programs would inherit."""
     _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    _set_inheritable(lambda permitted: 0)
+
+
+def pass_on_capabilities() -> None:
+    """Let programs that this thread executes have its capabilities.
+
+    Raises:
+        OSError: If the thread gave up the right to do so, as an agent that root started does.
+    """
+    for number in _set_inheritable(lambda permitted: permitted):
+        _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, number)
+
+
+def _set_inheritable(chosen: Callable[[int], int]) -> list[int]:
+    """Set the inheritable capabilities of this thread; return their numbers.
+
+    Args:
+        chosen: Returns 32 bits of them, for the same bits of the permitted capabilities.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
-    of_this_process = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    of_this_thread = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     # Effective, permitted, inheritable: capabilities 0 to 31, then 32 to 63.
     sets = (ctypes.c_uint32 * 6)()
     for call in (libc.capget, libc.capset):
-        sets[2] = sets[5] = 0  # clear the inheritable sets between capget and capset
-        if call(of_this_process, sets) != 0:
+        sets[2], sets[5] = chosen(sets[1]), chosen(sets[4])
+        if call(of_this_thread, sets) != 0:
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))
+    bits = sets[2] | sets[5] << 32
+    return [number for number in range(64) if bits >> number & 1]
 
 
 def _hand_over(pin_dir: Path, run_dir: Path, uid: int, gid: int) -> None:
@@ -95,8 +118,9 @@ def _hand_over(pin_dir: Path, run_dir: Path, uid: int, gid: int) -> None:
     mode = bpffs.stat().st_mode
     if uid != 0 and not mode & stat.S_IXOTH:
         bpffs.chmod(mode | 0o011)  # systemd mounts it for root only
-    with contextlib.suppress(FileNotFoundError):
-        os.chown(pin_dir, uid, gid, follow_symlinks=False)
+    if not pin_dir.exists():
+        return
+    os.chown(pin_dir, uid, gid, follow_symlinks=False)
     # Of an earlier agent's user, who could put links there meanwhile.
     for _, folders, files, folder in os.fwalk(pin_dir):
         for name in (*folders, *files):
@@ -104,7 +128,7 @@ def _hand_over(pin_dir: Path, run_dir: Path, uid: int, gid: int) -> None:
                 os.chown(name, uid, gid, dir_fd=folder, follow_symlinks=False)
 
 
-def _prctl(option: int, argument: int) -> None:
-    if ctypes.CDLL(None, use_errno=True).prctl(option, argument, 0, 0, 0) != 0:
+def _prctl(option: int, *arguments: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, *arguments, *[0] * (4 - len(arguments))) != 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))

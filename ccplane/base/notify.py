@@ -6,6 +6,7 @@ protocol is one datagram.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -48,6 +49,14 @@ class Manager:
         own = timeout_us.isdigit() and pid in ("", str(os.getpid()))
         return cls(address, int(timeout_us) / 1e6 if own else None)
 
+    def environment(self) -> dict[str, str]:
+        """Return the variables for a process that is to continue this process's work."""
+        address = f"@{self._address[1:]}" if self._address.startswith("\0") else self._address
+        found = {"NOTIFY_SOCKET": address}
+        if self.watchdog_s is not None:
+            found["WATCHDOG_USEC"] = str(round(self.watchdog_s * 1e6))  # for any process: its id is unknown
+        return found
+
     def emit(self, **fields: str | int) -> bool:
         """Send fields, such as `READY=1`, without waiting; return False if the manager is busy or gone."""
         text = "\n".join(f"{name}={value}" for name, value in fields.items())
@@ -56,6 +65,12 @@ class Manager:
         except OSError:
             return False
         return True
+
+    def hand_over(self, pid: int) -> None:
+        """Make another process of the service its main process; waits while the manager is busy."""
+        # The new process also gets the whole time of the watchdog for its first keepalive.
+        with contextlib.suppress(OSError):  # the manager is gone
+            self._socket.sendto(f"MAINPID={pid}\nWATCHDOG=1".encode(), self._address)
 
     def close(self) -> None:
         """Close the socket."""

@@ -103,8 +103,14 @@ class Parts:
             )
 
 
-def gather(options: argparse.Namespace, packages: Sequence[str], *, needs_headers: bool = False) -> Parts:
-    """Return the parts of a machine, and fetch missing ones.
+def gather(
+    options: argparse.Namespace,
+    packages: Sequence[str],
+    *,
+    needs_headers: bool = False,
+    with_tests: bool = True,
+) -> Parts:
+    """Return the parts of a machine, and fetch missing ones; arguments as `Parts` and `userland.make_venv`.
 
     Raises:
         VmError: If a program is missing, or something cannot be fetched.
@@ -118,5 +124,5 @@ def gather(options: argparse.Namespace, packages: Sequence[str], *, needs_header
             disk = userland.make_disk(release, mirrors, packages, update=options.update)
             busybox = userland.make_busybox(release, mirrors)
         with console.status("Python packages"):
-            venv = userland.make_venv(release)
+            venv = userland.make_venv(release, with_tests=with_tests)
     return Parts(console, options, mirrors, disk, busybox, venv, needs_headers)

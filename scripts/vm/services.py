@@ -1,21 +1,33 @@
-"""`python -m scripts.vm.services`: the units of `ccp service install` under a real systemd, in a machine."""
+"""`python -m scripts.vm.services`: the units of `ccp service install` under a real systemd, in a machine.
+
+`services_inside` runs in it. Results are kept in docs/results, and `scripts.tables` shows them in
+docs/operations.md.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+import time
+from typing import Any, Final
 
 from experiments import records
 from scripts.vm import kernels
+from scripts.vm.machine import Run
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
+from scripts.vm.results import revision
 
-PACKAGES = ["dbus", "mosquitto", "openssl", "systemd-sysv"]
-RESULT = "services.json"
-KEPT = ROOT / "docs/results" / RESULT
-TIMEOUT_S = 900
-COMMAND = "modprobe -a tcp_bbr tcp_dctcp; python -m scripts.vm.services_inside"
+PACKAGES: Final = ["dbus", "mosquitto", "openssl", "systemd-sysv"]
+RESULT: Final = "services.json"
+KEPT: Final = ROOT / "docs/results" / RESULT
+TIMEOUT_S: Final = 1800
+COMMAND: Final = """modprobe -a overlay tcp_bbr tcp_dctcp
+mkdir -p /mnt/changed && mount -t tmpfs changed /mnt/changed && cd /mnt/changed && mkdir upper work
+mount -t overlay -o lowerdir=/mnt/checkout,upperdir=upper,workdir=work overlay /mnt/checkout
+cd /mnt/checkout && python -m scripts.vm.services_inside"""
+"""Another version of ccplane is installed over this one during the test."""
 
 
 def main() -> int:
@@ -25,16 +37,46 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep the result for docs/operations.md")
     add_options(parser, timeout_s=TIMEOUT_S)
     arguments = parser.parse_args()
-    parts = gather(arguments, PACKAGES)
+    tested = revision()
+    parts = gather(arguments, PACKAGES, with_tests=False)
     ended = parts.run(
         arguments.kernel, COMMAND, OUT / f"out-services-{arguments.kernel}", init="systemd-init.sh"
     )
     result = ended.out / RESULT
     if result.exists():
-        parts.console.print_json(json.dumps(json.loads(result.read_text())))
+        parts.console.print_json(result.read_text())
         if arguments.keep and ended.status == 0:
-            KEPT.write_text(records.dumped(json.loads(result.read_text())))
+            keep(ended, tested)
     return 0 if ended.status == 0 else 1
+
+
+def keep(ended: Run, tested: str) -> None:
+    """Keep the result of a successful run, with the revision of `results.revision`."""
+    found: dict[str, Any] = {
+        "command": "python -m scripts.vm.services",
+        "revision": tested,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "kernel": ended.kernel.version,
+        **json.loads((ended.out / RESULT).read_text()),
+    }
+    KEPT.write_text(records.dumped(found))
+
+
+def table(found: dict[str, Any]) -> str:
+    """Return a result as Markdown."""
+    lines = [
+        f"On {found['date']}, at {found['revision']}: Linux {found['kernel']}, {found['systemd']}, on an "
+        "emulated processor, which is about ten times slower (`--heartbeat-timeout 2000`). `lost` counts "
+        "connections; `fallback` is the longest time that a flow spent there:",
+        "",
+        "| step | result | lost | fallback, ms | s |",
+        "| --- | --- | ---: | ---: | ---: |",
+    ]
+    for step in found["steps"].values():
+        lost = f"{step['lost']} of {step['connections']:,}" if "lost" in step else ""
+        fallback = step.get("fallback_ms", "")
+        lines.append(f"| {step['what']} | {step['came_out']} | {lost} | {fallback} | {step['seconds']} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -96,16 +96,22 @@ def make_busybox(userland: Userland, mirrors: Mirrors) -> Path:
     return next(folder.glob("**/bin/busybox"))
 
 
-def make_venv(userland: Userland) -> Path:
+def make_venv(userland: Userland, *, with_tests: bool = True) -> Path:
     """Return a virtual environment for the userland's Python, with ccplane as an editable install.
+
+    Args:
+        userland: The release of Debian.
+        with_tests: Whether it has the packages of tests and experiments.
 
     Raises:
         VmError: If a package has no wheel for that Python, or ccplane is not installed here.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    tests = [line for line in project["optional-dependencies"]["dev"] if _name(line) in TEST_PACKAGES]
-    extras = (one for extra in ("lab", "top") for one in project["optional-dependencies"][extra])
-    wanted = [*project["dependencies"], *extras, *tests]
+    wanted = [*project["dependencies"]]
+    if with_tests:
+        extras = project["optional-dependencies"]
+        wanted += [*extras["lab"], *extras["top"]]
+        wanted += [line for line in extras["dev"] if _name(line) in TEST_PACKAGES]
     venv = CACHE / f"venv-{userland.suite}-{digest(*wanted)}"
     site = venv / "lib" / f"python{userland.python}" / "site-packages"
     if not (venv / "pyvenv.cfg").exists():

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
+from ccplane.agent import upgrade
 from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.algorithms import find
 from ccplane.agent.changes import Reloaded
@@ -93,6 +94,7 @@ def run(
     Needs root. Without root, `ccp simulate` simulates flows, and --datapath selects the flows of another
     datapath.
     """
+    upgrade.detach()
     _check_datapath(context, datapath)
     kept = None if known_good is None else KnownGood(known_good, compile_program)
     ready = given.planned(algorithm, find if kept is None else kept.find)

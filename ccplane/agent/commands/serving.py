@@ -113,7 +113,7 @@ def how_to_use(agent_loop: AgentLoop) -> str:
 def _ending(agent_loop: AgentLoop, options: ServeOptions) -> str:
     if not isinstance(options.load, LoadOptions):
         return "flows of connected datapaths run the fallback"
-    if agent_loop.handed_over:
+    if agent_loop.successor_pid:
         return "another agent took the flows over"
     if options.unload_at_end:
         return "unloaded"

@@ -1,4 +1,4 @@
-"""Installs systemd services: units, their user and their settings, for `ccp service install`.
+"""Installs systemd services: units, their users and their settings, for `ccp service install`.
 
 The files next to this module are templates; this module replaces `@CCP@` and other placeholders.
 """
@@ -120,13 +120,13 @@ def _ccp() -> Path:
 
 
 def _check_reach(ccp: Path) -> None:
-    """Refuse a `ccp` that the service's user cannot execute."""
+    """Refuse a `ccp` that the services' users cannot execute."""
     for place in (ccp, _PACKAGES / "ccplane"):
         for folder in (*place.parents, *place.resolve().parents):
             if not folder.stat().st_mode & stat.S_IXOTH:
                 raise UsageError(
                     "service.out_of_reach",
-                    "the user `ccplane` cannot execute this `ccp`",
+                    "the services' users cannot execute this `ccp`",
                     where=str(place),
                     why=f"only the owner and group can enter {folder}",
                     fix=f"in a directory that all users can read, {_INSTALL}",
@@ -173,7 +173,7 @@ def install(services: tuple[Service, ...], root: Path) -> list[str]:
 
 
 def remove(services: tuple[Service, ...], root: Path) -> list[str]:
-    """Stop services and remove their files; settings, secrets and the user stay.
+    """Stop services and remove their files; settings, secrets and users stay.
 
     Args:
         services: The services.

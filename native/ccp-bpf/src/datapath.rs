@@ -430,9 +430,14 @@ impl Datapath {
         (BOUNDS_US.into_iter().zip(counts).collect(), silent_us)
     }
 
+    /// Process id of the agent that waits for this one to end; 0 if there is none.
+    pub fn successor_pid(&self) -> u32 {
+        self.head.successor().load(Ordering::Acquire)
+    }
+
     /// Whether another agent waits for this one to end.
     pub fn has_successor(&self) -> bool {
-        self.head.successor().load(Ordering::Acquire) != 0
+        self.successor_pid() != 0
     }
 
     /// Stops controlling flows. Registrations and flows stay for the next agent: a waiting one sends the

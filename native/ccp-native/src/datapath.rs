@@ -226,6 +226,11 @@ impl EbpfDatapath {
         self.0.inner.silences()
     }
 
+    /// Process id of the agent that waits for this one to end; 0 if there is none.
+    fn successor_pid(&self) -> u32 {
+        self.0.inner.successor_pid()
+    }
+
     /// Whether another agent waits for this one to end.
     fn has_successor(&self) -> bool {
         self.0.inner.has_successor()

@@ -180,7 +180,7 @@ class FakeDatapath:
         self.written_between_heartbeats: list[int] = [0]
         self.polls = self.wakes = 0
         self.closed = self.released = False
-        self.successor = False
+        self.successor = 0
         self.refuse = set(refuse)
         self.extensions: list[tuple[str, bytes | None]] = []
         self._next_handle = 0
@@ -279,7 +279,7 @@ class FakeDatapath:
     def close(self) -> None:
         self.closed = True
 
-    def has_successor(self) -> bool:
+    def successor_pid(self) -> int:
         return self.successor
 
     def release(self) -> None:

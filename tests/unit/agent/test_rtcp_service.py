@@ -23,7 +23,7 @@ def test_r_tcp_has_its_pins_and_no_password(tmp_path: Path) -> None:
     )
     assert writable == KEPT_IN
     service.remove((Service.AGENT,), tmp_path)
-    assert f"d {KEPT_IN} 0700 ccplane ccplane" in (etc / "tmpfiles.d/ccplane.conf").read_text()
+    assert f"d {KEPT_IN} 0700 ccplane-rtcp ccplane-rtcp" in (etc / "tmpfiles.d/ccplane.conf").read_text()
     service.remove((Service.RTCP,), tmp_path)
     assert test_service.units(tmp_path) == []
     assert not (etc / "tmpfiles.d/ccplane.conf").exists()

@@ -164,6 +164,38 @@ def test_no_two_units_have_the_same_run_directory(tmp_path: Path) -> None:
     assert sorted(names) == ["ccplane", "ccplane-rtcp"]
 
 
+def settings_of(unit: Path) -> dict[str, list[str]]:
+    """Return the words of each setting of a unit."""
+    settings: dict[str, list[str]] = {}
+    for name, value in re.findall(r"^(\w+)=(.*)", unit.read_text(), re.M):
+        settings.setdefault(name, []).extend(value.split())
+    return settings
+
+
+def test_no_service_can_write_what_belongs_to_another_one(tmp_path: Path) -> None:
+    service.install(tuple(Service), tmp_path)
+    users: list[str] = []
+    for one in Service:
+        unit = settings_of(tmp_path / "etc/systemd/system" / service.unit_name(one))
+        (user,) = unit["User"]
+        users.append(user)
+        assert unit.get("Group", [user]) == [user]
+        # Each directory has the user's name, and so another one than those of all other services.
+        for name in ("RuntimeDirectory", "StateDirectory"):
+            assert unit.get(name, [user]) == [user]
+        assert unit.get("WorkingDirectory", [f"/var/lib/{user}"]) == [f"/var/lib/{user}"]
+        assert unit.get("ReadWritePaths", [f"/sys/fs/bpf/{user}"]) == [f"/sys/fs/bpf/{user}"]
+        homes = [word for word in unit.get("Environment", []) if word.startswith("HOME=")]
+        assert homes == [f"HOME=/var/lib/{user}"] or unit["DynamicUser"] == ["yes"]
+    assert len({*users}) == len(Service)
+    made = (tmp_path / "etc/sysusers.d/ccplane.conf").read_text()
+    assert {*re.findall(r"^u (\S+)", made, re.M)} == {*users} - {"ccplane-bus"}
+    pins = (tmp_path / "etc/tmpfiles.d/ccplane.conf").read_text()
+    owned = re.findall(r"^[dZ] /sys/fs/bpf/(\S+) \S+ (\S+) (\S+) -$", pins, re.M)
+    assert len(owned) == 4
+    assert all(folder == user == group for folder, user, group in owned)
+
+
 def test_metrics_are_on_a_unix_socket_in_the_examples(tmp_path: Path) -> None:
     service.install(tuple(Service), tmp_path)
     for name in ("agent", "rtcp"):

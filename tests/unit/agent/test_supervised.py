@@ -2,11 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from ccp_algs import Algorithm
 from ccplane.agent.keepalive import CALLBACKS_PER_KEEPALIVE
 from ccplane.agent.supervised import supervised
+from ccplane.base.notify import Manager
 from tests.service_manager import ServiceManager
 from tests.unit.agent.fakes import FakeInfo, fake_datapath
 from tests.unit.agent.test_agent_loop import loop_with
@@ -16,15 +15,11 @@ class Quiet(Algorithm):
     name = "quiet"
 
 
-def test_the_turns_of_the_loop_are_what_the_manager_receives_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_turns_of_the_loop_are_what_the_manager_receives_of(tmp_path: Path) -> None:
     agent_loop = loop_with(fake_datapath(FakeInfo(1), FakeInfo(2)), Quiet)
     agent_loop.adopt()
     with ServiceManager(tmp_path / "notify", watchdog_s=0.04) as systemd:
-        for name, value in systemd.environment.items():
-            monkeypatch.setenv(name, value)
-        with supervised(agent_loop):
+        with supervised(agent_loop, Manager.from_environment(systemd.environment.copy()), bool):
             assert systemd.listen(0.05) == []  # not before the loop runs
             agent_loop.turn(0)
             assert systemd.listen() == [
@@ -41,9 +36,8 @@ def test_the_turns_of_the_loop_are_what_the_manager_receives_of(
         assert systemd.listen() == []
 
 
-def test_without_a_manager_turns_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+def test_without_a_manager_turns_cost_nothing() -> None:
     agent_loop = loop_with(fake_datapath(), Quiet)
-    with supervised(agent_loop):
+    with supervised(agent_loop, None, bool):
         assert agent_loop.each_turn == []
         assert agent_loop.keepalive.also == []

@@ -56,3 +56,18 @@ def test_links_in_a_directory_of_the_agents_user_are_not_followed(tmp_path: Path
     subprocess.run([sys.executable, "-c", script, str(pins), str(run)], check=True, timeout=60)
     assert {path.lstat().st_uid for path in (pins, pins / "ccp", pins / "ccp/link", run)} == {65534}
     assert {path.stat().st_uid for path in (victim, directory, directory / "file")} == {0}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_a_user_may_start_the_first_agent_whose_pin_directory_does_not_exist_yet(tmp_path: Path) -> None:
+    script = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "os.path.ismount = lambda path: True\n"  # stands in for a BPF file system
+        "from ccplane.agent.user import become\n"
+        "become('nobody', sys.argv[1], Path(sys.argv[2]))\n"
+        "print(os.getuid())"
+    )
+    words = [sys.executable, "-c", script, str(tmp_path / "pins"), str(tmp_path / "run")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == ("65534", "")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,17 @@ def test_a_manager_that_is_gone_or_busy_holds_none_up(tmp_path: Path) -> None:
     clock.now_s += 10.0
     loop.turn()
     loop.stopping()
+
+
+def test_a_process_that_continues_the_work_is_named_to_a_busy_manager(tmp_path: Path) -> None:
+    with ServiceManager(tmp_path / "notify", watchdog_s=1.5) as systemd, ThreadPoolExecutor() as pool:
+        manager = Manager.from_environment(systemd.environment.copy())
+        assert manager is not None
+        assert manager.environment() == systemd.environment
+        while manager.emit(STATUS="x"):  # until its queue is full
+            pass
+        named = pool.submit(manager.hand_over, 4711)
+        while {"MAINPID": "4711", "WATCHDOG": "1"} not in systemd.listen(0.01):
+            pass
+        named.result(10)
+        manager.close()
