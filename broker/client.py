@@ -1,7 +1,8 @@
 """The connection to a broker: MQTT 5 through `paho-mqtt`, adapted to control loops.
 
-- `publish` never blocks. Messages are queued up to a limit; a full queue drops a message that a later one on
-  its topic supersedes, or else the oldest. For retained messages, only the last one per topic is queued.
+- `publish` never blocks. Messages are queued up to a limit; a full queue drops a message that a later message
+  on the same topic supersedes, or else the oldest message. For retained messages, only the last one per topic
+  is queued.
 - A lost connection is restored automatically, with increasing delays, together with subscriptions and the
   birth message; the time without the broker is counted.
 - The socket has TCP_NODELAY: otherwise a small message may wait 40 ms for the ACK of the previous one.

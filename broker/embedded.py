@@ -45,7 +45,7 @@ LIMITS: Final = "# Limits and log."
 """First line of the settings in `mosquitto.conf` that apply to every broker."""
 
 RESTART_MIN_S: Final = 0.1
-"""Delay before an exited broker is restarted [s]; it doubles each time it exits soon after a start."""
+"""Delay before an exited broker is restarted [s]; doubled each time the broker exits soon after a start."""
 RESTART_MAX_S: Final = 10.0
 
 _STOP_S: Final = 5.0
@@ -244,7 +244,8 @@ class EmbeddedBroker:
                     "bus.tls_files",
                     f"cannot use the certificate or its key: {error}",
                     where=f"{self._certificate}, {self._key}",
-                    fix="give both as PEM files; broker/mosquitto/make-secrets.sh creates a pair",
+                    fix="give certificate and key as PEM files; broker/mosquitto/make-secrets.sh creates a "
+                    "pair",
                 ) from error
         return files
 
@@ -316,27 +317,28 @@ class EmbeddedBroker:
                 "bus.port_taken",
                 f"cannot listen on {shown}, port {port}",
                 why=why,
-                fix="choose another port; if the system's Mosquitto uses this one, connect to it "
-                "(--broker mqtt://127.0.0.1) or stop it (`systemctl disable --now mosquitto`)",
+                fix="choose another port; if the system's Mosquitto uses this port, connect to that "
+                "Mosquitto (--broker mqtt://127.0.0.1) or stop the service (`systemctl disable --now "
+                "mosquitto`)",
             )
         if "acl" in lower:
             return BusError(
                 "bus.bad_acl",
                 f"Mosquitto cannot read the access list: {why}",
                 where=str(self._acl),
-                fix="write it as a Mosquitto acl_file; broker/mosquitto/acl is an example",
+                fix="write the access list as a Mosquitto acl_file; broker/mosquitto/acl is an example",
             )
         if "password" in lower:
             return BusError(
                 "bus.no_password_file",
                 f"Mosquitto cannot read the password file: {why}",
                 where=str(self._users),
-                fix="write it with `ccp bus user add` or `mosquitto_passwd` of Mosquitto 2",
+                fix="write the password file with `ccp bus user add` or `mosquitto_passwd` of Mosquitto 2",
             )
         return BusError(
             "bus.broker_died",
             "Mosquitto exited before it was listening",
-            why=f"it exited with {_how(code)}" + (f":\n{log_text}" if log_text else ""),
+            why=f"Mosquitto exited with {_how(code)}" + (f":\n{log_text}" if log_text else ""),
             fix="ccplane needs Mosquitto 2.0.11 or newer (`mosquitto -h` shows the version)",
         )
 

@@ -11,6 +11,7 @@ SLUGS: Final[dict[str, str]] = {
     "bus.bad_name": "the name of a sender or peer cannot be used in a topic",
     "bus.bad_url": "the URL of a broker cannot be parsed",
     "bus.broker_died": "the embedded broker exited unexpectedly",
+    "bus.empty_password": "the password of a new user is empty",
     "bus.no_mosquitto": "Mosquitto, which runs as the embedded broker, is not installed",
     "bus.no_password_file": "the password file cannot be read or written",
     "bus.not_connected": "no connection to the broker within the time limit",

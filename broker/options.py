@@ -172,7 +172,7 @@ def warn_of_expiry(connection: object, where: BusOptions) -> None:
     days = (ssl.cert_time_to_seconds(expiry) - time.time()) // _DAY_S if expiry else EXPIRY_WARNING_DAYS
     if days < EXPIRY_WARNING_DAYS:
         log.warning(
-            "the certificate of %s expires in %d days (%s), and connections then fail; renew it",
+            "the certificate of %s expires in %d days (%s), and connections then fail; renew the certificate",
             where,
             days,
             expiry,

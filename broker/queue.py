@@ -1,4 +1,4 @@
-"""Bounded queues: a full one drops outdated messages first, then messages of the sender that has most."""
+"""Bounded queues: a full one drops outdated messages first, then messages of the sender with the most."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ T = TypeVar("T")
 
 
 class TopicQueue(Generic[T]):
-    """A FIFO queue. If full, it drops a message that a later one on its topic supersedes, or else the oldest.
+    """A FIFO queue.
+
+    A full queue drops a message that a later message on its topic supersedes, or else the oldest message.
 
     Attributes:
         dropped: Messages dropped because the queue was full.

@@ -1,8 +1,8 @@
 """The topics of the message bus.
 
 All topics are `ccp/v1/WORD/SENDER` or `ccp/v1/WORD/SENDER/ABOUT`. SENDER is the publisher's name. If the
-broker has users, it is also the user name, so that an access list can restrict each user to its own topics.
-ABOUT is an address (or `host`), so that subscribers can filter for it.
+broker has users, SENDER is also the user name, so that an access list can restrict each user to its own
+topics. ABOUT is an address (or `host`), so that subscribers can filter for it.
 
 A test keeps this module and the table of kinds in `docs/telemetry.md` equal.
 """

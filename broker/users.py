@@ -38,10 +38,18 @@ def set_passwords(file: Path, passwords: dict[str, str]) -> None:
     """Add users to a password file, or change their passwords. Only the file's owner can read it.
 
     Raises:
-        BusError: `bus.no_password_file`, if the file cannot be read or written, and `bus.bad_name`.
+        BusError: `bus.no_password_file`, if the file cannot be read or written, `bus.bad_name`, and
+            `bus.empty_password`.
     """
-    for user in passwords:
+    for user, password in passwords.items():
         check_sender(user)
+        if not password:
+            raise BusError(
+                "bus.empty_password",
+                f"the password of `{user}` is empty",
+                str(file),
+                fix="type a password, or send one line per user to standard input",
+            )
     kept = [line for line in _lines(file) if _user(line) not in passwords]
     _write(file, [*kept, *(password_line(user, password) for user, password in passwords.items())])
 

@@ -3,7 +3,8 @@
     from ccp_algs import Algorithm, Param, register
     from ccp_algs.fold import Ack, Cwnd, Flow, FoldProgram, every, latest, total
 
-It may import the standard library, numpy and `ccplane.base`, and nothing else of ccplane. An algorithm reads
+This package may import the standard library, numpy and `ccplane.base`, and nothing else of ccplane. An
+algorithm reads
 no clock, file or environment variable and draws no global random numbers: its decisions depend only on what
 its callbacks receive. (`ccp_algs/hyvar/policy.py` reads the weights shipped with ccplane, and checks their
 hash.)

@@ -41,7 +41,7 @@ MAX_PERMILLE: Final = 1000
 
 @dataclasses.dataclass(frozen=True)
 class Additive(Part):
-    """Registers and lines of this growth; in a fold program they go before slow start.
+    """Registers and lines of growth by free room; in a fold program they go before slow start.
 
     Attributes:
         additive_until_us: Growth is additive until this time [us]; 0: slow start.
@@ -68,7 +68,7 @@ class Additive(Part):
 
 
 def additive(loss: Episodes, stale_us: Register) -> Additive:
-    """Build these lines of a fold program; pass their `added_bytes` to `hystart(loss, added_bytes)`.
+    """Build the lines of growth by free room; pass their `added_bytes` to `hystart(loss, added_bytes)`.
 
     Args:
         loss: The program's loss episodes.

@@ -36,7 +36,7 @@ Program = str | FoldMeta
 """A fold program: source text in the CCP language, or a class derived from FoldProgram."""
 
 Programs = Program | Mapping[str, Program]
-"""One fold program, or several by name. Flows start with the first."""
+"""One fold program, or several by name. Flows start with the first program."""
 
 DEFAULT_PROGRAM = "default"
 """Name of the program if an algorithm has only one."""
@@ -70,7 +70,7 @@ class TelemetrySample(Protocol):
 
     @property
     def topic(self) -> str:
-        """Topic on which it was published."""
+        """Topic on which the sample was published."""
         ...
 
     @property
@@ -121,7 +121,7 @@ class FlowHandle(Protocol):
         rate_bytes_per_s: float | None = None,
         **registers: float,
     ) -> None:
-        """Switch to another fold program. Its registers start at their initial values.
+        """Switch to another fold program. The registers of that program start at their initial values.
 
         Args:
             name: A name in `program`.
@@ -131,12 +131,12 @@ class FlowHandle(Protocol):
         """
         ...
 
-    def extend(self, extension: str, raw: bytes | None) -> None:
-        """Send a message to an extension of the datapath; the first message attaches the flow to it.
+    def extend(self, extension: str, message: bytes | None) -> None:
+        """Send a message to an extension of the datapath; the first one attaches the flow to the extension.
 
         Args:
             extension: Name of one of the algorithm's `extensions`.
-            raw: The message, in the extension's own format. None detaches the flow from the extension.
+            message: The message, in the extension's own format. None detaches the flow from the extension.
         """
         ...
 
@@ -171,7 +171,7 @@ class Common(metaclass=ParamMeta):
     message_examples: ClassVar[Mapping[str, Sequence[bytes]]] = MappingProxyType({})
     """Messages that each extension may send, by extension name, for `ccp check`."""
     depends_on: ClassVar[tuple[Path, ...]] = ()
-    """Files, other than its sources, that its decisions depend on; if they change, the version changes."""
+    """Files, in addition to sources, that decisions depend on; if they change, the version changes."""
 
     def on_reload(self, old: Any) -> None:
         """Take over from an instance of the previous version after the algorithm was edited while running.
@@ -227,12 +227,12 @@ class Algorithm(Common):
             sender: Name of their sender.
         """
 
-    def on_extension(self, extension: str, raw: bytes) -> None:
+    def on_extension(self, extension: str, message: bytes) -> None:
         """Handle a message from an extension of the datapath about this flow; see `Flow.extend`.
 
         Args:
             extension: Name of the extension.
-            raw: The message in the extension's format; its length is a multiple of eight.
+            message: The message in the extension's format; its length is a multiple of eight.
         """
 
     def on_close(self, stats: FlowStats) -> None:
@@ -263,7 +263,10 @@ Decided = Updates | Sequence[Updates] | None
 
 
 class VectorAlgorithm(Common):
-    """An algorithm with one instance for all flows. It receives reports as arrays. Override what you need."""
+    """An algorithm with one instance for all flows, which receives reports as arrays.
+
+    Override the methods that you need.
+    """
 
     flows: Mapping[int, FlowHandle]
     """The algorithm's flows by id, to set a program, emit an event or send a message to an extension for one
@@ -306,7 +309,7 @@ class VectorAlgorithm(Common):
     def on_telemetry_lost(self, flow_ids: Sequence[int], kind: str, sender: str) -> None:
         """Continue without telemetry of this kind: this sender's last sample for these flows has expired."""
 
-    def on_extension(self, flow_id: int, extension: str, raw: bytes) -> None:
+    def on_extension(self, flow_id: int, extension: str, message: bytes) -> None:
         """Handle a message from an extension of the datapath about a flow; see `Algorithm.on_extension`."""
 
     def on_close(self, flow_id: int) -> None:

@@ -1,6 +1,6 @@
 """Congestion avoidance by one segment per round trip, as part of a fold program, for Reno and DCTCP.
 
-Acknowledged bytes are added up; for each full window of them the window grows by one segment.
+Acknowledged bytes are added up; for each full window of acknowledged bytes the window grows by one segment.
 
 Sources: RFC 5681 section 3.1, RFC 3465 section 2.1 (byte counting). Deviation: none.
 """

@@ -25,17 +25,18 @@ Deviations, with reasons:
 * The datapath does not provide P.delivered, P.lost and P.tx_in_flight. Rounds and loss rates are computed
   from `gone_pkts` (`bbr_model.py`); the inflight at the time a lost packet was sent is interpolated between
   the starts of this round and of the round before.
-* BBR.inflight_latest, what a round delivered, is taken at the end of the round, not as the maximum of its
-  ACKs.
+* BBR.inflight_latest, the data that a round delivered, is taken at the end of the round, not as the maximum
+  of its ACKs.
 * A round lasts at least 1 ms, which matters for smaller RTTs.
 * Loss events are ACKs that show a loss, not ranges of sequence numbers.
 * ECN marks count as losses. Section 3.7 says to treat marks as congestion, and leaves open how.
 * Samples taken in ProbeRTT are skipped instead of marked as application-limited. The first sample after
   ProbeRTT is low, which does not affect a maximum.
-* A restart from idle is noticed only on its first ACK. Until then, rate and window stay unchanged, and this
-  ACK starts no ProbeRTT.
+* A restart from idle is noticed only on its first ACK. Until that ACK, rate and window stay unchanged, and
+  the ACK starts no ProbeRTT.
 * The initial window is not paced: the rate is set on the first ACK.
-* The inflight counts as having reached the long-term bound when less than a send quantum is missing.
+* The data in flight is considered to have reached the long-term bound if it is less than a send quantum below
+  it.
 * The headroom of the window is 15 % of the bound; the draft requires at least one segment.
 * Drain obeys the long-term bound, as the table in section 5.6.1 says (the code in 5.6.4.7 does not).
 * State for an undo is saved at the first reaction of a recovery, not in each of its rounds.

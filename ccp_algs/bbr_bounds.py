@@ -68,7 +68,7 @@ class ShortBounds:
         self.bw_bytes_per_s = self.inflight_bytes = INFINITY
 
     def lower(self, report: Bbr3Fold, beta: float) -> None:
-        """Lower the bounds to what a round with losses delivered, but by no more than the factor `beta`."""
+        """Lower the bounds to the amount that a lossy round delivered, but at most by the factor `beta`."""
         bw_bytes_per_s, inflight_bytes = self.bw_bytes_per_s, self.inflight_bytes
         if bw_bytes_per_s == INFINITY:
             bw_bytes_per_s = report.max_bw_bytes_per_s

@@ -1,7 +1,7 @@
 """BBR's fold program: it measures the path on every ACK, and derives window and pacing rate.
 
-Python (`bbr3.py`) runs the state machine: it sets gains, bounds, and the conditions for reports. The fold
-program does what is needed on every ACK:
+Python (`bbr3.py`) runs the state machine: it sets gains, bounds, and the conditions for reports. On every ACK
+the fold program computes:
 
 * the delivery rate: the maximum sample of this cycle of bandwidth probing and of the previous one,
 * the minimum RTT, over 10 s and over the interval between two ProbeRTTs,
@@ -10,9 +10,9 @@ program does what is needed on every ACK:
 * rounds: a round ends when a packet sent after its start is gone,
 * the window and the pacing rate.
 
-The datapath does not provide what was delivered or in flight when a packet was sent. `gone_pkts`, the packets
-delivered or marked lost, replaces it. Every packet sent is either gone or in flight, so a packet sent now is
-gone once `gone_pkts` exceeds the present sum of packets gone and packets in flight.
+The datapath does not provide the amounts delivered and in flight when a packet was sent. `gone_pkts`, the
+packets delivered or marked lost, replaces it. Every packet sent is either gone or in flight, so a packet sent
+now is gone once `gone_pkts` exceeds the present sum of packets gone and packets in flight.
 
 Source: draft-ietf-ccwg-bbr-06, sections 4.1.1 (delivery rate), 5.3.3.9 (ProbeBW), 5.3.4.3 (ProbeRTT), 5.5
 (model), 5.6 (control). Deviations: those that `bbr3.py` lists.
@@ -44,7 +44,7 @@ SECOND_US: Final = 1_000_000
 MAX_RATE_BYTES_PER_S: Final = 1 << 37
 """Maximum delivery rate, 1.1 Tbit/s; larger samples are clipped, so that products fit 64 bits."""
 MAX_TIME_US: Final = 10 * SECOND_US
-"""RTTs and intervals are clipped to this, so that products fit 64 bits; also the window of min_rtt."""
+"""RTTs and intervals are clipped to this value, so that products fit 64 bits; also the window of min_rtt."""
 MIN_ROUND_US: Final = 1_000
 """Minimum length of a round, so that no flow reports more than a thousand rounds per second."""
 MIN_PIPE_PKTS: Final = 4
@@ -56,7 +56,7 @@ DEFAULT_CWND_PERMILLE: Final = 2000
 
 
 class Bbr3Fold(FoldProgram):
-    """BBR's model of the path. It reports rounds as often as Python asks, and events immediately."""
+    """BBR's model of the path. The program reports rounds as often as Python asks, and events immediately."""
 
     acked = total(Ack.bytes_acked)
     lost = total(Ack.lost_pkts_sample)

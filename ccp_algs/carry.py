@@ -3,7 +3,7 @@
 The state is copied, so that the old instance is unchanged if the new version turns out to be unusable.
 Objects of a class in the edited module, or in a module imported from its directory, become objects of the
 class of the same name in the new version, so the new code applies to them immediately. Functions, locks,
-files and whatever else cannot be copied are shared.
+files and other objects that cannot be copied are shared.
 """
 
 from __future__ import annotations

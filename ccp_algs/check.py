@@ -3,8 +3,8 @@
     check_algorithm(Vegas)        # raises an error for each violation, else returns a summary
 
 The algorithm receives ordinary reports and difficult ones (all zero, repeated, late, huge, a timeout),
-without kernel and network. It must accept all of them, set only values that a datapath can hold, and decide
-the same when run again.
+without kernel and network. The algorithm must accept all these reports, set only values that a datapath can
+hold, and decide the same when run again.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class FakeReport:
 
 
 class RecordingFlow:
-    """A flow that records each decision, and rejects what a datapath would reject.
+    """A flow that records each decision, and rejects decisions that a datapath would reject.
 
     Attributes:
         info: What is known about the flow.
@@ -172,9 +172,9 @@ class RecordingFlow:
         self._program = name
         self.calls.append((name, self._checked(cwnd_bytes, rate_bytes_per_s, registers)))
 
-    def extend(self, extension: str, raw: bytes | None) -> None:
+    def extend(self, extension: str, message: bytes | None) -> None:
         """Record a message to an extension, one entry per byte."""
-        self.calls.append((extension, {str(place): byte for place, byte in enumerate(raw or b"")}))
+        self.calls.append((extension, {str(place): byte for place, byte in enumerate(message or b"")}))
 
     def emit(self, kind: str, /, **detail: Any) -> None:
         """Record an event."""
@@ -230,7 +230,8 @@ def check_algorithm(
             "contract.not_deterministic",
             f"{cls.__name__} decides differently when it receives the same reports again",
             where=f"{cls.__module__}.{cls.__qualname__}",
-            why="it probably draws random numbers, reads a clock, or keeps state outside its instances",
+            why="the algorithm probably draws random numbers, reads a clock, or keeps state outside its "
+            "instances",
             fix="take the time from report.now_us, and seed the instance's own random generator from a Param",
         )
     return Summary(
@@ -336,8 +337,8 @@ def _reports(fields: list[str]) -> Iterator[tuple[dict[str, Any], dict[str, int]
 def _reported(cls: AnyAlgorithm) -> Iterator[tuple[str, bytes]]:
     """Yield the messages that extensions may send, as the algorithm declares them."""
     for extension, examples in cls.message_examples.items():
-        for raw in examples:
-            yield extension, raw
+        for message in examples:
+            yield extension, message
 
 
 class _Trial:
@@ -366,8 +367,8 @@ class _Trial:
             head = {"flow_id": self.info.flow_id, "cwnd_bytes": min(self.flow.cwnd_bytes, 1 << 30)} | head
             self.algorithm.on_report(FakeReport(head, fields, type(self.algorithm).__name__))
         self.algorithm.on_params(frozenset(params_of(type(self.algorithm))))
-        for extension, raw in _reported(type(self.algorithm)):
-            self.algorithm.on_extension(extension, raw)
+        for extension, message in _reported(type(self.algorithm)):
+            self.algorithm.on_extension(extension, message)
 
     def close(self) -> None:
         """Close the flow."""
@@ -406,8 +407,8 @@ class _VectorTrial:
             reports["flags"] = int(head["timeout"]) + 2 * int(head["fold_error"])
             self._record(self.algorithm.on_reports(reports, self._program), known)
         self._record(self.algorithm.on_params(frozenset(params_of(type(self.algorithm)))), known)
-        for extension, raw in _reported(type(self.algorithm)):
-            self.algorithm.on_extension(self.infos[0].flow_id, extension, raw)
+        for extension, message in _reported(type(self.algorithm)):
+            self.algorithm.on_extension(self.infos[0].flow_id, extension, message)
 
     def _record(self, decided: Decided, flow_ids: set[int]) -> None:
         if decided is not None:
@@ -436,7 +437,7 @@ def _recorded(updates: Updates, flow_ids: set[int], registers: list[str]) -> lis
         raise ContractError(
             "contract.not_updates",
             f"on_reports returned {updates!r}",
-            why="it must return Updates, a list of Updates, or None",
+            why="on_reports must return Updates, a list of Updates, or None",
             fix="return Updates(flow_ids, cwnd_bytes)",
         )
     amounts = {"cwnd_bytes": updates.cwnd_bytes, "rate_bytes_per_s": updates.rate_bytes_per_s}
@@ -481,6 +482,6 @@ def _integer(name: str, value: float, low: int, high: int) -> int:
     raise ContractError(
         "contract.bad_value",
         f"{name} cannot be {value!r}",
-        why=f"it must be a number from {low} to {high}",
+        why=f"the value must be a number from {low} to {high}",
         fix="bound the computed value: reports can be empty, late, repeated or huge",
     )

@@ -8,7 +8,7 @@ from ccp_algs.params import Param
 
 
 class Configured(Algorithm):
-    """Sets the registers that parameters determine, and sets them again whenever its program restarts.
+    """Sets the registers that parameters determine, and sets them again whenever the fold program restarts.
 
     Attributes:
         report_ms: To be declared by the algorithm, after its other parameters.

@@ -1,8 +1,8 @@
 """A constant window or a constant pacing rate, without congestion control.
 
-It serves to measure a path, and as a competitor of algorithms that yield. The fold program keeps the window
-constant even after a timeout, when the kernel collapses it. It does not react to loss: do not run it on a
-path that other users need.
+`const` serves to measure a path, and as a competitor of algorithms that yield. The fold program keeps the
+window constant even after a timeout, when the kernel collapses it. `const` does not react to loss: do not run
+it on a path that other users need.
 
 Parameters: `cwnd_bytes`, the window; 0 derives it from the rate: twice rate times RTT, at least 10 segments
 (RFC 6928). `rate_bytes_per_s`, the pacing rate; 0 disables pacing. Window and rate can both be set.

@@ -4,8 +4,8 @@
     each ACK: cwnd +- v / (delta cwnd), towards the target; v doubles while the direction stays
 
 Flows with the same target oscillate around it together, so that the queue is nearly empty once in five round
-trips. If the queue is never nearly empty, other flows keep it filled. Copa then leaves delta = 1/2 and
-changes 1/delta the way Reno changes a window, until the queue empties again.
+trips. If the queue is never nearly empty, other flows keep it filled. Copa then gives up delta = 1/2 and
+changes 1/delta as Reno changes a window, until the queue empties again.
 
     DEFAULT (delta = 1/2) <--(nearly empty in the last 5 RTTs)--> COMPETITIVE (1/delta: AIMD)
 

@@ -9,8 +9,8 @@ divided by the register `cubic_scale` = 10^18 / (1024^3 C mss). The distance is 
 minutes), so that the cube fits 64 bits; C * 2048^3 segments exceed any window.
 
 The window grows in steps: acknowledged bytes are added up until they make a 16th of the window, then the
-formulas of the RFC, which are per acknowledged segment, are applied to all of them. The datapath sets whole
-segments, so finer steps would change nothing on the wire, and most ACKs skip the computation.
+formulas of the RFC, which are per acknowledged segment, are applied to all added bytes. The datapath sets
+whole segments, so finer steps would change nothing on the wire, and most ACKs skip the computation.
 
 Source: RFC 9438 sections 4.2 to 4.5, 4.7 and 4.8.
 

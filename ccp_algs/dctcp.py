@@ -4,7 +4,7 @@
     cwnd  <- cwnd (1 - alpha / 2)    on an ECN echo, once per window
     loss, growth, slow start         as Reno
 
-The whole algorithm is its fold program, because round trips in data centres are shorter than the delay to
+The whole algorithm is in its fold program, because round trips in data centres are shorter than the delay to
 Python and back. Exact marks arrive only if the receiver echoes each of them, that is, if it runs a DCTCP
 receiver: the kernel's `dctcp` or ccplane's. Sockets of this algorithm ask for ECN when the connection is set
 up (`needs_ecn`); without ECN it behaves like Reno.

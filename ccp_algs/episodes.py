@@ -2,9 +2,9 @@
 
 The kernel detects losses and shows its state in `Flow.ca_state`. A congestion control with `cong_control`,
 such as ccplane's, does the rest: it reduces the window, keeps it down while the loss is repaired, and starts
-over after a timeout. This part does so on the ACK that shows the loss, before Python learns of it, and
-reports the outcome in the field `event`. It serves all algorithms that multiply their window by a factor at a
-loss.
+over after a timeout. This part takes these steps on the ACK that shows the loss, before Python learns of the
+loss, and reports the outcome in the field `event`. Loss episodes serve all algorithms that multiply their
+window by a factor at a loss.
 
 States of `episode`:
 
@@ -14,7 +14,7 @@ States of `episode`:
     STARTING --- first fold: STARTED ------------> the one that fits the kernel's state
 
 Sources: RFC 5681 section 3.2 (reduction, timeout), RFC 6582 section 3.2 (`recover`: one reduction a window),
-RFC 6937 section 3 (the window follows what is delivered while a loss is repaired), RFC 3168 section 6.1.2
+RFC 6937 section 3 (the window follows the delivered data while a loss is repaired), RFC 3168 section 6.1.2
 (ECN once a window).
 
 Deviations, with reasons:
@@ -26,9 +26,9 @@ Deviations, with reasons:
   three segments. A second episode that follows without a pause is therefore detected up to a quarter of a
   round trip late.
 * The window drops to the threshold immediately, not over a round trip as in PRR: sending pauses until no more
-  data than that is in flight. Below the threshold, an ACK releases what it delivers, plus one segment if it
-  acknowledges in sequence and shows no loss, as in PRR; no additional data is sent later to make up for the
-  pause.
+  data than the threshold is in flight. Below the threshold, an ACK releases as much data as it delivers, plus
+  one segment if it acknowledges in sequence and shows no loss, as in PRR; no additional data is sent later to
+  make up for the pause.
 * A timeout leaves 2 segments instead of 1, because the datapath's minimum window is 2.
 * A tail loss that the kernel repairs with a probe (RFC 8985 section 7.4) shows in no ACK and is not answered.
 
@@ -39,8 +39,8 @@ nothing is to be reduced. Only a timeout still collapses the window, because the
 threshold stays unchanged. Each ACK that shows a loss is classified separately, so that a later loss of the
 same recovery can still reduce the window. ECN echoes and full queues on this host are evidence by themselves.
 Information that arrives after the loss (`Evidence.late`) is evidence as well: the reduction is made then,
-unless that window of data has been answered. ECN echoes are classified only if there is a condition for them
-(`Evidence.marks`).
+unless a reduction has already answered that window of data. ECN echoes are classified only if there is a
+condition for them (`Evidence.marks`).
 
 A program that takes over starts with the kernel's threshold, or with `start_ssthresh_bytes` if Python set it.
 """
@@ -91,7 +91,7 @@ TIMEOUT: Final = 3
 UNDO: Final = 4
 """The kernel found the last reduction spurious and restored the window."""
 SPARED: Final = 5
-"""A loss was not congestion. It triggers no report, because a lossy path would cause a flood of reports."""
+"""A loss was not congestion; no report follows, because a lossy path would cause a flood of reports."""
 
 # Values of the register `episode`. Up to AFTER_TIMEOUT the window may grow.
 OPEN: Final = 0
@@ -478,7 +478,7 @@ def recover_at(window_bytes: Num) -> Num:
 
 
 def pipe_and_delivered() -> Num:
-    """Return the window that releases what this ACK delivers [bytes]."""
+    """Return the window that releases as much data as this ACK delivers [bytes]."""
     return Flow.bytes_in_flight + (Ack.packets_acked + Ack.packets_misordered) * Flow.mss
 
 

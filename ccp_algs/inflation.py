@@ -10,14 +10,14 @@ see `flex_cubic.py`. Five options extend this rule; each is off while its regist
   kernel's 5 minutes.
 * `queue_permille`: a loss is also congestion if the smoothed RTT is high in the flow's own range, that is, at
   least this many thousandths of the way from the minimum RTT to the maximum smoothed RTT of the last
-  RANGE_US. This is the Spike scheme, with three changes: the smoothed RTT replaces each packet's one-way
-  delay, because the flow's own bursts make single samples jump; one threshold replaces two; a window of some
-  seconds replaces the whole connection. A range below an eighth of the minimum RTT, or below a millisecond,
-  is noise and shows nothing.
+  RANGE_US. This option is the Spike scheme, with three changes: the smoothed RTT replaces each packet's
+  one-way delay, because the flow's own bursts make single samples jump; one threshold replaces two; a window
+  of some seconds replaces the whole connection. A range below an eighth of the minimum RTT, or below a
+  millisecond, is noise and shows nothing.
 * `persist_rounds`: an RTT of k times the minimum shows a queue only if all RTTs of this many smoothed round
   trips were that large (a "temporal threshold").
 
-ECN echoes can be classified in the same way, by the ACK that carries them.
+ECN echoes can be classified like losses, by the ACK that carries the echo.
 
 Time windows are kept in two buckets of half their length. On an ACK without an RTT sample the previous sample
 applies; before the first sample the kernel's smoothed RTT is used. If the smoothed RTT is also unknown, a

@@ -8,10 +8,10 @@
     below the threshold      increment=0: slow start; 1 to 3: equation (1) of the paper
 
 Everything else is CUBIC, from the same code. If ACKs carry echoes of the path, the fold program uses them to
-classify each loss (`echoes.py`) and to find the room to grow (`additive.py`). Otherwise it relies on
-summaries, which Python evaluates every 10 ms (`int_summary.py`); the result applies in the fold program until
-it is stale (`wireless.py`). The reaction to a loss whose summary comes later is corrected, in both directions
-(`hindsight.py`). ECN echoes and full queues on this host are always congestion.
+classify each loss (`echoes.py`) and to find the room to grow (`additive.py`). Otherwise the algorithm relies
+on summaries, which Python evaluates every 10 ms (`int_summary.py`); the result applies in the fold program
+until it is stale (`wireless.py`). The reaction to a loss whose summary comes later is corrected, in both
+directions (`hindsight.py`). ECN echoes and full queues on this host are always congestion.
 
 Sources: R. V. Bhat, J. Haxhibeqiri, I. Moerman, J. Hoebeke, "Adaptive Transport Layer Protocols using In-band
 Network Telemetry and eBPF", section VI-A and table I; RFC 9438.

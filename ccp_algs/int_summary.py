@@ -41,7 +41,7 @@ OVERFLOW: Final = 4
 """A full queue dropped packets."""
 
 SPARES: Final = frozenset({CALM, WIRELESS})
-"""Verdicts with which losses do not count as congestion."""
+"""Verdicts for which losses do not count as congestion."""
 
 MAX_GROWTH: Final = 100.0
 """Maximum growth per acknowledged segment, for tiny arrival rates; usually the room limits it earlier."""

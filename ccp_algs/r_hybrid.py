@@ -8,7 +8,7 @@ The receiver's detector (`telemetry/regime`) decides about a path; a flow follow
 path, in the direction in which it sends. A switch replaces the fold program of the live flow and does not
 affect other flows. The fold programs, and the classes that answer their reports, come from `cubic.py`,
 `bbr3.py` and `dctcp.py`. A flow without ECN never becomes DCTCP. ECN is negotiated when the connection is set
-up, so sockets ask for it then (`needs_ecn`).
+up, so sockets ask for ECN at that time (`needs_ecn`).
 
 State at a switch:
 
@@ -20,7 +20,8 @@ State at a switch:
 
 BBR has no threshold; `carry` passes on the threshold from before BBR. The paper says that a switch resets
 ssthresh. Linux does not reset it, because window and threshold belong to the socket and stay; only the
-private state of the congestion control is reset. So `carry` is what the paper's prototype did. `carry` is
+private state of the congestion control is reset. So `carry` repeats the behaviour of the paper's prototype.
+`carry` is
 also safer: after a reset, slow start adds to a queue that already exists (`docs/r-hybrid.md` has figures).
 
 `shared_ecn` sets the reaction to ECN echoes in the regime SHARED, if the flow then runs CUBIC:
@@ -33,8 +34,8 @@ also safer: after a reset, slow start adds to a queue that already exists (`docs
 * `loss`: a reduction as for a loss (RFC 3168).
 * `queue`: a reduction only if the RTT is `rtt_multiplier` times the minimum (`inflation.py`); otherwise the
   echo is ignored.
-* `ignore`: no reaction. This violates RFC 3168 section 6.1.2, so use it only if the marks are known to be
-  wrong.
+* `ignore`: no reaction. This setting violates RFC 3168 section 6.1.2, so use it only if the marks are known
+  to be wrong.
 
 With `probe_s`, a flow that runs `cubic` or `dctcp` probes its share of the queue, while decisions arrive and
 there is a queue (`share_probe.py`). The flow follows the result of a probe rather than the decision, for

@@ -27,7 +27,7 @@ from ccp_algs.rtcp.mixin import RateLimited
 from ccp_algs.rtcp.options import Options
 
 NO_THRESHOLD_BYTES: Final = 1 << 40
-"""Threshold for a slow start that HyStart does not end, because it does not count as the first."""
+"""Threshold for a later slow start, which HyStart does not end because HyStart ends only the first one."""
 
 
 @register("r_tcp_cubic")

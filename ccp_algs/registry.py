@@ -52,7 +52,7 @@ def register(name: str) -> Callable[[Cls], Cls]:
         raise RegistryError(
             "registry.bad_name",
             f"an algorithm cannot be called {name!r}",
-            why="sockets choose it as `ccp.NAME`, and kernel names have at most 15 characters",
+            why="sockets choose an algorithm as `ccp.NAME`, and kernel names have at most 15 characters",
             fix="use at most 11 lower-case letters, digits and underscores, the first a letter",
         )
 

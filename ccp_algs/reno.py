@@ -1,6 +1,7 @@
 """Reno: slow start, additive increase by one segment per round trip, halving once per loss episode.
 
-The whole algorithm is its fold program, so that it reacts at the speed of the kernel; Python only observes.
+The whole algorithm is in its fold program, so that it reacts at the speed of the kernel; Python only
+observes.
 The window grows by byte counting: one segment for each window acknowledged.
 
     slow start --(window reaches ssthresh)--> congestion avoidance

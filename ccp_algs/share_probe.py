@@ -2,9 +2,9 @@ r"""Measure a flow's share of the queue: send slightly slower, then faster, and 
 
 Let the flow send at rate r and other flows at rate z over a link of rate C that has a queue; the delay then
 grows by (r + z) / C - 1 per second. If r changes by a fraction x for a while, this growth changes by x r / C:
-by x if no other flow sends, and otherwise by x times the flow's share of the arrivals. This requires no
-knowledge of the link, and no earlier time without competition. Competing flows that react to the delay make
-the echo even smaller.
+by x if no other flow sends, and otherwise by x times the flow's share of the arrivals. The measurement
+requires no knowledge of the link, and no earlier time without competition. Competing flows that react to the
+delay make the echo even smaller.
 
     rate    ----+    +----+    +----      r (1 + x)
                 |    |    |    |
@@ -20,8 +20,8 @@ minus the mean delay in the inner quarters is half of the echo's depth, even if 
 All flows of a host follow one clock and vary together, so there is one echo per host, not one per flow. Each
 host has its own period, so that hosts do not mistake each other's echo for their own.
 
-Limits: the queue must be deeper than what a slow half drains, x * half; otherwise there is no echo. Losses
-and switches of the program end a probe. Flows of a host that do not probe count as competing flows.
+Limits: the queue must be deeper than the part that a slow half drains, x * half; otherwise there is no echo.
+Losses and switches of the program end a probe. Flows of a host that do not probe count as competing flows.
 
 Source: pulsed rates and the response of cross traffic, P. Goyal et al., "Elasticity Detection: A Building
 Block for Internet Congestion Control", SIGCOMM 2022. Deviation: the paper asks whether cross traffic reacts,
@@ -62,8 +62,8 @@ PERIODS: Final = 4
 RATE_US: Final = 500_000
 """Window over which the rate before a probe is measured [us]."""
 ALONE: Final = 0.85
-"""A larger share counts as the whole queue. Measured shares: 0.93 to 1 for a flow without competitors, 0.89
-if competitors send a tenth of the data."""
+"""A measured share above this value counts as the whole queue. Measured shares: 0.93 to 1 for a flow without
+competitors, 0.89 if competitors send a tenth of the data."""
 
 NONE, PROBING, DONE = range(3)
 """Values of the report field `probe_phase`."""
@@ -223,7 +223,7 @@ class Prober:
         return 2 * higher_us / self.drains_us
 
     def plan(self, now_us: int, every_us: int) -> dict[str, int]:
-        """Return the registers of the next probe; none if one is planned, or it is too early.
+        """Return the registers of the next probe; no registers if a probe is planned, or if it is too early.
 
         Args:
             now_us: The datapath's clock [us].

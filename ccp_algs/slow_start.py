@@ -9,7 +9,7 @@ between, the rise was noise, and slow start continues.
 
 HyStart (as in Linux; `css_limit` = 0) sets the threshold to the window at the first of two signs: the same
 rise over the minimum RTT of the connection, or a train of ACKs, less than 2 ms apart, that lasts longer than
-half of that RTT (plus half a millisecond, for what offloads hold back).
+half of that RTT (plus half a millisecond, for ACKs that offloads hold back).
 
 Sources: RFC 5681 section 3.1, RFC 3465 section 2.2 (byte counting), RFC 9406 sections 4.2 and 4.3; Ha and
 Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55 (2011), section 4.
@@ -104,7 +104,7 @@ class HyStart(Part):
 
 
 def hystart(loss: Episodes, added_bytes: Num = Ack.bytes_acked, growing: Flag | None = None) -> HyStart:
-    """Build slow start: a flow's first one ends when the delay rises, later ones end at the threshold.
+    """Build slow start: a flow's first one ends when the delay rises, each later one at the threshold.
 
     Args:
         loss: The program's loss episodes.

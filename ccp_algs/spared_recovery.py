@@ -1,9 +1,9 @@
 """Three ways to set the window while the kernel repairs losses that cause no reduction, in a fold program.
 
 * GROWS: the window keeps growing as if nothing had happened.
-* HELD: the window stays constant until the kernel is back in Open or Disorder. This is the behaviour of a
-  congestion control with `cong_avoid`, such as that of Flex-Cubic's authors: Linux does not call `cong_avoid`
-  during a repair.
+* HELD: the window stays constant until the kernel is back in Open or Disorder. A constant window is the
+  behaviour of a congestion control with `cong_avoid`, such as that of Flex-Cubic's authors: Linux does not
+  call `cong_avoid` during a repair.
 * PRR: in addition, the window follows deliveries (RFC 6937), as in Linux: only what was delivered is
   released, plus one segment per ACK. Afterwards the old window is restored.
 """

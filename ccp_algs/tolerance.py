@@ -2,11 +2,11 @@
 
 A loss is *low* if the RTT on its ACK, and all other RTTs of this round trip except single ones (delayed
 acknowledgments), are at most `low_us` above the minimum: no queue, so no congestion. `low_us` is a twelfth of
-the minimum RTT, or 2 ms for bursts (at most a quarter of the minimum RTT), whichever is longer. It is at most
-a quarter of the range of RTTs in the last 10 to 20 s, so that a full shallow buffer exceeds it, and at least
-the time of one and a half packets plus 0.1 ms. A low loss causes no reduction, unless the flow floods the
-path, that is, the loss in this round trip exceeds 2 %, four packets, and twice the loss share of the best
-recent round trip.
+the minimum RTT, or 2 ms for bursts (at most a quarter of the minimum RTT), whichever is longer. `low_us` is
+at most a quarter of the range of RTTs in the last 10 to 20 s, so that a full shallow buffer exceeds it, and
+at least the time of one and a half packets plus 0.1 ms. A low loss causes no reduction, unless the flow
+floods the path, that is, the loss in this round trip exceeds 2 %, four packets, and twice the loss share of
+the best recent round trip.
 
 Two low losses, in different round trips and less than `memory_us` apart, make the flow *tolerant*, until no
 low loss occurred for that long, or an ECN echo arrived. At the first of these two losses, RTTs of the
@@ -15,8 +15,8 @@ when ACKs show the loss.
 
 While the flow is tolerant,
 
-* a reduction leaves what the path was measured to carry, the maximum recent delivery rate times the minimum
-  RTT, or `cut_permille` of the window, whichever is more; at most nine tenths;
+* a reduction leaves the measured capacity of the path, which is the maximum recent delivery rate times the
+  minimum RTT, or `cut_permille` of the window, whichever is more, but at most nine tenths of the window;
 * the window grows only while the RTT is low, so that the queue stays short; it then grows by at least an
   eighth per round trip, because the curve from the last reduction does not fit a path that loses at random;
 * the flow is paced at 1.2 windows per smoothed RTT, or 2 in slow start, as in Linux: bursts into a shallow
@@ -24,7 +24,7 @@ While the flow is tolerant,
 
 Sources: for the comparison of the RTT with its own range, the Spike scheme (S. Cen, P. C. Cosman, G. M.
 Voelker, "End-to-end differentiation of congestion and wireless losses", IEEE/ACM Transactions on Networking
-11(5), 2003); for the window after a reduction, Westwood+ (`westwood.py`). The thresholds are our own.
+11(5), 2003); for the window after a reduction, Westwood+ (`westwood.py`). The thresholds are ccplane's own.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ class Lenience(Part):
 
 
 def lenience(tolerance: Tolerance, loss: Episodes, start: HyStart) -> Lenience:
-    """Build these lines of a fold program; they go after slow start.
+    """Build the lines for tolerant flows; they go after slow start.
 
     Args:
         tolerance: The program's evidence.

@@ -1,9 +1,9 @@
-"""Westwood+: Reno that reduces its window to what the path was measured to carry, instead of to half.
+"""Westwood+: Reno that reduces its window to the measured capacity of the path, instead of to half.
 
     slow start, congestion avoidance: as Reno
     loss, timeout: threshold = bandwidth estimate x minimum RTT
 
-The bandwidth estimate is what was acknowledged in a round trip (at least 50 ms), through two low-pass filters
+The bandwidth estimate is the data acknowledged in a round trip (at least 50 ms), through two low-pass filters
 that each keep seven eighths of their old value, as in Linux. Random losses therefore cost less than half of
 the window while the path is full, and next to nothing while there is a queue; growth is unchanged.
 
@@ -14,7 +14,8 @@ filters.
 Parameters: only `report_ms` (0: a flow reports events only).
 
 Deviations: those of `episodes.py` and `slow_start.py`. A reduction never enlarges the window; in the sources
-it does if the estimate is larger. Until there is an estimate, a loss leaves two segments, as in Linux.
+    a reduction enlarges the window if the estimate is larger. Until there is an estimate, a loss leaves two
+    segments, as in Linux.
 """
 
 from __future__ import annotations

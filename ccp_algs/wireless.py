@@ -1,8 +1,8 @@
 """Classify losses by telemetry, in a fold program: ignore a loss or reduce mildly, and correct errors later.
 
-If ACKs carry echoes of the path, these classify the loss (`echoes.py`), and what follows about Python does
-not apply. Otherwise Python learns from the network whether losses are congestion, and sets how long that is
-valid:
+If ACKs carry echoes of the path, the echoes classify the loss (`echoes.py`), and the rules below about Python
+do not apply. Otherwise Python learns from the network whether losses are congestion, and sets how long this
+verdict is valid:
 
     before `spare_until_us`  a loss is ignored, or, with `mild_permille` < 1000, reduces the window mildly
     from then on             a loss is congestion (0: from the start; so it is without telemetry)
@@ -11,8 +11,8 @@ The kernel sees a loss when ACKs show it; telemetry about the loss arrives at ab
 later. Python therefore also corrects afterwards, and identifies a reduction by its number (`cuts` in the
 report):
 
-* `late_cut` = `cuts` + 1: a loss that caused no reduction was congestion. The window is reduced now, unless
-  that window of data has been answered.
+* `late_cut` = `cuts` + 1: a loss that caused no reduction was congestion. The window is reduced now, unless a
+  reduction has already answered that window of data.
 * `take_back` = `cuts`: the last reduction was for a loss that was not congestion. Window, threshold and (by
   Python, as after every undo) curve are restored; in mild mode, they are then reduced mildly.
 

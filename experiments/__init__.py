@@ -5,6 +5,6 @@
 Entry points: `experiments.scenario` (what to run), `experiments.run`, `experiments.sweep`,
 `experiments.results` (what was recorded), `experiments.plots`.
 
-It may import every other package. Only `ccplane` imports it, on demand; its commands reach `ccp` through the
-entry-point groups `ccplane.commands.PANEL`.
+This package may import every other package. Only `ccplane` imports it, on demand; its commands reach `ccp`
+through the entry-point groups `ccplane.commands.PANEL`.
 """

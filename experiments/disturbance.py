@@ -2,9 +2,9 @@
 
 Three things disturb a measurement: a hypervisor that takes processor time (steal), other processes, and
 clocks that disagree. The rule looks only at these disturbances, never at the results. A constant share taken
-from all measurements does not bias a comparison; unequal shares do, and so does a share that leaves hardly
-anything. So the share of the machine taken by the hypervisor and other processes together may differ by at
-most `TAKEN_APART` between two measurements of a round, and be at most `TAKEN_MAX` in each.
+from all measurements does not bias a comparison; unequal shares bias it, and so does a share that leaves
+almost nothing. So the share of the machine taken by the hypervisor and other processes together may differ by
+at most `TAKEN_APART` between two measurements of a round, and be at most `TAKEN_MAX` in each.
 """
 
 from __future__ import annotations

@@ -188,8 +188,8 @@ class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
     def content_hash(self) -> str:
         """Return a hash of 64 hexadecimal digits over everything that a run depends on.
 
-        That is the scenario itself, the sources of its algorithms, its trace files, and ccplane's version,
-        but not its location on disk, nor this machine.
+        The hash covers the scenario itself, the sources of its algorithms, its trace files, and ccplane's
+        version, but not its location on disk, nor this machine.
 
         Raises:
             ScenarioError: `scenario.no_file`, or if an algorithm is not found.

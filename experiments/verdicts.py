@@ -34,8 +34,9 @@ def verdict(found: Estimate, at_least: float | None, at_most: float | None) -> V
 def runs_needed(found: Estimate, at_least: float | None, at_most: float | None) -> int | None:
     """Estimate the number of runs that would decide a claim; None if unknown, or if no number would.
 
-    Without an interval, this is the minimum number of runs for an interval. Otherwise the estimate assumes
-    that the median stays the same, and that the interval narrows with the square root of the number of runs.
+    Without an interval, the estimate is the minimum number of runs for an interval. Otherwise the estimate
+    assumes that the median stays the same, and that the interval narrows with the square root of the number
+    of runs.
     """
     if math.isnan(found.value):
         return None

@@ -49,7 +49,8 @@ class _EndedError(Exception):
 class Watched:
     """A scenario in the simulator, with an agent that accepts clients. A context manager.
 
-    It ends with the scenario, or when it is closed. It keeps no result; `experiments.run` does.
+    The simulation ends with the scenario, or when it is closed. It keeps no result; `experiments.run` keeps
+    results.
 
     Attributes:
         client: A connection to the agent; others may connect to its `address`.
@@ -75,7 +76,7 @@ class Watched:
                 "run.nothing_to_watch",
                 "the scenario has no flow controlled by an agent",
                 where=scenario.name,
-                why="all its flows have kernel algorithms",
+                why="all flows of the scenario have kernel algorithms",
                 fix="give a flow an algorithm without `kernel/` in front",
             )
         self._speed = speed

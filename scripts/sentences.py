@@ -19,6 +19,16 @@ PACKAGES: Final = ("broker", "ccp_algs", "ccplane", "experiments", "telemetry")
 SHARES: Final = {"document": 0.40, "help": 0.25, "error": 0.15, "docstring": 0.20}
 SAYS: Final = frozenset({"debug", "info", "warning", "error", "exception", "critical", "echo", "secho"})
 """Functions and methods whose first string is a log line, or is printed."""
+ITEM: Final = re.compile(r"\n\s*\n|\n(?=[A-Z]\w*: | {4}\*{0,2}\w+(?:, \w+)*: |\s*(?:[-*]|\d\.) )")
+"""Where paragraphs, entries of sections and list items of a docstring begin."""
+PROSELESS: Final = re.compile(
+    r"^```.*?^```$|^(?:Args|Attributes|Examples?|Raises|Returns|Yields):\n", re.MULTILINE | re.DOTALL
+)
+"""Code and the headings of sections in docstrings."""
+ABBREVIATION: Final = re.compile(
+    r"(?:\b(?:e\.g|i\.e|et al|cf|vs|Fig|Sec)|(?:^|[,;:(] ?|\b(?:and|by|from|of) |\. )[A-Z](?:\.-[A-Z])?)\.$"
+)
+"""An abbreviation or an initial at the end of a text: a sentence does not end here."""
 
 
 class Sentence(NamedTuple):
@@ -30,7 +40,7 @@ class Sentence(NamedTuple):
 
 
 def documents(root: Path = ROOT) -> Iterator[Sentence]:
-    """Yield sentences of the documents: paragraphs, list items, and cells of tables that have a sentence."""
+    """Yield sentences of the documents: paragraphs, list items, and cells of tables with five words."""
     pages = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
     for page in (*pages, *sorted((root / "docs").rglob("*.md"))):
         place = str(page.relative_to(root))
@@ -41,12 +51,12 @@ def documents(root: Path = ROOT) -> Iterator[Sentence]:
 
 def paragraphs(text: str) -> Iterator[str]:
     """Yield the paragraphs of a Markdown text, without code, comments and link targets."""
-    text = re.sub(r"^```.*?^```$|<!--.*?-->|^::: .*?$", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^ *```.*?^ *```$|<!--.*?-->|^::: .*?$", "", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text):
         if block.lstrip().startswith("|"):
             cells = [cell.strip() for line in block.splitlines() for cell in re.split(r"(?<!\\)\|", line)]
-            yield from (cell for cell in cells if len(cell.split()) > 4)
+            yield from (cell for cell in cells if len(re.findall(r"[A-Za-z]{2,}", cell)) > 4)
         elif not block.lstrip().startswith("#"):
             yield re.sub(r"^\s*(?:[-*>]|\d+\.) ", "", " ".join(block.split()))
 
@@ -136,7 +146,7 @@ def docstrings(root: Path = ROOT) -> Iterator[Sentence]:
     for place, tree in sources(root):
         if not any(part.startswith("_") and part != "__init__.py" for part in place.split("/")):
             for where, text in _documented(tree, place):
-                for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:\w[\w .*]*: |[-*] ))", text):
+                for paragraph in ITEM.split(PROSELESS.sub("", text)):
                     if not paragraph.startswith("    ") and "::" not in paragraph:
                         yield from (
                             Sentence("docstring", where, one) for one in split(" ".join(paragraph.split()))
@@ -168,9 +178,13 @@ def _documented(node: Any, place: str) -> Iterator[tuple[str, str]]:
 
 def split(text: str) -> Iterator[str]:
     """Yield the sentences of a paragraph; what has fewer than three words is none."""
-    for one in re.split(r"(?<=[.!?])\s+(?=[A-Z`*])", text.strip()):
-        one = one.strip(" \n\b")
-        if len(one.split()) >= 3 and one not in ("Args:", "Returns:"):
+    begun = ""
+    for part in re.split(r"(?<=[.!?])\s+(?=[A-Z`*])", text.strip()):
+        begun = f"{begun} {part}" if begun else part
+        if ABBREVIATION.search(begun):
+            continue
+        one, begun = begun.strip(" \n\b"), ""
+        if len(one.split()) >= 3:
             yield one
 
 

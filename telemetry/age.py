@@ -3,7 +3,7 @@
 Wall clocks may be wrong by seconds, and monotonic clocks start anywhere. But for one sender, the difference
 between the receiver's monotonic clock at arrival and the sender's at departure is constant, except for the
 transit time. So the minimum difference of the last seconds stands for age 0, and the excess over it is the
-age. This detects messages that waited in a broker or a queue, whatever the clocks show.
+age. A large age reveals messages that waited in a broker or a queue, whatever the clocks show.
 
 The minimum covers only the last seconds, because clocks run at different speeds, a sender's clock may stop
 while its machine is paused, and a message may contain a wrong time. A wrong minimum is forgotten after two
@@ -11,10 +11,10 @@ times `WINDOW_US` in which messages arrive. Without messages nothing is forgotte
 queued while the broker was away count as old when they arrive together.
 
 After a reboot or suspend, a sender has another monotonic clock; the difference of the sender's two clocks
-shows this.
+reveals the change.
 
-Messages that the broker retained were created before the subscription. These messages have no difference to
-compare with, so their age comes from wall clocks.
+Messages that the broker retained were created before the subscription. Retained messages have no difference
+to compare with, so their age comes from wall clocks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Converts messages to bytes and back; all messages pass through here.
 
-The default format is JSON, the alternative MessagePack. The content type of MQTT 5 names the format. If it is
-missing, the first byte decides: a JSON object starts with `{` (or white space), a MessagePack map never does.
+The default format is JSON, the alternative MessagePack. The content type of MQTT 5 names the format. If the
+content type is missing, the first byte decides: a JSON object starts with `{` (or white space), a MessagePack
+map never does.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def decode_from(topic: str, payload: bytes, content_type: str = "") -> Envelope:
     """Decode a payload, and check that kind, sender and peer match its topic.
 
     A broker with users lets each user publish only to topics of its own name, and possibly of certain peers.
-    This check makes the sender authentic, and restricts it to these peers.
+    This check makes the sender authentic, and restricts the sender to its peers.
 
     Args:
         topic: Topic of the message.

@@ -115,7 +115,8 @@ def receive(
         typer.Option(
             "--netns",
             metavar="NAME|PATH",
-            help="Measure in this network namespace. The connection to the broker stays in the current one.",
+            help="Measure in this network namespace. The connection to the broker stays in the current "
+            "network namespace.",
             rich_help_panel=options.ADVANCED,
         ),
     ] = None,
@@ -129,8 +130,8 @@ def receive(
         str,
         typer.Option(
             metavar="MODE",
-            help=f"Preset of the regime detector: {', '.join(MODES)}. It also sets the defaults of --window, "
-            "--interval and --probe-interval.",
+            help=f"Preset of the regime detector: {', '.join(MODES)}. The preset also sets the defaults of "
+            "--window, --interval and --probe-interval.",
         ),
     ] = "paper",
     detector: Annotated[

@@ -1,7 +1,7 @@
 """Expressions of fold programs: the results of Python operators on primitives and registers.
 
 Every value is an unsigned 64-bit number or a flag. The CCP language aborts a fold when a subtraction goes
-below zero, an addition overflows or a divisor is zero. The forms emitted here never abort it:
+below zero, an addition overflows or a divisor is zero. The expressions emitted here never abort a fold:
 
 * `a - b` is 0 where b is larger,
 * `a // b` divides by 1 where b is 0 (without a check where b cannot be 0),
@@ -203,7 +203,7 @@ class Literal(Num):
         self.nonzero = value > 0
 
     def render(self) -> str:
-        """Return the digits."""
+        """Return the number's decimal digits."""
         return "+infinity" if self.value == INFINITY else str(self.value)
 
 
@@ -339,7 +339,7 @@ class Quotient(Binary):
 
 
 class Minimum(Binary):
-    """The smaller of two."""
+    """The smaller of two numbers."""
 
     def __init__(self, left: Num, right: Num) -> None:
         """Take both operands."""
@@ -348,12 +348,12 @@ class Minimum(Binary):
         self.nonzero = left.nonzero and right.nonzero
 
     def render(self) -> str:
-        """Return the smaller."""
+        """Return the smaller number in the CCP language."""
         return self.apply("min", self.left, self.right)
 
 
 class Maximum(Binary):
-    """The larger of two."""
+    """The larger of two numbers."""
 
     def __init__(self, left: Num, right: Num) -> None:
         """Take both operands."""
@@ -362,7 +362,7 @@ class Maximum(Binary):
         self.nonzero = left.nonzero or right.nonzero
 
     def render(self) -> str:
-        """Return the larger."""
+        """Return the larger number in the CCP language."""
         return self.apply("max", self.left, self.right)
 
 
@@ -469,7 +469,7 @@ class Junction(Flag):
         yield from self.right.parts()
 
     def render(self) -> str:
-        """Return the junction."""
+        """Return the combination of the two flags in the CCP language."""
         return f"({self.op} {self.left.render()} {self.right.render()})"
 
 
@@ -477,7 +477,7 @@ class HasSample(Flag):
     """This ACK gives an RTT sample."""
 
     def render(self) -> str:
-        """Return the test."""
+        """Return the test for an RTT sample in the CCP language."""
         return _SAMPLE_TEST
 
 
@@ -502,7 +502,8 @@ class Negation(Flag):
             "fold.negated_flag",
             f"`~` of the flag {self.of.render()} cannot be part of a larger condition",
             why="the CCP language has no `not`",
-            fix="store it in a number: `x = state(0)`, `a = x.set(0)`, `b = x.set(1, when=~flag)`, `x > 0`",
+            fix="instead of the flag, use a number that is 0 or 1: `x = state(0)`, `a = x.set(0)`, `b = "
+            "x.set(1, when=~flag)`, `x > 0`",
         )
 
 
@@ -524,7 +525,7 @@ class Every(Flag):
         )
 
     def render(self) -> str:
-        """Return the test. A missing RTT sample reads as 71 minutes, so no guard is needed."""
+        """Return the test; a missing RTT sample reads as 71 minutes, so the test needs no guard."""
         return f"(> Micros {self.period_us.render()})"
 
 

@@ -78,7 +78,7 @@ class Average(Statement):
         self.keep = keep
 
     def render(self) -> list[str]:
-        """Return the average in the CCP language. ACKs without a value repeat the last value."""
+        """Return the average as an expression in the CCP language; ACKs without a value repeat the last."""
         target, value = self.target.render(), self.value.render()
         if self.when is None:
             return [f"(:= {target} (ewma {self.keep} {value}))"]
@@ -176,7 +176,7 @@ def _constant(value: int) -> Literal:
         f"{value!r} is not an initial value",
         where=caller(),
         why="the initial value of a register must be a constant",
-        fix="declare it with an int and add a line `name = register.set(...)`",
+        fix="declare the register with an int and add a line `name = register.set(...)`",
     )
 
 
@@ -316,8 +316,8 @@ def at_end(statement: Statement) -> AtEnd:
 class Part:
     """Base of groups of lines that functions build for several programs.
 
-    A part is a frozen dataclass. Its fields that are registers, statements, blocks or `let`s become lines of
-    the program at the place of the part, named like the fields.
+    A part is a frozen dataclass. The fields of a part that are registers, statements, blocks or `let`s become
+    lines of the program at the place of the part, named like the fields.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -385,13 +385,13 @@ def latest(value: Num, when: Flag | None = None) -> ReportField:
 
 
 def minimum(value: Num, when: Flag | None = None, *, per_report: bool = False) -> ReportField:
-    """Report the minimum of `value` since the program started, or since the last report; INFINITY if none."""
+    """Report the minimum of `value` since the program started or the last report; INFINITY without values."""
     register = ReportField(INFINITY, volatile=per_report)
     return _ruled(register, register.set(min_(register, value), when))
 
 
 def maximum(value: Num, when: Flag | None = None, *, per_report: bool = False) -> ReportField:
-    """Report the maximum of `value` since the program started, or since the last report; 0 if none."""
+    """Report the maximum of `value` since the program started or the last report; 0 without values."""
     register = ReportField(0, volatile=per_report)
     return _ruled(register, register.set(max_(register, value), when))
 

@@ -1,6 +1,6 @@
 """The primitives that a datapath measures: `Ack.<name>`, `Flow.<name>`, and `Int.<name>` of the path.
 
-They are the entries of `enum ccp_prim` in native/ccp-bpf/src/bpf/intf.h, which documents them.
+The primitives are the entries of `enum ccp_prim` in native/ccp-bpf/src/bpf/intf.h, which documents them.
 """
 
 from __future__ import annotations

@@ -28,9 +28,10 @@ either), `case4_alone` and `loss_price` (`reasoner.py`), `trains` (`trains.py`) 
 
 Deviations, with reasons: those of `reasoner.py`, `collector.py`, `trains.py` and `fold.py`, and of the loss
 episodes, CUBIC and slow start. The slides do not say how the MTP determines the switching; the text above is
-our reading. The MTP is at least `mtp_min_rtts` minimum RTTs: the RTT shows the effect of a decision only
-then, so earlier decisions would react to the state before it. Unlike other algorithms, this one reads a file.
-The file has the policy, is shipped with ccplane, and is checked by its hash.
+ccplane's reading. The MTP is at least `mtp_min_rtts` minimum RTTs: the RTT shows the effect of a decision
+only after that time, so earlier decisions would react to the state before the effect. Unlike other
+algorithms, this one reads a file. The file has the policy, is shipped with ccplane, and is checked by its
+hash.
 """
 
 from __future__ import annotations

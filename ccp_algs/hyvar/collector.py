@@ -53,7 +53,7 @@ class View:
     """Determines the path's best throughput in the observations; the defaults are the slides'.
 
     A flow that keeps its best throughput forever claims the whole path when other flows arrive, and a flow
-    that arrives late never learns the path's rate. Packets that left together show both flows the same rate.
+    that arrives late never learns the path's rate. Packets that left together show all flows the same rate.
     The smaller a flow's share of the path, the longer a queue the policy tolerates: flows with a small share
     grow, flows with a large share yield.
 

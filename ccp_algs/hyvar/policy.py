@@ -5,7 +5,7 @@
 
 Two hidden layers with tanh; the mean action is clipped to [-1, 1]. The file states its kind, its version and
 the observation that it was trained on. A file with the policy's SHA-256 hash lies next to the policy. A
-policy whose hash differs is rejected, since wrong weights cannot be recognised by looking at them.
+policy whose hash differs is rejected, since wrong weights cannot be recognised by their values.
 
 Source of the format: the documentation of safetensors, "Format": 8 bytes of length (little endian), a JSON
 header, the tensors. Deviation: 32-bit floats only.

@@ -8,24 +8,24 @@ With q = RTT / RTT_min - 1, its gradient g, and loss, the share of lost packets:
     case 4   q > alpha                           MTP <- MTP * e^(-q / alpha)      long queue: decide soon
 
 Source: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.), Design.
-The slides leave some points open; these are the choices made here:
+The slides leave some points open; ccplane's choices are:
 
-* S(x) is not defined. It is the logistic function here, S(x) = 1 / (1 + e^-x), with x = -g / alpha: the MTP
+* S(x) is not defined. Here S is the logistic function, S(x) = 1 / (1 + e^-x), with x = -g / alpha: the MTP
   grows by a factor of 1.41 if the queue hardly drains, and of up to 2 if it drains fast.
 * Case 3 reads `Loss < delta`, which would repeat cases 1 and 2 and leave no case for losses without a queue.
-  This is probably a misprint of `Loss >= delta`, because losses that no queue explains are the ones to which
-  CUBIC responds wrongly, and therefore the reason to switch to the policy.
+  The condition is probably a misprint of `Loss >= delta`, because losses that no queue explains are the ones
+  to which CUBIC responds wrongly, and therefore the reason to switch to the policy.
 * Case 4 ignores losses. The slides switch to the policy in case 3 only, so in case 4 both CUBIC and the
-  policy change the window, and CUBIC answers losses. This is the default here. With `case4_alone` only the
-  policy sets the window at the shortest MTP, and handles losses. docs/papers/hyvar.md compares the two.
+  policy change the window, and CUBIC answers losses, which is also the default here. With `case4_alone` only
+  the policy sets the window at the shortest MTP, and handles losses. docs/papers/hyvar.md compares the two.
 * In case 4 losses have a price, which the slides do not have. If several flows keep a queue full, each has a
   small share of the path, and the policy keeps raising the window of such a flow; eight such flows
   retransmitted 14 % of their data. The factor is divided by 2^(price * part * (loss - delta)), at most by
   sqrt(2), where part is the flow's throughput divided by the path's, and loss is smoothed. As in Kelly's
   scheme, flows with a larger share pay more, which drives shares towards equality; the bound keeps every flow
-  in competition. Without losses, and with `loss_price` = 0, this has no effect. Source: F. Kelly, A. Maulloo
-  and D. Tan, "Rate Control for Communication Networks", JORS 49, 1998, its primal algorithm. Deviations: a
-  factor instead of a rate, and the bound.
+  in competition. Without losses, and with `loss_price` = 0, the price has no effect. Source: F. Kelly, A.
+  Maulloo and D. Tan, "Rate Control for Communication Networks", JORS 49, 1998, its primal algorithm.
+  Deviations: a factor instead of a rate, and the bound.
 * alpha, delta and the bounds of the MTP are not given: they are parameters, see `algorithms.py`.
 * The normalisation of the RTT is not defined: see `collector.py`.
 * "MTP_n <- MTP_n - 1" in case 4 is read as MTP_(n-1), as in the other cases.

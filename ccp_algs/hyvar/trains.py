@@ -1,11 +1,11 @@
 """The rate of a path, from packets that left together and were spread by the bottleneck.
 
-A flow that arrives late cannot know the path's rate: its own best throughput is what earlier flows left over.
-But the bottleneck spreads packets that leave together, so the time between the arrivals of the first and the
-last one shows its rate. Two kinds of packets leave together here: the first window after the start of a
-connection or after an idle period, and the packets that a factor of the policy adds to the window. Trains are
-identified by the number of deliveries, so that an ACK costs two comparisons while no train is in flight. A
-train with losses appears slower than it was.
+A flow that arrives late cannot know the path's rate: its own best throughput is the capacity that earlier
+flows left over. But the bottleneck spreads packets that leave together, so the time between the arrivals of
+the first and the last one shows its rate. Two kinds of packets leave together here: the first window after
+the start of a connection or after an idle period, and the packets that a factor of the policy adds to the
+window. Trains are identified by the number of deliveries, so that an ACK costs two comparisons while no train
+is in flight. A train with losses appears slower than it was.
 
 Source: C. Dovrolis, P. Ramanathan and D. Moore, "What Do Packet Dispersion Techniques Measure?", INFOCOM
 2001. Deviations: packets of other flows within a train make it appear slower, and the paper takes the mode of

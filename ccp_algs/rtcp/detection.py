@@ -6,8 +6,8 @@
     if detector.limited:
         ... detector.bucket_bytes, detector.rate_bytes_per_s, detector.tokens_bytes(now_us)
 
-It needs no I/O and no clock, and works with any congestion control. It is the kernel's detector, compiled for
-this process; native/ccp-rtcp/src/core/detector.h has rules, sources and reasons.
+The detector needs no I/O and no clock, and works with any congestion control. The detector is the kernel's,
+compiled for this process; native/ccp-rtcp/src/core/detector.h has rules, sources and reasons.
 """
 
 from __future__ import annotations

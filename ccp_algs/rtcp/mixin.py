@@ -9,7 +9,7 @@
             if limit.seeks:
                 ...                          # probe for more bandwidth
 
-`VectorRateLimited` is the same for a `VectorAlgorithm`; its method is `on_rate_limit(self, flow_id, limit)`.
+`VectorRateLimited` is the class for a `VectorAlgorithm`; its method is `on_rate_limit(self, flow_id, limit)`.
 
 The datapath finds the limit, and bounds window and pacing rate where they are applied, on each ACK, whatever
 the fold program and Python set. All flows to the client share the limit, including those of other algorithms
@@ -109,15 +109,18 @@ class _Limits(Common):
         flow.extend(EXTENSION, message(self.options(), cwnd=self.caps_cwnd, rate=self.caps_rate))
 
 
-def _reported(flow: FlowHandle, raw: bytes) -> RateLimit:
+def _reported(flow: FlowHandle, message: bytes) -> RateLimit:
     """Emit an event with the extension's message about a flow, and return the message."""
-    limit = RateLimit.from_bytes(raw)
+    limit = RateLimit.from_bytes(message)
     flow.emit("rate_limit:changed", **dataclasses.asdict(limit))
     return limit
 
 
 class RateLimited(_Limits, Algorithm):
-    """Base class to list before an algorithm; see the module. Its parameters are those of `Options`."""
+    """Base class that bounds an algorithm; list it before the algorithm's class.
+
+    Its parameters are those of `Options`; see the module.
+    """
 
     def on_create(self, info: FlowInfo) -> None:
         """Look for limits from the first ACK on."""
@@ -130,14 +133,14 @@ class RateLimited(_Limits, Algorithm):
         if not names.isdisjoint(_OPTIONS):
             self._limit(self.flow)
 
-    def on_extension(self, extension: str, raw: bytes) -> None:
-        """Pass on what is known about the client's limit, as an event and to the algorithm."""
-        super().on_extension(extension, raw)
+    def on_extension(self, extension: str, message: bytes) -> None:
+        """Pass on the client's limit, as far as known, as an event and to the algorithm."""
+        super().on_extension(extension, message)
         if extension == EXTENSION:
-            self.on_rate_limit(_reported(self.flow, raw))
+            self.on_rate_limit(_reported(self.flow, message))
 
     def on_rate_limit(self, limit: RateLimit) -> None:
-        """Handle a change in what is known about the client's rate limit."""
+        """Handle a change of the client's rate limit, or new knowledge about it."""
 
 
 class VectorRateLimited(_Limits, VectorAlgorithm):
@@ -156,14 +159,14 @@ class VectorRateLimited(_Limits, VectorAlgorithm):
                 self._limit(flow)
         return decided
 
-    def on_extension(self, flow_id: int, extension: str, raw: bytes) -> None:
-        """Pass on what is known about a client's limit, as an event and to the algorithm."""
-        super().on_extension(flow_id, extension, raw)
+    def on_extension(self, flow_id: int, extension: str, message: bytes) -> None:
+        """Pass on a client's limit, as far as known, as an event and to the algorithm."""
+        super().on_extension(flow_id, extension, message)
         if extension == EXTENSION:
-            self.on_rate_limit(flow_id, _reported(self.flows[flow_id], raw))
+            self.on_rate_limit(flow_id, _reported(self.flows[flow_id], message))
 
     def on_rate_limit(self, flow_id: int, limit: RateLimit) -> None:
-        """Handle a change in what is known about the rate limit of a flow's client.
+        """Handle a change of the rate limit of a flow's client, or new knowledge about it.
 
         Args:
             flow_id: The flow; use `self.flows[flow_id]` to control it.

@@ -75,7 +75,7 @@ _C = struct.Struct("=20IQ")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """Parameters of the detector and of the limiter; Greek letters are the paper's, "added" ones ccplane's.
+    """Parameters of the detector and of the limiter; Greek letters mark the paper's, "added" ccplane's.
 
     Attributes:
         loss_window_min_rtts: Window over which losses are counted, alpha [min-RTTs].

@@ -434,7 +434,7 @@ class AgentLoop:
     def log_failure(
         self, host: Host, live: Live, error: BaseException, callback: str, n_flows: int = 1
     ) -> None:
-        """Log an exception of an algorithm; repeated ones from the same line only rarely, without traceback.
+        """Log an exception of an algorithm; repetitions at the same line only rarely, without traceback.
 
         Raises:
             BaseException: The exception, if the algorithm did not cause it.

@@ -35,7 +35,7 @@ log = logging.getLogger("ccplane.agent")
 Caller = dict[str, Any]
 
 Note = Callable[[Future[Any]], None]
-"""Records the outcome of a request. It waits for the disk, so it must not run on the agent's thread."""
+"""Records the outcome of a request; waits for the disk, so it must not run on the agent's thread."""
 
 
 class AuditLog:
@@ -59,7 +59,7 @@ class AuditLog:
                 "the audit log cannot be opened",
                 str(path),
                 error.strerror or str(error),
-                "create its folder, or choose another file with --audit",
+                "create the folder of the audit log, or choose another file with --audit",
             ) from None
 
     def add(self, who: Caller, what: str, about: dict[str, Any], outcome: str, **more: Any) -> None:

@@ -143,7 +143,7 @@ def check_takeover(old: AnyAlgorithm, candidate: Candidate) -> None:
             f"{new.__name__} {'is now vectorised' if vectorised else 'is now per-flow, not vectorised'}",
             where=shown(file),
             why="a vectorised algorithm cannot take over flows from a per-flow algorithm, or vice versa",
-            fix="load it under another name, and move the flows with `ccp switch`",
+            fix="load the algorithm under another name, and move the flows with `ccp switch`",
         )
     with blamed(file, cannot_take_over):
         check_reload(old, new)

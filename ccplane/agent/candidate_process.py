@@ -2,7 +2,8 @@
 
 A time limit within the agent's process cannot end a call that holds the interpreter lock, such as `re.match`
 with backtracking, and meanwhile the agent loop cannot run. So a candidate is first imported, compiled and
-checked in a child process. The agent reads the files for it, because only the agent may read all of them.
+checked in a child process. The agent reads the candidate's files, because only the agent may read all of
+them.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def too_slow(source: Source, limit_s: float) -> UsageError:
         f"importing and checking {shown(source.file)} took longer than {limit_s:g} s",
         where=shown(source.file),
         why="the module or a callback has an endless loop, or does too much work",
-        fix="make it faster; the previous version keeps running",
+        fix="make that code faster; the previous version keeps running",
     )
 
 
@@ -120,10 +121,11 @@ def _died(source: Source, code: int) -> UsageError:
     how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
     return UsageError(
         "reload.check_failed",
-        f"checking {shown(source.file)} ended the process that checked it",
+        f"the process that checked {shown(source.file)} ended before its answer",
         where=shown(source.file),
         why=f"the process ended {how}",
-        fix="find the call that ends it, for example with `ccp check`; the previous version keeps running",
+        fix="find the call that ends the process, for example with `ccp check`; the previous version keeps "
+        "running",
     )
 
 

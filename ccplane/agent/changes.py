@@ -277,7 +277,7 @@ class Changes:
                 raise UsageError(
                     "name.duplicate",
                     f"`{host.name}` and `{running.name}` would both be registered as `{running.cc_name}`",
-                    fix="load it under another name",
+                    fix="load the algorithm under another name",
                 )
         made = agent_loop.add_host(running)
         made.version = version

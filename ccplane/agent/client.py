@@ -358,7 +358,7 @@ class Client:
     def _must_be_there(self) -> None:
         if not self.address.startswith("ipc://"):
             return
-        path, fix = self.address.removeprefix("ipc://"), "start one with `ccp run`"
+        path, fix = self.address.removeprefix("ipc://"), "start an agent with `ccp run`"
         try:
             with socket.socket(socket.AF_UNIX) as trial:
                 trial.connect(path)

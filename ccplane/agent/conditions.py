@@ -1,6 +1,6 @@
 """Conditions of rules in the form that the BPF programs compare, `Conditions` of native/ccp-trace.
 
-They are the conditions of `ccplane.agent.rules`, each at most once.
+The conditions are those of `ccplane.agent.rules`, each at most once.
 """
 
 from __future__ import annotations

@@ -279,7 +279,7 @@ class Control:
             except zmq.ZMQError as error:
                 log.warning("control socket: %s", error)
             except Exception:
-                log.exception("unexpected error in the control socket; it keeps running")
+                log.exception("unexpected error in the control socket, which keeps running")
         self._send_answers()
 
     def _poller(self) -> zmq.Poller:

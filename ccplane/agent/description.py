@@ -134,7 +134,8 @@ def assembled(ready: Plan, datapath: Datapath, *, clock: Callable[[], float] = t
             datapath.unregister(cc_name)
     for rule in ready.without_ecn():
         log.warning(
-            "rule `%s`: %s needs ECN, which sockets that use `ccp` do not request; let them use `%s` instead",
+            "rule `%s`: %s needs ECN, which sockets that use `ccp` do not request; let these sockets use "
+            "`%s` instead",
             rule.text,
             rule.algorithm,
             agent_loop.hosts[rule.algorithm].cc_name,

@@ -2,8 +2,8 @@
 
 `ccp run --reload` reads saved files even below a home directory of mode 0700, which the agent cannot search
 after it has dropped its capabilities. (An open directory would not help: the kernel checks the permission at
-each access.) So a single thread keeps CAP_DAC_READ_SEARCH. It reads only `.py` files of given directories,
-and runs no code of algorithms.
+each access.) So a single thread keeps CAP_DAC_READ_SEARCH. That thread reads only `.py` files of given
+directories, and runs no code of algorithms.
 """
 
 from __future__ import annotations

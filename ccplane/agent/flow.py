@@ -86,7 +86,7 @@ class FlowControl:
     """One flow, as its algorithm sees it.
 
     Settings made in `on_create` are collected and sent to the datapath as one update together with the first
-    program, so that they take effect before the same ACK.
+    program, so that all of them take effect at the same ACK.
 
     Attributes:
         info: Properties of the flow.
@@ -225,19 +225,19 @@ class FlowControl:
         else:
             self._report(kind, self.info, detail)
 
-    def extend(self, extension: str, raw: bytes | None) -> None:
+    def extend(self, extension: str, message: bytes | None) -> None:
         """Attach the flow to an extension of the datapath, or send the extension another message.
 
         Args:
             extension: Name of one of the algorithm's `extensions`.
-            raw: The message, in the extension's format; None detaches the flow.
+            message: The message, in the extension's format; None detaches the flow.
 
         Raises:
             LoadError: `load.extension`, if the extension is not loaded.
             CcpError: `update.extension`, if the extension does not accept the message.
             FlowGone: If the flow closed.
         """
-        pending = raw or b""
+        pending = message or b""
         reported = {extension: pending}
         if self._pending is None and not self._writes.update(self._flow_id, None, None, None, None, reported):
             self._gone()
@@ -258,7 +258,7 @@ class FlowControl:
         handle: int | None = None  # a handle would restart a program that continues
         if not pending.goes_on:
             handle = FALLBACK_PROGRAM if program is None else self._stamped(program)
-        left = () if before is None else (name for name, raw in before._extended.items() if raw)
+        left = () if before is None else (name for name, message in before._extended.items() if message)
         messages = dict.fromkeys(left, b"") | self._extended
         if (
             handle is not None
@@ -391,7 +391,7 @@ def _no_register(name: str, installed: Installed) -> RegisterError:
             "register.read_only",
             f"`{name}` of program `{installed.name}` is a Report register",
             why="only the fold program writes Report registers",
-            fix=f"also define a control register, (def ({name}_set 0) (Report ...)), and set that",
+            fix=f"also define a control register, (def ({name}_set 0) (Report ...)), and set that register",
         )
     return RegisterError(
         "register.unknown",

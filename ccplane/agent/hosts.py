@@ -132,19 +132,19 @@ class Host:
         self._events.emit(kind, self.name, info, **detail)
 
     def start(self, live: Live) -> None:
-        """Start the algorithm on the flow; raises what the algorithm raises."""
+        """Start the algorithm on the flow; propagates the algorithm's exceptions."""
         raise NotImplementedError
 
-    def message_extension(self, live: Live, extension: str, raw: bytes) -> None:
-        """Deliver an extension's event about a flow; raises what the algorithm raises."""
+    def message_extension(self, live: Live, extension: str, message: bytes) -> None:
+        """Deliver an extension's event about a flow; propagates the algorithm's exceptions."""
         raise NotImplementedError
 
     def end(self, live: Live, stats: FlowStats | None) -> None:
-        """Notify the algorithm that the flow closed; raises what the algorithm raises."""
+        """Notify the algorithm that the flow closed; propagates the algorithm's exceptions."""
         raise NotImplementedError
 
     def give_away(self, flow_id: int, instance: Algorithm | None, stats: FlowStats | None) -> None:
-        """Notify the algorithm that the flow moved to another algorithm; raises what the algorithm raises.
+        """Notify the algorithm that the flow moved to another algorithm; propagates its exceptions.
 
         Args:
             flow_id: The flow.
@@ -202,10 +202,10 @@ class SingleHost(Host):
         live.flow.open()
         live.on_report = instance.on_report
 
-    def message_extension(self, live: Live, extension: str, raw: bytes) -> None:
+    def message_extension(self, live: Live, extension: str, message: bytes) -> None:
         """Call `on_extension`."""
         if live.instance is not None:
-            live.instance.on_extension(extension, raw)
+            live.instance.on_extension(extension, message)
 
     def end(self, live: Live, stats: FlowStats | None) -> None:
         """Call `on_close`; the totals are unknown if the close event was lost."""
@@ -272,14 +272,14 @@ class VectorHost(Host):
         self._flows = {}
 
     def ready(self) -> VectorAlgorithm:
-        """Return the instance, creating it if necessary; raises what its class raises."""
+        """Return the instance, creating it if necessary; propagates exceptions of its class."""
         if self.instance is None:
             self.params_at = changes()
             self.instance = made(self.algorithm, self._flows)
         return self.instance
 
     def join(self, flow: FlowControl) -> None:
-        """Give the instance a flow that is not yet opened; raises what the algorithm raises."""
+        """Give the instance a flow that is not yet opened; propagates the algorithm's exceptions."""
         instance = self.ready()
         self._flows[flow.info.flow_id] = flow
         try:
@@ -289,7 +289,7 @@ class VectorHost(Host):
             raise
 
     def leave(self, flow_id: int) -> None:
-        """Remove a flow from the instance; raises what the algorithm raises."""
+        """Remove a flow from the instance; propagates the algorithm's exceptions."""
         try:
             if self.instance is not None:
                 self.instance.on_close(flow_id)
@@ -309,10 +309,10 @@ class VectorHost(Host):
         else:
             self.leave(flow_id)
 
-    def message_extension(self, live: Live, extension: str, raw: bytes) -> None:
+    def message_extension(self, live: Live, extension: str, message: bytes) -> None:
         """Call `on_extension`."""
         if self.instance is not None:
-            self.instance.on_extension(live.flow.info.flow_id, extension, raw)
+            self.instance.on_extension(live.flow.info.flow_id, extension, message)
 
     def give_away(self, flow_id: int, instance: Algorithm | None, stats: FlowStats | None) -> None:
         """Call `on_close`."""
@@ -350,7 +350,7 @@ class VectorHost(Host):
         self._flows.pop(flow_id, None)
 
     def feed(self, reports: Reports, program: str) -> int:
-        """Deliver reports to the instance and write its decisions; raises what the algorithm raises.
+        """Deliver reports to the instance and write its decisions; propagates the algorithm's exceptions.
 
         Returns:
             Number of reports delivered: those of flows that did not fail.

@@ -8,8 +8,8 @@
 
 Nothing here blocks the agent's thread: `take` returns what has arrived, `publish` fills a bounded queue.
 
-`take` alternates between the senders, and a full queue drops messages of the sender that has most messages in
-it, so a flood from one sender neither delays nor displaces the messages of another.
+`take` alternates between the senders, and a full queue drops messages of the sender with the most messages in
+the queue, so a flood from one sender neither delays nor displaces the messages of another.
 """
 
 from __future__ import annotations

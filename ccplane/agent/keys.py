@@ -140,6 +140,6 @@ def _bad(directory: Path, error: Exception) -> UsageError:
         f"the keys in {directory} cannot be used",
         where=str(directory),
         why=str(error),
-        fix="let an agent create them, with ccp run ... --control tcp://HOST:PORT --control-keys DIR; "
+        fix="let an agent create the keys, with ccp run ... --control tcp://HOST:PORT --control-keys DIR; "
         "then copy agent.key and client.key_secret to the client",
     )

@@ -175,7 +175,7 @@ class Subscribe(Request, frozen=True, kw_only=True, tag="subscribe_telemetry"):
 
 
 class Events(Request, frozen=True, kw_only=True, tag="events"):
-    """Return the last events; the streams have future ones."""
+    """Return the last events; the streams deliver future events."""
 
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 

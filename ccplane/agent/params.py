@@ -93,7 +93,7 @@ def shared(name: str, algorithm: str) -> ParamError:
         "param.shared",
         f"`{name}` cannot be set for a single flow of `{algorithm}`",
         why=f"`{algorithm}` is vectorised: one instance controls all its flows",
-        fix="set it for all flows",
+        fix="set the parameter for all flows",
     )
 
 

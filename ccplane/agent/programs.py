@@ -90,7 +90,7 @@ class ProgramSet:
 
     @property
     def initial(self) -> Installed | None:
-        """The program of a flow whose `on_create` sets none."""
+        """The program of a flow whose `on_create` sets no program."""
         return None if self._initial is None else self._by_name[self._initial]
 
     def named(self, name: str) -> Installed:
@@ -192,6 +192,6 @@ def extension_of(extension: str | Path) -> tuple[str, bytes | None]:
             f"cannot read the datapath extension {extension.name}",
             where=str(extension),
             why=error.strerror or str(error),
-            fix="compile it, see docs/writing-an-extension.md",
+            fix="compile the extension; see docs/writing-an-extension.md",
         ) from None
     return extension.name.removesuffix(OBJECT_SUFFIX), raw

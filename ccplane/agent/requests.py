@@ -290,7 +290,7 @@ def error_from(error: BaseException) -> CcpError:
         "control.failed",
         "the request failed with an unexpected error",
         why=text_of(error),
-        fix="please report it as a bug, with the agent's log",
+        fix="please report this error as a bug, with the agent's log",
     )
 
 

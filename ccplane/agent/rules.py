@@ -150,7 +150,7 @@ def split_rule(text: str, example: str) -> tuple[str, str]:
             f"cannot parse the rule `{text}`",
             where=f"rule `{text}`",
             why="a rule is CONDITIONS -> OUTCOME",
-            fix=f"write it in quotes, such as --rule '{example}'",
+            fix=f"write the rule in quotes, such as --rule '{example}'",
         )
     return left, right
 

@@ -143,8 +143,8 @@ def version_of(algorithm: AnyAlgorithm) -> Version:
 def combined(file: str, sources: Mapping[str, str | None]) -> str:
     """Return one hash for an algorithm's file and the modules imported from its directory.
 
-    Without such modules, the result is the hash of the file. With such modules, it is the hash of the output
-    of `sha256sum` for all files, sorted by name: `sha256sum mine.py my_lib.py | sha256sum`.
+    Without such modules, the result is the hash of the file. With such modules, the result is the hash of the
+    output of `sha256sum` for all files, sorted by name: `sha256sum mine.py my_lib.py | sha256sum`.
 
     Args:
         file: The algorithm's file.

@@ -10,7 +10,7 @@ from telemetry.join import Key, key_of, keys_of
 from telemetry.schema import Sample
 
 MAX_STANDING: Final = 10_000
-"""Maximum decisions kept. Above it, the sender with most decisions loses its oldest one."""
+"""Maximum decisions kept. If there are more, the sender with the most decisions loses its oldest one."""
 
 MAX_ALIKE: Final = 16
 """Maximum decisions kept about the same flows, such as one peer; the oldest is dropped first."""

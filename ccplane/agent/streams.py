@@ -141,7 +141,7 @@ class Streams:
     # On the agent's thread
 
     def want(self, *, reports: bool, decisions: bool, events: bool) -> None:
-        """Select what to buffer."""
+        """Select the kinds of messages to buffer."""
         self._wants_events = events
         self._loop.on_batch = self._batch if reports else None
         if decisions:

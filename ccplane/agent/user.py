@@ -1,4 +1,4 @@
-"""Switches an agent that root started to another user, if no service manager does so.
+"""Switches an agent that root started to another user, if no service manager has switched it.
 
 The process keeps its capabilities for loading; `ebpf.drop_capabilities` later reduces them to what an agent
 needs. Files created afterwards, in the run directory and next to the pins, belong to the new user.
@@ -39,7 +39,7 @@ def become(user: str, pin_dir: str, run_dir: Path) -> None:
             "user.unknown",
             f"the user `{user}` does not exist",
             where=f"--user {user}",
-            fix=f"create it: useradd --system --no-create-home --shell /usr/sbin/nologin {user}",
+            fix=f"create the user: useradd --system --no-create-home --shell /usr/sbin/nologin {user}",
         ) from None
     try:
         _hand_over(Path(pin_dir), run_dir, entry.pw_uid, entry.pw_gid)

@@ -1,10 +1,11 @@
 """Watches files of algorithms and reloads changed ones: `ccp run --reload`.
 
-It polls the modification times ten times per second, which works with every editor and file system and costs
-one system call per file. A changed file is read once it is unchanged between two polls.
+The watcher polls the modification times ten times per second, which works with every editor and file system
+and costs one system call per file. A changed file is read once it is unchanged between two polls.
 
-It watches the algorithm's file, the modules imported from its directory, and the paths where an import found
-nothing. So if a version was refused because of an imported file, it is tried again when that file is fixed.
+The watcher checks the algorithm's file, the modules imported from its directory, and the paths where an
+import found nothing. So if a version was refused because of an imported file, it is tried again when that
+file is fixed.
 """
 
 from __future__ import annotations

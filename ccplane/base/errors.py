@@ -1,7 +1,7 @@
 """The error classes of ccplane. Packages add classes where callers catch them separately.
 
 Every error has a slug for programs and four texts for people: what happened, where, why, and how to fix it.
-`str(error)` prints these texts like this, without empty ones:
+`str(error)` prints the texts in the following form, without empty ones:
 
     lang.unknown_field: no field `Flow.rtt_sample_ms`
       at   ccp_algs/vegas.py:41:23, program "default", line 6

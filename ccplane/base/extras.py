@@ -42,7 +42,7 @@ def lacking(error: ModuleNotFoundError) -> LoadError | None:
         return None
     return LoadError(
         "load.no_extra",
-        f"this needs {module}, which is not installed",
+        f"the package {module} is needed, but is not installed",
         why=f"{module} is part of ccplane's extra `{extra}`",
         fix=f"{_pip()} install 'ccplane[{extra}]'",
     )

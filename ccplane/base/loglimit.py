@@ -43,7 +43,7 @@ class _Cause:
 
 
 class LogLimit:
-    """Admits `LINES` lines per cause and `PERIOD_S`."""
+    """Admits `LINES` lines per cause in each `PERIOD_S`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

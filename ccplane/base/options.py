@@ -1,6 +1,6 @@
 """Options of `ccp` that several commands share: one name, one short flag, one meaning each.
 
-Use them in annotations:
+Use the options in annotations:
 
     seconds: Annotated[float, options.seconds("Time to send")] = options.in_unit(10, "s")
     window_ms: Annotated[float, options.duration("--window", unit="ms", help="Length of a window")] = 100

@@ -8,8 +8,8 @@ import logging
 def printable(text: str, keep: str = "") -> str:
     """Return a text with escape codes instead of the characters that do not print.
 
-    These are control characters, which start commands of a terminal, and characters that change the direction
-    of a text or separate lines.
+    Such characters are control characters, which start commands of a terminal, and characters that change the
+    direction of a text or separate lines.
 
     Args:
         text: Any text.

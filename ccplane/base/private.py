@@ -80,5 +80,5 @@ def _not_private(path: Path, why: str) -> LoadError:
         "another user could have written the stored settings",
         where=str(path),
         why=why,
-        fix=f"check who created {path}, and remove it; then settings that it stored are not restored",
+        fix=f"check who created {path}, and remove it; the settings stored in it are then lost",
     )

@@ -78,7 +78,7 @@ class DatapathReport(ReportHead, Protocol):
         ...
 
     def as_dict(self) -> dict[str, int]:
-        """Return the Report registers by name, and only these."""
+        """Return the Report registers by name, without the other fields of the report."""
         ...
 
 

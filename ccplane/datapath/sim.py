@@ -1,8 +1,8 @@
 """The simulated datapath: a thin wrapper around the native module.
 
-A world is a network with hosts and TCP connections, in virtual time. It needs no root and no kernel programs,
-and the same seed gives identical results. The native class implements `ccplane.datapath.protocol.Datapath`;
-`connect` creates flows. Time advances only in `poll` and `run_until`.
+A world is a network with hosts and TCP connections, in virtual time. A world needs no root and no kernel
+programs, and the same seed gives identical results. The native class implements
+`ccplane.datapath.protocol.Datapath`; `connect` creates flows. Time advances only in `poll` and `run_until`.
 """
 
 from __future__ import annotations

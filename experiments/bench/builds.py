@@ -124,7 +124,7 @@ def _compile(packages: Path, target: Path, reported: Callable[[str], None]) -> N
             "the native extension of the revision does not build",
             str(packages / "native"),
             "\n".join(reported_last),
-            f"for details run `cargo {' '.join(command[1:])}` there",
+            f"for details run `cargo {' '.join(command[1:])}` in the checkout of the revision",
         )
     made = target / _LIBRARY
     extension = extension_of(packages)

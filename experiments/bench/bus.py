@@ -1,6 +1,6 @@
 """`ccp bench bus`: latency and rate of the telemetry bus, from `publish` to the agent's inbox.
 
-The publisher is another process; the inbox is in this one. Latency is from creating a message until the
+The publisher is another process; the inbox is in this process. Latency is from creating a message until the
 agent's thread has it, checked and decoded, at 200 messages per second. The rate counts messages that arrive
 when messages are published without a limit.
 """

@@ -50,7 +50,7 @@ def main(
         bool, typer.Option(help="Publish decisions (QoS 1) instead of signals (QoS 0).")
     ] = False,
 ) -> None:
-    """Publish messages, wait until all are sent, and print how many were."""
+    """Publish messages, wait until all are sent, and print their number."""
     bus = Bus(BusOptions(port=port, queue_samples=count), sender="bench")
     bus.start()
     bus.wait_connected(CONNECT_S)

@@ -95,7 +95,7 @@ _COMMON: Final = dict(list(inspect.signature(_finish, eval_str=True).parameters.
 
 
 def benchmark(name: str) -> Callable[[_Run], _Run]:
-    """Turn a function that takes a plan and its own options, and returns a result, into a command."""
+    """Make a command of a function that takes a plan and its own options, and returns a result."""
     about = BENCHMARKS[name]
     plan = asdict(about.plan)
     common = {key: one.replace(default=plan.get(key, one.default)) for key, one in _COMMON.items()}
@@ -112,7 +112,7 @@ def benchmark(name: str) -> Callable[[_Run], _Run]:
         sudo = "" if name in _WITHOUT_ROOT else "sudo "
         app.command(
             name,
-            help=f"{run.__doc__}\n\nThis takes {about.minutes_text}.",
+            help=f"{run.__doc__}\n\nThe benchmark takes {about.minutes_text}.",
             epilog=options.examples(f"{sudo}ccp bench {name} --keep out/bench"),
         )(command)
         return run

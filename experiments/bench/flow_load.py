@@ -45,7 +45,7 @@ Count = Annotated[int, typer.Option(min=1, help="Number of connections.")]
 
 
 def allow_files(count: int) -> None:
-    """Raise the limit of open files of this process to what `count` connections need."""
+    """Raise the limit of open files of this process for `count` connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + 100
     if soft < wanted:

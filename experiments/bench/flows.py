@@ -1,11 +1,11 @@
 """`ccp bench flows`: thousands of concurrent flows.
 
-Connections from one host to another over a bare veth pair send one after the other. They send the same bytes
-at the same rate with kernel CUBIC and with ccplane's CUBIC. CPU time is the machine's busy time while they
-send, including load generator and agent, minus other processes.
+Connections from one host to another, over a bare veth pair, take turns to send. The connections send the same
+bytes at the same rate with kernel CUBIC and with ccplane's CUBIC. CPU time is the machine's busy time while
+they send, including load generator and agent, minus other processes.
 
-Memory of the datapath is what the kernel charges for its maps, per flow of their capacity; memory of the
-agent is the growth of its anonymous memory, per flow.
+Memory of the datapath is the memory that the kernel charges for its maps, per flow of their capacity; memory
+of the agent is the growth of its anonymous memory, per flow.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class KernelMemory:
         self._group = group
 
     def take(self, pid: int) -> None:
-        """Account what a process allocates from now on."""
+        """Account the memory that a process allocates from now on."""
         (self._group / "cgroup.procs").write_text(f"{pid}\n")
 
     @property

@@ -1,10 +1,10 @@
 """`ccp bench latency`: time from the ACK that triggers a report until the resulting update is in force.
 
 Two spans begin at the ACK. `written_*` ends when the kernel side can read the update, which is ccplane's own
-time; `experiments.bench.spans` has its parts. The figures without that prefix end when the next ACK applies
-the update, and so include the path's ACK clock. The path is a bare link with continuous ACKs; `1gbit` is a
-link of 1 Gbit/s, where segmentation offload makes one ACK per 64 KB, every 0.5 ms. `idle` is this flow alone;
-with `load`, bulk flows of kernel CUBIC over another link keep every core busy.
+time; `experiments.bench.spans` has its parts. The figures without the prefix `written_` end when the next ACK
+applies the update, and so include the path's ACK clock. The path is a bare link with continuous ACKs; `1gbit`
+is a link of 1 Gbit/s, where segmentation offload makes one ACK per 64 KB, every 0.5 ms. `idle` is this flow
+alone; with `load`, bulk flows of kernel CUBIC over another link keep every core busy.
 
 `floor` is the time to wake any thread (`experiments.bench.floor`), the lower bound for any agent.
 """

@@ -69,7 +69,7 @@ class Metric:
 
     @property
     def rounds_needed(self) -> int | None:
-        """Estimated rounds until a verdict, if the median stays; None with a verdict, or if never."""
+        """Estimated rounds until a verdict, if the median stays; None if decided, or if never decided."""
         if self.verdict != "undecided" or self.goal is None:
             return None
         return verdicts.runs_needed(self.estimate, *_bounds(self.goal))
@@ -186,7 +186,7 @@ class BenchResult:
                 "the file does not contain the result of a benchmark",
                 where,
                 f"{type(error).__name__}: {error}",
-                "create it again with `ccp bench NAME --keep FOLDER`",
+                "create the file again with `ccp bench NAME --keep FOLDER`",
             ) from error
 
     def keep(self, folder: Path) -> Path:

@@ -1,8 +1,8 @@
 """Paired rounds, in which all benchmarks measure.
 
-A round measures each of the compared ways once, in random order, so that slow hours and warm caches affect
-all of them alike. A round with a disturbed measurement (`experiments.disturbance`) is discarded, counted and
-repeated. Measuring continues until the intervals of the headline figures are narrow enough.
+A round measures each of the compared alternatives once, in random order, so that slow hours and warm caches
+affect all alternatives alike. A round with a disturbed measurement (`experiments.disturbance`) is discarded,
+counted and repeated. Measuring continues until the intervals of the headline figures are narrow enough.
 
 Stopping as soon as an interval is narrow makes narrow intervals wrong more often. So intervals are checked
 only after the minimum number of rounds, and each time that their number has grown by half; the exact interval
@@ -128,7 +128,7 @@ def measure_rounds(
     headlines: Headlines[T],
     judge: Callable[[Sequence[Seen]], Sequence[str]] = disturbances,
 ) -> Rounds[T]:
-    """Measure all ways in rounds, until the headlines are precise or a limit of `plan` is reached.
+    """Measure all alternatives in rounds, until the headlines are precise or a limit of `plan` is reached.
 
     Args:
         ways: Names of what is compared, at least one.

@@ -18,9 +18,9 @@ from experiments.agent_process import agent_here
 from experiments.bench.rounds import Unfit
 
 PARTS: Final = ("fold", "wake", "take", "python", "update", "next_ack")
-"""Parts of the time from an ACK. They end when the report is in the ring, when the agent's thread runs, when
-it has the records, when `on_report` is called, when the update is in the mailbox, and when an ACK applies
-it."""
+"""Parts of the time from an ACK. The parts end when the report is in the ring, when the agent's thread runs,
+when it has the records, when `on_report` is called, when the update is in the mailbox, and when an ACK
+applies it."""
 SPANS: Final = (*PARTS, "written", "applied")
 """The parts, and the time from the ACK until the update is in the mailbox, and until an ACK applied it."""
 MIN_UPDATES: Final = 100

@@ -70,7 +70,7 @@ def demo(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show ccplane in a minute: five flows, one with an algorithm edited meanwhile; a table and a picture."""
+    """Show ccplane in a minute: five flows, one of them with a live edit; a table and a picture."""
     if context.invoked_subcommand is not None:
         _no_options(context)
         return

@@ -95,7 +95,7 @@ def wifi(
     """Show in-band telemetry over simulated Wi-Fi: a table and a picture.
 
     Needs root, hostapd, iw, Mosquitto, iperf3, and a kernel with mac80211_hwsim.
-    `make test-wifi` builds a virtual machine that has them.
+    `make test-wifi` builds a virtual machine with all of these programs.
     """
     with extra_part():
         from experiments.demo.wifi_picture import draw

@@ -74,13 +74,13 @@ class Feature:
         directory: Path,
         progress: Callable[[str, float], None],
     ) -> AbstractContextManager[Program | None]:
-        """Add to the kernel what a scenario needs, if the feature `serves` it; yield the process to watch."""
+        """Extend the kernel as a scenario needs, if the feature `serves` it; yield the process to watch."""
         return nullcontext()
 
     def simulated(
         self, scenario: Scenario, recording: Recording, directory: Path, datapath: SimDatapath
     ) -> AbstractContextManager[Callable[[], None]]:
-        """Add to a simulation what `live` adds to the kernel; yield a function to call at each turn."""
+        """Extend a simulation as `live` extends the kernel; yield a function to call at each turn."""
         return nullcontext(lambda: None)
 
 

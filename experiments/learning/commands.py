@@ -79,7 +79,7 @@ def hyvar(
 ) -> None:
     """Train Hyvar's policy with PPO. Ctrl-C stops and saves a checkpoint; `--resume` continues from it.
 
-    Training needs ccplane's extra `train` (docs/learning.md); running a policy does not.
+    Training needs ccplane's extra `train` (docs/learning.md); running a policy does not need it.
     """
     from experiments.learning import files, training
 
@@ -131,7 +131,8 @@ def export_(
     out: Annotated[
         Path,
         options.out(
-            "File for the policy, *.safetensors. Its SHA-256 goes next to it, with the suffix .sha256.",
+            "File for the policy, *.safetensors. The SHA-256 of the policy goes next to the file, with the "
+            "suffix .sha256.",
             metavar="FILE",
         ),
     ],

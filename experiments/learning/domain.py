@@ -1,7 +1,7 @@
 """The distribution of paths that a learner trains on, as plain data.
 
-An episode is one path. Its properties are drawn from ranges (domain randomisation, Tobin et al., IROS 2017),
-so that one policy covers unforeseen paths. The same seed gives the same paths.
+An episode is one path. The properties of a path are drawn from ranges (domain randomisation, Tobin et al.,
+IROS 2017), so that one policy covers unforeseen paths. The same seed gives the same paths.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "learning.bad_domain": "a path, heuristic or number of worlds is invalid",
-    "learning.no_file": "a file of a domain or reward cannot be read, or ccplane ships none of that name",
+    "learning.no_file": "a file of a domain or reward cannot be read, or ccplane ships no file of that name",
     "learning.bad_reward": "a reward has no function, fails, or returns invalid numbers",
     "learning.no_checkpoint": "there is no checkpoint to resume from or to export",
     "learning.other_checkpoint": "a checkpoint was written with another configuration or version",

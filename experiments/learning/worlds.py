@@ -160,7 +160,7 @@ class Worlds:
                     "learning.bad_reward",
                     "a reward must return a finite number for each interval",
                     str(getattr(self._reward, "origin", "")),
-                    f"it returned {rewards.dtype} of shape {rewards.shape} for {acted.sum()} intervals"
+                    f"the result is {rewards.dtype} of shape {rewards.shape} for {acted.sum()} intervals"
                     + (", not all finite" if rewards.dtype.kind == "f" else ""),
                     "compute with arrays, and handle zeros: `rtt_us` is 0 without a sample",
                 )

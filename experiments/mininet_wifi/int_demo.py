@@ -25,8 +25,11 @@ from experiments.netlab.lab import DEFAULT_CONGESTION
 from experiments.netlab.process import which
 
 PREFIX: Final = "int-demo-"
-"""Prefix of namespace names. It differs from the lab's prefix, because `ccp lab clean` ends all processes in
-the lab's namespaces, and one of these is the machine's own."""
+"""Prefix of namespace names.
+
+The prefix differs from the lab's, because `ccp lab clean` ends all processes in the lab's namespaces, and one
+of this network's namespaces is the machine's own.
+"""
 
 PROGRAMS: Final = ("hostapd", "hwsim_mgmt", "iwconfig", "mnexec", "ovs-vsctl", "rfkill")
 """Programs that Mininet-WiFi calls, without reporting which of them is missing."""

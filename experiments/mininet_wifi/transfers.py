@@ -225,6 +225,6 @@ def _watch(transfer: IperfRun, watch: TcpWatch, seconds: int) -> list[TcpInfo]:
             "the flow sends nothing over the chain",
             "host sta1",
             f"less than 16 kB arrived within {TIMEOUT_S:g} s",
-            "choose less --loss, or a higher --rate",
+            "choose a lower --loss, or a higher --rate",
         )
     return looks

@@ -1,9 +1,9 @@
 """The network lab: networks of Linux namespaces on this machine, with real sockets in them.
 
-It provides hosts and links, emulated or plain, that exist for a `with` block; commands, sockets and iperf3
-transfers in the hosts; and the CPU time of the machine.
+The package provides hosts and links, emulated or plain, that exist for a `with` block; commands, sockets and
+iperf3 transfers in the hosts; and the CPU time of the machine.
 
-It may import `ccplane.base.errors`, `ccplane.base._native` (the emulator), `telemetry.schema`, msgspec,
+The lab may import `ccplane.base.errors`, `ccplane.base._native` (the emulator), `telemetry.schema`, msgspec,
 pyroute2, rich, typer and the standard library, but never `ccplane.agent` or `ccp_algs`: the lab does not know
 what runs in it.
 

@@ -67,7 +67,7 @@ class Cellular(Plain, frozen=True):
 
 
 def draw(link: Cellular, duration_s: float, seed: int) -> NDArray[np.int64]:
-    """Draw the opportunities of a trace.
+    """Generate the opportunities of a trace at random.
 
     Args:
         link: Parameters of the link.
@@ -149,7 +149,7 @@ def write_trace(file: Path, times_ms: Sequence[int] | NDArray[np.int64]) -> None
 
 @dataclass(frozen=True)
 class TraceFigures:
-    """Properties of a trace, drawn or recorded.
+    """Properties of a trace, generated or recorded.
 
     Attributes:
         duration_s: Length, after which the trace repeats [s].

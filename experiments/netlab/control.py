@@ -69,7 +69,7 @@ class Control:
         with self._lock:
             if self._sock.fileno() < 0:
                 raise LabError(
-                    "lab.closed", "the network is closed", _WHERE, "", "use it in its `with` block"
+                    "lab.closed", "the network is closed", _WHERE, "", "use the network in its `with` block"
                 )
             self._last_id += 1
             deadline_s = time.monotonic() + timeout_s

@@ -111,7 +111,7 @@ class EmulatedNetwork:
         return named[name]
 
     def base_rtt_us(self, a: str, b: str) -> int:
-        """Return the round-trip time of two hosts without queueing, transmission and jitter [us].
+        """Return the round-trip time between two hosts, excluding queueing, serialization and jitter [us].
 
         Raises:
             LabError: `lab.bad_value`, if a host is unknown.

@@ -223,7 +223,7 @@ class Host:
         links.write_sysctl(self.namespace, name, value)
 
     def set_default_congestion(self, name: str) -> None:
-        """Set the congestion control of sockets of this host that choose none.
+        """Set the congestion control of this host's sockets that do not choose one.
 
         Only the machine's allowed congestion controls can be defaults; a socket can choose any.
 
@@ -238,7 +238,8 @@ class Host:
                 f"`{name}` cannot be the default of a host",
                 f"host {self.name}",
                 f"the kernel allows a namespace only {', '.join(allowed_congestion_controls())}",
-                "choose it for each socket, or add it to the sysctl net.ipv4.tcp_allowed_congestion_control",
+                "choose the congestion control for each socket, or add it to the sysctl "
+                "net.ipv4.tcp_allowed_congestion_control",
             )
         self.set_sysctl("net.ipv4.tcp_congestion_control", name)
 

@@ -83,7 +83,7 @@ class Graph:
         return way
 
     def base_rtt_us(self, a: str, b: str) -> int:
-        """Return the round-trip time of two hosts without queueing, transmission and jitter [us].
+        """Return the round-trip time between two hosts, excluding queueing, serialization and jitter [us].
 
         Raises:
             LabError: `lab.bad_value`, if a host is unknown.
@@ -110,7 +110,7 @@ class Graph:
     def change(self, name: str, fields: Mapping[str, Any]) -> Graph:
         """Return the graph with some properties of a link, or of one of its directions, changed.
 
-        If the buffer is not among them, its size stays the same, even if rate or delay change.
+        If the buffer is not among these properties, its size stays the same, even if rate or delay change.
 
         Args:
             name: `LINK>` or `LINK<`, or `LINK` for both.

@@ -46,7 +46,7 @@ class GilbertElliott(Plain, frozen=True, tag_field="kind", tag="gilbert_elliott"
 
 
 class Pattern(Plain, frozen=True, tag_field="kind", tag="pattern"):
-    """The packets with these numbers are lost; the first packet of the link is number 0.
+    """Loss of the packets with given numbers; the first packet of the link is number 0.
 
     Attributes:
         drop: Numbers, ascending.

@@ -26,7 +26,7 @@ OUT: Final = Path("out/papers")
 _PIPE_WIDTH: Final = 160
 
 _ABOUT: Final = "Repeat the experiments of papers: tables, figures and claims."
-_HOW: Final = """--dry-run lists the parts, what each part shows, and how long it takes.
+_HOW: Final = """--dry-run lists the parts, what each part shows, and how long each part takes.
 Ctrl-C interrupts; the same command resumes."""
 
 app = typer.Typer(help=_ABOUT, no_args_is_help=True, add_completion=False)
@@ -152,7 +152,7 @@ def _add(
         paper: Paper = importlib.import_module(f"experiments.papers.{module}.paper").PAPER
         if traces and not cellular:
             raise UsageError(
-                "paper.no_cells", f"no part of {name} has a cellular path", "--trace", fix="leave it out"
+                "paper.no_cells", f"no part of {name} has a cellular path", "--trace", fix="leave out --trace"
             )
         size = Size(quick, repeats, seconds, datapath, tuple(traces or ()))
         chosen = _parts(paper, part, video)
@@ -164,7 +164,7 @@ def _add(
 _add(
     "flex-cubic",
     "flex_cubic",
-    "Repeat the experiments of Flex-Cubic, a loss-tolerant CUBIC, and some that its paper left open.",
+    "Repeat the experiments of Flex-Cubic, a loss-tolerant CUBIC, and experiments that its paper left open.",
     "reroute",
 )
 _add(
@@ -348,7 +348,7 @@ def _parts(paper: Paper, names: list[str] | None, video: bool) -> list[Part]:
             )
     if video and not any(part.video for part in paper.parts.values()):
         raise UsageError(
-            "paper.no_video", f"no part of {paper.name} plays video", "--video", fix="leave it out"
+            "paper.no_video", f"no part of {paper.name} plays video", "--video", fix="leave out --video"
         )
     return [
         part for name, part in paper.parts.items() if (name in names if names else video or not part.video)

@@ -48,7 +48,7 @@ class Comparison:
         return f"{self.says} ({self.where})" if self.where else self.says
 
     def check(self, table: pd.DataFrame) -> Check:
-        """Return what was measured; `table` has a row per run, with `seed`; columns may be missing."""
+        """Return the measured value; `table` has a row per run, with `seed`; columns may be missing."""
         return Check(self.sentence, self._found(table), self.at_least, self.at_most, self.name)
 
     def _found(self, table: pd.DataFrame) -> Estimate:

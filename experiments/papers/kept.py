@@ -124,7 +124,7 @@ class Kept:
                 "the file does not contain the results of a paper's part",
                 str(file),
                 str(error) or type(error).__name__,
-                "create it again: ccp paper NAME --part PART --keep FOLDER",
+                "create the file again: ccp paper NAME --part PART --keep FOLDER",
             ) from error
 
     @property
@@ -157,7 +157,7 @@ class Kept:
 
 
 def reported_left_out(left_out: Mapping[str, int]) -> str:
-    """Return how many runs do not count, and why; empty if all count."""
+    """Return the number of excluded runs, and the reasons, as text; empty if no run is excluded."""
     if not left_out:
         return ""
     reasons = "; ".join(f"{why}: {n}" for why, n in left_out.items())

@@ -1,4 +1,4 @@
-"""Files of drawn traces for papers' networks; runs name them, so each has a fixed place."""
+"""Files of generated traces for papers' networks; runs name these files, so each has a fixed place."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ def run_part(
 
 
 def read_part(part: Part, size: Size, out: str | Path) -> Runs:
-    """Return the finished runs of a paper's part that count, without running any.
+    """Return the finished, valid runs of one part of a paper; run nothing.
 
     Raises:
         ResultError: If results cannot be read.
@@ -353,7 +353,7 @@ def table_of(results: Iterable[Result], row: Callable[[Result], dict[str, Any]] 
 
 
 def findings(part: Part, runs: Runs) -> Findings:
-    """Return the tables, figures and checks of runs; nothing while none of the planned runs counts."""
+    """Return the tables, figures and checks of runs; nothing while no planned run is valid."""
     if runs.planned and not len(runs.results) + runs.measured:
         return Findings()
     found = part.findings(runs)

@@ -308,7 +308,7 @@ def _digits(values: Any) -> int:
 def draw_intervals(
     axes: Axes, at: Any, estimates: pd.DataFrame, what: Quantity, colour: str, *, zorder: int
 ) -> None:
-    """Draw intervals below and above their values; NaN draws none.
+    """Draw intervals below and above their values; NaN: no interval.
 
     Args:
         axes: Target axes.

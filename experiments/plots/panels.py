@@ -34,7 +34,7 @@ def panels(
     title: str = "",
     note: str | None = None,
 ) -> style.Plot:
-    """Draw a column against a number that a sweep varies, with a panel for each value of one or two others.
+    """Draw a column against a number that a sweep varies, with a panel for each value of other columns.
 
     Panels without values are empty.
 

@@ -172,7 +172,7 @@ class Plot(Figure):
 
 
 def styled() -> AbstractContextManager[None]:
-    """Return a context with the style of this package."""
+    """Return a context manager that applies the plot style of this package."""
     return matplotlib.rc_context(
         {**matplotlib.rcParamsDefault, **STYLE, "backend": matplotlib.rcParams["backend"]}
     )

@@ -2,6 +2,6 @@
 
 Use them through `experiments.scenario`, `experiments.run`, `experiments.results` and `experiments.sweep`.
 
-They may import `experiments.netlab`, `experiments.traffic`, `ccplane.agent`, `ccp_algs`, `ccplane.datapath`,
-`telemetry` and `broker`.
+The modules may import `experiments.netlab`, `experiments.traffic`, `ccplane.agent`, `ccp_algs`,
+`ccplane.datapath`, `telemetry` and `broker`.
 """

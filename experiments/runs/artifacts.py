@@ -46,7 +46,7 @@ def made_into_tables() -> tuple[str, ...]:
 
 
 def records_path(scenario: Scenario, directory: Path) -> Path | None:
-    """Return the file for the sinks' records; None if they write none."""
+    """Return the file for the sinks' records; None if sinks write no records."""
     telemetry = scenario.network.telemetry
     return directory / RECORDS if telemetry is not None and telemetry.records else None
 

@@ -1,6 +1,6 @@
 """Validates scenarios: names, times, parameters and files, with all errors in one report.
 
-The types of the fields are checked before (`experiments.runs.reading`). The run itself checks what depends on
+The types of the fields are checked before (`experiments.runs.reading`). The run itself checks requirements on
 this machine.
 """
 

@@ -145,7 +145,7 @@ class Cluster:
                 f"no Dask scheduler answers at {address}",
                 "--on",
                 str(error),
-                "start one with `dask scheduler`, or correct the address",
+                "start a scheduler with `dask scheduler`, or correct the address",
             ) from error
         try:
             self._client.wait_for_workers(1, timeout=_WORKERS_S)

@@ -133,9 +133,7 @@ def _points(
 ) -> Iterator[tuple[Any, Mapping[str, Any]]]:
     """Yield the points of an axis: their labels, and the values that they set."""
     if not axis:
-        raise ScenarioError(
-            "scenario.bad_field", "the axis has no points", f"axes.{name}", fix="give one or more"
-        )
+        raise ScenarioError("scenario.bad_field", "the axis has no points", f"axes.{name}", fix="give points")
     if isinstance(axis, Mapping):
         yield from axis.items()
     else:

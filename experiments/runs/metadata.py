@@ -23,7 +23,7 @@ _GIT_TIMEOUT_S: Final = 10.0
 
 
 def gathered(scenario: Scenario) -> dict[str, Any]:
-    """Return what is known before a run of a scenario.
+    """Return the metadata that is known before a run of a scenario.
 
     For simulations this omits the machine's kernel and its settings, because they have no influence.
     """

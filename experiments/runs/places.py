@@ -1,4 +1,4 @@
-"""Writing results: completely or not at all, and never over something else.
+"""Writing results: completely or not at all, and never over other files.
 
 A run writes into a hidden directory next to its target, and renames it when everything is written. The files
 of a failed run are kept as `NAME.incomplete`. Hidden directories of killed runs are removed by the next run
@@ -35,7 +35,7 @@ def must_be_free(out: Path) -> None:
             f"{out} already exists",
             str(out),
             "results are never overwritten",
-            "choose another directory with --out, or remove this one",
+            "choose another directory with --out, or remove this directory",
         )
 
 

@@ -39,7 +39,7 @@ class OfQuic:
 def quic_agent(
     scenario: Scenario, variants: Variants, directory: Path, facts: dict[str, Any], progress: Progress
 ) -> Iterator[OfQuic]:
-    """Run the agent of QUIC flows during a `with` block. It adds nothing to the kernel.
+    """Run the agent of QUIC flows during a `with` block. The agent adds nothing to the kernel.
 
     Raises:
         CcpError: If the agent cannot start, for instance because an algorithm needs what QUIC flows lack.

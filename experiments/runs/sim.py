@@ -1,8 +1,8 @@
-"""A scenario in the simulator: the datapath `sim`. It needs no root, kernel feature or other process.
+"""A scenario in the simulator: the datapath `sim`.
 
-Virtual time passes while the simulator carries packets, and stands still while an algorithm computes. One
-thread does everything: it triggers events, delivers telemetry, and lets the agent take its turns. The same
-scenario always gives the same result.
+The simulator needs no root, kernel feature or other process. Virtual time passes while the simulator carries
+packets, and stands still while an algorithm computes. One thread does everything: it triggers events,
+delivers telemetry, and lets the agent take its turns. The same scenario always gives the same result.
 """
 
 from __future__ import annotations

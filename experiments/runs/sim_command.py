@@ -20,7 +20,7 @@ from experiments.units import MBIT
 
 
 def run(order: SimOrder) -> None:
-    """Simulate as ordered, and print the results.
+    """Simulate what an order describes, and print the results.
 
     Raises:
         CcpError: The problem, if there is one.

@@ -57,7 +57,7 @@ class SimNetwork:
         self._update(self._graph.set_route(path, both=both))
 
     def base_rtt_us(self, a: str, b: str) -> int:
-        """Return the round-trip time of two hosts without queueing and transmission [us]."""
+        """Return the round-trip time between two hosts, excluding queueing and serialization [us]."""
         return self._graph.base_rtt_us(a, b)
 
     def _update(self, graph: Graph) -> None:

@@ -1,7 +1,7 @@
 """ccplane's algorithms for the flows of one run: an agent in a separate process.
 
 The process (`steering_process.py`) ends on request, and when this process dies, because it reads the other
-end of a pipe. It leaves nothing in the kernel.
+end of a pipe. The process leaves nothing in the kernel.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The agent of a run, as a process: `python -m experiments.runs.steering_process`; see `steering.py`.
 
-It reads an `Order` from standard input, one line of JSON, and answers with an `Answer` when it serves flows,
-and with another one at its end. It exits at the end of its input. Meanwhile it has a control socket like
-every agent.
+The process reads an `Order` from standard input, one line of JSON, and answers with an `Answer` when it
+serves flows, and with another one at its end. It exits at the end of its input. Meanwhile the process has a
+control socket like every agent.
 """
 
 from __future__ import annotations

@@ -3,5 +3,5 @@
 `make soak HOURS=2`, or `python -m experiments.soak --hours 2 --seed 7`. `draw` picks disturbances from a
 seed; `disturbances` applies them to the `plant` and the `network`; `samples` measures, `judge` evaluates.
 
-It may import `ccplane.agent`, `experiments.netlab`, `experiments.bench` and `telemetry`.
+This package may import `ccplane.agent`, `experiments.netlab`, `experiments.bench` and `telemetry`.
 """

@@ -28,7 +28,7 @@ LOOKS: Final = 3
 """Number of readings of which each sample is the median."""
 LOOK_EACH_S: Final = 0.5
 ORPHANS_S: Final = 30.0
-"""Time for slots of vanished connections to be freed, after the others have settled [s]."""
+"""Time for slots of vanished connections to be freed, after the other connections have settled [s]."""
 REPORTED_SLOTS: Final = 5
 DISK_KB: Final = 256
 

@@ -3,8 +3,8 @@
 There is one description (`Iperf3`, `Http`, `Quic`, `OnOff`, `Dash`: plain data, part of scenarios), one way
 to start it (`start_traffic()`), and one kind of result (`TrafficResult`).
 
-It may import `experiments.netlab`, `experiments.examples`, msgspec and NumPy, but never `ccplane.agent` or
-`ccp_algs`: here the congestion control of a flow is only a name.
+This package may import `experiments.netlab`, `experiments.examples`, msgspec and NumPy, but never
+`ccplane.agent` or `ccp_algs`: here the congestion control of a flow is only a name.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -44,7 +44,7 @@ def must_be_built() -> None:
             "lab.no_command",
             f"the example {EXAMPLE} of {CRATE} is not built",
             str(PROGRAM),
-            "it carries QUIC flows, and `make build` does not build it",
+            "the example carries QUIC flows, and `make build` does not build it",
             f"{examples.build(CRATE, EXAMPLE)}, in a checkout of ccplane",
         )
 

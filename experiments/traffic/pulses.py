@@ -1,7 +1,7 @@
 """The two programs of on/off traffic: a source that sends in pulses, and a sink that discards the data.
 
-They are run by path, on the hosts, with the Python of this process, and import only the standard library. The
-source prints its results as JSON, at its end or on SIGTERM.
+Both programs are run by path, on the hosts, with the Python of this process, and import only the standard
+library. The source prints its results as JSON, at its end or on SIGTERM.
 """
 
 from __future__ import annotations

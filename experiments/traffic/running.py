@@ -190,7 +190,7 @@ class Outcome:
 class RunningTraffic(Protocol):
     """Running traffic. The traffic ends by itself, after its time, with `stop()`, or with the lab.
 
-    One thread may wait while another stops it.
+    One thread may wait while another stops the traffic.
     """
 
     @property
@@ -215,7 +215,7 @@ class RunningTraffic(Protocol):
     def stop(self) -> None:
         """Stop the traffic now, and remove its files; may be called again. `wait()` returns a partial result.
 
-        Callers that start traffic must call this or `wait()` at the end, even after an exception.
+        Callers that start traffic must call `stop()` or `wait()` at the end, even after an exception.
 
         Raises:
             LabError: As in `wait()`, if a program had failed before.

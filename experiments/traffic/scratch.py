@@ -18,7 +18,7 @@ _NAME: Final = re.compile(re.escape(_PREFIX) + r"(?P<namespace>.+)-[^-]+")
 def make_folder(host: Host) -> tempfile.TemporaryDirectory[str]:
     """Make a folder that only root can read; its name identifies its owner.
 
-    This also removes folders of killed runs.
+    Making a folder also removes folders of killed runs.
     """
     clean_leftovers()
     return tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{host.namespace}-", ignore_cleanup_errors=True)

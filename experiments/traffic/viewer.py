@@ -73,7 +73,7 @@ class Viewer:
         )
 
     def objects(self) -> Sequence[ObjectResult]:
-        """Return its downloads."""
+        """Return the program's downloads."""
         return self._objects(self._reported)
 
     def playback(self) -> Sequence[Played]:

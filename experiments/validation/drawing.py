@@ -72,7 +72,7 @@ _APART_S: Final = 1.0
 
 @dataclass(frozen=True)
 class Drawn:
-    """A drawn scenario.
+    """A randomly drawn scenario.
 
     Attributes:
         scenario: The scenario of its first round.
@@ -93,7 +93,7 @@ class Drawn:
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        """One for each flow."""
+        """Algorithms, one for each flow."""
         return tuple(flow.algorithm for flow in self.scenario.flows)
 
 

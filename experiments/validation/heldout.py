@@ -1,4 +1,4 @@
-"""Distribution of the simulator's errors on drawn scenarios.
+"""Distribution of the simulator's errors on randomly drawn scenarios.
 
 A case's error compares the medians over its rounds. For comparison: the differences between two runs of the
 kernel.
@@ -34,7 +34,7 @@ FORMAT: Final = 1
 """Format of kept results."""
 
 MIN_RETRANS_PKTS: Final = 25.0
-"""Minimum denominator of the error of retransmissions: 20 % of it are 5 packets."""
+"""Minimum denominator of the error of retransmissions: 20 % of this number are 5 packets."""
 RATE_BOUNDS_MBIT: Final = (10.0, 100.0)
 
 
@@ -61,7 +61,7 @@ class Quantity:
     value_unit: str = ""
 
     def error(self, value: float, kernel: float) -> float:
-        """Return the error of a value; NaN if it or the kernel's is unknown."""
+        """Return the error of a value; NaN if the value or the kernel's value is unknown."""
         away = abs(value - kernel)
         if self.column == "jain_index":
             return away
@@ -89,13 +89,13 @@ QUANTITIES: Final = (
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A drawn scenario in results.
+    """A randomly drawn scenario in results.
 
     Attributes:
         name: Name of the scenario.
         kind: Kind of its path.
         rate_mbit: Rate of its bottleneck [Mbit/s].
-        algorithms: One for each flow.
+        algorithms: Algorithms, one for each flow.
         description: The path as text.
         scenario: The scenario as plain data.
     """
@@ -159,7 +159,7 @@ class Spread:
 
 @dataclass
 class Heldout:
-    """Results of drawn scenarios.
+    """Results of randomly drawn scenarios.
 
     Attributes:
         cases: The scenarios.
@@ -181,18 +181,18 @@ class Heldout:
         return cls(cases, rows, describe_run())
 
     def left_out(self) -> dict[str, int]:
-        """Return how many runs of the kernel do not count, for each of `rules.REASONS`."""
+        """Return the number of excluded runs of the kernel, for each of `rules.REASONS`."""
         return rules.judged(self.rows)[1]
 
     def errors(self) -> dict[str, dict[str, float]]:
-        """Return the simulator's errors, case -> column -> error, for cases with runs that count."""
+        """Return the simulator's errors, case -> column -> error, for cases with valid runs."""
         return {
             name: {one.column: one.error(simulator[one.column], kernel[one.column]) for one in QUANTITIES}
             for name, kernel, simulator in self._medians()
         }
 
     def kernels_own(self) -> dict[str, dict[str, float]]:
-        """Return the differences between the kernel's first two runs that count, in the form of `errors`."""
+        """Return the differences between the kernel's first two valid runs, in the form of `errors`."""
         found = {}
         for name, own in self._counting(KERNEL).groupby("case", sort=False):
             if len(own) > 1:
@@ -314,10 +314,10 @@ class Heldout:
         except (ValueError, KeyError, TypeError) as error:
             raise BenchError(
                 "bench.cannot_read",
-                "the file does not contain a result of drawn scenarios",
+                "the file does not contain results of randomly drawn scenarios",
                 where,
                 f"{type(error).__name__}: {error}",
-                "create it again with `ccp validate --draw N --seed S --keep FOLDER`",
+                "create the file again with `ccp validate --draw N --seed S --keep FOLDER`",
             ) from error
 
     def keep(self, file: Path) -> None:
@@ -344,7 +344,7 @@ class Heldout:
         console.print(self.reported_left_out(), highlight=False)
 
     def reported_left_out(self) -> str:
-        """Return how many runs and cases do not count, and why, as text."""
+        """Return the number of excluded runs and cases, and the reasons, as text."""
         kernel = int((self.rows["datapath"] == KERNEL).sum())
         left_out = self.left_out()
         why = "; ".join(f"{count} because {rules.REASONS[name]}" for name, count in left_out.items() if count)

@@ -1,4 +1,4 @@
-"""Runs of the kernel that do not count because the machine disturbed them.
+"""Runs of the kernel that are excluded because the machine disturbed them.
 
 The rules look at emulator and machine, never at a run's figures.
 """
@@ -20,7 +20,7 @@ IDLE_MIN: Final = 0.1
 """Minimum idle share of the processors; below it hosts wait for the emulator."""
 
 REASONS: Final = {
-    "stalled": f"the emulator was once more than {LATE_US / 1e3:g} ms late",
+    "stalled": f"the emulator was at least once more than {LATE_US / 1e3:g} ms late",
     "late": f"the emulator was more than {LATE_P99_US / 1e3:g} ms late with one packet in a hundred",
     "overrun": "the emulator missed packets of a host",
     "taken": f"other processes used more than {TAKEN_MAX:.0%} of the processors",
@@ -46,7 +46,7 @@ def reason(row: pd.Series) -> str | None:
 
 
 def judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the runs that count and, for each reason, how many runs do not count because of it."""
+    """Return the valid runs and, for each reason, the number of runs excluded for it."""
     reasons = pd.Series([reason(row) for _, row in rows.iterrows()], rows.index, dtype=object)
     left_out = Counter(reasons.dropna())
     return rows[reasons.isna()], {name: left_out[name] for name in REASONS}

@@ -42,7 +42,7 @@ mount -o remount,size=80% /root
 STEPS: Final = {
     "venv": "`python3 -m venv` [s]",
     "install": "`pip install ccplane.whl` [s]",
-    "install [lab]": "`pip install 'ccplane.whl[lab]'` after it [s]",
+    "install [lab]": "then `pip install 'ccplane.whl[lab]'` [s]",
     "doctor": "`ccp doctor` [s]",
     "demo, simulated": f"`ccp demo --seconds {DEMO_S}` as a user, simulated [s]",
     "demo, sockets": f"`ccp demo --seconds {DEMO_S}` as root, on sockets [s]",

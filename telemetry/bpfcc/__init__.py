@@ -1,7 +1,7 @@
 """Ad-hoc probes: C for BCC, compiled and attached on request.
 
-It may import `telemetry.errors` and `ccplane.base`. The module `bcc` is only imported when a probe is
-created.
+This package may import `telemetry.errors` and `ccplane.base`. The module `bcc` is only imported when a probe
+is created.
 
 Entry point: `BccProbe`. `ccplane.agent.features.probes` shows a probe's events next to an agent's reports.
 """

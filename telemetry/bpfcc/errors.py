@@ -7,7 +7,7 @@ from typing import Final
 from telemetry.errors import TelemetryError
 
 SLUGS: Final[dict[str, str]] = {
-    "probe.no_text": "no probe was given, or two were",
+    "probe.no_text": "no probe was given, or two probes were given",
     "probe.no_bcc": "the distribution's bcc is not installed",
     "probe.wrong_bcc": "Python's module `bcc` is another project's",
     "probe.no_headers": "the headers of the running kernel are missing",

@@ -1,6 +1,6 @@
 """Checks whether this host can run probes, and finds the distribution's module `bcc`.
 
-bcc's Python module is not on PyPI (`pip install bcc` installs another project). It comes with the
+bcc's Python module is not on PyPI (`pip install bcc` installs another project). The module comes with the
 distribution, and works with any Python 3. Virtual environments do not see it, so this module also searches
 the distribution's folder, and imports only this one module from there.
 """

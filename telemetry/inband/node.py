@@ -1,6 +1,6 @@
 """A node of in-band telemetry on an interface: the Python face of `native/ccp-node`.
 
-It prepares the interface, and regularly updates what the BPF programs cannot see themselves:
+The node prepares the interface, and regularly updates what the BPF programs cannot see themselves:
 
     spec = NodeSpec(roles=("source", "transit"), node_id=7)
     with InterfaceNode("eth0", spec, summaries_fd) as node:

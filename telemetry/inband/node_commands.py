@@ -104,7 +104,7 @@ def node(
         bool,
         typer.Option(
             "--echo",
-            help="Sink: return the path's state to sources in ACKs. Source: request and read these echoes.",
+            help="Sink: return the path's state to sources in ACKs. Source: request and read the echoes.",
         ),
     ] = False,
     namespace_id: Annotated[

@@ -14,7 +14,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from telemetry.ioam.model import State
 
 ANY_ADDRESS: Final = (0,) * 6
-"""Stands for all stations that are not listed."""
+"""Address that stands for all stations that are not listed."""
 
 _BYTES_PER_S: Final = 12_500
 """Unit of nl80211's bit rates, 100 kbit/s [bytes/s]."""

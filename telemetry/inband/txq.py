@@ -1,8 +1,8 @@
 """Reads mac80211's own queues through nl80211.
 
-These are read often, and pyroute2 needs milliseconds to decode the answer for one station. Only two numbers
-of an answer matter here, so this module parses only these two; the numbers of messages and attributes come
-from pyroute2.
+The queues are read often, and pyroute2 needs milliseconds to decode the answer for one station. Only two
+numbers of an answer matter here, so this module parses only these two; the numbers of messages and attributes
+come from pyroute2.
 """
 
 from __future__ import annotations

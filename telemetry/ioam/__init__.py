@@ -3,8 +3,8 @@
 `decode` reads the telemetry of a packet, `insert` adds options, `fill` does what a node on the path does,
 `remove` what the last node does; `CaptureReader` reads a capture file. `model` has the classes.
 
-It may import `ccplane.base.errors`, msgspec, typer, and the native module through `telemetry.native`.
-`docs/ioam.md` describes the format.
+This package may import `ccplane.base.errors`, msgspec, typer, and the native module through
+`telemetry.native`. `docs/ioam.md` describes the format.
 """
 
 from telemetry.ioam.codec import CaptureReader, build, decode, decode_header, fill, insert, remove

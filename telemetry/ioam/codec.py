@@ -95,7 +95,7 @@ def insert(packet: bytes, options: Sequence[Option]) -> bytes:
 def build(options: Sequence[Option], next_header: int = NO_NEXT_HEADER) -> tuple[bytes, bytes]:
     """Return extension headers with options, Hop-by-Hop and Destination Options; empty without options.
 
-    They also suit the socket options IPV6_HOPOPTS and IPV6_DSTOPTS.
+    The headers also suit the socket options IPV6_HOPOPTS and IPV6_DSTOPTS.
 
     Raises:
         IoamError: `ioam.cannot_write`.

@@ -88,7 +88,7 @@ class PeerTotals:
 class PeerCounters:
     """Sums up the sockets of each peer.
 
-    What sockets counted before the first reading is ignored. All counts of a socket that appears after the
+    Counts before the first reading are ignored. All counts of a socket that appears after the
     first reading are new. Counts of a socket between its last reading and its end are lost.
 
     Attributes:

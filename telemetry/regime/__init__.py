@@ -4,7 +4,7 @@ Without I/O: `detector` turns observations into decisions, `modes` has its param
 for each peer of a receiver, and `follow` combines decisions at a sender. `trace` reads recorded series;
 `publish` publishes a decision; `commands` is `ccp regime`.
 
-It may import `broker`, the rest of `telemetry`, and typer.
+This package may import `broker`, the rest of `telemetry`, and typer.
 """
 
 from telemetry.regime.detector import (

@@ -78,6 +78,13 @@ def test_a_user_that_cannot_be_a_sender_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BusError) as caught:
         set_passwords(tmp_path / "users", {"a/b": "x"})
     assert caught.value.slug == "bus.bad_name"
+
+
+def test_an_empty_password_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(BusError) as caught:
+        set_passwords(tmp_path / "users", {"anna": "x", "recv": ""})
+    assert caught.value.slug == "bus.empty_password"
+    assert not (tmp_path / "users").exists()
     with pytest.raises(BusError) as caught:
         set_passwords(tmp_path / "none/users", {"a": "x"})
     assert caught.value.slug == "bus.no_password_file"

@@ -44,7 +44,8 @@ class Share:
                 "canary.bad_share",
                 f"cannot parse canary selector `{text}`",
                 where="--canary",
-                why="it must select some of the new flows, not all: the others are the control group",
+                why="the selector must match some of the new flows, not all: the others are the control "
+                "group",
                 fix="write a share such as 5%, conditions such as 'dport=5001', or both: '20% dport=5001'",
             )
         Which(rule=rule).parsed()

@@ -29,7 +29,7 @@ LEVEL: Final = 0.005
 """Probability that a trial takes back a version that is not worse."""
 FIRST_LOOK_S: Final = 1.0
 LOOKS_GROW: Final = 1.25
-"""Factor by which the interval between evaluations grows, because each spends some of the level."""
+"""Factor by which the interval between evaluations grows; each evaluation spends some of the level."""
 MIN_FLOWS: Final = 3
 """Minimum flows per side for an evaluation."""
 ENOUGH_FLOWS: Final = 10
@@ -290,7 +290,7 @@ def compared(new: list[Fared], old: list[Fared]) -> dict[str, Compared]:
 
 
 def reported_worse(figures: Mapping[str, Compared], level: float) -> str:
-    """Describe the metrics that are worse by more than the margin, and not by chance; empty if none is."""
+    """Describe the metrics that are worse by more than the margin, and not by chance; empty without any."""
     return "; ".join(
         f"{JUDGED[name].text(one.new, one.old)} (p = {one.p:.1g})"
         for name, one in figures.items()

@@ -52,7 +52,8 @@ def new(
         raise UsageError(
             "algorithm.exists",
             f"an algorithm called `{name}` exists",
-            why="a second algorithm of this name could only be run by its path, and results would mix them",
+            why="a second algorithm of this name could only be run by its path, and results would mix the "
+            "two algorithms",
             fix="choose another name, or use --force",
         )
     path = out / f"{name}.py"
@@ -66,7 +67,7 @@ def new(
         raise UsageError(
             "algorithm.no_directory",
             f"there is no directory {out}",
-            fix=f"create it: mkdir -p {out}",
+            fix=f"create the directory: mkdir -p {out}",
         )
     path.write_text(text_for(name), encoding="utf-8")
     typer.echo(f"wrote {path}; next: ccp check {path}, then sudo ccp run {path} --reload")

@@ -84,9 +84,8 @@ def run(
         Path | None,
         typer.Option(
             metavar="DIRECTORY",
-            help="Directory of versions that are known to work. The agent starts with one of them if a "
-            "file does"
-            " not load, or contains a version that was taken back.",
+            help="Directory of versions that are known to work. The agent starts with a known-good version "
+            "if a file does not load, or contains a version that was taken back.",
             rich_help_panel=options.ADVANCED,
         ),
     ] = None,

@@ -369,7 +369,7 @@ def _names(settings: Sequence[str]) -> dict[str, str]:
                     "name.invalid",
                     f"cannot parse ALGORITHM=ccp.NAME: `{setting}`",
                     where=f"--cc-name {setting}",
-                    fix="write it as in --cc-name example_aimd=ccp.aimd",
+                    fix="write the setting as in --cc-name example_aimd=ccp.aimd",
                 )
             names[algorithm] = cc_name
     problems.finish()

@@ -16,7 +16,7 @@ app = typer.Typer(add_completion=False)
 def unload(pin_dir: PinDir = PIN_DIR) -> None:
     """Remove ccplane from the kernel: congestion controls, programs and maps.
 
-    Sockets that use it, and namespaces whose default it is, get a built-in congestion control.
+    Sockets that use ccplane, and namespaces that have it as default, get a built-in congestion control.
     """
     done = ebpf.unload(pin_dir)
     for feature in features():

@@ -1,7 +1,7 @@
 """The metrics of an agent: counters of the datapath and the loop, and distributions over flows by algorithm.
 
-A scrape runs on a separate thread. It reads the agent's counters without locks, copies the list of flows in
-one step, and reads flows' totals from the memory shared with the kernel.
+A scrape runs on a separate thread. The scrape reads the agent's counters without locks, copies the list of
+flows in one step, and reads flows' totals from the memory shared with the kernel.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class Chart(Widget):
         self._values: Sequence[float] = ()
 
     def show(self, values: Sequence[float]) -> None:
-        """Show values, oldest first; NaN = none."""
+        """Show values, oldest first; NaN: no value."""
         self._values = values
         self._retitle()
         self.refresh()

@@ -133,7 +133,7 @@ class LoopSource:
         if self._running() is None:  # the socket of a killed agent would only time out
             self.close()
             raise LoadError(
-                "control.no_agent", "no agent is running", where=self._pin_dir, fix="start one with `ccp run`"
+                "control.no_agent", "no agent is running", where=self._pin_dir, fix="start one: `ccp run`"
             )
         if self._agent is None:
             self._agent = self._connect()

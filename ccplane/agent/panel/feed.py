@@ -16,7 +16,7 @@ AHEAD: Final = 20
 """Maximum unconfirmed messages in transit."""
 
 SLOW_S: Final = 1.0
-"""Interval of messages while none is confirmed, as no page is open, or the kernel or connection is busy."""
+"""Interval of messages while no message is confirmed: no page is open, or kernel or connection are busy."""
 
 MAX_ROWS: Final = 20
 """Maximum rows of one message; more rows are thinned out."""

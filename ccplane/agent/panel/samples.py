@@ -23,7 +23,7 @@ HISTORY_S: Final = 120.0
 
 
 class Quantity(NamedTuple):
-    """A quantity that is drawn.
+    """A quantity that the panel draws.
 
     Attributes:
         name: Its name.
@@ -47,7 +47,7 @@ QUANTITIES: Final = (
     Quantity("retrans_pkts_per_s", "retransmissions", "packets/s", 1.0),
     Quantity("reported", "report field", "", 1.0),
 )
-"""The quantities in the order of the values' second axis. The last is a report field chosen by the user."""
+"""The quantities in the order of the values' second axis; the user chooses the last, a report field."""
 
 _AS_THEY_ARE: Final = ("cwnd_bytes", "rate_bytes_per_s", "srtt_us")
 _GROWING: Final = {

@@ -1,4 +1,4 @@
-"""Executes the user's requests on a separate thread, because loading takes long and must not block cells."""
+"""Executes the user's requests on a separate thread, as loading is slow and must not block a notebook."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The fallback program for datapaths built on libccp: Reno in CCP's language.
 
 libccp has no fallback of its own; each datapath has one for a silent agent. So this program is installed
-first. It controls flows whose algorithm raised or has no program, and all flows when the agent ends.
+first. The fallback program controls flows whose algorithm raised or has no program, and all flows when the
+agent ends.
 
 Source: RFC 5681 sections 3.1 and 3.2; one reduction per window as in RFC 6582 section 3.2.
 """

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from ccplane.base import _native
 
 FALLBACK_UID: Final = 1
-"""Number of the fallback program on the wire. It is installed first; libccp then drops all other programs."""
+"""Number of the fallback program on the wire.
+
+The fallback program is installed first; libccp then drops all other programs.
+"""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class UnixReport:
         return self._installed.name
 
     def as_dict(self) -> dict[str, int]:
-        """Return the Report registers by name, and only these."""
+        """Return the Report registers by name, without the other fields of the report."""
         return dict(zip(self._installed.fields, self._values, strict=True))
 
     def __getattr__(self, name: str) -> int:

@@ -169,4 +169,4 @@ CLAIMS: Final = (
         for other, name in COMPETITORS.items()
     ),
 )
-"""Claims, in the slides' order. The slides' conclusion repeats them."""
+"""Claims, in the slides' order. The slides' conclusion repeats these claims."""

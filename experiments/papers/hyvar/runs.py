@@ -27,7 +27,7 @@ from experiments.scenario import FlowSpec, Scenario
 ALGORITHMS: Final = (HYVAR, HYBRID, POLICY, KERNEL, BBR)
 
 VALUES: Final = ("throughput_bytes_per_s", "delay_us", "rtt_p95_us", "retrans_pct")
-"""Columns of `came_to` in every part."""
+"""Columns that `came_to` returns in every part."""
 
 CLAIMED: Final = Direction(rate_bytes_per_s=6e6, delay_us=15_000, buffer=Buffer(bdp=1.0))
 """The path of the slides: 48 Mbit/s, 30 ms, 1 BDP."""

@@ -1,6 +1,6 @@
 """Hyvar: shares of several flows, and of a flow that competes with CUBIC; not in the slides.
 
-Flows start one after the other, and the end of the run counts (`shares`).
+Flows start one after the other, and only the end of the run is evaluated (`shares`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ APART_S: Final = 5.0
 TOGETHER_S: Final = 30.0
 """Time in which all flows send, in a full run [s]."""
 JUDGED_SHARE: Final = 0.5
-"""Share of `TOGETHER_S` that counts, at the end of that time."""
+"""Evaluated share of `TOGETHER_S`, at the end of that time."""
 
 OWN: Final = "own"
 OTHER: Final = "cubic"

@@ -2,7 +2,7 @@
 
 ccplane chose the bounds that a publication does not state: 20 % of the link for "ten times smaller", 3 %
 for "stalls", 5 and 15 % for "meets" and "is close to" a limit, 15 % for formulas and for a model with a
-median error of 5 %, 20 % for what does not depend on the number of flows.
+median error of 5 %, 20 % for claims that a quantity does not depend on the number of flows.
 """
 
 from __future__ import annotations

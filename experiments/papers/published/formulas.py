@@ -22,7 +22,7 @@ RTT_US: Final = 50_000
 RTO_S: Final = RTT_US / 1e6 + 0.2
 """First timeout of Linux: the RTT plus the minimum variation of 200 ms."""
 SETTLED_S: Final = 10.0
-"""Start of the time that counts [s]: slow start is over."""
+"""Start of the evaluated time [s], after slow start."""
 
 
 def _grids(size: Size) -> list[Grid]:

@@ -1,6 +1,6 @@
 """Published figures of Linux' CUBIC and BBR, under the conditions that their authors state.
 
-These figures show whether emulator and simulator reproduce what others have measured.
+The experiments show whether emulator and simulator reproduce what others have measured.
 `docs/papers/published.md` has the results.
 """
 
@@ -80,7 +80,7 @@ def _loss_findings(runs: Runs) -> Findings:
 FLOWS: Final = 5
 APART_S: Final = 2.0
 CONVERGED_S: Final = 20.0
-"""Start of the time that counts [s]: all flows have probed for the RTT once."""
+"""Start of the evaluated time [s]: by then all flows have probed for the RTT."""
 
 
 def _converge_grids(size: Size) -> list[Grid]:
@@ -119,7 +119,7 @@ def _converge_findings(runs: Runs) -> Findings:
 SHARE_MBIT: Final = 10
 SHARE_RTT_US: Final = 40_000
 SETTLED_AT: Final = 0.5
-"""Start of the time that counts, as a share of the run: with 32 BDP, shares need 300 s to settle."""
+"""Start of the evaluated time, as a share of the run: with 32 BDP, shares need 300 s to settle."""
 QUICK_BDP: Final = (2, 4, 8)
 """Buffers for which 100 s suffice."""
 

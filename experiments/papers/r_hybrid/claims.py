@@ -280,4 +280,4 @@ CLAIMS: Final = (
     Claim("Abstract", "R-Hybrid's overhead is minimal", why="the paper has no figures for it"),
     Claim("Section 6", "without AWS' control plane R-Hybrid cannot adapt", why="AWS is not available here"),
 )
-"""In the paper's order."""
+"""Claims, in the paper's order."""

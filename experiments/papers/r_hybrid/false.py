@@ -182,7 +182,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def claims(found: pd.DataFrame) -> list[Check]:
-    """Check what misleads the paper's baseline, and that a horizon corrects it."""
+    """Check which disturbances mislead the paper's baseline, and that a horizon corrects the baseline."""
 
     def time(disturbance: str, detector: str) -> Estimate:
         own = found[(found["disturbance"] == disturbance) & (found["detector"] == detector)]

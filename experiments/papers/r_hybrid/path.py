@@ -46,7 +46,7 @@ PAPER_NOISE: Final = MODES["fast"].options.noise_ce_marks
 """Maximum marks per interval that are not congestion (section 4.3), scaled to the interval."""
 
 SETTLED_S: Final = 2.0
-"""Start of the time that counts [s]: slow start and the first decision are over."""
+"""Start of the evaluated time [s], after slow start and the first decision."""
 SAMPLE_INTERVAL_US: Final = 2_000
 """Makes the median of a run's RTTs exact to less than 1 %."""
 

@@ -1,7 +1,7 @@
 """Claims of the R-TCP paper, and their tests.
 
-ccplane chose the bounds that the paper does not state: half of its value for "very high", 0.5 % for none, 5
-% for no difference.
+ccplane chose the bounds that the paper does not state: half of its value for "very high", 0.5 % for "none", 5
+    % for "no difference".
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "Section 6.1",
-        "over operators without a limit, none is found even if R-TCP acts on its findings",
+        "over operators without a limit, no limit is found even if R-TCP acts on its findings",
         "closed-loop",
         checks=["none acted on"],
         how="R-TCP limits at most 0.001 of the transfers that have no limit",
@@ -415,4 +415,4 @@ CLAIMS: Final = (
         ],
     ),
 )
-"""In the paper's order."""
+"""Claims, in the paper's order."""

@@ -24,7 +24,7 @@ from experiments.sweep import Grid
 LATER_S: Final = 10.0
 """Delay of the second flow [s]."""
 SHARED_S: Final = (12.0, 18.0)
-"""Time that counts: both flows have settled, and neither has ended [s]."""
+"""Evaluated time [s]: both flows have settled, and neither has ended."""
 SIZE_BYTES: Final = 4 * MB
 APART_S: Final = 1.0
 DURATION_S: Final = 45.0

@@ -195,7 +195,7 @@ def side_by_side(name: str, pairs: Sequence[Pair], duration_s: float, *, seed: i
 def limit_of(scenario: Scenario, flow: FlowSpec) -> tuple[float, float] | None:
     """Return the bucket [bytes] and rate [bytes/s] that limit a flow at the start, as TCP payload, or None.
 
-    That is what an estimate from ACKs should find.
+    An estimate from ACKs should find these two values.
     """
     link = next(one for one in scenario.network.links if one.a == flow.sender)
     bucket = link.forward.token_bucket

@@ -1,7 +1,7 @@
 """R-TCP's sections 3.2 and 3.3: objects with idle times between them, and simultaneous connections.
 
 A client downloads over one connection, like apps that load videos in pieces, or over three, like apps that
-prefetch. The paper does not give the sizes of its two apps; ccplane chose these. R-TCP observes all
+prefetch. The paper does not give the sizes of its two apps; ccplane chose the sizes. R-TCP observes all
 connections of a client; the baselines get the ACKs of each connection.
 """
 

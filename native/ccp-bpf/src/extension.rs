@@ -314,5 +314,5 @@ impl Extension {
 
 pub(crate) fn not_loaded(name: &str) -> Error {
     Error::new("load.extension", format!("the datapath's extension `{name}` is not loaded"))
-        .fix("add it to the algorithm's `extensions`")
+        .fix("add the extension to the algorithm's `extensions`")
 }

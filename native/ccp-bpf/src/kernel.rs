@@ -33,7 +33,7 @@ pub(crate) struct Kernel {
 fn need<T>(found: Option<T>, what: &str) -> Result<T> {
     found.ok_or_else(|| {
         Error::new("load.no_struct_ops", "this kernel cannot run eBPF congestion control")
-            .why(format!("its BTF has no {what}"))
+            .why(format!("the kernel's BTF has no {what}"))
             .fix("use Linux 6.1 or newer with CONFIG_BPF_JIT, CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF")
     })
 }

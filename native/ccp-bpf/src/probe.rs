@@ -159,7 +159,7 @@ pub fn drop_capabilities(keep: Option<&[String]>) -> Result<Vec<String>> {
         }
     };
     gain_no_more().map_err(|e| {
-        Error::new("load.capabilities", "cannot drop the ways to regain capabilities")
+        Error::new("load.capabilities", "cannot make the loss of capabilities permanent")
             .why(e)
             .fix("run with --keep-capabilities, or not as root")
     })?;

@@ -80,5 +80,5 @@ fn no_file_system(place: &Path, e: &io::Error) -> Error {
     Error::new("load.pin", "cannot mount a BPF file system to test the datapath")
         .at(place.display().to_string())
         .why(e)
-        .fix(format!("run as root, or mount one: mount -t bpf bpf {}", bpffs::ROOT))
+        .fix(format!("run as root, or mount a BPF file system: mount -t bpf bpf {}", bpffs::ROOT))
 }

@@ -79,7 +79,7 @@ impl SourceSpec {
                 "a source cannot request echoes without the TCP state",
             )
             .at("echo, tcp_state")
-            .fix("enable tcp_state: it has the flag that requests echoes"));
+            .fix("enable tcp_state: tcp_state contains the flag that requests echoes"));
         }
         // A node with all optional data; the values do not matter.
         let rssi_dbm = self.wireless_nodes.then_some(0.0);

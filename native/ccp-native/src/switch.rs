@@ -46,7 +46,9 @@ impl SocketSwitch {
     ) -> PyResult<T> {
         let done = py.detach(|| match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(switch) => what(switch),
-            None => Err(Error::new("switch.closed", "the switch is closed").fix("use it before close()")),
+            None => {
+                Err(Error::new("switch.closed", "the switch is closed").fix("use the switch before close()"))
+            }
         });
         done.map_err(|e| errors::raise(py, &e))
     }

@@ -268,7 +268,7 @@ fn opened(spec: &NodeSpec) -> Result<OpenObject> {
 }
 
 fn not_shared(pin_dir: &Path, why: std::io::Error) -> Error {
-    Error::new("int.refused", "cannot share echoes of the path with the agent")
+    Error::new("int.refused", "cannot share the path's telemetry, which receivers echo, with the agent")
         .at(pin_dir.display().to_string())
         .why(why)
         .fix("mount a BPF file system: mount -t bpf bpf /sys/fs/bpf; use the agent's --pin-dir")
@@ -303,7 +303,7 @@ fn find_device(object: &Object) -> Result<()> {
         return Ok(());
     }
     Err(Error::new("int.no_route", "there is no IPv6 route through the device")
-        .why("the device is down, or IPv6 is disabled on it")
+        .why("the device is down, or IPv6 is disabled on the device")
         .fix("ip link set IFACE up; sysctl net.ipv6.conf.IFACE.disable_ipv6=0"))
 }
 

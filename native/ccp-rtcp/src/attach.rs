@@ -231,7 +231,7 @@ fn not_registered(name: &str, e: &libbpf_rs::Error) -> Error {
     }
     Error::new("rtcp.name_taken", format!("there is already a congestion control `{name}`"))
         .why("names are unique per machine; `ccp rtcp attach` may already be running")
-        .fix("end the running one first; `ccp rtcp show` prints its state")
+        .fix("end the running `ccp rtcp attach` first; `ccp rtcp show` prints its state")
 }
 
 #[cfg(test)]

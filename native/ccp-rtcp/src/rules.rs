@@ -47,7 +47,7 @@ pub(crate) fn write(object: &Object, rules: &[Rule]) -> Result<()> {
 fn entries(rules: &[Rule]) -> Result<Vec<rtcp_rule>> {
     if rules.len() > RTCP_MAX_RULES as usize {
         return Err(Error::new("rtcp.too_many_rules", format!("{} rules are too many", rules.len()))
-            .why(format!("each new socket is compared with all of them; the maximum is {RTCP_MAX_RULES}"))
+            .why(format!("each new socket is compared with all rules; the maximum is {RTCP_MAX_RULES}"))
             .fix("use shorter prefixes, or a cgroup"));
     }
     let entry = |rule: &Rule| {

@@ -21,7 +21,7 @@ pub(crate) fn need_tracepoints(btf: &Btf<'_>, names: &[&str]) -> Result<()> {
         return Ok(());
     }
     Err(Error::new("trace.no_tracepoint", format!("this kernel has no tracepoint {}", missing.join(" and ")))
-        .why("the kernel has no BTF for it: it was built without tracepoints, or is older than 5.5")
+        .why("the kernel has no BTF for the tracepoint: the kernel was built without tracepoints, or is older than 5.5")
         .fix("use Linux 6.1 or newer with CONFIG_TRACEPOINTS, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF"))
 }
 

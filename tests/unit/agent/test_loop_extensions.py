@@ -15,9 +15,9 @@ class Extended(Algorithm):
     program = "x"
     reported: ClassVar[list[tuple[str, bytes]]] = []
 
-    def on_extension(self, extension: str, raw: bytes) -> None:
-        self.reported.append((extension, raw))
-        if raw == b"bad":
+    def on_extension(self, extension: str, message: bytes) -> None:
+        self.reported.append((extension, message))
+        if message == b"bad":
             raise ValueError("never mind")
 
 

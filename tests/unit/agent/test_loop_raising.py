@@ -62,7 +62,7 @@ def raising(where: str, error: BaseException) -> type[Algorithm]:
             self.flow.set(cwnd_bytes=report.acked)
             self._do("on_report")
 
-        def on_extension(self, extension: str, raw: bytes) -> None:
+        def on_extension(self, extension: str, message: bytes) -> None:
             self._do("on_extension")
 
         def on_close(self, stats: Any) -> None:

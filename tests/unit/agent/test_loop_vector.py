@@ -227,8 +227,8 @@ def test_it_may_do_to_one_flow_what_single_algorithms_may() -> None:
                     self.flows[flow_id].set_program("second", cwnd_bytes=30_000)
                     self.flows[flow_id].emit("able:moved", to="second")
 
-        def on_extension(self, flow_id: int, extension: str, raw: bytes) -> None:
-            self.seen.append((flow_id, extension, raw))
+        def on_extension(self, flow_id: int, extension: str, message: bytes) -> None:
+            self.seen.append((flow_id, extension, message))
 
         def on_close(self, flow_id: int) -> None:
             self.seen.append(("closed", self.flows[flow_id].info.flow_id))

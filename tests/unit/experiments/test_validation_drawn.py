@@ -201,7 +201,7 @@ def test_cases_are_judged_by_medians_of_runs_that_count(heldout: Heldout) -> Non
     assert heldout.left_out() == {"stalled": 2, "late": 0, "overrun": 0, "taken": 0, "full": 0}
     description = heldout.reported_left_out()
     assert description.startswith(
-        "2 of 6 runs of the kernel do not count: 2 because the emulator was once more"
+        "2 of 6 runs of the kernel do not count: 2 because the emulator was at least once more"
     )
     assert description.endswith("1 of 3 cases have no run that counts.")
 

@@ -41,7 +41,7 @@ def serve_ccp(
         list[str] | None,
         typer.Argument(
             metavar="ALGORITHM",
-            help=f"ccplane's algorithms, for `ccp.ALGORITHM` and for rules; rules call the agent `{NAME}`.",
+            help=f"ccplane's algorithms, for `ccp.ALGORITHM` and for rules; rules name the agent `{NAME}`.",
             show_default="none",
         ),
     ] = None,
@@ -70,7 +70,7 @@ def serve_ccp(
             "wire.ipc",
             f"`{ipc}` is not a supported transport",
             where=f"--ipc {ipc}",
-            why="`netlink` and `char` lead to the kernel module of portus",
+            why="`netlink` and `char` connect to portus's kernel module",
             fix="start the agent with --ipc unix",
         )
     wire.log.setLevel(logging.INFO)  # a user waits for the agent

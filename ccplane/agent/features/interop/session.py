@@ -1,8 +1,8 @@
 """Connects an agent built with portus to flows: maps programs and flows to numbers, and translates messages.
 
-For ccplane's agent loop, a session is an algorithm. It forwards flows and reports to the portus agent, and
-executes the answers. Without a portus agent the flows run the fallback. The session runs on the agent's
-thread.
+For ccplane's agent loop, a session is an algorithm. The session forwards flows and reports to the portus
+agent, and executes the answers. Without a portus agent the flows run the fallback. The session runs on the
+agent's thread.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
         seen = record(probe, client, seconds=10)
     seen.reports, seen.events           # DataFrames
 
-Reports and events carry CLOCK_MONOTONIC. They arrive over different paths, and events of several processors
-arrive out of order, so rows are delayed briefly and then returned in order of time.
+Reports and events carry CLOCK_MONOTONIC. Reports and events arrive over different paths, and events of
+several processors arrive out of order, so rows are delayed briefly and then returned in order of time.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ def apply(
             "--rule",
             metavar="RULE",
             help="'CONDITIONS -> destination': sockets follow the decisions about their own path; "
-            "'CONDITIONS -> "
-            "ADDRESS': they follow the receiver ADDRESS's decisions. Repeatable, the first match decides. "
+            "'CONDITIONS -> ADDRESS': sockets follow the decisions of the receiver ADDRESS. Repeatable; "
+            "the first matching rule decides. "
             "Conditions: "
             "src, dst, sport, dport, cgroup.",
             show_default="all sockets whose path has a decision",
@@ -97,7 +97,7 @@ def apply(
         str | None,
         typer.Option(
             metavar="NAME|PATH",
-            help="Network namespace of the sockets; the broker is reached from the current one.",
+            help="Network namespace of the sockets; the broker is reached from the current namespace.",
             show_default="the current one",
         ),
     ] = None,
@@ -169,7 +169,7 @@ def apply(
             "--how host cannot select sockets",
             "--rule" if rules else "--cgroup",
             "sysctls apply to all sockets of the host",
-            "leave it out, or use --how sockets",
+            "leave out the option, or use --how sockets",
         )
     else:
         from ccplane.agent.features.regime.host import HostActuator  # netlink's library takes long to import

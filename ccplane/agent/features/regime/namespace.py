@@ -16,7 +16,7 @@ _COOKIE_BYTES: Final = 8
 
 
 def inside(netns: Path | None) -> AbstractContextManager[None]:
-    """Run a block in a network namespace; None for the current one.
+    """Run a block in a network namespace; None for the current namespace.
 
     Raises:
         SwitchError: `switch.no_netns`.

@@ -236,7 +236,7 @@ def _kernels_answers(what: str) -> Iterator[None]:
                 f"cannot {what}",
                 str(SYSCTLS / _DEFAULT),
                 "the congestion control does not exist",
-                "load its module, or run the algorithm with `ccp run`",
+                "load the congestion control's module, or run the algorithm with `ccp run`",
             ) from error
         allowed = number in (errno.EPERM, errno.EACCES) and os.geteuid() == 0
         raise SwitchError(

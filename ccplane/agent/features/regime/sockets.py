@@ -189,7 +189,8 @@ def cgroup_root(mounts: File = MOUNTS) -> File:
         "no cgroup v2 hierarchy is mounted",
         str(mounts),
         "new sockets are detected through cgroup v2",
-        "run `mount -t cgroup2 none DIRECTORY`; it needs no controllers, and does not affect cgroup v1",
+        "run `mount -t cgroup2 none DIRECTORY`; this mount needs no controllers, and does not affect "
+        "cgroup v1",
     )
 
 

@@ -63,7 +63,7 @@ def detect(
 ) -> None:
     """Show whether and since when a token bucket limited a recorded flow, and the bucket's size and rate.
 
-    Times are those of the trace. A flow counts as limited even if the limit was lifted later. Size and rate
+    Times are on the trace's clock. A flow counts as limited even if the limit was lifted later. Size and rate
     of the bucket are the last estimate of a detected limit.
     """
     detector = new_detector()
@@ -147,9 +147,10 @@ def attach(
 ) -> None:
     """Offer the congestion controls rtcp_cubic and rtcp_bbr to sockets, until Ctrl-C.
 
-    They are the kernel's CUBIC and BBR, and stay below the rate of the token bucket that limits a client.
-    With rules, sockets that no rule limits get the kernel's `cubic` or `bbr` when they connect. If all rules
-    are exceptions, only the sockets that match one of them get these. Needs root.
+    rtcp_cubic and rtcp_bbr are the kernel's CUBIC and BBR that stay below the rate of a client's token
+    bucket. With rules, sockets that no rule limits get the kernel's `cubic` or `bbr` when they connect. If
+    all rules are exceptions, only sockets that match an exception get the kernel's congestion controls. Needs
+    root.
     """
     values = dict(params.parse(param or [], "--param", "probe_every_rounds=25"))
     rtcp_options = options_of({**values, "observe": True} if observe else values)

@@ -42,12 +42,12 @@ MBBR_INTERVALS: Final = 5
 
 
 def bbr_lt(acks: Sequence[Ack]) -> Finding:
-    """Return what BBRv1's sampler finds: the rate that it used last; it does not estimate the bucket."""
+    """Return the finding of BBRv1's sampler: the rate that it used last; it does not estimate the bucket."""
     return _sampled(acks, intervals=2, used_rounds=USED_ROUNDS)
 
 
 def mbbr_like(acks: Sequence[Ack]) -> Finding:
-    """Return what the stand-in for mBBR finds: a rate, but no bucket."""
+    """Return the finding of the stand-in for mBBR: a rate, but no bucket."""
     return _sampled(acks, intervals=MBBR_INTERVALS, used_rounds=None)
 
 

@@ -22,9 +22,9 @@ from experiments.papers.r_tcp.baselines.acks import MSS_BYTES, US_PER_S, Ack, Fi
 
 REDUCTION: Final = 0.6
 MEETS: Final = 0.05
-"""Maximum distance below the line at contact, relative to the bucket's size."""
+"""Maximum distance of data below the line b + r t that counts as contact, relative to the bucket's size."""
 NEAR: Final = 0.5
-"""Maximum distance below the line after contact, relative to the bucket's size."""
+"""Maximum distance of data below the line b + r t after the first contact, relative to the bucket's size."""
 
 _Point = tuple[int, int]
 """Time since the start [us], delivered since then [bytes]."""

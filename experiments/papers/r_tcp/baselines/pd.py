@@ -52,7 +52,7 @@ class _Step(NamedTuple):
 
 
 def pd(acks: Sequence[Ack]) -> Finding:
-    """Return what PD finds for a whole connection; the bucket holds what passed before the first loss."""
+    """Return PD's finding for a connection; its bucket is the data that passed before the first loss."""
     return _judge_all([_steps(acks)])
 
 

@@ -289,12 +289,12 @@ enum ccp_fallback_cause {
 struct ccp_counts {
 	__u64 reports; /**< Reports sent. */
 	__u64 reports_missed; /**< Reports that found no room and were summed up in later ones. */
-	__u64 mail_applied_us; /**< Time at which the last update was applied [us]; 0 if none was. */
+	__u64 mail_applied_us; /**< Time at which the last update was applied [us]; 0 before the first update. */
 	__u64 fallback_entered_us; /**< Time at which the fallback last took over the flow [us]. */
 	__u64 fallback_left_us; /**< Time at which the fallback then returned the flow [us]; 0 while the fallback has the flow. */
 	__u32 mail_applied; /**< Updates applied; several written before an ACK count once. */
 	__u32 fold_errors; /**< Folds aborted by an arithmetic error. */
-	__u32 last_fold_error; /**< The last of these errors, of enum ccp_fold_error; 0 if there was none. */
+	__u32 last_fold_error; /**< The last arithmetic error, of enum ccp_fold_error; 0 if there was none. */
 	__u32 fallback_entries; /**< Number of times that the fallback took over. */
 	__u32 fallback_cause; /**< ccp_fallback_cause: Why the fallback has the flow, or had it last. */
 	__u32 local_congestion; /**< Times that a queue of this host refused a packet. */
@@ -318,13 +318,13 @@ struct ccp_flow {
 	__u64 flow_id; /**< Id of the flow: generation << 32 | slot, never reused. */
 	__u32 state; /* enum ccp_flow_state */
 	__u32 fallback; /**< flag: The fallback controls the flow. */
-	__u32 program; /**< Handle of the program that the flow runs; 0 if none. */
+	__u32 program; /**< Handle of the program that the flow runs; 0 without a program. */
 	__u32 extensions; /* bits of the extensions that are called for this flow */
 	__u32 applied_pkts; /* snd_cwnd as last written by ccplane */
 	__u32 fold_error; /* set by a fold that fails, cleared when counted */
 	__u64 cwnd_bytes; /* the algorithm's window, including bytes that make no full packet */
 	__u64 cwnd_floor_bytes; /* snd_cwnd in bytes: nothing is applied while Cwnd is within one segment above */
-	__u64 rate_bytes_per_s; /**< Pacing rate set by the algorithm [bytes/s]; 0 if none. */
+	__u64 rate_bytes_per_s; /**< Pacing rate set by the algorithm [bytes/s]; 0 without pacing. */
 	__u64 time_zero_us; /* start of Micros */
 
 	__u64 last_bytes_acked;

@@ -55,7 +55,7 @@ impl<'a> Tun<'a> {
         if flags & wanted != wanted {
             let why = format!("its flags are {flags:#x}; required are {wanted:#x}");
             return Err(bad("the device was opened with the wrong flags", why)
-                .fix("open it with IFF_TUN | IFF_NO_PI | IFF_VNET_HDR"));
+                .fix("open the TUN device with IFF_TUN | IFF_NO_PI | IFF_VNET_HDR"));
         }
         // Kernels before 6.2 have no segmentation offload of UDP.
         let offloads = [OFFLOADS | TUN_F_USO4 | TUN_F_USO6, OFFLOADS];
