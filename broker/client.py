@@ -43,6 +43,7 @@ GOODBYE_S: Final = 1.0
 """Maximum time that `stop` waits until queued decisions are sent [s]."""
 
 _CONNECT_TIMEOUT_S: Final = 5.0
+_UNSUPPORTED_VERSION: Final = 0x84
 _QOS1_IN_FLIGHT: Final = 1000
 
 
@@ -433,7 +434,8 @@ class BusClient:
         self, _paho: Paho, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any
     ) -> None:
         if reason.is_failure:
-            self._not_connected(f"the broker refused the connection: {reason}")
+            needs = "; ccplane needs MQTT 5" if reason.value == _UNSUPPORTED_VERSION else ""
+            self._not_connected(f"the broker refused the connection: {reason}{needs}")
             return
         if self._stopping.is_set():
             self._paho.disconnect()
@@ -471,7 +473,10 @@ class BusClient:
         elif self._connected.is_set():
             log.warning("lost the connection to %s (%s); reconnecting", self.options, reason)
         elif not self._refusal:
-            self._not_connected("the broker closed the connection immediately; check user and password")
+            self._not_connected(
+                "the broker closed the connection without an answer; check user and password, whether the port "
+                "is for TLS, and that the broker speaks MQTT 5"
+            )
         self._lost()
 
     def _lost(self) -> None:
