@@ -474,8 +474,8 @@ class BusClient:
             log.warning("lost the connection to %s (%s); reconnecting", self.options, reason)
         elif not self._refusal:
             self._not_connected(
-                "the broker closed the connection without an answer; check user and password, whether the port "
-                "is for TLS, and that the broker speaks MQTT 5"
+                "the broker closed the connection without an answer; check user and password, whether the "
+                "port is for TLS, and that the broker speaks MQTT 5"
             )
         self._lost()
 
