@@ -27,7 +27,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from broker.errors import BusError
+from broker.errors import NO_ANSWER, BusError, refused_because
 from broker.options import BusOptions, warn_of_expiry
 from broker.queue import TopicQueue
 
@@ -43,7 +43,6 @@ GOODBYE_S: Final = 1.0
 """Maximum time that `stop` waits until queued decisions are sent [s]."""
 
 _CONNECT_TIMEOUT_S: Final = 5.0
-_UNSUPPORTED_VERSION: Final = 0x84
 _QOS1_IN_FLIGHT: Final = 1000
 
 
@@ -434,8 +433,7 @@ class BusClient:
         self, _paho: Paho, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any
     ) -> None:
         if reason.is_failure:
-            needs = "; ccplane needs MQTT 5" if reason.value == _UNSUPPORTED_VERSION else ""
-            self._not_connected(f"the broker refused the connection: {reason}{needs}")
+            self._not_connected(refused_because(reason.value, str(reason)))
             return
         if self._stopping.is_set():
             self._paho.disconnect()
@@ -473,10 +471,7 @@ class BusClient:
         elif self._connected.is_set():
             log.warning("lost the connection to %s (%s); reconnecting", self.options, reason)
         elif not self._refusal:
-            self._not_connected(
-                "the broker closed the connection without an answer; check user and password, whether the "
-                "port is for TLS, and that the broker speaks MQTT 5"
-            )
+            self._not_connected(NO_ANSWER)
         self._lost()
 
     def _lost(self) -> None:

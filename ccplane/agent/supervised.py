@@ -36,5 +36,6 @@ def supervised(agent_loop: AgentLoop) -> Iterator[None]:
 def status_line(agent_loop: AgentLoop) -> str:
     """Return the agent's state in one line."""
     counters = agent_loop.counters
+    reports = f", {counters.reports} reports" if counters.reports else ""
     failed = f", {counters.flows_failed} failed" if counters.flows_failed else ""
-    return f"{', '.join(agent_loop.hosts)}: {len(agent_loop.flows)} flows, {counters.reports} reports{failed}"
+    return f"{', '.join(agent_loop.hosts)}: {len(agent_loop.flows)} flows{reports}{failed}"

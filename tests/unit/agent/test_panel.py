@@ -184,10 +184,10 @@ def test_threads_send_in_the_context_of_the_cell() -> None:
     """ipykernel 7.0 finds the cell of a message in a context variable, which new threads lack by default."""
     cell = ContextVar[str]("cell")
     sent: SimpleQueue[tuple[str, str]] = SimpleQueue()
-    ours = Feed(lambda content, _: sent.put((content["kind"], cell.get("none"))))
+    panel_feed = Feed(lambda content, _: sent.put((content["kind"], cell.get("none"))))
     cell.set("cell 7")
-    gatherer = Gatherer(WithoutAgent(), ours, None, None)  # type: ignore[arg-type]
-    worker = Worker(WithoutAgent(), ours, None)  # type: ignore[arg-type]
+    gatherer = Gatherer(WithoutAgent(), panel_feed, None, None)  # type: ignore[arg-type]
+    worker = Worker(WithoutAgent(), panel_feed, None)  # type: ignore[arg-type]
     worker.submit({"do": "source", "algorithm": "mine"})
     assert {sent.get(timeout=30), sent.get(timeout=30)} == {("trouble", "cell 7"), ("answer", "cell 7")}
     gatherer.close()

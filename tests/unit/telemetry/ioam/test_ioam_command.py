@@ -138,12 +138,15 @@ def test_captures_come_through_pipes(path: str, tmp_path: Path) -> None:
 def test_packets_of_a_live_capture_are_printed_as_they_come(tmp_path: Path) -> None:
     """Standard input is a socket, as of programs that inetd or a remote shell starts."""
     content = write_pcap(tmp_path / "a.pcap", [insert(udp(), OPTIONS)] * 2).read_bytes()
-    ours, theirs = socket.socketpair()
-    with ours, subprocess.Popen([*COMMAND, "-", "--json"], stdin=theirs, stdout=-1, stderr=-1) as process:
-        theirs.close()
+    near, far = socket.socketpair()
+    with (
+        near,
+        subprocess.Popen([*COMMAND, "-", "--json"], stdin=far, stdout=-1, stderr=-1) as process,
+    ):
+        far.close()
         assert process.stdout is not None
         assert process.stderr is not None
-        ours.sendall(content)
+        near.sendall(content)
         numbers = [json.loads(process.stdout.readline())["packet"] for _ in range(2)]
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0

@@ -79,6 +79,6 @@ def test_peers_whose_link_is_not_clear_are_refused(peers: list[str], why: str) -
     assert why in str(caught.value)
 
 
-def test_interfaces_are_no_part_of_what_others_are_told() -> None:
+def test_canonical_addresses_have_no_interface() -> None:
     assert canonical("FE80::A1%eth0") == "fe80::a1"
     assert resolve("fe80::0:a1%lo") == "fe80::a1%lo"
