@@ -28,7 +28,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from broker.errors import BusError
+from broker.errors import NO_ANSWER, BusError, refused_because
 from broker.options import BusOptions, warn_of_expiry
 from broker.queue import TopicQueue
 from ccplane.base import clock
@@ -435,7 +435,7 @@ class BusClient:
         self, _paho: Paho, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any
     ) -> None:
         if reason.is_failure:
-            self._not_connected(f"the broker refused the connection: {reason}")
+            self._not_connected(refused_because(reason.value, str(reason)))
             return
         if self._stopping.is_set():
             self._paho.disconnect()
@@ -473,7 +473,7 @@ class BusClient:
         elif self._connected.is_set():
             log.warning("lost the connection to %s (%s); reconnecting", self.options, reason)
         elif not self._refusal:
-            self._not_connected("the broker closed the connection immediately; check user and password")
+            self._not_connected(NO_ANSWER)
         self._lost()
 
     def _lost(self) -> None:

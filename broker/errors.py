@@ -24,5 +24,18 @@ SLUGS: Final[dict[str, str]] = {
 """Slug -> meaning; a test covers each."""
 
 
+NO_ANSWER: Final = (
+    "the broker closed the connection without an answer; check user and password, whether the port is for "
+    "TLS, and that the broker speaks MQTT 5"
+)
+_UNSUPPORTED_VERSION: Final = 0x84
+
+
+def refused_because(code: int, reason: str) -> str:
+    """Return why a connection failed, from the reason code of MQTT."""
+    needs = "; ccplane needs MQTT 5" if code == _UNSUPPORTED_VERSION else ""
+    return f"the broker refused the connection: {reason}{needs}"
+
+
 class BusError(CcpError):
     """An operation of the bus failed."""

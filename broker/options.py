@@ -120,7 +120,7 @@ class BusOptions:
         if "key" in files and "cert" not in files:
             raise _bad_url(url, "`key` needs `cert`")
         return cls(
-            host=parts.hostname,
+            host=unquote(parts.hostname),  # `%25` before the interface of a link-local address (RFC 6874)
             port=port or (TLS_PORT if secure else PORT),
             user=None if parts.username is None else unquote(parts.username),
             password=password,

@@ -181,7 +181,7 @@ def algorithms_in(module: ModuleType) -> list[AnyAlgorithm]:
 
 def _load_file(path: Path) -> ModuleType:
     """Import a file and its local modules again, under a package name that depends on the path."""
-    place = path.resolve()
+    place = siblings.place_of(path)
     stem, digest = re.sub(r"\W", "_", place.stem), hashlib.sha256(str(place).encode()).hexdigest()
     package = siblings.Package(f"ccp_algs_file_{stem}_{digest[:8]}", str(place))
     try:

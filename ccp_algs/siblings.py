@@ -18,6 +18,7 @@ import hashlib
 import importlib.abc
 import importlib.util
 import linecache
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +39,24 @@ API: Final = frozenset({"ccplane", "ccp_algs"})
 
 _packages: dict[str, Package] = {}
 _executed: set[str] = set()
+
+
+def place_of(path: str | Path) -> Path:
+    """Return the absolute path of a file, with symbolic links in it.
+
+    A link may lead to another file later, as in a ConfigMap of Kubernetes or a directory `current`.
+    """
+    given = Path(path).absolute()
+    plain = Path(os.path.normpath(given))  # without `..`, which leads elsewhere after a link
+    try:
+        return plain if ".." not in given.parts or plain.samefile(given) else given
+    except OSError:
+        return given
+
+
+def directories_of(file: str | Path) -> list[Path]:
+    """Return where an algorithm imports from: its directory, and that of the file which a link leads to."""
+    return list(dict.fromkeys([Path(file).parent, Path(os.path.realpath(file)).parent]))
 
 
 def read_text(path: Path) -> str | None:
@@ -72,7 +91,7 @@ class Package:
         self.own = ""
         self.seen: dict[str, str | None] = {}
         self._read = read
-        self._directory = None if file.startswith("<") else Path(file).parent
+        self._directories = [] if file.startswith("<") else directories_of(file)
         self._texts: dict[str, str] = {}
         self._known: dict[str, bool] = {}
         self._builtins: dict[str, Any] = {**vars(builtins), "__import__": self._import}
@@ -131,15 +150,17 @@ class Package:
 
     def find(self, name: str) -> tuple[str, bool] | None:
         """Return the file of a module, by its name within the package, and whether it is a package."""
-        if self._directory is None:
-            return None
-        place = self._directory.joinpath(*name.split("."))
-        for file, is_package in ((place / "__init__.py", True), (place.with_name(f"{place.name}.py"), False)):
-            text = self._read(file)
-            self.seen[str(file)] = None if text is None else sha256(text)
-            if text is not None:
-                self._texts[str(file)] = text
-                return str(file), is_package
+        for directory in self._directories:
+            place = directory.joinpath(*name.split("."))
+            for file, is_package in (
+                (place / "__init__.py", True),
+                (place.with_name(f"{place.name}.py"), False),
+            ):
+                text = self._read(file)
+                self.seen[str(file)] = None if text is None else sha256(text)
+                if text is not None:
+                    self._texts[str(file)] = text
+                    return str(file), is_package
         return None
 
     def text(self, file: str) -> str:

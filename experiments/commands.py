@@ -155,7 +155,7 @@ def list_(
     table = Table("result", "name", "kind", "state", "written")
     for one in found:
         table.add_row(one["directory"], one["name"], one["kind"], one["state"], one["written"])
-    _console().print(table)
+    console().print(table)
 
 
 @app.command(epilog=options.examples("ccp experiment plot out/two-flows --format svg"))
@@ -316,16 +316,16 @@ def _show_flows(flows: pd.DataFrame, title: str) -> None:
     for row in flows.head(_MAX_ROWS).to_dict("records"):
         table.add_row(
             *(str(row[name]) for name in ("flow", "algorithm", "sender", "receiver")),
-            _figure(row["goodput_bytes_per_s"], 125e3, 2),
-            _figure(row["retrans_pct"], 1, 2),
-            _figure(row["rtt_p50_us"], 1e3, 1),
-            _figure(row["rtt_p95_us"], 1e3, 1),
-            _figure(row["lost_pkts"], 1, 0),
-            _figure(row["delivered_ce"], 1, 0),
+            figure(row["goodput_bytes_per_s"], 125e3, 2),
+            figure(row["retrans_pct"], 1, 2),
+            figure(row["rtt_p50_us"], 1e3, 1),
+            figure(row["rtt_p95_us"], 1e3, 1),
+            figure(row["lost_pkts"], 1, 0),
+            figure(row["delivered_ce"], 1, 0),
         )
     if len(flows) > _MAX_ROWS:
         table.caption = f"and {len(flows) - _MAX_ROWS} more"
-    _console().print(table)
+    console().print(table)
 
 
 def _show_telemetry(result: Result) -> None:
@@ -343,10 +343,10 @@ def _show_telemetry(result: Result) -> None:
             str(row["flow"]),
             "reverse" if row["backward"] else "forward",
             str(row["node"]),
-            _figure(row["queue_depth_pkts"], 1, 1),
-            _figure(row["queue_free_pkts"], 1, 1),
-            _figure(row["arrival_pkts_per_s"], 1, 0),
-            _figure(row["flow_count"], 1, 0),
+            figure(row["queue_depth_pkts"], 1, 1),
+            figure(row["queue_free_pkts"], 1, 1),
+            figure(row["arrival_pkts_per_s"], 1, 0),
+            figure(row["flow_count"], 1, 0),
         )
     causes = ("congestion", "link", "unknown")
     lost = ", ".join(f"{summaries[f'lost_{cause}_pkts'].sum():.0f} {cause}" for cause in causes)
@@ -354,7 +354,7 @@ def _show_telemetry(result: Result) -> None:
     if len(age_us):
         p50_ms, p99_ms = (age_us.quantile(share) / 1e3 for share in (0.5, 0.99))
         table.caption += f"; age at the decision: p50 {p50_ms:.1f} ms, p99 {p99_ms:.1f} ms"
-    _console().print(table)
+    console().print(table)
 
 
 def _show_regimes(result: Result) -> None:
@@ -367,11 +367,11 @@ def _show_regimes(result: Result) -> None:
         table.add_column(heading, justify="right")
     for (host, peer), own in result.regimes.groupby(["host", "peer"], sort=False):
         shared, changes = (own["regime"] == SHARED).mean(), own["switched"].sum()
-        table.add_row(str(host), str(peer), _figure(shared, 0.01, 0), _figure(changes, 1, 0))
+        table.add_row(str(host), str(peer), figure(shared, 0.01, 0), figure(changes, 1, 0))
     counts = result.regime_events["event"].value_counts()
     if len(counts):
         table.caption = "flows: " + ", ".join(f"{name} {count}" for name, count in counts.items())
-    _console().print(table)
+    console().print(table)
 
 
 def _show_sweep(results: ResultSet) -> None:
@@ -396,17 +396,18 @@ def _show_sweep(results: ResultSet) -> None:
         screen.add_row(
             *(str(row[name]) for name in keys),
             str(row["runs"]),
-            _figure(row["goodput_bytes_per_s"], 125e3, 2),
-            _figure(row["retrans_pct"], 1, 2),
-            _figure(row["rtt_p50_us"], 1e3, 1),
-            _figure(row["rtt_p95_us"], 1e3, 1),
+            figure(row["goodput_bytes_per_s"], 125e3, 2),
+            figure(row["retrans_pct"], 1, 2),
+            figure(row["rtt_p50_us"], 1e3, 1),
+            figure(row["rtt_p95_us"], 1e3, 1),
         )
     if len(medians) > _MAX_ROWS:
         screen.caption = f"and {len(medians) - _MAX_ROWS} more; --json prints all"
-    _console().print(screen)
+    console().print(screen)
 
 
-def _figure(value: Any, unit: float, digits: int) -> str:
+def figure(value: Any, unit: float, digits: int) -> str:
+    """Format a number in a unit; `?` if it is missing."""
     return "?" if value is None or value != value else f"{value / unit:,.{digits}f}"
 
 
@@ -474,8 +475,8 @@ def _described(directory: Path, kind: str) -> dict[str, str]:
         return {**about, "name": "?", "state": error.slug}
 
 
-def _console() -> Console:
-    # A pipe has no width; names must not be cut there.
+def console() -> Console:
+    """Return where tables are printed. A pipe has no width; names must not be cut there."""
     console = Console()
     return console if console.is_terminal else Console(width=160)
 

@@ -32,6 +32,7 @@ USUAL: Final = SimOrder(())
 @app.command(
     epilog=options.examples(
         "ccp simulate cubic kernel/cubic",
+        "ccp simulate cubic bbr --repeat 10",
         "ccp simulate mine.py -p beta=0.8 --rate 50mbit --rtt 20ms --loss 0.5% -t 30",
     )
 )
@@ -70,11 +71,21 @@ def simulate(
         int | None,
         typer.Option(
             min=0,
-            help="Random seed.",
-            show_default="1, or as the scenario says",
+            help="Random seed; also varies start times and delays slightly.",
+            show_default="1, or as the scenario says, without variation",
             rich_help_panel=options.ADVANCED,
         ),
     ] = None,
+    repeat: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1000,
+            metavar="N",
+            help="Run N times with consecutive seeds; print medians with their 95% confidence intervals, "
+            "which need 6 runs.",
+        ),
+    ] = USUAL.repeat,
     out: Annotated[
         Path | None, options.out("Folder for the result.", show_default="the result is not saved")
     ] = None,
@@ -97,6 +108,7 @@ def simulate(
             seconds=seconds,
             flows=flows,
             seed=seed,
+            repeat=repeat,
             out=out,
             as_json=as_json,
         )

@@ -19,8 +19,9 @@ from telemetry import netns
 from telemetry.bus import Bus
 from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.output import Form, Moment, printer
+from telemetry.receiver.peers import resolve
 from telemetry.receiver.probing import DEFAULT_PORT, Kind, Responder
-from telemetry.receiver.receiver import Available, Options, Receiver, resolve
+from telemetry.receiver.receiver import Available, Options, Receiver
 from telemetry.receiver.times import INTERVAL_MS, MIN_TTL_MS, PROBE_MS, TTL_INTERVALS, lives_ms, times
 from telemetry.regime.modes import MODES, mode_of, with_settings
 from telemetry.regime.watch import Watch, Watched

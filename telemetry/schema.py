@@ -54,13 +54,15 @@ WindowMs = Annotated[int, Meta(ge=1, le=3_600_000)]
 def canonical(address: str) -> str:
     """Return an IP address in canonical form; IPv4 in IPv6 becomes IPv4.
 
+    The interface of a link-local address (`fe80::1%eth0`) is left out, because other hosts do not know it.
+
     Raises:
         ValueError: If it is not an address.
     """
     parsed = ipaddress.ip_address(address)
     if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
         parsed = parsed.ipv4_mapped
-    return str(parsed)
+    return str(parsed).partition("%")[0]
 
 
 def unpacked(packed: bytes) -> str:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import zmq
 
+from ccp_algs.siblings import place_of
 from ccplane.agent import keys
 from ccplane.agent import messages as ask
 from ccplane.agent.control import check_address, control_socket, prepare_address, stream_address
@@ -189,7 +190,7 @@ class Client:
         """
         file = None
         if isinstance(source, Path):
-            file = str(source.resolve())
+            file = str(place_of(source))
             source = source.read_text(encoding="utf-8")
         request = ask.Load(
             source=source, name=name, class_name=class_name, file=file, canary=canary, seconds=seconds

@@ -42,6 +42,7 @@ SLUGS: Final[dict[str, str]] = {
     "command.unknown": "there is no such command",
     "command.not_in_wheel": "the command is for developers of ccplane, and exists only in the repository",
     "reload.not_readable": "the file of an algorithm cannot be read",
+    "reload.file_gone": "a watched file was removed, or replaced where it is bind-mounted from",
     "reload.no_file": "the source of an algorithm is not in a file, so it cannot be read again",
     "reload.import_failed": "an edited algorithm cannot be imported",
     "reload.no_algorithm": "a source defines no algorithm",

@@ -29,14 +29,21 @@ class Facts(NamedTuple):
     """Properties of a file that show a change.
 
     Attributes:
-        changed_ns: Time of the last change, wall clock [ns].
+        modified_ns: Time of the last modification, wall clock [ns]. Tools can set it.
+        changed_ns: Time of the last change of the inode, wall clock [ns]. Only the kernel sets it.
         size: Size [bytes].
         inode: Inode; it changes if an editor replaces the file.
+        device: Device; it changes if a file system is mounted over the file.
+        has_name: Whether the file is in a directory. A file that is mounted as such has no name once an
+            editor replaced it in its own directory, and does not change any more.
     """
 
+    modified_ns: int
     changed_ns: int
     size: int
     inode: int
+    device: int
+    has_name: bool
 
 
 Stamp = Facts | None
@@ -115,4 +122,5 @@ def _stamp(path: str) -> Stamp:
         found = os.stat(path)
     except OSError:
         return None
-    return Facts(found.st_mtime_ns, found.st_size, found.st_ino)
+    times = (found.st_mtime_ns, found.st_ctime_ns)
+    return Facts(*times, found.st_size, found.st_ino, found.st_dev, found.st_nlink > 0)

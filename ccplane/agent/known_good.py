@@ -18,6 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from ccp_algs.api import AnyAlgorithm
+from ccp_algs.siblings import place_of
 from ccplane.agent import algorithms
 from ccplane.agent.algorithms import check_contract, compile_programs
 from ccplane.agent.candidate import again
@@ -109,7 +110,7 @@ class KnownGood:
             UsageError: As `ccplane.agent.algorithms.find`, if no version is stored.
         """
         target, _, _ = asked.partition(":")
-        file = str(Path(target).resolve())
+        file = str(place_of(target))
         record = self.record(file) if target.endswith(".py") else None
         if record is None:
             return algorithms.find(asked)

@@ -43,6 +43,7 @@ class RunInfo(msgspec.Struct, kw_only=True, frozen=True):
         rules: Texts of the rules.
         listens: Addresses of its metrics, control socket and broker.
         started_ticks: Start time of the process, in clock ticks since boot: process ids are reused.
+        pid_namespace: Inode of the PID namespace in which the process has this id.
     """
 
     pid: int
@@ -53,6 +54,7 @@ class RunInfo(msgspec.Struct, kw_only=True, frozen=True):
     rules: list[str] = []
     listens: list[str] = []
     started_ticks: int | None = None
+    pid_namespace: int | None = None
 
 
 def run_dir_of(pin_dir: str) -> Path:
@@ -111,7 +113,8 @@ class RunFile:
             LoadError: `load.no_run_dir`.
         """
         self.path = run_file(pin_dir, run_dir)
-        self._started_ticks = _started_ticks(os.getpid())
+        self._started_ticks = _started_ticks("self")
+        self._pid_namespace = _own_pid_namespace()
         self._failing = False
         check_room(self.path.parent)
 
@@ -126,8 +129,10 @@ class RunFile:
             self._failing = True
 
     def _replace(self, info: RunInfo) -> None:
-        text = msgspec.json.encode(msgspec.structs.replace(info, started_ticks=self._started_ticks))
-        replace_file(self.path, text, 0o644)
+        mine = msgspec.structs.replace(
+            info, started_ticks=self._started_ticks, pid_namespace=self._pid_namespace
+        )
+        replace_file(self.path, msgspec.json.encode(mine), 0o644)
 
     def close(self) -> None:
         """Remove the file, unless another agent has replaced it."""
@@ -146,16 +151,43 @@ class RunFile:
 
 
 def running(pin_dir: str, run_dir: Path | None = None) -> RunInfo | None:
-    """Return what a datapath's agent runs; None if no agent is alive, or the file cannot be read."""
+    """Return what a datapath's agent runs; None if no agent is alive, or the file cannot be read.
+
+    The process id is as seen from this process's PID namespace. An agent outside of it is not found.
+    """
     try:
         info = msgspec.json.decode(run_file(pin_dir, run_dir).read_bytes(), type=RunInfo)
     except (OSError, msgspec.DecodeError):
         return None
+    if info.pid_namespace is not None and info.pid_namespace != _own_pid_namespace():
+        return _of_other_namespace(info)
     alive_since = _started_ticks(info.pid)
     return info if alive_since is not None and alive_since == info.started_ticks else None
 
 
-def _started_ticks(pid: int) -> int | None:
+def _of_other_namespace(info: RunInfo) -> RunInfo | None:
+    """Find the process of a container's agent among those that this namespace sees."""
+    inside = str(info.pid)
+    for entry in Path("/proc").glob("[0-9]*/status"):
+        try:
+            ids = next(line for line in entry.read_text().splitlines() if line.startswith("NSpid:")).split()[
+                1:
+            ]
+        except (OSError, StopIteration):  # the process ended
+            continue
+        if len(ids) > 1 and ids[-1] == inside and _started_ticks(entry.parent.name) == info.started_ticks:
+            return msgspec.structs.replace(info, pid=int(entry.parent.name))
+    return None
+
+
+def _own_pid_namespace() -> int | None:
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return None
+
+
+def _started_ticks(pid: int | str) -> int | None:
     """Return the start time of a process, in clock ticks since boot; None if it does not exist."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()

@@ -15,6 +15,7 @@ from types import FrameType
 
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
+from ccp_algs.siblings import directories_of
 from ccplane.agent.agent_loop import AgentLoop
 from ccplane.agent.audit import Audit, AuditLog
 from ccplane.agent.blame import Interrupted
@@ -233,9 +234,8 @@ def _reading(agent_loop: AgentLoop, *, watching: bool) -> Iterator[Files]:
     if not watching:
         yield Files()
         return
-    directories = {
-        Path(host.version.file).parent for host in agent_loop.hosts.values() if host.version.has_file
-    }
+    own = [host.version.file for host in agent_loop.hosts.values() if host.version.has_file]
+    directories = {directory for file in own for directory in directories_of(file)}
     files = ReadingThread(directories)
     try:
         yield files

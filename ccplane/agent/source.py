@@ -51,7 +51,7 @@ def read(file: str | Path, read_text: siblings.Read = siblings.read_text) -> Sou
         if text is None:
             path.stat()  # raises if there is another reason than a missing file
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
-        return Source(text, str(path.resolve()))
+        return Source(text, str(siblings.place_of(path)))
     except (OSError, ValueError, SyntaxError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(

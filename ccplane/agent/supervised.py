@@ -44,5 +44,6 @@ def supervised(
 def status_line(agent_loop: AgentLoop) -> str:
     """Return the agent's state in one line."""
     counters = agent_loop.counters
+    reports = f", {counters.reports} reports" if counters.reports else ""
     failed = f", {counters.flows_failed} failed" if counters.flows_failed else ""
-    return f"{', '.join(agent_loop.hosts)}: {len(agent_loop.flows)} flows, {counters.reports} reports{failed}"
+    return f"{', '.join(agent_loop.hosts)}: {len(agent_loop.flows)} flows{reports}{failed}"

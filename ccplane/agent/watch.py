@@ -6,6 +6,7 @@ and costs one system call per file. A changed file is read once it is unchanged 
 The watcher checks the algorithm's file, the modules imported from its directory, and the paths where an
 import found nothing. So if a version was refused because of an imported file, it is tried again when that
 file is fixed.
+Paths are watched as given: if one of their symbolic links is replaced, the files behind it are new.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ log = logging.getLogger("ccplane.agent")
 
 LOOK_S: Final = 0.1
 """Polling interval [s]."""
+
+GONE_LOOKS: Final = 10
+"""Consecutive polls without the file after which its absence is reported: editors that save by renaming are
+faster."""
 
 Reported = Callable[[str, Reloaded | CcpError], None]
 """Takes the outcome of a reload: name of the algorithm, and result or error."""
@@ -69,6 +74,7 @@ class Watcher:
                 where="--reload",
                 fix="run an algorithm from a file",
             )
+        self._gone = dict.fromkeys(self._own, 0)
         self._reloaded: dict[str, dict[str, Stamp]] = {name: {} for name in self._own}
         for name, stamps in self._look().items():
             self._changed(name, stamps)  # stores the stamps of files that are as imported
@@ -107,6 +113,7 @@ class Watcher:
         while not self._done.wait(self._look_s):
             now = self._look()
             for name, stamps in now.items():
+                self._report_gone(name, stamps)
                 changed = self._changed(name, stamps)
                 if changed and stamps == before[name] and self._is_written(name, stamps):
                     self._reloaded[name] = stamps
@@ -121,6 +128,29 @@ class Watcher:
                 if self._loader.hash_of(file) == known.get(file):
                     reloaded[file] = stamps[file]
         return any(file not in reloaded or reloaded[file] != stamp for file, stamp in stamps.items())
+
+    def _report_gone(self, name: str, stamps: dict[str, Stamp]) -> None:
+        """Report once that the algorithm's own file is missing, or that a file can no longer change."""
+        own = self._own[name]
+        nameless = next(
+            (file for file, stamp in stamps.items() if stamp is not None and not stamp.has_name), ""
+        )
+        self._gone[name] = self._gone[name] + 1 if stamps[own] is None or nameless else 0
+        if self._gone[name] != GONE_LOOKS:
+            return
+        why = "it was removed, or its directory cannot be read"
+        fix = "put the file back: `--reload` then continues"
+        if nameless:
+            why = "it is bind-mounted, and was replaced in the directory from which it is mounted"
+            fix = "mount its directory instead of the file, and restart the agent"
+        gone = UsageError(
+            "reload.file_gone",
+            f"a watched file of `{name}` is gone; the running version stays",
+            where=nameless or own,
+            why=why,
+            fix=fix,
+        )
+        self._loader.submit(partial(self._reported, name, gone))
 
     def _is_written(self, name: str, stamps: dict[str, Stamp]) -> bool:
         """Return whether no file is being saved, that is, missing or emptied by an editor."""

@@ -19,6 +19,7 @@ SLUGS: Final[dict[str, str]] = {
     "lab.kernel_refused": "the kernel refused to create a part of the network",
     "lab.no_command": "a program that the lab needs is not installed",
     "lab.no_congestion_control": "the kernel has no congestion control of this name",
+    "lab.no_ipv6": "the kernel runs without IPv6",
     "lab.no_qdisc": "the kernel lacks a queueing discipline",
     "lab.no_tun": "the kernel or the container has no TUN devices",
     "lab.no_video": "the programs that play video are not installed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -84,8 +85,15 @@ class Host:
         return self._first.mtu_bytes
 
     def address(self, family: Family) -> str:
-        """Return the address of a family on the first link."""
-        return self.ipv4 if family == "ipv4" else self.ipv6
+        """Return the address of a family on the first link.
+
+        Raises:
+            LabError: `lab.no_ipv6`.
+        """
+        if family == "ipv4":
+            return self.ipv4
+        with self._socket(family):  # raises if there are none
+            return self.ipv6
 
     @property
     def _first(self) -> Interface:
@@ -188,6 +196,20 @@ class Host:
         self._must_be_open()
         return namespace.call_inside(self.namespace, function)
 
+    def _socket(self, family: Family) -> socket.socket:
+        try:
+            return self.call(lambda: socket.socket(_FAMILIES[family], socket.SOCK_STREAM))
+        except OSError as error:
+            if error.errno != errno.EAFNOSUPPORT:
+                raise
+            raise LabError(
+                "lab.no_ipv6",
+                f"cannot use IPv6 in {self.name}",
+                f"host {self.name}",
+                "the kernel was built without IPv6, or started with ipv6.disable=1",
+                "use IPv4 (`family: ipv4`), or start the kernel with IPv6",
+            ) from error
+
     def tcp_socket(self, family: Family = "ipv4", congestion: str | None = None) -> socket.socket:
         """Open a TCP socket in this host.
 
@@ -199,9 +221,9 @@ class Host:
             The socket. It is usable from everywhere, and is closed at the latest when the lab closes.
 
         Raises:
-            LabError: `lab.no_congestion_control` or `lab.closed`.
+            LabError: `lab.no_congestion_control`, `lab.no_ipv6` or `lab.closed`.
         """
-        sock = self.call(lambda: socket.socket(_FAMILIES[family], socket.SOCK_STREAM))
+        sock = self._socket(family)
         owned = self._belongings.sockets
         owned[:] = [other for other in owned if other.fileno() >= 0]
         owned.append(sock)

@@ -100,13 +100,13 @@ class Lab:
         host.set_default_congestion(congestion)
         # Otherwise a flow starts with the ssthresh of an earlier flow to the same address.
         host.set_sysctl("net.ipv4.tcp_no_metrics_save", 1)
-        host.set_sysctl("net.ipv6.conf.all.disable_ipv6", 0)  # containers often inherit 1
+        links.write_ipv6_sysctl(full, "conf.all.disable_ipv6", 0)  # containers often inherit 1
         # Skip duplicate address detection, which takes two seconds.
-        host.set_sysctl("net.ipv6.conf.all.accept_dad", 0)
-        host.set_sysctl("net.ipv6.conf.default.accept_dad", 0)
+        links.write_ipv6_sysctl(full, "conf.all.accept_dad", 0)
+        links.write_ipv6_sysctl(full, "conf.default.accept_dad", 0)
         if forwards:
             host.set_sysctl("net.ipv4.ip_forward", 1)
-            host.set_sysctl("net.ipv6.conf.all.forwarding", 1)
+            links.write_ipv6_sysctl(full, "conf.all.forwarding", 1)
         self._hosts[name] = host
         return host
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -126,7 +127,8 @@ def set_up(ns: str, end: Interface) -> None:
     def add(ipr: IPRoute) -> None:
         index = index_of(ipr, end.name)
         ipr.addr("add", index=index, address=end.ipv4, prefixlen=PREFIX_V4)
-        ipr.addr("add", index=index, address=end.ipv6, prefixlen=PREFIX_V6, flags=IFA_F_NODAD)
+        with if_ipv6():
+            ipr.addr("add", index=index, address=end.ipv6, prefixlen=PREFIX_V6, flags=IFA_F_NODAD)
         ipr.link("set", index=index, state="up")
 
     ask(ns, end.name, "set addresses", add)
@@ -154,7 +156,8 @@ def add_default_routes(ns: str, gateway: Interface) -> None:
 
     def add(ipr: IPRoute) -> None:
         ipr.route("add", dst="0.0.0.0/0", gateway=gateway.ipv4)
-        ipr.route("add", dst="::/0", gateway=gateway.ipv6)
+        with if_ipv6():
+            ipr.route("add", dst="::/0", gateway=gateway.ipv6)
 
     ask(ns, gateway.ipv4, "add the default routes", add)
 
@@ -169,7 +172,8 @@ def set_routes(ns: str, routes: Sequence[tuple[Interface, Interface]]) -> None:
     def replace(ipr: IPRoute) -> None:
         for destination, gateway in routes:
             ipr.route("replace", dst=f"{destination.ipv4}/32", gateway=gateway.ipv4)
-            ipr.route("replace", dst=f"{destination.ipv6}/128", gateway=gateway.ipv6)
+            with if_ipv6():
+                ipr.route("replace", dst=f"{destination.ipv6}/128", gateway=gateway.ipv6)
 
     ask(ns, "any", "set routes", replace)
 
@@ -283,6 +287,29 @@ def write_sysctl(ns: str, name: str, value: str | int) -> None:
             os.strerror(error.errno or 0),
             "`ls /proc/sys/net/ipv4` in the host lists the parameters",
         ) from error
+
+
+def write_ipv6_sysctl(ns: str, name: str, value: int) -> None:
+    """Set a parameter below `net.ipv6` of a namespace; do nothing if the kernel runs without IPv6.
+
+    Raises:
+        LabError: `lab.bad_value`.
+    """
+    try:
+        write_sysctl(ns, f"net.ipv6.{name}", value)
+    except LabError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+
+
+@contextmanager
+def if_ipv6() -> Iterator[None]:
+    """Leave out a netlink request about IPv6 if the kernel runs without it, as with `ipv6.disable=1`."""
+    try:
+        yield
+    except NetlinkError as error:
+        if error.code not in (errno.EOPNOTSUPP, errno.EAFNOSUPPORT):
+            raise
 
 
 def index_of(ipr: IPRoute, name: str) -> int:

@@ -54,7 +54,7 @@ def open_tun(ns: str, end: Interface) -> int:
         raise from_kernel(error, "create a TUN device", where) from error
     try:
         # No link-local address: with one, the host would search for routers, and that traffic would count.
-        links.write_sysctl(ns, f"net.ipv6.conf.{end.name}.addr_gen_mode", _IN6_ADDR_GEN_MODE_NONE)
+        links.write_ipv6_sysctl(ns, f"conf.{end.name}.addr_gen_mode", _IN6_ADDR_GEN_MODE_NONE)
         links.ask(ns, end.name, "set up a TUN device", lambda ipr: _set_up(ipr, end))
     except BaseException:
         os.close(file)
@@ -78,6 +78,7 @@ def _set_up(ipr: Any, end: Interface) -> None:
     flags = {"flags": _IFF_UP, "change": _IFF_UP | _IFF_MULTICAST}
     ipr.link("set", index=index, mtu=end.mtu_bytes, txqlen=QUEUE_PKTS, **flags)
     ipr.addr("add", index=index, address=end.ipv4, prefixlen=32)
-    ipr.addr("add", index=index, address=end.ipv6, prefixlen=128, flags=links.IFA_F_NODAD)
     ipr.route("add", dst="0.0.0.0/0", oif=index)
-    ipr.route("add", dst="::/0", oif=index)
+    with links.if_ipv6():
+        ipr.addr("add", index=index, address=end.ipv6, prefixlen=128, flags=links.IFA_F_NODAD)
+        ipr.route("add", dst="::/0", oif=index)

@@ -28,13 +28,21 @@ _MISSING: Final = re.compile(r"Object missing required field `(?P<name>.*)`")
 _STEP: Final = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<index>\d+|\.\.\.)\]")
 
 
+_SPECIAL_KEYS: Final = {"tag:yaml.org,2002:merge", "tag:yaml.org,2002:value"}
+
+
 class _Loader(yaml.SafeLoader):
-    """YAML with intuitive numbers, and without duplicate keys."""
+    """YAML with intuitive numbers, and without duplicate keys and recursion."""
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        self.deep_construct = True  # a node that contains itself is then an error
+        return super().construct_document(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
+            is_special = key_node.tag in _SPECIAL_KEYS
+            key = key_node.value if is_special else self.construct_object(key_node, deep=True)
             if key in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"duplicate key `{key}` in a mapping", key_node.start_mark
@@ -54,7 +62,7 @@ def parse_yaml(text: str, origin: str = "") -> Any:
     """
     try:
         return yaml.load(text, _Loader)
-    except (yaml.YAMLError, TypeError) as error:
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = (
             f"{origin or 'line'}{':' if origin else ' '}{mark.line + 1}:{mark.column + 1}" if mark else origin
@@ -63,7 +71,9 @@ def parse_yaml(text: str, origin: str = "") -> Any:
             "scenario.syntax",
             "the text is not valid YAML",
             place,
-            getattr(error, "problem", None) or str(error),
+            "it is too deeply nested"
+            if isinstance(error, RecursionError)
+            else getattr(error, "problem", None) or str(error),
             "YAML needs `key: value` with a space after the colon, and spaces (not tabs) for indentation",
         ) from error
 

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
+import pandas as pd
 import typer
+from rich.table import Table
 
 from ccplane.agent import params
 from ccplane.agent.algorithms import find, name_of
-from experiments.commands import file_name, print_json, show, shown_progress, summary
+from experiments import statistics
+from experiments.commands import console, figure, file_name, print_json, show, shown_progress, summary
 from experiments.netlab.spec import Bernoulli, Buffer, Direction
+from experiments.results import Result
 from experiments.run import run as run_scenario
 from experiments.runs.check import SIM, is_own
+from experiments.runs.own_network import own_network
 from experiments.runs.sim_order import SimOrder
 from experiments.scenario import Dumbbell, FlowSpec, PointToPoint, Scenario
 from experiments.units import MBIT
+
+MAX_SHOWN: Final = 100
+"""Maximum flows of a table of repeats."""
 
 
 def run(order: SimOrder) -> None:
@@ -31,19 +40,60 @@ def run(order: SimOrder) -> None:
         scenario.validate()
     summaries = []
     for scenario in scenarios:
-        out = order.out
-        if out is not None and len(scenarios) > 1:
-            out /= file_name(scenario.name)
-        with shown_progress(scenario) as progress:
-            result = run_scenario(scenario, out, progress=progress)
+        results = []
+        for variant in variants_of(scenario, order):
+            out = order.out
+            if out is not None and len(scenarios) > 1:
+                out /= file_name(scenario.name)
+            if out is not None and order.repeat > 1:
+                out /= f"seed-{variant.seed}"
+            with shown_progress(variant) as progress:
+                results.append(run_scenario(variant, out, progress=progress))
+        summaries += [summary(result) for result in results]
         if order.as_json:
-            summaries.append(summary(result))
             continue
-        show(result)
+        if order.repeat > 1:
+            _show_repeats(results)
+        else:
+            show(results[0])
         if out is not None:
-            typer.echo(f"result: {out}")
+            typer.echo(f"result: {out if order.repeat == 1 else out.parent}")
     if order.as_json:
         print_json(summaries)
+
+
+def variants_of(scenario: Scenario, order: SimOrder) -> list[Scenario]:
+    """Return a scenario's runs: itself, or variants whose start times and delays are drawn from seeds."""
+    if order.seed is None and order.repeat == 1:
+        return [scenario]
+    return [own_network(scenario.replace(seed=scenario.seed + number)) for number in range(order.repeat)]
+
+
+def _show_repeats(results: Sequence[Result]) -> None:
+    """Print medians of repeats with their confidence intervals, a line for each flow."""
+    flows = pd.concat([result.flows for result in results])
+    table = Table(title=f"{results[0].name} (simulated): medians of {len(results)} runs [95% interval]")
+    for heading in ("flow", "algorithm"):
+        table.add_column(heading)
+    shown = {
+        name: statistics.over_repeats(flows, name, ["flow", "algorithm"])
+        for name in ("goodput_bytes_per_s", "retrans_pct", "rtt_p50_us")
+    }
+    for heading in ("goodput\n[not bold]Mbit/s", "retransmitted\n[not bold]%", "RTT p50\n[not bold]ms"):
+        table.add_column(heading, justify="right")
+    scales = ((125e3, 2), (1, 2), (1e3, 1))
+    for number, row in enumerate(next(iter(shown.values())).head(MAX_SHOWN).itertuples()):
+        figures = []
+        for frame, (scale, digits) in zip(shown.values(), scales, strict=True):
+            value, low, high = (
+                figure(frame[name].iloc[number], scale, digits) for name in ("value", "low", "high")
+            )
+            has_interval = bool(frame["low"].notna().iloc[number])
+            figures.append(f"{value} \\[{low}, {high}]" if has_interval else value)
+        table.add_row(str(row.flow), str(row.algorithm), *figures)
+    if len(results) < statistics.min_runs():
+        table.caption = f"an interval needs {statistics.min_runs()} runs"
+    console().print(table)
 
 
 def scenarios_of(order: SimOrder) -> list[Scenario]:

@@ -21,7 +21,9 @@ class SimOrder:
         loss: Share of packets that the path loses at random.
         seconds: Duration of the flows [s].
         flows: Number of flows of each algorithm.
-        seed: Random seed; None for 1, or the scenario's.
+        seed: Random seed; None for 1, or the scenario's. If it is given, flows start slightly apart, and some
+            paths are slightly longer, as drawn from the seed: without random loss, nothing else is random.
+        repeat: Number of runs, with consecutive seeds.
         out: Directory for the results; None to keep none.
         as_json: Print JSON instead of tables.
     """
@@ -36,5 +38,6 @@ class SimOrder:
     seconds: float = 10.0
     flows: int = 1
     seed: int | None = None
+    repeat: int = 1
     out: Path | None = None
     as_json: bool = False

@@ -130,10 +130,10 @@ def fill(packet: bytes, node: Node, namespace_id: int = 0) -> Filled:
 
 
 class CaptureReader:
-    """Reads a file of captured packets, pcap or pcapng.
+    """Reads captured packets from a file or pipe, pcap or pcapng; the path `-` means standard input.
 
-    Iterate over the reader for the packets with telemetry, or with malformed telemetry. Malformed packets do
-    not end the iteration; a truncated file ends it early, and then `summary().broken` is set.
+    Iterate over the reader for the packets with telemetry, or with malformed telemetry. Malformed packets and
+    blocks do not end the iteration; a truncated file ends it early, and then `summary().broken` is set.
 
     Raises:
         IoamError: `ioam.cannot_read` or `ioam.no_capture`.

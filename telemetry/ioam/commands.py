@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -29,11 +30,17 @@ def ioam() -> None:
 
 
 @app.command(
-    epilog=options.examples("ccp telemetry decode capture.pcap", "ccp telemetry decode capture.pcap --json")
+    epilog=options.examples(
+        "ccp telemetry decode capture.pcap --json",
+        "sudo tcpdump -U -w - -i eth0 ip6 | ccp telemetry decode -",
+    )
 )
 def decode(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Capture file, pcap or pcapng, such as from tcpdump -w.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Capture, pcap or pcapng, such as from tcpdump -w; `-` is standard input."
+        ),
     ],
     as_json: Annotated[
         bool,
@@ -46,16 +53,17 @@ def decode(
 ) -> None:
     """Print the in-band telemetry in a capture: packet, time, flow, options, and the data of each node.
 
-    Malformed options are printed with the reason. Exit code 1: the file could not be
-    read completely.
+    Malformed options are printed with the reason. Exit code 1: the file, or a block in it,
+    could not be read.
     """
     try:
-        broken = _decode(file, as_json, _format(timestamps))
+        problems = _decode(file, as_json, _format(timestamps))
     except CcpError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None
-    if broken is not None:
-        typer.echo(str(IoamError(*msgspec.structs.astuple(broken))), err=True)
+    for one in problems:
+        typer.echo(str(IoamError(*msgspec.structs.astuple(one))), err=True)
+    if problems:
         raise typer.Exit(FAILED)
 
 
@@ -74,14 +82,15 @@ def _format(name: str) -> TimestampFormat:
     return formats[name]
 
 
-def _decode(file: Path, as_json: bool, timestamps: TimestampFormat) -> Problem | None:
+def _decode(file: Path, as_json: bool, timestamps: TimestampFormat) -> list[Problem]:
     reader = CaptureReader(file)
-    for one in reader:
-        if as_json:
-            typer.echo(msgspec.json.encode(one))
-        else:
-            for line in show.record(one, timestamps):
-                typer.echo(line)
+    with suppress(KeyboardInterrupt):  # ends a capture that comes through a pipe
+        for one in reader:
+            if as_json:
+                typer.echo(msgspec.json.encode(one))
+            else:
+                for line in show.record(one, timestamps):
+                    typer.echo(line)
     summary = reader.summary()
     typer.echo(show.summary(summary), err=True)
-    return summary.broken
+    return [one for one in (summary.malformed_block, summary.broken) if one is not None]

@@ -17,6 +17,7 @@ SLUGS: Final[dict[str, str]] = {
     "ioam.cannot_read": "a file cannot be opened",
     "ioam.no_capture": "a file is neither pcap nor pcapng",
     "ioam.bad_option": "an option of the command line has an invalid value",
+    "ioam.bad_block": "a block of a pcapng file is malformed, and was skipped",
     "ioam.broken_file": "a file ends in the middle of a packet, or has a wrong length in it",
 }
 """Slug -> meaning; a test covers each."""

@@ -346,6 +346,10 @@ class Summary(Struct, frozen=True, kw_only=True):
         with_options: Packets with a readable option.
         malformed: Packets with an unreadable option or header.
         unknown_link: Packets of unsupported link types, which are skipped.
+        other_blocks: Blocks of the file that are not about packets, such as custom blocks. Wireshark numbers
+            some of them as frames.
+        malformed_blocks: Malformed blocks of the file, which are skipped.
+        malformed_block: What is wrong with the first of them.
         broken: Why reading ended before the end of the file.
     """
 
@@ -354,6 +358,9 @@ class Summary(Struct, frozen=True, kw_only=True):
     with_options: int
     malformed: int
     unknown_link: int
+    other_blocks: int = 0
+    malformed_blocks: int = 0
+    malformed_block: Problem | None = None
     broken: Problem | None = None
 
 

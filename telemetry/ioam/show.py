@@ -156,4 +156,8 @@ def summary(one: Summary) -> str:
     ]
     if one.unknown_link:
         reported.append(f"{one.unknown_link} on unsupported links")
+    if one.other_blocks:
+        reported.append(f"{one.other_blocks} blocks without packets")
+    if one.malformed_blocks:
+        reported.append(f"{one.malformed_blocks} malformed blocks")
     return ", ".join(reported)

@@ -6,6 +6,7 @@ The kernel timestamps answers on arrival, so that a busy process does not inflat
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 import socket
@@ -13,11 +14,14 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from telemetry.receiver import echo
 from telemetry.receiver.errors import ReceiverError
+from telemetry.receiver.peers import by_address, socket_address
 from telemetry.schema import canonical
+
+log = logging.getLogger("ccplane.telemetry")
 
 Kind = Literal["icmp", "udp"]
 
@@ -58,8 +62,9 @@ class _Channel(Protocol):
     """A socket for probes and answers."""
 
     sock: socket.socket
+    port: int
 
-    def send(self, peer: str, number: int, payload: bytes) -> None:
+    def send(self, where: Any, number: int, payload: bytes) -> None:
         """Send a probe; raises OSError."""
 
     def payload(self, packet: bytes) -> bytes:
@@ -67,14 +72,15 @@ class _Channel(Protocol):
 
 
 class _Icmp:
+    port = 0
+
     def __init__(self, version: int) -> None:
         self._version = version
         self._ident = secrets.randbelow(1 << 16)
         self.sock, self.is_raw = _icmp_socket(version)
 
-    def send(self, peer: str, number: int, payload: bytes) -> None:
-        packet = echo.icmp_request(self._version, self._ident, number, payload)
-        self.sock.sendto(packet, (peer, 0))
+    def send(self, where: Any, number: int, payload: bytes) -> None:
+        self.sock.sendto(echo.icmp_request(self._version, self._ident, number, payload), where)
 
     def payload(self, packet: bytes) -> bytes:
         has_header = self.is_raw and self._version == 4
@@ -83,11 +89,11 @@ class _Icmp:
 
 class _Udp:
     def __init__(self, version: int, port: int) -> None:
-        self._port = port
+        self.port = port
         self.sock = _open(version, socket.SOCK_DGRAM, 0)
 
-    def send(self, peer: str, number: int, payload: bytes) -> None:
-        self.sock.sendto(payload, (peer, self._port))
+    def send(self, where: Any, number: int, payload: bytes) -> None:
+        self.sock.sendto(payload, where)
 
     def payload(self, packet: bytes) -> bytes:
         return packet
@@ -184,16 +190,18 @@ class Prober:
         """Open the sockets, in the network namespace of this thread.
 
         Args:
-            peers: Addresses in canonical form.
+            peers: Addresses as returned by `telemetry.receiver.peers.resolve`.
             interval_us: Time between two probes to a peer [us].
             clock_us: The monotonic clock [us].
             kind: Kind of probes.
             port: Port of the responders, for UDP.
 
         Raises:
-            ReceiverError: `receiver.no_icmp`.
+            ReceiverError: `receiver.no_icmp` or `receiver.bad_peer`.
         """
-        self._peers = list(peers)
+        named = by_address(peers)
+        self._where: dict[str, Any] = {}
+        self._failing: set[str] = set()
         self._interval_us = interval_us
         self._clock_us = clock_us
         self._token = secrets.token_bytes(echo.TOKEN_BYTES)
@@ -204,6 +212,8 @@ class Prober:
         try:
             for version in sorted({ip_version(peer) for peer in peers}):
                 self._channels[version] = _Icmp(version) if kind == "icmp" else _Udp(version, port)
+            for plain, peer in named.items():
+                self._where[plain] = socket_address(peer, self._channels[ip_version(peer)].port)
         except BaseException:
             self.close()
             raise
@@ -228,7 +238,7 @@ class Prober:
         if now_us >= self.due_us:
             late = (now_us - self.due_us) // self._interval_us  # missed probes are skipped
             self.due_us += (late + 1) * self._interval_us
-            for peer in self._peers:
+            for peer in self._where:
                 self._send(peer)
         return found
 
@@ -236,10 +246,15 @@ class Prober:
         number = self._outstanding.number()
         now_us = self._clock_us()
         try:
-            self._channels[ip_version(peer)].send(peer, number, echo.probe(self._token, number))
-        except OSError:  # no route, a full queue, a filter: the probe counts as lost
+            where = self._where[peer]
+            self._channels[ip_version(peer)].send(where, number, echo.probe(self._token, number))
+        except OSError as error:  # no route, a full queue, a filter: the probe counts as lost
             self.unsent += 1
+            if peer not in self._failing:
+                self._failing.add(peer)
+                log.warning("cannot send probes to %s: %s", peer, error.strerror or error)
         else:
+            self._failing.discard(peer)
             self.sent += 1
             self._outstanding.sent(peer, number, now_us)
 

@@ -18,11 +18,12 @@ from ccplane.base import clock
 from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.flows import FlowWindows
 from telemetry.receiver.kernel_probe import KernelProbe
-from telemetry.receiver.probing import DEFAULT_PORT, Kind, Prober, ip_version
+from telemetry.receiver.peers import by_address, own_address
+from telemetry.receiver.probing import DEFAULT_PORT, Kind, Prober
 from telemetry.receiver.proc import HostCounters
 from telemetry.receiver.sockets import SocketTable, kernel_counts_ce
 from telemetry.receiver.windows import Windows
-from telemetry.schema import ReceiverSignal, Sample, canonical
+from telemetry.schema import ReceiverSignal, Sample
 
 MAX_INTERVALS: Final = 1000
 READ_US: Final = 100_000
@@ -32,16 +33,14 @@ lost."""
 READ_SHARE: Final = 0.05
 """Maximum share of a processor for reading sockets; with more sockets, readings are less frequent."""
 
-_DISCARD_PORT: Final = 9
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options of the measurement.
 
     Attributes:
-        peers: Peers, as canonical addresses, that get a signal and are probed; if empty, each peer with TCP
-            sockets gets a signal, and there are no probes.
+        peers: Peers, as returned by `telemetry.receiver.peers.resolve`, that get a signal and are probed; if
+            empty, each peer with TCP sockets gets a signal, and there are no probes.
         window_ms: Length of a window [ms]; a multiple of `interval_ms`.
         interval_ms: Time between two signals of a peer [ms].
         probe: How to probe RTT; None for no probes.
@@ -74,39 +73,6 @@ class Options:
 
 def _bad_option(what: str, fix: str) -> ReceiverError:
     return ReceiverError("receiver.bad_option", what, "options", "", fix)
-
-
-def resolve(peer: str) -> str:
-    """Return the canonical address of a peer, given as address or name.
-
-    Raises:
-        ReceiverError: `receiver.bad_peer`.
-    """
-    try:
-        return canonical(peer)
-    except ValueError:
-        pass
-    try:
-        return canonical(str(socket.getaddrinfo(peer, None, type=socket.SOCK_DGRAM)[0][4][0]))
-    except OSError as error:
-        raise ReceiverError(
-            "receiver.bad_peer",
-            f"cannot resolve `{peer}`",
-            "--peer",
-            error.strerror or str(error),
-            "give an IPv4 or IPv6 address, or a name that resolves on this host",
-        ) from error
-
-
-def own_address(peer: str) -> str | None:
-    """Return the source address of packets to a peer; None without a route. Sends nothing."""
-    family = socket.AF_INET6 if ip_version(peer) == 6 else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as sock:
-            sock.connect((peer, _DISCARD_PORT))
-            return canonical(sock.getsockname()[0])
-    except OSError:
-        return None
 
 
 def monotonic_us() -> int:
@@ -151,9 +117,11 @@ class Receiver:
             clock_us: The monotonic clock [us].
 
         Raises:
-            ReceiverError: `receiver.nothing_to_measure`.
+            ReceiverError: `receiver.nothing_to_measure` or `receiver.bad_peer`.
         """
         self.options = options
+        self._named = by_address(options.peers)
+        self._own: dict[str, str] = {}
         self.available = Available()
         self._on_signals = on_signals
         self._clock_us = clock_us
@@ -171,9 +139,9 @@ class Receiver:
             self._open()
             now_us = clock_us()
             intervals = options.window_ms // options.interval_ms
-            self.windows = Windows(now_us, intervals, options.peers)
+            self.windows = Windows(now_us, intervals, self._named)
             if options.per_flow:
-                self._flows = FlowWindows(now_us, intervals, options.peers)
+                self._flows = FlowWindows(now_us, intervals, self._named)
             self._read_due_us, self._close_due_us = now_us, now_us + options.interval_ms * 1000
             self._read()
         except BaseException:
@@ -283,6 +251,7 @@ class Receiver:
         began_us = self._clock_us()
         if self._sockets is not None:
             readings = list(self._sockets.read())
+            self._own = {reading.ends.peer: reading.ends.own for reading in readings}
             self.windows.add_sockets(began_us, readings)
             if self._flows is not None:
                 self._flows.add_sockets(began_us, readings)
@@ -305,7 +274,7 @@ class Receiver:
     def _close_interval(self) -> None:
         self._read()
         self._read_arrivals()
-        addresses = {peer: own for peer in self.windows.peers if (own := own_address(peer)) is not None}
+        addresses = {peer: own for peer in self.windows.peers if (own := self._own_address(peer)) is not None}
         while self._received:
             self.windows.reports.take(self._received.popleft(), addresses.values())
         now_us = self._clock_us()
@@ -316,3 +285,7 @@ class Receiver:
         late = (now_us - self._close_due_us) // interval_us  # missed intervals are skipped
         self._close_due_us += (late + 1) * interval_us
         self._on_signals(signals)
+
+    def _own_address(self, peer: str) -> str | None:
+        """Return this host's address on the path to a peer; that of a socket if the interface is unknown."""
+        return own_address(self._named.get(peer, peer)) or self._own.get(peer)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ccplane.agent.commands.doctor import ALLOWED
 from experiments.agent_process import PIN_DIR, ccp, running_agent
 from experiments.netlab.sockets import available_congestion_controls
 
@@ -60,3 +62,31 @@ def test_it_fails_with_the_cause_where_nothing_loads() -> None:
         assert "not permitted" in parts[name]["detail"].lower(), name
         assert "root" in parts[name]["fix"], name
     assert left() == before
+
+
+def chosen_by_user(name: str) -> str:
+    """Choose a congestion control as an unprivileged process; return the error, or ``."""
+    code = (
+        "import os, socket; os.setgroups([]); os.setresgid(9, 9, 9); os.setresuid(9, 9, 9); "
+        f"socket.socket().setsockopt(6, socket.TCP_CONGESTION, {name.encode()!r})"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100).stderr
+
+
+def test_names_that_only_root_may_choose_are_listed() -> None:
+    before = ALLOWED.read_text()
+    others = [name for name in before.split() if not name.startswith("ccp")]
+    try:
+        with running_agent("reno"):
+            assert doctor()[1]["root_only"] == []
+            assert chosen_by_user("ccp.reno") == ""
+            ALLOWED.write_text(" ".join([*others, "ccp"]))
+            assert "PermissionError" in chosen_by_user("ccp.reno")
+            assert doctor()[1]["root_only"] == ["ccp.reno"]
+            text = subprocess.run(ccp("doctor"), capture_output=True, text=True, timeout=100).stdout
+            line = text[text.index("only root may choose: ccp.reno") :]
+            subprocess.run(line.partition("fix: ")[2], shell=True, check=True, stdout=subprocess.DEVNULL)
+            assert doctor()[1]["root_only"] == []
+            assert chosen_by_user("ccp.reno") == ""
+    finally:
+        ALLOWED.write_text(" ".join(others))

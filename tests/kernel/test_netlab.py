@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
 import sys
 from pathlib import Path as FilePath
+from typing import Any
 
 import pytest
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 from typer.testing import CliRunner
 
 from experiments.netlab import (
@@ -20,14 +24,17 @@ from experiments.netlab import (
     clean_leftovers,
     congestion_of,
     iperf3,
+    links,
     namespace,
     process,
     start_iperf3,
     two_hosts,
 )
 from experiments.netlab.cli import app
+from experiments.netlab.emulated import emulated
 from experiments.netlab.lab import DEFAULT_CONGESTION, list_namespaces
-from experiments.netlab.spec import Family
+from experiments.netlab.spec import Direction, Family
+from experiments.netlab.topologies import point_to_point
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 
@@ -62,6 +69,52 @@ def test_hosts_reach_each_other_at_once(family: Family) -> None:
         assert exchange(path, family, "reno") == "reno"
         assert len(own()) == 2
     assert own() == []
+
+
+def test_without_ipv6_hosts_have_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stands in for a kernel with `ipv6.disable=1`, by the errors that such a kernel gives."""
+
+    class Netlink:
+        def __init__(self) -> None:
+            self._ipr = IPRoute()
+
+        def __enter__(self) -> Netlink:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self._ipr.close()
+
+        def __getattr__(self, name: str) -> Any:
+            def asked(*what: object, **fields: object) -> Any:
+                if ":" in f"{fields.get('address')} {fields.get('dst')}":
+                    raise NetlinkError(errno.EOPNOTSUPP, "Operation not supported")
+                return getattr(self._ipr, name)(*what, **fields)
+
+            return asked
+
+    def write_text(file: FilePath, text: str) -> int:
+        if file.is_relative_to("/proc/sys/net/ipv6"):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return written(file, text)
+
+    def opened(family: int = socket.AF_INET, *kind: int) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+        return sockets(family, *kind)
+
+    written, sockets = FilePath.write_text, socket.socket
+    monkeypatch.setattr(FilePath, "write_text", write_text)
+    monkeypatch.setattr(links, "IPRoute", Netlink)
+    direction = Direction(rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=1000)
+    with emulated(point_to_point(direction)) as net, bottleneck(RATE_BYTES_PER_S, 100_000) as path:
+        ends = net.hosts["sender"], net.hosts["receiver"]
+        assert iperf3(*ends, congestion="reno", duration_s=1).goodput_bit_per_s > 0
+        assert exchange(path, "ipv4", "reno") == "reno"
+        monkeypatch.setattr(socket, "socket", opened)
+        for use in (path.receiver.address, path.receiver.tcp_socket):
+            with pytest.raises(LabError) as caught:
+                use("ipv6")
+            assert caught.value.slug == "lab.no_ipv6"
 
 
 def test_devices_are_never_in_the_machines_own_namespace() -> None:

@@ -76,15 +76,18 @@ def test_a_limit_is_found_over_ipv6_and_its_prefix_is_shown(
 
 def test_addresses_of_a_prefix_are_one_client(wire: Path) -> None:
     v6, v4 = ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"), ("127.0.0.2", "127.0.0.3")
-    add_own(wire.sender, *v6)
+    nat64 = ("64:ff9b::192.0.2.1", "64:ff9b::198.51.100.7")
+    add_own(wire.sender, *v6, *nat64)
     with attached(), peers_of(wire) as peers:
-        for address in (*v6, *v4):
+        for address in (*v6, *v4, *nat64):
             connect_to(peers, address)
         assert open_flows() == {
             "2001:db8::/64": 2,
             "2001:db8:0:1::/64": 1,
             "127.0.0.2": 1,
             "127.0.0.3": 1,
+            "64:ff9b::c000:201": 1,
+            "64:ff9b::c633:6407": 1,
         }
     with attached(Options(ipv4_prefix_bits=24, ipv6_prefix_bits=56)), peers_of(wire) as peers:
         for address in (*v6, *v4):

@@ -18,6 +18,9 @@ app = typer.Typer(add_completion=False)
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 """The kernel's list of congestion controls."""
 
+ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+"""Those that unprivileged processes may choose."""
+
 
 @app.command(epilog=examples("sudo ccp doctor", "sudo ccp doctor --json"))
 def doctor(as_json: AsJson = False, pin_dir: PinDir = PIN_DIR) -> None:
@@ -30,6 +33,7 @@ def doctor(as_json: AsJson = False, pin_dir: PinDir = PIN_DIR) -> None:
         capabilities += feature.trials(available_names()) if feature.trials is not None else ()
     can_load = all(one.ok for one in capabilities if one.required)
     names = registered_names()
+    root_only = [name for name in names if name not in _names_in(ALLOWED, names)]
     agent = running(pin_dir)
     if as_json:
         console.print_json(
@@ -40,6 +44,7 @@ def doctor(as_json: AsJson = False, pin_dir: PinDir = PIN_DIR) -> None:
                     for c in capabilities
                 ],
                 "registered": names,
+                "root_only": root_only,
                 "agent_pid": None if agent is None else agent.pid,
             }
         )
@@ -53,6 +58,12 @@ def doctor(as_json: AsJson = False, pin_dir: PinDir = PIN_DIR) -> None:
             f"registered: {', '.join(names) or 'nothing'}; "
             + ("no agent runs" if agent is None else f"agent: pid {agent.pid}")
         )
+        if root_only:
+            sysctl = f"net.ipv4.{ALLOWED.name}"
+            typer.echo(
+                f"only root may choose: {', '.join(root_only)}; {sysctl} was set without them; "
+                f'fix: sysctl {sysctl}="$(sysctl -n {sysctl}) {" ".join(root_only)}"'
+            )
     if not can_load:
         raise typer.Exit(console.FAILED)
 
@@ -64,7 +75,11 @@ def registered_names() -> list[str]:
 
 def available_names() -> list[str]:
     """Return all congestion controls that are loaded now."""
+    return _names_in(AVAILABLE, [])
+
+
+def _names_in(file: Path, otherwise: list[str]) -> list[str]:
     try:
-        return AVAILABLE.read_text().split()
+        return file.read_text().split()
     except OSError:
-        return []
+        return otherwise

@@ -95,7 +95,9 @@ class Given:
         agent_loop = serve(ready, options, on_start=greet, each_turn=_Status() if self.verbose else None)
         counters = agent_loop.counters
         typer.echo(
-            f"ccp: stopped; {counters.flows_created} flows, {counters.reports} reports"
+            f"ccp: stopped; {counters.flows_created} flows"
+            # A program without a report in it, as of a fixed window, never sends one.
+            + (f", {counters.reports} reports" if counters.reports else "")
             + (f", {counters.flows_failed} flows failed" if counters.flows_failed else "")
             + f"; {_ending(agent_loop, options)}"
         )

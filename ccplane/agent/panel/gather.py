@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from ccplane.agent import messages as ask
@@ -54,7 +55,9 @@ class Gatherer:
         self._reported_trouble = False
         self._begin_s = time.monotonic()
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="ccp-panel", daemon=True)
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._work,), name="ccp-panel", daemon=True
+        )
         self._thread.start()
 
     def want_field(self, name: str) -> None:

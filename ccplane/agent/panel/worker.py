@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,9 @@ class Worker:
             "switch": lambda asked: client.switch(asked["algorithm"], flow=flow),
         }
         self._jobs: SimpleQueue[Row | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="ccp-panel-worker", daemon=True)
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._work,), name="ccp-panel-worker", daemon=True
+        )
         self._thread.start()
 
     def knows(self, what: str) -> bool:

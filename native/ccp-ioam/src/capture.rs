@@ -1,28 +1,64 @@
 //! Capture files: pcap and pcapng.
 
-use std::fs::File;
-use std::io::{BufReader, ErrorKind, Read, Seek};
-use std::path::{Path, PathBuf};
+mod input;
+mod pcap;
+mod pcapng;
+pub mod write;
 
-use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::blocks::interface_description::{
-    InterfaceDescriptionBlock, InterfaceDescriptionOption,
-};
-use pcap_file::pcapng::{Block, PcapNgReader};
-use pcap_file::{DataLink, PcapError, TsResolution};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+
 use serde::Serialize;
 
 use crate::link::{Content, content};
 use crate::record::{Problem, Record, decode};
 use crate::{Error, Result};
+use input::{Input, Outcome};
 
-const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-const NS_PER_S: u128 = 1_000_000_000;
-const DEFAULT_RESOLUTION: u8 = 6;
+/// The path of standard input.
+const STDIN: &str = "-";
 
 enum Source {
-    Pcap(PcapReader<BufReader<File>>),
-    PcapNg(PcapNgReader<BufReader<File>>),
+    Pcap(pcap::Reader),
+    PcapNg(pcapng::Reader),
+}
+
+impl Source {
+    fn open(input: &mut Input) -> Outcome<Self> {
+        let mut magic = Vec::new();
+        input.read(4, &mut magic)?;
+        if magic == pcapng::SECTION.to_be_bytes() {
+            pcapng::Reader::open(input).map(Source::PcapNg)
+        } else {
+            pcap::Reader::open(&magic, input).map(Source::Pcap)
+        }
+    }
+
+    fn next(&mut self, input: &mut Input) -> Outcome<Next> {
+        match self {
+            Source::Pcap(reader) => reader.next(input),
+            Source::PcapNg(reader) => reader.next(input),
+        }
+    }
+}
+
+/// What follows in a file.
+enum Next {
+    Frame(Frame),
+    /// A block that is neither a packet nor about packets, which was skipped.
+    Other,
+    /// A malformed block, which was skipped.
+    Malformed(String),
+    End,
+}
+
+struct Frame {
+    time_ns: Option<u64>,
+    bytes: u32,
+    link: u16,
+    data: Vec<u8>,
 }
 
 /// What was read, and why reading ended.
@@ -36,45 +72,49 @@ pub struct Summary {
     pub malformed: u64,
     /// Packets of links with unknown frames.
     pub unknown_link: u64,
+    /// Blocks of other kinds, such as custom blocks.
+    pub other_blocks: u64,
+    /// Malformed blocks, which were skipped.
+    pub malformed_blocks: u64,
+    /// What is wrong with the first malformed block.
+    pub malformed_block: Option<Problem>,
     /// Why reading ended before the end of the file.
     pub broken: Option<Problem>,
 }
 
 pub struct Capture {
-    path: PathBuf,
+    name: String,
+    input: Input,
     source: Option<Source>,
     summary: Summary,
 }
 
-struct Frame {
-    time_ns: Option<u64>,
-    bytes: u32,
-    link: DataLink,
-    data: Vec<u8>,
-}
-
 impl Capture {
-    /// Errors: `ioam.cannot_read` or `ioam.no_capture`.
+    /// Opens a file, or standard input if the path is `-`. Errors: `ioam.cannot_read` or `ioam.no_capture`.
     pub fn open(path: &Path) -> Result<Self> {
-        let cannot_read = |e: std::io::Error| {
-            Error::new("ioam.cannot_read", "cannot read a capture").at(path.display().to_string()).why(e)
-        };
-        let mut file = BufReader::new(File::open(path).map_err(cannot_read)?);
-        let mut magic = Vec::new();
-        file.by_ref().take(4).read_to_end(&mut magic).map_err(cannot_read)?;
-        file.rewind().map_err(cannot_read)?;
-        let source = if magic == PCAPNG {
-            PcapNgReader::new(file).map(Source::PcapNg)
+        let opened = if path == Path::new(STDIN) {
+            io::stdin().as_fd().try_clone_to_owned().map(File::from)
         } else {
-            PcapReader::new(file).map(Source::Pcap)
+            File::open(path)
         };
-        let source = source.map_err(|e| {
+        let file = opened.map_err(|e| {
+            Error::new("ioam.cannot_read", "cannot read a capture").at(path.display().to_string()).why(e)
+        })?;
+        let name =
+            if path == Path::new(STDIN) { "standard input".to_owned() } else { path.display().to_string() };
+        Self::read_from(name, Box::new(file))
+    }
+
+    /// Reads a capture that is not in a file; the name is for errors. Errors: `ioam.no_capture`.
+    pub fn read_from(name: String, source: Box<dyn Read + Send>) -> Result<Self> {
+        let mut input = Input::new(source);
+        let source = Source::open(&mut input).map_err(|why| {
             Error::new("ioam.no_capture", "this is not a readable capture")
-                .at(path.display().to_string())
-                .why(describe(&e))
+                .at(name.clone())
+                .why(why)
                 .fix("give a file in pcap or pcapng format, as written by tcpdump -w or dumpcap")
         })?;
-        Ok(Capture { path: path.to_owned(), source: Some(source), summary: Summary::default() })
+        Ok(Capture { name, input, source: Some(source), summary: Summary::default() })
     }
 
     pub fn summary(&self) -> &Summary {
@@ -85,25 +125,53 @@ impl Capture {
         self.source.is_none()
     }
 
-    /// Reads `packets` packets, and returns those with telemetry or errors in it.
+    /// Reads up to `packets` packets, and returns those with telemetry or errors in it.
+    ///
+    /// It waits for a pipe at most once, and returns early if a signal arrives meanwhile.
     pub fn read(&mut self, packets: usize) -> Vec<Record> {
         let mut records = Vec::new();
-        for _ in 0..packets {
+        if self.input.may_wait() && self.input.wait().is_err_and(|e| e.kind() == ErrorKind::Interrupted) {
+            return records;
+        }
+        for done in 0..packets {
+            if done > 0 && self.input.may_wait() {
+                break;
+            }
             let Some(source) = &mut self.source else { break };
-            match next_frame(source) {
-                Some(Ok(frame)) => records.extend(self.look_at(&frame)),
-                Some(Err(e)) => {
-                    let broken = Error::new("ioam.broken_file", "cannot read the capture to its end")
-                        .at(format!("{}, after packet {}", self.path.display(), self.summary.packets))
-                        .why(describe(&e))
-                        .fix("the packets before this place are valid; capture again if the rest is needed");
-                    self.summary.broken = Some(broken.into());
+            match source.next(&mut self.input) {
+                Ok(Next::Frame(frame)) => records.extend(self.look_at(&frame)),
+                Ok(Next::Other) => self.summary.other_blocks += 1,
+                Ok(Next::Malformed(why)) => {
+                    self.summary.malformed_blocks += 1;
+                    if self.summary.malformed_block.is_none() {
+                        let fix = "the other blocks are valid; repair the program that wrote the file";
+                        self.summary.malformed_block = Some(self.problem(
+                            "ioam.bad_block",
+                            "a block of the capture is malformed",
+                            why,
+                            fix,
+                        ));
+                    }
+                }
+                Err(why) => {
+                    let fix = "the packets before this place are valid; capture again if the rest is needed";
+                    self.summary.broken = Some(self.problem(
+                        "ioam.broken_file",
+                        "cannot read the capture to its end",
+                        why,
+                        fix,
+                    ));
                     self.source = None;
                 }
-                None => self.source = None,
+                Ok(Next::End) => self.source = None,
             }
         }
         records
+    }
+
+    fn problem(&self, slug: &'static str, what: &str, why: String, fix: &str) -> Problem {
+        let place = format!("{}, after packet {}", self.name, self.summary.packets);
+        Error::new(slug, what).at(place).why(why).fix(fix).into()
     }
 
     fn look_at(&mut self, frame: &Frame) -> Option<Record> {
@@ -131,70 +199,5 @@ impl Capture {
             captured_bytes: frame.data.len() as u32,
             decoded,
         })
-    }
-}
-
-fn next_frame(source: &mut Source) -> Option<std::result::Result<Frame, PcapError>> {
-    match source {
-        Source::Pcap(reader) => {
-            let header = reader.header();
-            let unit = if header.ts_resolution == TsResolution::NanoSecond { 1 } else { 1000 };
-            // Not the checked reader, which rejects packets longer than the file's limit although they are
-            // truncated to it.
-            reader.next_raw_packet().map(|packet| {
-                packet.map(|packet| Frame {
-                    time_ns: Some(
-                        u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_frac) * unit,
-                    ),
-                    bytes: packet.orig_len,
-                    link: header.datalink,
-                    data: packet.data.into_owned(),
-                })
-            })
-        }
-        Source::PcapNg(reader) => loop {
-            let (interface, time, bytes, data) = match reader.next_block()? {
-                Err(e) => return Some(Err(e)),
-                Ok(Block::EnhancedPacket(block)) => {
-                    // The reader assumes nanoseconds, whatever the interface's unit is.
-                    let ticks = block.timestamp.as_nanos();
-                    (block.interface_id, Some(ticks), block.original_len, block.data.into_owned())
-                }
-                Ok(Block::SimplePacket(block)) => (0, None, block.original_len, block.data.into_owned()),
-                Ok(_) => continue,
-            };
-            let Some(interface) = reader.interfaces().get(interface as usize) else {
-                return Some(Err(PcapError::InvalidInterfaceId(interface)));
-            };
-            let time_ns = time.and_then(|ticks| to_ns(ticks, interface));
-            return Some(Ok(Frame { time_ns, bytes, link: interface.linktype, data }));
-        },
-    }
-}
-
-/// A packet's time by the clock of its interface; `None` if out of range.
-fn to_ns(ticks: u128, interface: &InterfaceDescriptionBlock<'_>) -> Option<u64> {
-    let (mut resolution, mut offset_s) = (DEFAULT_RESOLUTION, 0);
-    for option in &interface.options {
-        match option {
-            InterfaceDescriptionOption::IfTsResol(value) => resolution = *value,
-            InterfaceDescriptionOption::IfTsOffset(value) => offset_s = u128::from(*value),
-            _ => {}
-        }
-    }
-    let base = if resolution & 0x80 == 0 { 10u128 } else { 2 };
-    let ticks_per_s = base.checked_pow(u32::from(resolution & 0x7f))?;
-    let ns = ticks.checked_mul(NS_PER_S)? / ticks_per_s;
-    u64::try_from(ns + offset_s * NS_PER_S).ok()
-}
-
-fn describe(e: &PcapError) -> String {
-    match e {
-        PcapError::IoError(e) if e.kind() == ErrorKind::UnexpectedEof => {
-            "the file ends in the middle of a packet, or a length in it is wrong".to_owned()
-        }
-        PcapError::IoError(e) => e.to_string(),
-        PcapError::IncompleteBuffer => "a block is shorter than what it contains".to_owned(),
-        other => other.to_string(),
     }
 }

@@ -26,7 +26,7 @@ mod trace;
 mod trace_type;
 mod wire;
 
-pub use capture::{Capture, Summary};
+pub use capture::{Capture, Summary, write as capture_writer};
 pub use ccp_error::Error;
 pub use edge::EdgeToEdge;
 pub use fill::{Filled, fill, fill_headers, set_flow_dropped, set_transit_delay};

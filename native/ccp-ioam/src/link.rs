@@ -1,11 +1,21 @@
 //! Link-layer framing.
 
-use pcap_file::DataLink;
-
 use crate::wire::u16_at;
 
 const IPV6: u16 = 0x86dd;
 const VLANS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+
+/// Numbers of link types in files (draft-ietf-opsawg-pcaplinktype).
+pub const NULL: u16 = 0;
+pub const ETHERNET: u16 = 1;
+pub const RAW: u16 = 101;
+pub const LOOP: u16 = 108;
+pub const LINUX_SLL: u16 = 113;
+pub const IPV4: u16 = 228;
+pub const IPV6_ONLY: u16 = 229;
+pub const LINUX_SLL2: u16 = 276;
+/// RAW in files that have the numbers of a BSD.
+const RAW_BSD: [u16; 2] = [12, 14];
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Content<'a> {
@@ -16,16 +26,15 @@ pub enum Content<'a> {
     UnknownLink,
 }
 
-pub fn content(link: DataLink, frame: &[u8]) -> Content<'_> {
+pub fn content(link: u16, frame: &[u8]) -> Content<'_> {
     let packet = match link {
-        DataLink::ETHERNET => after_type(frame, 12, 14),
-        DataLink::LINUX_SLL => after_type(frame, 14, 16),
-        DataLink::LINUX_SLL2 => after_type(frame, 0, 20),
-        DataLink::RAW | DataLink::IPV6 => by_version(frame),
-        DataLink::NULL | DataLink::LOOP => frame.get(4..).and_then(by_version),
-        DataLink::IPV4 => None,
-        // On Linux and BSD, files also encode RAW with the numbers of their own system.
-        DataLink::Unknown(12 | 14) => by_version(frame),
+        ETHERNET => after_type(frame, 12, 14),
+        LINUX_SLL => after_type(frame, 14, 16),
+        LINUX_SLL2 => after_type(frame, 0, 20),
+        RAW | IPV6_ONLY => by_version(frame),
+        NULL | LOOP => frame.get(4..).and_then(by_version),
+        IPV4 => None,
+        link if RAW_BSD.contains(&link) => by_version(frame),
         _ => return Content::UnknownLink,
     };
     packet.map_or(Content::Other, Content::Ipv6)

@@ -48,7 +48,8 @@ class Edited:
 
     def __init__(self, file: Path, source: str, *flow_ids: int) -> None:
         self.file = file
-        file.write_text(source)
+        if source:
+            file.write_text(source)
         algorithm = find(str(file))
         programs = compile_programs(algorithm, compile_program)
         name = name_of(algorithm, str(file))

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from ccp_algs import registry
 from ccplane.agent import cli, runfile
 from ccplane.agent import serve as serving
+from ccplane.agent.commands import doctor
 from ccplane.base.errors import CcpError, LoadError, Several, VerifierError
 from ccplane.datapath import ebpf
 from tests.unit.agent.fakes import FakeInfo, FakeStats, fake_datapath
@@ -88,7 +89,7 @@ def test_run_says_what_is_loaded_and_how_to_use_it(kernel: Any, mine: Path) -> N
     assert first.startswith(
         "ccp: reno (ccp, ccp.reno), mine (ccp.m) loaded, 1 flow adopted; use: iperf3 -C ccp"
     )
-    assert last.startswith("ccp: stopped; 1 flows, 0 reports; ")
+    assert last.startswith("ccp: stopped; 1 flows; ")
     assert last.endswith("flows run the fallback; ccp stays registered until `ccp unload`")
     assert kernel.closed
 
@@ -262,6 +263,22 @@ def test_doctor_says_what_is_missing(
     parsed = json.loads(data.output)
     assert parsed["can_load"] is (exit_code == 0)
     assert parsed["capabilities"][0]["name"] == "datapath"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "root_only"), [("reno ccp ccp.cubic", []), ("reno ccp", ["ccp.cubic"]), (None, [])]
+)
+def test_doctor_lists_names_that_only_root_may_choose(
+    allowed: str | None, root_only: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ebpf, "probe", list)
+    monkeypatch.setattr(ebpf, "try_load", list)
+    for name, text in (("AVAILABLE", "reno cubic ccp ccp.cubic"), ("ALLOWED", allowed)):
+        monkeypatch.setattr(doctor, name, tmp_path / name)
+        if text is not None:
+            (tmp_path / name).write_text(text)
+    assert json.loads(ccp("doctor", "--json").output)["root_only"] == root_only
+    assert ("only root may choose: ccp.cubic; " in ccp("doctor").output) == bool(root_only)
 
 
 def test_doctor_needs_the_compiled_part(monkeypatch: pytest.MonkeyPatch) -> None:

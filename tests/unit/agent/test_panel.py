@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,10 @@ import pytest
 
 from ccplane.agent.panel import feed, front, samples
 from ccplane.agent.panel.feed import Feed
+from ccplane.agent.panel.gather import Gatherer
 from ccplane.agent.panel.samples import QUANTITIES, Columns, Extremes, History, Rates, rows, thinned
+from ccplane.agent.panel.worker import Worker
+from ccplane.base.errors import LoadError
 
 INDEX = {quantity.name: i for i, quantity in enumerate(QUANTITIES)}
 
@@ -158,3 +163,32 @@ def test_the_front_end_is_one_module_with_the_licence_of_what_it_brings() -> Non
     assert "import " not in script.partition("export default")[0].replace("|import|", "")
     assert "panel" in front.style()
     assert "MIT License" in (front.HERE / "uplot/LICENSE").read_text()
+
+
+class WithoutAgent:
+    """A client whose agent has gone."""
+
+    def stream(self, **_: object) -> WithoutAgent:
+        return self
+
+    def close(self) -> None:
+        pass
+
+    def ask(self, *_: object) -> None:
+        raise LoadError("control.no_agent", "no agent is running")
+
+    source = ask
+
+
+def test_threads_send_in_the_context_of_the_cell() -> None:
+    """ipykernel 7.0 finds the cell of a message in a context variable, which new threads lack by default."""
+    cell = ContextVar[str]("cell")
+    sent: SimpleQueue[tuple[str, str]] = SimpleQueue()
+    panel_feed = Feed(lambda content, _: sent.put((content["kind"], cell.get("none"))))
+    cell.set("cell 7")
+    gatherer = Gatherer(WithoutAgent(), panel_feed, None, None)  # type: ignore[arg-type]
+    worker = Worker(WithoutAgent(), panel_feed, None)  # type: ignore[arg-type]
+    worker.submit({"do": "source", "algorithm": "mine"})
+    assert {sent.get(timeout=30), sent.get(timeout=30)} == {("trouble", "cell 7"), ("answer", "cell 7")}
+    gatherer.close()
+    worker.close()

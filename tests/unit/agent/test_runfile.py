@@ -4,6 +4,9 @@ import errno
 import fcntl
 import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -34,6 +37,7 @@ def test_run_file_reports_what_the_agent_runs_while_it_lives(tmp_path: Path) -> 
             programs={1: "cubic/default"},
             rules=["dport=1 -> cubic"],
             started_ticks=seen.started_ticks,
+            pid_namespace=seen.pid_namespace,
         )
         file.write(info)
         assert running(PIN_DIR, tmp_path) == info
@@ -52,6 +56,35 @@ def test_file_of_a_killed_agent_is_nobodys(tmp_path: Path) -> None:
     agent.start()
     agent.join(60)
     assert agent.exitcode == -9
+    assert run_file(PIN_DIR, tmp_path).exists()
+    assert running(PIN_DIR, tmp_path) is None
+
+
+IN_CONTAINER = """
+import sys
+from pathlib import Path
+from ccplane.agent.runfile import RunFile, running
+with RunFile(sys.argv[1], Path(sys.argv[2])):
+    print(running(sys.argv[1], Path(sys.argv[2])).pid, flush=True)
+    sys.stdin.read(1)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a PID namespace")
+def test_agent_of_a_container_is_found_from_outside(tmp_path: Path) -> None:
+    command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable]
+    container = subprocess.Popen(
+        [*command, "-c", IN_CONTAINER, PIN_DIR, str(tmp_path)], stdin=-1, stdout=-1, text=True
+    )
+    with container:
+        assert container.stdout is not None
+        assert container.stdin is not None
+        assert container.stdout.readline() == "1\n"
+        seen = running(PIN_DIR, tmp_path)
+        assert seen is not None
+        assert f"NSpid:\t{seen.pid}\t1\n" in Path(f"/proc/{seen.pid}/status").read_text()
+        os.kill(seen.pid, signal.SIGKILL)
+        container.wait(60)
     assert run_file(PIN_DIR, tmp_path).exists()
     assert running(PIN_DIR, tmp_path) is None
 

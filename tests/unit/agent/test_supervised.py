@@ -25,7 +25,7 @@ def test_the_turns_of_the_loop_are_what_the_manager_receives_of(tmp_path: Path) 
             assert systemd.listen() == [
                 {"READY": "1"},
                 {"WATCHDOG": "1"},
-                {"STATUS": "quiet: 2 flows, 0 reports"},
+                {"STATUS": "quiet: 2 flows"},
             ]
             assert systemd.listen(0.1) == []  # a loop that hangs, though the process lives
             for _ in agent_loop.keepalive.between(range(CALLBACKS_PER_KEEPALIVE)):  # a long turn

@@ -68,6 +68,40 @@ def test_it_tries_again_until_it_is_stopped(nobody: BusOptions) -> None:
     assert "refused" in caught.value.why
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"", "closed the connection without an answer"),
+        (b"\x20\x02\x00\x01", "Unsupported protocol version"),  # of MQTT 3.1.1
+        (b"\x20\x03\x00\x84\x00", "Unsupported protocol version"),
+    ],
+)
+def test_brokers_that_do_not_speak_mqtt_5_are_named_as_a_cause(answer: bytes, why: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        client = BusClient(BusOptions(port=server.getsockname()[1], backoff_min_s=0.01, backoff_max_s=0.02))
+        client.start()
+        with pytest.raises(BusError) as caught:
+            client.wait_connected(0.5)
+        client.stop()
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    assert why in caught.value.why
+    assert "MQTT 5" in caught.value.why
+
+
 def test_stopping_what_never_started_is_no_error(nobody: BusOptions) -> None:
     client = BusClient(nobody)
     client.stop()

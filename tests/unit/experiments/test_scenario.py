@@ -72,6 +72,46 @@ def test_a_key_that_stands_twice_is_an_error() -> None:
     assert "duplicate key `name`" in error.why
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("[&a {x: 1, y: 2}, {<<: *a, y: 3}]", [{"x": 1, "y": 2}, {"x": 1, "y": 3}]),
+        ("[&a {x: 1}, {y: 3, <<: *a}]", [{"x": 1}, {"x": 1, "y": 3}]),
+        (
+            "[&a {x: 1}, &b {<<: *a, y: 2}, {<<: [*b, {z: 3}], x: 4}]",
+            [{"x": 1}, {"x": 1, "y": 2}, {"z": 3, "x": 4, "y": 2}],
+        ),
+        ("{<<: {x: 1}}", {"x": 1}),
+        ("{a: &a {x: 1}, b: *a, c: {<<: *a}, d: {<<: *a}}", {name: {"x": 1} for name in "abcd"}),
+        ("{'<<': 1, =: 2}", {"<<": 1, "=": 2}),
+        ("{a: &a [1], b: *a}", {"a": [1], "b": [1]}),
+    ],
+)
+def test_mappings_are_merged(text: str, read: object) -> None:
+    assert reading.parse_yaml(text) == read
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{<<: 1}", "expected a mapping or list of mappings for merging"),
+        ("[&a {x: 1}, {<<: *a, <<: *a}]", "duplicate key `<<`"),
+        ("[&a {x: 1}, {<<: *a, x: 2, x: 3}]", "duplicate key `x`"),
+        ("[*a]", "undefined alias"),
+        ("&a [*a]", "recursive"),
+        ("&a {b: {<<: *a}}", "recursive"),
+        ("{a: 2024-13-45}", "month must be in 1..12"),
+        ("[" * 5000, "too deeply nested"),
+    ],
+)
+def test_yaml_that_cannot_be_read_is_reported(text: str, why: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        reading.parse_yaml(text, "x.yaml")
+    assert caught.value.slug == "scenario.syntax"
+    assert why in caught.value.why
+    assert caught.value.where.startswith("x.yaml")
+
+
 def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         Scenario.load(tmp_path / "none.yaml")

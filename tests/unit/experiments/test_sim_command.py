@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from ccplane.agent import cli
 from ccplane.base.errors import CcpError
 from experiments.netlab.spec import Bernoulli
 from experiments.runs import sim_command
-from experiments.runs.sim_command import scenarios_of
+from experiments.runs.sim_command import scenarios_of, variants_of
 from experiments.runs.sim_order import SimOrder
 from experiments.scenario import Dumbbell, FlowSpec, PointToPoint
 from tests.unit.experiments.test_run import SCENARIO
@@ -59,6 +61,36 @@ def test_in_a_scenario_the_flows_of_ccplane_run_them_in_turn(tmp_path: Path) -> 
     ]
     assert [one.algorithm for one in other.flows] == ["cubic"]  # only kernel algorithms were given
     assert (own.datapath, own.seed) == ("sim", 5)
+
+
+def test_seeds_vary_starts_and_delays_and_the_default_does_not() -> None:
+    (plain,) = scenarios_of(SimOrder(["cubic", "cubic"]))
+    assert variants_of(plain, SimOrder([])) == [plain]
+    assert [flow.start_s for flow in plain.flows] == [0, 0]
+    order = SimOrder(["cubic", "cubic"], seed=7, repeat=3, seconds=2)
+    (scenario,) = scenarios_of(order)
+    variants = variants_of(scenario, order)
+    assert [one.seed for one in variants] == [7, 8, 9]
+    starts = {tuple(flow.start_s for flow in one.flows) for one in variants}
+    assert len(starts) == 3
+    assert all(one != other for one, other in starts)
+    again = variants_of(scenario.replace(seed=8), SimOrder(["cubic"], seed=8))
+    assert again == variants[1:2]
+
+
+def test_repeats_print_intervals() -> None:
+    command = ["simulate", "cubic", "cubic", "-t", "2s", "--rate", "5mbit", "--repeat"]
+    text = CliRunner().invoke(cli.app, [*command, "6"], env={"COLUMNS": "200"}).output
+    assert "medians of 6 runs" in text
+    low, median, high = (
+        float(re.search(rf"flow1 .*?{pattern}", text)[1])  # type: ignore[index]
+        for pattern in (r"\[([\d.]+),", r" ([\d.]+) \[", r", ([\d.]+)\]")
+    )
+    assert low < median < high
+    assert "an interval needs 6 runs" in CliRunner().invoke(cli.app, [*command, "2"]).output
+    runs = json.loads(CliRunner().invoke(cli.app, [*command, "2", "--seed", "5", "--json"]).output)
+    assert [one["seed"] for one in runs] == [5, 6]
+    assert runs[0]["flows"] != runs[1]["flows"]
 
 
 def test_what_cannot_be_is_reported() -> None:

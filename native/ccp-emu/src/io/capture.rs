@@ -2,57 +2,25 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::time::Duration;
 
-use pcap_file::DataLink;
-use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
-use pcap_file::pcapng::blocks::interface_description::{
-    InterfaceDescriptionBlock, InterfaceDescriptionOption,
-};
+use ccp_ioam::capture_writer;
 
 use super::clock;
 use crate::ip::IpPacket;
 use crate::packet::Packet;
 use crate::record::FileWriter;
-use crate::{Error, Network, Result, Tapped};
-
-const NANOSECONDS: u8 = 9;
+use crate::{Network, Result, Tapped};
 
 #[derive(Default)]
-pub struct Captures(HashMap<usize, Capture>);
-
-struct Capture {
-    blocks: PcapNgWriter<Vec<u8>>,
-    writer: FileWriter,
-}
-
-impl Capture {
-    /// Passes on the formatted blocks.
-    fn flush(&mut self) {
-        self.writer.append(std::mem::take(self.blocks.get_mut()));
-    }
-}
+pub struct Captures(HashMap<usize, FileWriter>);
 
 impl Captures {
     /// Starts a capture of a link. Errors: `emulator.cannot_write` or `emulator.no_link`.
     pub fn add(&mut self, network: &mut Network<IpPacket>, name: &str, path: &Path) -> Result<()> {
         let link = network.tap(name)?;
-        let options = vec![
-            InterfaceDescriptionOption::IfName(name.to_owned().into()),
-            InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
-        ];
-        let interface = InterfaceDescriptionBlock { linktype: DataLink::RAW, snaplen: 0, options };
-        let failed = |e: pcap_file::PcapError| {
-            Error::new("emulator.cannot_write", "cannot write a capture")
-                .at(path.display().to_string())
-                .why(e)
-        };
-        let mut blocks = PcapNgWriter::new(Vec::new()).map_err(failed)?;
-        blocks.write_pcapng_block(interface).map_err(failed)?;
-        let mut capture = Capture { blocks, writer: FileWriter::create(path)? };
-        capture.flush();
-        self.0.insert(link, capture);
+        let file = FileWriter::create(path)?;
+        file.append(capture_writer::header(name));
+        self.0.insert(link, file);
         Ok(())
     }
 
@@ -63,33 +31,20 @@ impl Captures {
     pub fn take(&mut self, packets: Vec<Tapped<IpPacket>>) {
         let offset_ns = clock::real_offset_ns();
         for Tapped { link, at_ns, packet } in packets {
-            let Some(capture) = self.0.get_mut(&link) else { continue };
-            let data = packet.whole();
-            let block = EnhancedPacketBlock {
-                interface_id: 0,
-                timestamp: Duration::from_nanos(at_ns.saturating_add(offset_ns)),
-                original_len: packet.len_bytes(),
-                data: (&data[..]).into(),
-                options: Vec::new(),
-            };
-            // Writing to memory cannot fail.
-            let _ = capture.blocks.write_pcapng_block(block);
-            capture.flush();
+            let Some(file) = self.0.get_mut(&link) else { continue };
+            let at_ns = at_ns.saturating_add(offset_ns);
+            file.append(capture_writer::packet(at_ns, packet.len_bytes(), &packet.whole()));
         }
     }
 
     /// Completes the files. Errors: `emulator.cannot_write`.
     pub fn close(self) -> Result<()> {
-        self.0.into_values().try_for_each(|capture| capture.writer.close())
+        self.0.into_values().try_for_each(FileWriter::close)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-
-    use pcap_file::pcapng::{Block, PcapNgReader};
-
     use super::*;
     use crate::ip::samples::{Tcp, is_right};
     use crate::spec::Spec;
@@ -116,22 +71,14 @@ mod tests {
         let at_ns = now_ns + 5_000 + clock::real_offset_ns();
         captures.take(network.take_tapped());
         captures.close().unwrap();
-        let mut reader = PcapNgReader::new(File::open(&path).unwrap()).unwrap();
-        let mut packets = Vec::new();
-        while let Some(block) = reader.next_block() {
-            match block.unwrap() {
-                Block::InterfaceDescription(interface) => {
-                    assert_eq!(interface.linktype, DataLink::RAW);
-                    assert!(interface.options.contains(&InterfaceDescriptionOption::IfName("l>".into())));
-                }
-                Block::EnhancedPacket(packet) => packets.push((packet.timestamp, packet.data.to_vec())),
-                other => panic!("{other:?}"),
-            }
-        }
+        let file = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(packets.len(), 1);
-        assert!(is_right(&packets[0].1));
+        let block = file.strip_prefix(&capture_writer::header("l>")[..]).unwrap();
+        let word = |at: usize| u32::from_be_bytes(*block[at..].first_chunk().unwrap());
+        assert_eq!((word(4) as usize, word(8)), (block.len(), 0), "one packet, of the only interface");
+        assert!(is_right(&block[28..28 + word(20) as usize]));
         // The two readings of the offset between the clocks may differ.
-        assert!(packets[0].0.abs_diff(Duration::from_nanos(at_ns)) < Duration::from_millis(100));
+        let written_ns = u64::from(word(12)) << 32 | u64::from(word(16));
+        assert!(written_ns.abs_diff(at_ns) < 100_000_000);
     }
 }

@@ -4,7 +4,7 @@
  *
  * Operators limit subscribers, not addresses. In IPv6 a subscriber has a prefix, at least a /64 (RFC 6177), and its hosts
  * change addresses in it (RFC 8981). In IPv4 it may have a block of an address's ports, if carrier-grade NAT maps so (RFC
- * 7422, RFC 7753). Ports below 1024 are one block: NAT skips the system ports, and counts from there.
+ * 7422, RFC 7753), also behind NAT64. Ports below 1024 are one block: NAT skips the system ports, and counts from there.
  *
  * Not distinguished: sets of ports that are not a block (MAP-E, RFC 7597), and subscribers with random ports.
  */
@@ -51,12 +51,28 @@ static inline int rtcp_is_mapped(const __u8 *address)
 	return address[10] == 0xff && address[11] == 0xff;
 }
 
+/*
+ * Addresses of IPv4 hosts behind NAT64: 64:ff9b::/96 (RFC 6052) and 64:ff9b:1::/48 (RFC 8215), within which all bits may be
+ * of the IPv4 address.
+ */
+static inline int rtcp_is_nat64(const __u8 *address)
+{
+	if (address[0] || address[1] != 0x64 || address[2] != 0xff || address[3] != 0x9b || address[4])
+		return 0;
+	if (address[5])
+		return address[5] == 1;
+	for (int i = 6; i < 12; i++)
+		if (address[i])
+			return 0;
+	return 1;
+}
+
 /* The client of a port at `remote->address`, which must be complete. Ports below 1024 are one block, which NAT skips. */
 static inline void rtcp_remote_of(struct rtcp_remote *remote, const struct rtcp_options *o, __u32 port)
 {
 	__u32 bits = o->ipv6_prefix_bits, block = o->ports_per_client, first = 0, last = RTCP_LAST_PORT;
 
-	if (rtcp_is_mapped(remote->address))
+	if (rtcp_is_mapped(remote->address) || rtcp_is_nat64(remote->address))
 		bits = RTCP_MAPPED_BITS + o->ipv4_prefix_bits;
 	for (__u32 i = 0; i < 16; i++) {
 		__u32 kept = bits > 8 * i ? bits - 8 * i : 0;

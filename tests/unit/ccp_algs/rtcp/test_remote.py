@@ -25,6 +25,13 @@ def of(address: str, port: int, options: Options) -> Remote:
         ("2001:db8::7", PORT, Options(), "2001:db8::/64"),
         ("2001:db8:1:2ff::7", PORT, Options(ipv6_prefix_bits=56), "2001:db8:1:200::/56"),
         ("2001:db8::7", PORT, Options(ipv6_prefix_bits=128), "2001:db8::7"),
+        ("64:ff9b::192.0.2.7", PORT, Options(), "64:ff9b::c000:207"),  # IPv4 behind NAT64
+        ("64:ff9b::192.0.2.7", PORT, Options(ipv4_prefix_bits=24), "64:ff9b::c000:200/120"),
+        ("64:ff9b::192.0.2.7", 2047, Options(ports_per_client=1024), "[64:ff9b::c000:207]:1024-2047"),
+        ("64:ff9b:1::192.0.2.7", PORT, Options(), "64:ff9b:1::c000:207"),  # of RFC 8215
+        ("64:ff9b:1:c000:2:700::", PORT, Options(), "64:ff9b:1:c000:2:700::"),
+        ("64:ff9b:2::7", PORT, Options(), "64:ff9b:2::/64"),
+        ("64:ff9b::1:192.0.2.7", PORT, Options(), "64:ff9b::/64"),
         ("192.0.2.7", 2047, Options(ports_per_client=1024), "192.0.2.7:1024-2047"),
         ("192.0.2.7", 2048, Options(ports_per_client=1024), "192.0.2.7:2048-3071"),
         ("192.0.2.7", 1023, Options(ports_per_client=1024), "192.0.2.7:0-1023"),

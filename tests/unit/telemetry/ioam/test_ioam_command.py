@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
+import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from telemetry.ioam import Node, OtherState, TcpState, Trace, TraceField, fill, insert
+from telemetry.ioam import CaptureReader, Node, OtherState, TcpState, Trace, TraceField, fill, insert
 from telemetry.ioam.commands import app
 from telemetry.ioam.show import time as as_text
 from tests.unit.telemetry.ioam.packets import ECHO, EDGE, OPTIONS, TRACE, udp, write_pcap
@@ -116,6 +121,68 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stderr.startswith("ioam.cannot_read: cannot read a capture\n")
     assert "Traceback" not in result.output
+
+
+COMMAND = [sys.executable, "-c", "from telemetry.ioam.commands import app; app()", "decode"]
+
+
+@pytest.mark.parametrize("path", ["-", "/dev/stdin"])
+def test_captures_come_through_pipes(path: str, tmp_path: Path) -> None:
+    content = write_pcap(tmp_path / "a.pcap", [insert(udp(), OPTIONS)] * 300).read_bytes()
+    done = subprocess.run([*COMMAND, path, "--json"], input=content, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 300
+    assert done.stderr == b"300 packets, 300 are IPv6, 300 with telemetry, 0 malformed\n"
+
+
+def test_packets_of_a_live_capture_are_printed_as_they_come(tmp_path: Path) -> None:
+    """Standard input is a socket, as of programs that inetd or a remote shell starts."""
+    content = write_pcap(tmp_path / "a.pcap", [insert(udp(), OPTIONS)] * 2).read_bytes()
+    near, far = socket.socketpair()
+    with (
+        near,
+        subprocess.Popen([*COMMAND, "-", "--json"], stdin=far, stdout=-1, stderr=-1) as process,
+    ):
+        far.close()
+        assert process.stdout is not None
+        assert process.stderr is not None
+        near.sendall(content)
+        numbers = [json.loads(process.stdout.readline())["packet"] for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        summary = process.stderr.read()
+    assert numbers == [1, 2]
+    assert summary == b"2 packets, 2 are IPv6, 2 with telemetry, 0 malformed\n"
+
+
+def test_malformed_blocks_of_a_file_are_reported(tmp_path: Path) -> None:
+    def block(kind: int, body: bytes) -> bytes:
+        body += bytes(-len(body) % 4)
+        length = struct.pack("<I", len(body) + 12)
+        return struct.pack("<I", kind) + length + body + length
+
+    data = insert(udp(), OPTIONS)
+    section = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + block(
+        1, struct.pack("<HHI", 101, 0, 0)
+    )
+    good = block(6, struct.pack("<IIIII", 0, 0, 5, len(data), len(data)) + data)
+    bad = block(6, struct.pack("<IIIII", 3, 0, 5, len(data), len(data)) + data)
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(section + good + bad + block(0xBAD, b"custom") + bad + good)
+    result = decode(path)
+    assert result.exit_code == 1
+    assert result.stdout.count("packet ") == 2
+    counts = (
+        "2 packets, 2 are IPv6, 2 with telemetry, 0 malformed, 1 blocks without packets, 2 malformed blocks"
+    )
+    assert result.stderr.startswith(counts)
+    reader = CaptureReader(path)
+    assert len(list(reader)) == 2
+    problem = reader.summary().malformed_block
+    assert problem is not None
+    assert problem.slug == "ioam.bad_block"
+    assert "ioam.bad_block: a block of the capture is malformed" in result.stderr
+    assert f"{path}, after packet 1" in result.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["decode", "--help"]])

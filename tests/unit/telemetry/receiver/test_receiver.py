@@ -17,8 +17,9 @@ from telemetry import commands
 from telemetry.receiver import errors, probing, receiver, sockets, table
 from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.output import Moment, json_line
+from telemetry.receiver.peers import own_address, resolve
 from telemetry.receiver.probing import Prober, Responder
-from telemetry.receiver.receiver import Options, Receiver, own_address, resolve
+from telemetry.receiver.receiver import Options, Receiver
 from telemetry.receiver.times import times
 from telemetry.regime.modes import MODES
 from telemetry.schema import About, FlowId, ReceiverSignal, RegimeDecision
