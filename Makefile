@@ -168,6 +168,7 @@ test-computing: build .venv/.dev
 .PHONY: quick
 quick: lint-python types docs ## lint, types, and the unit tests of changed files (SINCE=REVISION; default: the last commit)
 	$(PHASE)
+	@$(BIN)/python -m scripts.outdated
 	@$(BIN)/python -m scripts.quick $(if $(SINCE),--since $(SINCE))
 
 .PHONY: lint

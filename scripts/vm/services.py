@@ -10,6 +10,7 @@ from experiments import records
 from scripts.vm import kernels
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
+from scripts.vm.results import revision
 
 PACKAGES = ["dbus", "mosquitto", "openssl", "systemd-sysv"]
 RESULT = "services.json"
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep the result for docs/operations.md")
     add_options(parser, timeout_s=TIMEOUT_S)
     arguments = parser.parse_args()
+    tested = revision()
     parts = gather(arguments, PACKAGES)
     ended = parts.run(
         arguments.kernel, COMMAND, OUT / f"out-services-{arguments.kernel}", init="systemd-init.sh"
@@ -33,7 +35,7 @@ def main() -> int:
     if result.exists():
         parts.console.print_json(json.dumps(json.loads(result.read_text())))
         if arguments.keep and ended.status == 0:
-            KEPT.write_text(records.dumped(json.loads(result.read_text())))
+            KEPT.write_text(records.dumped({"revision": tested, **json.loads(result.read_text())}))
     return 0 if ended.status == 0 else 1
 
 
