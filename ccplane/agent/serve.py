@@ -123,7 +123,7 @@ def serve(
             if options.realtime:
                 raise_priority()
             around.enter_context(_dispatch(agent_loop, ways, options))
-            metrics = around.enter_context(_metrics(agent_loop, ways, options, lifecycle))
+            metrics = around.enter_context(_metrics(agent_loop, ways, options, lifecycle, audit_log))
             if not options.keep_capabilities:
                 ebpf.drop_capabilities()
                 around.enter_context(_children_without_any())
@@ -301,7 +301,11 @@ def _audit_log(path: Path | None) -> Iterator[AuditLog | None]:
 
 @contextmanager
 def _metrics(
-    agent_loop: AgentLoop, ways: Management, options: ServeOptions, datapath: Lifecycle
+    agent_loop: AgentLoop,
+    ways: Management,
+    options: ServeOptions,
+    datapath: Lifecycle,
+    audit_log: AuditLog | None,
 ) -> Iterator[MetricsServer | None]:
     """Open the socket for Prometheus; it is answered later, without capabilities."""
     if options.metrics is None:
@@ -310,7 +314,14 @@ def _metrics(
     received = ways.requests
     with (
         datapath.metrics() as collectors,
-        listening(options.metrics, agent_loop, received.dispatch, received.inbox, *collectors) as server,
+        listening(
+            options.metrics,
+            agent_loop,
+            received.dispatch,
+            received.inbox,
+            *collectors,
+            audit_log=audit_log,
+        ) as server,
     ):
         yield server
 
