@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from ccplane.agent.stored import check_writable, replace_file
+from ccplane.base.decoding import UNREADABLE
 from ccplane.base.errors import LoadError
 
 log = logging.getLogger("ccplane.agent")
@@ -149,7 +150,7 @@ def running(pin_dir: str, run_dir: Path | None = None) -> RunInfo | None:
     """Return what a datapath's agent runs; None if no agent is alive, or the file cannot be read."""
     try:
         info = msgspec.json.decode(run_file(pin_dir, run_dir).read_bytes(), type=RunInfo)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE):
         return None
     alive_since = _started_ticks(info.pid)
     return info if alive_since is not None and alive_since == info.started_ticks else None

@@ -15,6 +15,7 @@ import msgspec
 import msgspec.inspect
 import yaml
 
+from ccplane.base.decoding import BAD_YAML
 from ccplane.base.errors import Collector
 from ccplane.base.names import close_names
 from experiments.errors import ScenarioError
@@ -54,7 +55,7 @@ def parse_yaml(text: str, origin: str = "") -> Any:
     """
     try:
         return yaml.load(text, _Loader)
-    except (yaml.YAMLError, TypeError) as error:
+    except (yaml.YAMLError, *BAD_YAML) as error:
         mark = getattr(error, "problem_mark", None)
         place = (
             f"{origin or 'line'}{':' if origin else ' '}{mark.line + 1}:{mark.column + 1}" if mark else origin
