@@ -10,4 +10,4 @@ UNREADABLE: Final = (msgspec.MsgspecError, ValueError, OverflowError, RecursionE
 """Exceptions of msgspec's decoders: `ValueError` if a text is not UTF-8."""
 
 BAD_YAML: Final = (*UNREADABLE, AttributeError, LookupError, TypeError)
-"""What PyYAML raises besides `YAMLError`: for dates that do not exist, and values that do not fit their tags."""
+"""Further exceptions of PyYAML, for example for a date that does not exist."""

@@ -134,7 +134,7 @@ def test_strict_fails_and_the_default_warns(
 
 
 @pytest.mark.parametrize("lack", ["history", "repository", "git"])
-def test_what_cannot_be_told_is_said_in_one_line(
+def test_without_history_one_line_says_why_nothing_was_checked(
     lack: str,
     repository: Path,
     commit: Commit,
