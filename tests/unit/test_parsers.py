@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ccplane.agent.control import read_request
 from ccplane.agent.known_good import KnownGood
 from ccplane.agent.runfile import run_file, running
 from ccplane.base.errors import CcpError
-from ccplane.datapath.ccp_unix.ledger import Ledger
-from ccplane.datapath.wire import Create
 from experiments.scenario import Scenario
 from telemetry.inband.device import Before
 from telemetry.inband.nodes import read_nodes
@@ -119,7 +116,6 @@ READERS: dict[str, tuple[Read, list[bytes]]] = {
     "run file": (run_info, [b'{"pid": 1, "pin_dir": "/x", "programs": {"1": "a/b"}, "started_ticks": 5}']),
     "saved settings": (saved, [b'{"before": {"a": "b"}}']),
     "known-good version": (stored, [b'{"file":"f","class_name":"A","sha256":"x","texts":{},"condemned":[]}']),
-    "ledger": (lambda file: Ledger(file).close(), [b"05000c000000000000000000 /run/x\ngone /run/x\n"]),
 }
 
 
@@ -142,20 +138,3 @@ def test_mutated_files_are_read_or_refused(name: str, data: st.DataObject) -> No
         file.write_bytes(data.draw(mutations(texts)))
         with only_errors():
             read(file)
-
-
-@given(names=st.lists(st.binary(min_size=1, max_size=20).map(os.fsdecode), unique=True))
-@example(["/run/a\n05000c000000000000000000 /run/forged"])
-@example([os.fsdecode(b"/run/\xff")])
-def test_any_name_of_a_socket_is_read_again_from_the_ledger(names: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "flows"
-        ledger = Ledger(file)
-        for name in names:
-            ledger.joined(name)
-            ledger.created(name, Create(3, 14480, 1448, 0, 0, 0, 0, ""))
-        ledger.close()
-        again = Ledger(file)
-        again.close()
-        assert again.known == ledger.known
-        assert set(again.known) == set(names)
