@@ -305,7 +305,7 @@ test-services: build .venv/.dev ## test the systemd units of ccplane in a virtua
 	$(BIN)/python -m scripts.vm.services $(KEEP)
 
 .PHONY: test-compose
-test-compose: build .venv/.dev ## test docker-compose.yml with podman in a virtual machine, after `make wheel` (root; KEEP=--keep: docs/operations.md)
+test-compose: build .venv/.dev ## test docker-compose.yml with podman in a virtual machine, after `make wheel` (root; KEEP=--keep: docs/containers.md)
 	scripts/setup-vm.sh podman
 	$(SUDO) $(BIN)/python -m scripts.vm.compose $(KEEP)
 
@@ -316,7 +316,7 @@ SEED ?=
 SOAK ?=
 
 .PHONY: soak
-soak: build .venv/.dev ## soak test: churn, kills, reloads and upgrades for HOURS=1, SEED=N; reports growth (root; docs/operations.md)
+soak: build .venv/.dev ## soak test: churn, kills, reloads and upgrades for HOURS=1, SEED=N; reports growth (root; docs/releases.md)
 	$(PHASE)
 	$(SUDO) $(BIN)/python -m experiments.soak --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(SOAK)
 

@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="kernel to boot")
     parser.add_argument("--hours", type=float, default=2.0, help="length of the soak, in hours")
     parser.add_argument("--seed", type=int, default=1, help="seed of random choices")
-    parser.add_argument("--keep", action="store_true", help="keep the result for docs/operations.md")
+    parser.add_argument("--keep", action="store_true", help="keep the result for docs/releases.md")
     parser.add_argument("--load", default=SLOW, help="options of `experiments.soak`")
     add_options(parser, timeout_s=0)
     arguments = parser.parse_args()
