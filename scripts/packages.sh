@@ -36,7 +36,7 @@ apt_install() {
 	as_root sh -ec "$APT_INSTALL" sh "$@"
 }
 
-# Debian's packages of Mosquitto and nginx start a service, now and at every boot. ccplane starts these programs itself, so the
+# Debian's packages of Mosquitto, nginx and Prometheus start a service, now and at every boot. ccplane starts these programs itself, so the
 # services stay off unless they were installed before.
 APT_INSTALL='
 	policy=${POLICY_RC_D:-/usr/sbin/policy-rc.d}
@@ -47,7 +47,7 @@ APT_INSTALL='
 		chmod 755 "$policy"
 	fi
 	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >/dev/null
-	for unit in mosquitto nginx; do
+	for unit in mosquitto nginx prometheus; do
 		case " $* " in *" $unit"*) ! [ -d /run/systemd/system ] || systemctl --quiet disable $unit.service ;; esac
 	done
 '

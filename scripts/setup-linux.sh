@@ -35,6 +35,7 @@ for_kernel_part() {
 }
 for_tests() {
 	wants_kernel_part || return 0
+	need prometheus has promtool
 	need libbpf-dev test -e /usr/include/bpf/bpf_helpers.h
 }
 for_networks() {

@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from broker.topics import HOST, parse_topic, topic_kind
+from ccplane.base.decoding import UNREADABLE
 from telemetry.errors import InvalidMessageError
 from telemetry.schema import (
     VERSION,
@@ -45,7 +46,6 @@ _VERSION: Final = {
     "msgpack": msgspec.msgpack.Decoder(_Versioned).decode,
 }
 _JSON_STARTS: Final = frozenset(b"{ \t\r\n")
-_REFUSALS: Final = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 
 
 def encode(envelope: Envelope, form: Format = "json") -> bytes:
@@ -79,7 +79,7 @@ def decode(payload: bytes, content_type: str = "") -> Envelope:
     form = form_of(payload, content_type)
     try:
         envelope = _DECODE[form](payload)
-    except _REFUSALS as error:
+    except UNREADABLE as error:
         raise _refusal(payload, form, error) from None
     if envelope.version != VERSION:
         raise _unknown_version(envelope.version)
@@ -156,7 +156,7 @@ def _refusal(payload: bytes, form: Format, error: Exception) -> InvalidMessageEr
     """Return why a payload cannot be decoded; an unknown version takes precedence."""
     try:
         version = _VERSION[form](payload).version
-    except _REFUSALS:
+    except UNREADABLE:
         pass
     else:
         if version != VERSION:

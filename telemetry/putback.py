@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from ccplane.base import private
+from ccplane.base.decoding import UNREADABLE
 
 _Before = TypeVar("_Before", bound=msgspec.Struct)
 
@@ -52,5 +53,5 @@ def left_behind(path: Path, kind: type[_Before]) -> _Before | None:
     raw = private.read(path)
     try:
         return None if raw is None else msgspec.json.decode(raw, type=kind)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None

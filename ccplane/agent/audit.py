@@ -39,7 +39,11 @@ Note = Callable[[Future[Any]], None]
 
 
 class AuditLog:
-    """An append-only file, reopened after rotation. Lines that cannot be written go to the agent's log."""
+    """An append-only file, reopened after rotation. Lines that cannot be written go to the agent's log.
+
+    Attributes:
+        errors: Lines that could not be written.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open the file; only its owner can read it.
@@ -47,6 +51,7 @@ class AuditLog:
         Raises:
             LoadError: `audit.cannot_open`.
         """
+        self.errors = 0
         self._path = path
         self._lock = threading.Lock()
         self._is_cut = False
@@ -72,6 +77,7 @@ class AuditLog:
                 self._write(text.encode())
                 os.fsync(self._file)
             except OSError as error:
+                self.errors += 1
                 log.error(
                     "cannot write to the audit log %s: %s: %s", self._path, error.strerror, text.rstrip()
                 )

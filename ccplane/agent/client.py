@@ -31,6 +31,7 @@ from ccplane.agent import messages as ask
 from ccplane.agent.control import check_address, control_socket, prepare_address, stream_address
 from ccplane.agent.messages import Answer, Ask, Envelope, error_of
 from ccplane.agent.upgrade import START_S
+from ccplane.base.decoding import UNREADABLE
 from ccplane.base.errors import LoadError
 from ccplane.base.extras import extra_part
 from ccplane.datapath.ebpf import DEFAULT_PIN_DIR
@@ -309,7 +310,7 @@ class Client:
             timeout_s: Timeout [s]; None for the client's timeout.
 
         Raises:
-            LoadError: `control.no_answer`.
+            LoadError: `control.no_answer` or `control.bad_answer`.
             CcpError: The agent's error.
         """
         limit_s = max(timeout_s or 0.0, self._timeout_s) if timeout_s else self._timeout_s
@@ -320,7 +321,10 @@ class Client:
             end_s = time.monotonic() + limit_s
             while (left_s := end_s - time.monotonic()) > 0:
                 if self._socket.poll(max(1, round(1000 * left_s))):
-                    answer = msgspec.json.decode(self._socket.recv(), type=Answer)
+                    try:
+                        answer = msgspec.json.decode(self._socket.recv(), type=Answer)
+                    except UNREADABLE as error:
+                        raise _bad_answer(self.address, error) from None
                     if answer.id == number:  # ignore late answers to earlier requests
                         break
             else:
@@ -383,6 +387,12 @@ class Client:
         )
 
 
+def _bad_answer(address: str, error: Exception) -> LoadError:
+    what = "the answer is not that of an agent of this version"
+    fix = "use the client of the agent's version, and check the address"
+    return LoadError("control.bad_answer", what, address, str(error), fix)
+
+
 class Stream:
     """Messages of the agent; an iterator, and a context manager.
 
@@ -407,16 +417,24 @@ class Stream:
 
         Args:
             timeout_s: Timeout [s]; 0 does not wait, None waits indefinitely.
+
+        Raises:
+            LoadError: `control.bad_answer`.
         """
         if not self._socket.poll(None if timeout_s is None else round(1000 * timeout_s)):
             return None
-        topic, text = self._socket.recv_multipart()
-        row: Row = msgspec.json.decode(text)
-        number = int(row.pop("number"))
+        frames = self._socket.recv_multipart()
+        try:
+            topic, text = frames
+            row: Row = msgspec.json.decode(text, type=dict[str, Any])
+            number = int(row.pop("number"))
+            row["stream"] = topic.partition(b"/")[0].decode()
+        except (*UNREADABLE, KeyError, TypeError) as error:
+            place = self._socket.getsockopt(zmq.LAST_ENDPOINT)
+            raise _bad_answer(place.decode() if isinstance(place, bytes) else "", error) from None
         # A lower number means that another client subscribed or left, which restarts the count.
         self.dropped += max(0, number - self._last.get(topic, number) - 1)
         self._last[topic] = number
-        row["stream"] = topic.partition(b"/")[0].decode()
         return row
 
     def ready(self) -> list[Row]:

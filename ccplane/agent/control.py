@@ -36,6 +36,7 @@ from ccplane.agent.requests import Requests, error_from, event_row
 from ccplane.agent.rows import rows_of
 from ccplane.agent.runfile import run_file
 from ccplane.agent.streams import Streams
+from ccplane.base.decoding import UNREADABLE
 from ccplane.base.errors import CcpError, LoadError, UsageError
 
 log = logging.getLogger("ccplane.agent")
@@ -416,7 +417,7 @@ def read_request(text: bytes) -> tuple[int, Ask | CcpError]:
         envelope = _DECODE(text)
     except msgspec.ValidationError as error:
         return _number_of(text), _bad_request(str(error))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         return 0, _bad_request(str(error))
     if envelope.version != VERSION:
         why = f"its protocol version is {envelope.version}; this agent supports version {VERSION}"
@@ -427,7 +428,7 @@ def read_request(text: bytes) -> tuple[int, Ask | CcpError]:
 def _number_of(text: bytes) -> int:
     try:
         number = msgspec.json.decode(_NUMBER(text).get("id", msgspec.Raw(b"0")), type=int)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return 0
     return number if 0 <= number < 1 << 63 else 0
 

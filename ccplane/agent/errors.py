@@ -66,6 +66,7 @@ SLUGS: Final[dict[str, str]] = {
     "control.bad_address": "the address of the control socket is not valid",
     "control.no_agent": "no agent can be reached",
     "control.no_answer": "the agent did not answer in time",
+    "control.bad_answer": "an answer is not that of an agent of this version",
     "control.no_stream": "the stream does not exist",
     "control.bad_request": "the agent does not know the request",
     "control.failed": "a request failed with an unexpected error",

@@ -25,6 +25,7 @@ from ccplane.agent.candidate import again
 from ccplane.agent.locate import shown
 from ccplane.agent.source import Past, version_of
 from ccplane.agent.stored import check_writable, replace_file
+from ccplane.base.decoding import UNREADABLE
 from ccplane.base.errors import CcpError, LoadError
 from ccplane.datapath.protocol import Compile, Program
 
@@ -84,7 +85,7 @@ class KnownGood:
             return msgspec.json.decode(place.read_bytes(), type=Record)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, *UNREADABLE) as error:
             log.warning("ignored %s, which cannot be read: %s", place, error)
             return None
 

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from ccplane.agent.stored import check_writable, replace_file
+from ccplane.base.decoding import UNREADABLE
 from ccplane.base.errors import LoadError
 
 log = logging.getLogger("ccplane.agent")
@@ -157,7 +158,7 @@ def running(pin_dir: str, run_dir: Path | None = None) -> RunInfo | None:
     """
     try:
         info = msgspec.json.decode(run_file(pin_dir, run_dir).read_bytes(), type=RunInfo)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE):
         return None
     if info.pid_namespace is not None and info.pid_namespace != _own_pid_namespace():
         return _of_other_namespace(info)

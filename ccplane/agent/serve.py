@@ -128,7 +128,7 @@ def serve(
             if options.known_good is not None:
                 ways.loader.judged = options.known_good.judged
             connect = around.enter_context(_dispatch(agent_loop, ways, options))
-            metrics = around.enter_context(_metrics(agent_loop, ways, options, lifecycle))
+            metrics = around.enter_context(_metrics(agent_loop, ways, options, lifecycle, audit_log))
             lifecycle.adopt(agent_loop)
             listens = _listens(options)
             run_file.write(_run_info(agent_loop, place, listens))
@@ -315,7 +315,11 @@ def _audit_log(path: Path | None) -> Iterator[AuditLog | None]:
 
 @contextmanager
 def _metrics(
-    agent_loop: AgentLoop, ways: Management, options: ServeOptions, datapath: Lifecycle
+    agent_loop: AgentLoop,
+    ways: Management,
+    options: ServeOptions,
+    datapath: Lifecycle,
+    audit_log: AuditLog | None,
 ) -> Iterator[MetricsServer | None]:
     """Open the socket for Prometheus; it is answered later, without capabilities."""
     if options.metrics is None:
@@ -324,7 +328,14 @@ def _metrics(
     received = ways.requests
     with (
         datapath.metrics() as collectors,
-        listening(options.metrics, agent_loop, received.dispatch, received.inbox, *collectors) as server,
+        listening(
+            options.metrics,
+            agent_loop,
+            received.dispatch,
+            received.inbox,
+            *collectors,
+            audit_log=audit_log,
+        ) as server,
     ):
         yield server
 

@@ -7,7 +7,7 @@ twice in a mapping is an error instead of being overwritten.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -15,11 +15,15 @@ import msgspec
 import msgspec.inspect
 import yaml
 
+from ccplane.base.decoding import BAD_YAML
 from ccplane.base.errors import Collector
 from ccplane.base.names import close_names
 from experiments.errors import ScenarioError
 
 T = TypeVar("T")
+
+MAX_DEPTH: Final = 64
+"""Maximum levels of mappings and lists in a YAML text."""
 
 _FLOAT: Final = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+")
 _MESSAGE: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
@@ -61,8 +65,11 @@ def parse_yaml(text: str, origin: str = "") -> Any:
         ScenarioError: `scenario.syntax`, with line and column.
     """
     try:
-        return yaml.load(text, _Loader)
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        value = yaml.load(text, _Loader)
+        if _is_endless(value):
+            raise ValueError(f"it nests deeper than {MAX_DEPTH} levels, or contains itself")
+        return value
+    except (yaml.YAMLError, *BAD_YAML) as error:
         mark = getattr(error, "problem_mark", None)
         place = (
             f"{origin or 'line'}{':' if origin else ' '}{mark.line + 1}:{mark.column + 1}" if mark else origin
@@ -76,6 +83,20 @@ def parse_yaml(text: str, origin: str = "") -> Any:
             else getattr(error, "problem", None) or str(error),
             "YAML needs `key: value` with a space after the colon, and spaces (not tabs) for indentation",
         ) from error
+
+
+def _is_endless(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [one for outer in level for one in _parts(outer)]
+        level = list({id(one): one for one in inner}.values())
+    return bool(level)
+
+
+def _parts(value: Any) -> Collection[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def read_text(path: Path) -> str:

@@ -63,9 +63,9 @@ def keep(outcome: Outcome, file: Path) -> None:
     file.write_text(records.dumped(msgspec.json.decode(msgspec.json.encode(plain))))
 
 
-def publish(result: Path, kept: Path) -> None:
-    """Write a summary of a result: without samples, with counts of disturbances by kind."""
-    document = json.loads(result.read_text())
+def publish(result: Path, kept: Path, revision: str) -> None:
+    """Write a summary of a result: its revision, no samples, counts of disturbances by kind."""
+    document = {"revision": revision, **json.loads(result.read_text())}
     del document["series"]
     document["disturbances"] = Counter(one["kind"] for one in document["disturbances"])
     kept.write_text(records.dumped(document))

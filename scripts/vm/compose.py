@@ -1,7 +1,7 @@
 """`python -m scripts.vm.compose`: all services of docker-compose.yml, run by podman in a virtual machine.
 
 The images are built here from the wheel in dist; the machine has no network. `compose_inside` runs in it.
-Results are kept in docs/results, and `scripts.tables` shows them in docs/operations.md.
+Results are kept in docs/results, and `scripts.tables` shows them in docs/containers.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.vm.compose", description=__doc__)
     parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="kernel to boot")
-    parser.add_argument("--keep", action="store_true", help="keep the result for docs/operations.md")
+    parser.add_argument("--keep", action="store_true", help="keep the result for docs/containers.md")
     add_options(parser, timeout_s=TIMEOUT_S)
     parser.set_defaults(memory=MEMORY_MB)
     arguments = parser.parse_args()

@@ -9,6 +9,7 @@ from experiments.soak.report import publish
 from scripts.vm import kernels
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
+from scripts.vm.results import revision
 
 RESULT = "soak.json"
 KEPT = ROOT / "docs/results" / RESULT
@@ -25,18 +26,19 @@ def main() -> int:
     parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="kernel to boot")
     parser.add_argument("--hours", type=float, default=2.0, help="length of the soak, in hours")
     parser.add_argument("--seed", type=int, default=1, help="seed of random choices")
-    parser.add_argument("--keep", action="store_true", help="keep the result for docs/operations.md")
+    parser.add_argument("--keep", action="store_true", help="keep the result for docs/releases.md")
     parser.add_argument("--load", default=SLOW, help="options of `experiments.soak`")
     add_options(parser, timeout_s=0)
     arguments = parser.parse_args()
     arguments.timeout = arguments.timeout or 3600 * arguments.hours + MORE_S
+    tested = revision()
     soak = (
         f"{COMMAND.format(result=RESULT)} --hours {arguments.hours} --seed {arguments.seed} {arguments.load}"
     )
     ended = gather(arguments, []).run(arguments.kernel, soak, OUT / f"out-soak-{arguments.kernel}")
     result = ended.out / RESULT
     if result.exists() and arguments.keep:
-        publish(result, KEPT)
+        publish(result, KEPT, tested)
     print((ended.out / "console.log").read_text(errors="replace")[-4000:])
     return 1 if ended.status is None else ended.status
 

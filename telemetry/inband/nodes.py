@@ -18,6 +18,7 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct
 
+from ccplane.base.decoding import BAD_YAML
 from telemetry.inband.errors import InbandError
 
 MAX_NODE_ID: Final = (1 << 56) - 1
@@ -64,7 +65,7 @@ def read_nodes(path: Path) -> NodeTable:
     """
     try:
         data = yaml.safe_load(path.read_text())
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+    except (OSError, yaml.YAMLError, *BAD_YAML) as error:
         raise _bad(str(path), str(error)) from None
     return node_table({} if data is None else data)
 

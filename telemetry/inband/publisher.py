@@ -21,6 +21,7 @@ import typer
 
 from broker.options import BusOptions
 from ccplane.base import options
+from ccplane.base.decoding import UNREADABLE
 from ccplane.base.errors import CcpError
 from telemetry.bus import Bus
 from telemetry.codec import MAX_BYTES
@@ -98,7 +99,7 @@ class Publisher:
         too_long, self._too_long = self._too_long, False
         try:
             summary = None if too_long else _SUMMARY.decode(line)
-        except (msgspec.MsgspecError, ValueError):
+        except UNREADABLE:
             summary = None
         if summary is None:
             self.counters.unreadable += 1

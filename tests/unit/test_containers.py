@@ -41,6 +41,12 @@ def test_prometheus_asks_where_the_agent_answers() -> None:
     assert re.findall(r"--metrics (\S+)", COMPOSE["services"]["agent"]["command"]) == targets
 
 
+def test_prometheus_has_the_files_of_its_rules() -> None:
+    rules = yaml.safe_load((ROOT / "containers/prometheus.yml").read_text())["rule_files"]
+    copied = re.findall(r"^COPY (containers/prometheus.yml .*) /etc/ccplane/$", CONTAINERFILE, re.MULTILINE)
+    assert {f.rpartition("/")[2] for f in copied[0].split()[1:]} == set(rules)
+
+
 def test_no_password_is_in_a_command_or_an_environment() -> None:
     for service in COMPOSE["services"].values():
         said = f"{service.get('command', '')} {service.get('environment', '')}"

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ccplane.agent.events import KINDS, Event
 from ccplane.agent.exits import CAUSES
 from ccplane.agent.flowtable import between
 from ccplane.base import clock
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from ccplane.agent.agent_loop import AgentLoop
+    from ccplane.agent.audit import AuditLog
     from ccplane.agent.inbox import Inbox
     from ccplane.agent.telemetry_dispatch import TelemetryDispatch
 
@@ -79,6 +81,7 @@ class AgentCollector:
         dispatch: TelemetryDispatch | None,
         inbox: Inbox | None,
         *,
+        audit_log: AuditLog | None = None,
         clock_us: Callable[[], int] = clock.now_us,
     ) -> None:
         """Prepare.
@@ -92,7 +95,10 @@ class AgentCollector:
         self._agent_loop = agent_loop
         self._dispatch = dispatch
         self._inbox = inbox
+        self._audit_log = audit_log
         self._clock_us = clock_us
+        self._events = dict.fromkeys(KINDS, 0)
+        agent_loop.events.listen(self._count)
         self._before: dict[int, FlowStats] = {}
 
     def collect(self) -> Iterator[Metric]:
@@ -103,6 +109,10 @@ class AgentCollector:
         yield from self._flows()
         if self._dispatch is not None and self._inbox is not None:
             yield from self._telemetry(self._dispatch, self._inbox)
+
+    def _count(self, event: Event) -> None:
+        if event.kind in self._events:  # an algorithm's own kinds are its own
+            self._events[event.kind] += 1
 
     def _total(self, name: str, about: str, value: float) -> Metric:
         return self._core.CounterMetricFamily(f"ccplane_{name}", about, value=value)
@@ -144,6 +154,10 @@ class AgentCollector:
         yield self._gauge("not_upgraded", about, len(self._agent_loop.not_renewed))
         age_us = self._clock_us() - counters.get("heartbeat_us", 0)
         yield self._gauge("heartbeat_age_seconds", "Time since the last heartbeat.", age_us / 1e6)
+        yield self._by("counter", "events", "Events of the agent, by kind.", "kind", self._events)
+        if self._audit_log is not None:
+            about = "Lines of the audit log that could not be written."
+            yield self._total("audit_errors", about, self._audit_log.errors)
         datapath: Any = self._agent_loop.datapath
         if hasattr(datapath, "silences"):
             silences, sum_us = datapath.silences()
@@ -228,6 +242,8 @@ class AgentCollector:
         for name in ("published", "samples_dropped", "decisions_dropped", "refused", "connects"):
             about = f"Connection to the broker: {name.replace('_', ' ')}."
             yield self._total(f"bus_{name}", about, getattr(connection, name))
+        about = "Time since the connection to the broker was lost; 0 while connected."
+        yield self._gauge("bus_away_seconds", about, inbox.away_s)
         yield self._gauge("inbox_waiting", "Samples queued for the agent's thread.", inbox.waiting)
         yield self._total("inbox_dropped", "Samples dropped because the queue was full.", inbox.dropped)
         now_us = self._clock_us()

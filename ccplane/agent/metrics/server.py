@@ -27,6 +27,7 @@ from ccplane.base.extras import extra_part
 
 if TYPE_CHECKING:
     from ccplane.agent.agent_loop import AgentLoop
+    from ccplane.agent.audit import AuditLog
     from ccplane.agent.inbox import Inbox
     from ccplane.agent.telemetry_dispatch import TelemetryDispatch
 
@@ -198,13 +199,16 @@ def listening(
     dispatch: TelemetryDispatch | None = None,
     inbox: Inbox | None = None,
     *others: Collects,
+    audit_log: AuditLog | None = None,
 ) -> Iterator[MetricsServer]:
     """Serve the metrics of an agent during a block.
 
     Raises:
         LoadError: As `MetricsServer`.
     """
-    with serving(address, AgentCollector(agent_loop, dispatch, inbox), *others) as server:
+    with serving(
+        address, AgentCollector(agent_loop, dispatch, inbox, audit_log=audit_log), *others
+    ) as server:
         yield server
 
 

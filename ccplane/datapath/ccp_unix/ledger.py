@@ -2,7 +2,8 @@
 
 libccp announces a flow only once, and becomes silent when its messages fail. So the next agent has to write
 first, and needs to know the datapaths and flows. Each line is an event: a message in hexadecimal (`Ready`,
-`Create`, or the `Measure` that ends a flow), or `gone`, and the name of the datapath's socket.
+`Create`, or the `Measure` that ends a flow), or `gone`, and the name of the datapath's socket, whose unusual
+bytes are written as in URLs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TextIO
+from urllib.parse import quote, unquote_to_bytes
 
 from ccplane.base.errors import CcpError
 from ccplane.datapath.wire import Create, Measure, Ready, messages
@@ -49,22 +51,22 @@ class Ledger:
     def joined(self, datapath: str) -> None:
         """Add a datapath without flows."""
         self.known[datapath] = {}
-        self._append(f"{Ready(0).to_bytes().hex()} {datapath}")
+        self._append(_line(Ready(0), datapath))
 
     def created(self, datapath: str, create: Create) -> None:
         """Add a flow."""
         self.known.setdefault(datapath, {})[create.flow] = create
-        self._append(f"{create.to_bytes().hex()} {datapath}")
+        self._append(_line(create, datapath))
 
     def closed(self, datapath: str, number: int) -> None:
         """Remove a flow."""
         if self.known.get(datapath, {}).pop(number, None) is not None:
-            self._append(f"{Measure(number, 0, []).to_bytes().hex()} {datapath}")
+            self._append(_line(Measure(number, 0, []), datapath))
 
     def left(self, datapath: str) -> None:
         """Remove a datapath and its flows."""
         if self.known.pop(datapath, None) is not None:
-            self._append(f"{_GONE} {datapath}")
+            self._append(f"{_GONE} {_written(datapath)}")
 
     def close(self) -> None:
         """Close the file; it stays for the next agent."""
@@ -74,7 +76,8 @@ class Ledger:
             self._file = None
 
     def _read(self, line: str) -> None:
-        said, _, datapath = line.partition(" ")
+        said, _, name = line.partition(" ")
+        datapath = os.fsdecode(unquote_to_bytes(name))
         if said == _GONE:
             self.known.pop(datapath, None)
             return
@@ -88,9 +91,9 @@ class Ledger:
 
     def _lines(self) -> Iterator[str]:
         for datapath, creates in self.known.items():
-            yield f"{Ready(0).to_bytes().hex()} {datapath}"
+            yield _line(Ready(0), datapath)
             for create in creates.values():
-                yield f"{create.to_bytes().hex()} {datapath}"
+                yield _line(create, datapath)
 
     def _write_again(self) -> None:
         lines = list(self._lines())
@@ -123,3 +126,11 @@ class Ledger:
     def _give_up(self, error: OSError) -> None:
         log.warning("cannot write %s; the next agent will miss flows: %s", self.path, error)
         self.close()
+
+
+def _written(datapath: str) -> str:
+    return quote(os.fsencode(datapath), safe="/@:+,=")
+
+
+def _line(message: Create | Measure | Ready, datapath: str) -> str:
+    return f"{message.to_bytes().hex()} {_written(datapath)}"

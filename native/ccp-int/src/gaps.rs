@@ -7,6 +7,8 @@ const REMEMBERED: u64 = 1024;
 const WORD_BITS: u64 = u64::BITS as u64;
 /// After this many consecutive packets with old numbers, the source has restarted.
 const OLD_PKTS: u32 = 64;
+/// A number that is further ahead is not explained by losses: the source has restarted.
+const MAX_AHEAD: u64 = 1 << 31;
 
 #[derive(Clone, Debug)]
 pub struct Gaps {
@@ -53,6 +55,10 @@ impl Gaps {
     pub fn came(&mut self, numbers: Numbers) -> u64 {
         let (first, last) = (numbers.first, numbers.last());
         if self.is_next(numbers) {
+            if first - self.highest > MAX_AHEAD {
+                self.restart(numbers);
+                return 0;
+            }
             self.old_in_row = 0;
             self.missing += (first - self.highest - 1) as i64 - std::mem::take(&mut self.plain) as i64;
             self.advance(last);
@@ -61,7 +67,7 @@ impl Gaps {
         }
         self.old_in_row += 1;
         if self.old_in_row >= OLD_PKTS {
-            *self = Gaps { missing: self.missing, ..Gaps::new(numbers) };
+            self.restart(numbers);
             return 0;
         }
         let highest = self.highest;
@@ -69,10 +75,14 @@ impl Gaps {
         (first..=last).filter(|number| !self.is_new(*number, highest)).count() as u64
     }
 
+    fn restart(&mut self, numbers: Numbers) {
+        *self = Gaps { missing: self.missing, ..Gaps::new(numbers) };
+    }
+
     /// Records a number; returns whether it is new.
     fn is_new(&mut self, number: u64, highest: u64) -> bool {
         // Nothing is missing before the first one, and forgotten numbers are unknown.
-        if number < self.first || number + REMEMBERED <= self.highest {
+        if number < self.first || self.highest.saturating_sub(number) >= REMEMBERED {
             return true;
         }
         let (word, bit) = place(number);
@@ -85,12 +95,15 @@ impl Gaps {
     }
 
     fn advance(&mut self, last: u64) {
-        if last < self.highest + REMEMBERED {
+        if last <= self.highest {
+            return;
+        }
+        if last - self.highest < REMEMBERED {
             self.mark(self.highest + 1, last, false);
         } else {
             self.came.fill(0);
         }
-        self.highest = self.highest.max(last);
+        self.highest = last;
     }
 
     fn note_all(&mut self, first: u64) {
@@ -110,7 +123,7 @@ impl Gaps {
     }
 
     fn note(&mut self, number: u64) {
-        if number + REMEMBERED > self.highest {
+        if self.highest.saturating_sub(number) < REMEMBERED {
             let (word, bit) = place(number);
             self.came[word] |= bit;
         }
@@ -125,6 +138,30 @@ fn place(number: u64) -> (usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_at_the_end_of_their_range_are_counted_like_others() {
+        let pkts = 1;
+        let mut gaps = Gaps::new(Numbers { first: u64::MAX - 2, pkts });
+        assert_eq!(gaps.came(Numbers { first: u64::MAX, pkts }), 0);
+        assert_eq!(gaps.missing(), 1);
+        assert_eq!(gaps.came(Numbers { first: u64::MAX, pkts }), 1);
+        assert_eq!(gaps.came(Numbers { first: u64::MAX - 1, pkts: 2 }), 1);
+        assert_eq!(gaps.missing(), 0);
+    }
+
+    #[test]
+    fn a_number_far_ahead_is_that_of_a_source_that_has_restarted() {
+        let mut gaps = Gaps::new(Numbers { first: 1, pkts: 1 });
+        gaps.came(Numbers { first: 4, pkts: 1 });
+        for first in [u64::MAX, 7, 1 << 40] {
+            // One old number alone is a late packet.
+            (0..OLD_PKTS).for_each(|_| _ = gaps.came(Numbers { first, pkts: 1 }));
+            assert_eq!(gaps.missing(), 2, "{first}");
+        }
+        gaps.came(Numbers { first: (1 << 40) + 3, pkts: 1 });
+        assert_eq!(gaps.missing(), 4);
+    }
 
     #[test]
     fn packets_that_come_at_once_are_marked_as_those_that_come_one_by_one() {

@@ -160,6 +160,18 @@ fn more_than_a_fold_may_have_is_refused() {
 }
 
 #[test]
+fn events_that_overlap_do_not_multiply_the_work_of_rejecting_them() {
+    // As many events as a datagram has room for, each over as many instructions, all of which are wrong.
+    let n = 2000u32;
+    let mut raw: Vec<u8> = (0..n).flat_map(|_| [0, n, 0, n].map(u32::to_le_bytes)).flatten().collect();
+    let unwritten = [[0, 7, 1, 0, 0, 0], [7, 0, 0, 0, 0, 7], [0, 0, 0, 0, 0, 0]].concat();
+    (0..n).for_each(|_| raw.extend(&unwritten[..16]));
+    let error = read(&(n, n, raw)).unwrap_err();
+    assert_eq!(error.slug, "lang.limit");
+    assert!(error.context.more.len() <= 1, "{} errors", error.context.more.len());
+}
+
+#[test]
 fn what_portus_datapaths_do_not_have_is_not_encoded() {
     let text =
         "(def (Report (y 1073741823)))\n(when true\n(:= Report.y Int.age_us)\n(:= Report.y 2147483648))";

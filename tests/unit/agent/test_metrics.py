@@ -18,12 +18,18 @@ import pytest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.options import BusOptions
 from ccp_algs import Algorithm
 from ccplane.agent.agent_loop import AgentLoop
+from ccplane.agent.audit import AuditLog
+from ccplane.agent.events import KINDS
+from ccplane.agent.inbox import Inbox
 from ccplane.agent.metrics import MetricsAddress, MetricsServer, listening
 from ccplane.agent.metrics.families import AgentCollector
 from ccplane.agent.metrics.server import MAX_CONNECTIONS, MAX_HEAD_BYTES
+from ccplane.agent.telemetry_dispatch import TelemetryDispatch
 from ccplane.base.errors import LoadError, UsageError
+from experiments.netlab.sockets import free_port
 from tests.unit.agent.fakes import FakeCreated, FakeDatapath, FakeInfo, FakeProgram, FakeStats
 from tests.unit.agent.test_agent_loop import running
 
@@ -108,6 +114,32 @@ def test_flows_are_reported_by_algorithm_and_what_came_to_the_fallback_by_cause(
     assert second["ccplane_flow_loss_ratio_bucket"][("a", "0.1")] == 1
     assert second["ccplane_flows_in_fallback"][("failed",)] == 1
     assert second["ccplane_sockets_without_slot"] == {("limit",): 0, ("quota",): 6}
+
+
+def test_events_and_lines_that_the_audit_log_lost_are_counted() -> None:
+    agent_loop = loop_of(FakeDatapath())
+    audit_log = AuditLog(Path("/dev/full"))
+    with listening(MetricsAddress(), agent_loop, audit_log=audit_log) as server:
+        agent_loop.events.emit("canary:taken_back", "a", why="worse")
+        agent_loop.events.emit("own:kind", "a")
+        audit_log.add({"uid": 0}, "stop", {}, "done")
+        server.start(lambda: None)
+        found = scraped(server.port)
+    audit_log.close()
+    assert found["ccplane_events_total"] == {(kind,): kind == "canary:taken_back" for kind in KINDS}
+    assert found["ccplane_audit_errors_total"] == {(): 1}
+
+
+def test_the_time_without_a_broker_is_reported() -> None:
+    agent_loop = loop_of(FakeDatapath())
+    inbox = Inbox(BusOptions(port=free_port()), sender="a")
+    dispatch = TelemetryDispatch(agent_loop, inbox, "a", lambda: 0)
+    inbox.start()
+    with listening(MetricsAddress(), agent_loop, dispatch, inbox) as server:
+        server.start(lambda: None)
+        away = scraped(server.port)["ccplane_bus_away_seconds"][()]
+    inbox.stop()
+    assert away > 0
 
 
 def test_many_flows_and_algorithms_make_few_series() -> None:

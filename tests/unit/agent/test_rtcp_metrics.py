@@ -12,6 +12,7 @@ from ccplane.agent.features.rtcp.metrics import RATE_BOUNDS, collecting
 from ccplane.agent.metrics import MetricsAddress, serving
 from ccplane.base.errors import CcpError
 from experiments.netlab.sockets import free_port
+from tests.unit.agent.test_alerts import OF_RTCP
 
 KNOWN = {
     "max_clients": 100,
@@ -60,3 +61,8 @@ def test_clients_are_reported_by_state_and_rates_as_a_distribution() -> None:
 @pytest.mark.parametrize("known", [None, CcpError("rtcp.refused", "no")])
 def test_there_is_nothing_to_report_where_there_is_no_table(known: CcpError | None) -> None:
     assert scraped(known) == []
+
+
+def test_the_metric_of_the_alert_rules_is_there() -> None:
+    lines = scraped(KNOWN)
+    assert all(any(line.startswith(f"{name} ") for line in lines) for name in OF_RTCP)

@@ -56,10 +56,11 @@ def test_summary_counts_disturbances_and_has_no_samples(tmp_path: Path) -> None:
     reported = outcome(CONSTANT)
     reported.disturbances = [{"at_s": at, "kind": "agent killed"} for at in (1.0, 2.0)]
     keep(reported, tmp_path / "soak.json")
-    publish(tmp_path / "soak.json", tmp_path / "kept.json")
+    publish(tmp_path / "soak.json", tmp_path / "kept.json", "0123456")
     whole, read = (json.loads((tmp_path / name).read_text()) for name in ("soak.json", "kept.json"))
     assert read == {name: value for name, value in whole.items() if name != "series"} | {
-        "disturbances": {"agent killed": 2}
+        "disturbances": {"agent killed": 2},
+        "revision": "0123456",
     }
 
 

@@ -51,6 +51,11 @@ fn parts(code: &Bytecode, with_rtt: bool) -> Result<Parts, Vec<Problem>> {
     if !decoder.problems.is_empty() {
         return Err(decoder.problems);
     }
+    // Events may overlap: they are looked at only if all together are within the limit.
+    decoder.sizes(events, instrs.len());
+    if !decoder.problems.is_empty() {
+        return Err(decoder.problems);
+    }
     let events = events.iter().map(|raw| decoder.event(raw, &instrs, n_defs));
     let mut events: Vec<_> = events.collect::<Option<_>>().unwrap_or_default();
     if with_rtt {
@@ -102,6 +107,11 @@ fn too_many(at: Pos, message: impl Into<String>, why: impl Into<String>) -> Prob
 
 fn number_at(raw: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]])
+}
+
+/// Start and length of an event's condition, and of its body.
+fn ranges(raw: &Record) -> [usize; 4] {
+    [0, 4, 8, 12].map(|at| number_at(raw, at) as usize)
 }
 
 /// Kind and number of the operand at this offset.
@@ -257,7 +267,7 @@ impl Decoder {
     }
 
     fn event(&mut self, raw: &Record, instrs: &[Instr], n_defs: usize) -> Option<Event> {
-        let [flag_start, n_flag, body_start, n_body] = [0, 4, 8, 12].map(|at| number_at(raw, at) as usize);
+        let [flag_start, n_flag, body_start, n_body] = ranges(raw);
         let inside = |start: usize, n: usize| start >= n_defs && start + n <= n_defs + instrs.len();
         if !inside(flag_start, n_flag) || !inside(body_start, n_body) {
             let message =
@@ -335,13 +345,24 @@ impl Decoder {
         events.insert(0, Event { flag_start, n_flag, body_start: end, n_body: 0, line: 1 });
     }
 
-    fn limits(&mut self, instrs: &[Instr], events: &[Event]) {
-        let n_run: usize = events.iter().map(|event| event.n_flag + event.n_body).sum();
-        if instrs.len().max(n_run) > MAX_INSTRS {
-            let message = format!("{} instructions", instrs.len().max(n_run));
+    fn sizes(&mut self, events: &[Record], n_instrs: usize) {
+        let lengths = events
+            .iter()
+            .map(ranges)
+            .map(|[_, n_flag, _, n_body]| n_flag.min(n_instrs) + n_body.min(n_instrs));
+        self.size(n_instrs.max(lengths.fold(0, usize::saturating_add)));
+    }
+
+    fn size(&mut self, n_run: usize) {
+        if n_run > MAX_INSTRS {
             let why = format!("a fold runs on every ACK, and has at most {MAX_INSTRS} instructions");
-            self.problems.push(too_many(at(0), message, why));
+            self.problems.push(too_many(at(0), format!("{n_run} instructions"), why));
         }
+    }
+
+    fn limits(&mut self, instrs: &[Instr], events: &[Event]) {
+        let n_run = events.iter().map(|event| event.n_flag + event.n_body).sum();
+        self.size(instrs.len().max(n_run));
         let report = instrs.iter().find(|instr| instr.res == Reg::Implicit(Implicit::ShouldReport));
         if let (Some(report), true) = (report, self.reports.is_empty()) {
             let here = Pos { line: report.line, column: 1 };
