@@ -40,10 +40,13 @@ def main() -> None:
     lost = 0
     print(json.dumps({"connections": len(pairs), "lost": 0, "sent_bytes": 0}), flush=True)
     for _ in sys.stdin:
+        sent_bytes, end_s = sent.sent_bytes, time.monotonic() + PATIENCE_S
         broken = [pair for pair in pairs[:idle] if not _echoes(*pair)]
         lost += len(broken)
         pairs[:idle] = [pair for pair in pairs[:idle] if pair not in broken]
         idle -= len(broken)
+        while sent.sent_bytes == sent_bytes and time.monotonic() < end_s:
+            time.sleep(PAUSE_S)
         found = {"connections": len(pairs), "lost": lost + sent.lost, "sent_bytes": sent.sent_bytes}
         print(json.dumps(found), flush=True)
 
