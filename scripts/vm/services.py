@@ -18,9 +18,10 @@ from scripts.vm.machine import Run
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
 from scripts.vm.results import revision
+from scripts.vm.services_inside import RESULT
 
 PACKAGES: Final = ["dbus", "mosquitto", "openssl", "systemd-sysv"]
-RESULT: Final = "services.json"
+
 KEPT: Final = ROOT / "docs/results" / RESULT
 TIMEOUT_S: Final = 1800
 COMMAND: Final = """modprobe -a overlay tcp_bbr tcp_dctcp
