@@ -1,7 +1,7 @@
-"""Many connections over loopback, for tests in machines: `python -m scripts.vm.connections CC IDLE SENDING`.
+"""Many connections over loopback, for tests in machines: `python -m scripts.vm.connections CC PORT IDLE SENDING`.
 
 The clients choose the congestion control CC. IDLE connections echo a message whenever a line is written to
-standard input; SENDING further ones send all the time. Each line is answered with one line of JSON:
+standard input; SENDING further ones, to PORT, send all the time. Each line is answered with one line of JSON:
 connections, those lost so far, bytes sent so far.
 """
 
@@ -29,12 +29,13 @@ Pair = tuple[socket.socket, socket.socket]
 
 def main() -> None:
     """Open the connections, and answer lines until the input ends."""
-    congestion, (idle, sending) = sys.argv[1].encode(), map(int, sys.argv[2:])
+    congestion, (port, idle, sending) = sys.argv[1].encode(), map(int, sys.argv[2:])
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     sent = Sent()
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
-        pairs = [_connection(listener, congestion) for _ in range(idle + sending)]
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", port)) as other:
+        pairs = [_connection(one, congestion) for _ in range(idle)]
+        pairs += [_connection(other, congestion) for _ in range(sending)]
     for pair in pairs[idle:]:
         threading.Thread(target=sent.send, args=pair, daemon=True).start()
     lost = 0
@@ -141,11 +142,12 @@ def _answer(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def opened(congestion: str, *kinds: tuple[Sequence[str], int, int]) -> Iterator[Connections]:
+def opened(congestion: str, port: int, *kinds: tuple[Sequence[str], int, int]) -> Iterator[Connections]:
     """Open connections for a block.
 
     Args:
         congestion: Congestion control of the clients.
+        port: Port of the sending connections; 0 for any.
         *kinds: A command prefix, the number of idle connections, and the number of sending ones.
     """
     with contextlib.ExitStack() as around:

@@ -68,7 +68,7 @@ def table(found: dict[str, Any]) -> str:
     lines = [
         f"On {found['date']}, at {found['revision']}: Linux {found['kernel']}, {found['systemd']}, on an "
         "emulated processor, which is about ten times slower (`--heartbeat-timeout 2000`). `lost` counts "
-        "connections; `fallback` is the longest time that a flow spent there:",
+        "connections; `fallback` is the longest time that a sending flow spent there:",
         "",
         "| step | result | lost | fallback, ms | s |",
         "| --- | --- | ---: | ---: | ---: |",

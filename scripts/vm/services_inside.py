@@ -20,7 +20,7 @@ from typing import Any, Final
 from ccplane.agent.features.rtcp.tables import known_tables
 from ccplane.datapath import ebpf
 from experiments.bench.bpf_objects import maps
-from scripts.vm.connections import Connections, opened
+from scripts.vm.connections import PORT, Connections, opened
 from scripts.vm.inside import NOBODY, status_of
 
 RESULT: Final = "services.json"
@@ -193,13 +193,18 @@ def steered(connections: Connections) -> bool:
 
 
 def longest_fallback_ms(begin_us: int) -> float:
-    """Return the longest time that a flow spent in the fallback since a time."""
-    stats = ebpf.observe(ebpf.DEFAULT_PIN_DIR).all_stats()
+    """Return the longest time since a time that a flow spent in the fallback, of those that always send.
+
+    An idle flow is there until its next ACK.
+    """
+    view = ebpf.observe(ebpf.DEFAULT_PIN_DIR)
+    sending = {info.flow_id for info in view.flows() if PORT in (info.src_port, info.dst_port)}
     periods = [
         one.fallback_left_us - max(one.fallback_entered_us, begin_us)
-        for one in stats
-        if one.fallback_left_us > begin_us
+        for one in view.all_stats()
+        if one.flow_id in sending and one.fallback_left_us > begin_us
     ]
+    assert sending
     return round(max(periods, default=0) / 1000, 1)
 
 
