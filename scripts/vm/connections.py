@@ -1,4 +1,4 @@
-"""Many connections over loopback, for tests in machines: `python -m scripts.vm.connections CC PORT IDLE SENDING`.
+"""Many connections over loopback: `python -m scripts.vm.connections CC PORT IDLE SENDING`.
 
 The clients choose the congestion control CC. IDLE connections echo a message whenever a line is written to
 standard input; SENDING further ones, to PORT, send all the time. Each line is answered with one line of JSON:
@@ -153,15 +153,8 @@ def opened(congestion: str, port: int, *kinds: tuple[Sequence[str], int, int]) -
     with contextlib.ExitStack() as around:
         processes = []
         for prefix, idle, sending in kinds:
-            words = [
-                *prefix,
-                sys.executable,
-                "-m",
-                "scripts.vm.connections",
-                congestion,
-                str(idle),
-                str(sending),
-            ]
+            numbers = map(str, (port, idle, sending))
+            words = [*prefix, sys.executable, "-m", "scripts.vm.connections", congestion, *numbers]
             process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             around.enter_context(process)
             around.callback(process.kill)

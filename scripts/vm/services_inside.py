@@ -20,7 +20,7 @@ from typing import Any, Final
 from ccplane.agent.features.rtcp.tables import known_tables
 from ccplane.datapath import ebpf
 from experiments.bench.bpf_objects import maps
-from scripts.vm.connections import PORT, Connections, opened
+from scripts.vm.connections import Connections, opened
 from scripts.vm.inside import NOBODY, status_of
 
 RESULT: Final = "services.json"
@@ -61,6 +61,7 @@ class Exiting(Aimd):
             sys.exit(3)
 """
 EXIT_PORT: Final = 7777
+SENDING_PORT: Final = 7778
 BOX: Final = "box"
 """Network namespace whose default congestion control is `ccp`, as in a container."""
 CHECKOUT: Final = Path("/mnt/checkout")
@@ -98,7 +99,7 @@ def main() -> int:
     before = maps()
     for step in (install, start, owners, failure, without, exposure):
         run(step)
-    with opened("ccp", (NOBODY, 1000, 4), (boxed(), 50, 1)) as connections:
+    with opened("ccp", SENDING_PORT, (NOBODY, 1000, 4), (boxed(), 50, 1)) as connections:
         for step in (connect, child, limits, upgrade, settings, refused, crash, exits, hang, stop, remove):
             run(step, connections)
 
@@ -198,7 +199,7 @@ def longest_fallback_ms(begin_us: int) -> float:
     An idle flow is there until its next ACK.
     """
     view = ebpf.observe(ebpf.DEFAULT_PIN_DIR)
-    sending = {info.flow_id for info in view.flows() if PORT in (info.src_port, info.dst_port)}
+    sending = {info.flow_id for info in view.flows() if SENDING_PORT in (info.src_port, info.dst_port)}
     periods = [
         one.fallback_left_us - max(one.fallback_entered_us, begin_us)
         for one in view.all_stats()
