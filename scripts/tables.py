@@ -27,13 +27,14 @@ from experiments.papers import claims
 from experiments.papers.kept import Kept
 from scripts import validation_tables
 from scripts.marks import filled
-from scripts.vm import compose, results
+from scripts.vm import compose, results, services
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 RESULTS: Final = DOCS / "results"
 BEGIN: Final = "<!-- begin: made by `make docs-tables` -->"
 END: Final = "<!-- end -->"
+NOTHING: Final = "No results are kept yet."
 
 # --- benchmarks ---------------------------------------------------------------------------------------------
 
@@ -53,7 +54,7 @@ def kept_benchmarks(folder: Path = RESULTS / "bench") -> list[BenchResult]:
 
 def benchmarks(found: list[BenchResult]) -> str:
     """Return results as text for docs/benchmarks.md."""
-    return "\n\n".join(map(_benchmark, found)) if found else "No results are kept yet."
+    return "\n\n".join(map(_benchmark, found)) if found else NOTHING
 
 
 def _benchmark(result: BenchResult) -> str:
@@ -129,13 +130,18 @@ Writer = Callable[[str], str]
 
 def of_machines(kept: Path, table: Callable[[Any], str]) -> Writer:
     """Return the writer of a table from a kept file."""
-    return lambda text: filled(text, f"{BEGIN}\n", END, table(json.loads(kept.read_text())))
+
+    def made() -> str:
+        return table(json.loads(kept.read_text())) if kept.exists() else NOTHING
+
+    return lambda text: filled(text, f"{BEGIN}\n", END, made())
 
 
 WRITERS: Final[dict[Path, Writer]] = {
     DOCS / "benchmarks.md": lambda text: filled(text, f"{BEGIN}\n", END, benchmarks(kept_benchmarks())),
     DOCS / "validation.md": validation_tables.written,
     DOCS / "kernels.md": of_machines(results.KEPT, results.table),
+    DOCS / "operations.md": of_machines(services.KEPT, services.table),
     DOCS / "containers.md": of_machines(compose.KEPT, compose.table),
     **{page: lambda text, name=page.stem: paper(text, name) for page in sorted(PAGES.glob("*.md"))},
 }

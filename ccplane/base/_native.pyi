@@ -277,8 +277,8 @@ class EbpfDatapath(Datapath):
         """Let a successor prepare and take over; call it between two batches.
 
         The second part is the successor's process id, 0 if there is none. `serves`: keep running; `failed`:
-        the successor did not take over; `handed`: it has the flows; `leaves`: it is of an earlier version, and
-        waits until this agent ends.
+        the successor did not take over; `handed`: it has the flows; `leaves`: it is of an earlier version,
+        and waits until this agent ends.
         """
 
     def is_served(self) -> bool:

@@ -1,7 +1,7 @@
-"""Many connections over loopback, for tests in machines: `python -m scripts.vm.connections CC IDLE SENDING`.
+"""Many connections over loopback: `python -m scripts.vm.connections CC PORT IDLE SENDING`.
 
 The clients choose the congestion control CC. IDLE connections echo a message whenever a line is written to
-standard input; SENDING further ones send all the time. Each line is answered with one line of JSON:
+standard input; SENDING further ones, to PORT, send all the time. Each line is answered with one line of JSON:
 connections, those lost so far, bytes sent so far.
 """
 
@@ -29,21 +29,25 @@ Pair = tuple[socket.socket, socket.socket]
 
 def main() -> None:
     """Open the connections, and answer lines until the input ends."""
-    congestion, (idle, sending) = sys.argv[1].encode(), map(int, sys.argv[2:])
+    congestion, (port, idle, sending) = sys.argv[1].encode(), map(int, sys.argv[2:])
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     sent = Sent()
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
-        pairs = [_connection(listener, congestion) for _ in range(idle + sending)]
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", port)) as other:
+        pairs = [_connection(one, congestion) for _ in range(idle)]
+        pairs += [_connection(other, congestion) for _ in range(sending)]
     for pair in pairs[idle:]:
         threading.Thread(target=sent.send, args=pair, daemon=True).start()
     lost = 0
     print(json.dumps({"connections": len(pairs), "lost": 0, "sent_bytes": 0}), flush=True)
     for _ in sys.stdin:
+        sent_bytes, end_s = sent.sent_bytes, time.monotonic() + PATIENCE_S
         broken = [pair for pair in pairs[:idle] if not _echoes(*pair)]
         lost += len(broken)
         pairs[:idle] = [pair for pair in pairs[:idle] if pair not in broken]
         idle -= len(broken)
+        while sent.sent_bytes == sent_bytes and time.monotonic() < end_s:
+            time.sleep(PAUSE_S)
         found = {"connections": len(pairs), "lost": lost + sent.lost, "sent_bytes": sent.sent_bytes}
         print(json.dumps(found), flush=True)
 
@@ -63,11 +67,10 @@ class Sent:
 
     def send(self, near: socket.socket, far: socket.socket) -> None:
         """Send until the connection fails."""
-        with contextlib.suppress(OSError):
-            while _arrives(near, far):
-                with self._lock:
-                    self.sent_bytes += len(MESSAGE)
-                time.sleep(PAUSE_S)
+        while _echoes(near, far):
+            with self._lock:
+                self.sent_bytes += len(MESSAGE)
+            time.sleep(PAUSE_S)
         with self._lock:
             self.lost += 1
 
@@ -92,6 +95,7 @@ def _arrives(near: socket.socket, far: socket.socket) -> bool:
 
 def _echoes(near: socket.socket, far: socket.socket) -> bool:
     with contextlib.suppress(OSError):
+        # A flow that never sends would never leave the fallback.
         return _arrives(near, far) and _arrives(far, near)
     return False
 
@@ -138,25 +142,19 @@ def _answer(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def opened(congestion: str, *kinds: tuple[Sequence[str], int, int]) -> Iterator[Connections]:
+def opened(congestion: str, port: int, *kinds: tuple[Sequence[str], int, int]) -> Iterator[Connections]:
     """Open connections for a block.
 
     Args:
         congestion: Congestion control of the clients.
+        port: Port of the sending connections; 0 for any.
         *kinds: A command prefix, the number of idle connections, and the number of sending ones.
     """
     with contextlib.ExitStack() as around:
         processes = []
         for prefix, idle, sending in kinds:
-            words = [
-                *prefix,
-                sys.executable,
-                "-m",
-                "scripts.vm.connections",
-                congestion,
-                str(idle),
-                str(sending),
-            ]
+            numbers = map(str, (port, idle, sending))
+            words = [*prefix, sys.executable, "-m", "scripts.vm.connections", congestion, *numbers]
             process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             around.enter_context(process)
             around.callback(process.kill)

@@ -18,9 +18,10 @@ from scripts.vm.machine import Run
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
 from scripts.vm.results import revision
+from scripts.vm.services_inside import RESULT
 
 PACKAGES: Final = ["dbus", "mosquitto", "openssl", "systemd-sysv"]
-RESULT: Final = "services.json"
+
 KEPT: Final = ROOT / "docs/results" / RESULT
 TIMEOUT_S: Final = 1800
 COMMAND: Final = """modprobe -a overlay tcp_bbr tcp_dctcp
@@ -67,7 +68,7 @@ def table(found: dict[str, Any]) -> str:
     lines = [
         f"On {found['date']}, at {found['revision']}: Linux {found['kernel']}, {found['systemd']}, on an "
         "emulated processor, which is about ten times slower (`--heartbeat-timeout 2000`). `lost` counts "
-        "connections; `fallback` is the longest time that a flow spent there:",
+        "connections; `fallback` is the longest time that a sending flow spent there:",
         "",
         "| step | result | lost | fallback, ms | s |",
         "| --- | --- | ---: | ---: | ---: |",

@@ -61,6 +61,7 @@ class Exiting(Aimd):
             sys.exit(3)
 """
 EXIT_PORT: Final = 7777
+SENDING_PORT: Final = 7778
 BOX: Final = "box"
 """Network namespace whose default congestion control is `ccp`, as in a container."""
 CHECKOUT: Final = Path("/mnt/checkout")
@@ -98,7 +99,7 @@ def main() -> int:
     before = maps()
     for step in (install, start, owners, failure, without, exposure):
         run(step)
-    with opened("ccp", (NOBODY, 1000, 4), (boxed(), 50, 1)) as connections:
+    with opened("ccp", SENDING_PORT, (NOBODY, 1000, 4), (boxed(), 50, 1)) as connections:
         for step in (connect, child, limits, upgrade, settings, refused, crash, exits, hang, stop, remove):
             run(step, connections)
 
@@ -193,13 +194,18 @@ def steered(connections: Connections) -> bool:
 
 
 def longest_fallback_ms(begin_us: int) -> float:
-    """Return the longest time that a flow spent in the fallback since a time."""
-    stats = ebpf.observe(ebpf.DEFAULT_PIN_DIR).all_stats()
+    """Return the longest time since a time that a flow spent in the fallback, of those that always send.
+
+    An idle flow is there until its next ACK.
+    """
+    view = ebpf.observe(ebpf.DEFAULT_PIN_DIR)
+    sending = {info.flow_id for info in view.flows() if SENDING_PORT in (info.src_port, info.dst_port)}
     periods = [
         one.fallback_left_us - max(one.fallback_entered_us, begin_us)
-        for one in stats
-        if one.fallback_left_us > begin_us
+        for one in view.all_stats()
+        if one.flow_id in sending and one.fallback_left_us > begin_us
     ]
+    assert sending
     return round(max(periods, default=0) / 1000, 1)
 
 

@@ -37,8 +37,8 @@ def test_what_a_machine_leaves_is_kept_and_shown(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to end connections of another process")
 def test_connections_that_end_are_counted_as_lost() -> None:
-    with opened("reno", ([], 20, 1)) as connections:
-        assert len(connections) == 21
+    with opened("reno", 0, ([], 20, 2)) as connections:
+        assert len(connections) == 22
         assert connections.talk() == 0
         rows = subprocess.run(["ss", "-tnHp", "state", "established"], capture_output=True, text=True).stdout
         mine = next(row for row in rows.splitlines() if f"pid={connections.pids[0]}," in row).split()
