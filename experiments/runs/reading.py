@@ -32,11 +32,7 @@ _SPECIAL_KEYS: Final = {"tag:yaml.org,2002:merge", "tag:yaml.org,2002:value"}
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with intuitive numbers, and without duplicate keys and recursion."""
-
-    def construct_document(self, node: yaml.Node) -> Any:
-        self.deep_construct = True  # a node that contains itself is then an error
-        return super().construct_document(node)
+    """YAML with intuitive numbers, and without duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
@@ -62,7 +58,7 @@ def parse_yaml(text: str, origin: str = "") -> Any:
     """
     try:
         return yaml.load(text, _Loader)
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, TypeError) as error:
         mark = getattr(error, "problem_mark", None)
         place = (
             f"{origin or 'line'}{':' if origin else ' '}{mark.line + 1}:{mark.column + 1}" if mark else origin
@@ -71,9 +67,7 @@ def parse_yaml(text: str, origin: str = "") -> Any:
             "scenario.syntax",
             "the text is not valid YAML",
             place,
-            "it is too deeply nested"
-            if isinstance(error, RecursionError)
-            else getattr(error, "problem", None) or str(error),
+            getattr(error, "problem", None) or str(error),
             "YAML needs `key: value` with a space after the colon, and spaces (not tabs) for indentation",
         ) from error
 

@@ -64,7 +64,7 @@ def read_nodes(path: Path) -> NodeTable:
     """
     try:
         data = yaml.safe_load(path.read_text())
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise _bad(str(path), str(error)) from None
     return node_table({} if data is None else data)
 
