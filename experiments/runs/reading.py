@@ -36,11 +36,7 @@ _SPECIAL_KEYS: Final = {"tag:yaml.org,2002:merge", "tag:yaml.org,2002:value"}
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with intuitive numbers, and without duplicate keys and recursion."""
-
-    def construct_document(self, node: yaml.Node) -> Any:
-        self.deep_construct = True  # a node that contains itself is then an error
-        return super().construct_document(node)
+    """YAML with intuitive numbers, and without duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
@@ -78,9 +74,7 @@ def parse_yaml(text: str, origin: str = "") -> Any:
             "scenario.syntax",
             "the text is not valid YAML",
             place,
-            "it is too deeply nested"
-            if isinstance(error, RecursionError)
-            else getattr(error, "problem", None) or str(error),
+            getattr(error, "problem", None) or str(error),
             "YAML needs `key: value` with a space after the colon, and spaces (not tabs) for indentation",
         ) from error
 

@@ -251,7 +251,7 @@ class Receiver:
         began_us = self._clock_us()
         if self._sockets is not None:
             readings = list(self._sockets.read())
-            self._own = {reading.ends.peer: reading.ends.own for reading in readings}
+            self._own |= {reading.ends.peer: reading.ends.own for reading in readings}
             self.windows.add_sockets(began_us, readings)
             if self._flows is not None:
                 self._flows.add_sockets(began_us, readings)
@@ -275,6 +275,7 @@ class Receiver:
         self._read()
         self._read_arrivals()
         addresses = {peer: own for peer in self.windows.peers if (own := self._own_address(peer)) is not None}
+        self._own = {peer: own for peer, own in self._own.items() if peer in addresses}
         while self._received:
             self.windows.reports.take(self._received.popleft(), addresses.values())
         now_us = self._clock_us()
