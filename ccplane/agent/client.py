@@ -28,6 +28,7 @@ import zmq
 from ccp_algs.siblings import place_of
 from ccplane.agent import keys
 from ccplane.agent import messages as ask
+from ccplane.agent.client_stream import Stream, bad_answer
 from ccplane.agent.control import check_address, control_socket, prepare_address, stream_address
 from ccplane.agent.messages import Answer, Ask, Envelope, error_of
 from ccplane.agent.upgrade import START_S
@@ -324,7 +325,7 @@ class Client:
                     try:
                         answer = msgspec.json.decode(self._socket.recv(), type=Answer)
                     except UNREADABLE as error:
-                        raise _bad_answer(self.address, error) from None
+                        raise bad_answer(self.address, error) from None
                     if answer.id == number:  # ignore late answers to earlier requests
                         break
             else:
@@ -385,76 +386,6 @@ class Client:
             why=reason,
             fix=fix,
         )
-
-
-def _bad_answer(address: str, error: Exception) -> LoadError:
-    what = "the answer is not that of an agent of this version"
-    fix = "use the client of the agent's version, and check the address"
-    return LoadError("control.bad_answer", what, address, str(error), fix)
-
-
-class Stream:
-    """Messages of the agent; an iterator, and a context manager.
-
-    Attributes:
-        dropped: Number of messages lost because this client read too slowly.
-    """
-
-    def __init__(self, socket: zmq.Socket[bytes], topics: list[str], timeout_s: float | None) -> None:
-        self.dropped = 0
-        self._socket = socket
-        self._timeout_s = timeout_s
-        self._last: dict[bytes, int] = {}
-        for topic in topics:
-            socket.setsockopt(zmq.SUBSCRIBE, topic.encode())
-
-    def __iter__(self) -> Iterator[Row]:
-        while (row := self.next(self._timeout_s)) is not None:
-            yield row
-
-    def next(self, timeout_s: float | None = None) -> Row | None:
-        """Return the next message, None after the timeout.
-
-        Args:
-            timeout_s: Timeout [s]; 0 does not wait, None waits indefinitely.
-
-        Raises:
-            LoadError: `control.bad_answer`.
-        """
-        if not self._socket.poll(None if timeout_s is None else round(1000 * timeout_s)):
-            return None
-        frames = self._socket.recv_multipart()
-        try:
-            topic, text = frames
-            row: Row = msgspec.json.decode(text, type=dict[str, Any])
-            number = int(row.pop("number"))
-            row["stream"] = topic.partition(b"/")[0].decode()
-        except (*UNREADABLE, KeyError, TypeError) as error:
-            place = self._socket.getsockopt(zmq.LAST_ENDPOINT)
-            raise _bad_answer(place.decode() if isinstance(place, bytes) else "", error) from None
-        # A lower number means that another client subscribed or left, which restarts the count.
-        self.dropped += max(0, number - self._last.get(topic, number) - 1)
-        self._last[topic] = number
-        return row
-
-    def ready(self) -> list[Row]:
-        """Return all waiting messages; does not wait."""
-        rows = []
-        while (row := self.next(0)) is not None:
-            rows.append(row)
-        return rows
-
-    def close(self) -> None:
-        """Unsubscribe."""
-        self._socket.close()
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Params(MutableMapping[str, Any]):

@@ -61,9 +61,9 @@ class FlowStats:
     fallback: bool = True
     """The fallback controls the flow."""
     program: int = 0
-    """Handle of the program that the flow runs; 0 if none."""
+    """Handle of the program that the flow runs; 0 without a program."""
     rate_bytes_per_s: int = 0
-    """Pacing rate set by the algorithm [bytes/s]; 0 if none."""
+    """Pacing rate set by the algorithm [bytes/s]; 0 without pacing."""
     now_us: int = 0
     """Time of the ACK at which the totals were last updated [us]."""
     cwnd_bytes: int = 0
@@ -99,7 +99,7 @@ class FlowStats:
     reports_missed: int = 0
     """Reports that found no room and were summed up in later ones."""
     mail_applied_us: int = 0
-    """Time at which the last update was applied [us]; 0 if none was."""
+    """Time at which the last update was applied [us]; 0 before the first update."""
     fallback_entered_us: int = 0
     """Time at which the fallback last took over the flow [us]."""
     fallback_left_us: int = 0
@@ -109,7 +109,7 @@ class FlowStats:
     fold_errors: int = 0
     """Folds aborted by an arithmetic error."""
     last_fold_error: int = 0
-    """The last of these errors, of enum ccp_fold_error; 0 if there was none."""
+    """The last arithmetic error, of enum ccp_fold_error; 0 if there was none."""
     fallback_entries: int = 0
     """Number of times that the fallback took over."""
     fallback_cause: str = "new"

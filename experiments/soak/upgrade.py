@@ -23,7 +23,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ccplane.base import options
+from ccplane.base import clock, options
 from ccplane.base.errors import CcpError
 from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, START_TIMEOUT_S, AgentProcess
@@ -174,7 +174,7 @@ class _Agents:
 
     def upgrade(self, build: Build, talk: Connections) -> Upgrade:
         begin_s = time.monotonic()
-        begin_us = time.monotonic_ns() // 1000
+        begin_us = clock.now_us()
         following = AgentProcess([*self._arguments, "--take-over"], packages=build.packages)
         old, self._agent = self._agent, following
         wait_for("the old agent's exit", lambda: not old.running)

@@ -61,10 +61,11 @@ def test_file_of_a_killed_agent_is_nobodys(tmp_path: Path) -> None:
 
 
 IN_CONTAINER = """
-import sys
+import os, sys
 from pathlib import Path
-from ccplane.agent.runfile import RunFile, running
-with RunFile(sys.argv[1], Path(sys.argv[2])):
+from ccplane.agent.runfile import RunFile, RunInfo, running
+with RunFile(sys.argv[1], Path(sys.argv[2])) as file:
+    file.write(RunInfo(pid=os.getpid(), pin_dir=sys.argv[1]))
     print(running(sys.argv[1], Path(sys.argv[2])).pid, flush=True)
     sys.stdin.read(1)
 """
