@@ -294,7 +294,7 @@ def failure() -> Found:
 
 
 def without() -> Found:
-    """Each capability is needed."""
+    """Starts without each capability."""
     seen: dict[str, dict[str, str]] = {unit: {} for unit in units(*CAPABILITIES)}
     for missing in CAPABILITIES["agent"]:
         services = [service for service, names in CAPABILITIES.items() if missing in names]
@@ -330,7 +330,7 @@ def without() -> Found:
         for name, why in found.items()
         if why.startswith("failed")
     ]
-    return {"came_out": f"fails: {', '.join(failed)}", "units": seen}
+    return {"came_out": f"failed: {', '.join(failed)}", "units": seen}
 
 
 def exposure() -> Found:
