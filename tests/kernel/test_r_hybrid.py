@@ -15,7 +15,8 @@ import pytest
 
 from broker.embedded import EmbeddedBroker
 from ccp_algs.episodes import STARTED
-from ccplane.agent.client import Client, Stream
+from ccplane.agent.client import Client
+from ccplane.agent.client_stream import Stream
 from ccplane.agent.control import control_socket
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.netlab import Host

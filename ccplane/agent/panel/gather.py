@@ -14,7 +14,8 @@ from ccplane.agent.panel.state import fields_of, plain_errors, state_of
 from ccplane.base.errors import CcpError
 
 if TYPE_CHECKING:
-    from ccplane.agent.client import Client, Stream
+    from ccplane.agent.client import Client
+    from ccplane.agent.client_stream import Stream
 
 TICK_S: Final = 0.1
 """Polling interval [s]."""

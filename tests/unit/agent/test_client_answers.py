@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import zmq
 
-from ccplane.agent.client import Client, Stream
+from ccplane.agent.client import Client
+from ccplane.agent.client_stream import Stream
 from ccplane.agent.messages import Status
 from ccplane.base.errors import CcpError
 
