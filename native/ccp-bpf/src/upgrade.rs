@@ -351,7 +351,9 @@ impl Pending {
             Ok(walk) => {
                 let Walked { mut left, hidden, .. } = walk.all();
                 if hidden > 0 {
-                    left.push(format!("network namespaces of {hidden} processes that this process may not open"));
+                    left.push(format!(
+                        "network namespaces of {hidden} processes that this process may not open"
+                    ));
                 }
                 left
             }
