@@ -157,9 +157,10 @@ def serve(
 
             agent_loop.each_turn.append(check_successor)
             agent_loop.run(options.duration_s, None if each_turn is None else lambda: each_turn(agent_loop))
-        around.close()
-        lifecycle.release()  # last: the next agent then takes the registered names over
-        if agent_loop.successor_pid and not lifecycle.is_served():
+            around.close()
+            lifecycle.release()  # last: the next agent then takes the registered names over
+            is_served = not agent_loop.successor_pid or lifecycle.is_served()
+        if not is_served:
             log.error("the agent that took the flows over ended before it served: this agent starts again")
             if isinstance(given.broker, EmbeddedBroker):
                 given.broker.waits = True  # for the end of that agent's broker

@@ -28,6 +28,9 @@ from tests.kernel.upgrading import Server
 
 FLOWS = 3
 
+STEERING = ["--param", "report_ms=10", "--heartbeat-timeout", "5s"]
+"""Regular reports; and a test that has no processor for a while is no silent agent."""
+
 MAIN = "from ccplane.agent.entry import main; main()"
 
 REFUSED_EXTENSION = """
@@ -45,10 +48,10 @@ class Extended(Algorithm):
 """
 
 KILLED = """
-import importlib, os, signal
+import os, pkgutil, signal
 
-module, _, name = "{step}".rpartition(".")
-owner = importlib.import_module(module)
+owner, _, name = "{step}".rpartition(".")
+owner = pkgutil.resolve_name(owner)
 original = getattr(owner, name)
 
 def step(*arguments, **options):
@@ -146,7 +149,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Old]:
         elsewhere.register("ccp.taken")
         elsewhere.unregister("ccp")
         run_dir = around.enter_context(small(RUN_DIR, 64))
-        agent = around.enter_context(running_agent("reno", "--param", "report_ms=10", *listens))
+        agent = around.enter_context(running_agent("reno", *STEERING, *listens))
         wire = around.enter_context(two_hosts())
         server = around.enter_context(closing(Server(wire.sender)))
         taken = around.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -241,7 +244,7 @@ def test_the_new_agent_has_the_flows_and_listens_where_the_old_one_did(old: Old,
     more = ["--max-flows", "1000"] if kind == "max_flows" else []
     if kind == "programs":
         looks_like_another_build(PIN_DIR, layout=False)
-    new = AgentProcess(["reno", "--param", "report_ms=10", "--take-over", *old.listens, *more])
+    new = AgentProcess(["reno", *STEERING, "--take-over", *old.listens, *more])
     assert "another agent took the flows over" in old.agent.stop()
     old.agent = new
     old.remember()

@@ -18,7 +18,7 @@ use crate::names::{self, Name};
 use crate::object::{self, Loaded, Registration, Sizes};
 use crate::options::Options;
 use crate::pins::{Pins, remove};
-use crate::walk::Walk;
+use crate::walk::{Walk, Walked};
 use crate::{Error, Result};
 
 /// Maximum time from here to an agent's first poll: flows are kept from the fallback no longer.
@@ -348,7 +348,15 @@ impl Pending {
         let moving = (self.kin == Kin::None && is_live).then(|| Moving { head, at: 0 });
         // Sockets of versions without a head do not leave by themselves.
         let left = match Walk::new(ways, is_known) {
-            Ok(walk) => walk.all().left,
+            Ok(walk) => {
+                let Walked { mut left, hidden, .. } = walk.all();
+                if hidden > 0 {
+                    left.push(format!(
+                        "network namespaces of {hidden} processes that this process may not open"
+                    ));
+                }
+                left
+            }
             Err(e) => vec![format!("sockets and defaults were not checked: {}: {}", e.message, e.why)],
         };
         Ok((moving, left))

@@ -28,6 +28,8 @@ pub(crate) struct Walked {
     pub done: Vec<String>,
     /// What was not changed, and why, one line each.
     pub left: Vec<String>,
+    /// Number of processes whose namespaces this process may not open.
+    pub hidden: usize,
 }
 
 pub(crate) struct Walk {
@@ -63,12 +65,7 @@ impl Walk {
     pub fn all(&self) -> Walked {
         let Found { namespaces, hidden } = namespaces::all();
         let came = namespaces::inside_each(&namespaces, |one| self.here(one));
-        let mut walked = Walked::default();
-        if hidden > 0 {
-            walked.left.push(format!(
-                "network namespaces of {hidden} processes: this process may not open them, which requires root"
-            ));
-        }
+        let mut walked = Walked { hidden, ..Walked::default() };
         for (namespace, came) in namespaces.iter().zip(came) {
             match came {
                 Ok(here) => {
