@@ -245,7 +245,7 @@ def test_the_new_agent_has_the_flows_and_listens_where_the_old_one_did(old: Old,
     if kind == "programs":
         looks_like_another_build(PIN_DIR, layout=False)
     new = AgentProcess(["reno", *STEERING, "--take-over", *old.listens, *more])
-    assert "another agent took the flows over" in old.agent.stop()
-    old.agent = new
+    before, old.agent = old.agent, new  # which the fixture stops
+    assert "another agent took the flows over" in before.stop()
     old.remember()
     old.check()
