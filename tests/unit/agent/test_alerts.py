@@ -90,6 +90,7 @@ CASES = [
             ("CcplaneAuditErrors", "ccplane_audit_errors_total", "3m"),
         )
     ),
+    Case("CcplaneNotUpgraded", {"ccplane_not_upgraded": "2x80"}, {"ccplane_not_upgraded": "0x80"}, "1m"),
     Case(
         "CcplaneSlotsScarce",
         {'ccplane_slots{state="free"}': "4x80", 'ccplane_slots{state="used"}': "96x80"},
