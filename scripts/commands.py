@@ -1,4 +1,4 @@
-"""Write the reference of `ccp` from the code: commands, man page, completion, requests, events, errors.
+"""Write the reference of `ccp` from the code: commands, man page, completion, requests, events, metrics, errors.
 
 `make commands` runs it.
 """
@@ -20,11 +20,13 @@ from typer._completion_shared import get_completion_script
 
 from ccplane.agent import cli, events, front, messages
 from ccplane.agent.cli import MORE
+from scripts import metric_table
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs/cli.md"
 ERRORS: Final = ROOT / "docs/errors.md"
 LIVE: Final = ROOT / "docs/live.md"
+OPERATIONS: Final = ROOT / "docs/operations.md"
 """Has blocks between marks; the other pages are written as a whole."""
 SHARE: Final = ROOT / "wheel/data/share"
 """Goes into a wheel as it is, and below the prefix of what installs it."""
@@ -281,11 +283,12 @@ def requests() -> str:
     return f"| request | fields | meaning |\n| --- | --- | --- |\n{rows}"
 
 
-def live(text: str) -> str:
-    """Return docs/live.md with its tables of events and requests."""
+def with_tables(text: str) -> str:
+    """Return a page with its tables of events, requests and metrics."""
     tables = {
         "events": f"| event | meaning |\n| --- | --- |\n{_rows(events.KINDS)}",
         "requests": requests(),
+        "metrics": metric_table.table(),
     }
     return BLOCK.sub(lambda found: f"{found[1]}\n{tables[found[2]]}\n{found[3]}", text)
 
@@ -296,7 +299,7 @@ def written() -> dict[Path, str]:
     return {
         PAGE: page(found),
         ERRORS: errors(),
-        LIVE: live(LIVE.read_text()),
+        **{path: with_tables(path.read_text()) for path in (LIVE, OPERATIONS)},
         MAN: man(found),
         **{
             path: get_completion_script(prog_name="ccp", complete_var="_CCP_COMPLETE", shell=shell).strip()

@@ -6,10 +6,13 @@ flows in one step, and reads flows' totals from the memory shared with the kerne
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
+from inspect import cleandoc
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -41,6 +44,17 @@ DATAPATH_TOTALS: Final = {"flows_created": "Flows created in the datapath.", **C
 
 FALLBACK_CAUSES: Final = tuple(cause for cause in CAUSES if cause != "new")
 """Causes of a flow's move from an agent to the fallback, see `FlowStats.fallback_cause`."""
+
+
+@cache
+def _attributes(docstring: str) -> Mapping[str, str]:
+    found = re.findall(r"^    (\w+): (.+?\.)$", cleandoc(docstring), re.MULTILINE | re.DOTALL)
+    return {name: " ".join(text.split()) for name, text in found}
+
+
+def meanings(counters: object) -> Mapping[str, str]:
+    """Return the meaning of each counter, from the docstring of its class."""
+    return _attributes(type(counters).__doc__ or "")
 
 
 @dataclass(slots=True)
@@ -146,18 +160,18 @@ class AgentCollector:
         )
 
     def _loop(self, counters: Mapping[str, int]) -> Iterator[Metric]:
+        about = meanings(self._agent_loop.counters)
         for name, value in asdict(self._agent_loop.counters).items():
             if name != "flows_created":  # the datapath's counter also includes earlier agents
-                about = f"Since the start of this agent: {name.replace('_', ' ')}."
-                yield self._total(f"agent_{name}", about, value)
-        about = "Network namespaces and listeners that keep replaced programs since the last take-over."
-        yield self._gauge("not_upgraded", about, len(self._agent_loop.not_renewed))
+                yield self._total(f"agent_{name}", about[name], value)
+        left = "Network namespaces and listeners that keep replaced programs since the last take-over."
+        yield self._gauge("not_upgraded", left, len(self._agent_loop.not_renewed))
         age_us = self._clock_us() - counters.get("heartbeat_us", 0)
         yield self._gauge("heartbeat_age_seconds", "Time since the last heartbeat.", age_us / 1e6)
         yield self._by("counter", "events", "Events of the agent, by kind.", "kind", self._events)
         if self._audit_log is not None:
-            about = "Lines of the audit log that could not be written."
-            yield self._total("audit_errors", about, self._audit_log.errors)
+            lost = "Lines of the audit log that could not be written."
+            yield self._total("audit_errors", lost, self._audit_log.errors)
         datapath: Any = self._agent_loop.datapath
         if hasattr(datapath, "silences"):
             silences, sum_us = datapath.silences()
@@ -233,15 +247,14 @@ class AgentCollector:
 
     def _telemetry(self, dispatch: TelemetryDispatch, inbox: Inbox) -> Iterator[Metric]:
         for name, value in asdict(dispatch.counters).items():
-            yield self._total(f"telemetry_{name}", f"Telemetry samples: {name}.", value)
+            yield self._total(f"telemetry_{name}", meanings(dispatch.counters)[name], value)
         bus = inbox.counters
         yield self._total(
             "telemetry_invalid", "Received messages that were invalid.", sum(bus.invalid.values())
         )
         connection = bus.connection
         for name in ("published", "samples_dropped", "decisions_dropped", "refused", "connects"):
-            about = f"Connection to the broker: {name.replace('_', ' ')}."
-            yield self._total(f"bus_{name}", about, getattr(connection, name))
+            yield self._total(f"bus_{name}", meanings(connection)[name], getattr(connection, name))
         about = "Time since the connection to the broker was lost; 0 while connected."
         yield self._gauge("bus_away_seconds", about, inbox.away_s)
         yield self._gauge("inbox_waiting", "Samples queued for the agent's thread.", inbox.waiting)
