@@ -1,4 +1,4 @@
-"""Write the reference of `ccp` from the code: commands, man page, completion, requests, events, metrics, errors.
+"""Write the reference of `ccp` from the code: commands, man page, completion, and tables of what it names.
 
 `make commands` runs it.
 """
