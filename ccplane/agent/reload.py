@@ -56,6 +56,16 @@ def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
         job()
 
 
+class _Submitted(threading.local):
+    """The job of this thread.
+
+    Attributes:
+        rollbacks: Number of rollbacks by algorithm when the job was submitted; None without a job.
+    """
+
+    rollbacks: Counter[str] | None = None
+
+
 class Loader:
     """Loads and reloads algorithms of a running agent loop, one at a time.
 
@@ -102,7 +112,7 @@ class Loader:
         ]
         self._lock = threading.RLock()  # of takeovers
         self._rollbacks: Counter[str] = Counter()
-        self._submitted = threading.local()
+        self._submitted = _Submitted()
 
     def start(self) -> None:
         """Start the threads."""
@@ -299,7 +309,8 @@ class Loader:
             UsageError: `reload.rolled_back`, if there was one since the current job was submitted.
         """
         with self._lock:
-            if self._submitted.rollbacks[name] != self._rollbacks[name]:
+            submitted = self._submitted.rollbacks
+            if submitted is not None and submitted[name] != self._rollbacks[name]:
                 raise UsageError(
                     "reload.rolled_back",
                     f"`{name}` was rolled back while this version was loaded",
