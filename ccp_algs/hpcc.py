@@ -84,7 +84,7 @@ MAX_STAGE: Final = 5
 PACKET_BYTES: Final = 1500
 STALE_MS: Final = 1000.0
 MAX_GROWTH: Final = 2
-"""Maximum of a window that grows, relative to the measured delivery rate * T."""
+"""Limit of window growth, as a multiple of (measured delivery rate * T)."""
 
 _cubic = cubic_state()
 _echoes = echoes()

@@ -1,4 +1,4 @@
-"""Names kept results that are older than what they are about (`make quick`; the release uses `--strict`).
+"""Lists kept results whose inputs have changed since (`make quick`; the release uses `--strict`).
 
 `RESULTS` has the inputs of each. A result is outdated if a commit that its own commit does not contain
 touches one of its inputs. Its own commit is the one that it records, else the one that last changed its file.
@@ -39,7 +39,7 @@ class Result:
 
     Attributes:
         files: The files, as a pattern relative to the repository.
-        inputs: Files and folders that the result is about.
+        inputs: Files and folders that the result depends on.
         renew: The command that measures it again.
     """
 

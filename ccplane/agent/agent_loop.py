@@ -88,7 +88,7 @@ class AgentLoop:
         hosts: The running algorithms by name.
         flows: The open flows by id, including flows whose algorithm failed.
         rules: Rules that choose the algorithm of `ccp` flows.
-        default: Algorithm of flows that no rule matches.
+        default: Algorithm for `ccp` flows that match no rule.
         datapath: Where the flows are.
         events: Emits events.
         writer: Writes updates.
@@ -116,7 +116,7 @@ class AgentLoop:
             datapath: Where the flows are.
             algorithms: Compiled algorithms; at least one.
             rules: Rules that choose the algorithm of `ccp` flows; the first match decides.
-            default: Algorithm of flows that no rule matches; None for the first of `algorithms`.
+            default: Algorithm for `ccp` flows that match no rule; None for the first of `algorithms`.
             clock: Monotonic clock [s].
 
         Raises:

@@ -300,7 +300,7 @@ class Client:
     # The socket
 
     def another(self) -> Client:
-        """Return another connection to the same agent, which a slow answer on this one does not block."""
+        """Return a second connection to the same agent; a slow answer on one does not block the other."""
         return Client(self.address, keys_dir=self._keys_dir, timeout_s=self._timeout_s)
 
     def ask(self, what: Ask, timeout_s: float | None = None) -> Any:

@@ -5,7 +5,7 @@ thread with real-time priority that never waits also loses its priority, see
 `ccplane.agent.priority.LIMIT_US`.
 
 A heartbeat means that reports are answered. So work that keeps the loop from handling reports for longer than
-the report timeout gets no keepalives any more. Then the flows use the fallback until the loop handles
+the report timeout gets no more keepalives. Then the flows use the fallback until the loop handles
 reports again, and a service manager's watchdog runs out if that takes too long.
 """
 
@@ -27,7 +27,7 @@ UNANSWERED_S: Final = 5.0
 """Default time without handling reports after which keepalives are withheld [s]."""
 
 PAUSE_S: Final = 1e-6
-"""Wait in each keepalive [s]; any wait is sufficient."""
+"""Sleep in each keepalive [s]; a sleep of any length is enough to keep the real-time priority."""
 
 
 class Keepalive:

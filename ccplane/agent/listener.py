@@ -2,9 +2,10 @@
 
 An agent that takes over needs the addresses of the running agent, and gets them before that agent leaves.
 
-- **TCP**: both sockets have SO_REUSEPORT. The kernel allows that only to processes of one user. Before it is
-  bound, a socket gets the option only if it may share its address, so no other programs share a port by
-  accident. A shared socket listens only after `settle`: until then the predecessor gets all connections.
+- **TCP**: both sockets have SO_REUSEPORT. The kernel allows that only to processes of one user. A socket that
+  must not share its address gets SO_REUSEPORT only after it is bound; otherwise two unrelated programs could
+  share a port by accident. A shared socket listens only after `settle`: until then the predecessor gets all
+  connections.
 - **Unix**: the socket has a temporary name, and `settle` renames it. A client reaches the one socket or the
   other.
 """

@@ -1,4 +1,4 @@
-"""The syntax of rules about flows, and the rules that choose an algorithm for flows of `ccp`.
+"""The syntax of rules about flows, and the rules that choose an algorithm for flows that use `ccp`.
 
 A rule is `CONDITIONS -> OUTCOME`, here with an algorithm as outcome. All conditions of a rule must hold, and
 the first rule that matches decides:

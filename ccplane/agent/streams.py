@@ -133,7 +133,7 @@ class Streams:
 
     @property
     def dropped(self) -> Dropped:
-        """Numbers of dropped entries."""
+        """How many entries were dropped, by kind."""
         return Dropped(
             self._batches.dropped, self._decisions.dropped, self._events.dropped + self._samples.dropped
         )

@@ -61,7 +61,7 @@ def clean(as_json: options.AsJson = False) -> None:
 def trace(
     out: Annotated[Path, options.out("File for the trace.", metavar="FILE")],
     seconds: Annotated[
-        float, options.seconds("Length of the trace; links repeat it", min=1)
+        float, options.seconds("Length of the trace, after which a link repeats the trace", min=1)
     ] = options.in_unit(60.0, "s"),
     seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same trace.")] = 1,
     rate_mbit: Annotated[

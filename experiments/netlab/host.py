@@ -85,7 +85,7 @@ class Host:
         return self._first.mtu_bytes
 
     def address(self, family: Family) -> str:
-        """Return the address of a family on the first link.
+        """Return the IPv4 or IPv6 address on the first link.
 
         Raises:
             LabError: `lab.no_ipv6`.

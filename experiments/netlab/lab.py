@@ -111,7 +111,7 @@ class Lab:
         return host
 
     def connect(self, a: Host, b: Host, *, mtu_bytes: int = DEFAULT_MTU_BYTES) -> tuple[Interface, Interface]:
-        """Connect two hosts of this lab by a link without delay and rate limit.
+        """Connect two hosts of this lab by a link with neither delay nor rate limit.
 
         Returns:
             The ends, at `a` and at `b`.

@@ -136,7 +136,7 @@ class Path:
 
 @contextlib.contextmanager
 def two_hosts(*, mtu_bytes: int = DEFAULT_MTU_BYTES, congestion: str = DEFAULT_CONGESTION) -> Iterator[Path]:
-    """Build a path `sender -- receiver` for a `with` block: one link without delay and rate limit.
+    """Build a path `sender -- receiver` for a `with` block: one link with neither delay nor rate limit.
 
     Raises:
         LabError: As in `Lab`, `Lab.add_host` and `Lab.connect`.

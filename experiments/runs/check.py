@@ -361,7 +361,7 @@ class _Check:
             self._no_params(name, f"{at}.param")
             return
         if (feature := offering(name)) is not None:
-            why = f"the kernel has one instance of each congestion control of {feature.title}"
+            why = f"the kernel has only one instance of each congestion control of {feature.title}"
             message, fix = f"parameters of `{name}` cannot change during a run", "set them in the flows"
             self._report("scenario.bad_param", message, f"{at}.param", why, fix)
             return

@@ -80,7 +80,7 @@ class Pair:
         return answer
 
     def wait_until_busy(self) -> None:
-        """Wait until connections have had as many turns as there are connections, or until a timeout.
+        """Wait until there was one turn per connection on average, or until a timeout.
 
         Raises:
             RuntimeError: If the traffic process has exited.

@@ -25,9 +25,10 @@ app = typer.Typer(add_completion=False)
 @app.command(epilog=options.examples("sudo ccp validate", "sudo ccp validate --seed 1 --case s1-007"))
 def validate(
     draw: Annotated[int, typer.Option(min=1, metavar="N", help="Number of scenarios to draw.")] = 25,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the draw.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for drawing scenarios.")] = 1,
     case: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Run only this scenario of the draw; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Run only the drawn scenario of this name; repeatable."),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each scenario on each datapath.")] = 2,
     trace: Annotated[

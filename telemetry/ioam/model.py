@@ -68,9 +68,10 @@ class State(Struct, frozen=True, kw_only=True, tag_field="schema", tag="ccplane"
         lost_pkts: Packets lost on the link so far; when read, modulo 2^32 - 1.
         link_rate_bytes_per_s: Rate at which the queue drains while busy [bytes/s]; 4,294,967,294 means that
             rate or more.
-        flow_missing_pkts: Packets of this packet's flow that had not arrived when it arrived; when read,
+        flow_missing_pkts: Number of the flow's earlier packets that had not arrived when this packet arrived;
+            when read, modulo 2^16 - 1.
+        flow_dropped_pkts: Number of the flow's earlier packets that the node's own queue dropped; when read,
             modulo 2^16 - 1.
-        flow_dropped_pkts: Packets of its flow, sent before it, that the node's own queue dropped; likewise.
         rssi_dbm: Signal strength [dBm], in steps of 0.01.
         snr_db: Signal-to-noise ratio [dB], in steps of 0.01.
         data_rate_bytes_per_s: Data rate of the link [bytes/s].

@@ -4,8 +4,7 @@ Bytes in flight are arrival rate times RTT (Little's law), regardless of other t
 shows whether a sender fills a queue by itself or together with others:
 
 * *Alone*: a queue persists only while this sender keeps the link busy, so the full capacity arrives, interval
-  by
-  interval.
+  by interval.
 * *With others*: other senders use a part of the capacity. Less arrives than when the sender had the path
   alone, and the rate fluctuates.
 
@@ -33,11 +32,12 @@ CAPACITY_HORIZON_S: Final = 600.0
 FULL_RATIO: Final = 0.95
 """Share of the capacity that counts as full, because packets at the edges of an interval are cut off."""
 EMPTY_RATIO: Final = 0.1
-"""Maximum delay of an empty queue, as a share of the empty path's RTT or of delta, whichever is less."""
+"""Maximum queueing delay for a queue to count as empty, as a share of the empty path's RTT or of delta,
+whichever is less."""
 INTERVALS: Final = 5
 """Consecutive intervals that make a lasting rate; equal to the detector's window (N of section 4.3)."""
 MEANS: Final = 10
-"""Consecutive means over `INTERVALS` intervals that make a lasting rate."""
+"""Consecutive values of the moving average over `INTERVALS` intervals that make a lasting rate."""
 
 
 class OwnLoad:

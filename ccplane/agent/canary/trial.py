@@ -290,7 +290,7 @@ def compared(new: list[Fared], old: list[Fared]) -> dict[str, Compared]:
 
 
 def reported_worse(figures: Mapping[str, Compared], level: float) -> str:
-    """Describe the metrics that are worse by more than the margin, and not by chance; empty without any."""
+    """Describe the metrics that are worse by more than the margin, and not by chance; "" if none is."""
     return "; ".join(
         f"{JUDGED[name].text(one.new, one.old)} (p = {one.p:.1g})"
         for name, one in figures.items()

@@ -150,16 +150,15 @@ def _given(
         typer.Option(
             "--rule",
             metavar="RULE",
-            help="'CONDITIONS -> ALGORITHM' for flows of `ccp`, such as 'dst=10.0.0.0/8 dport=80 -> "
-            "cubic'; repeatable,"
-            " the first match decides. Conditions: src, dst, sport, dport, cgroup.",
+            help="'CONDITIONS -> ALGORITHM' for flows that use `ccp`, such as 'dst=10.0.0.0/8 dport=80 -> "
+            "cubic'; repeatable, the first match decides. Conditions: src, dst, sport, dport, cgroup.",
         ),
     ] = None,
     default: Annotated[
         str | None,
         typer.Option(
             metavar="ALGORITHM",
-            help="Algorithm of flows of `ccp` that no rule matches.",
+            help="Algorithm for flows that use `ccp` and match no rule.",
             show_default="the first one",
         ),
     ] = None,
@@ -217,7 +216,8 @@ def _given(
         int | None,
         typer.Option(
             metavar="N",
-            help="Maximum concurrent flows per cgroup (v2) in which their sockets were created.",
+            help="Maximum concurrent flows per cgroup (v2); a flow counts for the cgroup in which its socket "
+            "was created.",
             show_default="unlimited",
             rich_help_panel=options.ADVANCED,
         ),
@@ -269,7 +269,8 @@ def _given(
     realtime: Annotated[
         bool,
         typer.Option(
-            help="Run the event loop with real-time priority, until it computes for 200 ms without a pause.",
+            help="Run the event loop with real-time priority; the loop loses this priority if it computes "
+            "for 200 ms without a pause.",
             rich_help_panel=options.ADVANCED,
         ),
     ] = True,

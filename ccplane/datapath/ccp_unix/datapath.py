@@ -422,7 +422,7 @@ class CcpUnixDatapath:
         """Do nothing: CCP's messages have no answer to a report."""
 
     def answered_many(self, flow_ids: NDArray[np.uint64], now_us: NDArray[np.uint64]) -> None:
-        """Do nothing, as `answered`."""
+        """Do nothing: CCP's messages have no answer to a report."""
 
     def heartbeat(self) -> None:
         """Do nothing: datapaths detect a missing agent themselves."""

@@ -1,6 +1,7 @@
 """R-TCP in scenarios: `rtcp/cubic` and `rtcp/bbr` for flows, and the table `rate_limits`.
 
-All flows of a run share the same parameters, because the kernel has one instance of each congestion control.
+All flows of a run share the same parameters, because the kernel has only one instance of each congestion
+control, and the parameters are part of it.
 """
 
 from __future__ import annotations

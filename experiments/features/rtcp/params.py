@@ -36,7 +36,7 @@ def problems(scenario: Scenario) -> Iterator[ScenarioError]:
                 "scenario.bad_param",
                 f"flows `{first.name}` and `{flow.name}` use R-TCP with different parameters",
                 f"flows[{i}].params",
-                "the kernel has one instance of each of R-TCP's congestion controls",
+                "the kernel has only one instance of each of R-TCP's congestion controls",
                 "give both flows the same parameters, or run them separately",
             )
 

@@ -147,10 +147,10 @@ def attach(
 ) -> None:
     """Offer the congestion controls rtcp_cubic and rtcp_bbr to sockets, until Ctrl-C.
 
-    rtcp_cubic and rtcp_bbr are the kernel's CUBIC and BBR that stay below the rate of a client's token
-    bucket. With rules, sockets that no rule limits get the kernel's `cubic` or `bbr` when they connect. If
-    all rules are exceptions, only sockets that match an exception get the kernel's congestion controls. Needs
-    root.
+    rtcp_cubic and rtcp_bbr are variants of the kernel's CUBIC and BBR that stay below the rate of a client's
+    token bucket. With rules, sockets that no rule limits get the kernel's `cubic` or `bbr` when they connect.
+    If all rules are exceptions, only sockets that match an exception get the kernel's congestion controls.
+    Needs root.
     """
     values = dict(params.parse(param or [], "--param", "probe_every_rounds=25"))
     rtcp_options = options_of({**values, "observe": True} if observe else values)
