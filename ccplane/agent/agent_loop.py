@@ -225,7 +225,8 @@ class AgentLoop:
         self.changes.report_params()
         for do in self.each_turn:
             do()
-        if self._clock() >= self._next_check_s:
+        # At the end the flows may be another agent's.
+        if not self._stop.is_set() and self._clock() >= self._next_check_s:
             self._check_missed()
         return n
 

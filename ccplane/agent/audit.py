@@ -54,7 +54,7 @@ class AuditLog:
         self.errors = 0
         self._path = path
         self._lock = threading.Lock()
-        self._is_cut = False
+        self._is_cut = self._is_closed = False
         self._rotation_failed = False
         try:
             self._file = _opened(path)
@@ -72,6 +72,8 @@ class AuditLog:
         line = {"t": datetime.now(UTC).isoformat(), "who": who, "what": what, "about": about, **more}
         text = json.dumps({**line, "outcome": outcome}) + "\n"
         with self._lock:
+            if self._is_closed:
+                return
             self._follow_rotation()
             try:
                 self._write(text.encode())
@@ -116,8 +118,10 @@ class AuditLog:
         self._file, self._is_cut, self._rotation_failed = new, False, False
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
+        """Close the file; later lines are not written."""
+        with self._lock:
+            self._is_closed = True
+            os.close(self._file)
 
 
 def _opened(path: Path) -> int:

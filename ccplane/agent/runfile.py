@@ -117,6 +117,7 @@ class RunFile:
         self._started_ticks = _started_ticks("self")
         self._pid_namespace = _own_pid_namespace()
         self._failing = False
+        self._is_successors = False
         check_room(self.path.parent)
 
     def write(self, info: RunInfo) -> None:
@@ -135,8 +136,14 @@ class RunFile:
         )
         replace_file(self.path, msgspec.json.encode(mine), 0o644)
 
+    def leave(self) -> None:
+        """Leave the file to a successor, which replaces it."""
+        self._is_successors = True
+
     def close(self) -> None:
         """Remove the file, unless another agent has replaced it."""
+        if self._is_successors:
+            return
         with suppress(OSError, msgspec.DecodeError):
             info = msgspec.json.decode(self.path.read_bytes(), type=RunInfo)
             if (info.pid, info.started_ticks) == (os.getpid(), self._started_ticks):

@@ -37,7 +37,7 @@ from ccplane.agent.supervised import supervised
 from ccplane.agent.upgrade import Upgrade, continue_service
 from ccplane.agent.watch import Reported, Watcher
 from ccplane.base.errors import CcpError
-from ccplane.base.notify import Manager
+from ccplane.base.notify import Manager, fed
 from ccplane.datapath import ebpf
 
 log = logging.getLogger("ccplane.agent")
@@ -103,8 +103,25 @@ def serve(
         LoadError: If the datapath cannot be loaded, or another agent uses it.
         VerifierError: If the kernel refuses a program.
     """
-    lifecycle, given = held(options.load), options
     manager = Manager.from_environment()
+    while True:
+        agent_loop, serves_again = _serve(ready, options, manager, on_start, each_turn)
+        if not serves_again:
+            return agent_loop
+        log.error("the agent that took the flows over ended before it served: this agent starts again")
+        if isinstance(options.broker, EmbeddedBroker):
+            options.broker.waits = True  # for the end of that agent's broker
+
+
+def _serve(
+    ready: Plan,
+    options: ServeOptions,
+    manager: Manager | None,
+    on_start: Callable[[AgentLoop, Plan], None] | None,
+    each_turn: Callable[[AgentLoop], None] | None,
+) -> tuple[AgentLoop, bool]:
+    """Serve until the agent stops; return also whether it has to serve again."""
+    lifecycle = held(options.load)
     with ExitStack() as around:
         with _cleared_up(lifecycle):
             # Whatever can fail comes before `adopt`: until then a running agent keeps its flows.
@@ -144,9 +161,9 @@ def serve(
                 metrics.start(_give_up_all if not options.keep_capabilities else lambda: None)
             around.enter_context(_watching(agent_loop, ways, options.on_reload, audit))
             upgrade = ways.requests.upgrade = Upgrade(manager)
-            around.enter_context(supervised(agent_loop, manager, lambda: upgrade.taken_over))
+            around.enter_context(supervised(agent_loop, manager, lambda: bool(agent_loop.successor_pid)))
             agent_loop.adopt()
-        with _stopped_by_signals(agent_loop):
+        with _stopped_by_signals(agent_loop) as signals, ExitStack() as feeding:
             if on_start is not None:
                 on_start(agent_loop, ready)
 
@@ -154,22 +171,24 @@ def serve(
                 lifecycle.each_turn(agent_loop)
                 if agent_loop.successor_pid:
                     upgrade.succeeded(agent_loop.successor_pid)
+                    run_file.leave()
 
             agent_loop.each_turn.append(check_successor)
             agent_loop.run(options.duration_s, None if each_turn is None else lambda: each_turn(agent_loop))
+            if manager is not None and agent_loop.successor_pid:
+                feeding.enter_context(fed(manager))
             around.close()
             lifecycle.release()  # last: the next agent then takes the registered names over
-            is_served = not agent_loop.successor_pid or lifecycle.is_served()
-        if not is_served:
-            log.error("the agent that took the flows over ended before it served: this agent starts again")
-            if isinstance(given.broker, EmbeddedBroker):
-                given.broker.waits = True  # for the end of that agent's broker
-            return serve(ready, given, on_start=on_start, each_turn=each_turn)
-        if manager is not None and upgrade.taken_over:
-            continue_service(manager, agent_loop.successor_pid, lifecycle.place, options.run_dir)
+            if agent_loop.successor_pid and not lifecycle.is_served():
+                return agent_loop, not signals
+        if manager is not None and agent_loop.successor_pid:
+            if upgrade.taken_over:
+                continue_service(manager, agent_loop.successor_pid, lifecycle.place, options.run_dir)
+            else:
+                manager.emit(STOPPING=1)
         elif options.unload_at_end and not agent_loop.successor_pid:
             lifecycle.unload()
-    return agent_loop
+    return agent_loop, False
 
 
 def _shared(options: ServeOptions, place: str) -> ServeOptions:
@@ -388,12 +407,15 @@ def _run_info(agent_loop: AgentLoop, place: str, listens: list[str]) -> RunInfo:
 
 
 @contextmanager
-def _stopped_by_signals(agent_loop: AgentLoop) -> Iterator[None]:
-    """Stop the loop cleanly on SIGINT or SIGTERM; a second signal interrupts a stuck algorithm."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Python delivers signals only to the main thread; the caller uses request_stop
-        return
+def _stopped_by_signals(agent_loop: AgentLoop) -> Iterator[list[int]]:
+    """Stop the loop cleanly on SIGINT or SIGTERM; a second signal interrupts a stuck algorithm.
+
+    Yields the signals that came.
+    """
     seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield seen  # Python delivers signals only to the main thread; the caller uses request_stop
+        return
 
     def stop(number: int, frame: FrameType | None) -> None:
         if seen:
@@ -403,7 +425,7 @@ def _stopped_by_signals(agent_loop: AgentLoop) -> Iterator[None]:
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield seen
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -49,6 +49,7 @@ class Upgrade:
 
     def __init__(self, manager: Manager | None) -> None:
         self.taken_over = False
+        self._pid = 0
         self._manager = manager
         self._running: Future[int] | None = None
 
@@ -67,16 +68,50 @@ class Upgrade:
             why = "no service manager started this agent with `ccp run`"
             outcome.set_exception(_refused(why, "start the new version with `ccp run ... --take-over`"))
         else:
-            self._running = outcome
+            self._running, self._pid = outcome, 0
             work = (outcome, _command(arguments), self._manager.environment())
-            threading.Thread(target=_run, args=work, name="ccp-upgrade", daemon=True).start()
+            threading.Thread(target=self._run, args=work, name="ccp-upgrade", daemon=True).start()
 
     def succeeded(self, pid: int) -> None:
-        """Report that an agent takes over; call this on the agent's thread."""
-        if self._running is not None:
+        """Report that an agent takes over, started here or not; call this on the agent's thread."""
+        if self._running is not None and pid == self._pid:
             self.taken_over = True
             with contextlib.suppress(InvalidStateError):  # it failed in this moment
                 self._running.set_result(pid)
+
+    def _run(self, outcome: Future[int], command: list[str], environment: dict[str, str]) -> None:
+        """Start the successor, and wait for its end; the agent's thread notices when it takes over."""
+        reader, writer = os.pipe()
+        failure = f"it did not start within {START_S:g} s"
+        try:
+            environment = {**os.environ, **environment, _PIPE: str(writer)}
+            try:
+                pass_on_capabilities()  # of this thread only
+                subprocess.run(command, env=environment, pass_fds=[writer], timeout=START_S, check=False)
+            finally:
+                os.close(writer)
+            while select.select([reader], [], [], START_S)[0]:
+                if not (text := os.read(reader, 64)):
+                    failure = "it ended with an error"
+                    break
+                self._pid = int(text)
+        except subprocess.TimeoutExpired:
+            pass
+        except OSError as error:
+            failure = str(error)
+        finally:
+            os.close(reader)
+        with contextlib.suppress(InvalidStateError, ProcessLookupError):  # it took over, or it has ended
+            outcome.set_exception(
+                LoadError(
+                    "upgrade.failed",
+                    "the new version did not take over; this agent keeps its flows",
+                    why=failure,
+                    fix="see the agent's log: `journalctl -u ccplane-agent`",
+                )
+            )
+            if self._pid:
+                os.kill(self._pid, signal.SIGKILL)
 
 
 def _refused(why: str, fix: str) -> UsageError:
@@ -87,39 +122,7 @@ def _command(arguments: Sequence[str] | None) -> list[str]:
     """Return the command line of the successor."""
     at = sys.orig_argv.index(_RUN) + 1
     own = sys.orig_argv[at:] if arguments is None else [*arguments]
-    return [*sys.orig_argv[:at], *own, *([] if _TAKE_OVER in own else [_TAKE_OVER])]
-
-
-def _run(outcome: Future[int], command: list[str], environment: dict[str, str]) -> None:
-    """Start the successor, and wait for its end; the agent's thread notices when it takes over."""
-    reader, writer = os.pipe()
-    pid = 0
-    try:
-        pass_on_capabilities()  # of this thread only
-        environment = {**os.environ, **environment, _PIPE: str(writer)}
-        subprocess.Popen(command, env=environment, pass_fds=[writer]).wait()
-        os.close(writer)
-        failure = f"it did not start within {START_S:g} s"
-        while select.select([reader], [], [], START_S)[0]:
-            if not (text := os.read(reader, 64)):
-                failure = "it ended with an error"
-                break
-            pid = int(text)
-    except OSError as error:
-        failure = str(error)
-    finally:
-        os.close(reader)
-    with contextlib.suppress(InvalidStateError, ProcessLookupError):  # it took over, or it has ended
-        outcome.set_exception(
-            LoadError(
-                "upgrade.failed",
-                "the new version did not take over; this agent keeps its flows",
-                why=failure,
-                fix="see the agent's log: `journalctl -u ccplane-agent`",
-            )
-        )
-        if pid:
-            os.kill(pid, signal.SIGKILL)
+    return [*sys.orig_argv[:at], *([] if _TAKE_OVER in own else [_TAKE_OVER]), *own]
 
 
 def continue_service(manager: Manager, pid: int, place: str, run_dir: Path | None) -> None:

@@ -9,12 +9,16 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import threading
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Final, Self
 
 FEEDS_A_TIMEOUT: Final = 4
 """Keepalives per watchdog timeout."""
+
+FED_S: Final = 60.0
+"""Time limit of `fed` [s]: what takes longer is stuck."""
 
 STATUS_S: Final = 5.0
 """Interval between status lines [s]."""
@@ -75,6 +79,29 @@ class Manager:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
+
+
+@contextlib.contextmanager
+def fed(manager: Manager) -> Iterator[None]:
+    """Feed the watchdog from a thread during a block, for at most `FED_S`."""
+    if manager.watchdog_s is None:
+        yield
+        return
+    interval_s, done = manager.watchdog_s / FEEDS_A_TIMEOUT, threading.Event()
+
+    def feed() -> None:
+        for _ in range(round(FED_S / interval_s)):
+            manager.emit(WATCHDOG=1)
+            if done.wait(interval_s):
+                return
+
+    thread = threading.Thread(target=feed, name="ccp-watchdog", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 class Supervised:

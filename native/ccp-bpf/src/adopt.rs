@@ -24,14 +24,14 @@ impl Datapath {
     /// over, it keeps them.
     pub fn adopt(&self) -> Result<Vec<String>> {
         let Some(pending) = lock(&self.pending).take() else { return Ok(Vec::new()) };
-        let Committed { held, opening, is_live, before, moving, left } = pending.commit(&self.kernel)?;
+        let Committed { held, opening, is_live, before, beating, moving, left } =
+            pending.commit(&self.kernel)?;
         let pins = Pins::new(&self.options.pin_dir);
         self.shared.moved_to(&pins);
         // SAFETY: aligned words in the mapping that only agents write.
         unsafe {
             let g = self.shared.globals();
             ptr::write_volatile(&raw mut (*g).heartbeat_timeout_us, self.options.heartbeat_timeout_ms * 1000);
-            ptr::write_volatile(&raw mut (*g).report_timeout_us, self.options.report_timeout_ms * 1000);
             ptr::write_volatile(&raw mut (*g).max_cwnd_bytes, self.options.max_cwnd_bytes);
         }
         self.head.agent().store(own_word(), Ordering::Release);
@@ -39,7 +39,10 @@ impl Datapath {
             let heads = [Some(&self.head), moving.as_ref().map(|m| &m.head)].into_iter().flatten();
             let slice = Duration::from_millis(self.heartbeat_slice_ms);
             *lock(&self.opening) = Some(Beating::begin(heads.cloned().collect(), slice));
+        } else {
+            self.expect_answers();
         }
+        drop(beating);
         *lock(&self.locks) = Locks { held, opening: Some(opening), before, has_flows: true };
         let has_moved = moving.is_some();
         *lock(&self.moving) = moving;
@@ -92,7 +95,13 @@ impl Datapath {
         self.lock_alone();
         if let Some(head) = lock(&self.locks).before.take() {
             head.agent().fetch_or(SERVES, Ordering::AcqRel);
+            self.expect_answers();
         }
+    }
+
+    /// From now on a flow whose report is not answered in time gets the fallback.
+    fn expect_answers(&self) {
+        self.head.set_report_timeout_us(self.options.report_timeout_ms * 1000);
     }
 
     /// After a hand-over: waits until the successor serves the flows. Returns false if it has died before.

@@ -126,6 +126,18 @@ impl Head {
         }
     }
 
+    /// Sets the time after which a flow whose report is not answered gets the fallback; only for this layout.
+    pub fn set_report_timeout_us(&self, timeout_us: u64) {
+        // SAFETY: an aligned u64 within the mapping, which programs only read.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.globals()).report_timeout_us) }
+            .store(timeout_us, Ordering::Release);
+    }
+
+    /// Lets flows wait for answers during a hand-over, as long as there are heartbeats.
+    pub fn wait_for_answers(&self) {
+        self.set_report_timeout_us(i64::MAX as u64);
+    }
+
     pub fn heartbeat(&self) {
         self.beat_at(now_us());
     }

@@ -41,6 +41,9 @@ impl Beating {
     }
 }
 
+/// Interval of heartbeats while programs are put into use: a fraction of the shortest timeout.
+const BEAT: Duration = Duration::from_millis(10);
+
 /// Names that are or shall be registered, by `cc_id`.
 fn wanted(pins: &Pins, found: Option<&Head>) -> Vec<(u32, Name)> {
     let known = found.and_then(|_| names::read(pins).ok()).unwrap_or_default();
@@ -94,6 +97,8 @@ pub(crate) struct Committed {
     pub is_live: bool,
     /// The datapath of the agent that handed its flows over.
     pub before: Option<Arc<Head>>,
+    /// Heartbeats while the programs are put into use.
+    pub beating: Option<Beating>,
     /// The replaced datapath, whose flows move here.
     pub moving: Option<Moving>,
     /// Sockets, listeners and defaults that keep the replaced programs, one line each.
@@ -272,8 +277,15 @@ impl Pending {
             (held, is_live) = (got.held, got.is_live);
         }
         let before = self.found.clone().filter(|_| is_live);
+        let beating = before.clone().map(|head| {
+            if self.kin != Kin::None {
+                head.wait_for_answers();
+            }
+            let next = Head::open(&self.maps).ok().map(Arc::new);
+            Beating::begin([Some(head), next].into_iter().flatten().collect(), BEAT)
+        });
         let (moving, left) = self.apply(kernel, is_live)?;
-        Ok(Committed { held, opening: self.opening, is_live, before, moving, left })
+        Ok(Committed { held, opening: self.opening, is_live, before, beating, moving, left })
     }
 
     /// Registers names that are not registered yet, or none of them.

@@ -46,6 +46,13 @@ def test_run_file_reports_what_the_agent_runs_while_it_lives(tmp_path: Path) -> 
     assert running(PIN_DIR, tmp_path) is None
 
 
+def test_a_successors_file_stays(tmp_path: Path) -> None:
+    with RunFile(PIN_DIR, tmp_path) as file:
+        file.write(RunInfo(pid=os.getpid(), pin_dir=PIN_DIR))
+        file.leave()
+    assert run_file(PIN_DIR, tmp_path).exists()
+
+
 def _write_and_die(run_dir: Path) -> None:
     RunFile(PIN_DIR, run_dir).write(RunInfo(pid=os.getpid(), pin_dir=PIN_DIR))
     os.kill(os.getpid(), 9)

@@ -27,7 +27,7 @@ def test_a_successor_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(upgrade, "START_S", 2.0)
     program = STUCK.replace("upgrade", repr(upgrade._PIPE))
     outcome: Future[int] = Future()
-    upgrade._run(outcome, [sys.executable, "-c", program, str(tmp_path / "pid")], {})
+    upgrade.Upgrade(None)._run(outcome, [sys.executable, "-c", program, str(tmp_path / "pid")], {})
     with pytest.raises(LoadError, match="did not start within 2 s") as caught:
         outcome.result(0)
     assert caught.value.slug == "upgrade.failed"
@@ -42,10 +42,30 @@ def test_a_successor_that_has_taken_over_is_not_ended(
     program = STUCK.replace("upgrade", repr(upgrade._PIPE))
     outcome: Future[int] = Future()
     outcome.set_result(1)
-    upgrade._run(outcome, [sys.executable, "-c", program, str(tmp_path / "pid")], {})
+    upgrade.Upgrade(None)._run(outcome, [sys.executable, "-c", program, str(tmp_path / "pid")], {})
     pid = int((tmp_path / "pid").read_text())
     assert Path(f"/proc/{pid}/exe").exists()
     os.kill(pid, 9)
+
+
+def test_a_new_version_that_hangs_before_it_detaches_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upgrade, "START_S", 0.5)
+    outcome: Future[int] = Future()
+    descriptors = len(os.listdir("/proc/self/fd"))
+    upgrade.Upgrade(None)._run(outcome, ["sleep", "600"], {})
+    with pytest.raises(LoadError, match=r"did not start within 0\.5 s"):
+        outcome.result(0)
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_only_the_successor_that_was_started_here_continues_the_service() -> None:
+    made = upgrade.Upgrade(None)
+    made._running, made._pid = Future(), 7
+    made.succeeded(8)
+    assert not made.taken_over
+    made.succeeded(7)
+    assert made.taken_over
+    assert made._running.result(0) == 7
 
 
 def test_an_agent_without_a_service_manager_starts_no_successor() -> None:

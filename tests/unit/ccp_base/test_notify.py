@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ccplane.base.notify import FEEDS_A_TIMEOUT, STATUS_S, Manager, Supervised
+from ccplane.base.notify import FEEDS_A_TIMEOUT, STATUS_S, Manager, Supervised, fed
 from tests.service_manager import ServiceManager
 from tests.waiting import Clock
 
@@ -87,4 +87,14 @@ def test_a_process_that_continues_the_work_is_named_to_a_busy_manager(tmp_path: 
         while {"MAINPID": "4711", "WATCHDOG": "1"} not in systemd.listen(0.01):
             pass
         named.result(10)
+        manager.close()
+
+
+def test_the_watchdog_is_fed_during_a_block(tmp_path: Path) -> None:
+    with ServiceManager(tmp_path / "notify", watchdog_s=0.04) as systemd:
+        manager = Manager.from_environment(systemd.environment.copy())
+        assert manager is not None
+        with fed(manager):
+            while len(systemd.listen(0.1)) < 2:
+                pass
         manager.close()

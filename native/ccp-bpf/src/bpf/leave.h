@@ -79,12 +79,16 @@ static __always_inline bool may_leave(struct sock *sk, struct ccp_sk *ca, struct
 static __always_inline bool arrives(struct sock *sk, struct ccp_sk *ca)
 {
 	struct ccp_moving *along = moving_of(sk);
+	u32 fallback;
 
 	if (!along)
 		return false;
 	__builtin_memcpy(ca, along->state, sizeof(along->state));
-	if (ca->fallback)
+	fallback = ca->fallback;
+	if (fallback) {
 		fallback_enter(sk, ca);
+		ca->fallback = fallback; /* also until the agent answers */
+	}
 	return true;
 }
 
