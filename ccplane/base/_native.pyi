@@ -48,6 +48,7 @@ __all__ = [
     "TcpTrace",
     "WireFlow",
     "WireLink",
+    "clock_offset_ns",
     "compile",
     "drop_capabilities",
     "emulate",

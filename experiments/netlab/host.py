@@ -92,8 +92,10 @@ class Host:
         """
         if family == "ipv4":
             return self.ipv4
-        with self._socket(family):  # raises if there are none
-            return self.ipv6
+        self._opened(
+            family
+        ).close()  # raises if there are none; every namespace of a kernel has the same families
+        return self.ipv6
 
     @property
     def _first(self) -> Interface:
@@ -196,9 +198,9 @@ class Host:
         self._must_be_open()
         return namespace.call_inside(self.namespace, function)
 
-    def _socket(self, family: Family) -> socket.socket:
+    def _opened(self, family: Family) -> socket.socket:
         try:
-            return self.call(lambda: socket.socket(_FAMILIES[family], socket.SOCK_STREAM))
+            return socket.socket(_FAMILIES[family], socket.SOCK_STREAM)
         except OSError as error:
             if error.errno != errno.EAFNOSUPPORT:
                 raise
@@ -223,7 +225,7 @@ class Host:
         Raises:
             LabError: `lab.no_congestion_control`, `lab.no_ipv6` or `lab.closed`.
         """
-        sock = self._socket(family)
+        sock = self.call(lambda: self._opened(family))
         owned = self._belongings.sockets
         owned[:] = [other for other in owned if other.fileno() >= 0]
         owned.append(sock)

@@ -21,7 +21,7 @@ from scripts import quick
 def test_a_change_brings_its_tests(changed: str, test: str) -> None:
     tests = quick.tests_of([Path(changed)])
     assert Path(test) in tests
-    assert len(tests) < 32
+    assert len(tests) < 40
 
 
 def test_crates_that_need_root_are_left_out_aloud(capsys: pytest.CaptureFixture[str]) -> None:
