@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ccplane.agent.agent_loop import AgentLoop
+from ccplane.agent.upgrade import is_main
 from ccplane.base.notify import Manager, Supervised
 
 
@@ -30,13 +31,22 @@ def supervised(
         return
     faulthandler.enable()
     loop = Supervised(manager, lambda: status_line(agent_loop))
-    agent_loop.each_turn.append(loop.turn)
-    agent_loop.keepalive.also.append(loop.feed)
+
+    def turn() -> None:
+        if is_main():
+            loop.turn()
+
+    def feed() -> None:
+        if is_main():
+            loop.feed()
+
+    agent_loop.each_turn.append(turn)
+    agent_loop.keepalive.also.append(feed)
     try:
         yield
     finally:
-        agent_loop.each_turn.remove(loop.turn)
-        agent_loop.keepalive.also.remove(loop.feed)
+        agent_loop.each_turn.remove(turn)
+        agent_loop.keepalive.also.remove(feed)
         if not continues():
             loop.stopping()
 

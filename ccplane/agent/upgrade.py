@@ -36,6 +36,9 @@ LOOK_S: Final = 0.1
 _PIPE: Final = "CCPLANE_SUCCESSOR_PIPE"
 """Environment variable with the pipe on which the old agent waits for its successor's id, and for its end."""
 
+_waits_for: Final[list[int]] = []
+"""A successor's end of that pipe."""
+
 _RUN: Final = "run"
 _TAKE_OVER: Final = "--take-over"
 
@@ -160,3 +163,17 @@ def detach() -> None:
         os._exit(0)
     os.set_inheritable(int(pipe), False)
     os.write(int(pipe), str(os.getpid()).encode())
+    _waits_for.append(int(pipe))
+
+
+def is_main() -> bool:
+    """Return whether this is the service's main process, from which alone systemd takes notifications.
+
+    A successor becomes the main process when the old agent exits, which closes its end of the pipe.
+    """
+    if _waits_for:
+        pipe = select.poll()
+        pipe.register(_waits_for[0], 0)
+        if pipe.poll(0):
+            os.close(_waits_for.pop())
+    return not _waits_for
