@@ -144,9 +144,9 @@ class RunFile:
         """Remove the file, unless another agent has replaced it."""
         if self._is_successors:
             return
-        with suppress(OSError, msgspec.DecodeError):
-            info = msgspec.json.decode(self.path.read_bytes(), type=RunInfo)
-            if (info.pid, info.started_ticks) == (os.getpid(), self._started_ticks):
+        info = _read(self.path)
+        if info is not None and (info.pid, info.started_ticks) == (os.getpid(), self._started_ticks):
+            with suppress(OSError):
                 self.path.unlink()
 
     def __enter__(self) -> RunFile:
@@ -163,9 +163,8 @@ def running(pin_dir: str, run_dir: Path | None = None) -> RunInfo | None:
 
     The process id is as seen from this process's PID namespace. An agent outside of it is not found.
     """
-    try:
-        info = msgspec.json.decode(run_file(pin_dir, run_dir).read_bytes(), type=RunInfo)
-    except (OSError, *UNREADABLE):
+    info = _read(run_file(pin_dir, run_dir))
+    if info is None:
         return None
     if info.pid_namespace is not None and info.pid_namespace != _own_pid_namespace():
         return _of_other_namespace(info)
@@ -173,14 +172,21 @@ def running(pin_dir: str, run_dir: Path | None = None) -> RunInfo | None:
     return info if alive_since is not None and alive_since == info.started_ticks else None
 
 
+def _read(path: Path) -> RunInfo | None:
+    """Return the contents of a run file; None if it cannot be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=RunInfo)
+    except (OSError, *UNREADABLE):
+        return None
+
+
 def _of_other_namespace(info: RunInfo) -> RunInfo | None:
     """Find the process of a container's agent among those that this namespace sees."""
     inside = str(info.pid)
     for entry in Path("/proc").glob("[0-9]*/status"):
         try:
-            ids = next(line for line in entry.read_text().splitlines() if line.startswith("NSpid:")).split()[
-                1:
-            ]
+            lines = entry.read_text().splitlines()
+            _, *ids = next(line for line in lines if line.startswith("NSpid:")).split()
         except (OSError, StopIteration):  # the process ended
             continue
         if len(ids) > 1 and ids[-1] == inside and _started_ticks(entry.parent.name) == info.started_ticks:

@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -173,14 +172,13 @@ class _Agents:
         self._build, self._agent = build, AgentProcess(self._arguments, packages=build.packages)
 
     def upgrade(self, build: Build, talk: Connections) -> Upgrade:
-        begin_s = time.monotonic()
         begin_us = clock.now_us()
         following = AgentProcess([*self._arguments, "--take-over"], packages=build.packages)
         old, self._agent = self._agent, following
         wait_for("the old agent's exit", lambda: not old.running)
         old.stop()
         wait_for("all flows have their algorithm", lambda: _controlled(build, talk.number))
-        ready_ms = (time.monotonic() - begin_s) * 1e3
+        ready_ms = (clock.now_us() - begin_us) / 1e3
         spans_us = [left - entered for _, entered, left in _look(build) if left > begin_us]
         old_build, self._build = self._build, build
         return Upgrade(
