@@ -11,6 +11,7 @@ from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
 from scripts.vm.results import revision
 
+PACKAGES = ["mosquitto"]
 RESULT = "soak.json"
 KEPT = ROOT / "docs/results" / RESULT
 MORE_S = 1200
@@ -35,7 +36,7 @@ def main() -> int:
     soak = (
         f"{COMMAND.format(result=RESULT)} --hours {arguments.hours} --seed {arguments.seed} {arguments.load}"
     )
-    ended = gather(arguments, []).run(arguments.kernel, soak, OUT / f"out-soak-{arguments.kernel}")
+    ended = gather(arguments, PACKAGES).run(arguments.kernel, soak, OUT / f"out-soak-{arguments.kernel}")
     result = ended.out / RESULT
     if result.exists() and arguments.keep:
         publish(result, KEPT, tested)
