@@ -19,6 +19,7 @@ from telemetry.inband.node import InterfaceNode, NodeSpec
 ETH_P_ALL = 3
 SO_RCVBUFFORCE = 33  # <asm-generic/socket.h>
 FRAME_BYTES = 1514
+RESOLVING_PORT = 4999
 WAIT_S = 20.0
 LAB = ipaddress.IPv6Network("fd00::/8")
 """Prefix of all hosts."""
@@ -32,6 +33,11 @@ def in_a_row(lab: Lab, *hosts: Host) -> None:
     lefts = [(host, left) for host, (left, _) in zip(hosts[-half:], links[-half:], strict=True)]
     for host, via in (*rights, *lefts):
         host.run(["ip", "-6", "route", "add", "default", "via", via.ipv6])
+    # While an address is being resolved, packets wait for it, and later ones overtake them on another
+    # processor: a summary counts those that wait as lost.
+    with datagrams(hosts[0], hosts[-1], RESOLVING_PORT) as (near, far):
+        near.send(b"")
+        far.recv(1)
 
 
 @contextlib.contextmanager

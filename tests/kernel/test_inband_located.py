@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from experiments.netlab import Host, Lab
-from telemetry.inband import device
 from telemetry.inband.node import NodeSpec
 from telemetry.schema import IntSummary
 from tests.kernel.driving import wait_until
@@ -61,13 +60,6 @@ def line() -> Iterator[Line]:
         yield Line(source, queue, lossy, sink)
 
 
-@pytest.fixture
-def unsteered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No packet changes the processor: with steering, a hop's losses can be told later than its packets."""
-    monkeypatch.setattr(device, "unsteered", lambda _: {})
-
-
-@pytest.mark.usefixtures("unsteered")
 @pytest.mark.parametrize("lossy_is_silent", [False, True])
 def test_a_loss_is_where_it_happened_or_unknown(line: Line, lossy_is_silent: bool) -> None:
     """More than the slow link takes, so that its queue drops, and a twentieth lost behind it."""
