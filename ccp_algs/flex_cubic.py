@@ -102,7 +102,15 @@ class FlexCubicFold(FoldProgram):
 
 @register("flex_cubic")
 class FlexCubic(CubicControl):
-    """Flex-Cubic; see the module."""
+    """CUBIC that reacts to a loss only if the RTT shows a queue.
+
+    Use it against random loss, with deep buffers. The buffer should hold well over one BDP.
+    Do not use it with shallow buffers or next to CUBIC. A full queue of less than one BDP never doubles the
+        RTT, so the window grows without bound: with a buffer of 25 % of the BDP, 53 % of the data is
+        retransmitted.
+    Evidence: 12 of 20 claims hold, 2 fail (docs/papers/flex-cubic.md).
+    More: docs/flex-cubic.md
+    """
 
     program = FlexCubicFold
     report_ms = regular_reports(REPORT_MS)
