@@ -24,7 +24,7 @@ mild reduction, and losses that are seen before telemetry shows their cause: see
 reduction, K is computed with the mild factor. alpha is always that of `beta`, since alpha is about fairness
 to flows that answer congestion.
 
-For limits, and for a study of the growth, see `docs/int-cubic.md`.
+For limits see `docs/int-cubic.md`.
 """
 
 from __future__ import annotations
