@@ -29,8 +29,11 @@ Parameters: those of `cubic.py`; `rtt_multiplier` (k = 2, section 3.4). Beyond t
 
 Deviations: those of `cubic.py`. The paper does not say which RTT is meant, nor how the window develops during
 a recovery without a reduction, nor how ECN and timeouts are treated; the list above says what ccplane does.
-The authors' program differs from the paper in that it reduces at every loss, and only its reaction to
-timeouts depends on the RTT.
+The authors' program, bpf_cubic.c of github.com/nerds-ufes/Flex-Cubic, differs from the paper: it reduces the
+window at every loss, only the reset after a timeout depends on the RTT (measured in slow start and not updated
+later), and k is 5. Its cube root truncates a 64-bit number to 32 bits before it shifts it, so K is 0 if the
+window is 26 segments or more below W_max: a window of 87 segments or more is back at W_max about a round trip
+after a reduction. Beta is not checked: with the script for beta 0.9, a loss increases the window.
 
 Limits: k = 2 misses queues that delay by less than minRTT. With a buffer below the bandwidth-delay product
 every loss is therefore ignored, and the window grows until most packets are dropped. `docs/flex-cubic.md` has
