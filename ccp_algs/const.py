@@ -44,7 +44,7 @@ class Const(Algorithm):
     """A constant window or pacing rate, without congestion control.
 
     Use it to measure a path.
-    Do not use it on paths that others need. It does not react to loss.
+    Do not use it on shared paths. It does not react to loss.
     Evidence: tests only.
     """
 

@@ -216,7 +216,7 @@ class Hpcc(CubicControl):
     """HPCC: the window follows the data in flight at the bottleneck, as in-band telemetry reports it.
 
     Use it where each hop reports telemetry.
-    Do not use it next to flows that fill queues. It yields to any queue, and gets little of the link.
+    Do not use it next to CUBIC. It yields to any queue, and gets little of the link.
     Evidence: queues of 1 to 3 packets (docs/papers/int-adaptive.md). CUBIC's have 77 to 89 packets.
     More: docs/hpcc.md
     """

@@ -229,7 +229,7 @@ class RHybrid(Algorithm):
         applies.
     Do not use it for short connections. A change of regime takes 23 to 28 s with the paper's constants, 0.6 s
         in the mode `fast`.
-    Evidence: 17 of 25 claims hold, 2 fail (docs/papers/r-hybrid.md).
+    Evidence: 17 of 20 tested claims hold, 2 fail (docs/papers/r-hybrid.md).
     More: docs/r-hybrid.md
     """
 

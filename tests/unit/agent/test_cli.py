@@ -384,7 +384,7 @@ def test_named_algorithms_are_described_with_the_bounds_of_their_parameters() ->
     for entry in (
         "Use it over Wi-Fi",
         "Do not use it with untrusted",
-        "Evidence: 11 of 19",
+        "Evidence: 11 of 15",
         "More: docs/rtcp.md",
     ):
         assert f"\n{entry}" in text
