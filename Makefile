@@ -122,7 +122,7 @@ facts: build ## copy the descriptions in intf.h (primitives, totals, reports, co
 	$(BIN)/python -m scripts.facts
 
 .PHONY: commands
-commands: build ## docs/cli.md, ccp.1 and shell completion, from the commands of ccp
+commands: build ## docs/cli.md, ccp.1, shell completion and the cards of algorithms, from the code
 	$(BIN)/python -m scripts.commands
 
 .PHONY: docs-tables

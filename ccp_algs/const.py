@@ -41,7 +41,12 @@ class ConstFold(FoldProgram):
 
 @register("const")
 class Const(Algorithm):
-    """Constant window or rate; see the module."""
+    """A constant window or pacing rate, without congestion control.
+
+    Use it to measure a path.
+    Do not use it on shared paths. It does not react to loss.
+    Evidence: tests only.
+    """
 
     program = ConstFold
     cwnd_bytes = Param(0, min=0, max=1 << 30, unit="bytes", doc="window; 0: as large as the rate needs")

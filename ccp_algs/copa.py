@@ -212,7 +212,13 @@ class CopaFold(FoldProgram):
 
 @register("copa")
 class Copa(Algorithm):
-    """Copa; see the module."""
+    """Copa: each flow keeps 1/delta packets in the queue, and competes with flows that fill it.
+
+    Use it for short queues. All flows of the path should run Copa.
+    Do not use it in production. Copa flows can mistake each other for competing flows, and then fill the
+        buffer.
+    Evidence: tests only.
+    """
 
     program = CopaFold
     delta = Param(DELTA, min=0.01, max=2.0, doc="inverse of the number of packets a flow keeps in the queue")

@@ -29,8 +29,11 @@ Parameters: those of `cubic.py`; `rtt_multiplier` (k = 2, section 3.4). Beyond t
 
 Deviations: those of `cubic.py`. The paper does not say which RTT is meant, nor how the window develops during
 a recovery without a reduction, nor how ECN and timeouts are treated; the list above says what ccplane does.
-The authors' program differs from the paper in that it reduces at every loss, and only its reaction to
-timeouts depends on the RTT.
+The authors' program, bpf_cubic.c of github.com/nerds-ufes/Flex-Cubic, differs from the paper: it reduces the
+window at every loss, only the reset after a timeout depends on the RTT (measured in slow start and not
+updated later), and k is 5. Its cube root truncates a 64-bit number to 32 bits before it shifts it, so K is 0
+if the window is 26 segments or more below W_max: a window of 87 segments or more is back at W_max about a
+round trip after a reduction. Beta is not checked: with the script for beta 0.9, a loss increases the window.
 
 Limits: k = 2 misses queues that delay by less than minRTT. With a buffer below the bandwidth-delay product
 every loss is therefore ignored, and the window grows until most packets are dropped. `docs/flex-cubic.md` has
@@ -102,7 +105,15 @@ class FlexCubicFold(FoldProgram):
 
 @register("flex_cubic")
 class FlexCubic(CubicControl):
-    """Flex-Cubic; see the module."""
+    """CUBIC that reacts to a loss only if the RTT shows a queue.
+
+    Use it against random loss, with deep buffers. The buffer should hold well over one BDP.
+    Do not use it with shallow buffers or next to CUBIC. A full queue of less than one BDP never doubles the
+        RTT, so the window grows without bound: with a buffer of 25 % of the BDP, 53 % of the data is
+        retransmitted.
+    Evidence: 12 of 18 tested claims hold, 2 fail (docs/papers/flex-cubic.md).
+    More: docs/flex-cubic.md
+    """
 
     program = FlexCubicFold
     report_ms = regular_reports(REPORT_MS)

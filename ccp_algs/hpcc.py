@@ -213,7 +213,13 @@ class HpccReport(CubicReport, Protocol):
 
 @register("hpcc")
 class Hpcc(CubicControl):
-    """HPCC that uses echoes of the path; see the module."""
+    """HPCC: the window follows the data in flight at the bottleneck, as in-band telemetry reports it.
+
+    Use it where each hop reports telemetry.
+    Do not use it next to CUBIC. It yields to any queue, and gets little of the link.
+    Evidence: queues of 1 to 3 packets (docs/papers/int-adaptive.md). CUBIC's have 77 to 89 packets.
+    More: docs/hpcc.md
+    """
 
     program = HpccFold
     report_ms = regular_reports(REPORT_MS)

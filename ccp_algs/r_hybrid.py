@@ -21,8 +21,9 @@ State at a switch:
 BBR has no threshold; `carry` passes on the threshold from before BBR. The paper says that a switch resets
 ssthresh. Linux does not reset it, because window and threshold belong to the socket and stay; only the
 private state of the congestion control is reset. So `carry` repeats the behaviour of the paper's prototype.
-`carry` is
-also safer: after a reset, slow start adds to a queue that already exists (`docs/r-hybrid.md` has figures).
+`carry` is also safer: after a reset, slow start adds to a queue that already exists. Over a full queue of 300
+packets that does not mark, at 100 Mbit/s and an RTT of 10 ms, a switch to `dctcp` lost 2 packets with `carry`
+and 383 with `reset`.
 
 `shared_ecn` sets the reaction to ECN echoes in the regime SHARED, if the flow then runs CUBIC:
 
@@ -222,7 +223,15 @@ _CONTROLS: Final[dict[str, type[Algorithm]]] = {
 
 @register("r_hybrid")
 class RHybrid(Algorithm):
-    """R-Hybrid at the sender; see the module."""
+    """R-Hybrid: DCTCP while the receiver finds the path unshared, else CUBIC or BBR version 3.
+
+    Use it between your own hosts. The path has to mark with ECN, and the receiver decides which regime
+        applies.
+    Do not use it for short connections. A change of regime takes 23 to 28 s with the paper's constants, 0.6 s
+        in the mode `fast`.
+    Evidence: 17 of 20 tested claims hold, 2 fail (docs/papers/r-hybrid.md).
+    More: docs/r-hybrid.md
+    """
 
     program = {  # noqa: RUF012
         "cubic": CubicProgram,

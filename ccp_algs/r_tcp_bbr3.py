@@ -24,7 +24,7 @@ from ccp_algs.rtcp.mixin import RateLimited
 
 @register("r_tcp_bbr3")
 class RTcpBbr3(RateLimited, Bbr3):
-    """BBR version 3 within a rate limit; see the module."""
+    """BBR version 3 within the token bucket that limits its client."""
 
     caps_cwnd = True
 

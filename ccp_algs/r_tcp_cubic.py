@@ -32,7 +32,7 @@ NO_THRESHOLD_BYTES: Final = 1 << 40
 
 @register("r_tcp_cubic")
 class RTcpCubic(RateLimited, Cubic):
-    """CUBIC within a rate limit; see the module."""
+    """CUBIC within the token bucket that limits its client."""
 
     caps_cwnd = True
     pace_cubic = Param(Options.pace_cubic, doc="pace at the limit, in addition to bounding the window")

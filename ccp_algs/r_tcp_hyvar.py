@@ -21,7 +21,7 @@ from ccp_algs.rtcp.mixin import VectorRateLimited
 
 @register("r_tcp_hyvar")
 class RTcpHyvar(VectorRateLimited, Hyvar):
-    """Hyvar within a rate limit; see the module."""
+    """Hyvar within the token bucket that limits its client."""
 
     caps_cwnd = True
 

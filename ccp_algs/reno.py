@@ -41,7 +41,12 @@ class RenoFold(FoldProgram):
 
 @register("reno")
 class Reno(Configured):
-    """Reno with SACK-based loss detection; see the module."""
+    """Reno: a segment per round trip; half the window after a loss (RFC 5681).
+
+    Use it as a reference.
+    Do not use it on fast long paths. After a loss it regains half a BDP at one segment per round trip.
+    Evidence: simulator against kernel (docs/validation.md).
+    """
 
     program = RenoFold
     beta = Param(0.5, min=0.1, max=0.9, doc="window after a loss episode, as a fraction of that before")

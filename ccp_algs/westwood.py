@@ -74,7 +74,12 @@ class WestwoodFold(FoldProgram):
 
 @register("westwood")
 class Westwood(Configured):
-    """Westwood+; see the module."""
+    """Westwood+: Reno that reduces its window to the measured capacity of the path.
+
+    Use it for rare random losses.
+    Do not use it on cellular links. There it has 65 % of the best goodput.
+    Evidence: 60 random networks (docs/papers/flex-cubic.md).
+    """
 
     program = WestwoodFold
     report_ms = regular_reports(0.0)

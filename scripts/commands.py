@@ -1,4 +1,4 @@
-"""Write the reference of `ccp` from the code: commands, man page, completion, and tables of what it names.
+"""Write the reference of `ccp` from the code: commands, man page, completion, tables, cards of algorithms.
 
 `make commands` runs it.
 """
@@ -20,7 +20,7 @@ from typer._completion_shared import get_completion_script
 
 from ccplane.agent import cli, events, front, messages
 from ccplane.agent.cli import MORE
-from scripts import metric_table
+from scripts import cards, metric_table
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs/cli.md"
@@ -299,6 +299,7 @@ def written() -> dict[Path, str]:
     return {
         PAGE: page(found),
         ERRORS: errors(),
+        **dict(cards.written()),
         **{path: with_tables(path.read_text()) for path in (LIVE, OPERATIONS)},
         MAN: man(found),
         **{

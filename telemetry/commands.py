@@ -124,7 +124,7 @@ def receive(
     regime: Annotated[
         bool,
         typer.Option(
-            "--regime", help="Also decide for each peer whether its path is shared (docs/regime.md)."
+            "--regime", help="Also decide for each peer whether its path is shared (docs/r-hybrid.md)."
         ),
     ] = False,
     regime_mode: Annotated[

@@ -213,7 +213,14 @@ class Adaptive(Hybrid):
 
 
 class _All(Hybrid, VectorAlgorithm):
-    """One instance for all flows."""
+    """One instance for all flows.
+
+    Use it for research. It shows what a learned policy adds to CUBIC.
+    Do not use it in production. On no path does it beat every competitor in throughput and delay, and its
+        policy was trained for RTTs of 10 to 200 ms, not for data centres.
+    Evidence: 7 of 23 tested claims hold, 9 fail (docs/papers/hyvar.md).
+    More: docs/hyvar.md
+    """
 
     def on_create(self, info: FlowInfo) -> None:
         """Add a flow; its registers are set when its program has started."""
@@ -234,17 +241,17 @@ class _All(Hybrid, VectorAlgorithm):
 
 @register("hyvar")
 class Hyvar(Adaptive, _All):
-    """Hyvar; see the module."""
+    """CUBIC and a learned policy, at intervals (MTP) that follow the network."""
 
 
 @register("hybrid_mtp")
 class HybridMtp(_All):
-    """A hybrid with a fixed MTP; see the module."""
+    """CUBIC and the learned policy at a fixed interval, as in Orca."""
 
 
 @register("policy")
 class PolicyAlone(_All):
-    """The policy alone; see the module."""
+    """The learned policy alone, at a fixed interval."""
 
     learned_from_start = True
 

@@ -19,8 +19,8 @@ from ccplane.agent.algorithms import find
 from ccplane.agent.commands.new import for_users
 from ccplane.base.errors import LangError
 from ccplane.datapath import ebpf
+from scripts import cards, facts
 from scripts import commands as reference
-from scripts import facts
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -180,7 +180,9 @@ def test_the_search_for_commands_finds_them() -> None:
 
 def test_the_reference_page_and_the_man_page_are_those_of_the_commands() -> None:
     texts = reference.written()
-    for path in (reference.PAGE, reference.MAN, reference.ERRORS, reference.LIVE):
+    pages = (reference.PAGE, reference.MAN, reference.ERRORS, reference.LIVE, *dict(cards.written()))
+    for path in pages:
         assert path.read_text() == texts[path], "`make commands`"
+    assert ROOT / cards.PAGE in pages
     assert all(path.read_text().strip() for path in reference.COMPLETION.values())
     assert PYPROJECT["tool"]["maturin"]["data"] == "wheel"

@@ -189,7 +189,7 @@ def test_settings_that_set_nothing_are_refused(setting: str) -> None:
 
 
 def test_the_document_has_the_modes_as_they_are() -> None:
-    text = (Path(__file__).parents[4] / "docs/regime.md").read_text()
+    text = (Path(__file__).parents[4] / "docs/r-hybrid.md").read_text()
     reported = {
         cells[0].strip(" `"): [int(re.sub(r"\D", "", cell)) for cell in cells[1:4]]
         for line in text.splitlines()
