@@ -258,16 +258,15 @@ def errors() -> str:
         "# Errors\n",
         "<!-- Written by `make commands` from the tables of errors. -->\n",
         "An error starts with its slug, which programs can rely on: `ccplane.CcpError.slug`, `slug` in "
-        "JSON. The lines below it"
-        " say where it happened, why, and how to fix it. The slugs `lang.*`, `verifier.*` and most of "
-        "`load.*` come from the"
-        " compiled part.\n",
+        "JSON. The lines below it say where it happened, why, and how to fix it.\n",
     ]
     for heading, modules in SLUGS.items():
         known = {slug: text for name in modules.split() for slug, text in import_module(name).SLUGS.items()}
-        parts.append(
-            f"## {heading}\n\n| slug | meaning |\n| --- | --- |\n{_rows(dict(sorted(known.items())))}"
+        rows = "".join(
+            f'| <a id="{slug}"></a>`{slug}` | {_cell(_markdown(text))} |\n'
+            for slug, text in sorted(known.items())
         )
+        parts.append(f"## {heading}\n\n| slug | meaning |\n| --- | --- |\n{rows}")
     return "\n".join(parts)
 
 
