@@ -235,6 +235,7 @@ BLOCK: Final = re.compile(r"(<!-- commands: (\w+) -->\n).*?(<!-- end of \2 -->)"
 
 SLUGS: Final = {
     "Every package": "ccplane.base.errors",
+    "The compiled part": "scripts.compiled_errors",
     "The agent and `ccp`": "ccplane.agent.errors",
     "Regimes": "ccplane.agent.features.regime.errors telemetry.regime.errors",
     "The telemetry bus": "broker.errors",
@@ -260,8 +261,11 @@ def errors() -> str:
         "An error starts with its slug, which programs can rely on: `ccplane.CcpError.slug`, `slug` in "
         "JSON. The lines below it say where it happened, why, and how to fix it.\n",
     ]
+    anchors = set()
     for heading, modules in SLUGS.items():
         known = {slug: text for name in modules.split() for slug, text in import_module(name).SLUGS.items()}
+        known = {slug: text for slug, text in known.items() if slug not in anchors}
+        anchors.update(known)
         rows = "".join(
             f'| <a id="{slug}"></a>`{slug}` | {_cell(_markdown(text))} |\n'
             for slug, text in sorted(known.items())

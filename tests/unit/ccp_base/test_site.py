@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 from ccplane.agent import cli, console
 from ccplane.base import site
 from ccplane.base.errors import CcpError, Several
+from scripts import compiled_errors
 
 ROOT = Path(__file__).parents[3]
 DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
@@ -49,6 +51,13 @@ def test_with_a_site_errors_end_with_the_address_of_their_row() -> None:
 def test_the_page_has_a_row_with_the_anchor() -> None:
     anchor = ROW.partition("#")[2]
     assert f'<a id="{anchor}"></a>' in (ROOT / "docs/errors.md").read_text()
+
+
+def test_the_page_has_every_slug_once() -> None:
+    slugs = re.findall(r'<a id="([^"]+)"></a>`([^`]+)`', (ROOT / "docs/errors.md").read_text())
+    assert all(anchor == slug for anchor, slug in slugs)
+    assert len(slugs) == len(set(slugs)) > 200
+    assert compiled_errors.in_sources() == set(compiled_errors.SLUGS)
 
 
 def test_without_a_site_nothing_is_added() -> None:
