@@ -1,4 +1,4 @@
-"""The errors of the compiled part, for the page of errors: slugs that only Rust sources have, and meanings."""
+"""Errors of the compiled part, for the page of errors: slugs that only Rust sources have, and meanings."""
 
 from __future__ import annotations
 
