@@ -16,7 +16,7 @@ from ccp_algs import check_algorithm
 from ccp_algs.example_aimd import AimdFold
 from ccplane.agent import cli, front
 from ccplane.agent.algorithms import find
-from ccplane.agent.commands.new import for_users
+from ccplane.agent.commands.first import text_for
 from ccplane.base.errors import LangError
 from ccplane.datapath import ebpf
 from scripts import commands as reference
@@ -91,7 +91,7 @@ def test_the_limits_are_those_of_the_compiler() -> None:
 
 
 def test_the_smallest_algorithm_is_shown_as_it_is() -> None:
-    assert for_users((ROOT / "ccp_algs/example_aimd.py").read_text()) in fences(GUIDE, "python")
+    assert fences(GUIDE, "python") == [text_for("mine")]
 
 
 def test_the_program_as_text_is_the_one_of_the_builder() -> None:
