@@ -20,7 +20,7 @@ from typer._completion_shared import get_completion_script
 
 from ccplane.agent import cli, events, front, messages
 from ccplane.agent.cli import MORE
-from scripts import metric_table
+from scripts import metric_table, scenario_page
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs/cli.md"
@@ -302,6 +302,7 @@ def written() -> dict[Path, str]:
     return {
         PAGE: page(found),
         ERRORS: errors(),
+        scenario_page.PAGE: scenario_page.written(),
         **{path: with_tables(path.read_text()) for path in (LIVE, OPERATIONS)},
         MAN: man(found),
         **{

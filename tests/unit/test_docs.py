@@ -20,7 +20,7 @@ from ccplane.agent.commands.first import text_for
 from ccplane.base.errors import LangError
 from ccplane.datapath import ebpf
 from scripts import commands as reference
-from scripts import facts
+from scripts import facts, scenario_page
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -180,7 +180,7 @@ def test_the_search_for_commands_finds_them() -> None:
 
 def test_the_reference_page_and_the_man_page_are_those_of_the_commands() -> None:
     texts = reference.written()
-    for path in (reference.PAGE, reference.MAN, reference.ERRORS, reference.LIVE):
+    for path in (reference.PAGE, reference.MAN, reference.ERRORS, reference.LIVE, scenario_page.PAGE):
         assert path.read_text() == texts[path], "`make commands`"
     assert all(path.read_text().strip() for path in reference.COMPLETION.values())
     assert PYPROJECT["tool"]["maturin"]["data"] == "wheel"
