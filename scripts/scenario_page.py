@@ -12,6 +12,7 @@ from typing import Any, Final, get_args
 import msgspec
 
 from experiments import events, regimes, scenario
+from experiments.learning.domain import Domain
 from experiments.netlab import spec
 from experiments.runs import columns, shapes, tables
 from experiments.traffic import spec as traffic
@@ -36,6 +37,7 @@ FIELDS: Final[dict[str, tuple[Any, ...]]] = {
         spec.Radio,
     ),
     "Receivers and switches": (regimes.ReceiverAgent, regimes.SocketSwitch),
+    "Paths of a training": (Domain,),
 }
 """Heading -> classes of YAML."""
 
