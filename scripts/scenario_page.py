@@ -41,7 +41,8 @@ FIELDS: Final[dict[str, tuple[Any, ...]]] = {
 }
 """Heading -> classes of YAML."""
 
-_WIDTH: Final = 110
+_WIDTH: Final = 84
+"""Characters of a line of code that the site shows without scrolling."""
 
 
 def written() -> str:

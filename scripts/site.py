@@ -68,6 +68,8 @@ def copy_extras() -> None:
 
 def start_page(text: str, found: list[str]) -> str:
     """Return the first page with links to what only the site has."""
+    notebook = "experiments/notebooks/quickstart.ipynb"
+    text = text.replace(f"`{notebook}`", f"[`{notebook}`](notebooks/quickstart.md)")
     links = [f'<a href="{name}/">{EXTRAS[name][0]}</a>' for name in found]
     return text.replace("Choose a door.", " · ".join(["Choose a door.", *links]), 1)
 
